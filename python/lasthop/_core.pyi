@@ -95,10 +95,9 @@ def initial_file_system(init: bytes, spec: str) -> bytes:
 def live_run(spec: str) -> str:
     """Run replications with this machine's TCP; see `RunSpec` of crates/lasthop-host (JSON).
 
-    Returns JSON: the tables of `Results`, columns by name; `trace`, those of `Trace` but `flows`, of the replication to
-    be recorded; and `facts`: `runs` with a fact sheet of each (lateness, counters), `differences` between the
-    scenario's TCP and Linux' with the likely effect of each, and `priority`. The process must have one thread only, and
-    is in other namespaces afterwards. Raises `LiveError`.
+    Returns JSON: the tables of `Results` and of its `trace`, columns by name; and `facts`: `runs` with a fact sheet of
+    each (lateness, counters), `differences` between the scenario's TCP and Linux' with the likely effect of each, and
+    `priority`. The process must have one thread only, and is in other namespaces afterwards. Raises `LiveError`.
     """
 
 def live_shell(spec: str) -> int:
@@ -179,8 +178,11 @@ class Study:
     @property
     def notes(self) -> list[str]:
         """What can be run but is hardly meant, such as a flow that never starts."""
-    def needs_engine(self, engine: str, keys: list[str]) -> None:
-        """Check that `engine` (model, live or kernel) can run the cells called `keys`; else raise `ScenarioError`."""
+    def check_hosts(self, keys: list[str], *, real_hosts: bool, linux_router: bool) -> None:
+        """Check that hosts can run the cells called `keys`; else raise `ScenarioError`.
+
+        They are the model's, or real ones, and Linux may be the router between these.
+        """
 
 class Cell:
     """One combination of factor levels."""
@@ -227,41 +229,25 @@ class Cell:
         seed: int,
         first: int,
         count: int,
-        captures: list[tuple[str, str]] = ...,
-        snap_length: int = ...,
+        observations: str = ...,
         *,
+        records: bool = ...,
         stop: Callable[[], bool] | None = ...,
     ) -> Results:
         """Run replications `first` .. `first + count - 1`, a chain if sequential. Releases the GIL.
 
-        `captures` has a folder and a comment for each replication to be captured, from the first on; see `capture`.
-        `stop` is asked now and then; once it is true, the call raises `KeyboardInterrupt`. Ctrl-C ends this method and
-        those below in the main thread.
-        """
-    def watch(self, seed: int, replication: int, stop: Callable[[], bool] | None = ...) -> tuple[Results, Trace]:
-        """Run one replication, the first of its chain if sequential, as `run` and `overview` do, but in one go."""
-    def trace(self, seed: int, first: int, replication: int) -> Trace:
-        """Run the chain from `first` and record every packet of `replication`."""
-    def overview(self, seed: int, first: int, replication: int, start_ns: int = ..., stop_ns: int = ...) -> Trace:
-        """Run the chain from `first` and keep what pictures of `replication` show, in bounded memory.
+        `observations` has what is wanted of some of them besides records, by their numbers: `Observation` of
+        crates/lasthop-trace as JSON. Captures and time series are new files. Raises `OSError` if one cannot be written
+        or exists, or if a packet does not fit its headers. Without `records` the tables of the results are empty.
 
-        A long run keeps, of each short stretch of time, the first, last, least and greatest segments, ACKs, windows,
-        samples and queue lengths, and all drops, timeouts, retransmissions and the like up to 20 000; within `start_ns`
-        to `stop_ns` as much of all as fits. `packets` has a further column, `fresh_bytes`: payload that reached the
-        receiver for the first time since the flow's last row. `flows` has `flow`, `application`, `protocol` and
-        `direction`, that of the data, of the first 2000 flows. Releases the GIL.
-        """
-    def capture(self, seed: int, first: int, replication: int, target: tuple[str, str], snap_length: int = ...) -> None:
-        """Run the chain from `first` and write the packets of `replication`.
+        An overview is in bounded memory: a long run keeps, of each short stretch of time, the first, last, least and
+        greatest segments, ACKs, windows, samples and queue lengths, and all drops, timeouts, retransmissions and the
+        like up to 20 000; within its span as much of all as fits. `packets` has a further column, `fresh_bytes`:
+        payload that reached the receiver for the first time since the flow's last row. `flows` has `flow`,
+        `application`, `protocol` and `direction`, that of the data, of the first 2000 flows.
 
-        `target` is a folder, which exists, and a comment. New files: `CAPTURE_FILES`; the comment describes them. The
-        first `snap_length` bytes of each packet are kept. Raises `OSError` if one cannot be written or exists, or if a
-        packet does not fit its headers.
-        """
-    def series(self, seed: int, first: int, replication: int, target: tuple[str, int]) -> None:
-        """Run the chain from `first`, and write the time series of `replication` as CSV.
-
-        `target` is a new file and the length of a step in nanoseconds. Raises OSError.
+        `stop` is asked now and then; once it is true, the call raises `KeyboardInterrupt`, as after Ctrl-C in the main
+        thread.
         """
 
 def gather(
@@ -284,6 +270,9 @@ class Results:
     def shorts(self) -> dict[str, list[Any]]: ...
     @property
     def runs(self) -> dict[str, list[Any]]: ...
+    @property
+    def trace(self) -> Trace | None:
+        """What was kept of the last replication of which a trace or an overview was wanted."""
 
 class Trace:
     """Columns by name. `time_ns` counts from the start of the run; `flow` is the index of a row of `flows`.

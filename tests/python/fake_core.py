@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 import random
 import threading
 from collections.abc import Callable, Sequence
@@ -50,6 +51,7 @@ class Results:
     pages: dict[str, list[Any]]
     shorts: dict[str, list[Any]]
     runs: dict[str, list[Any]]
+    trace: Trace | None
 
 
 @dataclass
@@ -132,15 +134,20 @@ class Cell:
         seed: int,
         first: int,
         count: int,
-        captures: Sequence[tuple[str, str]] = (),
-        snap_length: int = 0,
+        observations: str = "{}",
         *,
+        records: bool = True,
         stop: Callable[[], bool] | None = None,
     ) -> Results:
-        """Make up rows, and captures that say what they should hold."""
+        """Make up rows, an overview, and captures that say what they should hold."""
         del stop
-        for folder, comment in captures:
-            (Path(folder) / "server.pcapng").write_text(f"{comment} {snap_length}", encoding="utf-8")
+        wanted = json.loads(observations).values()
+        for capture in [each["capture"] for each in wanted if each["capture"]]:
+            file = Path(capture["folder"]) / "server.pcapng"
+            file.write_text(f"{capture['comment']} {capture['snap_length']}", encoding="utf-8")
+        trace = self._overview() if any(each["overview"] for each in wanted) else None
+        if not records:
+            return Results({}, {}, {}, {}, trace)
         for replication in range(first, first + count):
             self.on_run(self.key, replication)
         rows = [
@@ -152,16 +159,10 @@ class Cell:
         flows["role"] = [role for replication in range(first, first + count) for role in self._roles(rows, replication)]
         replications = list(range(first, first + count))
         runs = {"replication": replications, "duration_s": [60.0] * count, "efficiency": [None] * count}
-        return Results(flows, {"replication": [], "page": []}, {"replication": [], "application": []}, runs)
+        return Results(flows, {"replication": [], "page": []}, {"replication": [], "application": []}, runs, trace)
 
-    def watch(self, seed: int, replication: int, stop: Callable[[], bool] | None = None) -> tuple[Results, Trace]:
-        """Make up both."""
-        del stop
-        return self.run(seed, replication, 1), self.overview(seed, replication, replication)
-
-    def overview(self, seed: int, first: int, replication: int, start_ns: int = 0, stop_ns: int = 0) -> Trace:
+    def _overview(self) -> Trace:
         """Make up a transfer of 40 segments with one loss and a bad period."""
-        del seed, first, replication, start_ns, stop_ns
         packets: list[dict[str, Any]] = []
         protocols = self._protocols()
         for flow, number in itertools.product(range(len(protocols)), range(40)):
@@ -257,7 +258,7 @@ class Study:
     code: Sequence[tuple[str, str]] = ()
     space: dict[str, Any] | None = None
 
-    def needs_engine(self, engine: str, keys: Sequence[str]) -> None:
+    def check_hosts(self, keys: Sequence[str], *, real_hosts: bool, linux_router: bool) -> None:
         """Accept any scenario."""
 
 

@@ -17,6 +17,8 @@ import pytest
 
 from conftest import STUDY
 from lasthop import _core
+from lasthop.engines.engine import CaptureTarget, Observation
+from observing import observe
 from tools import IN_ORDER, Packets, Pair, read_pcap, require_tools, tcptrace, tool, tshark, write_pcap
 
 Row = dict[str, Any]
@@ -94,7 +96,7 @@ def streams(file: Path) -> list[Row]:
 
 def look(cell: _core.Cell, seed: int, replication: int, folder: Path) -> Run:
     folder.mkdir()
-    cell.capture(seed, 1, replication, (str(folder), "a test"))
+    observe(cell, seed, 1, replication, Observation(capture=CaptureTarget(folder, "a test", _core.SNAP_LENGTH)))
     ours, pcap = folder / "server.pcapng", folder / "server.pcap"
     tool("editcap", "-F", "pcap", ours, pcap)
     records = [row for row in rows(cell.run(seed, 1, replication).flows) if row["replication"] == replication]

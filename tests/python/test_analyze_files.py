@@ -18,6 +18,8 @@ import pytest
 
 from conftest import STUDY
 from lasthop import _core
+from lasthop.engines.engine import CaptureTarget, Observation
+from observing import observe
 from tools import read_pcap, require_tools, tcptrace, tool, tshark, write_pcap
 
 Main = Callable[..., int]
@@ -46,7 +48,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Path:
     study = _core.load(str(STUDY / "study.toml"))
     (cell,) = (cell for cell in study.cells if cell.key == CELL)
     folder = tmp_path_factory.mktemp("model")
-    cell.capture(study.seed, 1, 1, (str(folder), "a test"))
+    observe(cell, study.seed, 1, 1, Observation(capture=CaptureTarget(folder, "a test", _core.SNAP_LENGTH)))
     return folder / "server.pcapng"
 
 

@@ -22,9 +22,10 @@ import lasthop
 from lasthop.answer.paired import Request, compare_results
 from lasthop.campaign.campaign import Campaign
 from lasthop.campaign.runner import Work
-from lasthop.engines.engine import Outcome, Stop
+from lasthop.engines.engine import Observation, Outcome, SeriesTarget, Stop
 from lasthop.engines.kernel.store import Kernel
 from lasthop.results.store import Store
+from observing import observe
 
 ROOT = Path(__file__).resolve().parents[2]
 KEYS: dict[str, Any] = {
@@ -275,4 +276,4 @@ def test_ctrl_c_stops_a_replication_that_is_looked_at(endless: Path, tmp_path: P
     cell = lasthop.Scenario.load(endless).study.cells[0]
     file = tmp_path / "series.csv"
     with pytest.raises(KeyboardInterrupt), ctrl_c_once(file.exists):
-        cell.series(1, 1, 1, (str(file), 1_000_000_000))
+        observe(cell, 1, 1, 1, Observation(series=SeriesTarget(file, 1_000_000_000)))

@@ -24,6 +24,7 @@ from lasthop.pictures import marks
 from lasthop.pictures.cast import Cast
 from lasthop.pictures.panels import sequence_panel
 from lasthop.pictures.tables import TraceTables
+from observing import overviewed
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 EXAMPLE = EXAMPLES / "two-flows.toml"
@@ -82,7 +83,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tables() -> TraceTables:
     """Return what the report's first picture is made of: the first replication of the first cell."""
     study = _core.load(str(EXAMPLE))
-    return TraceTables.of(study.cells[0].overview(study.seed, 1, 1), study.cells[0].scenario)
+    return TraceTables.of(overviewed(study.cells[0], study.seed, 1, 1), study.cells[0].scenario)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections import Counter
@@ -16,6 +17,8 @@ import pytest
 from conftest import STUDY
 from lasthop import _core
 from lasthop.campaign.provenance import usable_cores
+from lasthop.engines.engine import CaptureTarget, Observation
+from observing import observe, traced
 from tools import require_tools, tool, tshark
 
 Main = Callable[..., int]
@@ -60,10 +63,12 @@ def capture_runs(study: _core.Study, wanted: list[tuple[_core.Cell, int]], root:
     folders = [root / str(number) for number in range(len(wanted))]
     for folder, (cell, replication) in zip(folders, wanted, strict=True):
         folder.mkdir(parents=True)
-        cell.capture(study.seed, 1, replication, (str(folder), "a test"))
+        observe(
+            cell, study.seed, 1, replication, Observation(capture=CaptureTarget(folder, "a test", _core.SNAP_LENGTH))
+        )
     runs = []
     for folder, packets, (cell, replication) in zip(folders, read_packets(folders), wanted, strict=True):
-        trace = cell.trace(study.seed, 1, replication).packets
+        trace = traced(cell, study.seed, 1, replication).packets
         events = {name: trace[name] for name in ("time_ns", "event", "direction", "serial")}
         runs.append(
             Run(
@@ -151,7 +156,7 @@ def test_a_snap_length_cuts_packets_and_leaves_their_headers_alone(tmp_path: Pat
     for snap_length in (80, _core.SNAP_LENGTH):
         folder = tmp_path / str(snap_length)
         folder.mkdir()
-        cell.capture(study.seed, 1, 1, (str(folder), "a test"), snap_length)
+        observe(cell, study.seed, 1, 1, Observation(capture=CaptureTarget(folder, "a test", snap_length)))
         for point in POINTS:
             names = [word for field in (*fields, "frame.cap_len", "_ws.malformed") for word in ("-e", field)]
             text = tool("tshark", "-n", "-r", folder / f"{point}.pcapng", "-T", "fields", *names)
@@ -167,7 +172,7 @@ def test_a_snap_length_cuts_packets_and_leaves_their_headers_alone(tmp_path: Pat
 def test_udp_payloads_number_the_datagrams(tmp_path: Path) -> None:
     study = _core.load(str(STUDY / "study.toml"))
     cell = next(cell for cell in study.cells if cell.key == "link=r1,workload=2tcp1udp,variant=eifel+ecn")
-    cell.capture(study.seed, 1, 1, (str(tmp_path), "a test"))
+    observe(cell, study.seed, 1, 1, Observation(capture=CaptureTarget(tmp_path, "a test", _core.SNAP_LENGTH)))
     numbers = {}
     for point in ("server", "client"):
         text = tool(
@@ -176,7 +181,7 @@ def test_udp_payloads_number_the_datagrams(tmp_path: Path) -> None:
         payloads = [bytes.fromhex(line) for line in text.split()]
         assert all(not any(payload[8:]) for payload in payloads)
         numbers[point] = [int.from_bytes(payload[:8], "big") for payload in payloads]
-    trace = cell.trace(study.seed, 1, 1)
+    trace = traced(cell, study.seed, 1, 1)
     flow = trace.flows["flow"].index("udp")
     sent, received = trace.flows["sent_packets"][flow], trace.flows["received_packets"][flow]
     assert numbers["server"] == list(range(sent))
@@ -239,8 +244,9 @@ def test_a_failure_leaves_nothing(
         digest = ""
         estimate = (0.0, 0.0)
 
-        def capture(self, _seed: int, _first: int, _number: int, target: tuple[str, str], _snap_length: int) -> None:
-            (Path(target[0]) / "server.pcapng").write_bytes(b"half")
+        def run(self, _seed: int, first: int, _count: int, observations: str, **_: object) -> None:
+            folder = json.loads(observations)[str(first)]["capture"]["folder"]
+            (Path(folder) / "server.pcapng").write_bytes(b"half")
             raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("lasthop.commands.options.select_cell", lambda *_: FullDisk())

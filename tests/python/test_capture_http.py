@@ -11,6 +11,8 @@ import pytest
 
 from conftest import STUDY
 from lasthop import _core
+from lasthop.engines.engine import CaptureTarget, Observation
+from observing import observe
 from tools import IN_ORDER, require_tools, tshark
 
 FIELDS = (
@@ -40,7 +42,7 @@ class Page:
 
 def capture(study: _core.Study, cell: _core.Cell, folder: Path) -> Page:
     folder.mkdir()
-    cell.capture(study.seed, 1, 2, (str(folder), "a test"))
+    observe(cell, study.seed, 1, 2, Observation(capture=CaptureTarget(folder, "a test", _core.SNAP_LENGTH)))
     file = folder / "server.pcapng"
     exported = ("--export-objects", f"http,{folder / 'objects'}")
     rows = [dict(zip(FIELDS, row, strict=True)) for row in tshark(file, FIELDS, *IN_ORDER, *exported)]

@@ -18,9 +18,10 @@ from lasthop.crosscheck.align import State, history, parting
 from lasthop.crosscheck.cause import Kind, cause, differences, steps
 from lasthop.crosscheck.compare import COUNTS, Distance, FlowComparison
 from lasthop.crosscheck.tell import tell_all
-from lasthop.engines.engine import Recording
+from lasthop.engines.engine import Recording, Request
 from lasthop.engines.kernel.engine import KernelEngine
 from lasthop.engines.kernel.store import Kernel
+from observing import traced
 
 ROOT = Path(__file__).resolve().parents[2]
 Main = Callable[..., int]
@@ -364,7 +365,7 @@ def test_a_receiver_of_the_model_acknowledges_as_seldom_as_one_of_the_kernel(ker
     """Senders write long stretches, so every second segment is acknowledged, but for those behind a gap."""
     (cell,) = _core.load(str(ROOT / "docs" / "kernel-acks.toml")).cells
     acks = []
-    for trace in (cell.trace(1, 1, 1), KernelEngine(kernel).trace(cell, 1, 1, 1)):
+    for trace in (traced(cell, 1, 1, 1), traced(cell, 1, 1, 1, engine=KernelEngine(kernel))):
         sent = pl.DataFrame(trace.packets).filter(pl.col("event") == "sent")
         up, down = (sent.filter(pl.col("direction") == way).height for way in ("up", "down"))
         assert 13_000 < down < 15_000
@@ -381,7 +382,7 @@ def test_a_connection_that_never_opens_is_given_up_after_as_many_syns(tmp_path: 
     )
     (cell,) = _core.load(str(file)).cells
     model, guest = (
-        pl.DataFrame(run.flows) for run in (cell.run(1, 1, 1), KernelEngine(kernel).run_cell(cell, 1, 1, 1))
+        pl.DataFrame(run.flows) for run in (cell.run(1, 1, 1), KernelEngine(kernel).run_cell(cell, Request(1, 1, 1)))
     )
     told = ["outcome", "data_drops_error"]
     # Six retries, and the four a second apart before them (`tcp_syn_linear_timeouts`).

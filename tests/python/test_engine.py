@@ -19,9 +19,11 @@ from lasthop import _core
 from lasthop.campaign.campaign import Campaign
 from lasthop.campaign.plan import Plan
 from lasthop.campaign.runner import Threads
+from lasthop.engines.engine import WHOLE, Observation, Request
 from lasthop.engines.model.engine import ModelEngine
 from lasthop.report.trace import trace_figure
 from lasthop.results.folder import FLOWS, PAGES, RUNS, SHORTS
+from observing import overviewed, traced
 
 Main = Callable[..., int]
 
@@ -66,10 +68,10 @@ def test_a_cell_alone_gives_the_rows_it_gives_in_the_whole_study(study: _core.St
 def test_a_trace_shows_the_replication_that_was_measured(study: _core.Study, key: str) -> None:
     chosen = cell(study, key)
     measured = chosen.run(study.seed, 1, 3).flows
-    trace = chosen.trace(study.seed, 1, 3)
+    trace = traced(chosen, study.seed, 1, 3)
     last = [row for row, replication in enumerate(measured["replication"]) if replication == 3]
     assert trace.flows["elapsed_s"] == [measured["elapsed_s"][row] for row in last]
-    figure = go.Figure(trace_figure(chosen.overview(study.seed, 1, 3), chosen.scenario)[0])
+    figure = go.Figure(trace_figure(overviewed(chosen, study.seed, 1, 3), chosen.scenario)[0])
     drawn = {entry.name: entry for entry in figure.data}
     assert {"segment sent", "acknowledged", "packets in the router queue", "bad link period"} <= set(drawn)
     # 188 640 bytes in segments, each sent for the first time once.
@@ -157,7 +159,7 @@ def test_of_many_flows_the_report_draws_some_of_every_application() -> None:
         ("http(m+8m)+2tcp-diffserv", {"page", "tcp-1", "tcp-2"}),
     ):
         chosen = cell(study, levels.format(workload))
-        figure, said = trace_figure(chosen.overview(study.seed, 1, 1), chosen.scenario)
+        figure, said = trace_figure(overviewed(chosen, study.seed, 1, 1), chosen.scenario)
         assert re.match(r"4 of \d+ TCP flows have a panel .* 7 of \d+ flows have a colour", said)
         named = {entry["name"].rpartition(" of ")[2] for entry in figure["data"] if "goodput of" in entry["name"]}
         others = {name for name in named if name.endswith(" other flows")}
@@ -176,7 +178,7 @@ def test_a_trace_draws_a_line_per_class() -> None:
 
     def drawn(key: str) -> dict[str, Any]:
         chosen = cell(study, key)
-        figure, _ = trace_figure(chosen.overview(study.seed, 1, 1), chosen.scenario)
+        figure, _ = trace_figure(overviewed(chosen, study.seed, 1, 1), chosen.scenario)
         return {entry.name: entry for entry in go.Figure(figure).data}
 
     lines = drawn("router=classes,queue=red")
@@ -247,8 +249,9 @@ def test_a_reader_that_stops_reading_gets_no_complaint(tmp_path: Path) -> None:
 
 def test_a_run_that_is_watched_gives_the_records_and_the_overview_of_two_runs(study: _core.Study) -> None:
     chosen = cell(study, "link=r1,workload=2tcp1udp,variant=eifel+cbi+ecn")
-    results, trace = chosen.watch(study.seed, 2)
-    alone, overview = chosen.run(study.seed, 2, 1), chosen.overview(study.seed, 2, 2)
+    watched = ModelEngine().run(chosen, Request(study.seed, 2, 1, {2: Observation(overview=WHOLE)}))
+    results, trace = watched.results, watched.trace
+    alone, overview = chosen.run(study.seed, 2, 1), overviewed(chosen, study.seed, 2, 2)
     for table in ("flows", "pages", "shorts", "runs"):
         assert getattr(results, table) == getattr(alone, table)
     for table in ("packets", "tcp", "objects", "flows", "link_states", "left_out", "series", "delays"):
@@ -259,10 +262,10 @@ def test_a_run_that_is_watched_gives_the_records_and_the_overview_of_two_runs(st
 def test_the_report_runs_the_only_replication_no_second_time(
     replications: int, again: int, title: str, lasthop_main: Main, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pictured = []
-    overview = ModelEngine.overview
-    monkeypatch.setattr(ModelEngine, "overview", lambda *run: pictured.append(run) or overview(*run))
+    asked: list[Request] = []
+    run = ModelEngine.run
+    monkeypatch.setattr(ModelEngine, "run", lambda *args, **kwargs: asked.append(args[2]) or run(*args, **kwargs))
     command = ("run", EXAMPLES / "first.toml", "--replications", replications, "--out", "out", "--quiet")
     assert lasthop_main(*command) == 0
-    assert len(pictured) == again
+    assert sum(not request.records for request in asked) == again
     assert f"{title} replication of the only cell" in Path("out/report.html").read_text(encoding="utf-8")

@@ -16,6 +16,7 @@ import fake_core
 from commands import commands_of
 from lasthop import _core
 from lasthop.cli import cli, main
+from lasthop.engines.engine import Request
 from lasthop.engines.hosts import HostResults
 from lasthop.engines.live.engine import LiveEngine
 
@@ -218,9 +219,9 @@ def test_live_runs_that_are_too_late_have_an_exit_code(
 ) -> None:
     del engine
 
-    def late_cell(own: LiveEngine, cell: fake_core.Cell, seed: int, first: int, count: int, **_: object) -> HostResults:
+    def late_cell(own: LiveEngine, cell: fake_core.Cell, request: Request) -> HostResults:
         del own
-        results = cell.run(seed, first, count)
+        results = cell.run(request.seed, request.first, request.count)
         runs = results.runs | {"valid": [number != 1 for number in results.runs["replication"]]}
         facts = {"priority": "ordinary", "differences": []}
         return HostResults(results.flows, results.pages, results.shorts, runs, facts, None)

@@ -21,6 +21,7 @@ from lasthop.explain.tell import tell_tcp
 from lasthop.explain.tell_udp import tell_udp
 from lasthop.explain.udp import MOST_EPISODES, UdpFacts, gather_udp
 from lasthop.explain.words import WIDTH, Story, length
+from observing import traced
 
 Main = Callable[..., int]
 Row = dict[str, Any]
@@ -57,7 +58,7 @@ def cell_of(key: str) -> tuple[_core.Study, _core.Cell]:
 
 def told(key: str, replication: int, flow: str) -> str:
     study, cell = cell_of(key)
-    trace = cell.trace(study.seed, 1, replication)
+    trace = traced(cell, study.seed, 1, replication)
     return "\n\n".join(map(str, stories(trace, json.loads(cell.scenario), flow))) + "\n"
 
 
@@ -80,7 +81,7 @@ def compare(study: _core.Study, replications: Iterable[int], wanted: str = "") -
     totals: Counter[str] = Counter()
     for cell in (cell for cell in study.cells if wanted in cell.key):
         for replication in replications:
-            trace = cell.trace(study.seed, 1, replication)
+            trace = traced(cell, study.seed, 1, replication)
             packets = Packets(trace.packets, {"down": 0, "up": 0})
             for number, record in enumerate(rows(trace.flows)):
                 if record["start_s"] is None:
@@ -243,7 +244,7 @@ def test_counts_equal_the_records_where_everything_is_lost(tmp_path: Path) -> No
         text
         for cell in study.cells
         for replication in range(1, 9)
-        for text in map(str, stories(cell.trace(study.seed, 1, replication), json.loads(cell.scenario)))
+        for text in map(str, stories(traced(cell, study.seed, 1, replication), json.loads(cell.scenario)))
     )
     assert max(map(len, story.splitlines())) <= WIDTH
     for said in (
@@ -464,7 +465,7 @@ def test_a_link_that_is_bad_in_one_direction_is_told(tmp_path: Path, bad: str) -
     cell = _core.load(str(tmp_path / "one-way.toml")).cells[0]
     delays = {way: arq_delay_ns(json.loads(cell.scenario), way) for way in (bad, good)}
     assert delays == {bad: 70 * MS, good: MS}
-    trace = cell.trace(1, 1, 1)
+    trace = traced(cell, 1, 1, 1)
     text = flat("\n".join(map(str, stories(trace, json.loads(cell.scenario), "download"))))
     periods = re.findall(r"Link (\w+) bad for \d+ ms, until [\d.]+: (\d+ tries|1 try|no packet)", text)
     retries = sum(
@@ -525,7 +526,7 @@ def calls(tmp_path: Path, codec: str) -> Iterator[tuple[Row, UdpFacts, str]]:
     file.write_text(CALLS.replace("CODEC", codec), encoding="utf-8")
     study = _core.load(str(file))
     for cell, replication in itertools.product(study.cells, range(1, study.replications + 1)):
-        scenario, trace = json.loads(cell.scenario), cell.trace(study.seed, 1, replication)
+        scenario, trace = json.loads(cell.scenario), traced(cell, study.seed, 1, replication)
         packets = followed(trace, scenario)
         for number, record in enumerate(rows(trace.flows)):
             if record["application"].startswith("call") and record["mos"] is not None:
@@ -635,7 +636,7 @@ def test_many_episodes_are_told_as_few() -> None:
 
 def test_the_story_of_a_call_says_whose_packets_stood_before_its_own() -> None:
     cell = _core.load(str(EXAMPLES / "bufferbloat.toml")).cells[0]
-    trace = cell.trace(1, 1, 1)
+    trace = traced(cell, 1, 1, 1)
     (story,) = stories(trace, json.loads(cell.scenario), "voip")
     number, wait, others, own = next(
         (int(found[1]), found[2], int(found[3]), int(found[4]))

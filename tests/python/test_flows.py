@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from lasthop import _core
+from lasthop.engines.engine import Request
 from lasthop.engines.kernel.engine import KernelEngine
 from lasthop.engines.kernel.store import Kernel
 
@@ -35,7 +36,7 @@ def cell(tmp_path: Path, text: str) -> _core.Cell:
 @pytest.mark.parametrize("key", KEYS)
 def test_a_real_tcp_does_what_the_model_does(kernel: Kernel, tmp_path: Path, key: str) -> None:
     only = cell(tmp_path, KEYS[key])
-    model, guest = only.run(1, 1, 1).flows, KernelEngine(kernel).run_cell(only, 1, 1, 1).flows
+    model, guest = only.run(1, 1, 1).flows, KernelEngine(kernel).run_cell(only, Request(1, 1, 1)).flows
     for column in ("flow", "application", "role", "direction", "outcome"):
         assert guest[column] == model[column], column
     measured = "throughput_Bps" if key == "duration" else "elapsed_s"
@@ -100,7 +101,7 @@ def test_bbr_leaves_cubic_little_of_a_short_queue(kernel: Kernel, tmp_path: Path
         text = (EXAMPLES / f"{name}.toml").read_text(encoding="utf-8").replace('"20 s"', '"12 s"')
         (tmp_path / f"{name}.toml").write_text(text, encoding="utf-8")
     (only,) = _core.load(str(tmp_path / "coexistence-bbr.toml")).cells
-    for run in (only.run(1, 1, 1), KernelEngine(kernel).run_cell(only, 1, 1, 1)):
+    for run in (only.run(1, 1, 1), KernelEngine(kernel).run_cell(only, Request(1, 1, 1))):
         by_role = means(pl.DataFrame(run.flows).with_columns(queue=pl.lit("all")), "throughput_Bps")
         assert by_role["all", "bbr"] > 3 * by_role["all", "cubic"], by_role
 

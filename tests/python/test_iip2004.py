@@ -15,6 +15,7 @@ import pytest
 from lasthop import _core
 from lasthop.cli import main
 from lasthop.studies.catalogue import load_assets
+from observing import traced
 
 STUDY = Path(__file__).resolve().parents[2] / "studies" / "iip2004"
 
@@ -202,7 +203,7 @@ def test_every_variant_meets_the_same_link_states(link: str) -> None:
     states = []
     for cell in study.cells:
         if cell.levels["link"] == link and cell.levels["workload"] == "m+8m":
-            found = cell.trace(study.seed, 3, 3).link_states
+            found = traced(cell, study.seed, 3, 3).link_states
             states.append(list(zip(found["start_s"], found["end_s"], strict=True))[:2])
     assert len(states) == 12
     assert len(states[0]) == 2

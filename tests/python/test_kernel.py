@@ -21,6 +21,7 @@ import pytest
 from clusters import Cluster
 from forked import Forked
 from lasthop import _core
+from lasthop.engines.engine import Request
 from lasthop.engines.kernel import boot, source
 from lasthop.engines.kernel import engine as kernel_engine
 from lasthop.engines.kernel.build import _replace, build
@@ -114,11 +115,11 @@ def test_what_else_the_process_has_open_changes_nothing(kernel: Kernel, tmp_path
         tmp_path, DOWNLOAD.replace("100 kB", "1 MB"), '[factor.control.bbr]\ntcp.congestion_control = "bbr"\n'
     )
     cell = _core.load(str(file)).cells[0]
-    first = KernelEngine(kernel).run_cell(cell, 1, 1, 1).flows
+    first = KernelEngine(kernel).run_cell(cell, Request(1, 1, 1)).flows
     with ExitStack() as files:
         for _ in range(3):
             files.enter_context(Path(os.devnull).open("rb"))
-            assert KernelEngine(kernel).run_cell(cell, 1, 1, 1).flows == first
+            assert KernelEngine(kernel).run_cell(cell, Request(1, 1, 1)).flows == first
 
 
 def test_workers_of_a_cluster_make_the_same_bytes_and_need_the_same_kernel(kernel: Kernel, tmp_path: Path) -> None:
@@ -156,7 +157,7 @@ def test_deliveries_are_punctual_to_the_microsecond_and_agree_with_the_model_on_
     kernel: Kernel, tmp_path: Path
 ) -> None:
     cell = _core.load(str(scenario(tmp_path, STREAM))).cells[0]
-    guest = KernelEngine(kernel).run_cell(cell, 1, 1, 1)
+    guest = KernelEngine(kernel).run_cell(cell, Request(1, 1, 1))
     assert guest.runs["valid"] == [True]
     assert guest.runs["lateness_max_us"][0] < 5.0
     model = cell.run(1, 1, 1)
@@ -187,7 +188,7 @@ def test_a_page_is_loaded_and_captured_and_the_model_tells_the_same_story(
 
 def test_short_flows_come_and_go_with_windows_of_their_own(kernel: Kernel) -> None:
     cell = next(cell for cell in _core.load(str(ROOT / "examples" / "short-flows.toml")).cells if "half" in cell.key)
-    guest, model = KernelEngine(kernel).run_cell(cell, 1, 1, 1).shorts, cell.run(1, 1, 1).shorts
+    guest, model = KernelEngine(kernel).run_cell(cell, Request(1, 1, 1)).shorts, cell.run(1, 1, 1).shorts
     assert guest["application"] == model["application"] == ["iw10", "iw3"]
     for column in ("flows", "completed"):
         assert guest[column] == pytest.approx(model[column], abs=2), column
@@ -201,11 +202,12 @@ def test_an_ordinary_user_without_capabilities_gets_the_same_bytes(kernel: Kerne
         pytest.skip("this whole run is an ordinary user's")
     cell = _core.load(str(scenario(tmp_path, DOWNLOAD))).cells[0]
     program = (
-        "import json, sys\nfrom lasthop import _core\nfrom lasthop.engines.kernel.engine import KernelEngine\n"
+        "import json, sys\nfrom lasthop import _core\nfrom lasthop.engines.engine import Request\n"
+        "from lasthop.engines.kernel.engine import KernelEngine\n"
         "from lasthop.engines.kernel.store import Info, Kernel\nfrom pathlib import Path\n"
         "name, folder, info, file = json.load(sys.stdin)\n"
         "kernel = Kernel(name, Path(folder), Info(**info))\n"
-        "print(json.dumps(KernelEngine(kernel).run_cell(_core.load(file).cells[0], 1, 1, 2).flows))\n"
+        "print(json.dumps(KernelEngine(kernel).run_cell(_core.load(file).cells[0], Request(1, 1, 2)).flows))\n"
     )
     # The kernel lies in root's home, and this tree maybe too: the user gets both to read.
     home = Path("/tmp") / f"lasthop-user-{os.getpid()}"
@@ -223,7 +225,7 @@ def test_an_ordinary_user_without_capabilities_gets_the_same_bytes(kernel: Kerne
             env={**os.environ, "PYTHONPATH": str(home / "site"), "HOME": str(home)},
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-        assert json.loads(done.stdout) == KernelEngine(kernel).run_cell(cell, 1, 1, 2).flows
+        assert json.loads(done.stdout) == KernelEngine(kernel).run_cell(cell, Request(1, 1, 2)).flows
     finally:
         shutil.rmtree(home)
 
@@ -257,7 +259,7 @@ def test_a_guest_that_dies_is_reported_with_its_console(
     init.write_bytes(b"#!/nothing/here\n")
     monkeypatch.setattr(boot, "_GUEST", init)
     with pytest.raises(InputError, match=r"(?s)failed twice .*Kernel panic"):
-        KernelEngine(own_kernel).run_cell(cell, 1, 1, 1)
+        KernelEngine(own_kernel).run_cell(cell, Request(1, 1, 1))
     assert_no_guests(own_kernel)
 
 
@@ -316,7 +318,7 @@ def test_calls_made_together_go_on_as_they_say_and_take_the_time_of_calls_made_a
     subprocess.run(["gcc", "-static", "-x", "c", "-", "-o", init], input=BATCH, text=True, check=True)
     monkeypatch.setattr(boot, "_GUEST", init)
     with pytest.raises(InputError) as failure:
-        KernelEngine(kernel).run_cell(cell, 1, 1, 1)
+        KernelEngine(kernel).run_cell(cell, Request(1, 1, 1))
     console = str(failure.value)
     assert "2 made: 0, -9, 7" in console
     assert "0, then 4 made: -11 7 0 0 1 7 7" in console
@@ -335,7 +337,7 @@ def test_a_guest_that_hangs_is_ended_and_reported(
     monkeypatch.setattr(kernel_engine, "_IDLE_LIMIT_S", 0.5)
     monkeypatch.setattr(kernel_engine, "_REPLICATION_LIMIT_S", 1.0)
     with pytest.raises(InputError, match=r"failed twice .*it hung"):
-        KernelEngine(own_kernel).run_cell(cell, 1, 1, 1)
+        KernelEngine(own_kernel).run_cell(cell, Request(1, 1, 1))
     assert_no_guests(own_kernel)
 
 
@@ -343,7 +345,7 @@ def test_an_atm_switch_treats_real_tcp_as_the_model_treats_its_own(kernel: Kerne
     file = tmp_path / "atm.toml"
     file.write_text(ATM, encoding="utf-8")
     (cell,) = _core.load(str(file)).cells
-    guest, model = KernelEngine(kernel).run_cell(cell, 1, 1, 1), cell.run(1, 1, 1)
+    guest, model = KernelEngine(kernel).run_cell(cell, Request(1, 1, 1)), cell.run(1, 1, 1)
     assert sum(guest.flows["data_drops_selective"]) > 0
     for column in ("outcome", "sent_packets", "received_packets", "data_drops_selective", "data_drops_queue"):
         assert guest.flows[column] == model.flows[column], column
@@ -354,7 +356,7 @@ def test_what_a_guest_cannot_run_is_said(kernel: Kernel) -> None:
     study = Path(_core.__file__).parent / "studies" / "published" / "atmf1998" / "study.toml"
     cell = _core.load(str(study)).cells[0]
     with pytest.raises(InputError, match='stack = "classic" runs on the model engine only'):
-        KernelEngine(kernel).run_cell(cell, 1, 1, 1)
+        KernelEngine(kernel).run_cell(cell, Request(1, 1, 1))
 
 
 @pytest.mark.parametrize(

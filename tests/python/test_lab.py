@@ -43,6 +43,7 @@ from lasthop.lab.lessons import Lesson, lessons
 from lasthop.lab.opened import FIRST_SCENARIO, Opened
 from lasthop.lab.picture import split
 from lasthop.scenario.toml import to_toml
+from observing import traced
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SCENARIO = """\
@@ -406,7 +407,7 @@ def test_lessons_are_whole_and_their_knobs_are_controls() -> None:
 def test_slow_start_loses_half_of_its_last_round_trip() -> None:
     lesson = lessons()[0]
     study = _core.parse(lesson["scenario"], "lesson")
-    trace = study.cells[0].trace(study.seed, 1, 1)
+    trace = traced(study.cells[0], study.seed, 1, 1)
     drops = [ns for event, ns in zip(trace.packets["event"], trace.packets["time_ns"], strict=True) if "drop" in event]
     early = [ns for ns in drops if ns < drops[0] + 2e9]
     sent = [

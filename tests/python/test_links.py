@@ -9,9 +9,11 @@ import polars as pl
 import pytest
 
 from lasthop import _core
+from lasthop.engines.engine import Observation, Request
 from lasthop.engines.kernel.engine import KernelEngine
 from lasthop.engines.kernel.store import Kernel
 from lasthop.engines.live.engine import LiveEngine
+from observing import traced
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "lossy.toml"
 
@@ -79,13 +81,13 @@ def test_each_link_of_the_example_does_what_it_says() -> None:
 
 
 def test_a_corrupt_packet_is_told_from_a_lost_one() -> None:
-    events = cells()["corrupt"].trace(1, 1, 1).packets["event"]
+    events = traced(cells()["corrupt"], 1, 1, 1).packets["event"]
     assert "dropped-corrupt" in events
     assert "dropped-error" not in events
 
 
 def test_a_copy_arrives_behind_its_packet_and_is_in_the_trace() -> None:
-    packets = pl.DataFrame(cells()["duplicates"].trace(1, 1, 1).packets)
+    packets = pl.DataFrame(traced(cells()["duplicates"], 1, 1, 1).packets)
     copies = packets.filter(pl.col("event") == "duplicated")
     assert 20 < copies.height < 60
     delivered = packets.filter(pl.col("event") == "delivered").select("serial", "time_ns")
@@ -95,7 +97,7 @@ def test_a_copy_arrives_behind_its_packet_and_is_in_the_trace() -> None:
 @pytest.mark.parametrize("level", ["random", "bursts", "corrupt", "duplicates", "jitter", "reordering"])
 def test_real_tcp_meets_the_same_links(kernel: Kernel, level: str) -> None:
     cell = cells()[level]
-    guest, model = KernelEngine(kernel).run_cell(cell, 1, 1, 1).flows, cell.run(1, 1, 1).flows
+    guest, model = KernelEngine(kernel).run_cell(cell, Request(1, 1, 1)).flows, cell.run(1, 1, 1).flows
     assert guest["outcome"] == ["closed"]
     # The same packets are hit, as long as both have sent the same number.
     if level in ("random", "bursts", "corrupt"):
@@ -121,7 +123,7 @@ duration = "4 s"
 OPPORTUNITIES = sorted([at for at in range(1, 900, 6) for _ in range(1 + (at // 300) % 2 * 2)] + [1000])
 
 
-def traced(folder: Path, payload: int) -> _core.Cell:
+def recorded_at(folder: Path, payload: int) -> _core.Cell:
     (folder / "link.trace").write_text("".join(f"{at}\n" for at in OPPORTUNITIES), encoding="utf-8")
     file = folder / "traced.toml"
     file.write_text(TRACED.replace("PAYLOAD", str(payload)), encoding="utf-8")
@@ -139,19 +141,19 @@ def permitted_and_delivered(trace: _core.Trace) -> tuple[list[int], list[int]]:
 
 
 def test_a_trace_delivers_what_it_permits_on_every_engine(tmp_path: Path, kernel: Kernel) -> None:
-    cell = traced(tmp_path, 1472)
-    model = cell.trace(1, 1, 1)
+    cell = recorded_at(tmp_path, 1472)
+    model = traced(cell, 1, 1, 1)
     permitted, delivered = permitted_and_delivered(model)
     assert delivered == permitted
     for engine in (LiveEngine(), KernelEngine(kernel)):
-        trace = engine.run_cell(cell, 1, 1, 1, record=1).trace
+        trace = engine.run_cell(cell, Request.of_one(1, 1, 1, Observation(trace=True))).trace
         assert trace is not None
         assert permitted_and_delivered(trace) == (permitted, permitted)
 
 
 def test_small_packets_share_an_opportunity_of_a_trace(tmp_path: Path) -> None:
     # Five packets of 300 bytes each time.
-    permitted, delivered = permitted_and_delivered(traced(tmp_path, 272).trace(1, 1, 1))
+    permitted, delivered = permitted_and_delivered(traced(recorded_at(tmp_path, 272), 1, 1, 1))
     assert delivered == [at for at in permitted for _ in range(5)]
 
 

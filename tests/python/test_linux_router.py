@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from lasthop import _core
+from lasthop.engines.engine import Observation, Request
 from lasthop.engines.hosts import HostResults
 from lasthop.engines.kernel.engine import KernelEngine
 from lasthop.engines.kernel.store import Kernel
@@ -56,7 +57,9 @@ def scenario(folder: Path, *parts: str, control: str = "reno", **replaced: str) 
 
 def recorded(kernel: Kernel, file: Path, seed: int = 1) -> tuple[HostResults, pl.DataFrame]:
     """Run the only cell once; return its records and its packets, in order."""
-    results = KernelEngine(kernel).run_cell(_core.load(str(file)).cells[0], seed, 1, 1, record=1)
+    results = KernelEngine(kernel).run_cell(
+        _core.load(str(file)).cells[0], Request.of_one(seed, 1, 1, Observation(trace=True))
+    )
     assert results.trace is not None
     return results, pl.DataFrame(results.trace.packets)
 
@@ -160,7 +163,7 @@ def test_the_other_engines_refuse_netem_and_say_who_has_it(kernel: Kernel, tmp_p
     with pytest.raises(_core.ScenarioError, match=r"router\.toml:8: `router\.implementation`.*--engine kernel"):
         cell.run(1, 1, 1)
     with pytest.raises(InputError, match="runs on the kernel engine only"):
-        LiveEngine().run_cell(cell, 1, 1, 1)
+        LiveEngine().run_cell(cell, Request(1, 1, 1))
 
 
 CLASS = """
@@ -179,7 +182,9 @@ def both_routers(kernel: Kernel, folder: Path, queue: str, *parts: str) -> list[
     file = folder / "both.toml"
     file.write_text("".join([head, CLASS.replace("QUEUE", queue), *parts]), encoding="utf-8")
     (cell,) = _core.load(str(file)).cells
-    return [pl.DataFrame(run.flows) for run in (KernelEngine(kernel).run_cell(cell, 1, 1, 1), cell.run(1, 1, 1))]
+    return [
+        pl.DataFrame(run.flows) for run in (KernelEngine(kernel).run_cell(cell, Request(1, 1, 1)), cell.run(1, 1, 1))
+    ]
 
 
 def red(low: int, high: int, probability: float, *keys: str) -> str:

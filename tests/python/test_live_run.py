@@ -18,9 +18,10 @@ import polars as pl
 import pytest
 
 from lasthop import _core
-from lasthop.engines.engine import CaptureTarget
+from lasthop.engines.engine import CaptureTarget, Observation, Request
 from lasthop.engines.live.engine import LiveEngine
 from lasthop.errors import InputError
+from observing import traced
 from tools import IN_ORDER, require_tools, tool, tshark
 
 SCENARIO = """
@@ -112,7 +113,7 @@ def cell_of(folder: Path, flows: str, **replaced: str) -> _core.Cell:
 
 def test_a_download_and_a_stream_fare_as_in_the_model(tmp_path: Path) -> None:
     cell = cell_of(tmp_path, DOWNLOAD + STREAM, queue="200 packets")
-    live, model = LiveEngine().run_cell(cell, 1, 1, 2), cell.run(1, 1, 2)
+    live, model = LiveEngine().run_cell(cell, Request(1, 1, 2)), cell.run(1, 1, 2)
     assert list(live.flows) == list(model.flows)
     flows, expected = pl.DataFrame(live.flows), pl.DataFrame(model.flows)
     assert flows["flow"].to_list() == ["download", "stream"] * 2
@@ -130,7 +131,7 @@ def test_a_download_and_a_stream_fare_as_in_the_model(tmp_path: Path) -> None:
 
 
 def test_a_stream_keeps_its_pace(tmp_path: Path) -> None:
-    flows = pl.DataFrame(LiveEngine().run_cell(cell_of(tmp_path, STREAM), 1, 1, 1).flows)
+    flows = pl.DataFrame(LiveEngine().run_cell(cell_of(tmp_path, STREAM), Request(1, 1, 1)).flows)
     assert flows["sent_packets"].to_list() == [100]
     assert flows["elapsed_s"].to_list() == pytest.approx([0.99], abs=0.02)
     assert flows["spacing_mean_ms"].to_list() == pytest.approx([10], abs=0.2)
@@ -142,7 +143,7 @@ def test_a_link_changes_when_the_scenario_says_so(tmp_path: Path) -> None:
     file = tmp_path / "changed.toml"
     file.write_text(changed + STREAM)
     (cell,) = _core.load(str(file)).cells
-    for results in (cell.run(1, 1, 1), LiveEngine().run_cell(cell, 1, 1, 1)):
+    for results in (cell.run(1, 1, 1), LiveEngine().run_cell(cell, Request(1, 1, 1))):
         flows = pl.DataFrame(results.flows)
         assert flows["received_packets"].to_list() == [100]
         # 10 ms between datagrams, and once 150 ms of delay more.
@@ -153,7 +154,7 @@ def test_real_tcp_crosses_an_atm_switch_and_every_packet_is_accounted_for(tmp_pa
     file = tmp_path / "atm.toml"
     file.write_text(ATM + STREAM, encoding="utf-8")
     (cell,) = _core.load(str(file)).cells
-    live, model = (results(cell, 1, 1, 1) for results in (LiveEngine().run_cell, _core.Cell.run))
+    live, model = LiveEngine().run_cell(cell, Request(1, 1, 1)), cell.run(1, 1, 1)
     flows, expected = pl.DataFrame(live.flows), pl.DataFrame(model.flows)
     assert flows["flow"].to_list() == ["early", "late", "stream"]
     assert flows["outcome"].to_list() == ["closed"] * 3
@@ -173,7 +174,7 @@ def test_real_tcp_crosses_an_atm_switch_and_every_packet_is_accounted_for(tmp_pa
 
 def test_losses_are_seen_and_repaired(tmp_path: Path) -> None:
     cell = cell_of(tmp_path, DOWNLOAD, queue="4 packets", buffer="1152 B")
-    flows = pl.DataFrame(LiveEngine().run_cell(cell, 1, 1, 3).flows)
+    flows = pl.DataFrame(LiveEngine().run_cell(cell, Request(1, 1, 3)).flows)
     # The kernel is asked after each packet; on a busy machine a short recovery may fall between two answers.
     assert flows["fast_retransmits"].sum() + flows["timeouts"].sum() > 0
     row = flows.row(0, named=True)
@@ -198,7 +199,7 @@ def test_a_page_is_loaded_in_real_http(tmp_path: Path, page: str, server: str) -
     page = page.replace('"200 B"', '"250 B"')
     page = page.replace("\n[[flow]]", f'server = "{server}"\n\n[[flow]]')
     cell = cell_of(tmp_path, page, queue="200 packets")
-    live, model = LiveEngine().run_cell(cell, 1, 1, 2), cell.run(1, 1, 2)
+    live, model = LiveEngine().run_cell(cell, Request(1, 1, 2)), cell.run(1, 1, 2)
     for column in ("outcome", "objects", "objects_received", "connections"):
         assert live.pages[column] == model.pages[column], column
     assert live.pages["response_time_s"] == pytest.approx(model.pages["response_time_s"], rel=0.25)
@@ -213,7 +214,8 @@ def test_a_captured_page_shows_its_messages(tmp_path: Path) -> None:
     require_tools()
     cell, folder = cell_of(tmp_path, PIPELINED, queue="200 packets"), tmp_path / "captures"
     folder.mkdir()
-    LiveEngine().run_cell(cell, 1, 3, 1, captures={3: CaptureTarget(folder, "a page", _core.SNAP_LENGTH)})
+    target = CaptureTarget(folder, "a page", _core.SNAP_LENGTH)
+    LiveEngine().run_cell(cell, Request.of_one(1, 3, 3, Observation(capture=target)))
     for point in ("server", "client"):
         fields = ("http.request.method", "http.response.code", "http.content_length", "_ws.malformed")
         messages = tshark(folder / f"{point}.pcapng", fields, *IN_ORDER, "-Y", "http")
@@ -229,13 +231,13 @@ def test_a_page_too_small_for_real_messages_is_refused(tmp_path: Path) -> None:
         (('"200 B"\n', '"200 B"\nserver = "nginx"\n'), 'at least "224 B"'),
     ):
         with pytest.raises(InputError, match=text):
-            LiveEngine().run_cell(cell_of(tmp_path, PAGE.replace("10 kB", "100 B").replace(*change)), 1, 1, 1)
+            LiveEngine().run_cell(cell_of(tmp_path, PAGE.replace("10 kB", "100 B").replace(*change)), Request(1, 1, 1))
 
 
 @pytest.mark.parametrize("algorithm", ["reno", "cubic"])
 def test_the_window_grows_as_the_scenario_says(tmp_path: Path, algorithm: str) -> None:
     cell = cell_of(tmp_path, f'congestion_control = "{algorithm}"\n' + DOWNLOAD, queue="4 packets", buffer="1152 B")
-    trace = LiveEngine().run_cell(cell, 1, 1, 1, record=1).trace
+    trace = LiveEngine().run_cell(cell, Request.of_one(1, 1, 1, Observation(trace=True))).trace
     assert trace is not None
     windows = [
         (cwnd, ssthresh)
@@ -253,7 +255,7 @@ def test_hosts_remember_within_a_chain_only_if_asked(tmp_path: Path) -> None:
     for cached in ("true", "false"):
         flows_of = f"cached_metrics = {cached}\n" + DOWNLOAD
         cell = cell_of(tmp_path, flows_of, queue="4 packets", buffer="1152 B")
-        flows = LiveEngine().run_cell(cell, 1, 1, 3).flows
+        flows = LiveEngine().run_cell(cell, Request(1, 1, 3)).flows
         assert flows["outcome"] == ["closed"] * 3
         losses[cached] = flows["data_drops_queue"]
     # How many packets a first slow start loses depends on how busy the machine is; that one with a cached ssthresh
@@ -264,7 +266,7 @@ def test_hosts_remember_within_a_chain_only_if_asked(tmp_path: Path) -> None:
 
 def test_a_run_ends_at_its_time_limit(tmp_path: Path) -> None:
     cell = cell_of(tmp_path, DOWNLOAD.replace("100 kB", "10000 kB"))
-    flows = LiveEngine().run_cell(cell, 1, 1, 1).flows
+    flows = LiveEngine().run_cell(cell, Request(1, 1, 1)).flows
     assert flows["outcome"] == ["unfinished"]
 
 
@@ -363,10 +365,10 @@ def test_a_live_run_is_captured_like_one_of_the_model(tmp_path: Path, lasthop_ma
 def test_a_live_run_is_recorded_event_by_event(tmp_path: Path, cached: bool) -> None:
     memory = f"cached_metrics = {str(cached).lower()}\n"
     cell = cell_of(tmp_path, memory + DOWNLOAD, queue="4 packets", buffer="1152 B")
-    results = LiveEngine().run_cell(cell, 1, 1, 2, record=2)
+    results = LiveEngine().run_cell(cell, Request.of_one(1, 1, 2, Observation(trace=True)))
     trace = results.trace
     assert trace is not None
-    packets, model = pl.DataFrame(trace.packets), cell.trace(1, 1, 2)
+    packets, model = pl.DataFrame(trace.packets), traced(cell, 1, 1, 2)
     assert list(trace.packets) == list(model.packets)
     assert list(trace.tcp) == list(model.tcp)
     flows = pl.DataFrame(results.flows).filter(replication=2)
@@ -378,7 +380,7 @@ def test_a_live_run_is_recorded_event_by_event(tmp_path: Path, cached: bool) -> 
     assert row["data_drops_queue"] > 0 or cached, "what the first of a chain has cached may spare the second its losses"
     assert trace.tcp["event"].count("window") > 10
     assert trace.tcp["event"].count("recovery-entered") == row["fast_retransmits"]
-    assert LiveEngine().run_cell(cell, 1, 1, 1).trace is None
+    assert LiveEngine().run_cell(cell, Request(1, 1, 1)).trace is None
 
 
 def test_a_live_run_is_explained_drawn_and_traced(
@@ -468,7 +470,9 @@ def test_every_kind_of_traffic_runs_on_real_sockets(tmp_path: Path) -> None:
     (tmp_path / "tape.csv").write_text("time_s,bytes\n0,100\n0.1,1000\n0.15,40\n", encoding="utf-8")
     (tmp_path / "kinds.toml").write_text(KINDS, encoding="utf-8")
     cell = _core.load(str(tmp_path / "kinds.toml")).cells[0]
-    live, model = (pl.DataFrame(own.flows) for own in (LiveEngine().run_cell(cell, 1, 1, 1), cell.run(1, 1, 1)))
+    live, model = (
+        pl.DataFrame(own.flows) for own in (LiveEngine().run_cell(cell, Request(1, 1, 1)), cell.run(1, 1, 1))
+    )
     assert live.columns == model.columns
     assert live.select("flow", "direction").equals(model.select("flow", "direction"))
     assert set(live["outcome"]) == {"closed"}
@@ -506,7 +510,9 @@ def test_every_queue_discipline_serves_a_class_on_this_machines_clock(tmp_path: 
     text = "[down.link]\nrate = '10 Mbit/s'\ndelay = '10 ms'\n"
     keys = f"down.htb.class = [{', '.join(classes)}]\nflow = [{', '.join(flows)}]\ntcp.profile = 'linux-6'\n"
     (tmp_path / "disciplines.toml").write_text(keys + text, encoding="utf-8")
-    live = pl.DataFrame(LiveEngine().run_cell(_core.load(str(tmp_path / "disciplines.toml")).cells[0], 1, 1, 1).flows)
+    live = pl.DataFrame(
+        LiveEngine().run_cell(_core.load(str(tmp_path / "disciplines.toml")).cells[0], Request(1, 1, 1)).flows
+    )
     assert live["sent_packets"].to_list() == live["received_packets"].to_list() == [20] * 8
     assert set(live["outcome"]) == {"closed"}
 
@@ -535,4 +541,4 @@ def test_what_the_live_engine_cannot_do_is_refused_with_the_key_and_what_can(
     (tmp_path / "refused.toml").write_text(f"{line}\n{link}{flow}", encoding="utf-8")
     study = _core.load(str(tmp_path / "refused.toml"))
     with pytest.raises(_core.ScenarioError, match=rf"(?s){key}.*{instead}"):
-        study.needs_engine("live", [cell.key for cell in study.cells])
+        LiveEngine.check(study, study.cells)

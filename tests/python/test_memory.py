@@ -13,6 +13,7 @@ import pytest
 from conftest import EXAMPLE, STUDY
 from lasthop import _core
 from lasthop.pictures.tables import TraceTables
+from observing import overviewed, traced
 
 EXAMPLES = STUDY.parents[1] / "examples"
 
@@ -54,7 +55,7 @@ def long_run(tmp_path: Path) -> Path:
 
 def test_an_overview_of_a_long_run_is_bounded_and_says_what_it_lacks(long_run: Path) -> None:
     (cell,) = _core.load(str(long_run)).cells
-    overview = cell.overview(1, 1, 1)
+    overview = overviewed(cell, 1, 1, 1)
     assert 5_000 < len(overview.packets["time_ns"]) <= 60_000
     assert 1_000 < len(overview.tcp["time_ns"]) <= 60_000
     record = {name: cells[0] for name, cells in cell.run(1, 1, 1).flows.items()}
@@ -78,7 +79,7 @@ def test_an_overview_of_a_long_run_is_bounded_and_says_what_it_lacks(long_run: P
 
 def test_a_part_of_a_long_run_has_all_of_its_events(long_run: Path) -> None:
     (cell,) = _core.load(str(long_run)).cells
-    part = cell.overview(1, 1, 1, 300_000_000_000, 302_000_000_000)
+    part = overviewed(cell, 1, 1, 1, (300_000_000_000, 302_000_000_000))
     times = [
         time
         for time, event, direction in zip(
@@ -92,7 +93,7 @@ def test_a_part_of_a_long_run_has_all_of_its_events(long_run: Path) -> None:
 def test_a_run_within_the_budget_is_kept_whole() -> None:
     study = _core.load(str(STUDY / "study.toml"))
     cell = next(cell for cell in study.cells if cell.key == "link=r6,workload=2tcp0udp,variant=frto")
-    overview, whole = cell.overview(1, 1, 12), cell.trace(1, 1, 12)
+    overview, whole = overviewed(cell, 1, 1, 12), traced(cell, 1, 1, 12)
     assert overview.left_out == {"points": 0, "marks": 0, "flows": 0} == whole.left_out
     for event in ("enqueued", "dequeued", "dropped-queue", "dropped-error", "marked"):
         assert overview.packets["event"].count(event) == whole.packets["event"].count(event), event

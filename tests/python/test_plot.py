@@ -31,6 +31,7 @@ from lasthop.pictures.static import STYLE, figure_of
 from lasthop.pictures.tables import TraceTables
 from lasthop.pictures.waterfall import waterfall_panels
 from lasthop.report.trace import picture_figure, trace_figure
+from observing import overviewed, traced
 
 EXAMPLES = STUDY.parents[1] / "examples"
 EXAMPLE = EXAMPLES / "two-flows.toml"
@@ -170,7 +171,7 @@ def test_an_average_over_bytes_stands_apart_from_packets(tmp_path: Path) -> None
     file = tmp_path / "bytes.toml"
     file.write_text(f'extends = "{EXAMPLE}"\n[down.queue]\nlimit = "11520 B"\nred = {{ {red} }}\n', encoding="utf-8")
     cell = _core.load(str(file)).cells[0]
-    queue, average = panels(TraceTables.of(cell.overview(1, 1, 1), cell.scenario), ["queue"])
+    queue, average = panels(TraceTables.of(overviewed(cell, 1, 1, 1), cell.scenario), ["queue"])
     names = [layer.mark.name for layer in queue.layers]
     assert (queue.unit, average.unit) == ("packets", "kB")
     assert marks.RED_AVERAGE.name not in names
@@ -198,10 +199,10 @@ def test_a_bad_period_as_long_as_the_run_is_said_and_shades_nothing(by_hand: Tra
 def test_panels_agree_with_the_metrics_of_the_same_run(key: str) -> None:
     study = _core.load(str(STUDY / "study.toml"))
     (cell,) = [cell for cell in study.cells if cell.key == key]
-    trace = cell.overview(study.seed, 1, 12)
+    trace = overviewed(cell, study.seed, 1, 12)
     tables = TraceTables.of(trace, cell.scenario)
     found = panels(tables)
-    metrics = pl.DataFrame(cell.trace(study.seed, 1, 12).flows, strict=False)
+    metrics = pl.DataFrame(traced(cell, study.seed, 1, 12).flows, strict=False)
     again_marks = {mark.name for mark in marks.RETRANSMISSIONS.values()}
     for flow, panel in zip(tables.flows[:2], found[:2], strict=True):
         row = metrics.row(flow.number, named=True)
@@ -594,7 +595,7 @@ def test_every_kind_has_a_panel(by_hand: TraceTables) -> None:
 def many() -> TraceTables:
     """Return a run of hundreds of short flows."""
     study = _core.load(str(EXAMPLES / "short-flows.toml"))
-    return TraceTables.of(study.cells[1].overview(study.seed, 1, 1), study.cells[1].scenario)
+    return TraceTables.of(overviewed(study.cells[1], study.seed, 1, 1), study.cells[1].scenario)
 
 
 def colours(drawn: Sequence[Panel]) -> dict[str, set[str]]:
@@ -613,7 +614,7 @@ def colours(drawn: Sequence[Panel]) -> dict[str, set[str]]:
 def test_a_flow_has_one_colour_in_all_panels(file: str, key: str) -> None:
     study = _core.load(str(EXAMPLES / f"{file}.toml"))
     (cell,) = [cell for cell in study.cells if cell.key == key]
-    trace = cell.overview(study.seed, 1, 1)
+    trace = overviewed(cell, study.seed, 1, 1)
     tables = TraceTables.of(trace, cell.scenario)
     drawn = colours(panels(tables))
     assert drawn == {flow.name: {marks.FLOW_COLORS[flow.number]} for flow in tables.flows}
@@ -630,7 +631,7 @@ def test_a_flow_has_one_colour_in_all_panels(file: str, key: str) -> None:
 def test_expiries_of_the_timer_have_the_colour_of_their_flow() -> None:
     study = _core.load(str(STUDY / "study.toml"))
     (cell,) = [cell for cell in study.cells if cell.key == "link=r6,workload=2tcp0udp,variant=frto"]
-    tables = TraceTables.of(cell.overview(study.seed, 1, 12), cell.scenario)
+    tables = TraceTables.of(overviewed(cell, study.seed, 1, 12), cell.scenario)
     (panel,) = panels(tables, ["rtt"])
     expired = [layer.mark for layer in panel.layers if layer.mark.name == "timer expired"]
     assert [mark.color for mark in expired] == list(marks.FLOW_COLORS[:2])
@@ -724,7 +725,7 @@ def assert_nothing_is_cut_off(picture: Picture, width: str) -> None:
 def test_nothing_is_cut_off(file: str, number: int, width: str) -> None:
     study = _core.load(str(EXAMPLES / f"{file}.toml"))
     cell = study.cells[number]
-    tables = TraceTables.of(cell.overview(study.seed, 1, 1), cell.scenario)
+    tables = TraceTables.of(overviewed(cell, study.seed, 1, 1), cell.scenario)
     cast = Cast.of(tables)
     drawn = panels(tables, OF_OVERVIEW, cast)
     assert_nothing_is_cut_off(tables.picture(drawn, notes=cast.notes(drawn)), width)
@@ -785,7 +786,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> TraceTables:
     file = tmp_path_factory.mktemp("shared") / "shared.toml"
     file.write_text(SHARED + "".join(BULK.format(number) for number in range(10)), encoding="utf-8")
     cell = _core.load(str(file)).cells[0]
-    return TraceTables.of(cell.overview(1, 1, 1), cell.scenario)
+    return TraceTables.of(overviewed(cell, 1, 1, 1), cell.scenario)
 
 
 def test_a_stack_ends_at_the_goodput_of_all_below_the_capacity(shared: TraceTables) -> None:

@@ -24,6 +24,7 @@ from lasthop.pictures.panels import panels
 from lasthop.pictures.shapes import Layer
 from lasthop.pictures.static import STYLE
 from lasthop.pictures.tables import TraceTables
+from observing import traced
 from test_plot import GOOD, WHOLE, packet, rounded, table, tcp
 
 EXAMPLES = STUDY.parents[1] / "examples"
@@ -108,7 +109,7 @@ def test_arrows_are_the_packets_of_the_run_and_nothing_is_cut_off(
 
     study = _core.load(str(STUDY / "study.toml"))
     (cell,) = [cell for cell in study.cells if cell.key == key]
-    whole = TraceTables.of(cell.trace(study.seed, 1, 12 if "r6" in key else 1), cell.scenario)
+    whole = TraceTables.of(traced(cell, study.seed, 1, 12 if "r6" in key else 1), cell.scenario)
     tables = whole.sent_between(*span)
     named = [one for one in tables.flows if one.name == flow]
     (panel,) = panels(tables, ["ladder"], Cast.of(tables, named))

@@ -16,6 +16,7 @@ from lasthop.pictures.panels import panels
 from lasthop.pictures.shapes import Layer
 from lasthop.pictures.sizes import _width
 from lasthop.pictures.tables import TraceTables
+from observing import traced
 from test_plot import assert_nothing_is_cut_off
 
 EXAMPLES = STUDY.parents[1] / "examples"
@@ -24,7 +25,7 @@ EXAMPLES = STUDY.parents[1] / "examples"
 def tables_of(file: str, key: str) -> TraceTables:
     study = _core.load(str(EXAMPLES / f"{file}.toml"))
     (cell,) = [cell for cell in study.cells if cell.key == key]
-    return TraceTables.of(cell.trace(study.seed, 1, 1), cell.scenario)
+    return TraceTables.of(traced(cell, study.seed, 1, 1), cell.scenario)
 
 
 def counts(layer: Layer) -> dict[float, float]:

@@ -12,10 +12,12 @@ import polars as pl
 import pytest
 
 from lasthop import _core
+from lasthop.engines.engine import Request
 from lasthop.engines.live.engine import LiveEngine
 from lasthop.pictures.panels import panels
 from lasthop.pictures.tables import TraceTables
 from lasthop.studies.catalogue import find_scenario
+from observing import overviewed
 
 Main = Callable[..., int]
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -297,7 +299,7 @@ def test_the_same_ends_over_sockets_of_a_guest_fare_as_in_the_model(lasthop_main
 def test_a_transfer_over_sockets_of_this_machine_loses_nothing(tmp_path: Path) -> None:
     (tmp_path / "kinds.toml").write_text(KINDS.replace("200 kB", "40 kB"))
     for cell in _core.load(str(tmp_path / "kinds.toml")).cells[:2]:
-        (flow,) = pl.DataFrame(LiveEngine().run_cell(cell, 1, 1, 1).flows).to_dicts()
+        (flow,) = pl.DataFrame(LiveEngine().run_cell(cell, Request(1, 1, 1)).flows).to_dicts()
         assert (flow["outcome"], flow["sent_bytes"], flow["retransmitted_packets"]) == ("closed", 40_000, 0)
         assert flow["elapsed_s"] == pytest.approx(0.4, abs=0.2)
 
@@ -378,7 +380,7 @@ def test_a_picture_shows_data_acknowledgments_and_what_is_sent_again(tmp_path: P
     scenario.write_text(TRANSFER.replace("40 kB", "400 kB"))
     (cell,) = _core.load(str(scenario)).cells
     record = {name: cells[0] for name, cells in cell.run(1, 1, 1).flows.items()}
-    overview = cell.overview(1, 1, 1)
+    overview = overviewed(cell, 1, 1, 1)
     assert sum(overview.packets["fresh_bytes"]) == 400_000
     sequence, window, times = panels(TraceTables.of(overview, cell.scenario), ["sequence", "cwnd", "rtt"])
     shown = {layer.mark.name: len(layer.x) for layer in sequence.layers}

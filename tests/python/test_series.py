@@ -15,11 +15,12 @@ import pyarrow.parquet
 import pytest
 
 from lasthop import _core
-from lasthop.engines.engine import CaptureTarget, SeriesTarget
+from lasthop.engines.engine import CaptureTarget, Observation, Request, SeriesTarget
 from lasthop.engines.kernel import engine as guest_engine
 from lasthop.engines.kernel.engine import KernelEngine
 from lasthop.engines.kernel.store import Kernel
 from lasthop.scenario.points import read_study
+from observing import observe, traced
 
 ROOT = Path(__file__).resolve().parents[2]
 Main = Callable[..., int]
@@ -68,7 +69,7 @@ def cells_of(tmp_path: Path, name: str) -> list[_core.Cell]:
 
 
 def series_of(cell: _core.Cell, file: Path, step_ms: int) -> pl.DataFrame:
-    cell.series(1, 1, 1, (str(file), step_ms * 1_000_000))
+    observe(cell, 1, 1, 1, Observation(series=SeriesTarget(file, step_ms * 1_000_000)))
     return pl.read_csv(file, infer_schema_length=None)
 
 
@@ -93,7 +94,7 @@ def drops(flows: pl.DataFrame, way: str) -> int:
 def test_steps_add_up_to_the_records_of_the_run(tmp_path: Path, name: str) -> None:
     for number, cell in enumerate(cells_of(tmp_path, name)):
         table = series_of(cell, tmp_path / f"{number}.csv", 130)
-        columns = cell.trace(1, 1, 1).flows
+        columns = traced(cell, 1, 1, 1).flows
         flows = pl.DataFrame(dict(columns), strict=False, infer_schema_length=None)
         hop, of_flows = table.filter(pl.col("flow").is_null()), table.drop_nulls("flow")
         direction = dict(of_flows.select("flow", "direction").iter_rows())
@@ -157,7 +158,7 @@ def test_no_step_carries_more_than_the_capacity_that_follows_the_link(tmp_path: 
 
 def test_one_way_delays_are_those_of_the_trace(tmp_path: Path) -> None:
     for name in ("both-ways", "examples/queue.toml"):
-        trace = cells_of(tmp_path, name)[0].trace(1, 1, 1)
+        trace = traced(cells_of(tmp_path, name)[0], 1, 1, 1)
         packets = pl.DataFrame(
             {key: trace.packets[key] for key in ("event", "flow", "direction", "serial", "time_ns", "payload_bytes")}
         ).filter(pl.col("payload_bytes") > 0)
@@ -352,17 +353,19 @@ def test_a_guest_sends_a_series_in_parts_while_it_runs_and_runs_as_without(
     monkeypatch.setattr(guest_engine, "_unpacked", unpacked)
     engine, cell = KernelEngine(kernel), cells_of(tmp_path, "examples/queue.toml")[0]
     file = tmp_path / "parts.csv"
-    run = engine.run_cell(cell, 1, 1, 1, record=1, series=SeriesTarget(file, 1_000_000))
+    series = Observation(series=SeriesTarget(file, 1_000_000))
+    run = engine.run_cell(cell, Request.of_one(1, 1, 1, series))
     assert len(sizes) > 4
     assert max(sizes) < 500_000 < sum(sizes) == file.stat().st_size
-    assert run.flows == engine.run_cell(cell, 1, 1, 1).flows
+    assert run.flows == engine.run_cell(cell, Request(1, 1, 1)).flows
 
 
 def test_a_guest_kernel_gives_a_series_that_adds_up_too(kernel: Kernel, tmp_path: Path) -> None:
     engine, cell = KernelEngine(kernel), cells_of(tmp_path, "examples/queue.toml")[0]
-    engine.series(cell, 1, 1, 1, SeriesTarget(tmp_path / "kernel.csv", 100_000_000))
+    wanted = Observation(series=SeriesTarget(tmp_path / "kernel.csv", 100_000_000))
+    observe(cell, 1, 1, 1, wanted, engine=engine)
     table = pl.read_csv(tmp_path / "kernel.csv", infer_schema_length=None).drop_nulls("flow")
-    flows = engine.run_cell(cell, 1, 1, 1).flows
+    flows = engine.run_cell(cell, Request(1, 1, 1)).flows
     for number, flow in enumerate(flows["flow"]):
         lost = sum(cells[number] for name, cells in flows.items() if name.startswith("data_drops"))
         assert table.filter(flow=flow)["lost_packets"].sum() == lost

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from lasthop import _core
+from lasthop.engines.engine import Request
 from lasthop.engines.kernel.engine import KernelEngine
 from lasthop.engines.kernel.store import Kernel
 from lasthop.metrics.units import human
@@ -45,7 +46,7 @@ def model(one: _core.Cell) -> Flows:
 
 
 def kernel_flows(kernel: Kernel, one: _core.Cell) -> Flows:
-    return by_name(KernelEngine(kernel).run_cell(one, 1, 1, 1))
+    return by_name(KernelEngine(kernel).run_cell(one, Request(1, 1, 1)))
 
 
 # ---- Calls -----------------------------------------------------------------------------------------------

@@ -100,7 +100,7 @@ fn failure(error: Box<dyn Error>) -> serde_json::Value {
 }
 
 fn run(spec: &RunSpec, archive: &Rc<RefCell<Archive>>) -> Result<serde_json::Value, Box<dyn Error>> {
-    for target in spec.captures.values() {
+    for target in spec.wanted.observations.values().filter_map(|wanted| wanted.capture.as_ref()) {
         fs::create_dir_all(&target.folder)?;
     }
     let parts = BufWriter::with_capacity(SEND_BYTES, SeriesParts(Rc::clone(archive)));

@@ -17,16 +17,12 @@ use lasthop_core::{
     PlaybackEvent, Protocol, Seed, TransportEvent,
 };
 use lasthop_scenario::Scenario;
-use lasthop_trace::{
-    Analysis, Batch, CaptureTarget, Column, Columnar, LeftOut, ObjectRow, Overview, PacketRow, Recorder,
-    SeriesTarget, Span, TcpRow, bad_periods,
-};
+use lasthop_trace::{Analysis, Batch, Column, Kept, Records, Request};
 use nix::sys::epoll::EpollFlags;
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getppid};
 use serde::Deserialize;
-use std::collections::BTreeMap;
 use std::io::Write;
 
 /// What to run.
@@ -35,29 +31,13 @@ use std::io::Write;
 pub struct RunSpec {
     /// The scenario.
     pub scenario: Scenario,
-    /// Seed of the study.
-    pub seed: u64,
-    /// Number of the first replication.
-    pub first: u64,
-    /// How many replications, a chain if the scenario caches metrics.
-    pub count: u64,
+    /// Which replications, and what is wanted of them.
+    pub wanted: Request,
     /// The last microseconds before a deadline that are spent in a busy loop.
     pub spin_us: u64,
     /// The process that asked; without it nobody wants the results. None in a guest of its own.
     #[serde(default)]
     pub parent: Option<i32>,
-    /// Where the captures of replications go, by their numbers.
-    #[serde(default)]
-    pub captures: BTreeMap<u64, CaptureTarget>,
-    /// A replication of which everything is told, or what pictures of it need.
-    #[serde(default)]
-    pub record: Option<u64>,
-    /// Only what pictures need is told, in detail within this time.
-    #[serde(default)]
-    pub overview: Option<Span>,
-    /// Where the time series of the replication to be recorded goes.
-    #[serde(default)]
-    pub series: Option<SeriesTarget>,
 }
 
 /// Finished replications.
@@ -67,28 +47,21 @@ pub struct Runs {
     facts: Vec<RunFacts>,
     differences: Vec<Difference>,
     priority: Priority,
-    recording: Option<Recording>,
+    kept: Option<Kept>,
     /// How the real program of each replication fared, if it is one.
     programs: Vec<ProgramFacts>,
 }
 
-/// One replication with what happened in it: tables, and the link's bad periods.
-#[derive(Debug)]
-struct Recording {
-    tables: serde_json::Value,
-    bad_periods: Vec<(&'static str, Column)>,
-}
-
 impl Runs {
-    /// Everything as JSON: the tables of the records, columns by name; `trace`, the events and the link's bad
-    /// periods of the replication to be recorded, if there is one; and `facts`: `runs`, one for each replication; `differences`, what the scenario asks of
-    /// TCP and Linux does otherwise; `priority`, what the machine permitted.
+    /// Everything as JSON: the tables of the records, columns by name; `trace`, what was kept of a replication, if
+    /// anything was; and `facts`: `runs`, one for each replication; `differences`, what the scenario asks of TCP and Linux
+    /// does otherwise; `priority`, what the machine permitted.
     pub fn answer(&self) -> serde_json::Value {
         let mut answer = serde_json::Map::new();
         for (name, columns) in self.records.tables() {
             answer.insert(name.into(), table(&columns));
         }
-        answer.insert("trace".into(), self.recording.as_ref().map(Recording::answer).into());
+        answer.insert("trace".into(), self.kept.as_ref().map(told).into());
         let facts = serde_json::json!({
             "runs": self.facts, "differences": self.differences, "priority": self.priority, "programs": self.programs,
         });
@@ -97,50 +70,11 @@ impl Runs {
     }
 }
 
-impl Recording {
-    /// What was told of a replication that ended at `end`, if anything was.
-    fn of(
-        told: (Option<Recorder>, Option<Overview>),
-        scenario: &Scenario,
-        seed: Seed,
-        end: Instant,
-    ) -> Option<Self> {
-        let tables = match told {
-            (Some(recorder), _) => recorded(&recorder),
-            (None, overview) => overviewed(overview?, end),
-        };
-        Some(Self { tables, bad_periods: bad_periods(scenario, seed, end) })
-    }
-
-    fn answer(&self) -> serde_json::Value {
-        let mut answer = self.tables.clone();
-        answer["link_states"] = table(&self.bad_periods);
-        answer
-    }
-}
-
-fn recorded(recorder: &Recorder) -> serde_json::Value {
-    serde_json::json!({
-        "packets": table(&PacketRow::columns(&recorder.packets)),
-        "tcp": table(&TcpRow::columns(&recorder.tcp)),
-        "objects": table(&ObjectRow::columns(&recorder.objects)),
-        "left_out": LeftOut::default(),
-        "series": {},
-        "delays": {},
-    })
-}
-
-fn overviewed(overview: Overview, end: Instant) -> serde_json::Value {
-    let tables = overview.finish(end);
-    serde_json::json!({
-        "packets": table(&tables.packets),
-        "tcp": table(&tables.tcp),
-        "objects": table(&tables.objects),
-        "flows": table(&tables.flows),
-        "left_out": tables.left_out,
-        "series": table(&tables.series),
-        "delays": table(&tables.delays),
-    })
+/// What was kept of a replication, as JSON.
+fn told(kept: &Kept) -> serde_json::Value {
+    let tables = kept.tables.iter().map(|(name, columns)| ((*name).to_owned(), table(columns)));
+    let left_out = ("left_out".to_owned(), serde_json::json!(kept.left_out));
+    serde_json::Value::Object(tables.chain([left_out]).collect())
 }
 
 fn table(columns: &[(&'static str, Column)]) -> serde_json::Value {
@@ -154,8 +88,8 @@ const ROUTER_TO_CLIENT: u64 = 1;
 /// The pairs of hosts, and a web server that is a program of its own.
 type Hosts = (Vec<Pair>, Option<Nginx>);
 
-/// Checks that hosts with a real TCP can run a scenario, in a guest or on this machine.
-pub fn needs_real_hosts(scenario: &Scenario, in_guest: bool) -> Result<(), Error> {
+/// Checks that hosts with a real TCP can run a scenario; Linux' own router needs a kernel that is only theirs.
+pub fn needs_real_hosts(scenario: &Scenario, linux_router: bool) -> Result<(), Error> {
     if scenario.real_program().is_some() {
         return needs_no_router(scenario);
     }
@@ -163,10 +97,10 @@ pub fn needs_real_hosts(scenario: &Scenario, in_guest: bool) -> Result<(), Error
     scenario.tcps().try_for_each(needs_linux)?;
     needs_pairs(scenario)?;
     needs_sockets(scenario)?;
-    if in_guest { Ok(()) } else { needs_no_router(scenario) }
+    if linux_router { Ok(()) } else { needs_no_router(scenario) }
 }
 
-/// Runs the replications; the time series that is asked for goes to `series`, and `guest` is there if they run in one
+/// Runs the replications; a time series that is asked for goes to `series` in place of its file, and `guest` is there if they run in one
 /// that has programs of the user's. The calling process must have one thread only, and is in other namespaces afterwards.
 pub fn run(
     spec: &RunSpec,
@@ -190,29 +124,24 @@ pub fn run(
     let program = scenario.real_program();
     let mut made = if program.is_none() { hosts()? } else { (Vec::new(), None) };
     let (mut records, mut facts, mut programs) = (Batch::of(scenario), Vec::new(), Vec::new());
-    let mut recording = None;
-    for (index, replication) in (0..).zip(spec.first..spec.first + spec.count) {
+    let mut kept = None;
+    for (index, replication) in (0..).zip(spec.wanted.numbers()) {
         // Hosts remember what they have learned of each other: that is what a chain is about.
         let in_chain = if scenario.sequential() { index } else { 0 };
         if index > 0 && !scenario.sequential() && program.is_none() {
             made = hosts()?;
         }
-        let seed = Seed { study: spec.seed, replication };
-        let target = spec.captures.get(&replication);
-        let capture = target.filter(|_| program.is_none()).map(|target| target.open(scenario));
-        let capture = capture.transpose().context("cannot write a capture")?;
-        let told = spec.record == Some(replication);
-        let outlet = if told { spec.series.as_ref().zip(series.take()) } else { None };
-        let series = outlet.map(|(target, out)| target.begin(scenario, out));
-        let series = series.transpose().context("cannot write the time series")?;
-        let whole = told && spec.overview.is_none() && series.is_none();
-        let recorder = whole.then(Recorder::default);
-        let overview = spec.overview.filter(|_| told).map(|span| Overview::of(scenario, span));
-        let observer = Known((Analysis::of(scenario), (((recorder, overview), series), capture)));
+        let seed = spec.wanted.seed_of(replication);
+        let mut observation = spec.wanted.observations.get(&replication).cloned().unwrap_or_default();
+        // A program's packets are captured where they come from: they may belong to no flow.
+        let target = if program.is_some() { observation.capture.take() } else { None };
+        let out = observation.series.as_ref().and_then(|_| series.take());
+        let watch = observation.begin(scenario, out).context("cannot write what is to be observed")?;
+        let observer = Known((Analysis::of(scenario), watch));
         let router = LinuxRouter::create(scenario, seed)?;
         let spin = Duration::from_micros(spec.spin_us);
-        let (end, Known((analysis, ((told, series), capture))), of_run) = if let Some(program) = program {
-            let setting = Setting { guest, rests, spin, capture: target };
+        let (end, Known((analysis, watch)), of_run) = if let Some(program) = program {
+            let setting = Setting { guest, rests, spin, capture: target.as_ref() };
             let (end, observer, of_run, of_program) =
                 program_run::run(scenario, program, seed, &setting, observer)?;
             programs.push(of_program);
@@ -223,22 +152,21 @@ pub fn run(
             let waiter = Waiter::new(clock, spin, rests)?;
             run_once(scenario, (seed, in_chain), (&made.0, &pairs), router, (clock, waiter), observer)?
         };
-        if let Some(capture) = capture {
-            capture.finish().context("cannot write a capture")?;
-        }
-        if let Some(series) = series {
-            series.close(end).context("cannot write the time series")?;
-        }
-        recording = Recording::of(told, scenario, seed, end).or(recording);
+        let this = Kept::of(watch, (scenario, seed, end), known).context("cannot write what was observed")?;
+        kept = this.or(kept);
         let mut of_this = analysis.finish(end);
-        // The kernel does not tell a probe with new data from any other segment.
-        let transfers = of_this.flows.iter_mut().filter(|flow| flow.protocol == Protocol::Tcp);
-        transfers.for_each(|flow| flow.tail_loss_probes = None);
+        known(&mut of_this);
         records.add(replication, of_this);
         facts.push(of_run);
     }
     let differences = if program.is_none() { pairs.differences() } else { Vec::new() };
-    Ok(Runs { records, facts, differences, priority, recording, programs })
+    Ok(Runs { records, facts, differences, priority, kept, programs })
+}
+
+/// Takes away what Linux does not tell: a probe with new data from any other segment.
+fn known(records: &mut Records) {
+    let transfers = records.flows.iter_mut().filter(|flow| flow.protocol == Protocol::Tcp);
+    transfers.for_each(|flow| flow.tail_loss_probes = None);
 }
 
 /// Ends this process with the one that asked for the run.

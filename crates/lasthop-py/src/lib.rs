@@ -4,6 +4,7 @@
 
 #![allow(missing_docs, reason = "the stub file documents the Python side")]
 
+mod columns;
 mod interrupt;
 mod kernel;
 mod live;
@@ -15,7 +16,6 @@ mod user;
 use std::any::Any;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
@@ -24,8 +24,8 @@ use lasthop_core::{DropCause, DropLabels, EventLabels, Failure, Fault, PacketSte
 use lasthop_host::run::needs_real_hosts;
 use lasthop_scenario::{Assumption, Estimate, Sample, Sampler, Scenario, ScenarioErrors, open_file};
 use lasthop_trace::{
-    Batch, CapturePoint, CaptureRecord, CaptureTarget, Column, Columnar, DROPS_FILE, ProtocolRecord,
-    SNAP_LENGTH, SeriesRow, SeriesTarget, SizeRecord, Span, StreamRecord, bad_periods,
+    Batch, CapturePoint, CaptureRecord, Column, Columnar, DROPS_FILE, ProtocolRecord, Request, SNAP_LENGTH,
+    SeriesRow, SizeRecord, StreamRecord,
 };
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -179,19 +179,21 @@ impl Study {
         self.study.notes.iter().map(ToString::to_string).collect()
     }
 
+    #[pyo3(signature = (keys, *, real_hosts, linux_router))]
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
-    fn needs_engine(&self, engine: &str, keys: Vec<String>) -> PyResult<()> {
-        let accepted = self.study.accepts(&keys, |cell| match engine {
-            "model" => cell.needs_model(),
-            _ if !cell.code.is_empty() => {
-                let (key, name) = &cell.code[0];
+    fn check_hosts(&self, keys: Vec<String>, real_hosts: bool, linux_router: bool) -> PyResult<()> {
+        let accepted = self.study.accepts(&keys, |cell| {
+            if !real_hosts {
+                return cell.needs_model();
+            }
+            if let Some((key, name)) = cell.code.first() {
                 let message = format!(
                     "`{key}`: {name:?} is code of your own, which runs on the model engine only; leave --engine out"
                 );
-                Err(self.study.error(message))
+                return Err(self.study.error(message));
             }
-            _ => needs_real_hosts(&cell.scenario, engine == "kernel")
-                .map_err(|error| self.study.error(error.to_string())),
+            needs_real_hosts(&cell.scenario, linux_router)
+                .map_err(|error| self.study.error(error.to_string()))
         });
         accepted.map_err(|errors| ScenarioError::new_err(errors.to_string()))
     }
@@ -288,7 +290,7 @@ impl Cell {
         self.cell.code.clone()
     }
 
-    #[pyo3(signature = (seed, first, count, captures = Vec::new(), snap_length = SNAP_LENGTH, *, stop = None))]
+    #[pyo3(signature = (seed, first, count, observations = "{}", *, records = true, stop = None))]
     #[expect(clippy::too_many_arguments, reason = "Python has keywords")]
     fn run(
         &self,
@@ -296,106 +298,23 @@ impl Cell {
         seed: u64,
         first: u64,
         count: u64,
-        captures: Vec<(PathBuf, String)>,
-        snap_length: u32,
+        observations: &str,
+        records: bool,
         stop: Option<Py<PyAny>>,
     ) -> PyResult<Results> {
         let scenario = self.runnable()?;
-        let target = |(folder, comment)| CaptureTarget { folder, comment, snap_length };
-        let targets: Vec<_> = captures.into_iter().map(target).collect();
-        let batch = py.detach(|| run::batch(scenario, seed, first, count, &targets, &mut checkpoint(stop)));
-        Ok(Results::new(batch.map_err(|error| self.failed(py, error))?))
-    }
-
-    #[pyo3(signature = (seed, first, replication, target, snap_length = SNAP_LENGTH))]
-    fn capture(
-        &self,
-        py: Python<'_>,
-        seed: u64,
-        first: u64,
-        replication: u64,
-        target: (PathBuf, String),
-        snap_length: u32,
-    ) -> PyResult<()> {
-        let scenario = self.runnable()?;
-        check_chain(first, replication)?;
-        let (folder, comment) = target;
-        let target = CaptureTarget { folder, comment, snap_length };
-        py.detach(|| run::capture(scenario, (seed, first, replication), &target, &mut checkpoint(None)))
-            .map_err(|error| self.failed(py, error))
-    }
-
-    fn series(
-        &self,
-        py: Python<'_>,
-        seed: u64,
-        first: u64,
-        replication: u64,
-        target: (PathBuf, NonZeroU64),
-    ) -> PyResult<()> {
-        let scenario = self.runnable()?;
-        check_chain(first, replication)?;
-        let (file, step_ns) = target;
-        let target = SeriesTarget { file, step_ns };
-        py.detach(|| run::series(scenario, (seed, first, replication), &target, &mut checkpoint(None)))
-            .map_err(|error| self.failed(py, error))
-    }
-
-    fn trace(&self, py: Python<'_>, seed: u64, first: u64, replication: u64) -> PyResult<Trace> {
-        let scenario = self.runnable()?;
-        check_chain(first, replication)?;
-        let recording =
-            py.detach(|| run::record(scenario, (seed, first, replication), &mut checkpoint(None)));
-        let recording = recording.map_err(|error| self.failed(py, error))?;
-        let bad = bad_periods(scenario, run::seed_of(seed, replication), recording.end);
-        Ok(Trace::whole(&recording.recorder, recording.flows, bad))
-    }
-
-    #[pyo3(signature = (seed, first, replication, start_ns = 0, stop_ns = u64::MAX))]
-    fn overview(
-        &self,
-        py: Python<'_>,
-        seed: u64,
-        first: u64,
-        replication: u64,
-        start_ns: u64,
-        stop_ns: u64,
-    ) -> PyResult<Trace> {
-        let scenario = self.runnable()?;
-        check_chain(first, replication)?;
-        let span = Span { start_ns, stop_ns };
-        let watched =
-            py.detach(|| run::overview(scenario, (seed, first, replication), span, &mut checkpoint(None)));
-        let (tables, end) = watched.map_err(|error| self.failed(py, error))?;
-        Ok(Trace::of(tables, bad_periods(scenario, run::seed_of(seed, replication), end)))
-    }
-
-    #[pyo3(signature = (seed, replication, stop = None))]
-    fn watch(
-        &self,
-        py: Python<'_>,
-        seed: u64,
-        replication: u64,
-        stop: Option<Py<PyAny>>,
-    ) -> PyResult<(Results, Trace)> {
-        let scenario = self.runnable()?;
-        let watched = py.detach(|| run::watch(scenario, seed, replication, &mut checkpoint(stop)));
-        let (batch, tables, end) = watched.map_err(|error| self.failed(py, error))?;
-        let bad = bad_periods(scenario, run::seed_of(seed, replication), end);
-        Ok((Results::new(batch), Trace::of(tables, bad)))
+        let observations = serde_json::from_str(observations)
+            .map_err(|error| PyValueError::new_err(format!("not what can be observed: {error}")))?;
+        let request = Request { seed, first, count, observations };
+        let done = py.detach(|| run::run(scenario, &request, records, &mut checkpoint(stop)));
+        let (batch, kept) = done.map_err(|error| self.failed(py, error))?;
+        Results::new(py, batch, kept)
     }
 }
 
 /// Key, value and why of each.
 fn assumptions(assumed: &[Assumption]) -> Vec<(String, String, String)> {
     assumed.iter().map(|each| (each.key.clone(), each.value.clone(), each.why.clone())).collect()
-}
-
-fn check_chain(first: u64, replication: u64) -> PyResult<()> {
-    if replication < first {
-        return Err(PyValueError::new_err("the recorded replication lies before the first of the chain"));
-    }
-    Ok(())
 }
 
 /// Columns as a dict of lists.

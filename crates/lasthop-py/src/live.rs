@@ -5,7 +5,6 @@ use lasthop_host::shell::ShellSpec;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde::de::DeserializeOwned;
-use std::io::Write;
 
 use crate::LiveError;
 
@@ -20,11 +19,8 @@ pub fn live_shell(spec: &str) -> PyResult<i32> {
 #[pyfunction]
 pub fn live_run(spec: &str) -> PyResult<String> {
     let spec: RunSpec = parse(spec)?;
-    let cannot_write = |error| LiveError::new_err(format!("cannot write the time series: {error}"));
-    let series = spec.series.as_ref().map(|target| target.create().map_err(cannot_write)).transpose()?;
-    let series = series.map(|file| Box::new(file) as Box<dyn Write>);
     let runs =
-        lasthop_host::run::run(&spec, series, None).map_err(|error| LiveError::new_err(error.to_string()))?;
+        lasthop_host::run::run(&spec, None, None).map_err(|error| LiveError::new_err(error.to_string()))?;
     Ok(runs.answer().to_string())
 }
 

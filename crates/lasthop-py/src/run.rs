@@ -1,19 +1,10 @@
 //! Runs replications of a scenario on the model engine and analyses them.
 
-use lasthop_core::{Instant, Observer, Seed};
+use lasthop_core::{Observer, Seed};
 use lasthop_scenario::Scenario;
 use lasthop_sim::{HostMemory, RunEnd, RunFailure};
-use lasthop_trace::{
-    Analysis, Batch, CaptureTarget, Column, Overview, OverviewTables, Recorder, SeriesTarget, Span,
-};
+use lasthop_trace::{Analysis, Batch, Kept, Request};
 use std::io;
-
-/// One replication with everything that happened in it.
-pub struct Recording {
-    pub recorder: Recorder,
-    pub flows: Vec<(&'static str, Column)>,
-    pub end: Instant,
-}
 
 /// Why replications could not be run to their end.
 pub enum RunError {
@@ -32,122 +23,41 @@ impl From<io::Error> for RunError {
     }
 }
 
-/// Seed of one replication of a study.
-pub fn seed_of(study: u64, replication: u64) -> Seed {
-    Seed { study, replication }
-}
-
-/// Runs replications `first`, `first + 1`, ..., `count` of them, as one chain: what the hosts remember
-/// passes from each to the next. Captures those for which there are `targets`, in their order.
-pub fn batch(
+/// Runs replications as one chain: what the hosts remember passes from each to the next. Returns their records, if `records`
+/// are wanted, and what was kept of the last one that was observed. Without records, only these are run, and those that come
+/// before them in a chain.
+pub fn run(
     scenario: &Scenario,
-    seed: u64,
-    first: u64,
-    count: u64,
-    targets: &[CaptureTarget],
+    request: &Request,
+    records: bool,
     checkpoint: Checkpoint<'_>,
-) -> Result<Batch, RunError> {
-    let mut memory = HostMemory::default();
-    let mut batch = Batch::of(scenario);
-    let mut targets = targets.iter();
-    for replication in first..first + count {
-        let mut analysis = Analysis::of(scenario);
-        let at = seed_of(seed, replication);
-        let end = if let Some(target) = targets.next() {
-            let mut observer = (analysis, target.open(scenario)?);
-            let end = run_one(scenario, at, &mut memory, &mut observer, checkpoint)?;
-            observer.1.finish()?;
-            analysis = observer.0;
-            end
-        } else {
-            run_one(scenario, at, &mut memory, &mut analysis, checkpoint)?
-        };
-        batch.add(replication, analysis.finish(end.time));
-    }
-    Ok(batch)
-}
-
-/// Runs the chain from `first` and records `replication`.
-pub fn record(
-    scenario: &Scenario,
-    (seed, first, replication): (u64, u64, u64),
-    checkpoint: Checkpoint<'_>,
-) -> Result<Recording, RunError> {
-    let mut observer = (Analysis::of(scenario).keep_every_flow(), Recorder::default());
-    let RunEnd { time, .. } = observe(scenario, seed, first, replication, &mut observer, checkpoint)?;
-    let (analysis, recorder) = observer;
-    let mut batch = Batch::of(scenario);
-    batch.add(replication, analysis.finish(time));
-    Ok(Recording { recorder, flows: batch.flows(), end: time })
-}
-
-/// Runs the chain from `first` and keeps what pictures of `replication` need; also when it ended.
-pub fn overview(
-    scenario: &Scenario,
-    (seed, first, replication): (u64, u64, u64),
-    span: Span,
-    checkpoint: Checkpoint<'_>,
-) -> Result<(OverviewTables, Instant), RunError> {
-    let mut overview = Overview::of(scenario, span);
-    let RunEnd { time, .. } = observe(scenario, seed, first, replication, &mut overview, checkpoint)?;
-    Ok((overview.finish(time), time))
-}
-
-/// Runs one replication, and keeps what pictures of it need; also when it ended.
-pub fn watch(
-    scenario: &Scenario,
-    seed: u64,
-    replication: u64,
-    checkpoint: Checkpoint<'_>,
-) -> Result<(Batch, OverviewTables, Instant), RunError> {
-    let whole = Span { start_ns: 0, stop_ns: u64::MAX };
-    let mut observer = (Analysis::of(scenario), Overview::of(scenario, whole));
-    let RunEnd { time, .. } = observe(scenario, seed, replication, replication, &mut observer, checkpoint)?;
-    let mut batch = Batch::of(scenario);
-    batch.add(replication, observer.0.finish(time));
-    Ok((batch, observer.1.finish(time), time))
-}
-
-/// Runs the chain from `first` and captures `replication`.
-pub fn capture(
-    scenario: &Scenario,
-    (seed, first, replication): (u64, u64, u64),
-    target: &CaptureTarget,
-    checkpoint: Checkpoint<'_>,
-) -> Result<(), RunError> {
-    let mut capture = target.open(scenario)?;
-    observe(scenario, seed, first, replication, &mut capture, checkpoint)?;
-    capture.finish()?;
-    Ok(())
-}
-
-/// Runs the chain from `first` and writes the time series of `replication`.
-pub fn series(
-    scenario: &Scenario,
-    (seed, first, replication): (u64, u64, u64),
-    target: &SeriesTarget,
-    checkpoint: Checkpoint<'_>,
-) -> Result<(), RunError> {
-    let mut series = target.begin(scenario, target.create()?)?;
-    let end = observe(scenario, seed, first, replication, &mut series, checkpoint)?;
-    Ok(series.close(end.time)?)
-}
-
-fn observe<O: Observer>(
-    scenario: &Scenario,
-    seed: u64,
-    first: u64,
-    replication: u64,
-    observer: &mut O,
-    checkpoint: Checkpoint<'_>,
-) -> Result<RunEnd, RunError> {
-    let mut memory = HostMemory::default();
-    if scenario.sequential() {
-        for earlier in first..replication {
-            run_one(scenario, seed_of(seed, earlier), &mut memory, &mut (), checkpoint)?;
+) -> Result<(Batch, Option<Kept>), RunError> {
+    let (mut memory, mut batch, mut kept) = (HostMemory::default(), Batch::of(scenario), None);
+    for replication in request.numbers() {
+        let seed = request.seed_of(replication);
+        let analysis = records.then(|| Analysis::of(scenario));
+        match (analysis, request.observations.get(&replication)) {
+            // By themselves: this is what nearly all time goes into.
+            (Some(mut analysis), None) => {
+                let end = run_one(scenario, seed, &mut memory, &mut analysis, checkpoint)?;
+                batch.add(replication, analysis.finish(end.time));
+            }
+            (None, None) if scenario.sequential() => {
+                run_one(scenario, seed, &mut memory, &mut (), checkpoint)?;
+            }
+            (None, None) => {}
+            (analysis, Some(observation)) => {
+                let mut observer = (analysis, observation.begin(scenario, None)?);
+                let RunEnd { time, .. } = run_one(scenario, seed, &mut memory, &mut observer, checkpoint)?;
+                let (analysis, watch) = observer;
+                kept = Kept::of(watch, (scenario, seed, time), |_| ())?.or(kept);
+                if let Some(analysis) = analysis {
+                    batch.add(replication, analysis.finish(time));
+                }
+            }
         }
     }
-    run_one(scenario, seed_of(seed, replication), &mut memory, observer, checkpoint)
+    Ok((batch, kept))
 }
 
 fn run_one<O: Observer>(

@@ -2,13 +2,13 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use lasthop_trace::{Column, Columnar, LeftOut, ObjectRow, OverviewTables, PacketRow, Recorder, TcpRow};
+use lasthop_trace::{Column, Kept, LeftOut};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::columns::column;
 use crate::dict;
-use crate::results::column;
 
 type Columns = Vec<(&'static str, Column)>;
 
@@ -54,33 +54,9 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// What was kept of a run for pictures, with the bad periods of its links.
-    pub fn of(kept: OverviewTables, bad: Columns) -> Self {
-        let OverviewTables { packets, tcp, objects, flows, series, delays, left_out } = kept;
-        let tables = [
-            ("packets", packets),
-            ("tcp", tcp),
-            ("objects", objects),
-            ("flows", flows),
-            ("link_states", bad),
-            ("series", series),
-            ("delays", delays),
-        ];
+    pub fn of(kept: Kept) -> Self {
+        let Kept { tables, left_out } = kept;
         Self { tables: tables.map(|(name, columns)| (name, Table::new(columns))), left_out }
-    }
-
-    /// Everything that happened in a run.
-    pub fn whole(recorder: &Recorder, flows: Columns, bad: Columns) -> Self {
-        let kept = OverviewTables {
-            packets: PacketRow::columns(&recorder.packets),
-            tcp: TcpRow::columns(&recorder.tcp),
-            objects: ObjectRow::columns(&recorder.objects),
-            flows,
-            series: Vec::new(),
-            delays: Vec::new(),
-            left_out: LeftOut::default(),
-        };
-        Self::of(kept, bad)
     }
 
     fn table(&self, name: &str) -> PyResult<&Table> {

@@ -1,6 +1,6 @@
 //! What the analysis and a capture have to know of a scenario before its run.
 
-use lasthop_core::{Direction, Duration, FlowId, Instant, Seed};
+use lasthop_core::{Direction, Duration, FlowId};
 use lasthop_link::Capacity;
 use lasthop_scenario::{Scenario, Topology};
 use lasthop_traffic::Instance;
@@ -11,8 +11,8 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use crate::{
-    Addresses, Analysis, ApplicationInfo, Capture, CapturePoint, Column, DROPS_FILE, Overview, RunInfo,
-    Series, SeriesFile, Span,
+    Addresses, Analysis, ApplicationInfo, Capture, CapturePoint, DROPS_FILE, Overview, RunInfo, Series,
+    SeriesFile, Span,
 };
 
 /// Where the capture of one run goes, and what its files say of themselves.
@@ -87,19 +87,6 @@ impl SeriesTarget {
         let length = Duration::from_nanos(self.step_ns.get());
         Ok(Series::new(length, capacities(scenario), SeriesFile::new(out)?))
     }
-}
-
-/// The bad periods of a run as columns: `start_s`, `end_s`, and `direction`, empty for those of both.
-pub fn bad_periods(scenario: &Scenario, seed: Seed, end: Instant) -> Vec<(&'static str, Column)> {
-    let periods = scenario.bad_periods(seed, end);
-    let direction = periods.iter().map(|(of, ..)| of.map_or("", Direction::name).to_owned()).collect();
-    let start = periods.iter().map(|(_, start, _)| Some(start.as_secs_f64())).collect();
-    let stop = periods.iter().map(|(.., stop)| Some(stop.as_secs_f64())).collect();
-    vec![
-        ("start_s", Column::Float(start)),
-        ("end_s", Column::Float(stop)),
-        ("direction", Column::Text(direction)),
-    ]
 }
 
 /// Of the directions down and up.

@@ -59,7 +59,7 @@ class Asked:
             file=file,
             limits=Limits(self.anyway, self.limit_memory),
         )
-        study.needs_engine(plan.engine.name, [cell.key for cell in plan.cells])
+        plan.engine.check(study, plan.cells)
         return plan, stopping
 
     def _stopping(self, cells: Sequence[_core.Cell]) -> Stopping | None:

@@ -15,7 +15,7 @@ import shlex
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
@@ -27,7 +27,7 @@ from lasthop.campaign.limits import RUNS_MAX
 from lasthop.campaign.plan import FORMAT, INPUTS, ChosenRun, Plan, Unit
 from lasthop.campaign.provenance import host_facts
 from lasthop.campaign.runner import Assignment, Ledger, Place, Work
-from lasthop.engines.engine import CaptureTarget, Outcome, Stop, Trace
+from lasthop.engines.engine import WHOLE, CaptureTarget, Observation, Outcome, Request, Stop, Trace
 from lasthop.engines.programs import ERRORS, last_lines
 from lasthop.errors import InputError, InterruptedCampaignError, PlaceLostError
 from lasthop.results.atomic import replace_atomically
@@ -400,13 +400,15 @@ class Campaign:
     def _run_work(self, store: Store, work: Work, stop: Stop) -> Outcome:
         cell = self.plan.cells[work.unit.cell]
         alone = self.stopping is None and self.runs == 1 and not work.capture
-        if alone and 0 < cell.flows <= PICTURED_FLOWS:
-            watched = self.plan.engine.watch(cell, self.plan.seed, work.first, stop)
-            if watched is not None:
-                outcome, self._overview = watched
-                return outcome
+        request = Request(self.plan.seed, work.first, work.count)
+        if alone and self.plan.engine.repeats(cell) and 0 < cell.flows <= PICTURED_FLOWS:
+            picture = {work.first: Observation(overview=WHOLE)}
+            outcome = self.plan.engine.run(cell, replace(request, observations=picture), stop=stop)
+            self._overview = outcome.trace
+            return outcome
         with self._capturing(store, work) as captures:
-            return self.plan.engine.run(cell, self.plan.seed, work.first, work.count, captures, stop=stop)
+            wanted = {number: Observation(capture=target) for number, target in captures.items()}
+            return self.plan.engine.run(cell, replace(request, observations=wanted), stop=stop)
 
     def overview(self, run: ChosenRun) -> Trace:
         """Return what pictures of a run show. The only run of a campaign has been watched; others run once more."""

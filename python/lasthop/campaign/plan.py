@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lasthop import _core
 from lasthop.campaign.limits import Limits
-from lasthop.engines.engine import CaptureTarget, Engine, SeriesTarget, Trace
+from lasthop.engines.engine import WHOLE, CaptureTarget, Engine, Observation, Outcome, Request, SeriesTarget, Trace
 from lasthop.engines.model.engine import ModelEngine
 from lasthop.engines.programs import program_of
 from lasthop.errors import InputError
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 FORMAT = 3
 INPUTS = "inputs"
 """The key of the files that real programs name."""
-_MOST = 2**64
 """The engine counts nanoseconds below this."""
 
 
@@ -187,21 +186,30 @@ class ChosenRun:
     def trace(self) -> Trace:
         """Run it and record every event."""
         self.plan.limits.check(self.plan.study.name, [self.cell], recorded=True)
-        return self.plan.engine.trace(self.cell, self.plan.seed, self._start, self.number)
+        return self._see(Observation(trace=True))
 
     def overview(self, start_s: float | None = None, stop_s: float | None = None) -> Trace:
         """Run it and keep what pictures show, in bounded memory; the most detail lies between two times, if given."""
-        span_ns = (_nanoseconds(start_s or 0.0), _MOST - 1 if stop_s is None else _nanoseconds(stop_s))
-        return self.plan.engine.overview(self.cell, self.plan.seed, self._start, self.number, span_ns)
+        span_ns = (_nanoseconds(start_s or 0.0), WHOLE[1] if stop_s is None else _nanoseconds(stop_s))
+        return self._see(Observation(overview=span_ns))
 
     def capture(self, folder: Path, snap_length: int) -> None:
         """Run it and write its packets into `folder`, which exists."""
         target = CaptureTarget(folder, self.provenance(), snap_length)
-        self.plan.engine.capture(self.cell, self.plan.seed, self._start, self.number, target)
+        self._observe(Observation(capture=target))
 
     def series(self, file: Path, step_ns: int) -> None:
         """Run it and write its time series into the new CSV file `file`."""
-        self.plan.engine.series(self.cell, self.plan.seed, self._start, self.number, SeriesTarget(file, step_ns))
+        self._observe(Observation(series=SeriesTarget(file, step_ns)))
+
+    def _see(self, observation: Observation) -> Trace:
+        trace = self._observe(observation).trace
+        assert trace is not None
+        return trace
+
+    def _observe(self, observation: Observation) -> Outcome:
+        request = Request.of_one(self.plan.seed, self._start, self.number, observation)
+        return self.plan.engine.run(self.cell, request)
 
     @property
     def _start(self) -> int:
@@ -219,8 +227,8 @@ class ChosenRun:
 
 
 def _nanoseconds(seconds: float) -> int:
-    if not 0 <= seconds * 1e9 < _MOST:
-        raise InputError(f"{seconds:g} s is no time of a run: choose one from 0 to {_MOST / 1e9:.3g} s.")
+    if not 0 <= seconds * 1e9 <= WHOLE[1]:
+        raise InputError(f"{seconds:g} s is no time of a run: choose one from 0 to {WHOLE[1] / 1e9:.3g} s.")
     return round(seconds * 1e9)
 
 

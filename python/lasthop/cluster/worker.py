@@ -17,7 +17,7 @@ from typing import Any
 from distributed import get_worker
 
 from lasthop import _core
-from lasthop.engines.engine import Engine
+from lasthop.engines.engine import Engine, Request
 from lasthop.engines.registry import ENGINES
 from lasthop.errors import InputError
 from lasthop.results.store import Batch, BatchBuilder
@@ -65,7 +65,7 @@ class Simulator:
         builder, seconds, engine = BatchBuilder(), [], self._own_engine()
         for number, source, first, count in pieces:
             started = time.perf_counter()
-            outcome = engine.run(self._cells[number], self._seed, first, count, {})
+            outcome = engine.run(self._cells[number], Request(self._seed, first, count))
             builder.add(source, first, count, outcome.facts, outcome.results)
             seconds.append(time.perf_counter() - started)
         return Answer(get_worker().address, seconds, builder.build())

@@ -141,7 +141,7 @@ def _with_router(path: Path, router: str) -> Cells:
     cells = {(KernelEngine.name, cell.key): cell for cell in study.cells}
     for cell in study.cells:
         with suppress(_core.ScenarioError):
-            study.needs_engine(ModelEngine.name, [cell.key])
+            ModelEngine.check(study, [cell])
             cells[ModelEngine.name, cell.key] = cell
     return cells
 
@@ -165,7 +165,7 @@ def _comparisons(
 
     for other in others:
         if not other.real_tcp:
-            plan.study.needs_engine(other.name, [cell.key for cell in plan.cells])
+            other.check(plan.study, plan.cells)
     runs = [(cell, replication) for cell in plan.cells for replication in range(1, plan.replications + 1)]
     pool = ThreadPoolExecutor(max_workers=jobs)
     try:

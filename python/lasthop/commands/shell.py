@@ -23,7 +23,7 @@ from lasthop.scenario.points import read_study
 from lasthop.scenario.selection import all_levels, select_cell
 
 if TYPE_CHECKING:
-    from lasthop.engines.kernel.programs import Outcome, Request
+    from lasthop.engines.kernel.programs import GuestRequest, Outcome
     from lasthop.engines.kernel.store import Kernel
 
 _SPIN_MAX_US = 1000
@@ -187,12 +187,12 @@ def shell_command(
     }
     if engine == "live":
         _become_emulator(ShellRequest(**common), SPIN_US if spin_us is None else spin_us, pcap)
-    from lasthop.engines.kernel.programs import MEMORY, Request
+    from lasthop.engines.kernel.programs import MEMORY, GuestRequest
     from lasthop.engines.kernel.store import find_kernel
     from lasthop.engines.kernel.terminal import settings_of
 
     has_terminal = not command and sys.stdin.isatty() and sys.stdout.isatty()
-    request = Request(
+    request = GuestRequest(
         **common,
         write=write,
         cpu_cost=cpu_cost,
@@ -222,7 +222,7 @@ def _memory(size: str) -> str:
     return size
 
 
-def _run_in_guest(kernel: Kernel, request: Request, pcap: Path | None) -> Outcome:
+def _run_in_guest(kernel: Kernel, request: GuestRequest, pcap: Path | None) -> Outcome:
     """Run the command to its end and pass signals on to it."""
     from lasthop.engines.kernel.cores import claimed_cores
     from lasthop.engines.kernel.programs import start_guest

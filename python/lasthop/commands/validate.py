@@ -15,6 +15,7 @@ from lasthop import _core
 from lasthop.campaign.limits import Limits, count, size
 from lasthop.commands.completion import complete_scenarios
 from lasthop.commands.options import anyway_option, engine_option, limit_memory_option, points_option
+from lasthop.engines.registry import ENGINES
 from lasthop.errors import InputError
 from lasthop.metrics.units import scale
 from lasthop.scenario.assumptions import Assumption, assumptions
@@ -48,7 +49,7 @@ def validate_command(
         try:
             file = find_scenario(name)
             study = load(file, points).study
-            study.needs_engine(engine, [cell.key for cell in study.cells])
+            ENGINES[engine].check(study, study.cells)
             Limits(anyway, limit_memory).check(study.name, study.cells)
         except (InputError, _core.ScenarioError) as error:
             wrong = True

@@ -7,8 +7,8 @@ To add one, make a folder beside this file with a class that has everything of `
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypeAlias
 
@@ -19,7 +19,7 @@ from lasthop.results.store import Results
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """Every event of a run with real hosts: columns by name, as those of `_core.Trace`."""
+    """What was kept of a run with real hosts: columns by name, as those of `_core.Trace`."""
 
     packets: dict[str, list[Any]]
     tcp: dict[str, list[Any]]
@@ -32,7 +32,7 @@ class Recording:
 
 
 Trace: TypeAlias = _core.Trace | Recording
-"""Every event of a run, on whichever engine."""
+"""What was kept of a run, on whichever engine."""
 
 Stop: TypeAlias = Callable[[], bool]
 """Whether nobody waits for a run any more."""
@@ -56,23 +56,87 @@ class SeriesTarget:
 
 
 @dataclass(frozen=True, slots=True)
+class Observation:
+    """What is wanted of a replication besides its records: `Observation` of crates/lasthop-trace."""
+
+    trace: bool = False
+    """Every event."""
+    overview: tuple[int, int] | None = None
+    """What pictures show, in bounded memory; most details lie between two times in nanoseconds."""
+    capture: CaptureTarget | None = None
+    series: SeriesTarget | None = None
+
+    def message(self) -> dict[str, Any]:
+        """Return it as Rust reads it."""
+        capture, series = self.capture, self.series
+        return {
+            "trace": self.trace,
+            "overview": self.overview and {"start_ns": self.overview[0], "stop_ns": self.overview[1]},
+            "capture": capture
+            and {"folder": str(capture.folder), "comment": capture.comment, "snap_length": capture.snap_length},
+            "series": series and {"file": str(series.file), "step_ns": series.step_ns},
+        }
+
+
+WHOLE = (0, 2**64 - 1)
+"""All the time that a run may have, in nanoseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Replications `first` .. `first + count - 1` of a cell, and what is wanted of some of them, by their numbers.
+
+    They are a chain where replications are `chained`: `first` is then the first of its set. Without `records`, the
+    observations are all that is wanted.
+    """
+
+    seed: int
+    first: int
+    count: int
+    observations: Mapping[int, Observation] = field(default_factory=dict)
+    records: bool = True
+
+    @classmethod
+    def of_one(cls, seed: int, first: int, number: int, observation: Observation) -> Self:
+        """Return a request that wants to see replication `number` of the chain from `first` on."""
+        return cls(seed, first, number - first + 1, {number: observation}, records=False)
+
+    @property
+    def series(self) -> SeriesTarget | None:
+        """Where the time series goes that is wanted; of one replication at most."""
+        return next((wanted.series for wanted in self.observations.values() if wanted.series), None)
+
+    @property
+    def captures(self) -> dict[int, CaptureTarget]:
+        """Where captures go, by the numbers of their replications."""
+        return {number: wanted.capture for number, wanted in self.observations.items() if wanted.capture}
+
+    def messages(self) -> dict[int, Any]:
+        """Return the observations as Rust reads them."""
+        return {number: wanted.message() for number, wanted in self.observations.items()}
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
-    """The results of some replications, and what the engine says of them, as JSON."""
+    """What a request leaves: records, what the engine says of them as JSON, and what was kept of a replication."""
 
     results: Results
     facts: str | None
+    trace: Trace | None
 
 
 class Engine(Protocol):
-    """What runs replications of a cell, on any thread. It limits by itself how many run at once, if it must.
+    """What runs replications of a cell, called by their numbers from 1 on, on any thread.
 
-    Replications are called by their numbers, from 1 on. Where they are `chained`, `first` is the first of their set.
+    It limits by itself how many run at once, if it must.
     """
 
     name: ClassVar[str]
     """As `--engine`, manifests and the keys of the store have it."""
     real_tcp: ClassVar[bool]
     """Whether an operating system's TCP runs, which may do otherwise than a scenario asks."""
+    linux_router: ClassVar[bool]
+    """Whether Linux' own router can stand between the hosts."""
     repeatable: ClassVar[bool]
     """Whether the same seed gives the same bytes, unless a cell's programs rule that out (`repeats`).
 
@@ -107,6 +171,12 @@ class Engine(Protocol):
             )
         return cls()
 
+    @classmethod
+    def check(cls, study: _core.Study, cells: Iterable[_core.Cell]) -> None:
+        """Raise `ScenarioError` if its hosts cannot run these cells of a study."""
+        keys = [cell.key for cell in cells]
+        study.check_hosts(keys, real_hosts=cls.real_tcp, linux_router=cls.linux_router)
+
     def repeats(self, cell: _core.Cell) -> bool:
         """Whether the same seed gives the same bytes of this cell."""
         del cell
@@ -117,42 +187,12 @@ class Engine(Protocol):
         return cell.sequential
 
     @abstractmethod
-    def run(
-        self,
-        cell: _core.Cell,
-        seed: int,
-        first: int,
-        count: int,
-        captures: Mapping[int, CaptureTarget],
-        *,
-        stop: Stop | None = None,
-    ) -> Outcome:
-        """Run replications `first` .. `first + count - 1`; capture none of them, or all, by their numbers.
+    def run(self, cell: _core.Cell, request: Request, *, stop: Stop | None = None) -> Outcome:
+        """Run replications of a cell.
 
         An engine that runs them in this process asks `stop` now and then. Once it is true, `KeyboardInterrupt` ends the
         call. Processes of their own hear of Ctrl-C themselves.
         """
-
-    @abstractmethod
-    def trace(self, cell: _core.Cell, seed: int, first: int, replication: int) -> Trace:
-        """Run the replications from `first` on and record every event of `replication`."""
-
-    @abstractmethod
-    def overview(self, cell: _core.Cell, seed: int, first: int, replication: int, span_ns: tuple[int, int]) -> Trace:
-        """Run them and keep what pictures of `replication` show, in bounded memory; most details within a span."""
-
-    def watch(self, cell: _core.Cell, seed: int, number: int, stop: Stop | None = None) -> tuple[Outcome, Trace] | None:
-        """Run replication `number` alone and keep its overview, in one go; `None` from an engine that cannot."""
-        del cell, seed, number, stop
-        return None
-
-    @abstractmethod
-    def capture(self, cell: _core.Cell, seed: int, first: int, replication: int, target: CaptureTarget) -> None:
-        """Run them and write the packets of `replication`."""
-
-    @abstractmethod
-    def series(self, cell: _core.Cell, seed: int, first: int, replication: int, target: SeriesTarget) -> None:
-        """Run them and write the time series of `replication`, a row per step and flow, in bounded memory."""
 
     @classmethod
     def on_worker(cls, identity: Mapping[str, str]) -> Self:

@@ -10,6 +10,8 @@ from typing import Any
 
 from lasthop import _core
 from lasthop.algorithms import code_digest
+from lasthop.engines.engine import WHOLE, Observation, Outcome, Request
+from lasthop.engines.model.engine import ModelEngine
 from lasthop.errors import InputError
 from lasthop.lab.controls import controls
 from lasthop.lab.editing import edited
@@ -26,6 +28,7 @@ TOO_LARGE = "This was stopped: it needs more memory than the lab gives a run. As
 MOST_REPLICATION = 10_000
 _MOST_SEED = 2**64 - 1
 _LONGEST_SHOWN = 200
+_ENGINE = ModelEngine()
 _ERROR_LINE = re.compile(r"^(?P<file>.*?):(?:(?P<line>\d+):)? (?P<text>.*)$")
 
 
@@ -64,8 +67,9 @@ class Desk:
     def _look(self, text: str, asked: Asked, numbers: Numbers) -> dict[str, Any]:
         study, cell, seed, replication, first = self._chosen(text, asked)
         started = time.perf_counter()
-        results, trace = self._run(cell, seed, first, replication)
-        tables = TraceTables.of(trace, cell.scenario)
+        done = self._run(cell, seed, first, replication)
+        assert done.trace is not None
+        tables = TraceTables.of(done.trace, cell.scenario)
         scenario = json.loads(cell.scenario)
         return {
             "title": study.title or study.name,
@@ -75,7 +79,7 @@ class Desk:
             "notices": list(study.notes),
             "controls": controls(scenario),
             "resolved": dict(_flat(scenario)),
-            "measures": measures(results),
+            "measures": measures(done.results, replication),
             "flow": asked_about(tables.flows, scenario),
             **picture(tables, numbers),
             "computed_s": time.perf_counter() - started,
@@ -87,9 +91,11 @@ class Desk:
         run = (cell.digest, [code_digest(name) for _, name in cell.code], seed, first, replication)
         if self._tale is None or self._tale[0] != run:
             self._tale = None  # room for the next one
-            results, _ = self._run(cell, seed, first, replication)
-            check_length(int(results.runs["packets_sent"][0]))
-            self._tale = run, Tale.of(cell.trace(seed, first, replication), cell.scenario)
+            done = self._run(cell, seed, first, replication)
+            check_length(int(done.results.runs["packets_sent"][0]))
+            whole = _ENGINE.run(cell, Request.of_one(seed, first, replication, Observation(trace=True)))
+            assert whole.trace is not None
+            self._tale = run, Tale.of(whole.trace, cell.scenario)
         return self._tale[1].within(asked.get("span"))
 
     def _chosen(self, text: str, asked: Asked) -> tuple[_core.Study, _core.Cell, int, int, int]:
@@ -97,12 +103,12 @@ class Desk:
         study = self._opened.parse(text)
         replication = _whole("Replication", asked.get("replication") or 1, MOST_REPLICATION)
         cell = _nearest(study, asked.get("levels") or {}, asked.get("chosen"))
-        study.needs_engine("model", [cell.key])
+        _ENGINE.check(study, [cell])
         seed = study.seed if asked.get("seed") is None else _whole("Seed", asked["seed"], _MOST_SEED, least=0)
         first = _whole("The chain's start", asked.get("first") or 1, replication) if cell.sequential else replication
         return study, cell, seed, replication, first
 
-    def _run(self, cell: _core.Cell, seed: int, first: int, replication: int) -> tuple[_core.Results, _core.Trace]:
+    def _run(self, cell: _core.Cell, seed: int, first: int, replication: int) -> Outcome:
         end = time.process_time() + MOST_SECONDS
         late = False
 
@@ -112,10 +118,8 @@ class Desk:
             return late or self._stopped()
 
         try:
-            if first == replication:
-                return cell.watch(seed, replication, stop)
-            results = cell.run(seed, first, replication - first + 1, stop=stop)
-            return results, cell.overview(seed, first, replication)
+            wanted = Request(seed, first, replication - first + 1, {replication: Observation(overview=WHOLE)})
+            return _ENGINE.run(cell, wanted, stop=stop)
         except KeyboardInterrupt:
             if not late:
                 raise

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lasthop import _core
 from lasthop.metrics.dictionary import find
 from lasthop.metrics.units import human, label
 from lasthop.pictures.tables import FlowOf
+from lasthop.results.store import Columns, Results
 
 _MOST_FLOWS = 20
 _FLOWS = (
@@ -35,12 +36,12 @@ _ASKED_ABOUT = ("voip", "video", "http-page", "request-response", "bulk-tcp")
 """Kinds of traffic, those first whose users suffer most from the others: questions are about them."""
 
 
-def measures(results: _core.Results) -> list[dict[str, Any]]:
-    """Return the metrics of the run and of its flows and pages: of whom, then name, label, value and text."""
-    told = [_of("the run", results.runs, 0, _RUN)]
-    pages = results.pages
+def measures(results: Results, replication: int) -> list[dict[str, Any]]:
+    """Return the metrics of a run and of its flows and pages: of whom, then name, label, value and text."""
+    told = [_of("the run", _own(results.runs, replication), 0, _RUN)]
+    pages = _own(results.pages, replication)
     told += [_of(str(name), pages, row, _PAGES) for row, name in enumerate(pages.get("page", ())[:_MOST_FLOWS])]
-    flows = results.flows
+    flows = _own(results.flows, replication)
     drops = [column for column in flows if column.startswith("data_drops_")]
     sent = flows.get("sent_packets", ())
     lost = [sum(flows[column][row] for column in drops) for row in range(len(sent))]
@@ -59,6 +60,12 @@ def asked_about(flows: Sequence[FlowOf], scenario: Mapping[str, Any]) -> str:
         return _ASKED_ABOUT.index(kind) if kind in _ASKED_ABOUT else len(_ASKED_ABOUT)
 
     return min(flows, key=rank).name if flows else ""
+
+
+def _own(table: Columns, replication: int) -> dict[str, list[Any]]:
+    """Return the rows of one replication of a chain."""
+    own = [number == replication for number in table["replication"]]
+    return {name: list(itertools.compress(cells, own)) for name, cells in table.items()}
 
 
 def _of(whom: str, table: Mapping[str, Sequence[Any]], row: int, metrics: Sequence[str]) -> dict[str, Any]:

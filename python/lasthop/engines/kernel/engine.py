@@ -10,15 +10,15 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Self
 
 from lasthop import _core
-from lasthop.engines.engine import CaptureTarget, SeriesTarget
-from lasthop.engines.hosts import HostEngine, HostResults, request_of, results_of
+from lasthop.engines.engine import CaptureTarget, Observation, Request, SeriesTarget
+from lasthop.engines.hosts import HostEngine, HostResults, message_of, results_of
 from lasthop.engines.kernel.boot import (
     NEEDED_TOOLS,
     command_of,
@@ -53,6 +53,7 @@ class KernelEngine(HostEngine):
     """A guest kernel, one instance of it on each core at most: on those that this process may use, or on `cores`."""
 
     name: ClassVar[str] = "kernel"
+    linux_router: ClassVar[bool] = True
     repeatable: ClassVar[bool] = True
 
     kernel: Kernel
@@ -112,48 +113,24 @@ class KernelEngine(HostEngine):
         """Whether a replication depends on those before it: on what the guest has drawn since it booted."""
         return program_of(cell) is None
 
-    def run_cell(
-        self,
-        cell: _core.Cell,
-        seed: int,
-        first: int,
-        count: int,
-        *,
-        captures: Mapping[int, CaptureTarget] | None = None,
-        record: int | None = None,
-        overview: tuple[int, int] | None = None,
-        series: SeriesTarget | None = None,
-    ) -> HostResults:
+    def run_cell(self, cell: _core.Cell, request: Request) -> HostResults:
         """Run replications in one boot.
 
         What the guest draws follows from `seed` and `first`, so that a boot like this one gives the same results to the
         byte.
         """
-        captures = captures or {}
         if program_of(cell) is not None:
-            from lasthop.engines.kernel.programs import FILES
-
-            own = {number: replace(target, folder=FILES) for number, target in captures.items()}
-            wanted = request_of(
-                cell, own, seed=seed, first=first, count=count, record=record, overview=overview, series=series
-            )
-            return results_of(self._run_program_in_guest(cell, wanted, captures.get(first), series), record)
-        inside = {
-            number: CaptureTarget(Path("/captures") / str(number), target.comment, target.snap_length)
-            for number, target in captures.items()
-        }
-        target = series and SeriesTarget(Path(_SERIES), series.step_ns)
-        wanted = request_of(
-            cell, inside, seed=seed, first=first, count=count, record=record, overview=overview, series=target
-        )
+            return results_of(self._run_program_in_guest(cell, request))
+        captures, series = request.captures, request.series
+        wanted = message_of(cell, _inside(request, lambda number: Path("/captures") / str(number)))
         spec = json.dumps({"run": {**wanted, "spin_us": 0}})
         with _sent_to(series) as sent:
             try:
-                self._boot(spec, seed, first, count, sent)
+                self._boot(spec, request, sent)
             except _GuestFailureError:
                 # Whatever the machine did to it (memory, a signal) may not happen again; a fault of the kernel will.
                 try:
-                    self._boot(spec, seed, first, count, sent)
+                    self._boot(spec, request, sent)
                 except _GuestFailureError as failure:
                     raise InputError(
                         f"The guest kernel failed twice at {cell.key or 'the scenario'}: {failure}"
@@ -161,31 +138,30 @@ class KernelEngine(HostEngine):
             answer = _unpacked(sent, captures, series)
         if (reason := answer.get("error")) is not None:
             raise InputError(f"The kernel engine cannot run {cell.key or 'the scenario'}: {reason}")
-        return results_of(answer, record)
+        return results_of(answer)
 
-    def _run_program_in_guest(
-        self, cell: _core.Cell, run: Mapping[str, Any], capture: CaptureTarget | None, series: SeriesTarget | None
-    ) -> dict[str, Any]:
+    def _run_program_in_guest(self, cell: _core.Cell, request: Request) -> dict[str, Any]:
         """Run a replication of a program of this machine's, in a guest that boots for it; return its tables."""
-        seed = run["seed"] ^ run["first"] << 32
         program = program_of(cell)
         assert program is not None
-        from lasthop.engines.kernel.programs import MEMORY, Request, start_guest
+        from lasthop.engines.kernel.programs import FILES, MEMORY, GuestRequest, start_guest
 
-        request = Request(
+        capture, series = request.captures.get(request.first), request.series
+        message = message_of(cell, _inside(request, lambda _: FILES))
+        wanted = GuestRequest(
             cell=cell,
-            seed=seed,
+            seed=_guest_seed(request),
             command=[],
             write=_folders(program.get("write", ())),
             cpu_cost=program.get("cpu_cost", 0.0),
-            run={**run, "spin_us": 0},
+            run={**message, "spin_us": 0},
         )
         core = self._free.get()
         try:
             with (
                 Path(os.devnull).open("r+b", buffering=0) as nothing,
                 start_guest(
-                    self.kernel, request, core=core, streams=(nothing.fileno(),) * 3, capture=capture is not None
+                    self.kernel, wanted, core=core, streams=(nothing.fileno(),) * 3, capture=capture is not None
                 ) as guest,
             ):
                 answer = guest.answer()
@@ -205,7 +181,7 @@ class KernelEngine(HostEngine):
             )
         return {name: answer[name] for name in (*TABLES, "facts", "trace")}
 
-    def _boot(self, spec: str, seed: int, first: int, count: int, sent: BinaryIO) -> None:
+    def _boot(self, spec: str, request: Request, sent: BinaryIO) -> None:
         """Boot, run and power off; leave what the guest sent in `sent`, and nothing else."""
         sent.seek(0)
         sent.truncate()
@@ -213,9 +189,9 @@ class KernelEngine(HostEngine):
         core = self._free.get()
         try:
             with memory_file("initrd", guest) as initrd, memory_file("console") as console:
-                process = self._start(core, (initrd, sent.fileno(), console), seed ^ first << 32)
+                process = self._start(core, (initrd, sent.fileno(), console), _guest_seed(request))
                 try:
-                    code = _watch(process, _REPLICATION_LIMIT_S * count)
+                    code = _watch(process, _REPLICATION_LIMIT_S * request.count)
                 finally:
                     _kill(process)
                 if code != 0 or not os.fstat(sent.fileno()).st_size:
@@ -238,6 +214,21 @@ class KernelEngine(HostEngine):
             )
         except FileNotFoundError as error:
             raise InputError(NEEDED_TOOLS) from error
+
+
+def _guest_seed(request: Request) -> int:
+    return request.seed ^ request.first << 32
+
+
+def _inside(request: Request, place: Callable[[int], Path]) -> Request:
+    """Return a request whose files are those of the guest: captures lie in `place`, by the replication's number."""
+
+    def moved(number: int, wanted: Observation) -> Observation:
+        capture = wanted.capture and replace(wanted.capture, folder=place(number))
+        series = wanted.series and replace(wanted.series, file=Path(_SERIES))
+        return replace(wanted, capture=capture, series=series)
+
+    return replace(request, observations={n: moved(n, wanted) for n, wanted in request.observations.items()})
 
 
 def _folders(names: Iterable[str]) -> list[Path]:

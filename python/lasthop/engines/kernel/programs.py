@@ -55,7 +55,7 @@ _KILLED = re.compile(r"Killed process \d+ \((.*?)\) ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request(ShellRequest):
+class GuestRequest(ShellRequest):
     """What to run behind which last hop, and what its guest is like."""
 
     write: Sequence[Path] = ()
@@ -210,7 +210,12 @@ def _failure(code: int, console: int) -> str:
 
 @contextmanager
 def start_guest(
-    kernel: Kernel, request: Request, *, core: int, streams: tuple[int, int, int] = (0, 1, 2), capture: bool = False
+    kernel: Kernel,
+    request: GuestRequest,
+    *,
+    core: int,
+    streams: tuple[int, int, int] = (0, 1, 2),
+    capture: bool = False,
 ) -> Iterator[Guest]:
     """Boot a guest on a core of this machine and run a command in it; at the end of the context nothing is left of it.
 
@@ -237,7 +242,7 @@ def start_guest(
         yield guest
 
 
-def _specification(request: Request, capture: bool) -> dict[str, Any]:
+def _specification(request: GuestRequest, capture: bool) -> dict[str, Any]:
     """Return what crates/lasthop-guest reads as `ProgramsSpec`."""
     shell = request.specification(spin_us=0, captures=FILES if capture else None)
     files = {"stdin": _STDIN, "stdout": _STDOUT, "stderr": _STDERR, "answer": _ANSWER}
@@ -261,7 +266,7 @@ def _specification(request: Request, capture: bool) -> dict[str, Any]:
     }
 
 
-def _has_series(request: Request) -> bool:
+def _has_series(request: GuestRequest) -> bool:
     return request.run is not None and request.run["series"] is not None
 
 
@@ -273,7 +278,7 @@ def _is_text(pair: tuple[str, str]) -> bool:
     return False
 
 
-def _spawn(kernel: Kernel, request: Request, core: int, files: Mapping[int, int]) -> int:
+def _spawn(kernel: Kernel, request: GuestRequest, core: int, files: Mapping[int, int]) -> int:
     """Start the guest with these files under these numbers; return the process."""
     line = f"ssl1=fd:{_SIGNALS},null"
     command = command_of(kernel, core, memory=request.memory, initrd=_INITRD, console=_CONSOLE, line=line)

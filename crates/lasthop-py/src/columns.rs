@@ -1,0 +1,89 @@
+//! Columns on their way to Python: as buffers, without a Python object for each number.
+
+use std::collections::BTreeMap;
+
+use lasthop_trace::Column;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PyString};
+
+/// A column as Python gets it: text, or numbers as type (as Python's `struct` calls it), bytes in native order
+/// and a byte per row that says whether it has one.
+pub enum Cells {
+    Text(Vec<String>),
+    Numbers { kind: &'static str, values: Vec<u8>, known: Vec<u8> },
+}
+
+impl Cells {
+    /// A column of this kind without rows.
+    pub fn like(column: &Column) -> Self {
+        let kind = match column {
+            Column::Text(_) => return Self::Text(Vec::new()),
+            Column::Int(_) => "Q",
+            Column::Float(_) => "d",
+        };
+        Self::Numbers { kind, values: Vec::new(), known: Vec::new() }
+    }
+
+    /// Adds rows of the same kind.
+    pub fn append(&mut self, column: Column) {
+        match (self, column) {
+            (Self::Text(text), Column::Text(more)) => text.extend(more),
+            (Self::Numbers { values, known, .. }, Column::Int(cells)) => {
+                write(values, known, &cells, u64::to_ne_bytes);
+            }
+            (Self::Numbers { values, known, .. }, Column::Float(cells)) => {
+                write(values, known, &cells, f64::to_ne_bytes);
+            }
+            _ => unreachable!("a table has the same columns in every batch"),
+        }
+    }
+
+    pub fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        match self {
+            Self::Text(cells) => texts(py, &cells),
+            Self::Numbers { kind, values, known } => {
+                let buffers = (kind, PyBytes::new(py, &values), PyBytes::new(py, &known));
+                Ok(buffers.into_pyobject(py)?.into_any())
+            }
+        }
+    }
+}
+
+/// A column as `gather` hands it over.
+pub fn column<'py>(py: Python<'py>, column: &Column) -> PyResult<Bound<'py, PyAny>> {
+    let (mut values, mut known) = (Vec::new(), Vec::new());
+    let kind = match column {
+        Column::Text(cells) => return texts(py, cells),
+        Column::Int(cells) => {
+            write(&mut values, &mut known, cells, u64::to_ne_bytes);
+            "Q"
+        }
+        Column::Float(cells) => {
+            write(&mut values, &mut known, cells, f64::to_ne_bytes);
+            "d"
+        }
+    };
+    Cells::Numbers { kind, values, known }.into_python(py)
+}
+
+/// Text as Python gets it: rows that say the same share it, and most do.
+fn texts<'py>(py: Python<'py>, cells: &[String]) -> PyResult<Bound<'py, PyAny>> {
+    let mut known: BTreeMap<&str, Bound<'py, PyString>> = BTreeMap::new();
+    let shared =
+        cells.iter().map(|cell| known.entry(cell).or_insert_with(|| PyString::new(py, cell)).clone());
+    Ok(PyList::new(py, shared)?.into_any())
+}
+
+/// Appends the values of `cells` and, for each, whether there is one.
+fn write<T: Copy + Default>(
+    values: &mut Vec<u8>,
+    known: &mut Vec<u8>,
+    cells: &[Option<T>],
+    bytes: fn(T) -> [u8; 8],
+) {
+    values.reserve(cells.len() * size_of::<T>());
+    for cell in cells {
+        values.extend_from_slice(&bytes(cell.unwrap_or_default()));
+    }
+    known.extend(cells.iter().map(|cell| u8::from(cell.is_some())));
+}

@@ -1,0 +1,147 @@
+//! What is wanted of a run besides its records: the same on every engine.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+
+use lasthop_core::{Direction, Instant, Seed};
+use lasthop_scenario::Scenario;
+use serde::Deserialize;
+
+use crate::{
+    Analysis, Batch, Capture, CaptureTarget, Column, Columnar, LeftOut, ObjectRow, Overview, OverviewTables,
+    PacketRow, Recorder, Records, Series, SeriesFile, SeriesTarget, Span, TcpRow,
+};
+
+/// Replications of a scenario, and what is wanted of them.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// Seed of the study.
+    pub seed: u64,
+    /// Number of the first replication.
+    pub first: u64,
+    /// How many replications: a chain if the scenario caches metrics.
+    pub count: u64,
+    /// What is wanted of some of them besides records, by their numbers.
+    #[serde(default)]
+    pub observations: BTreeMap<u64, Observation>,
+}
+
+impl Request {
+    /// The numbers of the replications.
+    pub fn numbers(&self) -> std::ops::Range<u64> {
+        self.first..self.first + self.count
+    }
+
+    /// The seed of one of them.
+    pub fn seed_of(&self, replication: u64) -> Seed {
+        Seed { study: self.seed, replication }
+    }
+}
+
+/// What is wanted of one replication besides its records.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Observation {
+    /// Every event.
+    pub trace: bool,
+    /// What pictures need, in detail within this time.
+    pub overview: Option<Span>,
+    /// Its packets, as captures.
+    pub capture: Option<CaptureTarget>,
+    /// What it did over time.
+    pub series: Option<SeriesTarget>,
+}
+
+/// Watches a replication for an [`Observation`].
+pub type Watch = ((Option<Traced>, Option<Overview>), (Option<Steps>, Option<Packets>));
+/// Every event, and the record of every flow: a story of a short one needs it.
+type Traced = (Analysis, Recorder);
+type Steps = Series<SeriesFile<Box<dyn Write>>>;
+type Packets = Capture<BufWriter<File>>;
+
+impl Observation {
+    /// Begins to watch a run of `scenario`. Its time series goes to `series`, or to the file that it names.
+    pub fn begin(&self, scenario: &Scenario, series: Option<Box<dyn Write>>) -> io::Result<Watch> {
+        let traced = self.trace.then(|| (Analysis::of(scenario).keep_every_flow(), Recorder::default()));
+        let overview = self.overview.map(|span| Overview::of(scenario, span));
+        let begin = |target: &SeriesTarget| {
+            let out = series.map_or_else(|| target.create().map(|file| Box::new(file) as _), Ok)?;
+            target.begin(scenario, out)
+        };
+        let steps = self.series.as_ref().map(begin).transpose()?;
+        let packets = self.capture.as_ref().map(|target| target.open(scenario)).transpose()?;
+        Ok(((traced, overview), (steps, packets)))
+    }
+}
+
+/// What was kept of a replication: tables by name.
+#[derive(Debug)]
+pub struct Kept {
+    /// Columns by name of `packets`, `tcp`, `objects`, `flows`, `link_states`, `series` and `delays`.
+    pub tables: [(&'static str, Vec<(&'static str, Column)>); 7],
+    /// What is not in them.
+    pub left_out: LeftOut,
+}
+
+impl Kept {
+    /// What is kept of a replication of `scenario` that ended at `end`, if anything is; what is to be written is, then.
+    /// `known` takes away from records what the engine cannot know.
+    pub fn of(
+        ((traced, overview), (steps, packets)): Watch,
+        (scenario, seed, end): (&Scenario, Seed, Instant),
+        known: impl FnOnce(&mut Records),
+    ) -> io::Result<Option<Self>> {
+        packets.map(Capture::finish).transpose()?;
+        steps.map(|steps| steps.close(end)).transpose()?;
+        let tables = match (traced, overview) {
+            (Some((analysis, recorder)), _) => {
+                let mut records = analysis.finish(end);
+                known(&mut records);
+                let mut batch = Batch::of(scenario);
+                batch.add(seed.replication, records);
+                whole(&recorder, batch.flows())
+            }
+            (None, Some(overview)) => overview.finish(end),
+            (None, None) => return Ok(None),
+        };
+        let OverviewTables { packets, tcp, objects, flows, series, delays, left_out } = tables;
+        let tables = [
+            ("packets", packets),
+            ("tcp", tcp),
+            ("objects", objects),
+            ("flows", flows),
+            ("link_states", bad_periods(scenario, seed, end)),
+            ("series", series),
+            ("delays", delays),
+        ];
+        Ok(Some(Self { tables, left_out }))
+    }
+}
+
+/// Everything that happened.
+fn whole(recorder: &Recorder, flows: Vec<(&'static str, Column)>) -> OverviewTables {
+    OverviewTables {
+        packets: PacketRow::columns(&recorder.packets),
+        tcp: TcpRow::columns(&recorder.tcp),
+        objects: ObjectRow::columns(&recorder.objects),
+        flows,
+        series: Vec::new(),
+        delays: Vec::new(),
+        left_out: LeftOut::default(),
+    }
+}
+
+/// The bad periods of a run as columns: `start_s`, `end_s`, and `direction`, empty for those of both.
+fn bad_periods(scenario: &Scenario, seed: Seed, end: Instant) -> Vec<(&'static str, Column)> {
+    let periods = scenario.bad_periods(seed, end);
+    let direction = periods.iter().map(|(of, ..)| of.map_or("", Direction::name).to_owned()).collect();
+    let start = periods.iter().map(|(_, start, _)| Some(start.as_secs_f64())).collect();
+    let stop = periods.iter().map(|(.., stop)| Some(stop.as_secs_f64())).collect();
+    vec![
+        ("start_s", Column::Float(start)),
+        ("end_s", Column::Float(stop)),
+        ("direction", Column::Text(direction)),
+    ]
+}

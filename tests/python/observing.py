@@ -1,0 +1,26 @@
+"""Looks at single replications: of a chain that begins at `first`, the one called `number`."""
+
+from __future__ import annotations
+
+from lasthop import _core
+from lasthop.engines.engine import WHOLE, Engine, Observation, Request, Trace
+from lasthop.engines.model.engine import ModelEngine
+
+
+def observe(
+    cell: _core.Cell, seed: int, first: int, number: int, wanted: Observation, *, engine: Engine | None = None
+) -> Trace | None:
+    """Return what was kept, by the model unless by another engine."""
+    return (engine or ModelEngine()).run(cell, Request.of_one(seed, first, number, wanted)).trace
+
+
+def traced(cell: _core.Cell, seed: int, first: int, number: int, *, engine: Engine | None = None) -> Trace:
+    trace = observe(cell, seed, first, number, Observation(trace=True), engine=engine)
+    assert trace is not None
+    return trace
+
+
+def overviewed(cell: _core.Cell, seed: int, first: int, number: int, span_ns: tuple[int, int] = WHOLE) -> Trace:
+    trace = observe(cell, seed, first, number, Observation(overview=span_ns))
+    assert trace is not None
+    return trace
