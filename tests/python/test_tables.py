@@ -11,10 +11,10 @@ import pytest
 
 from lasthop.answer.differences import Difference
 from lasthop.api import progress
+from lasthop.findings.findings import Findings, telling, timed
 from lasthop.report.boxes import BoxAxes, BoxPanel, box_figure
 from lasthop.report.comparisons import against_references, forests, place
 from lasthop.report.distributions import box_sections
-from lasthop.report.results import Results, telling, timed
 from lasthop.report.scatter import published_figure
 from lasthop.report.study_tables import study_tables
 from lasthop.report.tables import generic_table, number, unfinished_table
@@ -354,7 +354,7 @@ def test_what_never_ended_has_no_panel() -> None:
 
 def results(
     flows: pl.DataFrame, pages: pl.DataFrame | None, assets: Assets | None = None, **levels: list[str]
-) -> Results:
+) -> Findings:
     presentation = Presentation(compare=CompareSpec("variant", ("a",)))
     made = SimpleNamespace(
         tables=SimpleNamespace(flows=flows.lazy()),
@@ -363,7 +363,7 @@ def results(
         presentation=presentation,
         assets=assets,
     )
-    return cast("Results", made)
+    return cast("Findings", made)
 
 
 def test_box_plots_of_page_loads_have_a_panel_per_page_and_know_the_published_median() -> None:

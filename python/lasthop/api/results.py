@@ -86,7 +86,7 @@ class Results:
     @functools.cached_property
     def summary(self) -> pl.DataFrame:
         """The statistics of every metric in every cell with their 95 % intervals: `summary.csv` of the command line."""
-        from lasthop.report.outputs import analyse, summary_of_points
+        from lasthop.findings.analyse import analyse, summary_of_points
 
         loaded = self.scenario.loaded
         return summary_of_points(analyse(self._campaign, loaded.assets))
@@ -176,7 +176,8 @@ class Results:
 
     def report(self) -> Path:
         """Write the report and the tables of statistics into the folder; return the report."""
-        from lasthop.report.outputs import analyse, write_outputs
+        from lasthop.findings.analyse import analyse
+        from lasthop.report.page import write_outputs
 
         loaded = self.scenario.loaded
         return write_outputs(analyse(self._campaign, loaded.assets, loaded.claims, loaded.drawn))

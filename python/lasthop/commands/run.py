@@ -33,7 +33,7 @@ from lasthop.studies.loading import Loaded, file_to_run, load
 
 if TYPE_CHECKING:
     from lasthop.campaign.plan import Plan
-    from lasthop.report.results import Results
+    from lasthop.findings.findings import Findings
     from lasthop.studies.beside import Side
 
 EXIT_INVALID = 3
@@ -251,28 +251,29 @@ def _judge_lateness(campaign: Campaign) -> None:
 def _conclude(campaign: Campaign, loaded: Loaded, beside: Sequence[Side], say: Callable[[str], object] | None) -> None:
     """Write what a finished campaign has besides its records, and say what came out if anybody listens."""
     # Imported here: error messages need none of it.
-    from lasthop.report.outputs import analyse, write_outputs
+    from lasthop.findings.analyse import analyse
+    from lasthop.report.page import write_outputs
 
-    results = analyse(campaign, loaded.assets, loaded.claims, loaded.drawn, beside)
-    report = write_outputs(results)
+    findings = analyse(campaign, loaded.assets, loaded.claims, loaded.drawn, beside)
+    report = write_outputs(findings)
     if say is not None:
-        _tell(results, say)
+        _tell(findings, say)
         say(f"report: {report}")
 
 
-def _tell(results: Results, say: Callable[[str], object]) -> None:
+def _tell(findings: Findings, say: Callable[[str], object]) -> None:
     from lasthop.commands.answer import short_answer
 
-    if results.agreement:
+    if findings.agreement:
         from lasthop.studies.comparison import agreement_lines
 
         say("Agreement with the published numbers:")
-        for line in agreement_lines(results.agreement):
+        for line in agreement_lines(findings.agreement):
             say(f"  {line}")
-    if results.claims:
+    if findings.claims:
         from lasthop.studies.claims.tables import verdict_lines
 
-        for line in verdict_lines(results.claims, results.answers):
+        for line in verdict_lines(findings.claims, findings.answers):
             say(line)
-    for line in short_answer(results.campaign.out, None if results.assets or results.claims else results.sections):
+    for line in short_answer(findings.campaign.out, None if findings.assets or findings.claims else findings.sections):
         say(line)

@@ -11,9 +11,9 @@ import polars as pl
 
 from lasthop.answer.differences import Difference, against, corrected, differences, pairs_of, signed_ranks
 from lasthop.answer.sections import REPLICATION, WHO, Compared, Section
+from lasthop.findings.findings import Findings, Timed, telling
 from lasthop.metrics import units
 from lasthop.report.intervals import Axis, IntervalView, minus
-from lasthop.report.results import Results, Timed, telling
 from lasthop.results.tables import factor_column
 from lasthop.statistics.estimates import Interval, PairedDifference
 from lasthop.studies.presentation.spec import Presentation
@@ -22,11 +22,11 @@ _MOST_ROWS = 50
 """So many rows of forest plots are open; further plots are folded."""
 
 
-def compared(results: Results) -> list[Difference]:
+def compared(findings: Findings) -> list[Difference]:
     """Compare levels as the study does; without published numbers, those of every factor with the factor's first."""
-    if results.assets is None:
-        return differences(results.sections)
-    return against_references(results.things, list(results.factors), results.presentation, results.tables.looks)
+    if findings.assets is None:
+        return differences(findings.sections)
+    return against_references(findings.things, list(findings.factors), findings.presentation, findings.tables.looks)
 
 
 def against_references(

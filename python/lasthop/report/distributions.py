@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from lasthop.findings.findings import Findings, Timed, telling
 from lasthop.metrics import units
 from lasthop.report.boxes import BoxAxes, BoxPanel, box_figure
-from lasthop.report.results import Results, Timed, telling
 from lasthop.report.style import Figure
 from lasthop.results.tables import factor_column
 from lasthop.studies.presentation.spec import NOT_STATED
@@ -29,24 +29,24 @@ class BoxSection:
     left_out: int
 
 
-def box_sections(results: Results) -> Iterator[BoxSection]:
+def box_sections(findings: Findings) -> Iterator[BoxSection]:
     """Yield the box plots of page loads, short flows, transfers and streams, whichever there are."""
-    for thing in results.things:
-        figures = list(_figures(thing, results))
+    for thing in findings.things:
+        figures = list(_figures(thing, findings))
         yield BoxSection(thing.title, figures[:_MOST_FIGURES], max(0, len(figures) - _MOST_FIGURES))
 
 
-def _figures(thing: Timed, results: Results) -> Iterator[tuple[str, Figure]]:
+def _figures(thing: Timed, findings: Findings) -> Iterator[tuple[str, Figure]]:
     """Yield a figure per combination of the factors that are not compared, those with published numbers first.
 
     A figure has a panel per role, or per level of another factor if there are so few that one figure holds them all.
     Page loads have one per level of the first other factor: pages, the factor with most levels, differ in size more
     than anything else does, so that each has figures of its own.
     """
-    names = {factor_column(factor): factor for factor in results.factors}
-    compared = results.presentation.compare.factor
-    if compared not in results.factors:
-        compared = next(reversed(results.factors), None)
+    names = {factor_column(factor): factor for factor in findings.factors}
+    compared = findings.presentation.compare.factor
+    if compared not in findings.factors:
+        compared = next(reversed(findings.factors), None)
     column = factor_column(compared) if compared else _ALL
     rows = thing.rows if compared else thing.rows.with_columns(pl.lit("").alias(_ALL))
     rows = rows.select(column, *(name for name in names if name != column), "role", thing.metric)
@@ -58,7 +58,7 @@ def _figures(thing: Timed, results: Results) -> Iterator[tuple[str, Figure]]:
         most = max(reversed(others), key=lambda other: rows[other].n_unique())
         panels_by = [next(other for other in others if other != most)]
         others.remove(panels_by[0])
-    published = _published(results, thing)
+    published = _published(findings, thing)
     scale = units.scale_of(thing.metric, rows[thing.metric])
     later = []
     for group, part in rows.partition_by(others, as_dict=True, maintain_order=True).items() if others else [((), rows)]:
@@ -69,7 +69,7 @@ def _figures(thing: Timed, results: Results) -> Iterator[tuple[str, Figure]]:
                 continue
             levels = [str(level) for level in own[column].unique(maintain_order=True)]
             axes = BoxAxes(levels, compared, units.axis_title(thing.metric, scale), scale.factor)
-            titled = words or _title(thing, compared), box_figure(panels, axes, results.presentation.percentiles)
+            titled = words or _title(thing, compared), box_figure(panels, axes, findings.presentation.percentiles)
             if published is None or any(panel.published for panel in panels):
                 yield titled
             else:
@@ -115,12 +115,12 @@ def _panels(
             yield BoxPanel(" · ".join(titles), values, known)
 
 
-def _published(results: Results, thing: Timed) -> pl.DataFrame | None:
+def _published(findings: Findings, thing: Timed) -> pl.DataFrame | None:
     """Return the published numbers of a metric that are no misprints, in the words of the records.
 
     Columns: those of the factors, `role`, `statistic`, `value`. `None` without a study.
     """
-    assets = results.assets
+    assets = findings.assets
     if assets is None:
         return None
     from lasthop.studies.comparison import misprinted
@@ -129,8 +129,8 @@ def _published(results: Results, thing: Timed) -> pl.DataFrame | None:
         pl.col("metric") == thing.metric, ~misprinted(assets.presentation.misprints)
     )
     rows = rows.with_columns(pl.col("statistic").replace(NOT_STATED, assets.presentation.not_stated))
-    columns = {factor: factor_column(factor) for factor in results.factors}
-    cells = results.tables.flows.select(list(columns.values())).unique().collect()
+    columns = {factor: factor_column(factor) for factor in findings.factors}
+    cells = findings.tables.flows.select(list(columns.values())).unique().collect()
     known = [factor for factor in columns if factor in rows.columns]
     # Response times are those of whole page loads.
     who = [] if thing.metric == "response_time_s" else [pl.col("flow").alias("role")]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from lasthop.findings.findings import Findings
 from lasthop.metrics import units
-from lasthop.report.results import Results
 from lasthop.report.tables import HEADLINE, CellView, Row, TableView, metric_label, number
 from lasthop.results.manifest import Difference
 from lasthop.results.tables import height
@@ -38,9 +38,9 @@ class EnginesView:
     differences: Sequence[DifferenceView]
 
 
-def engines_view(results: Results) -> EnginesView | None:
+def engines_view(findings: Findings) -> EnginesView | None:
     """Lay out what is to be said of engines; `None` of one that does all that was asked."""
-    campaign, beside = results.campaign, results.beside
+    campaign, beside = findings.campaign, findings.beside
     if beside is None:
         own = _differences(
             {campaign.plan.engine.name: campaign.live_differences()}, [cell.key for cell in campaign.plan.cells]
@@ -51,7 +51,7 @@ def engines_view(results: Results) -> EnginesView | None:
     return EnginesView(
         _sides(beside.sides),
         _agreement(beside.agreement),
-        list(_tables(beside, results.assets)),
+        list(_tables(beside, findings.assets)),
         _differences(found, cells),
     )
 

@@ -8,39 +8,39 @@ import polars as pl
 
 from lasthop.campaign.campaign import PICTURED_FLOWS
 from lasthop.campaign.plan import ChosenRun
+from lasthop.findings.findings import Findings
 from lasthop.metrics import units
-from lasthop.report.results import Results
 from lasthop.results.tables import height, is_empty
 from lasthop.statistics.summary import in_cell
 from lasthop.studies.presentation.spec import FigureSpec
 
 
-def illustrated(results: Results) -> Iterator[tuple[FigureSpec, ChosenRun]]:
+def illustrated(findings: Findings) -> Iterator[tuple[FigureSpec, ChosenRun]]:
     """Yield the runs that the study names, else the median replication of the first cell.
 
     The latter only of so few flows that those drawn in detail tell something. A cell that was not run is left out, and
     so are runs that cannot be made again.
     """
-    plan = results.campaign.plan
+    plan = findings.campaign.plan
     if not plan.repeatable:
         return
     cells = {cell.key: cell for cell in plan.cells}
-    for spec in results.presentation.figure or _median_run(results):
+    for spec in findings.presentation.figure or _median_run(findings):
         if spec.cell in cells and spec.replication <= plan.replications:
             yield spec, ChosenRun(plan, cells[spec.cell], 1, spec.replication)
 
 
-def _median_run(results: Results) -> Iterator[FigureSpec]:
+def _median_run(findings: Findings) -> Iterator[FigureSpec]:
     """Choose a typical replication of the first set of the first cell: that with the median of the headline metric."""
-    plan = results.campaign.plan
+    plan = findings.campaign.plan
     first = plan.cells[0]
     # Of a space these are the replications of its first point.
-    named = in_cell({factor: level for factor, level in first.levels.items() if factor in results.factors})
+    named = in_cell({factor: level for factor, level in first.levels.items() if factor in findings.factors})
     own_runs = named & (pl.col("set") == 1) & (pl.col("replication") <= plan.replications)
-    flows = results.tables.flows
+    flows = findings.tables.flows
     first_flows = 0 if is_empty(flows) else height(flows.filter(own_runs, pl.col("replication") == 1))
     # The first cell may have none of the things that other cells have.
-    there = (thing for thing in results.things if not thing.rows.filter(own_runs).is_empty())
+    there = (thing for thing in findings.things if not thing.rows.filter(own_runs).is_empty())
     thing = next(there, None)
     if not 0 < first_flows <= PICTURED_FLOWS or thing is None:
         return

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
+from lasthop.findings.findings import telling
 from lasthop.report import style
-from lasthop.report.results import telling
 from lasthop.report.style import Figure
 from lasthop.studies.catalogue import Assets
 from lasthop.studies.lines import SHARE, VALUE

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from lasthop.findings.findings import Findings, times
 from lasthop.metrics import units
-from lasthop.report.results import Results, times
 from lasthop.report.style import Figure
 from lasthop.results.tables import factor_column
 from lasthop.studies.claims import NOT_RUN, NOT_UPHELD, UNANSWERED, UNCOMPUTABLE, UNDECIDED, UPHELD
@@ -34,33 +34,33 @@ class Badge:
     target: str
 
 
-def asked(results: Results) -> str:
+def asked(findings: Findings) -> str:
     """Say in a sentence or two what was varied, what is looked at, and how often it was run."""
-    plan = results.campaign.plan
-    run = {factor: {cell.levels[factor] for cell in plan.cells if factor in cell.levels} for factor in results.factors}
+    plan = findings.campaign.plan
+    run = {factor: {cell.levels[factor] for cell in plan.cells if factor in cell.levels} for factor in findings.factors}
     varied = [f"{factor} ({len(levels)} levels)" for factor, levels in run.items() if len(levels) > 1]
-    each = times(results)
+    each = times(findings)
     often = "once" if each == "1" else f"{each} times"
     if not varied:
         return f"One scenario, run {often}."
     # Curves are of short flows; what else there is, is background.
-    things = results.things[:1] if results.drawn.curves else results.things
-    metrics = [spec.metric for spec in results.drawn.heatmaps] or [thing.metric for thing in things]
+    things = findings.things[:1] if findings.drawn.curves else findings.things
+    metrics = [spec.metric for spec in findings.drawn.heatmaps] or [thing.metric for thing in things]
     what = list(dict.fromkeys(map(units.label, metrics)))
     verb = "does" if len(varied) == 1 else "do"
     on = f" change {units.listed([f'the {name}' for name in what])}" if what else " act"
     return f"How {verb} {units.listed(varied)}{on}? {len(plan.cells)} combinations, each run {often}."
 
 
-def spread(results: Results) -> list[str]:
+def spread(findings: Findings) -> list[str]:
     """Say between which cells the median of the first thing that is shown spreads; nothing if it has no values."""
-    return [sentence for thing in results.things[:1] if (sentence := _spread(results, thing.metric, thing.rows))]
+    return [sentence for thing in findings.things[:1] if (sentence := _spread(findings, thing.metric, thing.rows))]
 
 
-def _spread(results: Results, metric: str, rows: pl.DataFrame) -> str:
+def _spread(findings: Findings, metric: str, rows: pl.DataFrame) -> str:
     """Say between which cells the median of a metric spreads."""
     columns = {
-        factor_column(factor): factor for factor in results.factors if rows[factor_column(factor)].n_unique() > 1
+        factor_column(factor): factor for factor in findings.factors if rows[factor_column(factor)].n_unique() > 1
     }
     keys = [*columns, "role"]
     medians = rows.group_by(keys, maintain_order=True).agg(pl.col(metric).median()).drop_nulls(metric).sort(metric)
@@ -83,29 +83,29 @@ def _spread(results: Results, metric: str, rows: pl.DataFrame) -> str:
     )
 
 
-def nothing_sent(results: Results) -> bool:
+def nothing_sent(findings: Findings) -> bool:
     """Tell whether no run ever sent a packet."""
-    runs = results.tables.runs
+    runs = findings.tables.runs
     return "packets_sent" in runs.collect_schema() and not runs.select(pl.sum("packets_sent")).collect().item()
 
 
-def badges(results: Results) -> Iterator[Badge]:
+def badges(findings: Findings) -> Iterator[Badge]:
     """Yield verdicts: on the precision that was asked for, on the claims of a study, and on its published numbers."""
-    if results.precision is not None:
-        until = results.campaign.manifest["until"]
+    if findings.precision is not None:
+        until = findings.campaign.manifest["until"]
         short, cells = len(until["short"]), len(until["replications"])
         yield Badge(f"{cells - short} of {cells} cells precise", "bad" if short else "good", "precision")
-    if results.claims:
-        yield _claims_badge(results)
-    for row in _widest(results.agreement):
+    if findings.claims:
+        yield _claims_badge(findings)
+    for row in _widest(findings.agreement):
         css = "good" if row.share >= _MOST else "open" if row.share >= _HALF else "bad"
         words = f"{row.what}: {row.hits} of {row.total} within {row.tolerance}"
         yield Badge(words[:1].upper() + words[1:], css, "agreement")
 
 
-def _claims_badge(results: Results) -> Badge:
-    what = "statements" if results.answers else "claims"
-    verdicts = [one.verdict for one in results.answers or results.claims]
+def _claims_badge(findings: Findings) -> Badge:
+    what = "statements" if findings.answers else "claims"
+    verdicts = [one.verdict for one in findings.answers or findings.claims]
     count = Counter(verdicts)
     others = "".join(f", {count[verdict]} {verdict}" for verdict in (NOT_UPHELD, UNDECIDED) if count[verdict])
     text = f"{count[UPHELD]} of {len(verdicts)} {what} upheld{others}"
@@ -119,25 +119,25 @@ def _widest(agreement: Sequence[Agreement]) -> list[Agreement]:
     return list(lines.values())[:3]
 
 
-def exceptions(results: Results) -> list[tuple[str, str, str]]:
+def exceptions(findings: Findings) -> list[tuple[str, str, str]]:
     """Return verdict, its class and the words of every statement, or else claim, that is not upheld."""
-    if results.answers:
-        words = [(one.verdict, one.sentence.text) for one in failing_first(results.answers)]
+    if findings.answers:
+        words = [(one.verdict, one.sentence.text) for one in failing_first(findings.answers)]
     else:
-        words = [(one.verdict, one.claim.text) for one in results.claims]
+        words = [(one.verdict, one.claim.text) for one in findings.claims]
     return [(verdict, _CLASSES[verdict], text) for verdict, text in words if verdict != UPHELD]
 
 
-def first_curve(results: Results) -> tuple[str, Figure] | None:
+def first_curve(findings: Findings) -> tuple[str, Figure] | None:
     """Return the first metric of the first curves as a figure with its title."""
-    if results.tables.shorts is None:
+    if findings.tables.shorts is None:
         return None
     from lasthop.report.curves import curve_figures
 
-    for spec in results.drawn.curves:
+    for spec in findings.drawn.curves:
         metric = next(iter(spec.metrics))
         one = replace(spec, metrics={metric: spec.metrics[metric]})
-        shorts = results.tables.shorts.collect()
-        for title, figure in curve_figures(shorts, one, results.factors, results.tables.looks):
+        shorts = findings.tables.shorts.collect()
+        for title, figure in curve_figures(shorts, one, findings.factors, findings.tables.looks):
             return title, figure
     return None

@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from lasthop.campaign.campaign import Campaign
+from lasthop.findings.files import write_tables
+from lasthop.findings.findings import Findings, times
 from lasthop.report import style
 from lasthop.report.distributions import box_sections
 from lasthop.report.illustrations import illustrated
 from lasthop.report.levels import Flat, level_views, short
 from lasthop.report.overview import asked, badges, exceptions, first_curve, nothing_sent, spread
 from lasthop.report.packed import packed, plotly_js
-from lasthop.report.results import Results, times
 from lasthop.report.style import Figure
 from lasthop.report.tables import TableGroup, generic_table, unfinished_table
 from lasthop.report.trace import trace_figure
+from lasthop.results.atomic import replace_atomically
 from lasthop.scenario.recordings import Recorded, recordings_of
 from lasthop.studies.presentation.spec import HeatmapSpec
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 _ONE_PANEL_PX, _PANEL_PX = 420, 260
 _PLOTLY_HERE = "<plotly.js>"
+REPORT = "report.html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,23 +82,23 @@ class PackedFigures:
         return packed(f"[{','.join(self._figures)}]".encode()).decode()
 
 
-def trace_figures(results: Results) -> Iterator[FigureView]:
+def trace_figures(findings: Findings) -> Iterator[FigureView]:
     """Yield the illustrated replications, packet by packet.
 
     Tracing may run a replication again; it sees the same packets, which a live run would not.
     """
-    for spec, run in illustrated(results):
-        figure, said = trace_figure(results.campaign.overview(run), run.cell.scenario)
+    for spec, run in illustrated(findings):
+        figure, said = trace_figure(findings.campaign.overview(run), run.cell.scenario)
         place = f"Cell {run.cell.key.replace(',', ', ')}, replication" if run.cell.key else "Replication"
         where = f"{place} {run.replication}."
         yield FigureView(spec.title, " ".join(text for text in (spec.caption, said, where) if text), figure)
 
 
-def _facts(results: Results) -> list[tuple[str, str]]:
-    campaign = results.campaign
+def _facts(findings: Findings) -> list[tuple[str, str]]:
+    campaign = findings.campaign
     identity, host, simulated = campaign.manifest["identity"], campaign.manifest["host"], campaign.simulated
     plan = campaign.plan
-    sets = f"{plan.sets} sets of {plan.replications}" if plan.sets > 1 else f"1 set of {times(results)}"
+    sets = f"{plan.sets} sets of {plan.replications}" if plan.sets > 1 else f"1 set of {times(findings)}"
     return [
         ("Scenario", f"{identity['scenario']} (digest {identity['scenario_digest'][:16]})"),
         ("Cells", str(len(plan.cells))),
@@ -128,19 +131,19 @@ def _engine(campaign: Campaign) -> str:
     return f"{engine.title}; {punctual}: 99.9 % of the packets at most 1 ms late"
 
 
-def _groups(results: Results) -> list[TableGroup]:
-    factors = list(results.factors)
-    if results.tables.shorts is not None:
-        hosts = results.tables.shorts.select("application").unique().collect()["application"]
+def _groups(findings: Findings) -> list[TableGroup]:
+    factors = list(findings.factors)
+    if findings.tables.shorts is not None:
+        hosts = findings.tables.shorts.select("application").unique().collect()["application"]
         of_hosts = pl.col("flow").is_in(hosts.implode())
-        background = results.summary.filter(~of_hosts)
-        tables = [generic_table(results.summary.filter(of_hosts), factors, "Short flows, medians over replications")]
+        background = findings.summary.filter(~of_hosts)
+        tables = [generic_table(findings.summary.filter(of_hosts), factors, "Short flows, medians over replications")]
         return tables if background.is_empty() else [*tables, generic_table(background, factors, "Background")]
-    if results.assets is None:
-        return [generic_table(results.summary, factors)]
+    if findings.assets is None:
+        return [generic_table(findings.summary, factors)]
     from lasthop.report.study_tables import table_groups
 
-    return table_groups(results, results.assets)
+    return table_groups(findings, findings.assets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,11 +155,11 @@ class HeatmapsView:
     maps: list[FigureView]
 
     @classmethod
-    def of(cls, spec: HeatmapSpec, results: Results) -> HeatmapsView:
+    def of(cls, spec: HeatmapSpec, findings: Findings) -> HeatmapsView:
         """Draw them."""
         from lasthop.report.heatmaps import heatmap_figures
 
-        figures = heatmap_figures(results.tables, spec, results.factors)
+        figures = heatmap_figures(findings.tables, spec, findings.factors)
         return cls(spec.title, spec.caption, [FigureView(title, "", figure) for title, figure in figures])
 
 
@@ -172,26 +175,26 @@ class _Sections:
     forests: list[Forest]
 
     @classmethod
-    def of(cls, results: Results) -> _Sections:
-        curves = () if results.tables.shorts is None else _curves(results.tables.shorts.collect(), results)
-        single = _of_single_flows(results)
+    def of(cls, findings: Findings) -> _Sections:
+        curves = () if findings.tables.shorts is None else _curves(findings.tables.shorts.collect(), findings)
+        single = _of_single_flows(findings)
         boxes = [
             (section.title, [FigureView(title, "", figure) for title, figure in section.figures], section.left_out)
-            for section in (box_sections(results) if single else ())
+            for section in (box_sections(findings) if single else ())
         ]
         return cls(
             boxes,
             [FigureView(title, "", figure) for title, figure in curves],
-            [view for spec in results.drawn.heatmaps if (view := HeatmapsView.of(spec, results)).maps],
-            [FigureView(title, "", figure) for title, figure in _factorial(results)],
-            *(_comparisons(results) if single and len(results.campaign.plan.cells) > 1 else ([], [])),
+            [view for spec in findings.drawn.heatmaps if (view := HeatmapsView.of(spec, findings)).maps],
+            [FigureView(title, "", figure) for title, figure in _factorial(findings)],
+            *(_comparisons(findings) if single and len(findings.campaign.plan.cells) > 1 else ([], [])),
         )
 
-    def chart(self, results: Results) -> FigureView | None:
+    def chart(self, findings: Findings) -> FigureView | None:
         """Take the chart of the first screen: a figure that would follow below, or all comparisons in one."""
         if self.factorial:
             return replace(self.factorial.pop(0), caption=_FACTORIAL_CAPTION)
-        if (curve := first_curve(results)) is not None:
+        if (curve := first_curve(findings)) is not None:
             return FigureView(curve[0], _CURVES_CAPTION, curve[1])
         if self.heatmaps:
             first = self.heatmaps[0].maps[0]
@@ -200,7 +203,7 @@ class _Sections:
         if self.boxes and len(self.boxes[0][1]) == 1:
             _, (view,), _ = self.boxes.pop(0)
             return replace(view, caption=_BOXES_CAPTION)
-        factor = results.presentation.compare.factor
+        factor = findings.presentation.compare.factor
         shown = [one for one in self.found if one.factor == factor and one.headline]
         if not shown:
             return None
@@ -222,119 +225,127 @@ _CHANGES_CAPTION = (
 )
 
 
-def _comparisons(results: Results) -> tuple[list[Difference], list[Forest]]:
+def _comparisons(findings: Findings) -> tuple[list[Difference], list[Forest]]:
     """Compare levels; return the differences, and their plots."""
     from lasthop.report.comparisons import compared, forests
 
-    found = compared(results)
-    return found, forests(found, results.campaign.plan.seed)
+    found = compared(findings)
+    return found, forests(found, findings.campaign.plan.seed)
 
 
-def _outcome(results: Results, found: Sequence[Difference]) -> list[str]:
+def _outcome(findings: Findings, found: Sequence[Difference]) -> list[str]:
     """Say in a few sentences what came out of comparing levels; of a report without comparisons, how values spread."""
     if not found:
-        return spread(results)
+        return spread(findings)
     from lasthop.report.changes import in_sentences
 
     return in_sentences(found)
 
 
-def _factorial(results: Results) -> Iterator[tuple[str, Figure]]:
+def _factorial(findings: Findings) -> Iterator[tuple[str, Figure]]:
     """Yield the figures of a full-factorial study."""
     # With levels that the study does not know, each is a design of its own: a table has them side by side.
-    if results.assets is not None and not results.assets.extra_factors(results.factors):
+    if findings.assets is not None and not findings.assets.extra_factors(findings.factors):
         from lasthop.report.interactions import factorial_figures
 
-        yield from factorial_figures(results.summary, results.assets)
+        yield from factorial_figures(findings.summary, findings.assets)
 
 
-def _of_single_flows(results: Results) -> bool:
+def _of_single_flows(findings: Findings) -> bool:
     """Tell whether single flows and page loads are shown.
 
     Not of a study whose tables are of runs as wholes, nor of one that says what is drawn instead.
     """
-    return not (results.presentation.of_runs or results.drawn)
+    return not (findings.presentation.of_runs or findings.drawn)
 
 
-def _curves(shorts: pl.DataFrame, results: Results) -> Iterator[tuple[str, Figure]]:
+def _curves(shorts: pl.DataFrame, findings: Findings) -> Iterator[tuple[str, Figure]]:
     from lasthop.report.curves import curve_figures
 
-    for spec in results.drawn.curves:
-        yield from curve_figures(shorts, spec, results.factors, results.tables.looks)
+    for spec in findings.drawn.curves:
+        yield from curve_figures(shorts, spec, findings.factors, findings.tables.looks)
 
 
-def _context(results: Results) -> dict[str, Any]:
-    campaign, presentation = results.campaign, results.presentation
-    factors = list(results.factors)
+def _context(findings: Findings) -> dict[str, Any]:
+    campaign, presentation = findings.campaign, findings.presentation
+    factors = list(findings.factors)
     cells = campaign.plan.cells
-    sections = _Sections.of(results)
+    sections = _Sections.of(findings)
     recordings = recordings_of(campaign.plan.file)
     first = short(json.loads(cells[0].scenario), recordings)
-    single = _of_single_flows(results)
-    chart = sections.chart(results)
+    single = _of_single_flows(findings)
+    chart = sections.chart(findings)
     return {
         "study": campaign.plan.study,
         "silent": campaign.silent(),
-        "asked": asked(results),
-        "outcome": _outcome(results, sections.found),
-        "nothing_sent": nothing_sent(results),
-        "badges": list(badges(results)),
-        "exceptions": exceptions(results),
+        "asked": asked(findings),
+        "outcome": _outcome(findings, sections.found),
+        "nothing_sent": nothing_sent(findings),
+        "badges": list(badges(findings)),
+        "exceptions": exceptions(findings),
         "chart": chart,
-        "levels": level_views(cells, results.factors, recordings),
-        "unfinished": unfinished_table(results.tables.flows, results.tables.pages, factors)
-        if single and results.tables.shorts is None
+        "levels": level_views(cells, findings.factors, recordings),
+        "unfinished": unfinished_table(findings.tables.flows, findings.tables.pages, factors)
+        if single and findings.tables.shorts is None
         else None,
-        **_seldom(results),
+        **_seldom(findings),
         "forests": sections.forests,
         "boxes": sections.boxes,
         "curves": sections.curves,
         "heatmaps": sections.heatmaps,
         "factorial": sections.factorial,
-        "traces": list(trace_figures(results)) if single and results.tables.shorts is None else [],
+        "traces": list(trace_figures(findings)) if single and findings.tables.shorts is None else [],
         "cells": cells,
         "first_scenario": json.dumps(first, indent=2, default=str),
         "recordings": [(key, value) for key, value in Flat.of(first).values.items() if isinstance(value, Recorded)],
-        "facts": _facts(results),
+        "facts": _facts(findings),
         "sets": campaign.plan.sets,
         "replications": max(campaign.counts) * campaign.plan.sets,
-        "times": times(results),
+        "times": times(findings),
         "percentiles": presentation.percentiles,
-        "compared": results.assets is not None,
+        "compared": findings.assets is not None,
         "of_runs": presentation.of_runs,
-        "pages": results.tables.pages is not None,
-        "rms": [f"{row.what} {row.rms:.3f}" for row in results.agreement if row.rms is not None],
+        "pages": findings.tables.pages is not None,
+        "rms": [f"{row.what} {row.rms:.3f}" for row in findings.agreement if row.rms is not None],
         "misprints": bool(presentation.misprints),
-        "groups": _groups(results),
+        "groups": _groups(findings),
     }
 
 
-def _seldom(results: Results) -> dict[str, Any]:
+def _seldom(findings: Findings) -> dict[str, Any]:
     """Return the parts that few reports have; what makes them is loaded if it is used."""
     found: dict[str, Any] = dict.fromkeys(("claims", "precision", "agreement", "rules", "scatter", "engines"))
-    if results.claims:
+    if findings.claims:
         from lasthop.report.claims import claims_view
 
-        found["claims"] = claims_view(results.claims, results.answers)
-    if results.precision is not None:
+        found["claims"] = claims_view(findings.claims, findings.answers)
+    if findings.precision is not None:
         from lasthop.report.precision import precision_view
 
-        found["precision"] = precision_view(results, results.precision)
-    if results.comparison is not None:
+        found["precision"] = precision_view(findings, findings.precision)
+    if findings.comparison is not None:
         from lasthop.report.scatter import published_figure
         from lasthop.report.study_tables import agreement_tables, rules
 
-        found["agreement"], found["rules"] = agreement_tables(results.agreement), rules(results.comparison)
-        points = published_figure(results.comparison, results.presentation.misprints)
+        found["agreement"], found["rules"] = agreement_tables(findings.agreement), rules(findings.comparison)
+        points = published_figure(findings.comparison, findings.presentation.misprints)
         found["scatter"] = FigureView("", "", points) if points else None
-    if results.beside is not None or results.campaign.plan.engine.real_tcp:
+    if findings.beside is not None or findings.campaign.plan.engine.real_tcp:
         from lasthop.report.engines import engines_view
 
-        found["engines"] = engines_view(results)
+        found["engines"] = engines_view(findings)
     return found
 
 
-def write_report(results: Results, path: Path) -> None:
+def write_outputs(findings: Findings) -> Path:
+    """Write the tables and the report into the campaign's folder; return where the report is."""
+    write_tables(findings)
+    report = findings.campaign.out / REPORT
+    replace_atomically(report, lambda path: write_report(findings, path))
+    return report
+
+
+def write_report(findings: Findings, path: Path) -> None:
     """Write the self-contained HTML report to `path`. It loads nothing from anywhere else."""
     from lasthop.report import template
 
@@ -344,7 +355,7 @@ def write_report(results: Results, path: Path) -> None:
         "plotly": _PLOTLY_HERE,
         "figures": PackedFigures(),
     }
-    page = template.page(_context(results) | parts).encode()
+    page = template.page(_context(findings) | parts).encode()
     # Two megabytes are put in as bytes: as text they would cost ten times as much memory.
     before, _, after = page.partition(_PLOTLY_HERE.encode())
     with path.open("wb") as file:

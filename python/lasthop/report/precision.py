@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from lasthop.answer.sections import WHO
+from lasthop.findings.findings import Findings
 from lasthop.metrics.units import axis_title, scale_of
-from lasthop.report.results import Results
 from lasthop.report.tables import CellView, TableView
 from lasthop.until.looks import Condition
 from lasthop.until.show import interval_text, precision_text, verdict
@@ -24,14 +24,14 @@ class PrecisionView:
     tables: Sequence[TableView]
 
 
-def precision_view(results: Results, precision: pl.DataFrame) -> PrecisionView:
+def precision_view(findings: Findings, precision: pl.DataFrame) -> PrecisionView:
     """Lay out the precision of every flow and cell."""
-    until = results.campaign.manifest["until"]
+    until = findings.campaign.manifest["until"]
     *first, last = map(str, until["looks"])
     return PrecisionView(
-        " ".join(verdict(results.campaign.manifest)),
+        " ".join(verdict(findings.campaign.manifest)),
         f"{', '.join(first)} and {last}" if first else last,
-        [_table(one, precision.filter(pl.col("condition") == one.text)) for one in results.conditions],
+        [_table(one, precision.filter(pl.col("condition") == one.text)) for one in findings.conditions],
     )
 
 

@@ -8,9 +8,9 @@ from typing import TypeVar
 
 import polars as pl
 
+from lasthop.findings.findings import TRANSFERS, Findings, telling
 from lasthop.metrics import units
 from lasthop.report.factorial_tables import factorial_view
-from lasthop.report.results import TRANSFERS, Results, telling
 from lasthop.report.tables import (
     HEADLINE,
     CellView,
@@ -65,13 +65,13 @@ class _Published:
         return CellView(number(measured, unit), number(published, unit), within, note, misprint)
 
 
-def table_groups(results: Results, assets: Assets) -> list[TableGroup]:
+def table_groups(findings: Findings, assets: Assets) -> list[TableGroup]:
     """Lay out a study's tables, and the cells that none of them has; side by side what the study does not know."""
-    extra = extra_columns(list(results.factors), assets)
-    if extra and results.comparison is not None:
-        return [levels_table(results.comparison, extra)]
-    other = [] if results.presentation.of_runs else _without_published(results, assets)
-    return [*study_tables(results.summary, assets), *other]
+    extra = extra_columns(list(findings.factors), assets)
+    if extra and findings.comparison is not None:
+        return [levels_table(findings.comparison, extra)]
+    other = [] if findings.presentation.of_runs else _without_published(findings, assets)
+    return [*study_tables(findings.summary, assets), *other]
 
 
 def study_tables(summary: pl.DataFrame, assets: Assets) -> list[TableGroup]:
@@ -173,17 +173,17 @@ def levels_table(comparison: pl.DataFrame, extra: Sequence[str]) -> TableGroup:
     return TableGroup(title, [TableView("", [*keys, *heads], len(keys), fields)])
 
 
-def _without_published(results: Results, assets: Assets) -> list[TableGroup]:
+def _without_published(findings: Findings, assets: Assets) -> list[TableGroup]:
     """Lay out the medians of the cells that no table of the study has."""
-    factors = list(results.factors)
-    flows, pages = results.tables.flows.filter(TRANSFERS), results.tables.pages
+    factors = list(findings.factors)
+    flows, pages = findings.tables.flows.filter(TRANSFERS), findings.tables.pages
     kinds = {table: spec for spec in assets.presentation.tables for table in spec.ids}
     tabled = [
         kinds[row["table"]].own_levels(table_levels(row, factors)).items()
         for row in assets.tables.iter_rows(named=True)
         if row["table"] in kinds
     ]
-    cells = results.campaign.plan.cells
+    cells = findings.campaign.plan.cells
     other = [cell.levels for cell in cells if not any(levels <= cell.levels.items() for levels in tabled)]
     if not other:
         return []
@@ -194,7 +194,7 @@ def _without_published(results: Results, assets: Assets) -> list[TableGroup]:
         pages = pages.join(own, on=columns, how="semi", maintain_order="left")
     if is_empty(flows) and (pages is None or is_empty(pages)):
         return []
-    method, looks = results.presentation.percentiles, results.tables.looks
+    method, looks = findings.presentation.percentiles, findings.tables.looks
     summary = generic_summary(flows, pages, factors, method, HEADLINE, looks=looks)
     return [generic_table(summary, factors, "Cells without published numbers")]
 

@@ -40,7 +40,7 @@ _OTHERS = (
     "statements.csv",
     "report.html",
 )
-"""What a campaign leaves besides its records, see `lasthop.report.outputs`."""
+"""What a campaign leaves besides its records, see `lasthop.findings.files`."""
 _OWN = (MANIFEST, STORE, f"{STORE}-wal", f"{STORE}-shm", FLOWS, RUNS, PAGES, SHORTS, TRACES, MERGING, _PARTS, *_OTHERS)
 
 

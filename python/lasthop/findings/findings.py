@@ -1,4 +1,4 @@
-"""The data that a report is made from."""
+"""What is found in finished runs: what a report shows."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def telling(frame: pl.DataFrame, columns: Iterable[str], given: Sequence[str] = 
 
 
 @dataclass(frozen=True)
-class Results:
+class Findings:
     """The records of a campaign and what was made of them; `comparison` and `assets` belong to a published study."""
 
     campaign: Campaign
@@ -136,8 +136,8 @@ class Results:
         return Presentation(compare=CompareSpec(last, tuple(factors[last]) if last else ()))
 
 
-def times(results: Results) -> str:
+def times(findings: Findings) -> str:
     """Say how many replications a cell has."""
-    counts, sets = results.campaign.counts, results.campaign.plan.sets
+    counts, sets = findings.campaign.counts, findings.campaign.plan.sets
     least, most = min(counts) * sets, max(counts) * sets
     return f"{most}" if least == most else f"{least} to {most}"

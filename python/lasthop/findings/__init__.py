@@ -1,0 +1,1 @@
+"""What is found in finished runs: statistics, comparisons, verdicts."""

@@ -1,0 +1,80 @@
+"""From a finished campaign to what is found in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from lasthop.campaign.campaign import Campaign
+from lasthop.findings.findings import Findings
+from lasthop.results.tables import Tables
+from lasthop.statistics.summary import whole_summary
+from lasthop.studies.catalogue import Assets
+from lasthop.studies.presentation.spec import Drawn
+
+if TYPE_CHECKING:
+    from lasthop.studies.beside import Side
+    from lasthop.studies.claims.file import Claims
+
+
+def analyse(
+    campaign: Campaign,
+    assets: Assets | None,
+    claims: Claims | None = None,
+    drawn: Drawn | None = None,
+    beside: Sequence[Side] = (),
+) -> Findings:
+    """Compute the statistics of a complete campaign and, for a study, hold them against what was published.
+
+    `beside` are results of the same scenario from other engines.
+    """
+    tables = Tables.read(campaign.out)
+    findings = replace(_statistics(campaign, tables, assets), drawn=drawn or Drawn())
+    if "until" in campaign.manifest:
+        from lasthop.until.show import conditions_of, precision_table
+
+        conditions = conditions_of(campaign.manifest)
+        findings = replace(
+            findings, conditions=conditions, precision=precision_table(conditions, Tables.read_points(campaign.out))
+        )
+    if beside:
+        from lasthop.studies.beside import Side, lay_beside
+
+        own = Side(campaign.plan.engine.name, campaign.out, campaign.manifest, tables)
+        findings = replace(findings, beside=lay_beside([own, *beside], campaign.plan.study, assets))
+    if claims is None:
+        return findings
+    from lasthop.studies.claims.answers import answers
+    from lasthop.studies.claims.evaluate import evaluate
+    from lasthop.studies.claims.records import Records
+
+    outcomes = evaluate(claims, Records.read(campaign.out, claims.factors))
+    return replace(findings, claims=outcomes, answers=answers(claims.sentences, outcomes))
+
+
+def _statistics(campaign: Campaign, tables: Tables, assets: Assets | None) -> Findings:
+    factors = list(campaign.plan.study.factors)
+    if assets is None:
+        return Findings(campaign, tables, whole_summary(tables, factors))
+    from lasthop.studies.comparison import agreement, compare
+    from lasthop.studies.summary import extra_columns, summary_of
+
+    summary = summary_of(tables, factors, assets)
+    extra = extra_columns(factors, assets)
+    comparison = compare(summary, assets, extra)
+    met = agreement(comparison, extra, assets.presentation.misprints, assets.presentation.not_stated)
+    return Findings(
+        campaign, replace(tables, shorts=None), summary, assets=assets, comparison=comparison, agreement=met
+    )
+
+
+def summary_of_points(findings: Findings) -> pl.DataFrame:
+    """Return the statistics of every cell, where the report has those over the points of a space."""
+    study = findings.campaign.plan.study
+    if study.space is None or findings.assets is not None:
+        return findings.summary
+    tables = Tables.read_points(findings.campaign.out)
+    return whole_summary(tables, [*study.factors, *study.space["ranges"]])
