@@ -267,7 +267,7 @@ def _specification(request: GuestRequest, capture: bool) -> dict[str, Any]:
 
 
 def _has_series(request: GuestRequest) -> bool:
-    return request.run is not None and request.run["series"] is not None
+    return request.run is not None and any(one["series"] for one in request.run["wanted"]["observations"].values())
 
 
 def _is_text(pair: tuple[str, str]) -> bool:
