@@ -42,10 +42,10 @@ def records(out: Path) -> tuple[bytes, bytes]:
 def test_records_have_factors_sets_and_roles(engine: fake_core.Engine, scenario_file: Path, tmp_path: Path) -> None:
     campaign = Campaign(make_plan(engine, scenario_file, sets=2), tmp_path / "out")
     campaign.run(Threads(2), ignore)
-    flows = campaign.flows()
+    flows = campaign.finished.flows()
     assert flows.columns[:5] == ["queue", "set", "replication", "flow", "role"]
     assert flows.height == 2 * 2 * 3 * 2
-    assert campaign.run_rows().height == 2 * 2 * 3
+    assert campaign.finished.run_rows().height == 2 * 2 * 3
     order = flows.select("set", "queue", "replication").rows()
     assert order == sorted(order, key=lambda row: (row[0], fake_core.SMALL["queue"].index(row[1]), row[2]))
 
@@ -56,7 +56,7 @@ def test_sets_use_consecutive_replication_numbers(
     campaign = Campaign(make_plan(engine, scenario_file, sets=3, replications=4), tmp_path / "out")
     campaign.run(Threads(1), ignore)
     assert sorted({number for _, number in engine.ran}) == list(range(1, 13))
-    numbers = campaign.flows().group_by("set").agg(pl.col("replication").unique().sort()).sort("set")
+    numbers = campaign.finished.flows().group_by("set").agg(pl.col("replication").unique().sort()).sort("set")
     assert numbers["replication"].to_list() == [[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]]
 
 
@@ -184,7 +184,7 @@ def test_more_sets_use_what_is_there(engine: fake_core.Engine, scenario_file: Pa
     split = Campaign(make_plan(engine, scenario_file, replications=3, sets=2), out)
     split.run(Threads(1), ignore)
     assert engine.ran == []
-    assert split.flows().group_by("set").len()["len"].to_list() == [12, 12]
+    assert split.finished.flows().group_by("set").len()["len"].to_list() == [12, 12]
 
 
 def test_a_longer_chain_of_cached_metrics_starts_anew(
@@ -228,7 +228,7 @@ def test_a_changed_level_runs_alone_and_fewer_cells_are_left_in_the_store(
     one = Campaign(dataclasses.replace(original, cells=original.cells[:1]), out)
     assert one.outlook() == Outlook(there=3, missing=0, again=0, others=6)
     one.run(Threads(1), ignore)
-    assert set(one.flows()["queue"]) == {"5 packets"}
+    assert set(one.finished.flows()["queue"]) == {"5 packets"}
     Campaign(original, out).run(Threads(1), ignore)
     assert engine.ran == []
     assert records(out) == before
@@ -415,7 +415,7 @@ def test_captures_stand_by_cell_set_and_replication_beside_equal_records(
     text = (tmp_path / "out" / TRACES / "queue=5 packets/set-2/replication-1/server.pcapng").read_text("utf-8")
     assert "cell queue=5 packets, seed 1, set 2, replication 1 (number 3)" in text
     assert text.endswith(" 96")
-    assert campaign.traces_bytes() == sum(
+    assert campaign.finished.traces_bytes() == sum(
         len(file.read_bytes()) for file in (tmp_path / "out" / TRACES).rglob("*.pcapng")
     )
 

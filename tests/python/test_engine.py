@@ -59,7 +59,7 @@ def test_a_cell_alone_gives_the_rows_it_gives_in_the_whole_study(study: _core.St
     chosen = cell(study, "link=r1,workload=2tcp1udp,variant=eifel+cbi+ecn")
     alone = Campaign(Plan(study, [chosen], study.seed, 2), tmp_path / "alone")
     alone.run(Threads(1), lambda _: None)
-    assert whole.flows().filter(**chosen.levels).equals(alone.flows())
+    assert whole.finished.flows().filter(**chosen.levels).equals(alone.finished.flows())
 
 
 @pytest.mark.parametrize(

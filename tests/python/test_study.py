@@ -43,7 +43,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[pl.DataFrame, pl
     engine = fake_core.Engine()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_core, "load", engine.load)
-        flows = run(engine, file, folder / "out").flows()
+        flows = run(engine, file, folder / "out").finished.flows()
     assets = assets_of(file)
     return flows, study_summary(flows, None, list(fake_core.KULVE), assets), assets
 
@@ -111,7 +111,7 @@ def test_spacing_takes_medians_of_percentiles_and_extremes_of_maxima(measured: M
 def test_several_sets_give_the_mean_of_the_sets_statistics(
     engine: fake_core.Engine, study_file: Path, tmp_path: Path
 ) -> None:
-    flows = run(engine, study_file, tmp_path / "out", sets=3).flows()
+    flows = run(engine, study_file, tmp_path / "out", sets=3).finished.flows()
     summary = study_summary(flows, None, list(fake_core.KULVE), assets_of(study_file))
     part = flows.filter(link="r1", workload="2tcp0udp5s", variant="eifel", role="tcp-first")
     maxima = part.group_by("set").agg(pl.col("duplicate_acks").max())["duplicate_acks"]
@@ -260,7 +260,7 @@ def test_rows_of_a_study_have_the_ends_that_four_replications_bound(measured: Me
 
 
 def test_generic_summary_has_all_numeric_metrics(engine: fake_core.Engine, scenario_file: Path, tmp_path: Path) -> None:
-    flows = run(engine, scenario_file, tmp_path / "out").flows()
+    flows = run(engine, scenario_file, tmp_path / "out").finished.flows()
     summary = generic_summary(flows.lazy(), None, ["queue"])
     numbers = ["value", "replications", "unit", "ci_low", "ci_high"]
     assert summary.columns == ["queue", "flow", "metric", "statistic", *numbers]

@@ -66,22 +66,22 @@ class Results:
     @functools.cached_property
     def flows(self) -> pl.DataFrame:
         """A row per flow and replication, behind the levels of its cell."""
-        return self._campaign.flows()
+        return self._campaign.finished.flows()
 
     @functools.cached_property
     def runs(self) -> pl.DataFrame:
         """A row per replication: the bottleneck, and what is of all flows together."""
-        return self._campaign.run_rows()
+        return self._campaign.finished.run_rows()
 
     @functools.cached_property
     def pages(self) -> pl.DataFrame | None:
         """A row per page load and replication; `None` if the scenario loads no pages."""
-        return self._campaign.pages()
+        return self._campaign.finished.pages()
 
     @functools.cached_property
     def shorts(self) -> pl.DataFrame | None:
         """A row per kind of short flows and replication; `None` if the scenario has none."""
-        return self._campaign.shorts()
+        return self._campaign.finished.shorts()
 
     @functools.cached_property
     def summary(self) -> pl.DataFrame:

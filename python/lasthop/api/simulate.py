@@ -101,17 +101,17 @@ def simulate(
     for warning in warnings_of(campaign):
         say(warning)
     if campaign.snap_length is not None:
-        say(f"captures: {campaign.out / TRACES}, {campaign.traces_bytes() / 1e6:.1f} MB")
+        say(f"captures: {campaign.out / TRACES}, {campaign.finished.traces_bytes() / 1e6:.1f} MB")
 
 
 def warnings_of(campaign: Campaign) -> list[str]:
     """Return what is suspicious about finished records."""
-    return [warning for warning in (campaign.silent(), campaign.failed()) if warning is not None]
+    return [warning for warning in (campaign.finished.silent(), campaign.finished.failed()) if warning is not None]
 
 
 def lateness(campaign: Campaign) -> str | None:
     """Say how many runs were too late to be valid; `None` if none was, or none can be."""
-    if campaign.plan.repeatable or not (late := campaign.late_runs()):
+    if campaign.plan.repeatable or not (late := campaign.finished.late_runs()):
         return None
     return (
         f"INVALID: in {late} of {campaign.runs} runs more than 0.1 % of the packets were over 1 ms late. The "

@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import itertools
 import json
-import shlex
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -23,31 +22,25 @@ from urllib.parse import quote
 import polars as pl
 
 from lasthop import _core
+from lasthop.campaign.finished import Finished
 from lasthop.campaign.limits import RUNS_MAX
 from lasthop.campaign.plan import FORMAT, INPUTS, ChosenRun, Plan, Unit
 from lasthop.campaign.provenance import host_facts
 from lasthop.campaign.runner import Assignment, Ledger, Place, Work
 from lasthop.engines.engine import WHOLE, CaptureTarget, Observation, Outcome, Request, Stop, Trace
-from lasthop.engines.programs import ERRORS, last_lines
 from lasthop.errors import InputError, InterruptedCampaignError, PlaceLostError
 from lasthop.results.atomic import replace_atomically
 from lasthop.results.folder import (
-    FLOWS,
     MANIFEST,
     MERGING,
-    PAGES,
-    RUNS,
-    SHORTS,
     TRACES,
     check_folder,
     digest,
     forget_tables,
     read_manifest,
-    read_rows,
-    scan_rows,
     tables_are_whole,
 )
-from lasthop.results.manifest import NOTES, SCENARIO_FILE, UNTIL, Difference, differences_of
+from lasthop.results.manifest import NOTES, SCENARIO_FILE, UNTIL
 from lasthop.results.merge import BATCH, CELL, DamagedBatchesError, Runs, merge_tables, read_runs
 from lasthop.results.store import PIECE, STORE, TABLES, Piece, Store, was_left_open
 from lasthop.results.tables import factor_column
@@ -410,17 +403,14 @@ class Campaign:
             wanted = {number: Observation(capture=target) for number, target in captures.items()}
             return self.plan.engine.run(cell, replace(request, observations=wanted), stop=stop)
 
+    @property
+    def finished(self) -> Finished:
+        """The results, once they are complete."""
+        return Finished(self.out, self.plan.cells, self.manifest)
+
     def overview(self, run: ChosenRun) -> Trace:
         """Return what pictures of a run show. The only run of a campaign has been watched; others run once more."""
         return run.overview() if self._overview is None else self._overview
-
-    def live_differences(self) -> list[Difference]:
-        """Return what the scenario asks of TCP and Linux did otherwise; nothing for the model."""
-        return differences_of(self.manifest)
-
-    def late_runs(self) -> int:
-        """Return how many runs were too late to be valid."""
-        return int(scan_rows(self.out / RUNS).select((~pl.col("valid")).sum()).collect().item())
 
     @contextmanager
     def _capturing(self, store: Store, work: Work) -> Iterator[dict[int, CaptureTarget]]:
@@ -513,61 +503,6 @@ class Campaign:
                 notes.setdefault("priority", found["priority"])
                 notes.setdefault("differences", {})[self.plan.cells[unit.cell].key] = found["differences"]
         return manifest | ({NOTES: notes} if notes else {})
-
-    def flows(self) -> pl.DataFrame:
-        """Return one row per flow and replication."""
-        return read_rows(self.out / FLOWS)
-
-    def pages(self) -> pl.DataFrame | None:
-        """Return one row per page load and replication; `None` if the scenario loads no pages."""
-        file = self.out / PAGES
-        return read_rows(file) if file.is_file() else None
-
-    def shorts(self) -> pl.DataFrame | None:
-        """Return one row per kind of short flows and replication; `None` if the scenario has none."""
-        file = self.out / SHORTS
-        return read_rows(file) if file.is_file() else None
-
-    def traces_bytes(self) -> int:
-        """Return the size of all captures."""
-        return sum(file.stat().st_size for file in (self.out / TRACES).rglob("*") if file.is_file())
-
-    def silent(self) -> str | None:
-        """Say in which runs no packet was sent; `None` if there is no such run."""
-        rows = scan_rows(self.out / RUNS)
-        sent = pl.col("packets_sent") if "packets_sent" in rows.collect_schema() else pl.lit(1)
-        silent, every = rows.select((sent == 0).sum().alias("silent"), pl.len().alias("runs")).collect().row(0)
-        if not silent:
-            return None
-        count = f"any of the {every} runs" if silent == every else f"{silent} runs"
-        return f"No packet was sent in {count}. Do the flows start before time_limit?"
-
-    def failed(self) -> str | None:
-        """Say in how many runs a real program failed, and what it said in the first; `None` if none did."""
-        rows = scan_rows(self.out / RUNS)
-        if "exit_code" not in rows.collect_schema():
-            return None
-        factors = [factor_column(factor) for factor in factors_of(self.plan.cells)]
-        failures = rows.filter(pl.col("exit_code") != 0).select(*factors, "replication", "exit_code", ERRORS).collect()
-        if failures.is_empty():
-            return None
-        told = ", ".join(map(str, failures["exit_code"].unique().sort()[:5]))
-        first = failures.row(0, named=True)
-        which = ", ".join([*(f"{name}={first[name]}" for name in factors), f"replication {first['replication']}"])
-        levels = "".join(f'"{name}", ' for name in factors)
-        query = f"SELECT {levels}replication, exit_code, {ERRORS} FROM runs WHERE exit_code <> 0"
-        return "\n".join(
-            [
-                f"The program failed in {len(failures)} of {self.runs} runs (exit code {told}). "
-                f"The end of its standard error in the first, {which}:",
-                *(f"  {line}" for line in last_lines(first[ERRORS])),
-                f"All of them: lasthop query {shlex.quote(str(self.out))} {shlex.quote(query)}",
-            ]
-        )
-
-    def run_rows(self) -> pl.DataFrame:
-        """Return one row per replication."""
-        return read_rows(self.out / RUNS)
 
 
 def _distinct(holdings: Sequence[Piece]) -> int:

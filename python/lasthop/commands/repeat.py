@@ -119,7 +119,7 @@ def repeat_command(
     scenario = out.with_name(f"{out.name}.toml")
     _write(scenario, head | _flows(levels, {key: value for key, value in common.items() if value}))
     campaign = run(scenario, options)
-    if fail and campaign is not None and (failed := campaign.failed()) is not None:
+    if fail and campaign is not None and (failed := campaign.finished.failed()) is not None:
         if options.quiet:  # else it has been said
             click.echo(failed, err=True)
         raise click.exceptions.Exit(EXIT_FAILED)

@@ -43,7 +43,8 @@ def engines_view(findings: Findings) -> EnginesView | None:
     campaign, beside = findings.campaign, findings.beside
     if beside is None:
         own = _differences(
-            {campaign.plan.engine.name: campaign.live_differences()}, [cell.key for cell in campaign.plan.cells]
+            {campaign.plan.engine.name: campaign.finished.live_differences()},
+            [cell.key for cell in campaign.plan.cells],
         )
         return EnginesView(None, None, [], own) if own else None
     cells = [cell.key for cell in campaign.plan.cells]

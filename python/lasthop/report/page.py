@@ -126,7 +126,7 @@ def _engine(campaign: Campaign) -> str:
         return engine.title
     if engine.repeatable:
         return f"{engine.title}; not repeatable, because computing took time (cpu_cost)"
-    late = campaign.late_runs()
+    late = campaign.finished.late_runs()
     punctual = "all runs were punctual" if not late else f"{late} of {campaign.runs} runs are invalid"
     return f"{engine.title}; {punctual}: 99.9 % of the packets at most 1 ms late"
 
@@ -277,7 +277,7 @@ def _context(findings: Findings) -> dict[str, Any]:
     chart = sections.chart(findings)
     return {
         "study": campaign.plan.study,
-        "silent": campaign.silent(),
+        "silent": campaign.finished.silent(),
         "asked": asked(findings),
         "outcome": _outcome(findings, sections.found),
         "nothing_sent": nothing_sent(findings),

@@ -1,0 +1,91 @@
+"""The results of a finished campaign: its tables, and what has to be said of its runs."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from lasthop import _core
+from lasthop.engines.programs import ERRORS, last_lines
+from lasthop.results.folder import FLOWS, PAGES, RUNS, SHORTS, TRACES, read_rows, scan_rows
+from lasthop.results.manifest import Difference, differences_of
+from lasthop.results.tables import factor_column
+from lasthop.scenario.points import factors_of
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The results of `cells` in the folder `out`."""
+
+    out: Path
+    cells: Sequence[_core.Cell]
+    manifest: Mapping[str, Any]
+
+    def live_differences(self) -> list[Difference]:
+        """Return what the scenario asks of TCP and Linux did otherwise; nothing for the model."""
+        return differences_of(self.manifest)
+
+    def late_runs(self) -> int:
+        """Return how many runs were too late to be valid."""
+        return int(scan_rows(self.out / RUNS).select((~pl.col("valid")).sum()).collect().item())
+
+    def flows(self) -> pl.DataFrame:
+        """Return one row per flow and replication."""
+        return read_rows(self.out / FLOWS)
+
+    def pages(self) -> pl.DataFrame | None:
+        """Return one row per page load and replication; `None` if the scenario loads no pages."""
+        file = self.out / PAGES
+        return read_rows(file) if file.is_file() else None
+
+    def shorts(self) -> pl.DataFrame | None:
+        """Return one row per kind of short flows and replication; `None` if the scenario has none."""
+        file = self.out / SHORTS
+        return read_rows(file) if file.is_file() else None
+
+    def traces_bytes(self) -> int:
+        """Return the size of all captures."""
+        return sum(file.stat().st_size for file in (self.out / TRACES).rglob("*") if file.is_file())
+
+    def silent(self) -> str | None:
+        """Say in which runs no packet was sent; `None` if there is no such run."""
+        rows = scan_rows(self.out / RUNS)
+        sent = pl.col("packets_sent") if "packets_sent" in rows.collect_schema() else pl.lit(1)
+        silent, every = rows.select((sent == 0).sum().alias("silent"), pl.len().alias("runs")).collect().row(0)
+        if not silent:
+            return None
+        count = f"any of the {every} runs" if silent == every else f"{silent} runs"
+        return f"No packet was sent in {count}. Do the flows start before time_limit?"
+
+    def failed(self) -> str | None:
+        """Say in how many runs a real program failed, and what it said in the first; `None` if none did."""
+        rows = scan_rows(self.out / RUNS)
+        if "exit_code" not in rows.collect_schema():
+            return None
+        factors = [factor_column(factor) for factor in factors_of(self.cells)]
+        every = rows.select(*factors, "replication", "exit_code", ERRORS).collect()
+        failures = every.filter(pl.col("exit_code") != 0)
+        if failures.is_empty():
+            return None
+        told = ", ".join(map(str, failures["exit_code"].unique().sort()[:5]))
+        first = failures.row(0, named=True)
+        which = ", ".join([*(f"{name}={first[name]}" for name in factors), f"replication {first['replication']}"])
+        levels = "".join(f'"{name}", ' for name in factors)
+        query = f"SELECT {levels}replication, exit_code, {ERRORS} FROM runs WHERE exit_code <> 0"
+        return "\n".join(
+            [
+                f"The program failed in {len(failures)} of {len(every)} runs (exit code {told}). "
+                f"The end of its standard error in the first, {which}:",
+                *(f"  {line}" for line in last_lines(first[ERRORS])),
+                f"All of them: lasthop query {shlex.quote(str(self.out))} {shlex.quote(query)}",
+            ]
+        )
+
+    def run_rows(self) -> pl.DataFrame:
+        """Return one row per replication."""
+        return read_rows(self.out / RUNS)
