@@ -399,7 +399,7 @@ def test_a_ratio_is_of_equal_replications(tmp_path: Path, kind: str) -> None:
     chart = read_chart(results_of(tmp_path, two_levels(5)), request)
     assert set(values(chart)) == ({("", "x"), ("", "y")} if kind == "cdf" else {("x", ""), ("y", "")})
     assert all(own == [2, 2, 2, 2] for own in values(chart).values())
-    assert (chart.title, chart.file_name) == ("ratio of elapsed time, a 8/s / 4/s", "made-elapsed_s-ratio")
+    assert (chart.title, chart.file_name) == ("ratio of elapsed time, a 8/s\u00a0/\u00a04/s", "made-elapsed_s-ratio")
     assert "4 values have no partner, or 0, and are left out." in chart.notes
     (axes, *_) = chart_figure(chart, "column").axes
     assert (axes.get_xlabel() if kind == "cdf" else axes.get_ylabel().replace("\n", " ")) == chart.title
@@ -413,6 +413,27 @@ def test_a_ratio_agrees_with_its_records(folder: Path, flows: pl.DataFrame) -> N
             for control in ("cubic", "reno")
         )
         assert found == (cubic / reno).to_list()
+
+
+def test_a_factor_that_follows_from_those_on_the_axes_has_no_panels(tmp_path: Path) -> None:
+    runs = [
+        {
+            "window": w,
+            "sender": f"of {w}",
+            "side": s,
+            "set": 1,
+            "replication": 1,
+            "elapsed_s": 1.0,
+            "throughput_Bps": 5.0,
+        }
+        for w in ("iw3", "iw10")
+        for s in ("left", "right")
+    ]
+    folder = results_of(tmp_path, runs)
+    chart = read_chart(folder, ResultRequest(x="side", hue="window"))
+    assert [panel.title for panel in chart.panels] == [""]
+    by_window = read_chart(folder, ResultRequest(x="window", kind="bar"))
+    assert (by_window.hue, [panel.title for panel in by_window.panels]) == ("side", [""])
 
 
 def test_missing_values_are_counted(tmp_path: Path) -> None:

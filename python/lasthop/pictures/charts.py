@@ -335,7 +335,7 @@ def _lay_out_levels(grid: Sequence[Axes], chart: Chart, width_in: float) -> floa
     if crowded and groups:
         slanted = {"rotation": 90}
     places = list(_places(chart).values())
-    below = max(map(len, names)) * _CHARACTER_IN + 0.04 if crowded else _GROUP_IN
+    below = 0.0
     for axes in shown:
         if values is not None and levels.is_logarithmic(values):
             axes.set_xscale("log")
@@ -344,6 +344,7 @@ def _lay_out_levels(grid: Sequence[Axes], chart: Chart, width_in: float) -> floa
         if values is None:
             axes.set_xlim(-0.6, places[-1] + 0.6)
         if groups and axes.xaxis.get_tick_params()["labelbottom"]:
+            below = max(label.get_window_extent().height for label in axes.get_xticklabels()) / axes.figure.dpi + 0.04
             _name_groups(axes, chart, below)
     return below + len(groups) * _GROUP_IN if groups else 0.0
 

@@ -23,7 +23,7 @@ class Ratio:
 
     def title(self, metric: str) -> str:
         """Return what an axis says of it."""
-        return f"ratio of {units.label(metric)}, {self.factor} {self.upper} / {self.lower}"
+        return f"ratio of {units.label(metric)}, {self.factor} {self.upper}\u00a0/\u00a0{self.lower}"
 
 
 def read_ratio(text: str, levels: dict[str, list[str]]) -> Ratio:

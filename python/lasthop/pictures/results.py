@@ -250,14 +250,14 @@ def _with_second(chart: Chart, first: _Rows, tables: Sequence[_Rows], request: R
     if metric not in known:
         raise InputError(f"{option}: the results have no such column; did you mean '{nearest(metric, known)}'?")
     x = chart.x.split(_JOINT) if chart.x else []
-    told = [name for name in first.factors if name in (*x, chart.hue) or name in first.varied()]
+    told = [name for name in (*x, chart.hue, *_rest(first, [*x, chart.hue])) if name]
     for rows in tables:
         if metric not in _metrics(rows) or not rows.frame[metric].count() or not set(told) <= set(rows.factors):
             continue
         own = replace(request, role=request.role if rows.who == first.who else None)
         (chosen,) = _chosen([rows], own)[-1:]
         values = _with_values(chosen, metric, request)
-        rest = [name for name in told if name not in (*x, chart.hue)]
+        rest = _rest(first, [*x, chart.hue])
         found = {panel.title: panel for panel in _panels(values, metric, (x, [chart.hue]), rest, each_row=False)}
         panels = [found.get(panel.title, ResultPanel(panel.title, [])) for panel in chart.panels]
         scale = _scale(values, metric, [group for panel in panels for group in panel.groups])
@@ -419,7 +419,7 @@ def _hue(rows: _Rows, request: ResultRequest, x: Sequence[str]) -> str:
     if request.hue is not None:
         hue = _factor(rows, "--hue", request.hue)
     else:
-        free = [name for name in rows.varied() if name not in x and len(rows.levels(name)) <= len(FLOW_COLORS)]
+        free = [name for name in _rest(rows, x) if len(rows.levels(name)) <= len(FLOW_COLORS)]
         hue = rows.who if rows.who in free else (free or [""])[-1]
     if request.kind == HEATMAP and not (x and hue):
         raise InputError(f"--kind {HEATMAP}: it takes two factors with several levels; name them with --x and --hue.")
@@ -436,7 +436,7 @@ def _hue(rows: _Rows, request: ResultRequest, x: Sequence[str]) -> str:
 
 def _chart(name: str, rows: _Rows, metric: str, request: ResultRequest) -> Chart:
     x, hue = _axes(rows, request)
-    rest = [name for name in rows.varied() if name not in (*x, hue)]
+    rest = _rest(rows, [*x, hue])
     panels = _panels(rows, metric, (x, [hue]), rest, each_row=request.kind == CDF)
     shown = panels[:MOST_RESULT_PANELS]
     drawn = [group for panel in shown for group in panel.groups]
@@ -472,7 +472,7 @@ def _band(name: str, rows: _Rows, metric: str, request: ResultRequest, over: tup
     axis, places = over
     _check_whiskers(request, BAND)
     x, hue = _axes(rows, replace(request, kind=BAND))
-    rest = [name for name in rows.varied() if name != hue]
+    rest = _rest(rows, [hue])
     panels = _panels(rows, metric, (x, [hue]), rest, each_row=False, places=places)
     shown = panels[:MOST_RESULT_PANELS]
     drawn = [group for panel in shown for group in panel.groups]
@@ -486,6 +486,19 @@ def _band(name: str, rows: _Rows, metric: str, request: ResultRequest, over: tup
         else f"Dots: runs. A band takes more than {chart.window} of them."
     )
     return replace(chart, notes=[method, *_remarks(rows, BAND, len(panels), rest)])
+
+
+def _rest(rows: _Rows, shown: Sequence[str]) -> list[str]:
+    """Return the factors that panels have to tell apart: those that vary where what is shown on the axes does not."""
+    told = [name for name in shown if name]
+    rest: list[str] = []
+    for name in rows.varied():
+        if name in told:
+            continue
+        apart = rows.frame.select(*told, *rest).n_unique() if told or rest else 1
+        if rows.frame.select(*told, *rest, name).n_unique() > apart:
+            rest.append(name)
+    return rest
 
 
 def _levels(rows: _Rows, factors: Sequence[str]) -> list[str]:
