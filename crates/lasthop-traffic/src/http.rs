@@ -12,8 +12,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Action, Application, COUNT_MAX, Content, HttpConfig, HttpProtocol, OBJECT_MAX, Offer, Outlook, Program,
-    Surroundings, Traffic,
+    Action, Application, COUNT_MAX, Content, HeaderWrite, HttpConfig, HttpProtocol, OBJECT_MAX, Offer,
+    Outlook, Program, Surroundings, Traffic,
 };
 
 #[cfg(test)]
@@ -202,7 +202,15 @@ impl PageLoad {
             state.answered += 1;
             let (header, body) = (self.http.response_header.0, self.page.object_bytes(object).0);
             self.report(connection, HttpEvent::Response { object, header_bytes: header, body_bytes: body });
-            self.write(connection, Host::Server, header + body, Content::Response(object));
+            let content = Content::Response(object);
+            let rest = match self.http.header_write {
+                HeaderWrite::Together => header + body,
+                HeaderWrite::Separate => {
+                    self.write(connection, Host::Server, header, content);
+                    body
+                }
+            };
+            self.write(connection, Host::Server, rest, content);
             if !self.http.protocol.persistent() {
                 self.actions.push_back(Action::Close { flow: connection, host: Host::Server });
             }

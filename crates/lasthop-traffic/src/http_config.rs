@@ -21,6 +21,9 @@ pub struct HttpConfig {
     pub request: Bytes,
     /// Size of the header in front of every object; zero if the objects' sizes are those of whole responses.
     pub response_header: Bytes,
+    /// How the server writes the header.
+    #[serde(default, skip_serializing_if = "HeaderWrite::is_together")]
+    pub header_write: HeaderWrite,
     /// How much of the main object (header apart) the browser has when it asks for the in-line objects;
     /// the whole of it if absent, or if it is smaller.
     pub inline_after: Option<Bytes>,
@@ -40,6 +43,7 @@ impl HttpConfig {
         if self.response_header != Bytes(0) {
             faults.in_range(self.response_header, MESSAGE_MIN..=OBJECT_MAX, "response_header");
         }
+        self.check_header_write(faults);
         faults.in_range(self.connections, 1..=COUNT_MAX, "connections");
         faults.require(!self.protocol.has_streams() || self.connections == 1, "connections", || {
             format!("{}: HTTP/3 loads a page over one connection; write 1", self.connections)
@@ -47,6 +51,39 @@ impl HttpConfig {
         faults.require(self.protocol.persistent() || self.close_after.is_zero(), "close_after", || {
             "has no meaning with protocol = \"http1.0\", where the server closes; leave it out".into()
         });
+    }
+
+    fn check_header_write(&self, faults: &mut Faults) {
+        if self.header_write == HeaderWrite::Together {
+            return;
+        }
+        faults.require(self.response_header != Bytes(0), "header_write", || {
+            "needs to know how large a header is; state response_header, or leave this key out".into()
+        });
+        faults.require(!self.protocol.has_streams(), "header_write", || {
+            "has no meaning with protocol = \"http3\", whose frames share packets; leave it out".into()
+        });
+        faults.require(self.server == HttpServer::BuiltIn, "header_write", || {
+            "nginx joins header and object (`tcp_nopush`); write server = \"built-in\", or leave this key out".into()
+        });
+    }
+}
+
+/// How a server writes the header of a response.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum HeaderWrite {
+    /// In one write with the object.
+    #[default]
+    Together,
+    /// By itself, before the object: so it is a segment of its own, which takes one of the initial window.
+    Separate,
+}
+
+impl HeaderWrite {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+    fn is_together(&self) -> bool {
+        *self == Self::Together
     }
 }
 

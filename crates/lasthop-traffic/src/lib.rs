@@ -27,7 +27,7 @@ pub use application::{Action, Application, Content};
 pub use bulk::{Bulk, BulkConfig};
 pub use exchange::{Exchanges, RequestResponseConfig};
 pub use http::{HttpPageConfig, PageLoad};
-pub use http_config::{HttpConfig, HttpProtocol, HttpServer};
+pub use http_config::{HeaderWrite, HttpConfig, HttpProtocol, HttpServer};
 pub use offer::{Offer, Outlook, period};
 pub use on_off::{OnOff, OnOffConfig};
 pub use own::{Carrier, OwnConfig, OwnTraffic, TrafficAlgorithm, TrafficSetup, UserTraffic, Wanted};

@@ -6,7 +6,7 @@ pub mod nginx;
 pub mod server;
 
 use crate::error::Error;
-use lasthop_traffic::{HttpConfig, HttpPageConfig, HttpServer};
+use lasthop_traffic::{HeaderWrite, HttpConfig, HttpPageConfig, HttpServer};
 
 #[cfg(test)]
 mod tests;
@@ -24,6 +24,8 @@ pub struct Site {
     pub answers: Vec<Answer>,
     /// Whether connections stay open.
     pub persistent: bool,
+    /// Whether headers are written by themselves.
+    pub separate_headers: bool,
 }
 
 /// One object.
@@ -50,7 +52,8 @@ impl Site {
             Ok(Answer { name, request, header_bytes, body_bytes })
         };
         let answers = (0..page.objects()).map(answer).collect::<Result<_, Error>>()?;
-        Ok(Self { answers, persistent })
+        let separate_headers = http.header_write == HeaderWrite::Separate;
+        Ok(Self { answers, persistent, separate_headers })
     }
 }
 

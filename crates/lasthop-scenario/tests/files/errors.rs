@@ -352,6 +352,18 @@ fn page_loads_that_nobody_can_run() {
             44,
             ["`http.close_after`", "the server closes"],
         ),
+        (
+            "connections = 4",
+            "connections = 4\nheader_write = \"separate\"",
+            44,
+            ["`http.header_write`", "state response_header"],
+        ),
+        (
+            "connections = 4",
+            "connections = 4\nheader_write = \"seperate\"",
+            44,
+            ["`http.header_write`", "`separate`"],
+        ),
         ("connections = 4", "connections = 4\ninline_after = 1", 44, ["`http.inline_after`", "missing unit"]),
         ("request = \"300 B\"\n", "", 41, ["missing key `http.request`", "request ="]),
     ] {

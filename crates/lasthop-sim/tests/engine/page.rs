@@ -1,10 +1,10 @@
 //! Page loads through the whole engine.
 
 use crate::support::{bulk, http, page, path, replications, scenario, udp};
-use lasthop_core::{Duration, QueueSize};
+use lasthop_core::{Bytes, Duration, QueueSize};
 use lasthop_scenario::Scenario;
 use lasthop_trace::{Outcome, Records};
-use lasthop_traffic::{FlowConfig, HttpConfig, HttpProtocol};
+use lasthop_traffic::{FlowConfig, HeaderWrite, HttpConfig, HttpProtocol};
 
 /// 64 kbit/s and 300 ms in both directions, no loss.
 fn loaded(http: HttpConfig, flows: Vec<FlowConfig>) -> Records {
@@ -39,6 +39,22 @@ fn the_response_time_of_a_tiny_page_is_what_a_pencil_says() {
     // With one place the SYN for the next object follows the ACK of the server's FIN and the browser's own FIN.
     let next = arrival_ns(&[40, 40, 48]) + arrival_ns(&[48]) + request + response_and_fin;
     assert_eq!(response_ns(http(HttpProtocol::Http10, 1), 1), one + next);
+}
+
+/// With its header the object fills two segments, which is the initial window. A header written by itself takes one, so
+/// the last of three segments waits for the first one's ACK.
+#[test]
+fn a_header_written_by_itself_takes_a_segment_of_the_initial_window() {
+    let asked = arrival_ns(&[48]) + arrival_ns(&[48]) + arrival_ns(&[40, 140]);
+    let load = |header_write| {
+        let config =
+            HttpConfig { response_header: Bytes(100), header_write, ..http(HttpProtocol::Http10, 1) };
+        let records = loaded(config, vec![page("page", 972, 0, Duration::ZERO)]);
+        (records.pages[0].response_time_s.expect("it ended") * 1e9).round() as u64
+    };
+    assert_eq!(load(HeaderWrite::Together), asked + arrival_ns(&[40, 576, 576]));
+    let separate = asked + arrival_ns(&[40, 140]) + arrival_ns(&[40]) + arrival_ns(&[476]);
+    assert_eq!(load(HeaderWrite::Separate), separate);
 }
 
 /// The server's FIN answers the browser's, at once: nothing is kept open.

@@ -3,7 +3,7 @@
 mod properties;
 
 use super::*;
-use crate::HttpServer;
+use crate::{HeaderWrite, HttpServer};
 
 const REQUEST: u64 = 100;
 
@@ -13,6 +13,7 @@ fn http(protocol: HttpProtocol, connections: u32) -> HttpConfig {
         connections,
         request: Bytes(REQUEST),
         response_header: Bytes(200),
+        header_write: HeaderWrite::Together,
         inline_after: None,
         close_after: Duration::ZERO,
         server: HttpServer::BuiltIn,
@@ -226,6 +227,24 @@ fn in_line_objects_are_asked_for_once_so_much_of_the_main_object_is_there_header
         let with_main = [&opens[..], &["0: has main"]].concat();
         whole.browser_has(0, enough, if enough == 1200 { &with_main } else { &opens });
     }
+}
+
+#[test]
+fn a_header_written_by_itself_comes_before_its_object() {
+    let config = HttpConfig { header_write: HeaderWrite::Separate, ..http(HttpProtocol::Http10, 4) };
+    let mut load = PageLoad::new(&config, &page(0), at(5));
+    load.handle_wakeup(at(5));
+    while load.poll_action().is_some() {}
+    load.handle_requests(0, REQUEST);
+    let (flow, host, content) = (0, Host::Server, Content::Response(0));
+    let event = HttpEvent::Response { object: 0, header_bytes: 200, body_bytes: 1000 };
+    let expected = [
+        Action::Report { flow, event },
+        whole_write(flow, host, 200, content),
+        whole_write(flow, host, 1000, content),
+        Action::Close { flow, host },
+    ];
+    assert_eq!(std::iter::from_fn(|| load.poll_action()).collect::<Vec<_>>(), expected);
 }
 
 #[test]

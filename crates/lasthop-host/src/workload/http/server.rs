@@ -33,13 +33,14 @@ pub struct Connection {
 impl Connection {
     /// Serves `site` on an accepted connection.
     pub fn new(site: Rc<Site>, socket: Rc<Socket>) -> Self {
+        let stream = Stream { socket, separate_headers: site.separate_headers };
         let service = service_fn(move |request: Request<Incoming>| {
             let response = respond(&site, request.uri().path());
             async move { Ok::<_, Infallible>(response) }
         });
         let mut builder = http1::Builder::new();
         builder.half_close(true).header_read_timeout(None);
-        let served = builder.serve_connection(Stream(socket), service);
+        let served = builder.serve_connection(stream, service);
         Self { served: Some(Box::pin(served)), again: Arc::default() }
     }
 
@@ -94,7 +95,10 @@ fn unpadded_bytes(body_bytes: u64) -> u64 {
 }
 
 /// A socket that never blocks, as hyper sees it. Who polls knows by other means when it is ready.
-struct Stream(Rc<Socket>);
+struct Stream {
+    socket: Rc<Socket>,
+    separate_headers: bool,
+}
 
 impl Read for Stream {
     fn poll_read(
@@ -104,14 +108,20 @@ impl Read for Stream {
     ) -> Poll<io::Result<()>> {
         let mut bytes = [0; READ_BYTES];
         let room = buffer.remaining().min(READ_BYTES);
-        ready(self.0.as_ref().read(&mut bytes[..room])).map_ok(|length| buffer.put_slice(&bytes[..length]))
+        ready(self.socket.as_ref().read(&mut bytes[..room]))
+            .map_ok(|length| buffer.put_slice(&bytes[..length]))
     }
 }
 
 impl Write for Stream {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         // Segments do not span answers.
-        ready(self.0.send_with_flags(bytes, libc::MSG_EOR | libc::MSG_NOSIGNAL))
+        ready(self.socket.send_with_flags(bytes, libc::MSG_EOR | libc::MSG_NOSIGNAL))
+    }
+
+    /// What hyper keeps apart it writes one by one, and it keeps a header apart from its object. Else it joins them.
+    fn is_write_vectored(&self) -> bool {
+        self.separate_headers
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -119,7 +129,7 @@ impl Write for Stream {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(self.0.shutdown(Shutdown::Write))
+        Poll::Ready(self.socket.shutdown(Shutdown::Write))
     }
 }
 

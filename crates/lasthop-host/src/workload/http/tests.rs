@@ -13,6 +13,7 @@ fn config(protocol: HttpProtocol, response_header: u64) -> HttpConfig {
         connections: 1,
         request: Bytes(100),
         response_header: Bytes(response_header),
+        header_write: HeaderWrite::Together,
         inline_after: None,
         close_after: Duration::ZERO,
         server: HttpServer::BuiltIn,
@@ -81,6 +82,25 @@ fn http_1_0_closes_behind_its_answer() {
     let (got, ended) = ask(site, &[0], 0);
     assert_eq!((got.len(), ended), (1200, true));
     assert!(got.starts_with(b"HTTP/1.0 200 OK\r\n"));
+}
+
+/// Sockets that keep writes apart.
+#[test]
+fn a_header_is_written_by_itself_if_the_scenario_says_so() {
+    for (header_write, writes) in
+        [(HeaderWrite::Together, vec![1200]), (HeaderWrite::Separate, vec![200, 1000])]
+    {
+        let config = HttpConfig { header_write, ..config(HttpProtocol::Http10, 200) };
+        let site = Site::new(&config, &page(1000, 10)).unwrap();
+        let (browser, server) = Socket::pair(Domain::UNIX, Type::SEQPACKET, None).unwrap();
+        server.set_nonblocking(true).unwrap();
+        (&browser).write_all(&site.answers[0].request).unwrap();
+        Connection::new(Rc::new(site), Rc::new(server)).poll();
+        let mut buffer = [0; 4096];
+        let got: Vec<usize> =
+            std::iter::from_fn(|| (&browser).read(&mut buffer).ok().filter(|&bytes| bytes > 0)).collect();
+        assert_eq!(got, writes);
+    }
 }
 
 #[test]

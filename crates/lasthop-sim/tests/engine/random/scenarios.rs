@@ -12,8 +12,9 @@ use lasthop_link::{
 use lasthop_scenario::{AccessConfig, Flow, LanConfig, Roles, RouterConfig, Scenario, Ways};
 use lasthop_tcp::{CongestionControl, FRtoMode, Profile, RecoveryRules, TcpConfig};
 use lasthop_traffic::{
-    BulkConfig, Codec, ConstantUdpConfig, Ect, FlowConfig, HttpConfig, HttpPageConfig, HttpProtocol,
-    OnOffConfig, Packet, Recording, ReplayConfig, RequestResponseConfig, VideoConfig, VoipConfig,
+    BulkConfig, Codec, ConstantUdpConfig, Ect, FlowConfig, HeaderWrite, HttpConfig, HttpPageConfig,
+    HttpProtocol, OnOffConfig, Packet, Recording, ReplayConfig, RequestResponseConfig, VideoConfig,
+    VoipConfig,
 };
 use proptest::prelude::*;
 use proptest::{bool, collection, option};
@@ -633,15 +634,20 @@ fn http() -> impl Strategy<Value = HttpConfig> {
     ];
     let message = || (100..2_000_u64).prop_map(Bytes);
     let inline_after = option::of(doublings(1, 30_000).prop_map(Bytes));
-    (protocol, 1..6_u32, message(), message(), inline_after, millis(2_000)).prop_map(
-        |(protocol, connections, request, response_header, inline_after, close_after)| HttpConfig {
-            protocol,
-            connections,
-            request,
-            response_header,
-            inline_after,
-            close_after: if protocol == HttpProtocol::Http10 { Duration::ZERO } else { close_after },
-            server: lasthop_traffic::HttpServer::BuiltIn,
+    let header_write = prop_oneof![Just(HeaderWrite::Together), Just(HeaderWrite::Separate)];
+    let header = (message(), header_write);
+    (protocol, 1..6_u32, message(), header, inline_after, millis(2_000)).prop_map(
+        |(protocol, connections, request, (response_header, header_write), inline_after, close_after)| {
+            HttpConfig {
+                protocol,
+                connections,
+                request,
+                response_header,
+                header_write,
+                inline_after,
+                close_after: if protocol == HttpProtocol::Http10 { Duration::ZERO } else { close_after },
+                server: lasthop_traffic::HttpServer::BuiltIn,
+            }
         },
     )
 }

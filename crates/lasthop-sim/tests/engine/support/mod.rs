@@ -146,6 +146,7 @@ pub fn http(protocol: HttpProtocol, connections: u32) -> HttpConfig {
         connections,
         request: Bytes(100),
         response_header: Bytes(0),
+        header_write: lasthop_traffic::HeaderWrite::Together,
         inline_after: None,
         close_after: Duration::ZERO,
         server: lasthop_traffic::HttpServer::BuiltIn,
