@@ -26,7 +26,8 @@ ONLY_READ = {
     ),
     r".*--cluster ": "needs a cluster; test_cluster.py runs it",
     r"kernel (build|remove|info)": "builds and removes guest kernels; test_kernel.py runs it",
-    r"(anova|claims|compare|summary|results) |plot results/(kulve2003|coexistence) ": (
+    r"(anova|claims|compare|summary|results) "
+    r"|plot results/(kulve2003|saarto2003|iip2004|atmf1998|balekaki2012|coexistence) ": (
         "reads a whole study's results; other tests do"
     ),
     r"(query results/(my|kulve2003|model)|sensitivity results/my) ": (

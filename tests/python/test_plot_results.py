@@ -266,6 +266,7 @@ def test_the_picture_is_called_after_scenario_and_metric_and_overwrites_nothing(
         (("--only", "iw=5"), ["has no level '5'", "Levels: 3, 4, 10"]),
         (("--role", "tpc"), ["--role tpc", "Roles: download"]),
         (("--kind", "boxes"), ["did you mean 'box'"]),
+        (("--kind", "classes"), ["one run", "scenario file"]),
         (("--kind", "queue"), ["one run", "scenario file", "--over replications"]),
         (("--kind", "cdf", "--x", "link"), ["--x link", "--hue"]),
         (("--whiskers", "extremes"), ["--whiskers extremes", "--kind box"]),

@@ -16,6 +16,7 @@ from lasthop.errors import InputError, nearest
 from lasthop.metrics import units
 from lasthop.metrics.labels import TRANSFER_PROTOCOLS
 from lasthop.pictures import levels
+from lasthop.pictures.classes import CLASSES
 from lasthop.pictures.marks import FLOW_COLORS
 from lasthop.pictures.over import OVER_KINDS
 from lasthop.pictures.panels import KINDS
@@ -198,7 +199,7 @@ def result_kind(text: str | None) -> str | None:
     """Return what `--kind` asks for; raise InputError if results are not drawn so."""
     if text is not None and text not in RESULT_KINDS:
         why = f"did you mean '{nearest(text, RESULT_KINDS)}'?"
-        if set(text.split(",")) <= set(KINDS):
+        if set(text.split(",")) <= {*KINDS, CLASSES}:
             all_of_them = ", or draw all with --over replications" if set(text.split(",")) <= set(OVER_KINDS) else ""
             why = f"that shows one run: give its scenario file instead of the folder{all_of_them}."
         raise InputError(f"--kind {text}: results are drawn as {', '.join(RESULT_KINDS[:-1])} or {LINE}; {why}")

@@ -1,0 +1,47 @@
+"""The commands in the studies' READMEs that draw their figures and tables do so from the studies' results."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from commands import ROOT, documents
+
+# The shared results of balekaki2012 lack most of its design.
+OPTIONS = {"balekaki2012": ("--only", "link=64k", "--replications", "2")}
+
+
+def figures_of(study: str) -> list[tuple[str, ...]]:
+    """Return the words of the commands that draw the study's results."""
+    commands = documents()[f"studies/{study}/README.md"]
+    return [command.words for command in commands if command.words[:2] == ("plot", f"results/{study}")]
+
+
+@pytest.mark.parametrize("study", ["atmf1998", "balekaki2012", "iip2004", "kulve2003", "saarto2003"])
+def test_the_commands_of_a_studys_figures_draw(
+    study: str,
+    study_results: Callable[..., Path],
+    lasthop_main: Callable[..., int],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    results = study_results(study, *OPTIONS.get(study, ()))
+    Path("results").mkdir()
+    (Path("results") / study).symlink_to(results)
+    commands = figures_of(study)
+    assert len(commands) >= 4
+    for number, words in enumerate(commands):
+        assert lasthop_main(*words, "--out", f"{number}.png") == 0, f"{shlex.join(words)}\n{capsys.readouterr().err}"
+
+
+def test_tables_that_a_figure_is_said_to_draw_are_printed_ones() -> None:
+    for study in ("atmf1998", "iip2004", "kulve2003"):
+        text = (ROOT / "studies" / study / "README.md").read_text(encoding="utf-8")
+        section = text.partition("\n## Figures\n")[2].partition("\n## ")[0]
+        named = set(re.findall(r"\bT\d+\b", section))
+        printed = (ROOT / "studies" / study / "tables.csv").read_text(encoding="utf-8")
+        assert named
+        assert named <= set(re.findall(r"\bT\d+\b", printed))
