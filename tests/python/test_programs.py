@@ -321,10 +321,16 @@ def test_sigkill_of_any_process_leaves_nothing(own_kernel: Kernel, tmp_path: Pat
     places = [*map(Path, ("/dev/shm", "/tmp", "~/.uml")), tmp_path]
     chance = random.Random(2026)
     own_files = {file for place in places for file in place.expanduser().glob("*vm_file*")}
+    begun = time.monotonic()
+    with Forked("lasthop", *shell(own_kernel, *program(WAITS))) as process:
+        wait_until(lambda: len(guests(own_kernel)) >= 3, "no program runs")
+        takes = time.monotonic() - begun
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait(20)
     most = 0
     for _ in range(int(os.environ.get("LASTHOP_KILLS", "12"))):
         with Forked("lasthop", *shell(own_kernel, *program(WAITS))) as process:
-            time.sleep(chance.uniform(0, 0.6))
+            time.sleep(chance.uniform(0, 1.5 * takes))
             # Nobody misses a process of the guest that was about to end anyway, so another one follows.
             for _ in range(3):
                 processes = [process.pid, *guests(own_kernel)]
