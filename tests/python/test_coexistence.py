@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +14,8 @@ import pytest
 from lasthop.results.flows import with_computed
 from test_report import read
 
-STUDY = Path(__file__).resolve().parents[2] / "studies" / "coexistence"
+ROOT = Path(__file__).resolve().parents[2]
+STUDY = ROOT / "studies" / "coexistence"
 
 
 @pytest.fixture(scope="module")
@@ -53,11 +56,33 @@ def test_every_factor_is_part_of_the_claims_and_sources_are_named() -> None:
         assert claim["section"]
 
 
+def printed_verdicts() -> dict[str, str]:
+    """Return the verdict on each claim in the README's table."""
+    rows = (line.split(" | ") for line in (STUDY / "README.md").read_text(encoding="utf-8").splitlines())
+    return {row[0].strip("| `"): row[3].strip("*") for row in rows if len(row) == 5 and row[0].startswith("| `")}
+
+
+def test_documents_count_the_verdicts_of_the_readmes_table() -> None:
+    counts = Counter(printed_verdicts().values())
+    upheld, failing, undecided = counts["upheld"], counts["not upheld"], counts["undecided"]
+    assert f"Of {counts.total()} claims {upheld} are upheld, {failing} are not, and {undecided} are undecided." in (
+        STUDY / "README.md"
+    ).read_text(encoding="utf-8")
+    for name in ("README.md", "docs/validation.md"):
+        (line,) = re.findall(r"\| \[coexistence\].*", (ROOT / name).read_text(encoding="utf-8"))
+        assert f"{upheld} are upheld and {failing} not" in line
+
+
 @pytest.fixture(scope="module")
 def whole(study_results: Callable[..., Path]) -> pl.DataFrame:
     """Return the verdicts of the whole study, three sets of its replications."""
     folder = study_results("coexistence", "--sets", "3")
     return pl.read_csv(folder / "claims.csv", infer_schema=False).fill_null("")
+
+
+@pytest.mark.long
+def test_the_readme_has_the_verdict_on_each_claim(whole: pl.DataFrame) -> None:
+    assert printed_verdicts() == dict(whole.select("id", "verdict").iter_rows())
 
 
 @pytest.mark.long
