@@ -250,6 +250,11 @@ fn timing_differences(tcp: &TcpConfig) -> Vec<Difference> {
         }
     };
     unless(
+        tcp.handshake_rtt || tcp.timestamps,
+        "handshake_rtt = false: Linux counts the round-trip time of the handshake".into(),
+        "The first timeouts come sooner: more of them are not needed, on links with ARQ above all.",
+    );
+    unless(
         tcp.delayed_ack_adapts,
         format!(
             "delayed_ack = \"{}\": Linux adapts the time, from 40 to 200 ms, and acknowledges the first segments at once \

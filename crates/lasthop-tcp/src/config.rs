@@ -40,6 +40,10 @@ pub struct TcpConfig {
     pub initial_window: u32,
     /// A connection whose SYN or SYN-ACK was sent again starts with one segment (RFC 5681, section 3.1).
     pub syn_timeout_cuts_window: bool,
+    /// The round-trip time of the handshake counts for the timeout, also without timestamps. There Linux up to 2.6 forgets
+    /// it, because a timeout that is too small could never be corrected (`tcp_init_metrics`): the first one is
+    /// `rto_initial`.
+    pub handshake_rtt: bool,
     /// Slow-start threshold at first, while nothing is cached for the destination; at least two segments.
     pub initial_ssthresh: InitialSsthresh,
     /// Duplicate ACKs, or segments SACKed, that start fast recovery.

@@ -22,6 +22,8 @@
 //! - The MSS option is sent but not read: both ends have the MTU of the path. What counts as a full-sized
 //!   segment when ACKs are delayed is the own MSS; Linux estimates it from what arrives.
 //! - The delayed-ACK time is fixed; Linux adapts it.
+//! - The round-trip time of the handshake counts for the timeout without timestamps, too, unless `handshake_rtt` is off or
+//!   metrics are cached. Linux forgets it, and an end that was called takes none.
 //! - The window is kept over idle times (Linux: RFC 2861).
 //! - An ECN echo halves the window at once under both sets of recovery rules; Linux with rate halving spreads it.
 //! - Without SACK, more duplicate ACKs than segments outstanding are not taken for reordering.

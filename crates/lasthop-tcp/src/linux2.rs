@@ -108,6 +108,8 @@ impl Sender {
             self.control.state_mut().set(1);
         } else if let Some(cached) = cache {
             self.start_from_cache(cached);
+        } else if !self.config.handshake_rtt {
+            self.forget_handshake();
         }
         self.control.on_start(&self.moment(cx), 0);
         cx.emit(TransportEvent::Established);
@@ -134,9 +136,13 @@ impl Sender {
                 return;
             }
         }
-        if !self.config.timestamps && sampled {
-            // Without timestamps a timeout that is too small could never be corrected.
-            rtt.forget();
+        self.forget_handshake();
+    }
+
+    /// Without timestamps a timeout that is too small could never be corrected.
+    fn forget_handshake(&mut self) {
+        if !self.config.timestamps && self.timer.rtt.has_sample() {
+            self.timer.rtt.forget();
         }
     }
 

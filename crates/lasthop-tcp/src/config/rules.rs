@@ -51,7 +51,7 @@ const fn foreign(stack: Stack) -> fn(&TcpConfig) -> bool {
 }
 
 /// What switches need of each other. Those that others need come first.
-pub static RULES: [Rule; 28] = [
+pub static RULES: [Rule; 29] = [
     rule("recovery", foreign(Stack::Linux2), Need::Own, "\"linux-in-flight\""),
     rule("recovery", foreign(Stack::Linux6), Need::Own, "\"proportional-rate\""),
     rule("recovery", foreign(Stack::Classic), Need::Own, "\"reno\""),
@@ -80,6 +80,7 @@ pub static RULES: [Rule; 28] = [
     rule("lost_by_age", |tcp| tcp.lost_by_age, Need::Not(Stack::Classic), "false"),
     rule("fast_retransmit_guard", |tcp| tcp.fast_retransmit_guard, Need::Only(Stack::Classic), "false"),
     rule("silly_window_avoidance", |tcp| !tcp.silly_window_avoidance, Need::Only(Stack::Classic), "true"),
+    rule("handshake_rtt", |tcp| !tcp.handshake_rtt, Need::Only(Stack::Linux2), "true"),
     rule("rack", |tcp| tcp.rack, Need::Only(Stack::Linux6), "false"),
     rule("tail_loss_probe", |tcp| tcp.tail_loss_probe, Need::Only(Stack::Linux6), "false"),
     rule("limited_transmit", |tcp| !tcp.limited_transmit, Need::Not(Stack::Linux6), "true"),

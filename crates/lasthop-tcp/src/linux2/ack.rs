@@ -157,7 +157,10 @@ impl Sender {
             self.timer.backed_off = false;
             let [rtt, rto] = [ticks, self.timer.rtt.rto()].map(|ticks| self.clock.length(ticks));
             self.control.on_rtt(&self.moment(cx), rtt.as_nanos() / 1000);
-            cx.emit(TransportEvent::RttSample { rtt, rto });
+            // What is forgotten at once was no sample.
+            if acked.data || self.config.timestamps || self.config.handshake_rtt {
+                cx.emit(TransportEvent::RttSample { rtt, rto });
+            }
         }
         if self.board.queue.outstanding() == 0 {
             self.timer.due = None;

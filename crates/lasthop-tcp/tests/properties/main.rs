@@ -40,6 +40,7 @@ fn config() -> impl Strategy<Value = TcpConfig> {
             config.limited_transmit = limited_transmit;
             config.first_segment_acked_at_once = first;
             config.early_retransmit = early;
+            config.handshake_rtt = !early;
             config.quick_acks = quick;
             config.frto = frto;
             config.recovery = recovery;

@@ -24,6 +24,26 @@ fn first_timeout_is_three_times_the_first_sample() {
     assert_eq!(wire.now_millis(), 600 + 1_800);
 }
 
+/// `tcp_init_metrics` of Linux 2.4: nothing is known of the path, so the first flight waits 3 s. Its first ACK makes the
+/// timeout three times its own round-trip time.
+#[test]
+fn without_timestamps_linux_forgets_the_round_trip_time_of_the_handshake() {
+    let mut wire = eight_in_flight(|c| c.handshake_rtt = false);
+    assert!(wire.rtt_samples().is_empty());
+    wire.wait(700);
+    wire.ack(1);
+    assert_eq!((wire.rtt_samples(), wire.rto_millis()), (vec![700], 2_100));
+
+    let mut wire = eight_in_flight(|c| c.handshake_rtt = false);
+    assert_eq!(wire.expire(), [0]);
+    assert_eq!(wire.now_millis(), 600 + 3_000);
+
+    let mut wire = eight_in_flight(|c| (c.handshake_rtt, c.timestamps) = (false, true));
+    assert_eq!((wire.rtt_samples(), wire.rto_millis()), (vec![600], 1_800));
+    assert_eq!(wire.expire(), [0]);
+    assert_eq!(wire.now_millis(), 600 + 1_800);
+}
+
 #[test]
 fn timeout_marks_all_lost_and_slow_starts() {
     let mut wire = eight_in_flight(|_| ());

@@ -438,6 +438,7 @@ fn linux() -> impl Strategy<Value = TcpConfig> {
                 cached_metrics,
                 first_segment_acked_at_once: first,
                 early_retransmit: first,
+                handshake_rtt: !first,
                 quick_acks: ecn,
                 frto,
                 recovery,
