@@ -180,6 +180,18 @@ def test_metrics_levels_and_statistics_are_chosen(results: dict[str, Path], caps
     assert "..?]" in tail
 
 
+def test_the_quartile_range_says_how_steady_a_metric_is(
+    lasthop_main: Main, capsys: pytest.CaptureFixture[str], results: dict[str, Path]
+) -> None:
+    out = shown(capsys, results["two-flows"], "--metric", "elapsed_s", "--stat", "iqr")
+    assert "Flows: iqr of 8 replications, [95 % interval]" in out
+    flows = pl.read_parquet(results["two-flows"] / "flows.parquet").filter(memory="cbi", role="tcp-first")
+    (line,) = (line for line in out.splitlines() if line.split()[:2] == ["cbi", "tcp-first"])
+    assert line.split()[2].startswith(f"{stats.iqr(flows['elapsed_s'].to_numpy()):.3g}")
+    assert lasthop_main("run", EXAMPLES / "queue.toml", "--replications", "1", "--out", "one", "--quiet") == 0
+    assert "Flows: no iqr of a single replication." in shown(capsys, "one", "--stat", "iqr")
+
+
 def test_means_over_different_cells_are_marked(
     lasthop_main: Main, capsys: pytest.CaptureFixture[str], results: dict[str, Path]
 ) -> None:

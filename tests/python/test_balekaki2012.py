@@ -96,7 +96,7 @@ def test_the_summary_has_means_and_intervals_of_the_hosts(out: Path, shorts: pl.
     for metric in ("fct_mean_s", "throughput_mean_Bps", "lost_per_packet", "timeouts_per_flow"):
         lines = {row["statistic"]: row for row in summary.filter(metric=metric).iter_rows(named=True)}
         quantiles = {"min", "p25", "median", "p75", "p95", "p99", "max"}
-        assert set(lines) == {*quantiles, "mean", "ci_low", "ci_high"}, metric
+        assert set(lines) == {*quantiles, "mean", "iqr", "ci_low", "ci_high"}, metric
         values = with_rates(shorts.filter(**levels, application="iw10"))[metric].to_numpy()
         assert {row["replications"] for row in lines.values()} == {"3"}
         assert float(lines["mean"]["value"]) == pytest.approx(values.mean(), abs=1e-6)

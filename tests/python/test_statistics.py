@@ -17,6 +17,7 @@ from lasthop.statistics.estimates import (
     paired_difference,
     percentiles,
     quantile_intervals,
+    quartile_ranges_over_sets,
 )
 from lasthop.statistics.quantiles import QUANTILES, PercentileMethod
 from lasthop.statistics.resampling import Jackknife
@@ -200,6 +201,35 @@ def test_intervals_of_means_are_students_and_cover_as_often_as_they_say() -> Non
     assert np.allclose(mean, experiments.mean(axis=1))
     assert 0.94 <= np.mean((low <= 3.0) & (high >= 3.0)) <= 0.96
     assert np.array_equal(mean_intervals([7.0]), [7.0, math.nan, math.nan], equal_nan=True)
+
+
+@pytest.mark.parametrize("draw", ["exponential", "lognormal", "normal"])
+@pytest.mark.parametrize("count", [20, 200])
+def test_quartile_ranges_are_scipys_and_their_intervals_cover_at_least_as_often_as_they_say(
+    draw: str, count: int
+) -> None:
+    experiments = getattr(np.random.default_rng(3), draw)(size=(4000, count))
+    law = {"exponential": stats.expon(), "lognormal": stats.lognorm(1.0), "normal": stats.norm()}[draw]
+    found, low, high = quartile_ranges_over_sets(experiments, np.ones(count, dtype=np.int64), "linear")
+    assert np.allclose(found, stats.iqr(experiments, axis=1))
+    true = law.ppf(0.75) - law.ppf(0.25)
+    assert np.mean((low <= true) & (true <= high)) >= 0.95
+    if count == 200:  # 20 values bound no better than all that was seen
+        assert 0.5 * true < np.mean(low)
+        assert np.mean(high) < 1.6 * true
+
+
+def test_the_quartile_range_of_several_sets_is_the_mean_of_theirs() -> None:
+    data, sets = np.array([[1.0, 3.0, 10.0, 16.0, 0.0, 8.0]]), np.array([1, 1, 2, 2, 3, 3])
+    found, low, high = quartile_ranges_over_sets(data, sets, "linear")
+    assert found == pytest.approx([(1.0 + 3.0 + 4.0) / 3])
+    assert [low[0], high[0]] == pytest.approx(stats.t.interval(0.95, 2, loc=8 / 3, scale=stats.sem([1.0, 3.0, 4.0])))
+
+
+def test_one_replication_of_a_set_says_nothing_of_steadiness() -> None:
+    for sets, expected in (([1, 1], {"iqr"}), ([1, 2], set())):
+        lines = describe(np.array([[1.0], [3.0]]), np.array(sets), ["elapsed_s"])
+        assert {statistic for _, statistic, *_ in lines} & {"iqr"} == expected
 
 
 def test_resamples_are_the_same_however_many_are_drawn_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

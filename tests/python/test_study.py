@@ -265,7 +265,7 @@ def test_generic_summary_has_all_numeric_metrics(engine: fake_core.Engine, scena
     numbers = ["value", "replications", "unit", "ci_low", "ci_high"]
     assert summary.columns == ["queue", "flow", "metric", "statistic", *numbers]
     assert {"elapsed_s", "ack_drops_error", "timeouts"} <= set(summary["metric"])
-    assert set(summary["statistic"]) == {"min", "p25", "median", "p75", "p95", "p99", "max", "mean"}
+    assert set(summary["statistic"]) == {"min", "p25", "median", "p75", "p95", "p99", "max", "mean", "iqr"}
     assert {"set", "replication", "start_s"}.isdisjoint(summary["metric"])
     mean = flows.filter(queue="5 packets", role="tcp1")["elapsed_s"].mean()
     assert one(summary, queue="5 packets", flow="tcp1", metric="elapsed_s", statistic="mean") == pytest.approx(mean)

@@ -14,10 +14,10 @@ import polars as pl
 
 from lasthop.answer.sections import COMPLETED, WHO, Section, by_replication
 from lasthop.metrics.units import Scale, axis_title, label, scale_of
-from lasthop.statistics.quantiles import QUANTILES
+from lasthop.statistics.quantiles import QUANTILES, QUARTILE_RANGE
 from lasthop.statistics.summary import STATISTIC, by_group
 
-STATISTICS = (*QUANTILES, "mean")
+STATISTICS = (*QUANTILES, "mean", QUARTILE_RANGE)
 _WIDTH = 100
 """Columns of what is no terminal."""
 _HEADS = {"retransmitted_packets": "retrans."}
@@ -130,6 +130,8 @@ def _table(section: Section, shown: Shown) -> list[str]:
     keys = [name for name in found.columns if name in (*section.factors, WHO)]
     groups = found.partition_by(keys, maintain_order=True)
     fields = [_fields(group, shown.statistic, ranges=ranges) for group in groups]
+    if not any(fields):
+        return [f"{section.title}: no {shown.statistic} of a single replication."]
     scales, without = _scales(section, fields)
     names = [[str(group[name][0]) for name in labels] for group in groups]
     lines = [_title(section, shown, found, ranges=ranges)]
@@ -153,7 +155,7 @@ def _fields(group: pl.DataFrame, statistic: str, *, ranges: bool) -> dict[str, F
     for metric, name, *field in group.select("metric", "statistic", "value", "ci_low", "ci_high").iter_rows():
         found.setdefault(metric, {})[name] = (field[0], field[1], field[2])
     if not ranges:
-        return {metric: own[statistic] for metric, own in found.items()}
+        return {metric: own[statistic] for metric, own in found.items() if statistic in own}
     return {metric: (own[statistic][0], own["min"][0], own["max"][0]) for metric, own in found.items()}
 
 

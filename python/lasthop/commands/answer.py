@@ -47,7 +47,8 @@ _SENTENCES = 4
     default="median",
     show_default=True,
     metavar="NAME",
-    help="Statistic over the replications: min, p25, median, p75, p95, p99, max or mean.",
+    help="Statistic over the replications: min, p25, median, p75, p95, p99, max, mean, or iqr, the distance between "
+    "the quartiles: how steady a metric is.",
 )
 @table_out_option
 @quiet_option
@@ -57,7 +58,7 @@ def summary_command(
     """Print the results of a finished run.
 
     DIR is a results folder. The tables have a row per cell and flow. It shows a statistic over the replications, with
-    its 95 % interval in brackets: from order statistics for a percentile, Student's for a mean. A question mark means
+    its 95 % interval in brackets: from order statistics for percentiles, Student's for a mean. A question mark means
     that there are too few replications to bound that end. After 'lasthop run --until', intervals hold over all looks,
     and a table shows how precise each cell is.
 

@@ -15,6 +15,7 @@ from lasthop.statistics.quantiles import (
     CONFIDENCE,
     FIVE_NUMBERS,
     QUANTILES,
+    QUARTILE_RANGE,
     PercentileMethod,
     bounding_ranks,
     shared,
@@ -88,7 +89,12 @@ def describe(
     """
     import numpy as np
 
-    from lasthop.statistics.estimates import mean_interval, mean_intervals, quantiles_over_sets
+    from lasthop.statistics.estimates import (
+        mean_interval,
+        mean_intervals,
+        quantiles_over_sets,
+        quartile_ranges_over_sets,
+    )
 
     confidence = shared(CONFIDENCE, looks)
     values = rows.T
@@ -105,9 +111,14 @@ def describe(
         block = np.ascontiguousarray(values[places][:, kept])
         quantiles = quantiles_over_sets(block, sets[kept], list(QUANTILES.values()), method, confidence)
         means = mean_intervals(block, confidence)
+        # How steady a metric is, no single replication of a set says.
+        _, sizes = np.unique(sets[kept], return_counts=True)
+        ranges = quartile_ranges_over_sets(block, sets[kept], method, confidence) if sizes.min() > 1 else None
         for number, place in enumerate(places):
             lines = dict(zip(QUANTILES, quantiles[:, :, number].T.tolist(), strict=True))
             lines["mean"] = means[:, number].tolist()
+            if ranges is not None:
+                lines[QUARTILE_RANGE] = ranges[:, number].tolist()
             if ends_of_mean and kept.sum() > 1:
                 narrower = mean_interval(block[number], shared(0.90, looks))
                 nothing = math.nan, math.nan

@@ -8,7 +8,7 @@ values (order statistics): the number of values below the true percentile has a 
 values' own distribution (Conover, Practical Nonparametric Statistics, 3rd ed., section 3.2). Few values do not bound
 every percentile: the median takes six of them, and 72 say how large the 95th percentile may be. An end that the values
 do not bound is missing (NaN); so is one end of the interval of the least and of the greatest value. The interval of a
-mean is Student's.
+mean is Student's. That of the distance between the quartiles follows from those of both.
 """
 
 from __future__ import annotations
@@ -106,6 +106,25 @@ def quantiles_over_sets(
         return mean_intervals(percentiles(of_sets, percents, method), confidence)
     per_set = [percentiles(values[..., sets == number], percents, method) for number in numbers]
     return mean_intervals(np.stack(per_set, axis=-1), confidence)
+
+
+def quartile_ranges_over_sets(
+    values: NDArray[np.float64],
+    sets: NDArray[np.int64],
+    method: PercentileMethod,
+    confidence: float = CONFIDENCE,
+) -> NDArray[np.float64]:
+    """Mean over the sets of each set's distance between the quartiles along the last axis: estimate, low, high.
+
+    No value may be NaN. The interval of one set takes the ends of those of both quartiles, which hold together
+    (Bonferroni), so it is wider than it need be; of several sets it is Student's over these.
+    """
+    numbers = np.unique(sets)
+    if numbers.size > 1:
+        quartiles = [percentiles(values[..., sets == number], [25, 75], method) for number in numbers]
+        return mean_intervals(np.stack([upper - lower for lower, upper in quartiles], axis=-1), confidence)
+    lower, upper = np.moveaxis(quantile_intervals(values, [25, 75], method, shared(confidence, 2)), 1, 0)
+    return np.stack([upper[0] - lower[0], np.maximum(0.0, upper[1] - lower[2]), upper[2] - lower[1]])
 
 
 def median_interval(values: ArrayLike, seed: int, confidence: float = 0.95) -> Interval | None:

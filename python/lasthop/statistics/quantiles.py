@@ -14,6 +14,8 @@ FIVE_NUMBERS: dict[str, float] = {"min": 0.0, "p25": 25.0, "median": 50.0, "p75"
 """The five statistics of a box plot, and the percentile that each one is."""
 QUANTILES = {"min": 0.0, "p25": 25.0, "median": 50.0, "p75": 75.0, "p95": 95.0, "p99": 99.0, "max": 100.0}
 """Those, and the percentiles of the upper tail."""
+QUARTILE_RANGE = "iqr"
+"""The distance between the quartiles: how steady a metric is over the replications."""
 CONFIDENCE = 0.95
 
 
