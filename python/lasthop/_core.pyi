@@ -80,10 +80,11 @@ class Packet:
     def arrived_s(self) -> float:
         """When it arrived at the queue, seconds since the start of the run."""
 
-def analyze(path: str) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
-    """Analyse a pcap or pcapng file: columns with a row per flow and direction, and columns of one row.
+def analyze(path: str) -> list[dict[str, list[Any]]]:
+    """Analyse a pcap or pcapng file: four tables as columns.
 
-    The latter say what was in the file: `packets`, `tcp_packets`, `udp_packets`, `other_packets`, `fragments`,
+    They have a row per flow and direction, one row, a row per protocol, and a row per range of lengths. The single row
+    says what was in the file: `packets`, `tcp_packets`, `udp_packets`, `other_packets`, `fragments`,
     `incomplete_packets`, and `cut_at`, the byte of the record within which it ends, None if it is whole. Raises
     `CaptureError`. Releases the GIL.
     """

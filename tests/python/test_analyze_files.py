@@ -7,6 +7,7 @@ datagrams over UDP, once over IPv4 and once over IPv6, with segmentation offload
 from __future__ import annotations
 
 import json
+import re
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -174,6 +175,73 @@ def test_the_command_prints_a_table_and_writes_every_column(
     assert parquet["unique_bytes"].to_list() == csv["unique_bytes"].to_list()
     assert json.loads(Path("flows.json").read_text())[0]["capture_cut"] == 0
     assert csv["unique_bytes"][:2].to_list() == [188_640, 0]
+
+
+def hierarchy(file: Path) -> dict[str, tuple[int, int]]:
+    """Return what tshark's protocol hierarchy says of each protocol: frames and bytes. Names are paths from IP up."""
+    found: dict[str, tuple[int, int]] = {}
+    path: dict[int, str] = {}
+    for line in tool("tshark", "-n", "-q", "-r", file, "-z", "io,phs").splitlines():
+        if match := re.match(r"( *)(\S+) +frames:(\d+) bytes:(\d+)", line):
+            depth = len(match[1]) // 2
+            path = {**{above: path[above] for above in range(depth)}, depth: match[2]}
+            name = ":".join(each for each in path.values() if each not in ("raw", "eth"))
+            found[name] = int(match[3]), int(match[4])
+    return found
+
+
+def lengths(file: Path) -> list[tuple[str | Any, ...]]:
+    """Return what tshark's packet lengths say: from, to, count, mean, least, most."""
+    pattern = r" (\d+)(?:-(\d+)| and greater) +(\d+) +(\S+) +(\S+) +(\S+)"
+    lines = tool("tshark", "-n", "-q", "-r", file, "-z", "plen,tree").splitlines()
+    return [match.groups() for line in lines if (match := re.match(pattern, line))]
+
+
+@pytest.mark.parametrize("what", ["server", "real host"])
+def test_protocols_and_sizes_are_those_of_tshark(server: Path, what: str) -> None:
+    file = server if what == "server" else LOOPBACK
+    _, capture, protocols, sizes = _core.analyze(str(file))
+    found = {
+        name: (packets, size)
+        for name, packets, size in zip(*(protocols[key] for key in ("protocol", "packets", "bytes")), strict=True)
+    }
+    upto_transport = {name: counts for name, counts in hierarchy(file).items() if name and name.count(":") < 2}
+    assert found == upto_transport
+    assert {"ip", "ip:tcp", "ip:udp"} <= set(found)
+    assert sum(sizes["packets"]) == capture["packets"][0]
+    mine = {
+        str(least): (str(count), f"{whole / count:.2f}", str(low), str(high)) if count else ("0", "-", "-", "-")
+        for least, count, whole, low, high in zip(
+            *(sizes[key] for key in ("from_bytes", "packets", "bytes", "min_bytes", "max_bytes")), strict=True
+        )
+    }
+    theirs = {least: tuple(rest) for least, _, *rest in lengths(file)}
+    assert mine == {least: theirs[least] for least in mine}
+    assert {counts for least, counts in theirs.items() if least not in mine} <= {("0", "-", "-", "-")}
+
+
+def test_the_command_prints_protocols_and_sizes(
+    lasthop_main: Main, capsys: pytest.CaptureFixture[str], server: Path, micros: Path
+) -> None:
+    assert lasthop_main("analyze", server, "--table", "protocols", "--out", "protocols.csv") == 0
+    ip, tcp, udp = capsys.readouterr().out.splitlines()[1:]
+    counts = pl.read_csv("protocols.csv")
+    assert counts.columns == ["file", "protocol", "packets", "bytes", "capture_cut"]
+    assert [line.split()[0] for line in (ip, tcp, udp)] == ["ip", "tcp", "udp"]
+    assert (ip[:2], tcp[:3]) == ("ip", "  t")
+    assert [int(line.split()[1]) for line in (ip, tcp, udp)] == counts["packets"].to_list()
+    assert ip.split()[2] == "100.00"
+    assert float(tcp.split()[2]) == pytest.approx(100 * counts["packets"][1] / counts["packets"][0], abs=0.005)
+    assert lasthop_main("analyze", server, "--table", "sizes") == 0
+    first, *_, last = capsys.readouterr().out.splitlines()[1:]
+    assert first.split()[:3] == ["40", "to", "79"]
+    assert first.split()[-2:] == ["52", "72"]
+    assert last.split()[5] == "100.00"
+    # An empty capture has no rows, beside one that has.
+    write_pcap(Path("empty.pcap"), [])
+    for table in ("flows", "protocols", "sizes"):
+        assert lasthop_main("analyze", "empty.pcap", micros, "--table", table, "--out", f"{table}.parquet") == 0
+        assert pl.read_parquet(f"{table}.parquet")["file"].unique().to_list() == [str(micros)]
 
 
 def test_a_cut_capture_gives_results_that_say_so(

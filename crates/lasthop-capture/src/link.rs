@@ -14,8 +14,8 @@ pub enum Carried<'a> {
         /// Bytes of it on the wire, with what the link layer may have padded it with.
         wire_length: usize,
     },
-    /// Something else.
-    Other,
+    /// Something else: its ether type; a length if below 1536 (IEEE 802.2), 0 if there is none.
+    Other(u16),
     /// Less than its link-layer header was captured.
     Incomplete,
 }
@@ -47,7 +47,7 @@ pub fn carried<'a>(frame: &Frame<'a>) -> Result<Carried<'a>, String> {
             Some(packet) => Carried::Ip { packet, wire_length: frame.wire_length.saturating_sub(header) },
             None => Carried::Incomplete,
         },
-        _ => Carried::Other,
+        other => Carried::Other(other.0),
     })
 }
 
@@ -140,9 +140,9 @@ mod tests {
     fn what_is_no_ip_packet_has_no_length() {
         let mut arp = [0; 42];
         arp[12..14].copy_from_slice(&[0x08, 0x06]);
-        assert_eq!(carried(&frame(1, &arp)), Ok(Carried::Other));
+        assert_eq!(carried(&frame(1, &arp)), Ok(Carried::Other(0x0806)));
         assert_eq!(carried(&frame(1, &[0; 5])), Ok(Carried::Incomplete));
-        assert_eq!(Carried::Other.ip_length(), 0);
+        assert_eq!(Carried::Other(0x0806).ip_length(), 0);
         assert!(carried(&frame(999, &arp)).unwrap_err().contains("link type 999"));
     }
 

@@ -24,8 +24,8 @@ use lasthop_core::{DropCause, DropLabels, EventLabels, Failure, Fault, PacketSte
 use lasthop_host::run::needs_real_hosts;
 use lasthop_scenario::{Assumption, Estimate, Sample, Sampler, Scenario, ScenarioErrors, open_file};
 use lasthop_trace::{
-    Batch, CapturePoint, CaptureRecord, CaptureTarget, Column, Columnar, DROPS_FILE, SNAP_LENGTH, SeriesRow,
-    SeriesTarget, Span, StreamRecord, bad_periods,
+    Batch, CapturePoint, CaptureRecord, CaptureTarget, Column, Columnar, DROPS_FILE, ProtocolRecord,
+    SNAP_LENGTH, SeriesRow, SeriesTarget, SizeRecord, Span, StreamRecord, bad_periods,
 };
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -467,13 +467,18 @@ fn sampled(
 
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
-fn analyze(py: Python<'_>, path: PathBuf) -> PyResult<(Py<PyDict>, Py<PyDict>)> {
+fn analyze(py: Python<'_>, path: PathBuf) -> PyResult<[Py<PyDict>; 4]> {
     // Of any length: it is not kept.
     let file = open_file(&path, u64::MAX).map_err(CaptureError::new_err)?;
-    let (streams, capture) = py
+    let found = py
         .detach(|| lasthop_trace::analyze(file))
         .map_err(|error| CaptureError::new_err(error.to_string()))?;
-    Ok((dict(py, StreamRecord::columns(&streams))?, dict(py, CaptureRecord::columns(&[capture]))?))
+    Ok([
+        dict(py, StreamRecord::columns(&found.streams))?,
+        dict(py, CaptureRecord::columns(&[found.capture]))?,
+        dict(py, ProtocolRecord::columns(&found.protocols))?,
+        dict(py, SizeRecord::columns(&found.sizes))?,
+    ])
 }
 
 #[pyfunction]

@@ -3,6 +3,7 @@
 //! [`analyze`] reads a capture as a stream: memory is that of the open gaps and flights of its flows, not
 //! of the file. Every flow gives two [`StreamRecord`]s, one per direction.
 
+mod composition;
 mod datagrams;
 mod decode;
 mod record;
@@ -13,8 +14,9 @@ mod stream;
 mod tests;
 
 pub use lasthop_capture::CaptureError;
-pub use record::{CaptureRecord, Ending, StreamRecord};
+pub use record::{CaptureRecord, Ending, ProtocolRecord, SizeRecord, StreamRecord};
 
+use composition::Composition;
 use datagrams::Datagrams;
 use decode::{Decoded, Endpoint, TransportPacket, decode};
 use lasthop_core::Flags;
@@ -23,18 +25,34 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use stream::{Stream, seconds};
 
+/// What an analysis of a capture finds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CaptureAnalysis {
+    /// The directions of the flows.
+    pub streams: Vec<StreamRecord>,
+    /// What was read of the capture.
+    pub capture: CaptureRecord,
+    /// What its frames carry.
+    pub protocols: Vec<ProtocolRecord>,
+    /// How long its frames are.
+    pub sizes: Vec<SizeRecord>,
+}
+
 /// Analyses a pcap or pcapng file; the flows in the order of their first packets, first the direction of
 /// that packet. A capture that ends within a packet is analysed up to there, which
 /// [`CaptureRecord::cut_at`] tells; one that is damaged elsewhere is an error.
 ///
 /// A SYN with a new sequence number begins a new flow between the same ends, whatever became of the old
 /// one. IP fragments are counted and left out.
-pub fn analyze<R: Read>(input: R) -> Result<(Vec<StreamRecord>, CaptureRecord), CaptureError> {
+pub fn analyze<R: Read>(input: R) -> Result<CaptureAnalysis, CaptureError> {
     let mut flows = Flows::default();
     let mut record = CaptureRecord::default();
+    let mut composition = Composition::default();
     record.cut_at = lasthop_capture::read(input, |frame| {
         record.packets += 1;
-        match decode(&frame)? {
+        let (layers, content) = decode(&frame)?;
+        composition.count(layers, frame.wire_length as u64);
+        match content {
             Decoded::Transport(packet) => {
                 *if packet.tcp.is_some() { &mut record.tcp_packets } else { &mut record.udp_packets } += 1;
                 flows.packet(frame.time_ns, &packet);
@@ -45,7 +63,8 @@ pub fn analyze<R: Read>(input: R) -> Result<(Vec<StreamRecord>, CaptureRecord), 
         }
         Ok(())
     })?;
-    Ok((flows.finish(), record))
+    let (protocols, sizes) = composition.finish();
+    Ok(CaptureAnalysis { streams: flows.finish(), capture: record, protocols, sizes })
 }
 
 /// Both ends of a flow, the lower one first, and whether it is TCP.

@@ -27,7 +27,9 @@ mod span;
 mod thinned;
 
 pub use analysis::{Analysis, ApplicationInfo, Records, RunInfo};
-pub use analyze::{CaptureError, CaptureRecord, Ending, StreamRecord, analyze};
+pub use analyze::{
+    CaptureAnalysis, CaptureError, CaptureRecord, Ending, ProtocolRecord, SizeRecord, StreamRecord, analyze,
+};
 pub use batch::Batch;
 pub use columns::{Column, Columnar, Meaning};
 pub use conservation::{Conservation, Counts, Violation};

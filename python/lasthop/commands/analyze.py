@@ -1,4 +1,4 @@
-"""Flow metrics of packet captures, as a table to read and a file of every column."""
+"""Flow metrics, protocols and packet sizes of captures, as a table to read and a file of every column."""
 
 from __future__ import annotations
 
@@ -36,11 +36,23 @@ SHOWN = [
 ]
 
 
+# What the tables are called, and their places in what `_core.analyze` returns.
+TABLES = {"flows": 0, "protocols": 2, "sizes": 3}
+
+
 @click.command("analyze")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--table",
+    type=click.Choice(list(TABLES)),
+    default="flows",
+    show_default=True,
+    help="flows: metrics of each flow and direction; protocols: packets and bytes of each protocol; sizes: a histogram "
+    "of packet sizes.",
+)
 @table_out_option
 @quiet_option
-def analyze_command(*, files: tuple[Path, ...], out: Path | None, quiet: bool) -> None:
+def analyze_command(*, files: tuple[Path, ...], table: str, out: Path | None, quiet: bool) -> None:
     """Compute flow metrics from packet captures.
 
     FILE is a pcap or pcapng file from any tool. Each file is analysed on its own. A flow has one line per direction,
@@ -48,21 +60,23 @@ def analyze_command(*, files: tuple[Path, ...], out: Path | None, quiet: bool) -
     lasthop counts as tcptrace does. If a capture ends inside its last packet, it is analysed up to there, with a
     warning. If it is damaged elsewhere, that is an error.
 
+    The other tables count every packet, with its link-layer header, as tshark does with -z io,phs and -z plen,tree.
+
     Example: lasthop analyze server.pcapng --out flows.csv
     """
     if out is not None:
         check_output(out)
-    frame, remarks = analyze(files)
+    frame, remarks = analyze(files, table)
     if out is not None:
         write_output(frame, out)
     if not quiet:
-        show(frame)
+        {"flows": show_flows, "protocols": show_protocols, "sizes": show_sizes}[table](frame)
     for remark in remarks:
         click.echo(f"Note: {remark}", err=True)
 
 
-def analyze(files: Sequence[Path]) -> tuple[pl.DataFrame, list[str]]:
-    """Analyse captures, each on its own; return one row per file, flow and direction, and what there is to say.
+def analyze(files: Sequence[Path], table: str) -> tuple[pl.DataFrame, list[str]]:
+    """Analyse captures, each on its own; return one of the tables, and what there is to say.
 
     The columns are those of `_core.analyze` after the `file`, and last `capture_cut`: 1 if the file ended within a
     packet. Raises InputError for the first file that cannot be read or is damaged.
@@ -70,29 +84,30 @@ def analyze(files: Sequence[Path]) -> tuple[pl.DataFrame, list[str]]:
     frames, remarks = [], []
     for file in files:
         try:
-            columns, capture = _core.analyze(str(file))
+            tables = _core.analyze(str(file))
         except _core.CaptureError as error:
             raise InputError(f"{file}: {error}. None of it was analysed.") from error
-        found = {name: cells[0] for name, cells in capture.items()}
+        columns, found = tables[TABLES[table]], {name: cells[0] for name, cells in tables[1].items()}
         cut = found["cut_at"] is not None
         frame = pl.DataFrame(columns, schema_overrides=_kinds(columns), infer_schema_length=None)
         ends = pl.lit(str(file)).alias("file"), pl.lit(int(cut)).alias("capture_cut")
         frames.append(frame.select(ends[0], pl.all(), ends[1]))
-        remarks += _remarks(file, found)
+        remarks += _remarks(file, found, is_complete=table != "flows")
     return pl.concat(frames), remarks
 
 
 def _kinds(columns: dict[str, list[Any]]) -> dict[str, Any]:
     """Give columns without any value the type that their unit implies."""
-    floats = ("_s", "_ms", "_Bps")
+    floats, texts = ("_s", "_ms", "_Bps"), ("protocol", "source", "destination", "outcome")
     empty = {name for name, cells in columns.items() if all(cell is None for cell in cells)}
-    return {name: pl.Float64 if name.endswith(floats) else pl.Int64 for name in empty}
+    numbers = {name: pl.Float64 if name.endswith(floats) else pl.Int64 for name in empty}
+    return numbers | dict.fromkeys(empty.intersection(texts), pl.String)
 
 
-def _remarks(file: Path, found: dict[str, Any]) -> list[str]:
+def _remarks(file: Path, found: dict[str, Any], *, is_complete: bool) -> list[str]:
     remarks = []
     left_out = [f"{found[column]} {name}" for column, name in LEFT_OUT.items() if found[column]]
-    if left_out:
+    if left_out and not is_complete:
         remarks.append(f"{file}: of {found['packets']} packets not analysed: {', '.join(left_out)}.")
     if found["cut_at"] is not None:
         remarks.append(
@@ -102,21 +117,11 @@ def _remarks(file: Path, found: dict[str, Any]) -> list[str]:
     return remarks
 
 
-def show(frame: pl.DataFrame) -> None:
+def show_flows(frame: pl.DataFrame) -> None:
     """Print the columns that matter most, one line per flow and direction."""
-    from rich.console import Console
-    from rich.table import Table
-
-    several = frame["file"].n_unique() > 1
     rate = scale_of("throughput_Bps", frame["throughput_Bps"])
-    shown = Table(box=None, pad_edge=False)
-    for title in [*(["file"] if several else []), "flow", "from", "to", "outcome"]:
-        shown.add_column(title, no_wrap=True)
-    for title in (*(title for title, *_ in SHOWN), rate.unit):
-        shown.add_column(title, justify="right", no_wrap=True)
-    for row in frame.iter_rows(named=True):
-        shown.add_row(
-            *([row["file"]] if several else []),
+    rows = [
+        (
             f"{row['connection']} {row['protocol']}",
             _endpoint(row["source"], row["source_port"]),
             _endpoint(row["destination"], row["destination_port"]),
@@ -124,6 +129,63 @@ def show(frame: pl.DataFrame) -> None:
             *(_number(row[column], factor, decimals) for _, column, factor, decimals in SHOWN),
             rate.number(row["throughput_Bps"]),
         )
+        for row in frame.iter_rows(named=True)
+    ]
+    numbers = [*(title for title, *_ in SHOWN), rate.unit]
+    _show(frame["file"], ["flow", "from", "to", "outcome"], numbers, rows)
+
+
+def show_protocols(frame: pl.DataFrame) -> None:
+    """Print a line per protocol, each below the one that carries it."""
+    lowest = frame.filter(~pl.col("protocol").str.contains(":"))
+    whole = {str(file): (packets, size) for file, packets, size in _totals(lowest)}
+    rows = []
+    for row in frame.iter_rows(named=True):
+        *below, name = row["protocol"].split(":")
+        packets, size = whole[row["file"]]
+        shares = _percent(row["packets"], packets), _percent(row["bytes"], size)
+        mean = f"{row['bytes'] / row['packets']:.1f}"
+        rows.append(("  " * len(below) + name, str(row["packets"]), shares[0], str(row["bytes"]), shares[1], mean))
+    _show(frame["file"], ["protocol"], ["packets", "%", "bytes", "%", "bytes/packet"], rows)
+
+
+def show_sizes(frame: pl.DataFrame) -> None:
+    """Print a line per range of lengths."""
+    whole = {str(file): packets for file, packets, _ in _totals(frame)}
+    upto: dict[str, int] = dict.fromkeys(whole, 0)
+    rows = []
+    for row in frame.iter_rows(named=True):
+        file, packets = row["file"], row["packets"]
+        upto[file] += packets
+        ends = (_number(row[column], 1, 0) for column in ("min_bytes", "max_bytes"))
+        mean = f"{row['bytes'] / packets:.1f}" if packets else "-"
+        to = "or more" if row["to_bytes"] is None else f"to {row['to_bytes']}"
+        shares = (_percent(count, whole[file]) for count in (packets, upto[file]))
+        rows.append((f"{row['from_bytes']} {to}", str(packets), *shares, mean, *ends))
+    _show(frame["file"], ["bytes"], ["packets", "%", "% up to here", "mean", "least", "most"], rows)
+
+
+def _totals(frame: pl.DataFrame) -> list[tuple[str, int, int]]:
+    return frame.group_by("file", maintain_order=True).agg(pl.col("packets", "bytes").sum()).rows()
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.2f}"
+
+
+def _show(files: pl.Series, names: list[str], numbers: list[str], rows: Sequence[tuple[str, ...]]) -> None:
+    """Print a table with columns of names, then of numbers, and the file of each row first if there are several."""
+    from rich.console import Console
+    from rich.table import Table
+
+    several = files.n_unique() > 1
+    shown = Table(box=None, pad_edge=False)
+    for title in [*(["file"] if several else []), *names]:
+        shown.add_column(title, no_wrap=True)
+    for title in numbers:
+        shown.add_column(title, justify="right", no_wrap=True)
+    for file, row in zip(files, rows, strict=True):
+        shown.add_row(*([file] if several else []), *row)
     # Wider than any terminal: half a number is none, and a line that is too long for the terminal wraps.
     Console(width=1000, highlight=False).print(shown)
 

@@ -2,6 +2,7 @@
 //!
 //! Lengths come from the IP header, so that a packet cut by the snap length counts in full.
 
+use super::composition::{Layers, Network, Upper};
 use etherparse::{LaxIpSlice, TcpHeaderSlice, UdpHeaderSlice, ip_number, tcp_option};
 use lasthop_capture::{Carried, Frame, carried};
 use lasthop_core::Flags;
@@ -49,24 +50,35 @@ pub(super) struct Header {
     pub(super) sack: [Option<(u32, u32)>; 4],
 }
 
-/// What is in a frame; an error if its link type is none that we know.
-pub(super) fn decode(frame: &Frame<'_>) -> Result<Decoded, String> {
+/// The protocols of a frame and what it carries; an error if its link type is none that we know.
+pub(super) fn decode(frame: &Frame<'_>) -> Result<(Layers, Decoded), String> {
     Ok(match carried(frame)? {
         Carried::Ip { packet, wire_length } => ip(packet, wire_length),
-        Carried::Other => Decoded::Other,
-        Carried::Incomplete => Decoded::Incomplete,
+        Carried::Other(ether_type) => {
+            (Layers { network: Network::of(ether_type), upper: None }, Decoded::Other)
+        }
+        Carried::Incomplete => (Layers { network: Network::Incomplete, upper: None }, Decoded::Incomplete),
     })
 }
 
 /// `wire_length` is that of the IP packet and what the link layer may have padded it with.
-fn ip(packet: &[u8], wire_length: usize) -> Decoded {
-    let Ok((ip, _)) = LaxIpSlice::from_slice(packet) else { return Decoded::Incomplete };
+fn ip(packet: &[u8], wire_length: usize) -> (Layers, Decoded) {
+    let Ok((ip, _)) = LaxIpSlice::from_slice(packet) else {
+        return (Layers { network: Network::Incomplete, upper: None }, Decoded::Incomplete);
+    };
+    let network = if matches!(ip, LaxIpSlice::Ipv4(_)) { Network::Ip } else { Network::Ipv6 };
     if ip.is_fragmenting_payload() {
-        return Decoded::Fragment;
+        return (Layers { network, upper: Some(Upper::Fragment) }, Decoded::Fragment);
     }
+    let upper = Some(Upper::Protocol(ip.payload().ip_number));
+    (Layers { network, upper }, content(&ip, packet, wire_length))
+}
+
+/// What a whole IP packet carries.
+fn content(ip: &LaxIpSlice<'_>, packet: &[u8], wire_length: usize) -> Decoded {
     let payload = ip.payload();
     let headers = payload.payload.as_ptr().addr() - packet.as_ptr().addr();
-    let (traffic_class, stated) = match &ip {
+    let (traffic_class, stated) = match ip {
         LaxIpSlice::Ipv4(ip) => (ip.header().ecn().value(), usize::from(ip.header().total_len())),
         LaxIpSlice::Ipv6(ip) => (
             ip.header().traffic_class() & 3,

@@ -148,3 +148,37 @@ columnar! {
         cut_at: Option<u64>,
     }
 }
+
+columnar! {
+    /// Frames of one protocol, with all that they carry.
+    #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+    pub struct ProtocolRecord {
+        /// The protocol and those below it, from the network layer up: `ip:tcp`. What an IP packet carries is called as
+        /// IANA calls it, in small letters; a fragment is `ip:fragment`, whatever it carries.
+        protocol: String,
+        /// Frames.
+        packets: u64,
+        /// Their bytes on the wire, with the header of the link layer.
+        bytes: u64,
+    }
+}
+
+columnar! {
+    /// Frames of a range of lengths on the wire, with the header of the link layer. Ranges with frames, and those
+    /// between them.
+    #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+    pub struct SizeRecord {
+        /// Least length of the range.
+        from_bytes: u64,
+        /// Greatest; `None` if it has no end.
+        to_bytes: Option<u64>,
+        /// Frames.
+        packets: u64,
+        /// Their bytes.
+        bytes: u64,
+        /// The shortest of them.
+        min_bytes: Option<u64>,
+        /// The longest.
+        max_bytes: Option<u64>,
+    }
+}

@@ -1,5 +1,6 @@
 //! Captures made by hand, byte by byte, and what the analysis says of them.
 
+mod composition;
 mod connections;
 mod files;
 mod layers;
@@ -94,7 +95,7 @@ impl Conversation {
 
     /// The streams of its only connection, that of A first.
     pub(super) fn analyze(&self) -> [StreamRecord; 2] {
-        let (streams, _) = analyze(&*self.capture()).expect("a good capture");
+        let (streams, _) = good(&self.capture());
         streams.try_into().expect("one connection")
     }
 }
@@ -129,7 +130,8 @@ pub(super) fn words(words: &[u32]) -> Vec<u8> {
 
 /// The analysis of a file that must be good.
 pub(super) fn good(file: &[u8]) -> (Vec<StreamRecord>, CaptureRecord) {
-    analyze(file).expect("a good capture")
+    let found = analyze(file).expect("a good capture");
+    (found.streams, found.capture)
 }
 
 /// What is said of a file that must be bad.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::CaptureAnalysis;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -54,7 +55,15 @@ proptest! {
         link in prop::sample::select(vec![0, 1, 9, 12, 50, 101, 108, 113, 228, 276]),
         packets in vec(vec(any::<u8>(), 0..120), 0..20),
     ) {
-        let (_, capture) = analyze(&*pcap(link, &packets)).unwrap();
+        let found = analyze(&*pcap(link, &packets)).unwrap();
+        let all: u64 = packets.iter().map(|packet| packet.len() as u64).sum();
+        let lowest = found.protocols.iter().filter(|record| !record.protocol.contains(':'));
+        prop_assert_eq!(lowest.map(|record| record.packets).sum::<u64>(), packets.len() as u64);
+        let lowest = found.protocols.iter().filter(|record| !record.protocol.contains(':'));
+        prop_assert_eq!(lowest.map(|record| record.bytes).sum::<u64>(), all);
+        prop_assert_eq!(found.sizes.iter().map(|range| range.packets).sum::<u64>(), packets.len() as u64);
+        prop_assert_eq!(found.sizes.iter().map(|range| range.bytes).sum::<u64>(), all);
+        let capture = found.capture;
         let CaptureRecord { tcp_packets, udp_packets, other_packets, fragments, incomplete_packets, .. } = capture;
         prop_assert_eq!(capture.packets, packets.len() as u64);
         prop_assert_eq!(
@@ -81,7 +90,7 @@ proptest! {
 
     #[test]
     fn counts_add_up_whatever_is_sent(capture in a_capture()) {
-        let (streams, capture) = analyze(&*capture).unwrap();
+        let CaptureAnalysis { streams, capture, .. } = analyze(&*capture).unwrap();
         prop_assert_eq!(streams.iter().map(|stream| stream.packets).sum::<u64>(), capture.tcp_packets);
         for stream in streams {
             prop_assert!(stream.sent_packets <= stream.packets);
@@ -99,9 +108,9 @@ proptest! {
         cut in any::<prop::sample::Index>(),
     ) {
         let length = cut.index(capture.len() + 1);
-        if let Ok((_, record)) = analyze(&capture[..length]) {
+        if let Ok(CaptureAnalysis { capture: record, .. }) = analyze(&capture[..length]) {
             let end = record.cut_at.map_or(length, |cut_at| cut_at as usize);
-            let (_, whole) = analyze(&capture[..end]).unwrap();
+            let whole = analyze(&capture[..end]).unwrap().capture;
             prop_assert_eq!(whole.cut_at, None);
             prop_assert_eq!(whole.packets, record.packets);
         }
