@@ -123,6 +123,9 @@ causes! {
     /// The router queue was full, and the packet's flow held most of it.
     LongestFlow = "longest-flow" (Queue, Queue):
         "queue full, longest flow", "dropped out of the longest flow's queue, as the router was full", "triangle-down-open";
+    /// The router queue was full, and a later arrival took the packet's place.
+    PushedOut = "pushed-out" (Queue, Queue):
+        "queue full, pushed out", "pushed out of the full router queue by a later arrival", "triangle-left-open";
     /// Early packet discard: an ATM switch was above its threshold when the packet's first cell came.
     EarlyPacket = "epd" (Arrival, EarlyPacket):
         "early packet discard", "discarded early by the switch", "triangle-up-open";
@@ -133,6 +136,12 @@ causes! {
     LinkError = "error" (Link, Error): "link error", "lost on the link", "asterisk-open";
     /// The link's ARQ reached its limit of retransmissions.
     ArqGivenUp = "arq" (Link, Error): "ARQ gave up", "given up by the link's ARQ", "y-down-open";
+    /// The link's receive buffer was full of packets that waited for an earlier one.
+    ReceiveBuffer = "receive-buffer" (Link, Error):
+        "receive buffer full", "lost behind a packet that ARQ repeats, as the link's receive buffer was full", "y-left-open";
+    /// Its compressed header was a difference from one that was lost, so the host discarded it.
+    HeaderCompression = "header" (Link, Error):
+        "header not decompressed", "discarded, as its header was compressed against that of a lost packet", "y-right-open";
     /// It arrived corrupt, and the host discarded it.
     Corrupt = "corrupt" (Link, Error): "corrupt", "arrived corrupt and discarded", "y-up-open";
 }

@@ -26,13 +26,13 @@
 //!
 //! # What is not modelled
 //!
-//! Bit errors (a packet is hit whole), errors of link-layer acknowledgements, a
-//! limited receive buffer (it never binds while acknowledgements hold the send buffer) and sharing the
-//! medium between the directions.
+//! What becomes of single bits (a packet with a wrong one is hit whole), errors of link-layer acknowledgements, and
+//! sharing the medium between the directions.
 
 mod algorithm;
 mod atm;
 mod capacity;
+mod chance;
 mod config;
 mod course;
 mod discipline;
@@ -43,18 +43,21 @@ mod link;
 mod opportunities;
 mod path;
 mod queue;
+mod receive_buffer;
 mod router;
 #[cfg(test)]
 mod testing;
 mod timetable;
+mod van_jacobson;
 
 pub use algorithm::{ErrorAlgorithm, ErrorSetup, QueueAlgorithm, QueueSetup, QueuedPacket, Verdicts};
 pub use atm::{AtmConfig, AtmSwitch, Discard};
 pub use capacity::Capacity;
 pub use config::{
-    ArqConfig, BufferRelease, ClassConfig, Discipline, ErrorConfig, Framing, GilbertElliott, HtbConfig,
-    LinkChange, LinkConfig, LinuxCoDel, LinuxDiscipline, LinuxFlows, LinuxPie, LinuxQueues, LinuxRed,
-    MatchConfig, PathConfig, QueueConfig, RedConfig, Start, StateLookup, UserDiscipline, UserErrors,
+    ArqConfig, BufferRelease, ClassConfig, Discipline, ErrorConfig, Framing, GilbertElliott,
+    HeaderCompression, HtbConfig, LinkChange, LinkConfig, LinuxCoDel, LinuxDiscipline, LinuxFlows, LinuxPie,
+    LinuxQueues, LinuxRed, MatchConfig, PathConfig, QueueConfig, RedConfig, Start, StateLookup,
+    UserDiscipline, UserErrors,
 };
 pub use errors::{LinkState, Period, Periods, bad_periods};
 pub use opportunities::{Schedule, ScheduleError};

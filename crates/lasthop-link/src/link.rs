@@ -8,10 +8,13 @@ use lasthop_core::{
     RandomStream, Seed,
 };
 
-use crate::config::{ArqConfig, BufferRelease, ErrorConfig, LinkConfig, StateLookup};
+use crate::chance::Chance;
+use crate::config::{ArqConfig, BufferRelease, ErrorConfig, HeaderCompression, LinkConfig, StateLookup};
 use crate::course::Course;
 use crate::errors::{LinkState, StateTimeline};
 use crate::impairments::{Fate, Impairments, State};
+use crate::receive_buffer::ReceiveBuffer;
+use crate::van_jacobson::VanJacobson;
 
 /// When a packet leaves a stage where it has been for long, the one so many places behind it is fetched into the
 /// processor's cache.
@@ -48,6 +51,10 @@ pub(crate) struct LinkDirection {
     travelling: VecDeque<Travelling>,
     /// Those of a link that lets packets overtake each other, by arrival; they have left `travelling`.
     overtaking: Option<BinaryHeap<Reverse<Overtaking>>>,
+    /// That of a link whose receive buffer has a size.
+    receive: Option<Box<ReceiveBuffer>>,
+    /// Those of a link that compresses headers: of all packets in the send buffer and on the link.
+    headers: Option<Box<VanJacobson>>,
     /// Number of the front of `travelling`, counted from the first packet of the run.
     front_number: u64,
     /// Waiting for another try. The ARQ delay is constant, so the order of failures is the order of tries.
@@ -101,19 +108,21 @@ enum Outcome {
 #[derive(Clone, Debug)]
 struct LinkErrors {
     timeline: StateTimeline,
-    probability: f64,
+    /// None of bad states that are not said to hit anything.
+    chance: Option<Chance>,
     stream: RandomStream,
     arq: Option<ArqConfig>,
 }
 
 impl LinkErrors {
-    fn attempt(&mut self, attempt: &Attempt) -> Outcome {
+    fn attempt(&mut self, attempt: &Attempt, ip_bytes: u32) -> Outcome {
         let state = attempt.held_state.unwrap_or_else(|| {
             self.timeline.prune(attempt.at);
             self.timeline.state(attempt.at)
         });
         // Good states use up no random numbers.
-        if state == LinkState::Good || self.stream.unit() >= self.probability {
+        let is_hit = |chance: Chance| chance.hits(ip_bytes, &mut self.stream);
+        if state == LinkState::Good || !self.chance.is_some_and(is_hit) {
             return Outcome::Through;
         }
         match &self.arq {
@@ -145,13 +154,14 @@ impl LinkDirection {
             serialises_retries: errors.is_some_and(|e| e.arq.as_ref().is_some_and(|arq| arq.serialised)),
             errors: errors.map(|errors| LinkErrors {
                 timeline: StateTimeline::new(errors, states_of, seed),
-                probability: errors.packet_error_probability.get(),
+                chance: Chance::new(errors.packet_error_probability, errors.bit_error_rate, config.framing),
                 stream: seed.stream(&format!("link.{}.error", direction.name())),
                 arq: errors.arq.clone(),
             }),
             is_certain: errors.is_none()
                 && impairments.is_none()
                 && !config.reorder
+                && config.header_compression.is_none()
                 && config.release == BufferRelease::Serialised
                 && config.change.is_empty()
                 && config.course.is_none(),
@@ -166,6 +176,8 @@ impl LinkDirection {
             wakeup: Instant::MAX,
             travelling: VecDeque::new(),
             overtaking: config.reorder.then(BinaryHeap::new),
+            receive: config.receive_buffer.map(|size| Box::new(ReceiveBuffer::new(size))),
+            headers: config.header_compression.map(|HeaderCompression::Vj| Box::default()),
             front_number: 0,
             retries: VecDeque::new(),
             acknowledgements: VecDeque::new(),
@@ -179,7 +191,11 @@ impl LinkDirection {
     }
 
     /// Puts a packet into the send buffer, which must have room, and starts the serialiser if it is idle.
-    pub(crate) fn accept(&mut self, now: Instant, id: PacketId, ip_bytes: u32) {
+    pub(crate) fn accept(&mut self, now: Instant, id: PacketId, packet: &Packet) {
+        let ip_bytes = packet.ip_bytes;
+        if let Some(headers) = &mut self.headers {
+            headers.send(packet);
+        }
         debug_assert!(u64::from(ip_bytes) <= self.room());
         self.occupied_bytes += u64::from(ip_bytes);
         if self.is_certain && self.service_end == Instant::MAX {
@@ -249,7 +265,8 @@ impl LinkDirection {
     fn next_arrival(&self) -> Instant {
         let in_order = self.next_in_order();
         let overtaking = self.overtaking.as_ref().and_then(BinaryHeap::peek);
-        in_order.min(overtaking.map_or(Instant::MAX, |Reverse(first)| first.arrival))
+        let out_of_order = self.receive.as_ref().map_or(Instant::MAX, |receive| receive.next());
+        in_order.min(out_of_order).min(overtaking.map_or(Instant::MAX, |Reverse(first)| first.arrival))
     }
 
     /// Does once what is due at `now`: buffer releases, end of a serialisation, retries, releases at the
@@ -267,6 +284,9 @@ impl LinkDirection {
         self.finish_serialising(now, arena, observer);
         self.retry(now, arena, observer);
         self.release_in_order(now, arena, observer);
+        if self.receive.is_some() {
+            self.take_in(now, arena, observer);
+        }
         if self.overtaking.is_some() {
             self.release_overtaking(now, arena, observer);
         }
@@ -314,10 +334,23 @@ impl LinkDirection {
             return;
         }
         self.serving_again = !self.again.is_empty();
-        let again = self.again.front().map(|attempt| self.entry(attempt).ip_bytes);
-        if let Some(ip_bytes) = again.or_else(|| self.waiting.front().map(|&(_, ip_bytes)| ip_bytes)) {
-            self.service_end = self.course.transmission_end(now, ip_bytes) + self.overhead;
+        let again = self.again.front().map(|attempt| (attempt.number, self.entry(attempt).ip_bytes));
+        let first = || self.waiting.front().map(|&(_, ip_bytes)| (self.next_number(), ip_bytes));
+        if let Some((number, ip_bytes)) = again.or_else(first) {
+            let bytes = self.link_bytes(number, ip_bytes);
+            self.service_end = self.course.transmission_end(now, bytes) + self.overhead;
         }
+    }
+
+    /// Number of the next packet whose serialisation ends.
+    fn next_number(&self) -> u64 {
+        self.front_number + self.travelling.len() as u64
+    }
+
+    /// What the link carries of a packet of `ip_bytes` bytes.
+    fn link_bytes(&self, number: u64, ip_bytes: u32) -> u32 {
+        let place = (number - self.front_number) as usize;
+        ip_bytes - self.headers.as_ref().map_or(0, |headers| headers.saved(place))
     }
 
     fn begin_certain_service(&mut self, now: Instant, id: PacketId, ip_bytes: u32) {
@@ -357,7 +390,7 @@ impl LinkDirection {
         if self.release == BufferRelease::Serialised {
             self.occupied_bytes -= u64::from(ip_bytes);
         }
-        let number = self.front_number + self.travelling.len() as u64;
+        let number = self.next_number();
         self.travelling.push_back(Travelling {
             packet: Some(id),
             ip_bytes,
@@ -385,11 +418,12 @@ impl LinkDirection {
 
     fn attempt<O: Observer>(&mut self, attempt: Attempt, arena: &mut PacketArena, observer: &mut O) {
         let now = attempt.at;
-        let entry = &mut self.travelling[(attempt.number - self.front_number) as usize];
-        match self.errors.as_mut().map_or(Outcome::Through, |errors| errors.attempt(&attempt)) {
+        let &Travelling { packet, ip_bytes, .. } = self.entry(&attempt);
+        let bytes = self.link_bytes(attempt.number, ip_bytes);
+        match self.errors.as_mut().map_or(Outcome::Through, |errors| errors.attempt(&attempt, bytes)) {
             Outcome::Through => self.travel(now, attempt.number, arena, observer),
             Outcome::Again { delay, held_state } => {
-                if let Some(id) = entry.packet {
+                if let Some(id) = packet {
                     observer.packet(now, PacketEvent::LinkRetry, arena.get(id));
                 }
                 let retransmission = attempt.retransmission + 1;
@@ -402,8 +436,10 @@ impl LinkDirection {
     /// A packet has passed the states of the link, and meets what befalls each packet by itself.
     #[inline]
     fn travel<O: Observer>(&mut self, now: Instant, number: u64, arena: &mut PacketArena, observer: &mut O) {
-        let entry = &mut self.travelling[(number - self.front_number) as usize];
-        let fate = self.impairments.as_mut().map(|impairments| impairments.draw(now, entry.ip_bytes));
+        let place = (number - self.front_number) as usize;
+        let bytes = self.link_bytes(number, self.travelling[place].ip_bytes);
+        let fate = self.impairments.as_mut().map(|impairments| impairments.draw(now, bytes));
+        let entry = &mut self.travelling[place];
         let (jitter, state) = match fate {
             None => (Duration::ZERO, State::Intact),
             Some(Fate::Arrives { jitter, state }) => (jitter, state),
@@ -412,6 +448,9 @@ impl LinkDirection {
         let arrival = now + self.course.delay(now) + jitter;
         let Some(overtaking) = &mut self.overtaking else {
             (entry.arrival, entry.state) = (arrival, state);
+            if let Some(receive) = &mut self.receive {
+                receive.expect(arrival, number, entry.ip_bytes);
+            }
             return;
         };
         // The tombstone that stays behind keeps nobody waiting.
@@ -445,14 +484,36 @@ impl LinkDirection {
         }
         self.fetch_ahead(arena);
         while let Some(entry) = pop_if(&mut self.travelling, |entry| entry.arrival <= now) {
+            if let Some(receive) = &mut self.receive {
+                receive.release(self.front_number);
+            }
             self.front_number += 1;
-            if let Some(id) = entry.packet {
-                self.arrive(now, id, entry.state, arena, observer);
+            let intact = entry.packet.is_some() && entry.state != State::Corrupt;
+            let made_out = self.headers.as_mut().is_none_or(|headers| headers.receive(intact));
+            match entry.packet {
+                Some(id) if intact && !made_out => {
+                    discard(now, id, DropCause::HeaderCompression, arena, observer);
+                }
+                Some(id) => self.arrive(now, id, entry.state, arena, observer),
+                None => {}
             }
             if self.release == BufferRelease::Acknowledged {
                 // They keep their order, too, when the delay becomes shorter.
                 let latest = self.acknowledgements.back().map_or(now, |latest| latest.0);
                 self.acknowledgements.push_back((latest.max(now + self.course.delay(now)), entry.ip_bytes));
+            }
+        }
+    }
+
+    /// What has arrived out of order waits in the receive buffer, or is lost if that is full.
+    fn take_in<O: Observer>(&mut self, now: Instant, arena: &mut PacketArena, observer: &mut O) {
+        while let Some(receive) = &mut self.receive
+            && let Some(number) = receive.take_in(now, self.front_number)
+        {
+            // Its tombstone has arrived.
+            let entry = &mut self.travelling[(number - self.front_number) as usize];
+            if let Some(id) = entry.packet.take() {
+                discard(now, id, DropCause::ReceiveBuffer, arena, observer);
             }
         }
     }

@@ -43,12 +43,15 @@ pub(crate) fn studied_path() -> PathConfig {
             trace: None,
             course: None,
             framing: None,
+            header_compression: None,
             delay: Duration::from_millis(300),
             change: Vec::new(),
             overhead: Distribution::Static(Duration::from_micros(100)),
             send_buffer: Bytes(9600),
+            receive_buffer: None,
             release: BufferRelease::Acknowledged,
             loss: None,
+            bit_error_rate: None,
             gilbert_elliott: None,
             error_model: None,
             errors: None,
@@ -97,7 +100,8 @@ pub(crate) fn errors(good_ms: u64, bad_ms: u64, arq: Option<ArqConfig>) -> Error
         start: Start::Good,
         good: Distribution::Static(Duration::from_millis(good_ms)),
         bad: Distribution::Static(Duration::from_millis(bad_ms)),
-        packet_error_probability: Probability::new(1.0).unwrap(),
+        packet_error_probability: Some(Probability::ONE),
+        bit_error_rate: None,
         arq,
     }
 }
@@ -200,8 +204,13 @@ impl Lab {
 
     /// The same, of the flow with the server's port `server_port`.
     pub(crate) fn send_to(&mut self, at: Instant, ip_bytes: u32, ecn: Ecn, server_port: u16) {
+        self.send_packet(at, Packet { server_port, ..datagram(0, ip_bytes, ecn) });
+    }
+
+    /// The same, of any packet.
+    pub(crate) fn send_packet(&mut self, at: Instant, packet: Packet) {
         self.run_until(at);
-        let packet = Packet { server_port, ..datagram(self.sent, ip_bytes, ecn) };
+        let packet = Packet { serial: self.sent, ..packet };
         self.sent += 1;
         let id = self.arena.insert(packet);
         self.path.handle_packet(at, id, &mut self.arena, &mut self.log);

@@ -88,6 +88,9 @@ pub struct TcpConfig {
     /// Send no segment that is smaller than it could be only because the window is almost full (RFC 9293,
     /// section 3.8.6.2.1). Windows that count segments leave no other choice.
     pub silly_window_avoidance: bool,
+    /// Nagle's algorithm: data that fills no segment waits for more, or for an ACK. Classic stacks let it wait while anything is
+    /// unacknowledged (RFC 896), `linux-6` while another segment that was not full is (Minshall's version, as Linux).
+    pub nagle: bool,
     /// A segment that has waited longer than the retransmission timeout counts as lost as soon as an ACK
     /// raises doubts, without waiting for the timer.
     pub lost_by_age: bool,
@@ -122,7 +125,8 @@ pub struct TcpConfig {
     pub delayed_ack: Duration,
     /// The delay follows the spacing of segments, from `delayed_ack` up to 200 ms; quick ACKs come at the start and
     /// after pauses, duplicates and marks; the end of a write is acknowledged at once, unless the application answers
-    /// (Linux 6.12).
+    /// (Linux 6.12; under the stack `linux-2` as Linux 2.4 had it, up to 500 ms where no write ends). `delayed_ack` is then
+    /// "40 ms" in Linux, and `ack_every`, `first_segment_acked_at_once` and `quick_acks` have no effect.
     pub delayed_ack_adapts: bool,
     /// Acknowledge the very first data segment at once.
     pub first_segment_acked_at_once: bool,

@@ -20,6 +20,8 @@ use crate::sender::SendingHalf;
 use accurate_ecn::{Feedback, agreed, handshake_flags};
 use receiver::{Arrival, Earlier, Receiver};
 
+pub(crate) use delayed_ack::DELAY_MAX;
+
 /// Where a connection stands (RFC 9293, section 3.3.2, with the closing states folded into one).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {

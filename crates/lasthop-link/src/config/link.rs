@@ -22,7 +22,7 @@ pub struct LinkConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<Schedule>,
     /// A CSV file from the folder of the scenario that says what the link does from which time on: `time_s`, `rate_bps`,
-    /// and perhaps `delay_s` and `loss`. A rate of 0 is an outage; the last line holds for the rest of the run. The link
+    /// and perhaps `delay_s` and `loss`, or `bit_error_rate`. A rate of 0 is an outage; the last line holds for the rest of the run. The link
     /// then follows it, and `rate` only says what the link is said to carry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub course: Option<Timetable>,
@@ -31,6 +31,9 @@ pub struct LinkConfig {
     /// layer's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub framing: Option<Framing>,
+    /// TCP/IP headers are compressed before they cross the link; not if absent. `rate` and `framing` then count what is left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub header_compression: Option<HeaderCompression>,
     /// Propagation delay; without one, that of the first line of a course with delays.
     pub delay: Duration,
     /// What becomes of rate and delay in the course of a run, in order of time.
@@ -44,12 +47,20 @@ pub struct LinkConfig {
     /// Send buffer, counted over IP packets; the packet being serialised is in it. Holds at least one packet
     /// of the largest size, which is what it holds if absent, unless `release` is "acknowledged".
     pub send_buffer: Bytes,
+    /// Receive buffer, counted over IP packets: what waits at the far side behind a packet that ARQ repeats or jitter delays. A
+    /// packet that finds it full is lost. Without one there is no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receive_buffer: Option<Bytes>,
     /// When a packet's bytes leave the send buffer.
     #[schemars(default = "serialised")]
     pub release: BufferRelease,
     /// Probability that a packet is lost after it was sent, each by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss: Option<Probability>,
+    /// In its place the probability that a bit is wrong, each by itself: a packet of n bits is lost with 1 - (1 - p)^n. With
+    /// `framing` they are the bits of the layer below.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bit_error_rate: Option<Probability>,
     /// Loss in bursts of packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gilbert_elliott: Option<GilbertElliott>,
@@ -96,6 +107,15 @@ const fn no_overhead() -> Distribution<Duration> {
     Distribution::Static(Duration::ZERO)
 }
 
+/// How headers are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum HeaderCompression {
+    /// Van Jacobson's (RFC 1144): of a TCP/IP header the difference from the one before it crosses the link, three bytes for most.
+    /// A loss takes the packets behind it along, up to one that goes whole.
+    Vj,
+}
+
 /// When a packet's bytes leave the link's send buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -124,6 +144,16 @@ impl LinkConfig {
         faults.require(buffer >= mtu, "send_buffer", || {
             format!("a send buffer of {buffer} never takes a packet of {mtu}; give it room for one at least")
         });
+        let receive_buffer = self.receive_buffer.unwrap_or(mtu);
+        faults.require(receive_buffer >= mtu, "receive_buffer", || {
+            format!("a receive buffer of {receive_buffer} never holds a packet of {mtu}; give it room for one at least")
+        });
+        faults.require(self.header_compression.is_none() || !self.reorder, "header_compression", || {
+            "headers are differences from those of the packets before; leave out this or reorder".to_owned()
+        });
+        faults.require(self.receive_buffer.is_none() || !self.reorder, "receive_buffer", || {
+            "packets that overtake each other wait for none; leave out this or reorder".to_owned()
+        });
         if let Some(errors) = &self.errors {
             faults.below("errors", |faults| errors.check(faults));
         }
@@ -142,9 +172,9 @@ impl LinkConfig {
         faults.require(self.change.is_empty(), "change", || {
             "the course says how the link changes; leave out one of the two".to_owned()
         });
-        let has_own_loss = self.loss.is_some() || self.gilbert_elliott.is_some();
-        faults.require(!course.has_loss() || !has_own_loss, "course", || {
-            "the course has a column loss, and the link a loss of its own; leave out one of the two"
+        let loses = self.loses();
+        faults.require(!course.has_loss() || !loses, "course", || {
+            "the course says what is lost, and the link has a loss of its own; leave out one of the two"
                 .to_owned()
         });
     }
@@ -162,13 +192,23 @@ impl LinkConfig {
         stated.into_iter().chain(changes).chain(rows)
     }
 
+    /// True if it has a loss of its own, not by its course.
+    fn loses(&self) -> bool {
+        self.loss.is_some() || self.bit_error_rate.is_some() || self.gilbert_elliott.is_some()
+    }
+
     fn check_impairments(&self, faults: &mut Faults) {
-        faults.require(self.loss.is_none() || self.gilbert_elliott.is_none(), "loss", || {
+        faults.require(self.loss.is_none() || self.bit_error_rate.is_none(), "bit_error_rate", || {
+            "loss says what is lost, whatever its length; leave out one of the two".to_owned()
+        });
+        let one_by_one = if self.loss.is_some() { "loss" } else { "bit_error_rate" };
+        let both = (self.loss.is_some() || self.bit_error_rate.is_some()) && self.gilbert_elliott.is_some();
+        faults.require(!both, one_by_one, || {
             "packets are lost one by one here and in bursts by gilbert_elliott; leave out one of them"
                 .to_owned()
         });
         let course_loses = self.course.as_ref().is_some_and(Timetable::has_loss);
-        let loses = self.loss.is_some() || self.gilbert_elliott.is_some() || course_loses;
+        let loses = self.loses() || course_loses;
         faults.require(self.error_model.is_none() || !loses, "error_model", || {
             "the link has a loss of its own beside it; leave out one of them".to_owned()
         });

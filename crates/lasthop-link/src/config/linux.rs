@@ -50,6 +50,8 @@ pub struct LinuxQueues {
 pub enum LinuxDiscipline {
     /// `sch_netem`.
     Netem,
+    /// `pfifo_head_drop` of `sch_fifo`.
+    HeadDrop,
     /// `sch_red`.
     Red(LinuxRed),
     /// `sch_codel`.
@@ -141,12 +143,18 @@ impl LinuxDiscipline {
             Self::Codel(_) | Self::FqCodel(..) => DropCause::CoDel,
             Self::Pie(_) | Self::FqPie(..) => DropCause::Pie,
             Self::Sfq(_) => DropCause::LongestFlow,
+            Self::HeadDrop => DropCause::PushedOut,
         }
     }
 
     /// Whether it drops no packet that it has taken in.
     pub const fn drops_arrivals_only(self) -> bool {
         matches!(self, Self::Netem | Self::Red(_) | Self::Pie(_) | Self::FqPie(..))
+    }
+
+    /// Whether a full queue takes every arrival in, and drops another packet.
+    pub const fn takes_arrivals(self) -> bool {
+        matches!(self, Self::HeadDrop)
     }
 
     /// Whether packets of different flows can overtake each other.
@@ -275,6 +283,12 @@ impl LinkConfig {
         faults.require(self.release == BufferRelease::Serialised, "release", || {
             "a Linux router has no link-layer acknowledgement; write \"serialised\"".into()
         });
+        faults.require(self.header_compression.is_none(), "header_compression", || {
+            "a Linux router sends whole headers; leave it out".into()
+        });
+        faults.require(self.receive_buffer.is_none(), "receive_buffer", || {
+            "a Linux router holds nothing back at the far side; leave it out".into()
+        });
         faults.require(self.trace.is_none(), "trace", || {
             "a Linux router has a rate, no trace; leave it out".into()
         });
@@ -286,6 +300,7 @@ impl LinkConfig {
         });
         for (key, stated) in [
             ("loss", self.loss.is_some()),
+            ("bit_error_rate", self.bit_error_rate.is_some()),
             ("gilbert_elliott", self.gilbert_elliott.is_some()),
             ("errors", self.errors.is_some()),
             ("jitter", self.jitter.is_some()),
@@ -307,10 +322,11 @@ impl LinkConfig {
 impl QueueConfig {
     fn linux_discipline(&self, mtu: Bytes) -> LinuxDiscipline {
         match &self.discipline {
-            // The latter two are refused.
-            Discipline::DropTail | Discipline::DualPi2 | Discipline::User(_) => {
+            // The latter three are refused.
+            Discipline::DropTail | Discipline::RandomDrop | Discipline::DualPi2 | Discipline::User(_) => {
                 self.red.as_ref().map_or(LinuxDiscipline::Netem, |red| LinuxDiscipline::Red(red.into()))
             }
+            Discipline::DropHead => LinuxDiscipline::HeadDrop,
             Discipline::Codel => LinuxDiscipline::Codel(self.codel().into()),
             Discipline::FqCodel => {
                 let FqCoDelConfig { codel, flows } = self.fq_codel(mtu);
@@ -330,6 +346,9 @@ impl QueueConfig {
             "Linux has \"dualpi2\" since 6.17, and the guest kernel is older; write \"pie\" or \"fq_codel\", or leave out \
              router.implementation"
                 .into()
+        });
+        faults.require(self.discipline != Discipline::RandomDrop, "discipline", || {
+            "Linux has no random drop; write \"drop-head\", or leave out router.implementation".into()
         });
         faults.require(!matches!(self.discipline, Discipline::User(_)), "discipline", || {
             "a Linux router has no discipline of your own; write one of Linux', or leave out router.implementation".into()
@@ -397,7 +416,10 @@ impl ErrorConfig {
         faults.require(self.arq.is_none(), "arq", || {
             "what the netem of a Linux router loses nobody sends again; leave it out".into()
         });
-        let steady = !can_be_positive(&self.good) || self.packet_error_probability.get() == 0.0;
+        faults.require(self.bit_error_rate.is_none(), "bit_error_rate", || {
+            "netem loses packets of all lengths alike; write packet_error_probability".into()
+        });
+        let steady = !can_be_positive(&self.good) || !self.can_hit();
         faults.require(steady, "good", || {
             "netem loses every packet by the same chance, it has no good states; write \"0 s\"".into()
         });

@@ -2,12 +2,15 @@
 
 use lasthop_core::dist::Cut;
 use lasthop_core::units::{Probability, QueueSize};
-use lasthop_core::{Bytes, Direction, Distribution, DropCause, Duration, Ecn, Instant, Rate};
+use lasthop_core::{
+    Body, Bytes, Direction, Distribution, DropCause, Duration, Ecn, Flags, Instant, Packet, Rate, Segment,
+};
 
 use crate::config::{
-    ArqConfig, BufferRelease, ErrorConfig, GilbertElliott, LinkChange, PathConfig, Start, StateLookup,
+    ArqConfig, BufferRelease, ErrorConfig, GilbertElliott, HeaderCompression, LinkChange, PathConfig, Start,
+    StateLookup,
 };
-use crate::testing::{Lab, SEED, Seen, arq, at_us, errors, red, studied_path};
+use crate::testing::{Lab, SEED, Seen, arq, at_us, datagram, errors, red, studied_path};
 
 mod properties;
 mod reference;
@@ -272,6 +275,70 @@ fn arq_stall_releases_a_burst() {
     assert_eq!(lab.delivered(), [(release, 0), (release, 1), (release, 2), (release, 3)]);
 }
 
+/// The same stall until 1072.1 ms; room for two packets at the far side, which the third finds taken at 588.4 ms.
+#[test]
+fn a_full_receive_buffer_loses_what_arrives_behind_a_repeated_packet() {
+    let errors = errors(60, 30, Some(arq(1, ARQ_DELAY)));
+    for release in [BufferRelease::Serialised, BufferRelease::Acknowledged] {
+        let mut config = studied_path();
+        config.link.receive_buffer = Some(Bytes(2 * 576));
+        config.link.release = release;
+        let mut lab = Lab::new(&config, Some(&errors));
+        lab.burst(NOW, 4);
+        lab.run_until(at_us(1_072_099));
+        assert_eq!(lab.dropped(DropCause::ReceiveBuffer), [(at_us(144_200 + 72_100 * 2 + 300_000), 3)]);
+        lab.run();
+        let released = at_us(1_072_100);
+        assert_eq!(lab.delivered(), [(released, 0), (released, 1), (released, 2)]);
+        assert_eq!(lab.path.send_buffer_bytes(), 0);
+    }
+}
+
+/// Of what was released the room is free again, and packets that arrive in order need none.
+#[test]
+fn a_receive_buffer_holds_only_what_waits() {
+    let mut config = studied_path();
+    config.link.receive_buffer = Some(Bytes(576));
+    config.link.release = BufferRelease::Serialised;
+    // The first try of packets 0 and 20 is hit.
+    let errors = ErrorConfig {
+        good: Distribution::Sequence([60, 1_410].map(Duration::from_millis).to_vec()),
+        ..errors(0, 30, Some(arq(1, ARQ_DELAY)))
+    };
+    let mut lab = Lab::new(&config, Some(&errors));
+    lab.burst(NOW, 30);
+    lab.run();
+    let lost = serials(&lab.dropped(DropCause::ReceiveBuffer));
+    // 700 ms are nine packets, and one of them waits.
+    assert_eq!(lost, [2..=9_u64, 22..=29].into_iter().flatten().collect::<Vec<_>>());
+}
+
+/// An ACK of 40 bytes goes whole and takes 5.1 ms, then segments with 536 + 3 bytes 67.475 ms each, and a retransmission 72.1 ms.
+#[test]
+fn compressed_headers_save_time_and_a_loss_takes_the_next_packets_along() {
+    let segment = |seq: u64, payload_bytes: u32| {
+        let segment = Segment { seq, ack: 1, payload_bytes, flags: Flags::ACK, ..Segment::default() };
+        Packet { body: Body::Tcp(segment), ..datagram(0, 40 + payload_bytes, Ecn::NotEct) }
+    };
+    let mut config = studied_path();
+    config.link.header_compression = Some(HeaderCompression::Vj);
+    // Bad from 100 to 160 ms: the second segment is lost at 140.05 ms.
+    let errors = ErrorConfig {
+        good: Distribution::Sequence([100, 10_000].map(Duration::from_millis).to_vec()),
+        ..errors(0, 60, None)
+    };
+    let mut lab = Lab::new(&config, Some(&errors));
+    lab.send_packet(NOW, segment(1, 0));
+    for seq in [1, 537, 1_073, 537] {
+        lab.send_packet(NOW, segment(seq, 536));
+    }
+    lab.run();
+    assert_eq!(lab.dropped(DropCause::LinkError), [(at_us(140_050), 2)]);
+    assert_eq!(lab.dropped(DropCause::HeaderCompression), [(at_us(507_525), 3)]);
+    assert_eq!(lab.delivered(), [(at_us(305_100), 0), (at_us(372_575), 1), (at_us(579_625), 4)]);
+    assert_eq!(lab.path.send_buffer_bytes(), 0);
+}
+
 #[test]
 fn bytes_of_packets_that_wait_for_arq_stay_in_the_buffer() {
     let mut config = studied_path();
@@ -331,7 +398,7 @@ fn each_link_retransmission_is_another_chance() {
         [(None, DropCause::LinkError), (Some(2), DropCause::ArqGivenUp), (Some(4), DropCause::ArqGivenUp)]
     {
         let config = ErrorConfig {
-            packet_error_probability: Probability::new(0.83).unwrap(),
+            packet_error_probability: Some(Probability::new(0.83).unwrap()),
             ..errors(0, 1_000, retransmissions.map(|most| arq(most, ARQ_DELAY)))
         };
         let mut lab = Lab::new(&studied_path(), Some(&config));
@@ -463,6 +530,50 @@ fn a_late_wakeup_happens_at_the_times_that_were_due() {
     assert_eq!(late.path.packets_inside(), 2);
 }
 
+/// Of packets of 576 bytes one in 1 - (1 - 1e-4)^4608 = 0.369 is hit, of those of 40 bytes one in 0.0315.
+#[test]
+fn a_long_packet_has_more_bits_to_lose() {
+    let rate = Some(Probability::new(1e-4).unwrap());
+    let mut lone = studied_path();
+    lone.link.bit_error_rate = rate;
+    let in_bad_states =
+        ErrorConfig { packet_error_probability: None, bit_error_rate: rate, ..errors(0, 1_000, None) };
+    for (mut lab, what) in [
+        (Lab::new(&lone, None), "link.bit_error_rate"),
+        (Lab::new(&studied_path(), Some(&in_bad_states)), "errors.bit_error_rate"),
+    ] {
+        for n in 0..8_000 {
+            lab.send(at_us(1_000_000 * n), if n % 2 == 0 { 576 } else { 40 }, Ecn::NotEct);
+        }
+        lab.run();
+        let hit = lab.dropped(DropCause::LinkError);
+        let long = hit.iter().filter(|(_, serial)| serial % 2 == 0).count() as f64;
+        let short = hit.len() as f64 - long;
+        // Four standard deviations are 122 and 44.
+        assert!((long - 4_000.0 * 0.3692).abs() < 122.0, "{what}: {long} long packets of 4000");
+        assert!((short - 4_000.0 * 0.0315).abs() < 44.0, "{what}: {short} short packets of 4000");
+    }
+}
+
+/// A packet of 576 bytes gets through with (1 - 1e-4)^4608 = 0.631, one of 40 with 0.968, at each try.
+#[test]
+fn arq_tries_a_packet_with_wrong_bits_again() {
+    let rate = Some(Probability::new(1e-4).unwrap());
+    let config = ErrorConfig {
+        packet_error_probability: None,
+        bit_error_rate: rate,
+        ..errors(0, 1_000, Some(arq(2, ARQ_DELAY)))
+    };
+    let mut lab = Lab::new(&studied_path(), Some(&config));
+    for n in 0..4_000 {
+        lab.burst(at_us(4_000_000 * n), 1);
+    }
+    lab.run();
+    let lost = lab.dropped(DropCause::ArqGivenUp).len() as f64;
+    // 0.3692 to the third, and four standard deviations.
+    assert!((lost - 4_000.0 * 0.0503).abs() < 56.0, "{lost}");
+}
+
 #[test]
 fn directions_share_the_states_and_draw_hits_apart() {
     let lost = |probability, direction| {
@@ -476,7 +587,8 @@ fn directions_share_the_states_and_draw_hits_apart() {
             start: Start::Good,
             good: length(2_000),
             bad: length(2_000),
-            packet_error_probability: Probability::new(probability).unwrap(),
+            packet_error_probability: Some(Probability::new(probability).unwrap()),
+            bit_error_rate: None,
             arq: None,
         };
         let mut lab = Lab::with(&studied_path(), Some(&errors), direction, SEED);

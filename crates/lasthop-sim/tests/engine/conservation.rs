@@ -207,20 +207,25 @@ fn causes(
     prop_assert_eq!(queue + red + aqm + early + selective + error, record.packets_dropped);
     prop_assert_eq!(early, streams.drops(DropCause::EarlyPacket));
     prop_assert_eq!(selective, streams.drops(DropCause::Selective));
-    prop_assert_eq!(queue, streams.drops(DropCause::QueueOverflow) + streams.drops(DropCause::LongestFlow));
+    let at_the_limit = [DropCause::QueueOverflow, DropCause::LongestFlow, DropCause::PushedOut];
+    prop_assert_eq!(queue, at_the_limit.map(|cause| streams.drops(cause)).iter().sum::<u64>());
     prop_assert_eq!(red, streams.drops(DropCause::Red));
     let by_delay = [DropCause::CoDel, DropCause::Pie, DropCause::DualPi2];
     prop_assert_eq!(aqm, by_delay.map(|cause| streams.drops(cause)).iter().sum::<u64>());
     let (lost, given_up) = (streams.drops(DropCause::LinkError), streams.drops(DropCause::ArqGivenUp));
     let corrupt = streams.drops(DropCause::Corrupt);
-    prop_assert_eq!(error, lost + given_up + corrupt);
+    let behind = streams.drops(DropCause::ReceiveBuffer);
+    let headers = streams.drops(DropCause::HeaderCompression);
+    prop_assert_eq!(error, lost + given_up + corrupt + behind + headers);
     let links: Vec<_> = [&scenario.down, &scenario.up].into_iter().flatten().map(|path| &path.link).collect();
     let any = |has: fn(&LinkConfig) -> bool| links.iter().any(|link| has(link));
     let errors: Vec<_> =
         links.iter().filter_map(|link| link.errors.as_ref()).chain(&scenario.errors).collect();
-    let loses = any(|link| link.loss.is_some() || link.gilbert_elliott.is_some());
+    let loses = any(|link| link.loss.or(link.bit_error_rate).is_some() || link.gilbert_elliott.is_some());
     prop_assert!(lost == 0 || loses || errors.iter().any(|errors| errors.arq.is_none()));
     prop_assert!(given_up == 0 || errors.iter().any(|errors| errors.arq.is_some()));
+    prop_assert!(headers == 0 || any(|link| link.header_compression.is_some()));
+    prop_assert!(behind == 0 || any(|link| link.receive_buffer.is_some()));
     prop_assert!(corrupt == 0 || any(|link| link.corrupt.is_some()));
     match scenario.topology() {
         Topology::LastHop { down, up, .. } => {

@@ -4,6 +4,8 @@ use std::ops::RangeInclusive;
 
 use lasthop_core::{Duration, Faults, Segment};
 
+use crate::endpoint::DELAY_MAX;
+
 use super::{CongestionControl, FRtoMode, RecoveryRules, Stack, TcpConfig};
 
 /// Most retransmissions of a segment.
@@ -51,7 +53,7 @@ const fn foreign(stack: Stack) -> fn(&TcpConfig) -> bool {
 }
 
 /// What switches need of each other. Those that others need come first.
-pub static RULES: [Rule; 28] = [
+pub static RULES: [Rule; 29] = [
     rule("recovery", foreign(Stack::Linux2), Need::Own, "\"linux-in-flight\""),
     rule("recovery", foreign(Stack::Linux6), Need::Own, "\"proportional-rate\""),
     rule("recovery", foreign(Stack::Classic), Need::Own, "\"reno\""),
@@ -80,6 +82,8 @@ pub static RULES: [Rule; 28] = [
     rule("lost_by_age", |tcp| tcp.lost_by_age, Need::Not(Stack::Classic), "false"),
     rule("fast_retransmit_guard", |tcp| tcp.fast_retransmit_guard, Need::Only(Stack::Classic), "false"),
     rule("silly_window_avoidance", |tcp| !tcp.silly_window_avoidance, Need::Only(Stack::Classic), "true"),
+    // What it holds back would have to be joined, and segments end with their write there.
+    rule("nagle", |tcp| tcp.nagle, Need::Not(Stack::Linux2), "false"),
     rule("rack", |tcp| tcp.rack, Need::Only(Stack::Linux6), "false"),
     rule("tail_loss_probe", |tcp| tcp.tail_loss_probe, Need::Only(Stack::Linux6), "false"),
     rule("limited_transmit", |tcp| !tcp.limited_transmit, Need::Not(Stack::Linux6), "true"),
@@ -173,6 +177,12 @@ impl TcpConfig {
         let (initial, max) = (self.receive_window_initial, self.receive_window_max);
         faults.require(initial <= max, "receive_window_initial", || {
             format!("{initial} is above receive_window_max = {max}; lower it, or raise receive_window_max")
+        });
+        let least = self.delayed_ack;
+        faults.require(!self.delayed_ack_adapts || least <= DELAY_MAX, "delayed_ack", || {
+            format!(
+                "\"{least}\" is above the {DELAY_MAX} to which the delay adapts; write \"40 ms\", as in Linux"
+            )
         });
         self.check_timestamps(time_limit, faults);
     }

@@ -6,8 +6,8 @@ use std::num::NonZeroU16;
 use lasthop_core::{Bytes, Distribution, Dscp, Duration, Faults, Probability, Protocol, QueueSize, Rate};
 use lasthop_link::{
     ArqConfig, AtmConfig, BufferRelease, ClassConfig, Discard, Discipline, ErrorConfig, Framing,
-    GilbertElliott, HtbConfig, LinkChange, LinkConfig, MatchConfig, PathConfig, QueueConfig, RedConfig,
-    Start, StateLookup, Timetable,
+    GilbertElliott, HeaderCompression, HtbConfig, LinkChange, LinkConfig, MatchConfig, PathConfig,
+    QueueConfig, RedConfig, Start, StateLookup, Timetable,
 };
 use lasthop_scenario::{AccessConfig, Flow, LanConfig, Roles, RouterConfig, Scenario, Ways};
 use lasthop_tcp::{CongestionControl, FRtoMode, Profile, RecoveryRules, TcpConfig};
@@ -162,6 +162,8 @@ fn path(mtu: u64) -> impl Strategy<Value = PathConfig> {
         Just(Distribution::Uniform { min: micros(80), max: micros(180) }),
     ];
     let send_buffer = prop_oneof![mtu..=2 * mtu, mtu..=20_000];
+    let vj = option::weighted(0.1, Just(HeaderCompression::Vj));
+    let buffers = (send_buffer, vj, option::weighted(0.2, mtu..=4 * mtu));
     let changes =
         collection::btree_map(0..30_000_u64, (option::of(doublings(8_000, 10_000_000)), millis(600)), 0..3);
     let change = |(at_ms, (rate, delay)): (u64, (Option<u64>, Duration))| LinkChange {
@@ -170,8 +172,10 @@ fn path(mtu: u64) -> impl Strategy<Value = PathConfig> {
         delay: Some(delay),
     };
     let course = (changes, option::weighted(0.2, course()), framing());
-    let link = (rate, millis(600), course, overhead, send_buffer, release, impairments()).prop_map(
-        move |(rate, delay, (changes, course, framing), overhead, send_buffer, release, impairments)| {
+    let link = (rate, millis(600), course, overhead, buffers, release, impairments()).prop_map(
+        move |(rate, delay, (changes, course, framing), overhead, buffers, release, impairments)| {
+            let reorder = release == BufferRelease::Serialised && impairments.reorder;
+            let (send_buffer, vj, receive_buffer) = buffers;
             LinkConfig {
                 trace: None,
                 framing,
@@ -182,7 +186,9 @@ fn path(mtu: u64) -> impl Strategy<Value = PathConfig> {
                 overhead,
                 send_buffer: Bytes(send_buffer),
                 release,
-                reorder: release == BufferRelease::Serialised && impairments.reorder,
+                reorder,
+                header_compression: vj.filter(|_| !reorder),
+                receive_buffer: receive_buffer.filter(|_| !reorder).map(Bytes),
                 ..impairments
             }
         },
@@ -215,17 +221,20 @@ fn framing() -> impl Strategy<Value = Option<Framing>> {
 fn impairments() -> impl Strategy<Value = LinkConfig> {
     let chance = || (0.0..0.2).prop_map(|value| Probability::new(value).unwrap());
     let loss = prop_oneof![
-        8 => Just((None, None)),
-        1 => chance().prop_map(|loss| (Some(loss), None)),
+        8 => Just((None, None, None)),
+        1 => chance().prop_map(|loss| (Some(loss), None, None)),
+        1 => (0.0..1e-4)
+            .prop_map(|rate| (None, Some(Probability::new(rate).unwrap()), None)),
         1 => (chance(), chance(), chance())
-            .prop_map(|(p, r, loss_good)| (None, Some(GilbertElliott { p, r, loss_bad: Probability::ONE, loss_good }))),
+            .prop_map(|(p, r, loss_good)| (None, None, Some(GilbertElliott { p, r, loss_bad: Probability::ONE, loss_good }))),
     ];
     let jitter =
         option::weighted(0.2, millis(50).prop_map(|max| Distribution::Uniform { min: Duration::ZERO, max }));
     let few = || option::weighted(0.1, chance());
     (loss, jitter, any::<bool>(), few(), few()).prop_map(
-        |((loss, gilbert_elliott), jitter, reorder, corrupt, duplicate)| LinkConfig {
+        |((loss, bit_error_rate, gilbert_elliott), jitter, reorder, corrupt, duplicate)| LinkConfig {
             loss,
+            bit_error_rate,
             gilbert_elliott,
             reorder: reorder && jitter.is_some(),
             jitter,
@@ -253,6 +262,8 @@ fn discipline() -> impl Strategy<Value = QueueConfig> {
         quantum: None,
     };
     let others = prop_oneof![
+        Just(Discipline::DropHead),
+        Just(Discipline::RandomDrop),
         Just(Discipline::Codel),
         Just(Discipline::FqCodel),
         Just(Discipline::Pie),
@@ -352,9 +363,16 @@ fn errors() -> impl Strategy<Value = ErrorConfig> {
             state_lookup,
         },
     );
-    (length(20_000), length(4_000), 0.0..=1.0, option::of(arq)).prop_map(|(good, bad, hit, arq)| {
-        ErrorConfig { start: Start::Good, good, bad, packet_error_probability: probability(hit), arq }
-    })
+    (length(20_000), length(4_000), 0.0..=1.0, bool::ANY, option::of(arq)).prop_map(
+        |(good, bad, hit, by_bits, arq)| ErrorConfig {
+            start: Start::Good,
+            good,
+            bad,
+            packet_error_probability: (!by_bits).then(|| probability(hit)),
+            bit_error_rate: by_bits.then(|| probability(hit / 10_000.0)),
+            arq,
+        },
+    )
 }
 
 fn tcp() -> impl Strategy<Value = TcpConfig> {
