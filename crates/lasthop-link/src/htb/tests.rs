@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::num::NonZeroU16;
 
 use lasthop_core::units::QueueSize;
-use lasthop_core::{Body, Bytes, Direction, DropCause, Ecn, Faults, PacketArena, Protocol, Seed};
+use lasthop_core::{
+    Body, Bytes, Direction, DropCause, Duration, Ecn, Faults, PacketArena, Protocol, Rate, Seed,
+};
 use proptest::prelude::*;
 
 use super::*;
@@ -12,6 +14,7 @@ use crate::config::{BufferRelease, PathConfig, QueueConfig};
 use crate::link::pop_if;
 use crate::testing::{Lab, SEED, Seen, at_us, drop_tail, red, studied_path};
 
+mod nested;
 mod reference;
 
 const RATE: u64 = 64_000;
@@ -26,6 +29,7 @@ fn class(index: u16, own: u64, ceil: u64, priority: u8) -> ClassConfig {
     let port = NonZeroU16::new(index);
     ClassConfig {
         name: format!("class-{index}"),
+        parent: None,
         rate: rate(own),
         ceil: Some(rate(ceil)),
         priority,
@@ -135,7 +139,7 @@ fn the_first_match_wins_and_the_default_takes_the_rest() {
         (tcp(), "BE", 81, 0),
     ] {
         let packet = Packet { body, dscp: dscp.parse().unwrap(), server_port, ..packet(0, 40) };
-        assert_eq!(htb.classify(&packet), expected, "{packet:?}");
+        assert_eq!(htb.classifier.class_of(&packet), expected, "{packet:?}");
     }
 }
 
