@@ -142,7 +142,6 @@ impl Discipline for Htb {
             let has_more = queue.room_needed().is_some();
             let Ok(dequeued) = dequeued else {
                 // The queue has dropped all that it held.
-                self.tree.undo();
                 self.tree.set_active(turn.class, has_more);
                 continue;
             };

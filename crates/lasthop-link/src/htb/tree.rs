@@ -96,25 +96,51 @@ impl Class {
 }
 
 /// Classes that take turns, in the order of their numbers.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Turns {
     members: u128,
-    /// The class whose turn it is, or the number behind the last; if it is not here, the next one is.
-    next: usize,
+    /// The class whose turn it is; none at the end of a round.
+    turn: Option<usize>,
+    /// The class whose turn it was when it left a feed.
+    left: Option<usize>,
 }
 
 impl Turns {
-    /// Whose turn it is; none at the end of a round.
-    fn member(&self) -> Option<usize> {
-        let left = self.members >> self.next;
-        (left != 0).then(|| self.next + left.trailing_zeros() as usize)
+    /// The first member from this number on.
+    fn from(&self, class: usize) -> Option<usize> {
+        let members = self.members >> class;
+        (members != 0).then(|| class + members.trailing_zeros() as usize)
+    }
+
+    /// Whose turn it is; none at the end of a round. A class that is back has its turn, in whose place the next one had it.
+    fn member(&mut self) -> Option<usize> {
+        let left = self.left.take();
+        self.turn = self.turn.or_else(|| self.from(left?));
+        self.turn
+    }
+
+    /// It is the next one's turn.
+    fn pass_on(&mut self) {
+        self.turn = self.turn.and_then(|turn| self.from(turn + 1));
     }
 
     fn insert(&mut self, class: usize) {
         self.members |= 1 << class;
     }
 
-    fn remove(&mut self, class: usize) {
+    /// A class that leaves its row passes its turn on (`htb_remove_class_from_row`).
+    fn remove_from_row(&mut self, class: usize) {
+        if self.turn == Some(class) {
+            self.pass_on();
+        }
+        self.members &= !(1 << class);
+    }
+
+    /// A feed keeps the place of a borrower (`htb_deactivate_prios`).
+    fn remove_from_feed(&mut self, class: usize) {
+        if self.turn == Some(class) {
+            (self.turn, self.left) = (None, Some(class));
+        }
         self.members &= !(1 << class);
     }
 
@@ -140,8 +166,8 @@ pub(super) struct Tree {
     rows: [u8; LEVELS],
     /// The classes of each level.
     levels: [Vec<usize>; LEVELS],
-    /// Turns that the last choice has moved, and from where.
-    moved: Vec<(usize, usize)>,
+    /// Turns that the last choice has moved, as they were before.
+    moved: Vec<(usize, Turns)>,
 }
 
 impl Tree {
@@ -197,8 +223,8 @@ impl Tree {
 
     /// Takes the last choice back.
     pub(super) fn undo(&mut self) {
-        while let Some((place, next)) = self.moved.pop() {
-            self.turns[place].next = next;
+        while let Some((place, turns)) = self.moved.pop() {
+            self.turns[place] = turns;
         }
     }
 
@@ -219,7 +245,7 @@ impl Tree {
                 Some(parent) if level > 0 => feed(parent, class.priority),
                 _ => row(0, class.priority),
             };
-            self.turns[place].next = leaf + 1;
+            self.turns[place].pass_on();
         }
         self.set_active(leaf, has_more);
         let mut next = Some(leaf);
@@ -263,35 +289,29 @@ impl Tree {
         }
     }
 
-    /// The leaf whose turn it is in a row that is not empty.
+    /// The leaf whose turn it is in a row that is not empty (`htb_lookup_leaf`).
     fn leaf(&mut self, level: Level, priority: usize) -> usize {
         let mut path = [row(level, priority); LEVELS];
         let mut depth = 0;
         loop {
             let place = path[depth];
-            if let Some(class) = self.turns[place].member() {
-                self.move_to(place, class);
+            self.moved.push((place, self.turns[place]));
+            let turns = &mut self.turns[place];
+            if let Some(class) = turns.member() {
                 if self.classes[class].level == 0 {
                     return class;
                 }
                 depth += 1;
                 path[depth] = feed(class, priority);
             } else {
-                self.move_to(place, 0);
+                turns.turn = turns.from(0);
                 // A round has ended: it is the turn of the next class above.
                 if depth > 0 {
                     depth -= 1;
-                    self.move_to(path[depth], self.turns[path[depth]].next + 1);
+                    self.moved.push((path[depth], self.turns[path[depth]]));
+                    self.turns[path[depth]].pass_on();
                 }
             }
-        }
-    }
-
-    fn move_to(&mut self, place: usize, next: usize) {
-        let turns = &mut self.turns[place];
-        if turns.next != next {
-            self.moved.push((place, turns.next));
-            turns.next = next;
         }
     }
 
@@ -326,7 +346,7 @@ impl Tree {
         while let Class { mode: Mode::Borrows, parent: Some(parent), .. } = self.classes[index] {
             for priority in priorities(gone) {
                 let feed = &mut self.turns[feed(parent, priority)];
-                feed.remove(index);
+                feed.remove_from_feed(index);
                 if !feed.is_empty() {
                     gone &= !(1 << priority);
                 }
@@ -338,11 +358,7 @@ impl Tree {
         if mode == Mode::Sends {
             for priority in priorities(gone) {
                 let row = &mut self.turns[row(level, priority)];
-                row.remove(index);
-                // A class that leaves its row passes its turn on; a feed keeps the place of a borrower.
-                if row.next == index {
-                    row.next = index + 1;
-                }
+                row.remove_from_row(index);
                 if row.is_empty() {
                     self.rows[level] &= !(1 << priority);
                 }
