@@ -22,12 +22,17 @@ fn config() -> impl Strategy<Value = TcpConfig> {
         Just(FRtoMode::Rfc4138),
         Just(FRtoMode::Rfc5682Sack),
     ];
-    let recovery = prop_oneof![Just(RecoveryRules::LinuxInFlight), Just(RecoveryRules::Rfc3517RateHalving)];
-    let linux = (any::<[bool; 9]>(), frto, recovery, 1..12u32, 4..64u32).prop_map(
+    let recovery = prop_oneof![
+        Just(RecoveryRules::LinuxInFlight),
+        Just(RecoveryRules::Rfc3517RateHalving),
+        Just(RecoveryRules::RateHalving)
+    ];
+    let growth = prop_oneof![Just(CongestionControl::Reno), Just(CongestionControl::Cubic)];
+    let linux = (any::<[bool; 9]>(), frto, (recovery, growth), 1..12u32, 4..64u32).prop_map(
         |(
             [sack, dsack, timestamps, eifel, ecn, limited_transmit, first, early, quick],
             frto,
-            recovery,
+            (recovery, growth),
             window,
             receive_window,
         )| {
@@ -43,6 +48,7 @@ fn config() -> impl Strategy<Value = TcpConfig> {
             config.quick_acks = quick;
             config.frto = frto;
             config.recovery = recovery;
+            config.congestion_control = growth;
             config.initial_window = window;
             config.receive_window_max = receive_window;
             config.retries = 60;
