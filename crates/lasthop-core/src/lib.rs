@@ -8,6 +8,7 @@ pub mod dscp;
 pub mod event;
 pub mod event_kind;
 pub mod faults;
+pub mod named;
 pub mod packet;
 pub mod protocol;
 pub mod ring;
@@ -27,6 +28,7 @@ pub use event::{
 };
 pub use event_kind::{EventLabels, EventRole, PacketKind, PacketStep, TransportKind};
 pub use faults::{Fault, Faults};
+pub use named::named;
 pub use packet::{
     Body, Datagram, Direction, Ecn, Flags, FlowId, Host, Packet, PacketArena, PacketId, QuicDatagram,
     SackBlock, SackList, Segment, Timestamps,

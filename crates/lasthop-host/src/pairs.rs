@@ -7,7 +7,6 @@ use crate::namespace::HostNamespace;
 use lasthop_core::Host;
 use lasthop_scenario::Scenario;
 use lasthop_tcp::TcpConfig;
-use lasthop_traffic::FlowConfig;
 
 /// The TCPs of a scenario, each with a pair of hosts; the first is that of `[tcp]`.
 #[derive(Debug)]
@@ -69,14 +68,12 @@ impl<'a> Pairs<'a> {
 
 /// Refuses a TCP of its own where hosts cannot have it.
 pub fn needs_pairs(scenario: &Scenario) -> Result<(), Error> {
-    let short = |kind: &FlowConfig| matches!(kind, FlowConfig::ShortFlows(_));
-    let web = |kind: &FlowConfig| matches!(kind, FlowConfig::HttpPage(_));
     let is_nginx =
         scenario.http.as_ref().is_some_and(|http| http.server == lasthop_traffic::HttpServer::Nginx);
     for flow in scenario.flow.iter().filter(|flow| flow.tcp.is_some()) {
-        let why = if short(flow) {
+        let why = if flow.traffic().opens_later() {
             "short flows have hosts with windows of their own already; use --engine model, or leave out its tcp"
-        } else if is_nginx && web(flow) {
+        } else if is_nginx && flow.traffic().page().is_some() {
             "nginx runs on one host; use the built-in server, or leave out its tcp"
         } else {
             continue;

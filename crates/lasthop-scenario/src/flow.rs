@@ -235,15 +235,7 @@ impl Flow {
                 "the flow is carried by TCP; add stack = \"quic\", or leave it out".into()
             });
         };
-        let carried = matches!(
-            self.kind,
-            FlowConfig::BulkTcp(_)
-                | FlowConfig::HttpPage(_)
-                | FlowConfig::RequestResponse(_)
-                | FlowConfig::Video(_)
-                | FlowConfig::Voip(_)
-        );
-        faults.require(carried, "stack", || {
+        faults.require(self.traffic().runs_over_quic(), "stack", || {
             "\"quic\" carries flows with kind = \"bulk-tcp\", \"http-page\", \"request-response\", \"video\" or \"voip\"; \
              leave it out"
                 .into()

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use lasthop_core::packet::Datagram;
 use lasthop_core::{Distribution, Duration, Faults, Rate};
-use lasthop_traffic::{ConstantUdpConfig, FlowConfig};
+use lasthop_traffic::ConstantUdpConfig;
 
 use crate::flow::{Flow, Ways};
 use crate::types::{Scenario, Topology};
@@ -100,12 +100,7 @@ struct Stream<'a> {
 
 impl<'a> Stream<'a> {
     fn of(index: usize, flow: &'a Flow) -> Option<Self> {
-        let (key, config) = match &flow.kind {
-            FlowConfig::ConstantUdp(config) => ("rate", Cow::Borrowed(config)),
-            FlowConfig::OnOff(config) => ("rate", Cow::Owned(config.stream())),
-            FlowConfig::Voip(config) => ("codec", Cow::Owned(config.stream())),
-            _ => return None,
-        };
+        let (key, config) = flow.traffic().datagrams()?;
         let none = Duration::from_nanos(0);
         let (first, latest) = match &config.start {
             Distribution::Static(start) => (*start, *start),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use lasthop_core::{Bytes, Direction, Duration, Fault, FlowInfo, Host, Instant, Rate, Seed, Segment};
 use lasthop_link::{AtmConfig, ErrorConfig, LinuxDiscipline, PathConfig};
 use lasthop_tcp::TcpConfig;
-use lasthop_traffic::{FlowConfig, HttpConfig, Instance, Program, ProgramConfig, Surroundings};
+use lasthop_traffic::{HttpConfig, Instance, Program, ProgramConfig, Surroundings};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -209,10 +209,7 @@ impl Scenario {
 
     /// The real program that runs behind the last hop, if it is that and no model of traffic.
     pub fn real_program(&self) -> Option<&ProgramConfig> {
-        self.flow.iter().find_map(|flow| match &flow.kind {
-            FlowConfig::Program(program) => Some(program),
-            _ => None,
-        })
+        self.flow.iter().find_map(|flow| flow.traffic().real_program())
     }
 
     /// What the model engine has no model of: the key, and what to do instead.

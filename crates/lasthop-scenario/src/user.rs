@@ -6,7 +6,7 @@ use lasthop_link::{
     UserDiscipline, UserErrors,
 };
 use lasthop_tcp::{CongestionAlgorithm, CongestionControl, ControlSetup, TcpConfig, UserControl};
-use lasthop_traffic::{FlowConfig, TrafficAlgorithm, TrafficSetup, UserTraffic};
+use lasthop_traffic::{TrafficAlgorithm, TrafficSetup, UserTraffic};
 
 use crate::types::Scenario;
 
@@ -87,9 +87,8 @@ impl Scenario {
         for (index, flow) in self.flow.iter_mut().enumerate() {
             let tcp = flow.tcp.as_deref_mut();
             found.extend(tcp.and_then(|tcp| of_tcp(format!("flow[{index}].tcp"), tcp)));
-            if let FlowConfig::Own(own) = &mut flow.kind {
-                found.push((format!("flow[{index}].code"), Code::Traffic(&mut own.code)));
-            }
+            let code = flow.kind.own_code().map(Code::Traffic);
+            found.extend(code.map(|code| (format!("flow[{index}].code"), code)));
         }
         found
     }

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 
 use lasthop_core::{Bytes, Fault, Faults};
-use lasthop_traffic::FlowConfig;
 
 use crate::flow::{Flow, FlowStack, Ways};
 use crate::lan::streams_fit;
@@ -74,7 +73,7 @@ fn network(scenario: &Scenario, faults: &mut Faults) {
 
 /// Some kinds of flows need something of the rest.
 fn kinds(scenario: &Scenario, faults: &mut Faults) {
-    let short = scenario.flow.iter().position(|flow| matches!(flow.kind, FlowConfig::ShortFlows(_)));
+    let short = scenario.flow.iter().position(|flow| flow.traffic().opens_later());
     let place = format!("flow[{}].kind", short.unwrap_or_default());
     faults.require(short.is_none() || scenario.atm.is_none(), &place, || {
         "short flows come and go, but a switch has an access link for each flow from the start; leave out [atm]".into()
@@ -85,7 +84,7 @@ fn kinds(scenario: &Scenario, faults: &mut Faults) {
         "\"up\": the way back from an ATM switch is delay only, without a rate or a queue; leave it out"
             .into()
     });
-    if let Some(flow) = scenario.flow.iter().find(|flow| matches!(flow.kind, FlowConfig::Program(_))) {
+    if let Some(flow) = scenario.flow.iter().find(|flow| flow.traffic().real_program().is_some()) {
         faults.require(scenario.flow.len() == 1, "flow", || {
             "a real program has the last hop for itself; leave out the other flows".into()
         });
@@ -101,7 +100,7 @@ fn kinds(scenario: &Scenario, faults: &mut Faults) {
             "no link changes, so the mobile host never moves; add down.link.change, or leave it out".into()
         });
     }
-    let is_page = |flow: &&Flow| matches!(flow.kind, FlowConfig::HttpPage(_));
+    let is_page = |flow: &&Flow| flow.traffic().page().is_some();
     if let Some(http) = &scenario.http {
         for (index, flow) in scenario.flow.iter().enumerate().filter(|(_, flow)| is_page(flow)) {
             let stack = if http.protocol.has_streams() { FlowStack::Quic } else { FlowStack::Tcp };
@@ -148,7 +147,7 @@ fn access(scenario: &Scenario, flow: &Flow, faults: &mut Faults) {
         Some("every flow has an access link to the ATM switch already, with access_rate and access_delay")
     } else if scenario.router.implementation == RouterImplementation::Linux {
         Some("packets leave Linux' router straight for their host; write router.implementation = \"lasthop\"")
-    } else if matches!(flow.kind, FlowConfig::ShortFlows(_)) {
+    } else if flow.traffic().opens_later() {
         Some("short flows come and go, and share the LAN")
     } else {
         None

@@ -418,6 +418,16 @@ pub enum CongestionControl {
 }
 
 impl CongestionControl {
+    /// It is nothing without marks, which only ECN brings.
+    pub fn needs_ecn(&self) -> bool {
+        matches!(self, Self::Dctcp | Self::Prague)
+    }
+
+    /// Its slow start is that of RFC 5681, which `HyStart++` can slow down.
+    pub fn has_slow_start(&self) -> bool {
+        matches!(self, Self::Reno | Self::Cubic)
+    }
+
     /// It draws numbers.
     fn draws(&self) -> bool {
         matches!(self, Self::Bbr | Self::Bbr3 | Self::User(_))

@@ -3,7 +3,7 @@
 use lasthop_core::{Direction, Duration, FlowId};
 use lasthop_link::Capacity;
 use lasthop_scenario::{Scenario, Topology};
-use lasthop_traffic::Instance;
+use lasthop_traffic::{HttpPageConfig, Instance};
 use serde::Deserialize;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -111,7 +111,7 @@ fn application_info(instance: &Instance<'_>) -> ApplicationInfo {
     let traffic = instance.config.traffic();
     ApplicationInfo {
         name: instance.application().to_owned(),
-        objects: traffic.objects(),
+        objects: traffic.page().map(HttpPageConfig::objects),
         voice: traffic.voice(),
         asks: traffic.requests().is_some(),
         plays: traffic.plays(),

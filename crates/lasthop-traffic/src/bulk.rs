@@ -85,6 +85,10 @@ impl Traffic for BulkConfig {
         self.port
     }
 
+    fn runs_over_quic(&self) -> bool {
+        true
+    }
+
     fn offer(&self, around: &Outlook<'_>) -> Offer {
         let full = f64::from(around.segment_bytes);
         let segment = self.write.map_or(full, |write| full.min(write.0 as f64)).max(1.0);

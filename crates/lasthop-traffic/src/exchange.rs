@@ -105,6 +105,10 @@ impl Traffic for RequestResponseConfig {
         Some(self.requests)
     }
 
+    fn runs_over_quic(&self) -> bool {
+        true
+    }
+
     fn offer(&self, around: &Outlook<'_>) -> Offer {
         // Each waits for a round trip.
         let requests = f64::from(self.requests).min(1.0 + around.limit / around.round_trip.max(1e-9));

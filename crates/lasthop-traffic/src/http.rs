@@ -116,8 +116,12 @@ impl Traffic for HttpPageConfig {
         Host::Client
     }
 
-    fn objects(&self) -> Option<u32> {
-        Some(HttpPageConfig::objects(self))
+    fn page(&self) -> Option<&HttpPageConfig> {
+        Some(self)
+    }
+
+    fn runs_over_quic(&self) -> bool {
+        true
     }
 
     fn offer(&self, around: &Outlook<'_>) -> Offer {

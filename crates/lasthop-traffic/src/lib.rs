@@ -78,6 +78,13 @@ macro_rules! kinds {
                 }
             }
 
+            /// Calls it something else.
+            pub fn rename(&mut self, name: String) {
+                match self {
+                    $(Self::$kind(config) => config.name = name,)*
+                }
+            }
+
             /// Finds what no flow with packets of up to `mtu` bytes can be.
             pub fn check(&self, mtu: Bytes, faults: &mut Faults) {
                 let traffic = self.traffic();
@@ -219,7 +226,7 @@ impl Instance<'_> {
     /// What its flows belong to in the records: each page load by itself, else all that an entry stands for.
     pub fn application(&self) -> &str {
         let traffic = self.config.traffic();
-        if traffic.objects().is_some() { &self.name } else { &self.group }
+        if traffic.page().is_some() { &self.name } else { &self.group }
     }
 
     /// The application at work, with its start, which is drawn from a stream of its own, so that all engines begin alike.

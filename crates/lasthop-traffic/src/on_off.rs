@@ -1,5 +1,6 @@
 //! A UDP source that sends at a rate for a while, is silent for a while, and so on.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::num::NonZeroU16;
 
@@ -92,6 +93,10 @@ impl Traffic for OnOffConfig {
 
     fn port(&self) -> Option<NonZeroU16> {
         self.port
+    }
+
+    fn datagrams(&self) -> Option<(&'static str, Cow<'_, ConstantUdpConfig>)> {
+        Some(("rate", Cow::Owned(self.stream())))
     }
 
     fn offer(&self, around: &Outlook<'_>) -> Offer {

@@ -11,7 +11,7 @@ use lasthop_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Action, Application, Content, Offer, Outlook, Program, Surroundings, Traffic};
+use crate::{Action, Application, Content, FlowConfig, Offer, Outlook, Program, Surroundings, Traffic};
 
 #[cfg(test)]
 mod tests;
@@ -145,6 +145,16 @@ pub enum Carrier {
 
 const fn default_duration() -> Duration {
     Duration::from_secs(60)
+}
+
+impl FlowConfig {
+    /// The code that the traffic is, if it is a user's own.
+    pub fn own_code(&mut self) -> Option<&mut UserTraffic> {
+        match self {
+            Self::Own(own) => Some(&mut own.code),
+            _ => None,
+        }
+    }
 }
 
 impl Traffic for OwnConfig {

@@ -139,6 +139,10 @@ impl Traffic for ProgramConfig {
         Host::Client
     }
 
+    fn real_program(&self) -> Option<&ProgramConfig> {
+        Some(self)
+    }
+
     fn offer(&self, around: &Outlook<'_>) -> Offer {
         around.flow()
     }

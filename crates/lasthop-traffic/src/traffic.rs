@@ -1,5 +1,6 @@
 //! What is known of an application before it runs.
 
+use std::borrow::Cow;
 use std::num::NonZeroU16;
 
 use lasthop_core::{
@@ -8,7 +9,7 @@ use lasthop_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{HttpConfig, Offer, Outlook, Program};
+use crate::{ConstantUdpConfig, HttpConfig, HttpPageConfig, Offer, Outlook, Program, ProgramConfig};
 
 /// What the hosts of some of the short transfers do other than `[tcp]` says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -153,9 +154,24 @@ pub trait Traffic {
         &[]
     }
 
+    /// It opens flows while it runs.
+    fn opens_later(&self) -> bool {
+        !self.later_flows().is_empty()
+    }
+
     /// How its frames become speech, of a call.
     fn voice(&self) -> Option<Voice> {
         None
+    }
+
+    /// The datagrams that it may send at most, whatever the network does, and the key that sets their rate.
+    fn datagrams(&self) -> Option<(&'static str, Cow<'_, ConstantUdpConfig>)> {
+        None
+    }
+
+    /// QUIC can carry its flows.
+    fn runs_over_quic(&self) -> bool {
+        false
     }
 
     /// Requests that it makes one after another, each after the whole response to the last one.
@@ -168,8 +184,13 @@ pub trait Traffic {
         false
     }
 
-    /// Objects of a page load.
-    fn objects(&self) -> Option<u32> {
+    /// The page that it loads.
+    fn page(&self) -> Option<&HttpPageConfig> {
+        None
+    }
+
+    /// The real program that it stands for. Only real hosts run that.
+    fn real_program(&self) -> Option<&ProgramConfig> {
         None
     }
 

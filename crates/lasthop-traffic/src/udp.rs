@@ -1,5 +1,6 @@
 //! A constant-bit-rate UDP source.
 
+use std::borrow::Cow;
 use std::num::NonZeroU16;
 
 use lasthop_core::{
@@ -133,6 +134,10 @@ impl Traffic for ConstantUdpConfig {
 
     fn port(&self) -> Option<NonZeroU16> {
         self.port
+    }
+
+    fn datagrams(&self) -> Option<(&'static str, Cow<'_, ConstantUdpConfig>)> {
+        Some(("rate", Cow::Borrowed(self)))
     }
 
     fn offer(&self, around: &Outlook<'_>) -> Offer {

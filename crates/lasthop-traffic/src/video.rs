@@ -210,6 +210,10 @@ impl Traffic for VideoConfig {
         true
     }
 
+    fn runs_over_quic(&self) -> bool {
+        true
+    }
+
     fn offer(&self, around: &Outlook<'_>) -> Offer {
         let segments = 4.0 * (self.duration.as_secs_f64() / self.segment.as_secs_f64().max(1e-9)).ceil();
         let best = self.bitrates.last().map_or(0.0, |rate| rate.bits_per_second() as f64);

@@ -4,6 +4,7 @@
 //! RTP is RFC 3550; only its header's length matters here. RTCP is not sent. The receiver plays what arrives out of a
 //! jitter buffer, which the analysis models with [`Voice`].
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::num::NonZeroU16;
 
@@ -162,6 +163,14 @@ impl Traffic for VoipConfig {
             impairment: self.codec.impairment(),
             loss_robustness: self.codec.loss_robustness(),
         })
+    }
+
+    fn runs_over_quic(&self) -> bool {
+        true
+    }
+
+    fn datagrams(&self) -> Option<(&'static str, Cow<'_, ConstantUdpConfig>)> {
+        Some(("codec", Cow::Owned(self.stream())))
     }
 
     fn offer(&self, around: &Outlook<'_>) -> Offer {

@@ -31,7 +31,7 @@ use lasthop_core::{
 use lasthop_quic::QuicConfig;
 use lasthop_scenario::{Flow as FlowEntry, Scenario};
 use lasthop_tcp::Pacing;
-use lasthop_traffic::{Action, Application as _, Content, FlowConfig, HttpServer, Instance, Program};
+use lasthop_traffic::{Action, Application as _, Content, HttpServer, Instance, Program};
 use later::Later;
 use nix::sys::epoll::EpollFlags;
 use peer::Peer;
@@ -636,10 +636,8 @@ fn applications(scenario: &Scenario, seed: Seed, pairs: &[usize]) -> Result<Vec<
     let application = |((instance, program), pair): ((Instance<'_>, Program), &usize)| {
         let config = instance.config;
         let quic = scenario.flow[instance.entry].quic().map(Rc::new);
-        let site = match (config, &scenario.http) {
-            (FlowConfig::HttpPage(page), Some(http)) if quic.is_none() => {
-                Some(Rc::new(Site::new(http, page)?))
-            }
+        let site = match (config.traffic().page(), &scenario.http) {
+            (Some(page), Some(http)) if quic.is_none() => Some(Rc::new(Site::new(http, page)?)),
             _ => None,
         };
         let later = Later::new(config.traffic().later_flows(), first);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use lasthop_core::{Bytes, Duration, Faults, QueueSize, UserCode};
+use lasthop_core::{Bytes, Duration, Faults, QueueSize, UserCode, named};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -95,9 +95,6 @@ pub enum Discipline {
 pub type UserDiscipline = UserCode<QueueSetup, dyn QueueAlgorithm>;
 
 impl Discipline {
-    const ALL: [Self; 7] =
-        [Self::DropTail, Self::Codel, Self::FqCodel, Self::Pie, Self::FqPie, Self::DualPi2, Self::Sfq];
-
     /// The keys of a queue that not every discipline knows.
     pub const fn keys(&self) -> &'static [&'static str] {
         match self {
@@ -216,7 +213,8 @@ impl QueueConfig {
         ];
         let own = &self.discipline;
         for (key, _) in stated.into_iter().filter(|(key, stated)| *stated && !own.keys().contains(key)) {
-            let owners = Discipline::ALL.into_iter().filter(|discipline| discipline.keys().contains(&key));
+            let owners =
+                named().into_iter().filter(|discipline: &Discipline| discipline.keys().contains(&key));
             let owners: Vec<_> = owners.map(|discipline| format!("\"{discipline}\"")).collect();
             let reds = if key == "ecn" && self.red.is_some() { "; that of RED is red.ecn" } else { "" };
             faults.require(false, key, || {

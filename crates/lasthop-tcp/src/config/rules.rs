@@ -62,12 +62,7 @@ pub static RULES: [Rule; 29] = [
         Need::Not(Stack::Classic),
         "\"reno\"",
     ),
-    rule(
-        "congestion_control",
-        |tcp| matches!(tcp.congestion_control, CongestionControl::Dctcp | CongestionControl::Prague),
-        Need::Ecn,
-        "\"cubic\"",
-    ),
+    rule("congestion_control", |tcp| tcp.congestion_control.needs_ecn(), Need::Ecn, "\"cubic\""),
     rule("pacing", |tcp| tcp.pacing.is_on(), Need::Only(Stack::Linux6), "false"),
     rule("accurate_ecn", |tcp| tcp.accurate_ecn, Need::Only(Stack::Linux6), "false"),
     rule("accurate_ecn", |tcp| tcp.accurate_ecn, Need::Ecn, "false"),
@@ -146,9 +141,7 @@ impl Need {
             Self::Sack => tcp.sack,
             Self::Timestamps => tcp.timestamps,
             Self::Ecn => tcp.ecn,
-            Self::SlowStart => {
-                matches!(tcp.congestion_control, CongestionControl::Reno | CongestionControl::Cubic)
-            }
+            Self::SlowStart => tcp.congestion_control.has_slow_start(),
             Self::Only(stack) => tcp.stack == stack,
             Self::Not(stack) => tcp.stack != stack,
             Self::Own => tcp.recovery.stack() == tcp.stack,

@@ -5,24 +5,29 @@ mod path;
 #[path = "../support/mod.rs"]
 mod support;
 
-use lasthop_core::{Bytes, Duration, Seed};
+use lasthop_core::{Bytes, Duration, Seed, named};
 use lasthop_tcp::{
     CachedMetrics, CongestionControl, FRtoMode, InitialSsthresh, Pacing, Phase, Profile, RecoveryRules,
-    TcpConfig,
+    Stack, TcpConfig,
 };
 use proptest::prelude::*;
 
 use path::{Path, Transfer};
 
+/// Any of these.
+fn any_of<T: Clone + std::fmt::Debug + 'static>(values: Vec<T>) -> impl Strategy<Value = T> {
+    prop::sample::select(values)
+}
+
+/// Any rules of recovery that this stack knows.
+fn recovery(stack: Stack) -> impl Strategy<Value = RecoveryRules> {
+    any_of(named::<RecoveryRules>().into_iter().filter(|rules| rules.stack() == stack).collect())
+}
+
 /// A configuration with random switches, and retries and patience enough for a path that loses 30 %.
 fn config() -> impl Strategy<Value = TcpConfig> {
-    let frto = prop_oneof![
-        Just(FRtoMode::Off),
-        Just(FRtoMode::Draft2002),
-        Just(FRtoMode::Rfc4138),
-        Just(FRtoMode::Rfc5682Sack),
-    ];
-    let recovery = prop_oneof![Just(RecoveryRules::LinuxInFlight), Just(RecoveryRules::Rfc3517RateHalving)];
+    let frto = any_of(named::<FRtoMode>());
+    let recovery = recovery(Stack::Linux2);
     let linux = (any::<[bool; 9]>(), frto, recovery, 1..12u32, 4..64u32).prop_map(
         |(
             [sack, dsack, timestamps, eifel, ecn, limited_transmit, first, early, quick],
@@ -58,17 +63,7 @@ fn config() -> impl Strategy<Value = TcpConfig> {
 
 /// As [`config`], of the sender of Linux 6.
 fn modern() -> impl Strategy<Value = TcpConfig> {
-    let growth = prop_oneof![
-        Just(CongestionControl::Reno),
-        Just(CongestionControl::Cubic),
-        Just(CongestionControl::Vegas),
-        Just(CongestionControl::Westwood),
-        Just(CongestionControl::Dctcp),
-        Just(CongestionControl::Bbr),
-        Just(CongestionControl::Bbr3),
-        Just(CongestionControl::Prague),
-        Just(CongestionControl::LedbatPlusPlus),
-    ];
+    let growth = any_of(named::<CongestionControl>());
     let pacing = prop_oneof![Just(Pacing::Off), Just(Pacing::Socket), Just(Pacing::Fq)];
     (any::<[bool; 9]>(), growth, pacing, 1..12u32, 4..64u32).prop_map(
         |(
@@ -83,10 +78,9 @@ fn modern() -> impl Strategy<Value = TcpConfig> {
             config.dsack = dsack && sack;
             config.timestamps = timestamps;
             config.eifel = eifel && timestamps;
-            config.ecn = ecn || matches!(growth, CongestionControl::Dctcp | CongestionControl::Prague);
+            config.ecn = ecn || growth.needs_ecn();
             config.accurate_ecn = newer && config.ecn;
-            config.hystart_plus_plus =
-                newer && matches!(growth, CongestionControl::Reno | CongestionControl::Cubic);
+            config.hystart_plus_plus = newer && growth.has_slow_start();
             config.rack = rack;
             config.tail_loss_probe = probe;
             config.frto = if frto { FRtoMode::Rfc5682Sack } else { FRtoMode::Off };
@@ -107,14 +101,7 @@ fn modern() -> impl Strategy<Value = TcpConfig> {
 
 /// As [`config`], of the classic sender.
 fn classic() -> impl Strategy<Value = TcpConfig> {
-    let recovery = prop_oneof![
-        Just(RecoveryRules::None),
-        Just(RecoveryRules::Tahoe),
-        Just(RecoveryRules::Reno),
-        Just(RecoveryRules::Newreno),
-        Just(RecoveryRules::NewrenoRfc2582),
-        Just(RecoveryRules::SackPipe),
-    ];
+    let recovery = recovery(Stack::Classic);
     let ssthresh = prop_oneof![
         Just(InitialSsthresh::Infinite),
         (0..60_000u64).prop_map(|bytes| InitialSsthresh::Bytes(Bytes(bytes))),

@@ -5,7 +5,7 @@ use crate::error::{Context, Error};
 use crate::namespace::{HostNamespace, addresses};
 use lasthop_core::{Dscp, Host};
 use lasthop_scenario::Scenario;
-use lasthop_traffic::{FlowConfig, HttpPageConfig, HttpServer};
+use lasthop_traffic::{HttpPageConfig, HttpServer};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl::set_pdeathsig;
@@ -40,11 +40,8 @@ impl Nginx {
         let Some(http) = scenario.http.as_ref().filter(|http| http.server == HttpServer::Nginx) else {
             return Ok(None);
         };
-        let pages: Vec<&HttpPageConfig> = scenario
-            .flow
-            .iter()
-            .filter_map(|flow| if let FlowConfig::HttpPage(page) = &flow.kind { Some(page) } else { None })
-            .collect();
+        let pages: Vec<&HttpPageConfig> =
+            scenario.flow.iter().filter_map(|flow| flow.traffic().page()).collect();
         let sites = pages
             .iter()
             .map(|page| Ok((*page, Site::new(http, page)?)))

@@ -1,22 +1,28 @@
 //! Scenarios that a file could say, from harmless to hostile.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::num::NonZeroU16;
 
-use lasthop_core::{Bytes, Distribution, Dscp, Duration, Faults, Probability, Protocol, QueueSize, Rate};
+use lasthop_core::{
+    Bytes, Distribution, Dscp, Duration, Faults, Probability, Protocol, QueueSize, Rate, named,
+};
 use lasthop_link::{
     ArqConfig, AtmConfig, BufferRelease, ClassConfig, Discard, Discipline, ErrorConfig, Framing,
     GilbertElliott, HtbConfig, LinkChange, LinkConfig, MatchConfig, PathConfig, QueueConfig, RedConfig,
     Start, StateLookup, Timetable,
 };
 use lasthop_scenario::{AccessConfig, Flow, LanConfig, Roles, RouterConfig, Scenario, Ways};
-use lasthop_tcp::{CongestionControl, FRtoMode, Profile, RecoveryRules, TcpConfig};
+use lasthop_tcp::{CongestionControl, FRtoMode, Profile, RecoveryRules, Stack, TcpConfig};
 use lasthop_traffic::{
     BulkConfig, Codec, ConstantUdpConfig, Ect, FlowConfig, HeaderWrite, HttpConfig, HttpPageConfig,
     HttpProtocol, OnOffConfig, Packet, Recording, ReplayConfig, RequestResponseConfig, VideoConfig,
     VoipConfig,
 };
 use proptest::prelude::*;
+use proptest::sample::select;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
 use proptest::{bool, collection, option};
 
 use crate::support::{self, linux24};
@@ -30,7 +36,7 @@ pub fn scenarios() -> impl Strategy<Value = Scenario> {
         (Just(mtu), between, tcp(), http(), flow).prop_map(
             |(mtu, Between { lan, down, up, errors, atm }, tcp, http, mut flow)| {
                 for (index, flow) in flow.iter_mut().enumerate() {
-                    rename(&mut flow.kind, index);
+                    flow.kind.rename(format!("flow-{index}"));
                     if atm.is_some() {
                         (flow.direction, flow.access) = (Ways::Down, None);
                     }
@@ -118,23 +124,6 @@ fn atm(mtu: u64) -> impl Strategy<Value = Between> {
             Between { atm: Some(atm), ..Between::default() }
         },
     )
-}
-
-fn rename(flow: &mut FlowConfig, index: usize) {
-    match flow {
-        FlowConfig::BulkTcp(bulk) => bulk.name = format!("tcp-{index}"),
-        FlowConfig::ConstantUdp(udp) => udp.name = format!("udp-{index}"),
-        FlowConfig::HttpPage(page) => page.name = format!("page-{index}"),
-        FlowConfig::ShortFlows(short) => short.name = format!("short-{index}"),
-        FlowConfig::RequestResponse(asked) => asked.name = format!("rr-{index}"),
-        FlowConfig::OnOff(source) => source.name = format!("on-off-{index}"),
-        FlowConfig::Video(video) => video.name = format!("video-{index}"),
-        FlowConfig::Replay(replay) => replay.name = format!("replay-{index}"),
-        FlowConfig::Voip(call) => call.name = format!("call-{index}"),
-        FlowConfig::Own(own) => own.name = format!("own-{index}"),
-        FlowConfig::Program(_) => unreachable!("the model runs no real programs"),
-        FlowConfig::WebClients(clients) => clients.name = format!("client-{index}"),
-    }
 }
 
 /// From `min` to `max`, every doubling as likely.
@@ -253,14 +242,8 @@ fn discipline() -> impl Strategy<Value = QueueConfig> {
         flows: None,
         quantum: None,
     };
-    let others = prop_oneof![
-        Just(Discipline::Codel),
-        Just(Discipline::FqCodel),
-        Just(Discipline::Pie),
-        Just(Discipline::FqPie),
-        Just(Discipline::DualPi2),
-        Just(Discipline::Sfq)
-    ];
+    let others = named::<Discipline>().into_iter().filter(|discipline| *discipline != Discipline::DropTail);
+    let others = select(others.collect::<Vec<_>>());
     let flows = (prop_oneof![1..8_u32, Just(1_024)], prop_oneof![Just(1_500_u64), 50..3_000_u64]);
     let active = (others, 1..50_u64, 1..500_u64, bool::ANY, flows).prop_map(
         move |(discipline, target, more, ecn, (flows, quantum))| {
@@ -363,14 +346,14 @@ fn tcp() -> impl Strategy<Value = TcpConfig> {
     prop_oneof![3 => linux().boxed(), 1 => modern().boxed(), 1 => classic().boxed()]
 }
 
+/// Any rules of recovery that this stack knows.
+fn recovery(stack: Stack) -> impl Strategy<Value = RecoveryRules> {
+    select(named::<RecoveryRules>().into_iter().filter(|rules| rules.stack() == stack).collect::<Vec<_>>())
+}
+
 /// The profile `linux-6`.
 fn modern() -> impl Strategy<Value = TcpConfig> {
-    let growth = prop_oneof![
-        Just(CongestionControl::Reno),
-        Just(CongestionControl::Cubic),
-        Just(CongestionControl::Prague),
-        Just(CongestionControl::LedbatPlusPlus),
-    ];
+    let growth = select(named::<CongestionControl>());
     let switches = (bool::ANY, bool::ANY, bool::ANY, bool::ANY, bool::ANY);
     (growth, switches, 1..=10_u32).prop_map(|(congestion_control, switches, initial_window)| {
         let (sack, timestamps, ecn, rack, tail_loss_probe) = switches;
@@ -380,10 +363,9 @@ fn modern() -> impl Strategy<Value = TcpConfig> {
             frto: if sack { FRtoMode::Rfc5682Sack } else { FRtoMode::Off },
             timestamps,
             eifel: timestamps,
-            ecn: ecn || congestion_control == CongestionControl::Prague,
+            ecn: ecn || congestion_control.needs_ecn(),
             accurate_ecn: ecn && rack,
-            hystart_plus_plus: sack
-                && matches!(congestion_control, CongestionControl::Reno | CongestionControl::Cubic),
+            hystart_plus_plus: sack && congestion_control.has_slow_start(),
             rack,
             tail_loss_probe,
             congestion_control,
@@ -395,13 +377,7 @@ fn modern() -> impl Strategy<Value = TcpConfig> {
 
 /// The profile `ns-1998` in its flavours.
 fn classic() -> impl Strategy<Value = TcpConfig> {
-    let recovery = prop_oneof![
-        Just(RecoveryRules::None),
-        Just(RecoveryRules::Tahoe),
-        Just(RecoveryRules::Reno),
-        Just(RecoveryRules::Newreno),
-        Just(RecoveryRules::SackPipe),
-    ];
+    let recovery = recovery(Stack::Classic);
     (recovery, bool::ANY, bool::ANY, 2..=64_u32).prop_map(|(recovery, avoidance, ecn, window)| TcpConfig {
         recovery,
         sack: recovery == RecoveryRules::SackPipe,
@@ -415,13 +391,8 @@ fn classic() -> impl Strategy<Value = TcpConfig> {
 
 fn linux() -> impl Strategy<Value = TcpConfig> {
     let switches = (bool::ANY, bool::ANY, bool::ANY, bool::ANY, bool::ANY, bool::ANY, bool::ANY);
-    let frto = prop_oneof![
-        Just(FRtoMode::Off),
-        Just(FRtoMode::Draft2002),
-        Just(FRtoMode::Rfc4138),
-        Just(FRtoMode::Rfc5682Sack),
-    ];
-    let recovery = prop_oneof![Just(RecoveryRules::LinuxInFlight), Just(RecoveryRules::Rfc3517RateHalving)];
+    let frto = select(named::<FRtoMode>());
+    let recovery = recovery(Stack::Linux2);
     let window_max = prop_oneof![2..=64_u32, Just(64)];
     let retries = prop_oneof![Just((15, 5)), (1..=5_u32, 1..=3_u32)];
     (switches, frto, recovery, 1..=10_u32, 1..=4_u32, window_max, retries).prop_map(
@@ -651,4 +622,24 @@ fn http() -> impl Strategy<Value = HttpConfig> {
             }
         },
     )
+}
+
+/// Kinds whose scenarios have tests of their own: these run for as long as the run lasts, are code, or are programs.
+const ELSEWHERE: [&str; 4] = ["web-clients", "short-flows", "own", "program"];
+
+#[test]
+fn each_kind_of_flow_is_drawn_or_tested_elsewhere() {
+    let schema = schemars::schema_for!(FlowConfig);
+    let kinds = schema.as_value()["oneOf"].as_array().expect("alternatives").iter();
+    let kinds = kinds.map(|kind| kind["properties"]["kind"]["const"].as_str().expect("a tag").to_owned());
+    let kinds: BTreeSet<String> = kinds.collect();
+
+    let mut runner = TestRunner::deterministic();
+    let mut kind = || {
+        let flow = flow(1500).new_tree(&mut runner).expect("no filter").current();
+        serde_json::to_value(flow).expect("plain data")["kind"].as_str().expect("a tag").to_owned()
+    };
+    let mut met: BTreeSet<String> = (0..500).map(|_| kind()).collect();
+    met.extend(ELSEWHERE.map(str::to_owned));
+    assert_eq!(met, kinds);
 }
