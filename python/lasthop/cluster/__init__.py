@@ -12,18 +12,13 @@ from types import ModuleType
 from lasthop.campaign.runner import Place
 from lasthop.engines.engine import Engine
 from lasthop.errors import InputError
+from lasthop.extras import CLUSTER, extra
 
 
 def _where() -> ModuleType:
     """Return the module that needs Dask."""
-    try:
+    with extra(CLUSTER, "--cluster"):
         from lasthop.cluster import where
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("dask", "distributed", "dask_jobqueue"):
-            raise
-        raise InputError(
-            f"--cluster needs packages that are not installed ({error.name}): pip install 'lasthop[cluster]'"
-        ) from error
     return where
 
 

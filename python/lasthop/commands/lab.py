@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from lasthop.commands.completion import complete_scenarios
+from lasthop.extras import LAB, extra
 from lasthop.results.folder import is_results
 
 
@@ -40,10 +41,11 @@ def lab_command(source: str | None, *, file: Path | None, no_browser: bool) -> N
     import threading
     import webbrowser
 
-    from lasthop.lab.export import export
-    from lasthop.lab.opened import Opened
-    from lasthop.lab.server import serve
-    from lasthop.lab.shelf import Shelf
+    with extra(LAB, "lasthop lab"):
+        from lasthop.lab.export import export
+        from lasthop.lab.opened import Opened
+        from lasthop.lab.server import serve
+        from lasthop.lab.shelf import Shelf
 
     shelf = Shelf.read(Path(source)) if source is not None and is_results(Path(source)) else None
     opened = Opened.named(source) if shelf is None else shelf.opened

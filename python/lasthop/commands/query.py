@@ -21,6 +21,7 @@ import polars as pl
 from lasthop.commands.options import quiet_option, table_out_option
 from lasthop.commands.table_file import check_output, write_output
 from lasthop.errors import InputError, nearest
+from lasthop.extras import SQL, extra
 from lasthop.metrics.units import label
 from lasthop.results.folder import FLOWS, PAGES, RUNS, SHORTS, check_table
 from lasthop.results.manifest import finished
@@ -110,7 +111,8 @@ def _is_folder(word: str) -> bool:
 @contextmanager
 def _connected(folders: Sequence[Path]) -> Iterator[DuckDBPyConnection]:
     """Open a database in memory that holds the records of finished results, and can reach nothing else."""
-    import duckdb
+    with extra(SQL, "lasthop query"):
+        import duckdb
 
     for folder in folders:
         finished(folder)

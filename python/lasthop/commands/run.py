@@ -27,6 +27,7 @@ from lasthop.commands.options import (
     snaplen_option,
 )
 from lasthop.errors import InputError
+from lasthop.extras import ANOVA, require
 from lasthop.metrics.units import listed
 from lasthop.results.folder import check_folder, empty, locked
 from lasthop.studies.loading import Loaded, file_to_run, load
@@ -181,6 +182,8 @@ def run(file: Path, options: RunOptions) -> Campaign | None:
     """Run a scenario file, print the answer and write the report; return what is finished, if anything was to run."""
     loaded = load(file, options.points)
     study = loaded.study
+    if loaded.assets is not None and loaded.assets.presentation.factorial is not None:
+        require("statsmodels", ANOVA, "The report of a full-factorial study")
     plan, stopping = options.plan(study, file)
     if options.cluster is not None:
         check_cluster(options.cluster, engine=plan.engine, jobs=options.jobs, captures=options.pcap, code=plan.code)

@@ -38,6 +38,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from lasthop.errors import InputError, nearest
+from lasthop.extras import ANOVA, extra
 from lasthop.results.folder import FLOWS, PAGES, RUNS, SHORTS, read_manifest, read_rows, scan_rows
 from lasthop.results.manifest import looks_of
 from lasthop.results.shorts import with_rates
@@ -402,8 +403,9 @@ class _Fit:
     """A fit by statsmodels, in whose formula factor number i is called f<i>. A term is the numbers of its factors."""
 
     def __init__(self, design: Design) -> None:
-        import pandas as pd
-        from statsmodels.regression.linear_model import OLS
+        with extra(ANOVA, "The analysis of variance"):
+            import pandas as pd
+            from statsmodels.regression.linear_model import OLS
 
         self.design = design
         factors = len(design.factors)

@@ -1,0 +1,39 @@
+"""Packages that only some commands need. The plain install leaves them out; `lasthop[all]` has them all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+
+from lasthop.errors import InputError
+
+ANOVA = "anova"
+CLUSTER = "cluster"
+LAB = "lab"
+SQL = "sql"
+
+
+@contextmanager
+def extra(name: str, purpose: str) -> Iterator[None]:
+    """Say how to install what is missing, if an import in here fails.
+
+    `name` is the extra in `pyproject.toml`, `purpose` what the user asked for.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package == "lasthop":
+            raise
+        raise _missing(package, name, purpose) from error
+
+
+def require(package: str, name: str, purpose: str) -> None:
+    """Raise `InputError` unless a package is installed, before any work that would end for lack of it."""
+    if find_spec(package) is None:
+        raise _missing(package, name, purpose)
+
+
+def _missing(package: str, name: str, purpose: str) -> InputError:
+    return InputError(f"{purpose} needs packages that are not installed ({package}): pip install 'lasthop[{name}]'")
