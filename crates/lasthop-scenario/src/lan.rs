@@ -1,12 +1,11 @@
 //! Streams of datagrams that a host offers its network: more than it can carry would wait there without end.
 
-use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use lasthop_core::packet::Datagram;
 use lasthop_core::{Distribution, Duration, Faults, Rate};
-use lasthop_traffic::ConstantUdpConfig;
+use lasthop_traffic::Datagrams;
 
 use crate::flow::{Flow, Ways};
 use crate::types::{Scenario, Topology};
@@ -24,13 +23,13 @@ pub fn streams_fit(scenario: &Scenario, faults: &mut Faults) {
         let (rate, key, _) = stream.access.map_or(of_all, |rate| (rate, "its access.rate", false));
         let alone = Load { streams: 1, share: stream.share(rate) };
         let load = *together.get(&stream.index).unwrap_or(&alone);
-        let place = format!("flow[{}].{}", stream.index, stream.key);
+        let place = format!("flow[{}].{}", stream.index, stream.datagrams.key);
         faults.require(load.share <= WHOLE, &place, || {
             let others = if load.streams > 1 { " with the streams that may send at the same time" } else { "" };
             format!(
                 "\"{}\" of payload and its headers would take {:.0} % of {key} = \"{rate}\"{others}, and datagrams \
                  would pile up in the host; lower it, or raise {key}",
-                stream.config.rate,
+                stream.datagrams.rate,
                 100.0 * load.share as f64 / WHOLE as f64
             )
         });
@@ -87,12 +86,10 @@ fn at_once(streams: &[Stream<'_>], rate: Rate) -> BTreeMap<usize, Load> {
 struct Stream<'a> {
     index: usize,
     ways: Ways,
-    /// The key that sets its rate.
-    key: &'static str,
     many: u32,
     /// Rate of the access link that its server has in place of the LAN, if that sends.
     access: Option<Rate>,
-    config: Cow<'a, ConstantUdpConfig>,
+    datagrams: Datagrams<'a>,
     /// When it may send at the earliest and at the latest.
     first: Duration,
     last: Duration,
@@ -100,9 +97,9 @@ struct Stream<'a> {
 
 impl<'a> Stream<'a> {
     fn of(index: usize, flow: &'a Flow) -> Option<Self> {
-        let (key, config) = flow.traffic().datagrams()?;
+        let datagrams = flow.traffic().datagrams()?;
         let none = Duration::from_nanos(0);
-        let (first, latest) = match &config.start {
+        let (first, latest) = match datagrams.start {
             Distribution::Static(start) => (*start, *start),
             Distribution::Uniform { min, max } => (*min, *max),
             Distribution::Exponential { min, max, .. } => {
@@ -113,14 +110,14 @@ impl<'a> Stream<'a> {
                 (least.copied().unwrap_or(none), greatest.copied().unwrap_or(none))
             }
         };
-        let last = Duration::from_nanos(latest.as_nanos().saturating_add(config.duration.as_nanos()));
+        let last = Duration::from_nanos(latest.as_nanos().saturating_add(datagrams.duration.as_nanos()));
         let access = flow.access.as_ref().filter(|_| flow.direction != Ways::Up).map(|access| access.rate);
-        Some(Self { index, ways: flow.direction, many: flow.many(), access, key, config, first, last })
+        Some(Self { index, ways: flow.direction, many: flow.many(), access, datagrams, first, last })
     }
 
     /// The part of a network of this rate that each flow of its entry fills while it sends.
     fn share(&self, rate: Rate) -> u128 {
-        let datagram = rate.transmission_time(self.config.payload.0 as u32 + Datagram::HEADER_BYTES);
-        u128::from(datagram.as_nanos()) * WHOLE / u128::from(self.config.interval().as_nanos())
+        let datagram = rate.transmission_time(self.datagrams.payload.0 as u32 + Datagram::HEADER_BYTES);
+        u128::from(datagram.as_nanos()) * WHOLE / u128::from(self.datagrams.interval.as_nanos())
     }
 }

@@ -209,7 +209,7 @@ impl Scenario {
 
     /// The real program that runs behind the last hop, if it is that and no model of traffic.
     pub fn real_program(&self) -> Option<&ProgramConfig> {
-        self.flow.iter().find_map(|flow| flow.traffic().real_program())
+        self.flow.iter().find_map(|flow| flow.real_program())
     }
 
     /// What the model engine has no model of: the key, and what to do instead.

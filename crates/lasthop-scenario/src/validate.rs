@@ -84,7 +84,7 @@ fn kinds(scenario: &Scenario, faults: &mut Faults) {
         "\"up\": the way back from an ATM switch is delay only, without a rate or a queue; leave it out"
             .into()
     });
-    if let Some(flow) = scenario.flow.iter().find(|flow| flow.traffic().real_program().is_some()) {
+    if let Some(flow) = scenario.flow.iter().find(|flow| flow.real_program().is_some()) {
         faults.require(scenario.flow.len() == 1, "flow", || {
             "a real program has the last hop for itself; leave out the other flows".into()
         });
@@ -100,7 +100,7 @@ fn kinds(scenario: &Scenario, faults: &mut Faults) {
             "no link changes, so the mobile host never moves; add down.link.change, or leave it out".into()
         });
     }
-    let is_page = |flow: &&Flow| flow.traffic().page().is_some();
+    let is_page = |flow: &&Flow| flow.page().is_some();
     if let Some(http) = &scenario.http {
         for (index, flow) in scenario.flow.iter().enumerate().filter(|(_, flow)| is_page(flow)) {
             let stack = if http.protocol.has_streams() { FlowStack::Quic } else { FlowStack::Tcp };

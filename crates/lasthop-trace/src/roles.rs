@@ -32,7 +32,7 @@ impl Rule {
     /// The rule of `scenario`.
     pub fn of(scenario: &Scenario) -> Self {
         let pages = scenario.applications();
-        let pages = pages.iter().filter(|instance| instance.config.traffic().page().is_some()).count();
+        let pages = pages.iter().filter(|instance| instance.config.page().is_some()).count();
         Self {
             roles: scenario.roles,
             several_pages: pages > 1,

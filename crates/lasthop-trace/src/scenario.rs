@@ -111,7 +111,7 @@ fn application_info(instance: &Instance<'_>) -> ApplicationInfo {
     let traffic = instance.config.traffic();
     ApplicationInfo {
         name: instance.application().to_owned(),
-        objects: traffic.page().map(HttpPageConfig::objects),
+        objects: instance.config.page().map(HttpPageConfig::objects),
         voice: traffic.voice(),
         asks: traffic.requests().is_some(),
         plays: traffic.plays(),

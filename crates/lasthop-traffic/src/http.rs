@@ -12,8 +12,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Action, Application, COUNT_MAX, Content, HeaderWrite, HttpConfig, HttpProtocol, OBJECT_MAX, Offer,
-    Outlook, Program, Surroundings, Traffic,
+    Action, Application, COUNT_MAX, Content, FlowConfig, HeaderWrite, HttpConfig, HttpProtocol, OBJECT_MAX,
+    Offer, Outlook, Program, Surroundings, Traffic,
 };
 
 #[cfg(test)]
@@ -76,6 +76,16 @@ impl HttpPageConfig {
     }
 }
 
+impl FlowConfig {
+    /// The page that the flow loads, if it is a page load.
+    pub fn page(&self) -> Option<&HttpPageConfig> {
+        match self {
+            Self::HttpPage(page) => Some(page),
+            _ => None,
+        }
+    }
+}
+
 impl Traffic for HttpPageConfig {
     fn name(&self) -> &str {
         &self.name
@@ -114,10 +124,6 @@ impl Traffic for HttpPageConfig {
 
     fn caller(&self, _sender: Host) -> Host {
         Host::Client
-    }
-
-    fn page(&self) -> Option<&HttpPageConfig> {
-        Some(self)
     }
 
     fn runs_over_quic(&self) -> bool {

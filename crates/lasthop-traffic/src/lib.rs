@@ -35,7 +35,7 @@ pub use program::{Elsewhere, ProgramConfig, SERVER, ServerConfig};
 pub use recording::{Packet, Recording};
 pub use replay::{Replay, ReplayConfig};
 pub use short::{Arrivals, ShortFlows, ShortFlowsConfig};
-pub use traffic::{ShortHosts, Surroundings, Traffic, Voice};
+pub use traffic::{Datagrams, ShortHosts, Surroundings, Traffic, Voice};
 pub use udp::{ConstantUdp, ConstantUdpConfig, Ect};
 pub use video::{Video, VideoConfig};
 pub use voip::{Call, Codec, VoipConfig};
@@ -225,8 +225,7 @@ pub fn flows(applications: &[Instance<'_>], http: Option<&HttpConfig>) -> Vec<Fl
 impl Instance<'_> {
     /// What its flows belong to in the records: each page load by itself, else all that an entry stands for.
     pub fn application(&self) -> &str {
-        let traffic = self.config.traffic();
-        if traffic.page().is_some() { &self.name } else { &self.group }
+        if self.config.page().is_some() { &self.name } else { &self.group }
     }
 
     /// The application at work, with its start, which is drawn from a stream of its own, so that all engines begin alike.

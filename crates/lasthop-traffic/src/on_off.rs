@@ -1,6 +1,5 @@
 //! A UDP source that sends at a rate for a while, is silent for a while, and so on.
 
-use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::num::NonZeroU16;
 
@@ -11,7 +10,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::offer::period;
-use crate::{Action, Application, ConstantUdpConfig, Offer, Outlook, Program, Surroundings, Traffic};
+use crate::{
+    Action, Application, ConstantUdpConfig, Datagrams, Offer, Outlook, Program, Surroundings, Traffic,
+};
 
 #[cfg(test)]
 mod tests;
@@ -95,8 +96,8 @@ impl Traffic for OnOffConfig {
         self.port
     }
 
-    fn datagrams(&self) -> Option<(&'static str, Cow<'_, ConstantUdpConfig>)> {
-        Some(("rate", Cow::Owned(self.stream())))
+    fn datagrams(&self) -> Option<Datagrams<'_>> {
+        Some(self.stream().datagrams_of("rate", &self.start))
     }
 
     fn offer(&self, around: &Outlook<'_>) -> Offer {

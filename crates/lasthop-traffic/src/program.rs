@@ -7,7 +7,7 @@ use lasthop_core::{Bytes, Distribution, Duration, Faults, Host, Instant, News};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Action, Application, HttpConfig, Offer, Outlook, Program, Surroundings, Traffic};
+use crate::{Action, Application, FlowConfig, HttpConfig, Offer, Outlook, Program, Surroundings, Traffic};
 
 /// Programs that talk over the last hop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -87,6 +87,16 @@ impl ServerConfig {
 /// A program runs as soon as the hosts are there.
 static AT_ONCE: Distribution<Duration> = crate::at_once();
 
+impl FlowConfig {
+    /// The real program that the flow stands for, if it is one. Only real hosts run that.
+    pub fn real_program(&self) -> Option<&ProgramConfig> {
+        match self {
+            Self::Program(program) => Some(program),
+            _ => None,
+        }
+    }
+}
+
 impl Traffic for ProgramConfig {
     fn name(&self) -> &str {
         &self.name
@@ -137,10 +147,6 @@ impl Traffic for ProgramConfig {
 
     fn caller(&self, _sender: Host) -> Host {
         Host::Client
-    }
-
-    fn real_program(&self) -> Option<&ProgramConfig> {
-        Some(self)
     }
 
     fn offer(&self, around: &Outlook<'_>) -> Offer {

@@ -1,15 +1,14 @@
 //! What is known of an application before it runs.
 
-use std::borrow::Cow;
 use std::num::NonZeroU16;
 
 use lasthop_core::{
-    Bytes, Distribution, Dscp, Duration, Ecn, Faults, Host, Instant, Protocol, Seed, Segment,
+    Bytes, Distribution, Dscp, Duration, Ecn, Faults, Host, Instant, Protocol, Rate, Seed, Segment,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{ConstantUdpConfig, HttpConfig, HttpPageConfig, Offer, Outlook, Program, ProgramConfig};
+use crate::{HttpConfig, Offer, Outlook, Program};
 
 /// What the hosts of some of the short transfers do other than `[tcp]` says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -33,6 +32,23 @@ impl ShortHosts {
         faults.in_range(*initial_window, 1..=Segment::WINDOW_MAX, "initial_window");
         faults.in_range(*receive_window_initial, 2..=Segment::WINDOW_MAX, "receive_window_initial");
     }
+}
+
+/// Datagrams that an application sends at a steady rate, whatever the network does.
+#[derive(Clone, Copy, Debug)]
+pub struct Datagrams<'a> {
+    /// The key of `[[flow]]` that sets the rate.
+    pub key: &'static str,
+    /// Of payload.
+    pub rate: Rate,
+    /// Of each datagram.
+    pub payload: Bytes,
+    /// Between the starts of two datagrams.
+    pub interval: Duration,
+    /// When the first one leaves.
+    pub start: &'a Distribution<Duration>,
+    /// How long they are sent from then on.
+    pub duration: Duration,
 }
 
 /// What decides how a call sounds, beside what the network does.
@@ -164,8 +180,8 @@ pub trait Traffic {
         None
     }
 
-    /// The datagrams that it may send at most, whatever the network does, and the key that sets their rate.
-    fn datagrams(&self) -> Option<(&'static str, Cow<'_, ConstantUdpConfig>)> {
+    /// The datagrams that it may send at most, whatever the network does.
+    fn datagrams(&self) -> Option<Datagrams<'_>> {
         None
     }
 
@@ -182,16 +198,6 @@ pub trait Traffic {
     /// It is a video.
     fn plays(&self) -> bool {
         false
-    }
-
-    /// The page that it loads.
-    fn page(&self) -> Option<&HttpPageConfig> {
-        None
-    }
-
-    /// The real program that it stands for. Only real hosts run that.
-    fn real_program(&self) -> Option<&ProgramConfig> {
-        None
     }
 
     /// What it may send at most, by and large.

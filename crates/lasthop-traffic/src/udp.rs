@@ -1,6 +1,5 @@
 //! A constant-bit-rate UDP source.
 
-use std::borrow::Cow;
 use std::num::NonZeroU16;
 
 use lasthop_core::{
@@ -9,7 +8,7 @@ use lasthop_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Action, Application, Offer, Outlook, Program, Surroundings, TRANSFER_MAX, Traffic};
+use crate::{Action, Application, Datagrams, Offer, Outlook, Program, Surroundings, TRANSFER_MAX, Traffic};
 
 #[cfg(test)]
 mod tests;
@@ -54,6 +53,16 @@ impl ConstantUdpConfig {
     /// Time between two datagrams; it must not be zero.
     pub fn interval(&self) -> Duration {
         self.rate.transmission_time(self.payload.0 as u32)
+    }
+
+    /// What it sends; `key` is the one that sets its rate.
+    pub(crate) fn datagrams_of<'a>(
+        &self,
+        key: &'static str,
+        start: &'a Distribution<Duration>,
+    ) -> Datagrams<'a> {
+        let Self { rate, payload, duration, .. } = *self;
+        Datagrams { key, rate, payload, interval: self.interval(), start, duration }
     }
 
     /// Payload of all datagrams together, in bytes; `u64::MAX` if it is more.
@@ -136,8 +145,8 @@ impl Traffic for ConstantUdpConfig {
         self.port
     }
 
-    fn datagrams(&self) -> Option<(&'static str, Cow<'_, ConstantUdpConfig>)> {
-        Some(("rate", Cow::Borrowed(self)))
+    fn datagrams(&self) -> Option<Datagrams<'_>> {
+        Some(self.datagrams_of("rate", &self.start))
     }
 
     fn offer(&self, around: &Outlook<'_>) -> Offer {

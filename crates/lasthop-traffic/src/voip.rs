@@ -4,7 +4,6 @@
 //! RTP is RFC 3550; only its header's length matters here. RTCP is not sent. The receiver plays what arrives out of a
 //! jitter buffer, which the analysis models with [`Voice`].
 
-use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::num::NonZeroU16;
 
@@ -13,8 +12,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Action, Application, ConstantUdp, ConstantUdpConfig, Offer, Outlook, Program, Surroundings, Traffic,
-    Voice,
+    Action, Application, ConstantUdp, ConstantUdpConfig, Datagrams, Offer, Outlook, Program, Surroundings,
+    Traffic, Voice,
 };
 
 #[cfg(test)]
@@ -169,8 +168,8 @@ impl Traffic for VoipConfig {
         true
     }
 
-    fn datagrams(&self) -> Option<(&'static str, Cow<'_, ConstantUdpConfig>)> {
-        Some(("codec", Cow::Owned(self.stream())))
+    fn datagrams(&self) -> Option<Datagrams<'_>> {
+        Some(self.stream().datagrams_of("codec", &self.start))
     }
 
     fn offer(&self, around: &Outlook<'_>) -> Offer {

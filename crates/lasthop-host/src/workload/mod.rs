@@ -636,7 +636,7 @@ fn applications(scenario: &Scenario, seed: Seed, pairs: &[usize]) -> Result<Vec<
     let application = |((instance, program), pair): ((Instance<'_>, Program), &usize)| {
         let config = instance.config;
         let quic = scenario.flow[instance.entry].quic().map(Rc::new);
-        let site = match (config.traffic().page(), &scenario.http) {
+        let site = match (config.page(), &scenario.http) {
             (Some(page), Some(http)) if quic.is_none() => Some(Rc::new(Site::new(http, page)?)),
             _ => None,
         };

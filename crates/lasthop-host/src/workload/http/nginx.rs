@@ -40,8 +40,7 @@ impl Nginx {
         let Some(http) = scenario.http.as_ref().filter(|http| http.server == HttpServer::Nginx) else {
             return Ok(None);
         };
-        let pages: Vec<&HttpPageConfig> =
-            scenario.flow.iter().filter_map(|flow| flow.traffic().page()).collect();
+        let pages: Vec<&HttpPageConfig> = scenario.flow.iter().filter_map(|flow| flow.page()).collect();
         let sites = pages
             .iter()
             .map(|page| Ok((*page, Site::new(http, page)?)))
