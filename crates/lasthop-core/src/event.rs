@@ -283,149 +283,56 @@ pub trait Observer {
 /// Records nothing.
 impl Observer for () {}
 
+/// Calls an observer that may be absent.
+macro_rules! if_there {
+    ($observer:expr, $inner:ident => $call:expr) => {
+        if let Some($inner) = $observer {
+            $call;
+        }
+    };
+}
+
 /// An observer that may be absent.
 impl<O: Observer> Observer for Option<O> {
-    fn announce(&mut self, info: &FlowInfo) {
-        if let Some(observer) = self {
-            observer.announce(info);
-        }
-    }
-
-    fn written(&mut self, now: Instant, flow: FlowId, host: Host, bytes: u64) {
-        if let Some(observer) = self {
-            observer.written(now, flow, host, bytes);
-        }
-    }
-
-    fn datagram(&mut self, now: Instant, flow: FlowId, host: Host, number: u64) {
-        if let Some(observer) = self {
-            observer.datagram(now, flow, host, number);
-        }
-    }
-
-    fn completed(&mut self, now: Instant, flow: FlowId) {
-        if let Some(observer) = self {
-            observer.completed(now, flow);
-        }
-    }
-
-    fn retired(&mut self, now: Instant, flow: FlowId) {
-        if let Some(observer) = self {
-            observer.retired(now, flow);
-        }
-    }
-
     fn bytes(&mut self, packet: &Packet, bytes: &[u8]) {
-        if let Some(observer) = self {
-            observer.bytes(packet, bytes);
-        }
-    }
-
-    fn secret(&mut self, flow: FlowId, line: &str) {
-        if let Some(observer) = self {
-            observer.secret(flow, line);
-        }
+        if_there!(self, observer => observer.bytes(packet, bytes));
     }
 
     fn wants_qlog(&self) -> bool {
         self.as_ref().is_some_and(Observer::wants_qlog)
     }
 
-    fn qlog(&mut self, flow: FlowId, host: Host, records: &[u8]) {
-        if let Some(observer) = self {
-            observer.qlog(flow, host, records);
-        }
-    }
-
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
-        if let Some(observer) = self {
-            observer.packet(now, event, packet);
-        }
+        if_there!(self, observer => observer.packet(now, event, packet));
     }
 
-    fn transport(&mut self, now: Instant, flow: FlowId, host: Host, event: TransportEvent) {
-        if let Some(observer) = self {
-            observer.transport(now, flow, host, event);
-        }
-    }
+    crate::pass_events_on! { if_there }
+}
 
-    fn http(&mut self, now: Instant, flow: FlowId, event: HttpEvent) {
-        if let Some(observer) = self {
-            observer.http(now, flow, event);
-        }
-    }
-
-    fn playback(&mut self, now: Instant, flow: FlowId, event: PlaybackEvent) {
-        if let Some(observer) = self {
-            observer.playback(now, flow, event);
-        }
-    }
+/// Calls one observer after the other.
+macro_rules! both {
+    ($observers:expr, $inner:ident => $call:expr) => {{
+        let $inner = &mut $observers.0;
+        $call;
+        let $inner = &mut $observers.1;
+        $call;
+    }};
 }
 
 /// Both observers see everything, the first one first.
 impl<A: Observer, B: Observer> Observer for (A, B) {
-    fn announce(&mut self, info: &FlowInfo) {
-        self.0.announce(info);
-        self.1.announce(info);
-    }
-
-    fn written(&mut self, now: Instant, flow: FlowId, host: Host, bytes: u64) {
-        self.0.written(now, flow, host, bytes);
-        self.1.written(now, flow, host, bytes);
-    }
-
-    fn datagram(&mut self, now: Instant, flow: FlowId, host: Host, number: u64) {
-        self.0.datagram(now, flow, host, number);
-        self.1.datagram(now, flow, host, number);
-    }
-
-    fn completed(&mut self, now: Instant, flow: FlowId) {
-        self.0.completed(now, flow);
-        self.1.completed(now, flow);
-    }
-
-    fn retired(&mut self, now: Instant, flow: FlowId) {
-        self.0.retired(now, flow);
-        self.1.retired(now, flow);
-    }
-
     fn bytes(&mut self, packet: &Packet, bytes: &[u8]) {
-        self.0.bytes(packet, bytes);
-        self.1.bytes(packet, bytes);
-    }
-
-    fn secret(&mut self, flow: FlowId, line: &str) {
-        self.0.secret(flow, line);
-        self.1.secret(flow, line);
+        both!(self, observer => observer.bytes(packet, bytes));
     }
 
     fn wants_qlog(&self) -> bool {
         self.0.wants_qlog() || self.1.wants_qlog()
     }
 
-    fn qlog(&mut self, flow: FlowId, host: Host, records: &[u8]) {
-        self.0.qlog(flow, host, records);
-        self.1.qlog(flow, host, records);
-    }
-
     #[inline]
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
-        self.0.packet(now, event, packet);
-        self.1.packet(now, event, packet);
+        both!(self, observer => observer.packet(now, event, packet));
     }
 
-    fn transport(&mut self, now: Instant, flow: FlowId, host: Host, event: TransportEvent) {
-        self.0.transport(now, flow, host, event);
-        self.1.transport(now, flow, host, event);
-    }
-
-    fn http(&mut self, now: Instant, flow: FlowId, event: HttpEvent) {
-        self.0.http(now, flow, event);
-        self.1.http(now, flow, event);
-    }
-
-    fn playback(&mut self, now: Instant, flow: FlowId, event: PlaybackEvent) {
-        self.0.playback(now, flow, event);
-        self.1.playback(now, flow, event);
-    }
+    crate::pass_events_on! { both }
 }

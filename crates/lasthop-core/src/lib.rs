@@ -2,6 +2,7 @@
 //! and faults of configurations. Nothing here reads a clock or draws from a global generator.
 
 pub mod amount;
+mod dispatch;
 pub mod dist;
 pub mod drop_cause;
 pub mod dscp;

@@ -12,10 +12,7 @@ use crate::program_run::{self, ProgramFacts, Setting};
 use crate::router::{LinuxRouter, needs_no_router};
 use crate::shell::Guest;
 use crate::workload::{Nginx, STRANGER, Workload, needs_plain_quic, needs_sockets};
-use lasthop_core::{
-    Body, Datagram, Duration, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent,
-    PlaybackEvent, Protocol, Seed, TransportEvent,
-};
+use lasthop_core::{Body, Datagram, Duration, Host, Instant, Observer, Packet, PacketEvent, Protocol, Seed};
 use lasthop_scenario::Scenario;
 use lasthop_trace::{Analysis, Batch, Column, Kept, Records, Request};
 use nix::sys::epoll::EpollFlags;
@@ -262,11 +259,15 @@ fn run_once<O: Observer>(
 /// Passes on what concerns the flows of the scenario.
 struct Known<O>(O);
 
-impl<O: Observer> Observer for Known<O> {
-    fn announce(&mut self, info: &FlowInfo) {
-        self.0.announce(info);
-    }
+/// Calls the observer inside.
+macro_rules! inside {
+    ($observer:expr, $inner:ident => $call:expr) => {{
+        let $inner = &mut $observer.0;
+        $call;
+    }};
+}
 
+impl<O: Observer> Observer for Known<O> {
     fn bytes(&mut self, packet: &Packet, bytes: &[u8]) {
         // Only those in datagrams of QUIC are not known from the packet.
         if matches!(packet.body, Body::Quic(_)) {
@@ -274,16 +275,8 @@ impl<O: Observer> Observer for Known<O> {
         }
     }
 
-    fn secret(&mut self, flow: FlowId, line: &str) {
-        self.0.secret(flow, line);
-    }
-
     fn wants_qlog(&self) -> bool {
         self.0.wants_qlog()
-    }
-
-    fn qlog(&mut self, flow: FlowId, host: Host, records: &[u8]) {
-        self.0.qlog(flow, host, records);
     }
 
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
@@ -292,31 +285,5 @@ impl<O: Observer> Observer for Known<O> {
         }
     }
 
-    fn transport(&mut self, now: Instant, flow: FlowId, host: Host, event: TransportEvent) {
-        self.0.transport(now, flow, host, event);
-    }
-
-    fn http(&mut self, now: Instant, flow: FlowId, event: HttpEvent) {
-        self.0.http(now, flow, event);
-    }
-
-    fn playback(&mut self, now: Instant, flow: FlowId, event: PlaybackEvent) {
-        self.0.playback(now, flow, event);
-    }
-
-    fn written(&mut self, now: Instant, flow: FlowId, host: Host, bytes: u64) {
-        self.0.written(now, flow, host, bytes);
-    }
-
-    fn datagram(&mut self, now: Instant, flow: FlowId, host: Host, number: u64) {
-        self.0.datagram(now, flow, host, number);
-    }
-
-    fn completed(&mut self, now: Instant, flow: FlowId) {
-        self.0.completed(now, flow);
-    }
-
-    fn retired(&mut self, now: Instant, flow: FlowId) {
-        self.0.retired(now, flow);
-    }
+    lasthop_core::pass_events_on! { inside }
 }

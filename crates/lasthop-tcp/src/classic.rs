@@ -48,6 +48,15 @@ pub(crate) struct Sender {
     pub out: VecDeque<Transmission>,
 }
 
+/// A piece of the sequence space that one segment carries. SYN and FIN take up a number each.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    seq: u64,
+    payload: u64,
+    syn: bool,
+    fin: bool,
+}
+
 impl Sender {
     pub fn new(config: &Rc<TcpConfig>, clock: TickClock, mss: u32) -> Self {
         let mss = u64::from(mss);
@@ -114,7 +123,7 @@ impl Sender {
 
     /// Sends the SYN (or the SYN of a SYN-ACK), for the first time or again.
     pub fn send_syn<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
-        self.transmit(cx, 0, 0, true, false);
+        self.transmit(cx, Piece { seq: 0, payload: 0, syn: true, fin: false });
         self.nxt = 1;
     }
 
@@ -269,18 +278,12 @@ impl Sender {
         }
         let seq = self.nxt;
         self.nxt += payload + u64::from(fin);
-        self.transmit(cx, seq, payload, false, fin);
+        self.transmit(cx, Piece { seq, payload, syn: false, fin });
         true
     }
 
-    fn transmit<O: Observer>(
-        &mut self,
-        cx: &mut Context<'_, O>,
-        seq: u64,
-        payload: u64,
-        syn: bool,
-        fin: bool,
-    ) {
+    fn transmit<O: Observer>(&mut self, cx: &mut Context<'_, O>, piece: Piece) {
+        let Piece { seq, payload, syn, fin } = piece;
         let end = seq + payload + u64::from(syn) + u64::from(fin);
         let fresh = seq >= self.max;
         // Retransmissions are not ECN-capable (RFC 3168, section 6.1.5).

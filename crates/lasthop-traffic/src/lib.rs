@@ -44,7 +44,8 @@ pub use web::{CutPoisson, WebClass, WebClients, WebClientsConfig};
 use std::num::NonZeroU16;
 
 use lasthop_core::{
-    Bytes, Distribution, Dscp, Duration, Ecn, Faults, FlowInfo, Host, Instant, News, Protocol,
+    Bytes, Distribution, Dscp, Duration, Ecn, Faults, FlowInfo, Host, Instant, News, Protocol, dispatched,
+    forward,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -62,12 +63,12 @@ const DEFAULT_PORTS: usize = 10_000;
 
 /// The kinds of traffic: configuration, and the application at work.
 macro_rules! kinds {
-    ($($(#[$doc:meta])* $kind:ident($config:ty) => $application:ty;)*) => {
+    ($($(#[doc = $doc:expr])* $kind:ident($config:ty) => $application:ty;)*) => {
         /// One application of the scenario.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(tag = "kind", rename_all = "kebab-case")]
         pub enum FlowConfig {
-            $($(#[$doc])* $kind($config),)*
+            $($(#[doc = $doc])* $kind($config),)*
         }
 
         impl FlowConfig {
@@ -95,53 +96,13 @@ macro_rules! kinds {
             }
         }
 
-        /// An application at work: one of these.
-        #[allow(clippy::large_enum_variant, reason = "one per entry of the scenario")]
-        #[derive(Debug)]
-        pub enum Program {
-            $($(#[$doc])* $kind($application),)*
-        }
-
-        impl Application for Program {
-            #[inline]
-            fn next_wakeup(&self) -> Option<Instant> {
-                match self {
-                    $(Self::$kind(application) => application.next_wakeup(),)*
-                }
-            }
-
-            fn handle_wakeup(&mut self, now: Instant) {
-                match self {
-                    $(Self::$kind(application) => application.handle_wakeup(now),)*
-                }
-            }
-
-            #[inline]
-            fn handle_news(&mut self, now: Instant, flow: u32, host: Host, news: News) {
-                match self {
-                    $(Self::$kind(application) => application.handle_news(now, flow, host, news),)*
-                }
-            }
-
-            #[inline]
-            fn heeds_data(&self) -> bool {
-                match self {
-                    $(Self::$kind(application) => application.heeds_data(),)*
-                }
-            }
-
-            #[inline(never)]
-            fn handle_stream(&mut self, now: Instant, flow: u32, host: Host, stream: u32, received: u64) {
-                match self {
-                    $(Self::$kind(application) => application.handle_stream(now, flow, host, stream, received),)*
-                }
-            }
-
-            #[inline]
-            fn poll_action(&mut self) -> Option<Action> {
-                match self {
-                    $(Self::$kind(application) => application.poll_action(),)*
-                }
+        dispatched! {
+            each:
+            /// An application at work: one of these.
+            #[allow(clippy::large_enum_variant, reason = "one per entry of the scenario")]
+            #[derive(Debug)]
+            pub enum Program {
+                $($(#[doc = $doc])* $kind($application),)*
             }
         }
     };
@@ -172,6 +133,22 @@ kinds! {
     Own(OwnConfig) => OwnTraffic;
     /// A real program of this machine's, on engines with real hosts (`lasthop repeat`).
     Program(ProgramConfig) => Elsewhere;
+}
+
+impl Application for Program {
+    forward! { each:
+        #[inline]
+        fn next_wakeup(&self) -> Option<Instant>;
+        fn handle_wakeup(&mut self, now: Instant);
+        #[inline]
+        fn handle_news(&mut self, now: Instant, flow: u32, host: Host, news: News);
+        #[inline]
+        fn heeds_data(&self) -> bool;
+        #[inline(never)]
+        fn handle_stream(&mut self, now: Instant, flow: u32, host: Host, stream: u32, received: u64);
+        #[inline]
+        fn poll_action(&mut self) -> Option<Action>;
+    }
 }
 
 /// When a flow starts that does not state it.

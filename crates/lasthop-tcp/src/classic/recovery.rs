@@ -3,7 +3,7 @@
 
 use lasthop_core::{Observer, RetransmissionKind, SackBlock, TransportEvent};
 
-use super::Sender;
+use super::{Piece, Sender};
 use crate::common::Context;
 use crate::config::RecoveryRules;
 use crate::control::{Congestion, Controller};
@@ -106,7 +106,7 @@ impl Sender {
         let SackBlock { start, end } = hole;
         let payload = self.mss.min(end.min(self.data_end) - start);
         let fin = end > self.data_end && start + payload == self.data_end;
-        self.transmit(cx, start, payload, false, fin);
+        self.transmit(cx, Piece { seq: start, payload, syn: false, fin });
         start + payload + u64::from(fin)
     }
 

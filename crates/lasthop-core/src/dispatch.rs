@@ -1,0 +1,86 @@
+//! Macros for calls that are passed on: to whichever variant an enum has, or to the observers inside an observer.
+
+/// Defines an enum whose variants hold one value each, and a macro that calls whichever it is.
+///
+/// `dispatched! { each: enum End { Tcp(Tcp), Udp(Udp) } }` also defines `each!(end, inner => inner.close())`: a match,
+/// not an indirect call.
+#[macro_export]
+macro_rules! dispatched {
+    ($each:ident: $($definition:tt)*) => {
+        $crate::dispatched! { @define ($) $each $($definition)* }
+    };
+    (@define ($dollar:tt) $each:ident
+        $(#[$meta:meta])* $vis:vis enum $name:ident {
+            $($(#[doc = $doc:expr])* $(#[cfg($when:meta)])? $variant:ident($type:ty),)*
+        }
+    ) => {
+        $(#[$meta])*
+        $vis enum $name {
+            $($(#[doc = $doc])* $(#[cfg($when)])? $variant($type),)*
+        }
+
+        /// Calls the value inside, whichever variant it is.
+        macro_rules! $each {
+            ($dollar value:expr, $dollar inner:ident => $dollar call:expr) => {
+                match $dollar value {
+                    $($(#[cfg($when)])? $name::$variant($dollar inner) => $dollar call,)*
+                }
+            };
+        }
+    };
+}
+
+/// Writes methods that do nothing but pass the call on: `$each!(self, inner => inner.method(arguments))`.
+#[macro_export]
+macro_rules! forward {
+    ($each:ident:) => {};
+    ($each:ident:
+        $(#[$meta:meta])*
+        $vis:vis fn $name:ident $(<$type:ident: $bound:path>)? (&mut $self:ident $(, $argument:ident: $of:ty)* $(,)?)
+        $(-> $output:ty)?;
+        $($rest:tt)*
+    ) => {
+        $(#[$meta])*
+        $vis fn $name $(<$type: $bound>)? (&mut $self $(, $argument: $of)*) $(-> $output)? {
+            $each!($self, inner => inner.$name($($argument),*))
+        }
+        $crate::forward! { $each: $($rest)* }
+    };
+    ($each:ident:
+        $(#[$meta:meta])*
+        $vis:vis fn $name:ident(&$self:ident $(, $argument:ident: $of:ty)* $(,)?) $(-> $output:ty)?;
+        $($rest:tt)*
+    ) => {
+        $(#[$meta])*
+        $vis fn $name(&$self $(, $argument: $of)*) $(-> $output)? {
+            $each!($self, inner => inner.$name($($argument),*))
+        }
+        $crate::forward! { $each: $($rest)* }
+    };
+}
+
+/// The methods by which an [`Observer`](crate::Observer) passes every event on as `$each!` says, but those about packets:
+/// `packet`, which is hot, and `bytes`; and `wants_qlog`, whose answers have to be put together.
+#[macro_export]
+macro_rules! pass_events_on {
+    ($each:ident) => {
+        $crate::forward! { $each:
+            fn announce(&mut self, info: &$crate::FlowInfo);
+            fn written(&mut self, now: $crate::Instant, flow: $crate::FlowId, host: $crate::Host, bytes: u64);
+            fn datagram(&mut self, now: $crate::Instant, flow: $crate::FlowId, host: $crate::Host, number: u64);
+            fn completed(&mut self, now: $crate::Instant, flow: $crate::FlowId);
+            fn retired(&mut self, now: $crate::Instant, flow: $crate::FlowId);
+            fn secret(&mut self, flow: $crate::FlowId, line: &str);
+            fn qlog(&mut self, flow: $crate::FlowId, host: $crate::Host, records: &[u8]);
+            fn transport(
+                &mut self,
+                now: $crate::Instant,
+                flow: $crate::FlowId,
+                host: $crate::Host,
+                event: $crate::TransportEvent,
+            );
+            fn http(&mut self, now: $crate::Instant, flow: $crate::FlowId, event: $crate::HttpEvent);
+            fn playback(&mut self, now: $crate::Instant, flow: $crate::FlowId, event: $crate::PlaybackEvent);
+        }
+    };
+}
