@@ -219,6 +219,9 @@ class Cell:
     def scenario(self) -> str:
         """The resolved scenario as JSON."""
     @property
+    def facts(self) -> str:
+        """What stories and pictures have to know of the scenario, as JSON: see `lasthop.scenario.facts`."""
+    @property
     def digest(self) -> str:
         """Hash of the resolved scenario, without the code that it names."""
     @property

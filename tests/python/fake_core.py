@@ -68,6 +68,10 @@ class Trace:
     delays: dict[str, list[Any]]
 
 
+_QUEUE = [{"name": "", "red_in_bytes": False}]
+FACTS = json.dumps({"applications": {}, "retry_delay_ns": {}, "queues": {"down": _QUEUE, "up": _QUEUE}})
+
+
 @dataclass
 class Cell:
     """A cell whose runs take no time."""
@@ -77,6 +81,7 @@ class Cell:
     on_run: Callable[[str, int], None]
     sequential: bool = False
     scenario: str = '{"mtu": "576 B", "flow": []}'
+    facts: str = FACTS
     assumed: Sequence[tuple[str, str, str]] = ()
     code: Sequence[tuple[str, str]] = ()
     point: dict[str, float] = field(default_factory=dict)

@@ -24,6 +24,7 @@ from lasthop.pictures import marks
 from lasthop.pictures.cast import Cast
 from lasthop.pictures.panels import sequence_panel
 from lasthop.pictures.tables import TraceTables
+from lasthop.scenario.facts import Facts
 from observing import overviewed
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -83,7 +84,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tables() -> TraceTables:
     """Return what the report's first picture is made of: the first replication of the first cell."""
     study = _core.load(str(EXAMPLE))
-    return TraceTables.of(overviewed(study.cells[0], study.seed, 1, 1), study.cells[0].scenario)
+    return TraceTables.of(overviewed(study.cells[0], study.seed, 1, 1), Facts.of(study.cells[0]))
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from lasthop.engines.engine import WHOLE, Observation, Request
 from lasthop.engines.model.engine import ModelEngine
 from lasthop.report.trace import trace_figure
 from lasthop.results.folder import FLOWS, PAGES, RUNS, SHORTS
+from lasthop.scenario.facts import Facts
 from observing import overviewed, traced
 
 Main = Callable[..., int]
@@ -71,7 +72,7 @@ def test_a_trace_shows_the_replication_that_was_measured(study: _core.Study, key
     trace = traced(chosen, study.seed, 1, 3)
     last = [row for row, replication in enumerate(measured["replication"]) if replication == 3]
     assert trace.flows["elapsed_s"] == [measured["elapsed_s"][row] for row in last]
-    figure = go.Figure(trace_figure(overviewed(chosen, study.seed, 1, 3), chosen.scenario)[0])
+    figure = go.Figure(trace_figure(overviewed(chosen, study.seed, 1, 3), Facts.of(chosen))[0])
     drawn = {entry.name: entry for entry in figure.data}
     assert {"segment sent", "acknowledged", "packets in the router queue", "bad link period"} <= set(drawn)
     # 188 640 bytes in segments, each sent for the first time once.
@@ -159,7 +160,7 @@ def test_of_many_flows_the_report_draws_some_of_every_application() -> None:
         ("http(m+8m)+2tcp-diffserv", {"page", "tcp-1", "tcp-2"}),
     ):
         chosen = cell(study, levels.format(workload))
-        figure, said = trace_figure(overviewed(chosen, study.seed, 1, 1), chosen.scenario)
+        figure, said = trace_figure(overviewed(chosen, study.seed, 1, 1), Facts.of(chosen))
         assert re.match(r"4 of \d+ TCP flows have a panel .* 7 of \d+ flows have a colour", said)
         named = {entry["name"].rpartition(" of ")[2] for entry in figure["data"] if "goodput of" in entry["name"]}
         others = {name for name in named if name.endswith(" other flows")}
@@ -178,7 +179,7 @@ def test_a_trace_draws_a_line_per_class() -> None:
 
     def drawn(key: str) -> dict[str, Any]:
         chosen = cell(study, key)
-        figure, _ = trace_figure(overviewed(chosen, study.seed, 1, 1), chosen.scenario)
+        figure, _ = trace_figure(overviewed(chosen, study.seed, 1, 1), Facts.of(chosen))
         return {entry.name: entry for entry in go.Figure(figure).data}
 
     lines = drawn("router=classes,queue=red")

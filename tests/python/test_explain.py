@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,13 +13,14 @@ import pytest
 
 from conftest import STUDY
 from lasthop import _core
-from lasthop.explain import arq_delay_ns, followed, stories, voice_of
+from lasthop.explain import followed, stories
 from lasthop.explain.facts import PHASES, TcpFacts, gather
 from lasthop.explain.packets import Packets, rows
 from lasthop.explain.tell import tell_tcp
 from lasthop.explain.tell_udp import tell_udp
 from lasthop.explain.udp import MOST_EPISODES, UdpFacts, gather_udp
 from lasthop.explain.words import WIDTH, Story, length
+from lasthop.scenario.facts import Application, Facts
 from observing import traced
 
 Main = Callable[..., int]
@@ -59,7 +59,7 @@ def cell_of(key: str) -> tuple[_core.Study, _core.Cell]:
 def told(key: str, replication: int, flow: str) -> str:
     study, cell = cell_of(key)
     trace = traced(cell, study.seed, 1, replication)
-    return "\n\n".join(map(str, stories(trace, json.loads(cell.scenario), flow))) + "\n"
+    return "\n\n".join(map(str, stories(trace, Facts.of(cell), flow))) + "\n"
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_counts_equal_the_records_where_everything_is_lost(tmp_path: Path) -> No
         text
         for cell in study.cells
         for replication in range(1, 9)
-        for text in map(str, stories(traced(cell, study.seed, 1, replication), json.loads(cell.scenario)))
+        for text in map(str, stories(traced(cell, study.seed, 1, replication), Facts.of(cell)))
     )
     assert max(map(len, story.splitlines())) <= WIDTH
     for said in (
@@ -463,10 +463,9 @@ def test_a_link_that_is_bad_in_one_direction_is_told(tmp_path: Path, bad: str) -
     scenario = ONE_WAY.replace(bad.upper(), ERRORS.replace("DELAY", "70 ms")).replace(good.upper(), never)
     (tmp_path / "one-way.toml").write_text(scenario, encoding="utf-8")
     cell = _core.load(str(tmp_path / "one-way.toml")).cells[0]
-    delays = {way: arq_delay_ns(json.loads(cell.scenario), way) for way in (bad, good)}
-    assert delays == {bad: 70 * MS, good: MS}
+    assert Facts.of(cell).retry_delay_ns == {bad: 70 * MS, good: MS}
     trace = traced(cell, 1, 1, 1)
-    text = flat("\n".join(map(str, stories(trace, json.loads(cell.scenario), "download"))))
+    text = flat("\n".join(map(str, stories(trace, Facts.of(cell), "download"))))
     periods = re.findall(r"Link (\w+) bad for \d+ ms, until [\d.]+: (\d+ tries|1 try|no packet)", text)
     retries = sum(
         event == "link-retry" and flow == 0
@@ -477,7 +476,7 @@ def test_a_link_that_is_bad_in_one_direction_is_told(tmp_path: Path, bad: str) -
     }
     assert told == {bad: retries, good: 0}
     assert retries
-    heard = flat("\n".join(map(str, stories(trace, json.loads(cell.scenario), "stream"))))
+    heard = flat("\n".join(map(str, stories(trace, Facts.of(cell), "stream"))))
     assert f"Link {bad} bad for" in heard
 
 
@@ -526,13 +525,13 @@ def calls(tmp_path: Path, codec: str) -> Iterator[tuple[Row, UdpFacts, str]]:
     file.write_text(CALLS.replace("CODEC", codec), encoding="utf-8")
     study = _core.load(str(file))
     for cell, replication in itertools.product(study.cells, range(1, study.replications + 1)):
-        scenario, trace = json.loads(cell.scenario), traced(cell, study.seed, 1, replication)
-        packets = followed(trace, scenario)
+        facts, trace = Facts.of(cell), traced(cell, study.seed, 1, replication)
+        packets = followed(trace, facts)
         for number, record in enumerate(rows(trace.flows)):
             if record["application"].startswith("call") and record["mos"] is not None:
-                voice = voice_of(scenario, record["application"])
-                facts = gather_udp(packets, trace.tcp, record, number, trace.link_states, voice=voice)
-                yield record, facts, flat(str(tell_udp(facts, packets, trace.flows["flow"])))
+                voice = facts.applications[record["application"]].voice
+                told = gather_udp(packets, trace.tcp, record, number, trace.link_states, voice=voice)
+                yield record, told, flat(str(tell_udp(told, packets, trace.flows["flow"])))
 
 
 @pytest.mark.parametrize("codec", ["G.711", "Opus"])
@@ -637,7 +636,7 @@ def test_many_episodes_are_told_as_few() -> None:
 def test_the_story_of_a_call_says_whose_packets_stood_before_its_own() -> None:
     cell = _core.load(str(EXAMPLES / "bufferbloat.toml")).cells[0]
     trace = traced(cell, 1, 1, 1)
-    (story,) = stories(trace, json.loads(cell.scenario), "voip")
+    (story,) = stories(trace, Facts.of(cell), "voip")
     number, wait, others, own = next(
         (int(found[1]), found[2], int(found[3]), int(found[4]))
         for entry in story.entries
@@ -802,6 +801,7 @@ def test_a_flow_that_never_started_is_told_so() -> None:
         link_states: dict[str, list[float]] = {"start_s": [], "end_s": [], "direction": []}  # noqa: RUF012
 
     Trace.flows = flows  # type: ignore[attr-defined]
-    text = list(map(str, stories(cast("_core.Trace", Trace), {"tcp": SWITCHES, "errors": None})))
+    facts = Facts({"tcp": Application("bulk-tcp", SWITCHES, None)}, {"down": 0, "up": 0}, {})
+    text = list(map(str, stories(cast("_core.Trace", Trace), facts)))
     assert text[1] == "late: the run ended before its first packet."
     assert "The run ended here; the connection was still open." in flat(text[0])

@@ -31,6 +31,7 @@ from lasthop.pictures.static import STYLE, figure_of
 from lasthop.pictures.tables import TraceTables
 from lasthop.pictures.waterfall import waterfall_panels
 from lasthop.report.trace import picture_figure, trace_figure
+from lasthop.scenario.facts import Facts, Queue
 from observing import overviewed, traced
 
 EXAMPLES = STUDY.parents[1] / "examples"
@@ -112,7 +113,14 @@ def by_hand() -> TraceTables:
     trace: Any = SimpleNamespace(
         packets=table(packets), tcp=table(events), objects=none, flows=flows, link_states=states, **WHOLE
     )
-    return TraceTables.of(trace, '{"down": {"queue": {"red": {"min": "2 packets"}}}}')
+    return TraceTables.of(trace, queues_of(""))
+
+
+def queues_of(*names: str) -> Facts:
+    """Return the facts of a scenario whose router has these queues on the way down, and a plain one on the way up."""
+    return Facts(
+        {}, {}, {"down": [Queue(name, red_in_bytes=False) for name in names], "up": [Queue("", red_in_bytes=False)]}
+    )
 
 
 def rounded(values: Sequence[float | None]) -> list[Any]:
@@ -171,7 +179,7 @@ def test_an_average_over_bytes_stands_apart_from_packets(tmp_path: Path) -> None
     file = tmp_path / "bytes.toml"
     file.write_text(f'extends = "{EXAMPLE}"\n[down.queue]\nlimit = "11520 B"\nred = {{ {red} }}\n', encoding="utf-8")
     cell = _core.load(str(file)).cells[0]
-    queue, average = panels(TraceTables.of(overviewed(cell, 1, 1, 1), cell.scenario), ["queue"])
+    queue, average = panels(TraceTables.of(overviewed(cell, 1, 1, 1), Facts.of(cell)), ["queue"])
     names = [layer.mark.name for layer in queue.layers]
     assert (queue.unit, average.unit) == ("packets", "kB")
     assert marks.RED_AVERAGE.name not in names
@@ -200,7 +208,7 @@ def test_panels_agree_with_the_metrics_of_the_same_run(key: str) -> None:
     study = _core.load(str(STUDY / "study.toml"))
     (cell,) = [cell for cell in study.cells if cell.key == key]
     trace = overviewed(cell, study.seed, 1, 12)
-    tables = TraceTables.of(trace, cell.scenario)
+    tables = TraceTables.of(trace, Facts.of(cell))
     found = panels(tables)
     metrics = pl.DataFrame(traced(cell, study.seed, 1, 12).flows, strict=False)
     again_marks = {mark.name for mark in marks.RETRANSMISSIONS.values()}
@@ -533,7 +541,7 @@ def test_a_page_load_is_put_together_from_objects_and_packets() -> None:
         link_states=GOOD,
         **WHOLE,
     )
-    tables = TraceTables.of(trace, "{}")
+    tables = TraceTables.of(trace, queues_of(""))
     times = ["t_connect_s", "t_request_s", "t_first_byte_s", "t_last_byte_s", "t_end_s"]
     assert tables.objects.select("page", "object", "connection", pl.col(times).round(6)).rows() == [
         ("p", "main", 1, 0.0, 0.3, 0.9, 1.0, None),  # asked for once connected
@@ -543,7 +551,7 @@ def test_a_page_load_is_put_together_from_objects_and_packets() -> None:
     (page,) = panels(tables, ["waterfall"])
     assert (page.kind, page.label, len(page.rows)) == ("waterfall", "p", 3)
     assert panels(tables, ["waterfall"], Cast.of(tables, tables.flows[:1])) == []
-    figure, said = trace_figure(trace, "{}")
+    figure, said = trace_figure(trace, queues_of(""))
     assert said == ""
     assert figure["data"][0]["type"] == "bar"
 
@@ -571,9 +579,7 @@ def test_a_router_with_classes_has_a_line_for_each() -> None:
         link_states=GOOD,
         **WHOLE,
     )
-    classes = '{"name": "ef"}, {"name": "be", "queue": {"red": {"min": "2 packets"}}}'
-    scenario = f'{{"down": {{"queue": {{}}, "htb": {{"class": [{classes}]}}}}}}'
-    queue = layers(TraceTables.of(trace, scenario), "queue")
+    queue = layers(TraceTables.of(trace, queues_of("ef", "be")), "queue")
     drawn = {name: (layer.x, layer.y) for name, layer in queue.items()}
     assert drawn == {
         "packets in the router queue of class ef": ([0.01, 0.04], [1, 0]),
@@ -581,7 +587,7 @@ def test_a_router_with_classes_has_a_line_for_each() -> None:
         "RED's average queue of class be": ([0, 0.02], [0.5, 0.75]),
         "dropped: router queue full": ([0.03], [2]),  # at the length of its own class
     }
-    one = layers(TraceTables.of(trace, '{"down": {"htb": {"class": [{"name": "all"}]}}}'), "queue")
+    one = layers(TraceTables.of(trace, queues_of("all")), "queue")
     assert one["packets in the router queue"].y == [1, 2, 3, 2]
 
 
@@ -615,12 +621,12 @@ def test_a_flow_has_one_colour_in_all_panels(file: str, key: str) -> None:
     study = _core.load(str(EXAMPLES / f"{file}.toml"))
     (cell,) = [cell for cell in study.cells if cell.key == key]
     trace = overviewed(cell, study.seed, 1, 1)
-    tables = TraceTables.of(trace, cell.scenario)
+    tables = TraceTables.of(trace, Facts.of(cell))
     drawn = colours(panels(tables))
     assert drawn == {flow.name: {marks.FLOW_COLORS[flow.number]} for flow in tables.flows}
     for number, flow in enumerate(tables.flows):  # also where it is drawn alone
         assert colours(panels(tables, OF_OVERVIEW, Cast.of(tables, [flow])))[flow.name] == {marks.FLOW_COLORS[number]}
-    figure, _ = trace_figure(trace, cell.scenario)
+    figure, _ = trace_figure(trace, Facts.of(cell))
     for entry in figure["data"]:
         flow_name = entry["name"].rpartition(" of ")[2].removeprefix("class ")
         if flow_name in drawn:
@@ -631,7 +637,7 @@ def test_a_flow_has_one_colour_in_all_panels(file: str, key: str) -> None:
 def test_expiries_of_the_timer_have_the_colour_of_their_flow() -> None:
     study = _core.load(str(STUDY / "study.toml"))
     (cell,) = [cell for cell in study.cells if cell.key == "link=r6,workload=2tcp0udp,variant=frto"]
-    tables = TraceTables.of(overviewed(cell, study.seed, 1, 12), cell.scenario)
+    tables = TraceTables.of(overviewed(cell, study.seed, 1, 12), Facts.of(cell))
     (panel,) = panels(tables, ["rtt"])
     expired = [layer.mark for layer in panel.layers if layer.mark.name == "timer expired"]
     assert [mark.color for mark in expired] == list(marks.FLOW_COLORS[:2])
@@ -725,7 +731,7 @@ def assert_nothing_is_cut_off(picture: Picture, width: str) -> None:
 def test_nothing_is_cut_off(file: str, number: int, width: str) -> None:
     study = _core.load(str(EXAMPLES / f"{file}.toml"))
     cell = study.cells[number]
-    tables = TraceTables.of(overviewed(cell, study.seed, 1, 1), cell.scenario)
+    tables = TraceTables.of(overviewed(cell, study.seed, 1, 1), Facts.of(cell))
     cast = Cast.of(tables)
     drawn = panels(tables, OF_OVERVIEW, cast)
     assert_nothing_is_cut_off(tables.picture(drawn, notes=cast.notes(drawn)), width)
@@ -786,7 +792,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> TraceTables:
     file = tmp_path_factory.mktemp("shared") / "shared.toml"
     file.write_text(SHARED + "".join(BULK.format(number) for number in range(10)), encoding="utf-8")
     cell = _core.load(str(file)).cells[0]
-    return TraceTables.of(overviewed(cell, 1, 1, 1), cell.scenario)
+    return TraceTables.of(overviewed(cell, 1, 1, 1), Facts.of(cell))
 
 
 def test_a_stack_ends_at_the_goodput_of_all_below_the_capacity(shared: TraceTables) -> None:

@@ -276,6 +276,11 @@ impl Cell {
     }
 
     #[getter]
+    fn facts(&self) -> String {
+        json(&self.cell.scenario.facts())
+    }
+
+    #[getter]
     fn scenario(&self) -> String {
         json(&self.cell.scenario)
     }
@@ -330,8 +335,8 @@ fn dict(py: Python<'_>, columns: Vec<(&'static str, Column)>) -> PyResult<Py<PyD
     Ok(dict.unbind())
 }
 
-fn json(scenario: &Scenario) -> String {
-    serde_json::to_string(scenario).expect("a validated scenario has only finite numbers and text keys")
+fn json(told: &impl serde::Serialize) -> String {
+    serde_json::to_string(told).expect("a validated scenario has only finite numbers and text keys")
 }
 
 fn digest(text: &str) -> String {

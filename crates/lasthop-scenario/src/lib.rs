@@ -10,7 +10,8 @@
 //!    what levels say beside other levels; `study`: the whole;
 //! 5. `compose`: each cell's levels merged over the base, over the TCP profile; `assume`: what none of them says;
 //! 6. `validate`: what the parts of the merged [`Scenario`] find wrong with themselves, and what several of them say
-//!    together; `notes`: what is hardly meant; `estimate`: what a run may take.
+//!    together; `notes`: what is hardly meant; `estimate`: what a run may take;
+//!    `facts`: what stories and pictures have to know.
 //!
 //! A step repairs what it finds wrong, so that the next ones find what else is.
 
@@ -20,6 +21,7 @@ mod compose;
 mod error;
 mod estimate;
 mod extends;
+mod facts;
 mod findings;
 mod flow;
 mod lan;
@@ -41,6 +43,7 @@ mod write;
 pub use assume::Assumption;
 pub use error::{ScenarioError, ScenarioErrors};
 pub use estimate::Estimate;
+pub use facts::{ApplicationFacts, Facts, QueueFacts, VoiceFacts};
 pub use flow::{AccessConfig, Flow, FlowStack, Ways};
 pub use range::{Draw, Method, Sample, Sampler};
 pub use schema::json_schema;

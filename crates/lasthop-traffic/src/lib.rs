@@ -63,15 +63,29 @@ const DEFAULT_PORTS: usize = 10_000;
 
 /// The kinds of traffic: configuration, and the application at work.
 macro_rules! kinds {
-    ($($(#[doc = $doc:expr])* $kind:ident($config:ty) => $application:ty;)*) => {
+    ($($(#[doc = $doc:expr])* $kind:ident = $name:tt ($config:ty) => $application:ty;)*) => {
         /// One application of the scenario.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-        #[serde(tag = "kind", rename_all = "kebab-case")]
+        #[serde(tag = "kind")]
         pub enum FlowConfig {
-            $($(#[doc = $doc])* $kind($config),)*
+            $(
+                $(#[doc = $doc])*
+                #[serde(rename = $name)]
+                $kind($config),
+            )*
         }
 
         impl FlowConfig {
+            /// The values of `kind` in scenarios.
+            pub const KINDS: &[&str] = &[$($name),*];
+
+            /// Its `kind` in scenarios.
+            pub const fn kind(&self) -> &'static str {
+                match self {
+                    $(Self::$kind(_) => $name,)*
+                }
+            }
+
             /// What is known of it before it runs.
             pub fn traffic(&self) -> &dyn Traffic {
                 match self {
@@ -110,29 +124,29 @@ macro_rules! kinds {
 
 kinds! {
     /// A bulk TCP transfer over its own connection, opened and closed by the sender.
-    BulkTcp(BulkConfig) => Bulk;
+    BulkTcp = "bulk-tcp" (BulkConfig) => Bulk;
     /// A constant-bit-rate UDP stream.
-    ConstantUdp(ConstantUdpConfig) => ConstantUdp;
+    ConstantUdp = "constant-udp" (ConstantUdpConfig) => ConstantUdp;
     /// A web page load by the mobile host, over one connection or several.
-    HttpPage(HttpPageConfig) => PageLoad;
+    HttpPage = "http-page" (HttpPageConfig) => PageLoad;
     /// Many mobile hosts, each with a server and a connection of its own that is open from the beginning.
-    WebClients(WebClientsConfig) => WebClients;
+    WebClients = "web-clients" (WebClientsConfig) => WebClients;
     /// Short transfers to the mobile host, each over a connection of its own, for as long as the run lasts.
-    ShortFlows(ShortFlowsConfig) => ShortFlows;
+    ShortFlows = "short-flows" (ShortFlowsConfig) => ShortFlows;
     /// A phone call over IP, whose quality is told.
-    Voip(VoipConfig) => Call;
+    Voip = "voip" (VoipConfig) => Call;
     /// Requests on a connection that is kept, one after another; the responses are the flow's data.
-    RequestResponse(RequestResponseConfig) => Exchanges;
+    RequestResponse = "request-response" (RequestResponseConfig) => Exchanges;
     /// A UDP stream with silence between its bursts.
-    OnOff(OnOffConfig) => OnOff;
+    OnOff = "on-off" (OnOffConfig) => OnOff;
     /// Datagrams at the times and of the sizes of a recording.
-    Replay(ReplayConfig) => Replay;
+    Replay = "replay" (ReplayConfig) => Replay;
     /// Video on demand, in segments whose bitrate adapts to the client's buffer.
-    Video(VideoConfig) => Video;
+    Video = "video" (VideoConfig) => Video;
     /// Traffic of your own, by code that the scenario names; on the model engine only.
-    Own(OwnConfig) => OwnTraffic;
+    Own = "own" (OwnConfig) => OwnTraffic;
     /// A real program of this machine's, on engines with real hosts (`lasthop repeat`).
-    Program(ProgramConfig) => Elsewhere;
+    Program = "program" (ProgramConfig) => Elsewhere;
 }
 
 impl Application for Program {

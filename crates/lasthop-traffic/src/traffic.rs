@@ -54,10 +54,16 @@ pub struct Datagrams<'a> {
 /// What decides how a call sounds, beside what the network does.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Voice {
+    /// Its codec, as scenarios call it.
+    pub codec: &'static str,
+    /// Speech in a packet.
+    pub frame: Duration,
     /// What passes from speech to the frame that has it, and in the codec.
     pub codec_delay: Duration,
     /// How long the first frame that arrives waits before it is played.
     pub jitter_buffer: Duration,
+    /// The longest gap that the codec's loss concealment fills, if there is one.
+    pub conceals: Option<Duration>,
     /// Ie of ITU-T G.107.
     pub impairment: f64,
     /// Bpl of ITU-T G.107.

@@ -89,6 +89,22 @@ impl Codec {
         }
     }
 
+    /// Its name in scenarios.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::G711 => "G.711",
+            Self::Opus => "Opus",
+        }
+    }
+
+    /// The longest gap that its loss concealment fills: that of G.711's Appendix I is silent after 60 ms.
+    const fn conceals(self) -> Option<Duration> {
+        match self {
+            Self::G711 => Some(Duration::from_millis(60)),
+            Self::Opus => None,
+        }
+    }
+
     /// Ie of ITU-T G.107: how it sounds without losses.
     const fn impairment(self) -> f64 {
         match self {
@@ -157,8 +173,11 @@ impl Traffic for VoipConfig {
 
     fn voice(&self) -> Option<Voice> {
         Some(Voice {
+            codec: self.codec.name(),
+            frame: FRAME,
             codec_delay: FRAME + self.codec.look_ahead(),
             jitter_buffer: self.jitter_buffer,
+            conceals: self.codec.conceals(),
             impairment: self.codec.impairment(),
             loss_robustness: self.codec.loss_robustness(),
         })

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from lasthop import _core
 from lasthop.campaign.plan import ChosenRun
 from lasthop.engines.engine import Trace
 from lasthop.errors import InputError, nearest
-from lasthop.explain.call import Voice
 from lasthop.explain.facts import gather
 from lasthop.explain.packets import Packets, rows
 from lasthop.explain.pages import tell_page
@@ -18,8 +15,9 @@ from lasthop.explain.quic import tell_quic
 from lasthop.explain.tell import tell_tcp
 from lasthop.explain.tell_udp import tell_udp
 from lasthop.explain.udp import gather_udp
-from lasthop.explain.words import Story, nanoseconds, plain
+from lasthop.explain.words import Story, plain
 from lasthop.metrics.labels import TRANSFER_PROTOCOLS
+from lasthop.scenario.facts import Facts
 
 
 def explain(run: ChosenRun, flow: str | None = None) -> Iterator[str]:
@@ -27,7 +25,7 @@ def explain(run: ChosenRun, flow: str | None = None) -> Iterator[str]:
 
     The name of a page load stands for the page load and all its connections.
     """
-    scenario = json.loads(run.cell.scenario)
+    facts = Facts.of(run.cell)
     trace = run.trace()
     names = list(dict.fromkeys([*map(str, trace.flows["application"]), *map(str, trace.flows["flow"])]))
     if flow is not None and flow not in names:
@@ -43,22 +41,20 @@ def explain(run: ChosenRun, flow: str | None = None) -> Iterator[str]:
             ),
         ]
     )
-    yield from map(str, stories(trace, scenario, flow))
+    yield from map(str, stories(trace, facts, flow))
 
 
-def followed(trace: Trace, scenario: Mapping[str, Any]) -> Packets:
+def followed(trace: Trace, facts: Facts) -> Packets:
     """Follow every packet of a trace."""
-    return Packets(trace.packets, {way: arq_delay_ns(scenario, way) for way in ("down", "up")})
+    return Packets(trace.packets, facts.retry_delay_ns)
 
 
-def stories(
-    trace: Trace, scenario: Mapping[str, Any], flow: str | None = None, *, packets: Packets | None = None
-) -> Iterator[Story]:
+def stories(trace: Trace, facts: Facts, flow: str | None = None, *, packets: Packets | None = None) -> Iterator[Story]:
     """Yield the story of each flow of a trace, or of the one named `flow`; of a page load first its objects.
 
     Whoever has `followed` its packets already may hand them in.
     """
-    packets = packets or followed(trace, scenario)
+    packets = packets or followed(trace, facts)
     states, tcp = trace.link_states, trace.tcp  # each call makes the table anew
     names = [str(name) for name in trace.flows["flow"]]
     told = set()
@@ -74,35 +70,8 @@ def stories(
         elif record["protocol"] == "quic":
             yield tell_quic(packets, tcp, record, number, states)
         elif record["protocol"] not in TRANSFER_PROTOCOLS:
-            voice = voice_of(scenario, record["application"])
+            voice = facts.applications[record["application"]].voice
             yield tell_udp(gather_udp(packets, tcp, record, number, states, voice=voice), packets, names)
         else:
-            switches = _tcp_of(scenario, record["application"])
+            switches = facts.applications[record["application"]].tcp
             yield tell_tcp(gather(packets, tcp, record, number, states), packets, switches)
-
-
-def _tcp_of(scenario: Mapping[str, Any], application: str) -> Mapping[str, Any]:
-    """Return the TCP of an application's flows; each page load of a `count` is an application."""
-    for entry in scenario.get("flow", []):
-        pages = (f"{entry['name']}-{number}" for number in range(1, entry.get("count", 0) + 1))
-        if entry.get("tcp") and application in (entry["name"], *pages):
-            own: Mapping[str, Any] = entry["tcp"]
-            return own
-    switches: Mapping[str, Any] = scenario["tcp"]
-    return switches
-
-
-def voice_of(scenario: Mapping[str, Any], application: str) -> Voice | None:
-    """Return the call that an application is, which has a name for each way if it goes both; `None` if it is none."""
-    for entry in scenario.get("flow", []):
-        ways = ("-down", "-up") if entry.get("direction") == "both" else ("",)
-        if application in (f"{entry['name']}{way}" for way in ways):
-            return Voice.of(entry)
-    return None
-
-
-def arq_delay_ns(scenario: Mapping[str, Any], direction: str) -> int:
-    """Return how long a failed try waits for the next one, by the direction's own errors or else the shared ones."""
-    link = (scenario.get(direction) or {}).get("link", {})  # behind an ATM switch there is none
-    processes = (link.get("errors"), scenario.get("errors"))
-    return next((nanoseconds(errors["arq"]["delay"]) for errors in processes if errors and errors.get("arq")), 0)

@@ -8,63 +8,25 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from lasthop.explain.words import nanoseconds
+from lasthop.scenario.facts import Voice
 
 DEFAULT_RATING = 93.2
 """Ro - Is of G.107 with its default values."""
 
 
-@dataclass(frozen=True, slots=True)
-class Codec:
-    """How a codec sounds: its own delay beside the frame's, Ie and Bpl of G.113, and how long a gap it can fill."""
-
-    look_ahead_ns: int
-    impairment: float
-    loss_robustness: float
-    fills_ns: int | None = None
-
-
-CODECS = {"G.711": Codec(3_750_000, 0.0, 25.1, 60_000_000), "Opus": Codec(6_500_000, 0.0, 10.0)}
-"""The loss concealment of G.711's Appendix I is silent after 60 ms."""
-
-
-@dataclass(frozen=True, slots=True)
-class Voice:
-    """A call as the scenario has it."""
-
-    codec_name: str
-    jitter_buffer_ns: int
-    frame_ns: int = 20_000_000
-
-    @classmethod
-    def of(cls, entry: Mapping[str, Any]) -> Voice | None:
-        """Read a flow of a resolved scenario; `None` if it is no call."""
-        return cls(entry["codec"], nanoseconds(entry["jitter_buffer"])) if entry["kind"] == "voip" else None
-
-    @property
-    def codec(self) -> Codec:
-        """How it sounds."""
-        return CODECS[self.codec_name]
-
-    @property
-    def codec_delay_ns(self) -> int:
-        """How long encoder and decoder hold speech back."""
-        return self.frame_ns + self.codec.look_ahead_ns
-
-    def hear(self, delays_ns: Mapping[int, int | None], first_ns: int | None) -> Heard:
-        """Play frames with these delays, `None` of lost ones, by their numbers; the first arrival took `first_ns`."""
-        in_time_ns = None if first_ns is None else first_ns + self.jitter_buffer_ns
-        late = {
-            number: delay - in_time_ns
-            for number, delay in delays_ns.items()
-            if delay is not None and in_time_ns is not None and delay > in_time_ns
-        }
-        played = [delay is not None and number not in late for number, delay in delays_ns.items()]
-        return Heard(
-            self, first_ns, len(played), sum(delay is None for delay in delays_ns.values()), late, _bursts(played)
-        )
+def hear(voice: Voice, delays_ns: Mapping[int, int | None], first_ns: int | None) -> Heard:
+    """Play frames with these delays, `None` of lost ones, by their numbers; the first arrival took `first_ns`."""
+    in_time_ns = None if first_ns is None else first_ns + voice.jitter_buffer_ns
+    late = {
+        number: delay - in_time_ns
+        for number, delay in delays_ns.items()
+        if delay is not None and in_time_ns is not None and delay > in_time_ns
+    }
+    played = [delay is not None and number not in late for number, delay in delays_ns.items()]
+    return Heard(
+        voice, first_ns, len(played), sum(delay is None for delay in delays_ns.values()), late, _bursts(played)
+    )
 
 
 def _bursts(played: Sequence[bool]) -> int:
@@ -112,9 +74,9 @@ class Heard:
     @property
     def missing_cost(self) -> float:
         """Ie,eff: what the missing frames cost of the rating R."""
-        codec, percent = self.voice.codec, 100 * self.missing
-        return codec.impairment + (95 - codec.impairment) * percent / (
-            percent / self.burst_ratio + codec.loss_robustness
+        voice, percent = self.voice, 100 * self.missing
+        return voice.impairment + (95 - voice.impairment) * percent / (
+            percent / self.burst_ratio + voice.loss_robustness
         )
 
     @property

@@ -54,7 +54,7 @@ def _head(story: UdpFacts, thing: str) -> str:
     head = f"{story.record['flow']}: {over}, {ends}, {number} of {size} bytes, numbered from 0."
     if story.heard is not None:
         voice = story.heard.voice
-        head += f" A call: a frame of {voice.codec_name} every {length(voice.frame_ns)}."
+        head += f" A call: a frame of {voice.codec} every {length(voice.frame_ns)}."
     if story.handshake is not None and len(story.packets) < len(story.datagrams):
         head += f" They left in {count(len(story.packets), 'packet')}, as congestion control let them."
     return head
@@ -229,7 +229,7 @@ def _call(story: UdpFacts, heard: Heard) -> Iterator[str]:
     if late:
         buffer = voice.jitter_buffer_ns + max(heard.late_ns.values())
         text += f" A jitter buffer of {length(buffer)} would have played the late ones, too."
-    text += _audible(story, voice.codec.fills_ns)
+    text += _audible(story, voice.conceals_ns)
     yield text
     yield (
         f"From mouth to ear: {length(heard.delay_ns)}: {length(voice.codec_delay_ns)} codec, {length(heard.first_ns)} "

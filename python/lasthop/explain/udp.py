@@ -10,10 +10,11 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from lasthop.explain.call import Heard, Voice
+from lasthop.explain.call import Heard, hear
 from lasthop.explain.facts import BURST_GAP_NS, BadPeriod, bad_periods, table_of
 from lasthop.explain.packets import Packet, Packets
 from lasthop.metrics.labels import DROP_CAUSES
+from lasthop.scenario.facts import Voice
 
 T = TypeVar("T")
 
@@ -150,7 +151,7 @@ def gather_udp(
     heard = None
     if voice is not None and known:
         first_ns = min(arrived, key=_arrival).delay_ns if arrived else None
-        heard = voice.hear({one.number: one.delay_ns for one in known}, first_ns)
+        heard = hear(voice, {one.number: one.delay_ns for one in known}, first_ns)
     missing = {one.number for one in known if one.is_lost} | set(heard.late_ns if heard else ())
     periods = bad_periods(link_states, carriers, own[0].sent.ns, packets.end.ns)
     ways = dict.fromkeys(period.what for period in periods)

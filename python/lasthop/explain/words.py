@@ -106,9 +106,3 @@ def plain(text: str) -> str:
 def rate(bytes_per_second: float) -> str:
     """Write a rate in bits, as people state it."""
     return scale_of("throughput_Bps", [bytes_per_second]).text(bytes_per_second)
-
-
-def nanoseconds(text: str) -> int:
-    """Read a length of time as a resolved scenario writes it."""
-    number, unit = text.split()
-    return round(float(number) * {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}[unit])

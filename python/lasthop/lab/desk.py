@@ -20,6 +20,7 @@ from lasthop.lab.opened import Opened
 from lasthop.lab.picture import Numbers, picture
 from lasthop.lab.tale import Tale, check_length
 from lasthop.pictures.tables import TraceTables
+from lasthop.scenario.facts import Facts
 
 Asked = Mapping[str, Any]
 MOST_SECONDS = 8.0
@@ -69,8 +70,8 @@ class Desk:
         started = time.perf_counter()
         done = self._run(cell, seed, first, replication)
         assert done.trace is not None
-        tables = TraceTables.of(done.trace, cell.scenario)
-        scenario = json.loads(cell.scenario)
+        facts, scenario = Facts.of(cell), json.loads(cell.scenario)
+        tables = TraceTables.of(done.trace, facts)
         return {
             "title": study.title or study.name,
             "factors": study.factors,
@@ -80,7 +81,7 @@ class Desk:
             "controls": controls(scenario),
             "resolved": dict(_flat(scenario)),
             "measures": measures(done.results, replication),
-            "flow": asked_about(tables.flows, scenario),
+            "flow": asked_about(tables.flows, facts),
             **picture(tables, numbers),
             "computed_s": time.perf_counter() - started,
         }
@@ -95,7 +96,7 @@ class Desk:
             check_length(int(done.results.runs["packets_sent"][0]))
             whole = _ENGINE.run(cell, Request.of_one(seed, first, replication, Observation(trace=True)))
             assert whole.trace is not None
-            self._tale = run, Tale.of(whole.trace, cell.scenario)
+            self._tale = run, Tale.of(whole.trace, Facts.of(cell))
         return self._tale[1].within(asked.get("span"))
 
     def _chosen(self, text: str, asked: Asked) -> tuple[_core.Study, _core.Cell, int, int, int]:

@@ -10,6 +10,7 @@ from lasthop.metrics.dictionary import find
 from lasthop.metrics.units import human, label
 from lasthop.pictures.tables import FlowOf
 from lasthop.results.store import Columns, Results
+from lasthop.scenario.facts import Facts
 
 _MOST_FLOWS = 20
 _FLOWS = (
@@ -50,13 +51,11 @@ def measures(results: Results, replication: int) -> list[dict[str, Any]]:
     return told + [_of(str(name), table, row, _FLOWS) for row, name in enumerate(flows["flow"][:_MOST_FLOWS])]
 
 
-def asked_about(flows: Sequence[FlowOf], scenario: Mapping[str, Any]) -> str:
+def asked_about(flows: Sequence[FlowOf], facts: Facts) -> str:
     """Return the flow that a scenario is most likely about: of the first kind that it has, the first listed."""
-    kinds = {entry["name"]: entry["kind"] for entry in scenario["flow"]}
 
     def rank(flow: FlowOf) -> int:
-        # Each page load of a `count` is an application.
-        kind = kinds.get(flow.application) or kinds.get(flow.application.rpartition("-")[0])
+        kind = facts.applications[flow.application].kind
         return _ASKED_ABOUT.index(kind) if kind in _ASKED_ABOUT else len(_ASKED_ABOUT)
 
     return min(flows, key=rank).name if flows else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ from lasthop.explain import followed, stories
 from lasthop.explain.packets import Packet, Packets
 from lasthop.explain.words import Entry, Story, clock, count
 from lasthop.metrics.labels import DROP_CAUSES
+from lasthop.scenario.facts import Facts
 
 MOST_PACKETS = 60_000
 """The story of more packets is told of a part of the run that has as many."""
@@ -39,11 +39,10 @@ class Tale:
     end_ns: int
 
     @classmethod
-    def of(cls, trace: Trace, scenario: str) -> Tale:
+    def of(cls, trace: Trace, facts: Facts) -> Tale:
         """Follow the packets of a trace, and tell what happened."""
-        resolved = json.loads(scenario)
-        packets = followed(trace, resolved)
-        told = list(stories(trace, resolved, packets=packets))
+        packets = followed(trace, facts)
+        told = list(stories(trace, facts, packets=packets))
         names = [str(name) for name in trace.flows["flow"]]
         lives = [
             _about("drop", packet.dropped.ns, packet, packets, names)

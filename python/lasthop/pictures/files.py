@@ -26,6 +26,7 @@ from lasthop.pictures.shapes import Panel, Picture, check_span
 from lasthop.pictures.static import FORMATS, PAGE
 from lasthop.pictures.tables import FlowOf, TraceTables
 from lasthop.results.atomic import replace_atomically
+from lasthop.scenario.facts import Facts
 
 _NEEDS = {
     "waterfall": ("page loads", "is none"),
@@ -240,7 +241,7 @@ def picture_run(run: ChosenRun, request: PictureRequest) -> Shown:
         return picture_classes(run)
     every_packet = kinds[0] in OF_EVERY_PACKET
     trace = run.trace() if every_packet else run.overview(request.start, request.stop)
-    tables = TraceTables.of(trace, run.cell.scenario)
+    tables = TraceTables.of(trace, Facts.of(run.cell))
     named = _named(request.flows, tables.flows)
     span = _span(request, tables, named)
     tables = tables.sent_between(*span) if every_packet else tables

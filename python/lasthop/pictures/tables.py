@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from lasthop import _core
 from lasthop.engines.engine import Trace
 from lasthop.pictures.shapes import BadPeriod, Panel, Picture
 from lasthop.results.columns import gathered_frame
+from lasthop.scenario.facts import Facts, Queue
 
 _NANO = 1e9
 _FIN = 1  # TCP's flag
@@ -40,14 +40,6 @@ class FlowOf:
         return "server" if self.direction == "down" else "client"
 
 
-@dataclass(frozen=True, slots=True)
-class QueueOf:
-    """A queue of a router: that of a class, or the only one, which has no name."""
-
-    name: str
-    red_in_bytes: bool
-
-
 @dataclass(frozen=True)
 class TraceTables:
     """The tables of a trace, with times in seconds beside the nanoseconds.
@@ -61,7 +53,7 @@ class TraceTables:
     objects: pl.DataFrame
     flows: list[FlowOf]
     bad_periods: list[BadPeriod]
-    queues: Mapping[str, Sequence[QueueOf]]
+    queues: Mapping[str, Sequence[Queue]]
     series: pl.DataFrame
     """The run in steps: a row for each of a flow, and of the hop, whose `flow` is empty."""
     delays: pl.DataFrame
@@ -70,17 +62,16 @@ class TraceTables:
     """What of a long run is not in the tables, in words."""
 
     @classmethod
-    def of(cls, trace: Trace, scenario: str) -> TraceTables:
-        """Convert an overview that the engine returns; the cell's resolved `scenario` tells of the routers' queues."""
+    def of(cls, trace: Trace, facts: Facts) -> TraceTables:
+        """Convert an overview that the engine returns; the facts of its scenario tell of the routers' queues."""
         packets, tcp = (_in_seconds(_table(trace, name)) for name in ("packets", "tcp"))
         named = zip(*(trace.flows[column] for column in ("flow", "application", "protocol", "direction")), strict=True)
         flows = [FlowOf(number, *map(str, words)) for number, words in enumerate(named)]
         states = zip(*(trace.link_states[column] for column in ("start_s", "end_s", "direction")), strict=True)
         bad = _merged(list(states))
         objects = _objects(as_frame(trace.objects), packets, flows)
-        queues = _queues(json.loads(scenario))
         series, delays = _table(trace, "series"), _table(trace, "delays")
-        return cls(packets, tcp, objects, flows, bad, queues, series, delays, _left_out(trace.left_out))
+        return cls(packets, tcp, objects, flows, bad, facts.queues, series, delays, _left_out(trace.left_out))
 
     def end_s(self) -> float:
         """Time of the last packet event, seconds."""
@@ -167,20 +158,6 @@ def as_frame(table: Mapping[str, Sequence[Any]]) -> pl.DataFrame:
     # A column without a value has no type. Without a packet or a TCP event that is every column.
     types = {name: pl.String if name in _TEXT else pl.Int64 for name, dtype in frame.schema.items() if dtype == pl.Null}
     return frame.cast(types)  # type: ignore[arg-type]
-
-
-def _queues(scenario: Mapping[str, Any]) -> dict[str, list[QueueOf]]:
-    found = {}
-    for direction in ("down", "up"):
-        side = scenario.get(direction) or {}  # behind an ATM switch there are no such queues
-        plain = side.get("queue", {})
-        classes = (side.get("htb") or {}).get("class") or [{"name": ""}]
-        found[direction] = [QueueOf(c["name"], _red_in_bytes(c.get("queue") or plain)) for c in classes]
-    return found
-
-
-def _red_in_bytes(queue: Mapping[str, Any]) -> bool:
-    return str((queue.get("red") or {}).get("min", "")).endswith("B")
 
 
 def _left_out(counts: Mapping[str, int]) -> str:

@@ -23,6 +23,7 @@ from lasthop.report.style import Figure
 from lasthop.report.tables import TableGroup, generic_table, unfinished_table
 from lasthop.report.trace import trace_figure
 from lasthop.results.atomic import replace_atomically
+from lasthop.scenario.facts import Facts
 from lasthop.scenario.recordings import Recorded, recordings_of
 from lasthop.studies.presentation.spec import HeatmapSpec
 
@@ -88,7 +89,7 @@ def trace_figures(findings: Findings) -> Iterator[FigureView]:
     Tracing may run a replication again; it sees the same packets, which a live run would not.
     """
     for spec, run in illustrated(findings):
-        figure, said = trace_figure(findings.campaign.overview(run), run.cell.scenario)
+        figure, said = trace_figure(findings.campaign.overview(run), Facts.of(run.cell))
         place = f"Cell {run.cell.key.replace(',', ', ')}, replication" if run.cell.key else "Replication"
         where = f"{place} {run.replication}."
         yield FigureView(spec.title, " ".join(text for text in (spec.caption, said, where) if text), figure)

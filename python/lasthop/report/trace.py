@@ -16,6 +16,7 @@ from lasthop.pictures.shapes import Layer, Panel, Picture
 from lasthop.pictures.tables import TraceTables
 from lasthop.report import style
 from lasthop.report.style import Figure
+from lasthop.scenario.facts import Facts
 
 _HEIGHTS_PX = {"sequence": 320, "stack": 250}
 _OTHER_HEIGHT_PX = 170
@@ -142,13 +143,13 @@ def picture_figure(picture: Picture) -> Figure:
     return {"data": drawn, "layout": _layout(picture, shapes)}
 
 
-def trace_figure(trace: Trace, scenario: str) -> tuple[Figure, str]:
+def trace_figure(trace: Trace, facts: Facts) -> tuple[Figure, str]:
     """Draw the overview of a run: page loads, sequence numbers of flows, windows, round-trip times, queues, rates.
 
-    `scenario` is the resolved scenario of its cell. If there are more flows than colours, the text says which have one,
+    `facts` are those of its scenario. If there are more flows than colours, the text says which have one,
     and the reader may highlight each.
     """
-    tables = TraceTables.of(trace, scenario)
+    tables = TraceTables.of(trace, facts)
     cast = Cast.of(tables, one_by_one=True)
     drawn = panels(tables, [*USUAL_KINDS, *_shared(tables)], cast)
     picture = tables.picture(drawn, notes=cast.notes(drawn))

@@ -56,7 +56,7 @@ impl Call {
         let share = |which| known.iter().filter(|fate| **fate == which).count() as f64 / known.len() as f64;
         record.voice_loss = Some(share(Fate::Lost));
         record.voice_late = Some(share(Fate::Late));
-        let Voice { codec_delay, jitter_buffer, impairment, loss_robustness } = self.voice;
+        let Voice { codec_delay, jitter_buffer, impairment, loss_robustness, .. } = self.voice;
         let delay = self.first_delay.map(|first| codec_delay + first + jitter_buffer);
         record.voice_delay_s = delay.map(Duration::as_secs_f64);
         // Who hears nothing has nothing to wait for.
@@ -86,6 +86,9 @@ mod tests {
     /// What is heard of G.711 frames with these delays in ms; none of those that are lost.
     fn heard(delays: &[Option<u64>]) -> FlowRecord {
         let voice = Voice {
+            codec: "G.711",
+            frame: Duration::from_millis(20),
+            conceals: None,
             codec_delay: Duration::from_millis(20),
             jitter_buffer: Duration::from_millis(60),
             impairment: 0.0,
@@ -154,6 +157,9 @@ mod tests {
     #[test]
     fn frames_on_their_way_count_nowhere() {
         let mut call = Call::new(Voice {
+            codec: "G.711",
+            frame: Duration::from_millis(20),
+            conceals: None,
             codec_delay: Duration::ZERO,
             jitter_buffer: Duration::ZERO,
             impairment: 0.0,
