@@ -13,6 +13,8 @@ pub struct FlowInfo {
     pub application: u32,
     /// What results are called that it goes into, where it is one of many short flows.
     pub group: Option<String>,
+    /// It arranges such a flow, and its group has no record.
+    pub is_control: bool,
     /// Transport protocol.
     pub protocol: Protocol,
     /// The host that sends the flow's data.

@@ -294,13 +294,9 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
     fn act(&mut self, now: Instant, index: usize, action: Action) {
         let id = |flow: u32| self.applications[index].flows[flow as usize];
         match action {
-            Action::Open { hosts, .. } => {
-                let traffic = self.applications[index].config.traffic();
-                let info = lasthop_traffic::later_flow(
-                    self.flows.len(),
-                    index as u32,
-                    &traffic.later_flows()[hosts],
-                );
+            Action::Open { hosts, is_control, .. } => {
+                let later = &self.applications[index].config.traffic().later_flows()[hosts];
+                let info = lasthop_traffic::later_flow(self.flows.len(), index as u32, later, is_control);
                 self.agenda.grow(2);
                 return self.announce(&info, Some(hosts));
             }

@@ -199,7 +199,7 @@ impl Analysis {
             let throughputs: Vec<f64> = tcp.filter_map(|flow| flow.throughput_Bps).collect();
             run.fairness_jain = jain(&throughputs).filter(|_| whole);
         }
-        let shorts = self.groups.into_iter().map(Group::finish).collect();
+        let shorts = self.groups.into_iter().filter(|group| group.is_recorded).map(Group::finish).collect();
         Records { flows: records, shorts, pages, run }
     }
 
@@ -231,7 +231,7 @@ impl Observer for Analysis {
         let data = Direction::from(info.sender);
         self.bottleneck.announce(data);
         self.has_data[data as usize] = true;
-        let group = info.group.as_deref().map(|name| group(&mut self.groups, name));
+        let group = info.group.as_deref().map(|name| group(&mut self.groups, name, !info.is_control));
         let is_kept = group.is_none() || self.keep_every_flow;
         self.flows.push(Some(Box::new(Flow::new(info, application, group, is_kept))));
     }
@@ -411,10 +411,10 @@ impl Flow {
 }
 
 /// Index of the group of this name, a new one if there is none yet.
-fn group(groups: &mut Vec<Group>, name: &str) -> usize {
+fn group(groups: &mut Vec<Group>, name: &str, is_recorded: bool) -> usize {
     let index = groups.iter().position(|group| group.name() == name).unwrap_or(groups.len());
     if index == groups.len() {
-        groups.push(Group::new(name));
+        groups.push(Group::new(name, is_recorded));
     }
     index
 }

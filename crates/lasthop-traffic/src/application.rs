@@ -12,6 +12,8 @@ pub enum Action {
         flow: u32,
         /// Which of [`crate::Traffic::later_flows`] it is one of.
         hosts: usize,
+        /// It arranges another flow between them.
+        is_control: bool,
     },
     /// A host connects.
     Connect {

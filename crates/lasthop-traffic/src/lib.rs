@@ -200,6 +200,7 @@ pub fn flows(applications: &[Instance<'_>], http: Option<&HttpConfig>) -> Vec<Fl
                 name,
                 application,
                 group: None,
+                is_control: false,
                 protocol: instance.protocol,
                 sender: instance.sender,
                 offered_bytes: traffic.stream_bytes(),
@@ -229,11 +230,13 @@ impl Instance<'_> {
 }
 
 /// The flow with this number among all flows of the run, which `application` opens between these hosts.
-pub fn later_flow(number: usize, application: u32, hosts: &ShortHosts) -> FlowInfo {
+pub fn later_flow(number: usize, application: u32, hosts: &ShortHosts, is_control: bool) -> FlowInfo {
+    let group = if is_control { format!("control-{}", hosts.name) } else { hosts.name.clone() };
     FlowInfo {
-        name: format!("{}-{number}", hosts.name),
+        name: format!("{group}-{number}"),
         application,
-        group: Some(hosts.name.clone()),
+        group: Some(group),
+        is_control,
         protocol: Protocol::Tcp,
         sender: Host::Server,
         offered_bytes: None,

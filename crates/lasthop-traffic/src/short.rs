@@ -15,6 +15,9 @@ use crate::{
     Surroundings, Traffic,
 };
 
+use control::Tests;
+
+mod control;
 #[cfg(test)]
 mod tests;
 
@@ -29,10 +32,19 @@ const HANDSHAKE: f64 = 20.0;
 pub struct ShortFlowsConfig {
     /// Name in the records, where a flow of its own has one.
     pub name: String,
-    /// Full segments of each response.
+    /// Full segments of each response; or, with `packet_size`, how many times that.
     pub packets: u32,
+    /// Bytes that each of `packets` stands for, the payload of a full segment if absent: `"1500 B"` makes 31 500 bytes of
+    /// 21 packets, which are 21 full segments and a shorter one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packet_size: Option<Bytes>,
     /// Size of each request.
     pub request: Bytes,
+    /// Each transfer has a control connection, as netperf's tests have one: size of its messages. One each way arranges
+    /// the transfer, which begins then, and one from the server follows when the client has the response and has closed
+    /// the transfer's connection. None if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub control: Option<Bytes>,
     /// When the first one may start.
     #[schemars(default = "crate::at_once")]
     pub start: Distribution<Duration>,
@@ -69,7 +81,13 @@ impl Traffic for ShortFlowsConfig {
 
     fn check(&self, _mtu: Bytes, faults: &mut Faults) {
         faults.in_range(self.packets, 1..=COUNT_MAX, "packets");
+        if let Some(size) = self.packet_size {
+            faults.in_range(size, Bytes(1)..=Bytes(OBJECT_MAX.0 / u64::from(COUNT_MAX)), "packet_size");
+        }
         faults.in_range(self.request, Bytes(1)..=OBJECT_MAX, "request");
+        if let Some(message) = self.control {
+            faults.in_range(message, Bytes(1)..=OBJECT_MAX, "control");
+        }
         if let Arrivals::Poisson { load } = self.arrivals {
             faults
                 .require(load.get() > 0.0, "arrivals.load", || "nothing ever starts; write 0.5, say".into());
@@ -103,7 +121,8 @@ impl Traffic for ShortFlowsConfig {
     }
 
     fn offer(&self, around: &Outlook<'_>) -> Offer {
-        let bits = f64::from(self.packets) * around.mtu.0 as f64 * 8.0;
+        let segments = self.segments(around.segment_bytes) as f64;
+        let bits = segments * around.mtu.0 as f64 * 8.0;
         let on_link = bits / if around.down_bps > 0.0 { around.down_bps } else { 1.0 };
         let (passing, passing_at_once, load) = match &self.arrivals {
             Arrivals::Sequential { gap } => {
@@ -116,17 +135,30 @@ impl Traffic for ShortFlowsConfig {
                 (1.1 * per_second * around.limit, per_second * lasts, load.get())
             }
         };
-        let streaming = passing * (2.0 * f64::from(self.packets) + HANDSHAKE);
+        let connections = if self.control.is_some() { 2.0 } else { 1.0 };
+        let (passing, passing_at_once) = (connections * passing, connections * passing_at_once);
+        let streaming = passing * (2.0 * segments + HANDSHAKE);
         Offer { streaming, flows: 0.0, passing, passing_at_once, load, ..around.flow() }
     }
 
     fn begin(&self, start: Instant, around: &Surroundings<'_>) -> Program {
-        let bits = f64::from(self.packets) * around.mtu.0 as f64 * 8.0;
+        let bits = self.segments(around.segment_bytes) as f64 * around.mtu.0 as f64 * 8.0;
         let response_time = Duration::from_nanos((bits / around.bottleneck_bps * 1e9) as u64);
         let stream = around.seed.stream(&format!("short.{}", around.name));
-        let response = u64::from(self.packets) * u64::from(around.segment_bytes);
-        let writes = (response, around.write_bytes);
+        let writes = (self.response(around.segment_bytes), around.write_bytes);
         Program::ShortFlows(ShortFlows::new(self, start, response_time, writes, stream))
+    }
+}
+
+impl ShortFlowsConfig {
+    /// Bytes of a response.
+    fn response(&self, segment_bytes: u32) -> u64 {
+        u64::from(self.packets) * self.packet_size.map_or(u64::from(segment_bytes), |size| size.0)
+    }
+
+    /// Segments of a response.
+    fn segments(&self, segment_bytes: u32) -> u64 {
+        self.response(segment_bytes).div_ceil(u64::from(segment_bytes))
     }
 }
 
@@ -136,16 +168,67 @@ pub struct ShortFlows {
     arrivals: Sampler<Duration>,
     sequential: bool,
     hosts: u32,
+    stream: RandomStream,
+    next: Option<Instant>,
+    /// The one that the next one waits for, by its first flow.
+    current: Option<u32>,
+    transfers: Transfers,
+    /// With a control connection each.
+    tests: Option<Tests>,
+}
+
+/// What is asked for and answered, and what to do next.
+#[derive(Clone, Debug)]
+struct Transfers {
     request: u64,
     response: u64,
     write_bytes: u64,
-    stream: RandomStream,
-    next: Option<Instant>,
-    /// How many have been started.
-    started: u32,
-    /// The one that the next one waits for.
-    current: Option<u32>,
+    /// How many flows have been opened.
+    opened: u32,
     actions: VecDeque<Action>,
+}
+
+impl Transfers {
+    fn write(&mut self, flow: u32, host: Host, bytes: u64, write_bytes: u64) {
+        let content = Content::Filler;
+        self.actions.push_back(Action::Write { flow, host, bytes, write_bytes, content });
+    }
+
+    fn close(&mut self, flow: u32, host: Host) {
+        self.actions.push_back(Action::Close { flow, host });
+    }
+
+    /// The client opens a flow and writes what begins it. Returns its number.
+    fn open(&mut self, hosts: usize, is_control: bool, bytes: u64) -> u32 {
+        let (flow, host) = (self.opened, Host::Client);
+        self.opened += 1;
+        self.actions.extend([Action::Open { flow, hosts, is_control }, Action::Connect { flow, host }]);
+        self.write(flow, host, bytes, bytes);
+        flow
+    }
+
+    /// The client asks for something. Returns the flow's number.
+    fn ask(&mut self, hosts: usize) -> u32 {
+        self.open(hosts, false, self.request)
+    }
+
+    /// The server answers if it has the whole request, and tells so.
+    fn answer(&mut self, flow: u32, news: News) -> bool {
+        let is_asked = news.received == Some(self.request);
+        if is_asked {
+            self.write(flow, Host::Server, self.response, self.write_bytes);
+        }
+        is_asked
+    }
+
+    /// Tells whether the client has the whole response now.
+    fn complete(&mut self, flow: u32, news: News) -> bool {
+        let is_complete = news.received == Some(self.response);
+        if is_complete {
+            self.actions.push_back(Action::Complete { flow });
+        }
+        is_complete
+    }
 }
 
 impl ShortFlows {
@@ -163,24 +246,17 @@ impl ShortFlows {
             Arrivals::Poisson { load } => (poisson_interval(response_time, *load).sampler(), false),
         };
         let first = if sequential { start } else { start + arrivals.sample(&mut stream) };
+        let request = config.request.0;
         Self {
             arrivals,
             sequential,
             hosts: config.hosts.len() as u32,
-            request: config.request.0,
-            response,
-            write_bytes,
             stream,
             next: Some(first),
-            started: 0,
             current: None,
-            actions: VecDeque::new(),
+            transfers: Transfers { request, response, write_bytes, opened: 0, actions: VecDeque::new() },
+            tests: config.control.map(|message| Tests::new(message.0)),
         }
-    }
-
-    fn write(&mut self, flow: u32, host: Host, bytes: u64, write_bytes: u64) {
-        let content = Content::Filler;
-        self.actions.push_back(Action::Write { flow, host, bytes, write_bytes, content });
     }
 
     /// The response on `flow` is there, or its connection is given up.
@@ -200,40 +276,45 @@ impl Application for ShortFlows {
     /// Starts the transfer that is due.
     fn handle_wakeup(&mut self, now: Instant) {
         let Some(due) = self.next.take_if(|next| *next <= now) else { return };
-        let flow = self.started;
-        self.started += 1;
-        if self.sequential {
-            self.current = Some(flow);
-        } else {
+        if !self.sequential {
             self.next = Some(due + self.arrivals.sample(&mut self.stream));
         }
         let hosts = (self.stream.unit() * f64::from(self.hosts)) as usize;
-        self.actions.extend([Action::Open { flow, hosts }, Action::Connect { flow, host: Host::Client }]);
-        self.write(flow, Host::Client, self.request, self.request);
+        let flow = match &mut self.tests {
+            Some(tests) => tests.begin(&mut self.transfers, hosts),
+            None => self.transfers.ask(hosts),
+        };
+        self.current = Some(flow).filter(|_| self.sequential);
     }
 
     fn handle_news(&mut self, now: Instant, flow: u32, host: Host, news: News) {
-        match host {
-            Host::Server if news.received == Some(self.request) => {
-                self.write(flow, host, self.response, self.write_bytes);
-                self.actions.push_back(Action::Close { flow, host });
-            }
-            Host::Client if news.received == Some(self.response) => {
-                self.actions.push_back(Action::Complete { flow });
-                self.handle_over(now, flow);
-            }
-            _ => {}
+        let transfers = &mut self.transfers;
+        let over = if let Some(tests) = &mut self.tests {
+            tests.handle_news(transfers, flow, host, news)
+        } else {
+            let is_complete = match host {
+                Host::Server => {
+                    if transfers.answer(flow, news) {
+                        transfers.close(flow, host);
+                    }
+                    false
+                }
+                Host::Client => transfers.complete(flow, news),
+            };
+            // The response is there, or has ended; or an end has given up.
+            Some(flow).filter(|_| is_complete || news.ended)
+        };
+        if let Some(flow) = over {
+            self.handle_over(now, flow);
         }
         if news.ended {
-            // The response has ended, or an end has given up.
-            self.handle_over(now, flow);
-            self.actions.push_back(Action::Close { flow, host });
+            self.transfers.close(flow, host);
         }
     }
 
     #[inline]
     fn poll_action(&mut self) -> Option<Action> {
-        self.actions.pop_front()
+        self.transfers.actions.pop_front()
     }
 }
 

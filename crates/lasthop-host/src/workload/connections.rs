@@ -163,6 +163,7 @@ impl Connection {
             name,
             application: 0,
             group: None,
+            is_control: false,
             protocol: self.protocol(),
             sender: if client > server { Host::Client } else { Host::Server },
             offered_bytes: None,

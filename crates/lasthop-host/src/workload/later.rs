@@ -44,12 +44,14 @@ impl Workload {
         &mut self,
         application: usize,
         hosts: usize,
+        is_control: bool,
         observer: &mut O,
     ) -> Result<(), Error> {
         let number = self.flows.len();
         let id = FlowId(number as u32);
         let later = &self.applications[application].later;
-        let mut info = lasthop_traffic::later_flow(number, application as u32, &later.hosts[hosts]);
+        let mut info =
+            lasthop_traffic::later_flow(number, application as u32, &later.hosts[hosts], is_control);
         info.server_port = later.port;
         let server = later.address(Host::Server, hosts, later.port);
         let client = later.address(Host::Client, hosts, self.client_port(number));

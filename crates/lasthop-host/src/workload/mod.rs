@@ -457,7 +457,7 @@ impl Workload {
                 continue;
             }
             match action {
-                Action::Open { hosts, .. } => self.open(index, hosts, observer)?,
+                Action::Open { hosts, is_control, .. } => self.open(index, hosts, is_control, observer)?,
                 Action::Connect { flow, host } => self.connect(self.flow_of(index, flow), host, waiter)?,
                 Action::Write { flow, host, bytes, write_bytes, content } => {
                     self.write(self.flow_of(index, flow), host, (bytes, write_bytes), content)?;

@@ -23,7 +23,9 @@ fn short(packets: u32, arrivals: Arrivals, windows: &[u32]) -> FlowConfig {
     FlowConfig::ShortFlows(ShortFlowsConfig {
         name: "short".into(),
         packets,
+        packet_size: None,
         request: Bytes(200),
+        control: None,
         start: Distribution::Static(Duration::ZERO),
         arrivals,
         hosts: windows.iter().map(hosts).collect(),
@@ -63,6 +65,60 @@ fn three_segments_in_the_first_window_take_two_round_trips() {
     let bytes = 3.0 * 1448.0;
     assert!((short.throughput_mean_Bps.unwrap() - bytes / short.fct_mean_s.unwrap()).abs() < 1e-6);
     assert_eq!(records.flows, []);
+}
+
+#[test]
+fn a_response_of_so_many_bytes_ends_with_a_shorter_segment() {
+    let time = |size| {
+        let mut flow = short(3, one_by_one(Duration::from_secs(600)), &[10]);
+        let FlowConfig::ShortFlows(short) = &mut flow else { unreachable!() };
+        short.packet_size = size;
+        let records = records(&link(vec![flow], 60));
+        (records.shorts[0].sent_packets, records.shorts[0].fct_mean_s.unwrap())
+    };
+    let ((full, three), (more, four)) = (time(None), time(Some(Bytes(1500))));
+    assert_eq!((full, more), (3, 4));
+    // 4500 bytes are three segments and 156 bytes, which are 208 with their headers: 1.664 ms at 1 Mbit/s. The LAN is done with the
+    // last packet before the link is.
+    assert!((four - three - 208.0 * 8e-6).abs() < 1e-6, "{three} {four}");
+}
+
+const CONTROL: Option<Bytes> = Some(Bytes(256));
+
+#[test]
+fn control_connections_have_no_records_and_cost_round_trips_before_and_after() {
+    let [alone, tests] = [None, CONTROL].map(|control| {
+        let FlowConfig::ShortFlows(short) = short(3, one_by_one(Duration::ZERO), &[3]) else {
+            unreachable!()
+        };
+        records(&link(vec![FlowConfig::ShortFlows(ShortFlowsConfig { control, ..short })], 100))
+    });
+    let [data] = &tests.shorts[..] else { panic!("one kind: {:?}", tests.shorts) };
+    // The run's end may cut the last one short.
+    assert!(data.application == "iw3" && data.flows - data.completed <= 1, "{data:?}");
+    assert!(tests.run.background_share.is_some_and(|share| share < 1e-9));
+    let [with, without] = [data, &alone.shorts[0]].map(|short| short.fct_mean_s.unwrap());
+    assert!((with - without).abs() < 0.001, "the link is empty: {with} {without}");
+    // Handshake and arrangement before a transfer; its end and the results after it.
+    let [slower, faster] = [data, &alone.shorts[0]].map(|short| 100.0 / short.flows as f64);
+    assert!((0.6..0.65).contains(&(slower - faster)), "{slower} {faster}");
+}
+
+#[test]
+fn tests_lose_track_of_nothing_where_the_queue_overflows() {
+    let study = study("balekaki2012");
+    let mut scenario = cell(&study, "link=64k,pattern=mixed,window=iw10,packets=21,congestion=90").clone();
+    for flow in &mut scenario.flow {
+        if let FlowConfig::ShortFlows(short) = &mut flow.kind {
+            short.control = CONTROL;
+        }
+    }
+    let watch = (Analysis::of(&scenario), (Conservation::default(), Streams::new(&scenario)));
+    let ((analysis, (conservation, streams)), end) = observe(&scenario, SEED, watch);
+    assert_eq!((conservation.violations().first(), streams.faults().first()), (None, None));
+    let records = analysis.finish(end.time);
+    let data = records.shorts.iter().find(|short| short.application == "iw10").expect("transfers");
+    assert!(data.lost_packets > 0 && data.completed + 1 >= data.flows && data.completed > 20, "{data:?}");
 }
 
 #[test]

@@ -9,14 +9,17 @@ use lasthop_core::Instant;
 #[derive(Debug)]
 pub(super) struct Group {
     record: ShortRecord,
+    /// What arranges others is only counted as no background.
+    pub is_recorded: bool,
     completion: Samples,
     completion_sum_s: f64,
     throughput_sum: f64,
 }
 
 impl Group {
-    pub fn new(name: &str) -> Self {
+    pub fn new(name: &str, is_recorded: bool) -> Self {
         Self {
+            is_recorded,
             record: ShortRecord { application: name.to_owned(), ..ShortRecord::default() },
             completion: Samples::default(),
             completion_sum_s: 0.0,

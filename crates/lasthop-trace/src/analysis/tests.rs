@@ -36,6 +36,7 @@ fn info(name: &str, protocol: Protocol) -> FlowInfo {
     let application = u32::from(name != "f");
     FlowInfo {
         group: None,
+        is_control: false,
         name: name.to_owned(),
         application,
         protocol,

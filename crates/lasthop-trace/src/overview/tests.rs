@@ -11,6 +11,7 @@ struct Run {
 fn info(name: &str, protocol: Protocol) -> FlowInfo {
     FlowInfo {
         group: None,
+        is_control: false,
         name: name.to_owned(),
         application: 0,
         protocol,

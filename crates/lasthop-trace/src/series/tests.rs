@@ -10,6 +10,7 @@ fn ms(millis: u64) -> Instant {
 fn info(name: &str, protocol: Protocol, sender: Host) -> FlowInfo {
     FlowInfo {
         group: None,
+        is_control: false,
         name: name.to_owned(),
         application: 0,
         protocol,

@@ -11,7 +11,9 @@ fn config(arrivals: Arrivals) -> ShortFlowsConfig {
     ShortFlowsConfig {
         name: "short".into(),
         packets: 9,
+        packet_size: None,
         request: Bytes(200),
+        control: None,
         start: Distribution::Static(Duration::ZERO),
         arrivals,
         hosts: vec![hosts("iw3", 3), hosts("iw10", 10)],
@@ -43,11 +45,11 @@ fn start(flows: &mut ShortFlows, now: Instant) -> Option<usize> {
     match actions(flows)[..] {
         [] => None,
         [
-            Action::Open { flow, hosts },
+            Action::Open { flow, hosts, is_control: false },
             Action::Connect { host: Host::Client, .. },
             Action::Write { bytes: 200, .. },
         ] => {
-            assert_eq!(flow + 1, flows.started);
+            assert_eq!(flow + 1, flows.transfers.opened);
             Some(hosts)
         }
         ref other => panic!("{other:?}"),
@@ -80,6 +82,20 @@ fn the_whole_request_is_answered_in_full_segments_and_the_whole_response_complet
 }
 
 #[test]
+fn packets_of_a_stated_size_make_a_response_of_their_bytes() {
+    let of_size = |packet_size| ShortFlowsConfig {
+        packets: 21,
+        packet_size,
+        ..config(Arrivals::Sequential { gap: Distribution::Static(Duration::ZERO) })
+    };
+    let full = of_size(None);
+    assert_eq!((full.response(1_448), full.segments(1_448)), (30_408, 21));
+    // 21 full segments, and one of 1092 bytes.
+    let stated = of_size(Some(Bytes(1_500)));
+    assert_eq!((stated.response(1_448), stated.segments(1_448)), (31_500, 22));
+}
+
+#[test]
 fn the_next_one_starts_the_gap_after_the_last_is_over() {
     let mut flows = sequential();
     assert!(start(&mut flows, Instant::ZERO).is_some());
@@ -105,7 +121,7 @@ fn random_arrivals_offer_the_load_and_wait_for_nothing() {
         assert!(start(&mut flows, now).is_some());
     }
     // A response takes 2 s, so half the load is one every 4 s.
-    assert!((9_700..10_300).contains(&flows.started), "{}", flows.started);
+    assert!((9_700..10_300).contains(&flows.transfers.opened), "{}", flows.transfers.opened);
 }
 
 #[test]
@@ -118,4 +134,83 @@ fn hosts_are_drawn_evenly() {
         })
         .sum();
     assert!((4_800..5_200).contains(&drawn), "{drawn}");
+}
+
+const CONTROL: Option<Bytes> = Some(Bytes(256));
+const GAP: Duration = Duration::from_millis(20);
+
+/// The first test has begun: flow 0 is its control connection.
+fn tested() -> ShortFlows {
+    let arrivals = Arrivals::Sequential { gap: Distribution::Static(GAP) };
+    let stream = Seed { study: 1, replication: 1 }.stream("short");
+    let config = ShortFlowsConfig { control: CONTROL, ..config(arrivals) };
+    let mut flows =
+        ShortFlows::new(&config, Instant::ZERO, Duration::from_secs(2), (9 * SEGMENT, SEGMENT), stream);
+    flows.handle_wakeup(Instant::ZERO);
+    let begun = actions(&mut flows);
+    assert!(
+        matches!(
+            begun[..],
+            [
+                Action::Open { flow: 0, is_control: true, .. },
+                Action::Connect { flow: 0, host: Host::Client },
+                Action::Write { flow: 0, bytes: 256, .. }
+            ]
+        ),
+        "{begun:?}"
+    );
+    flows
+}
+
+/// What follows from news of a flow at a host.
+fn told(flows: &mut ShortFlows, flow: u32, host: Host, news: News) -> Vec<Action> {
+    flows.handle_news(Instant::ZERO, flow, host, news);
+    actions(flows)
+}
+
+const fn wrote(flow: u32, host: Host, bytes: u64, write_bytes: u64) -> Action {
+    Action::Write { flow, host, bytes, write_bytes, content: Content::Filler }
+}
+
+const ENDED: News = News { received: None, ended: true, ready: false };
+
+#[test]
+fn a_control_connection_arranges_a_transfer_and_brings_its_results() {
+    let (client, server) = (Host::Client, Host::Server);
+    let mut flows = tested();
+    assert_eq!(told(&mut flows, 0, server, received(256)), [wrote(0, server, 256, 256)]);
+    let asked = told(&mut flows, 0, client, received(256));
+    assert!(matches!(asked[0], Action::Open { flow: 1, is_control: false, .. }), "{asked:?}");
+    assert_eq!(asked[1..], [Action::Connect { flow: 1, host: client }, wrote(1, client, 200, 200)]);
+    let answer = [wrote(1, server, 9 * SEGMENT, SEGMENT)];
+    assert_eq!(told(&mut flows, 1, server, received(200)), answer, "the client closes, not the server");
+    let complete = [Action::Complete { flow: 1 }, Action::Close { flow: 1, host: client }];
+    assert_eq!(told(&mut flows, 1, client, received(9 * SEGMENT)), complete);
+    let results = [wrote(0, server, 256, 256), Action::Close { flow: 1, host: server }];
+    assert_eq!(told(&mut flows, 1, server, ENDED), results);
+    assert_eq!(told(&mut flows, 1, client, ENDED), [Action::Close { flow: 1, host: client }]);
+    assert_eq!(flows.next_wakeup(), None, "the results are under way");
+    let over = [1, 0].map(|flow| Action::Close { flow, host: client });
+    assert_eq!(told(&mut flows, 0, client, received(512)), over);
+    assert_eq!(flows.next_wakeup(), Some(Instant::ZERO + GAP));
+    assert_eq!(told(&mut flows, 0, server, ENDED), [Action::Close { flow: 0, host: server }]);
+    flows.handle_wakeup(Instant::ZERO + GAP);
+    assert!(matches!(actions(&mut flows)[0], Action::Open { flow: 2, is_control: true, .. }));
+}
+
+#[test]
+fn a_test_whose_connections_are_given_up_is_over() {
+    for given_up in [0, 1] {
+        let mut flows = tested();
+        told(&mut flows, 0, Host::Client, received(256));
+        let closed = told(&mut flows, given_up, Host::Client, ENDED);
+        assert!(closed.contains(&Action::Close { flow: 1 - given_up, host: Host::Client }), "{closed:?}");
+        assert_eq!(flows.next_wakeup(), Some(Instant::ZERO + GAP), "{given_up}");
+    }
+    let mut flows = tested();
+    told(&mut flows, 0, Host::Client, received(256));
+    told(&mut flows, 1, Host::Server, ENDED);
+    assert_eq!(flows.next_wakeup(), None, "of what the server gave up it sends results");
+    told(&mut flows, 0, Host::Client, received(512));
+    assert!(flows.next_wakeup().is_some());
 }
