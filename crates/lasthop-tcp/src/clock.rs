@@ -57,6 +57,11 @@ impl TickClock {
         Instant::from_nanos((tick * self.tick.as_nanos()).saturating_sub(self.phase.as_nanos()))
     }
 
+    /// Ticks in a second, at least one.
+    pub fn per_second(&self) -> u64 {
+        (Duration::from_secs(1).as_nanos() / self.tick.as_nanos()).max(1)
+    }
+
     /// Whole ticks in `length`, at least one.
     pub fn ticks(&self, length: Duration) -> Tick {
         self.nanos.divide(length.as_nanos()).max(1)

@@ -335,7 +335,12 @@ impl TcpConfig {
     /// What the model engine has no model of: the key, and what to do instead.
     pub fn unmodelled(&self) -> Option<(&'static str, String)> {
         let algorithm = &self.congestion_control;
-        if *algorithm == CongestionControl::Reno || self.stack == Stack::Linux6 {
+        let is_modelled = match self.stack {
+            Stack::Linux6 => true,
+            Stack::Linux2 => matches!(algorithm, CongestionControl::Reno | CongestionControl::Cubic),
+            Stack::Classic => *algorithm == CongestionControl::Reno,
+        };
+        if is_modelled {
             return None;
         }
         let reason = if let CongestionControl::User(_) = algorithm {
@@ -382,7 +387,8 @@ impl RecoveryRules {
 pub enum CongestionControl {
     /// Slow start and congestion avoidance; half of the window after a loss (RFC 5681).
     Reno,
-    /// CUBIC (RFC 9438) with `HyStart`, as Linux has it. The model engine has it under the stack `linux-6` only.
+    /// CUBIC (RFC 9438) with `HyStart`, as Linux has it; under the stack `linux-2` version 2.3, that of Linux 2.6.29 to
+    /// 2.6.38.
     Cubic,
     /// Vegas (Brakmo and Peterson 1995), as Linux has it: the window follows the delay, and losses as under Reno. The
     /// model engine has it under the stack `linux-6` only.

@@ -32,6 +32,7 @@ use cubic::Cubic;
 use hystart::HyStartPlusPlus;
 
 pub(crate) use bytes::Bytes;
+pub(crate) use cubic::Cubic23;
 pub(crate) use fq::Fq;
 pub(crate) use pacer::{Pacer, burst};
 pub(crate) use rate::{DeliveryRate, LostSegment, Progress, RateSampler};

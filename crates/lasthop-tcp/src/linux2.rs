@@ -3,6 +3,7 @@
 //! What may be sent and what a timeout does is here; what an ACK does is in `ack`.
 
 mod ack;
+mod control;
 mod frto;
 mod recovery;
 mod rto;
@@ -17,7 +18,8 @@ use crate::common::metrics::{CachedMetrics, Knowledge};
 use crate::common::rtt::signed;
 use crate::common::{Context, Cut, Episode, SendQueue, State, WindowReport};
 use crate::config::{CachedInitialWindow, TcpConfig};
-use crate::control::{Congestion, Controller, Counting, Moment, Reno, Segments};
+use crate::control::{Congestion, Controller, Moment};
+use control::Control;
 use frto::{FRto, Progress};
 use recovery::Recovery;
 use rto::{RttEstimator, Timer};
@@ -30,7 +32,7 @@ pub(crate) struct Sender {
     pub queue: SendQueue,
     clock: TickClock,
     board: Scoreboard,
-    control: Reno<Segments>,
+    control: Control,
     timer: Timer,
     recovery: Recovery,
     /// What may be undone.
@@ -49,7 +51,7 @@ impl Sender {
             queue: SendQueue::new(mss, Cut::ByWrites),
             clock,
             board: Scoreboard::default(),
-            control: Reno(Segments::new(config, mss, Counting::Acks)),
+            control: Control::new(config, mss, clock),
             timer: Timer::new(RttEstimator::new(least, initial, most)),
             recovery: Recovery::new(config.dupack_threshold),
             episode: Episode::default(),

@@ -6,10 +6,16 @@
 use super::{Congestion, Controller, Moment, RateSample, Segments, Sent, Setup, Window};
 use crate::clock::Tick;
 
+mod v2_3;
+
+pub(crate) use v2_3::Cubic23;
+
 /// Window after a loss, in 1024ths.
 const BETA: u64 = 717;
 /// C in 1024ths, times ten: the growth is c / rtt * t^3 with an rtt of 100 ms.
 const SCALED_C: u64 = 410;
+/// ACKs per window for a segment of Reno's growth, in eighths: it grows by 3 (1 - beta) / (1 + beta) segments.
+const RENO_SCALE: u32 = (8 * (1024 + BETA) / 3 / (1024 - BETA)) as u32;
 /// Windows from which `HyStart` looks.
 const HYSTART_LOW_WINDOW: u32 = 16;
 /// Round-trip samples that say what the delay of a round is.
@@ -153,9 +159,8 @@ impl Curve {
     /// ssthresh after a loss (section 4.6), and fast convergence (section 4.7).
     fn ssthresh(&mut self, window: u32) -> u32 {
         self.epoch = None;
-        let scaled = |factor: u64, divisor: u64| (u64::from(window) * factor / divisor) as u32;
-        self.last_max = if window < self.last_max { scaled(1024 + BETA, 2048) } else { window };
-        scaled(BETA, 1024).max(2)
+        self.last_max = converged(window, self.last_max);
+        reduced(window)
     }
 
     /// Segments to be acknowledged per segment of growth, when `acked` more are.
@@ -184,20 +189,14 @@ impl Curve {
                 self.k = 0;
                 self.origin = window;
             } else {
-                self.k = cube_root(u64::from(self.last_max - window) * ((1 << 40) / SCALED_C));
+                self.k = time_of_growth(self.last_max - window);
                 self.origin = self.last_max;
             }
             now
         });
         let delay = self.least_delay_us.div_ceil(self.tick_us);
         let time = ((now - epoch + delay) << 10) / self.ticks_per_second;
-        let distance = time.abs_diff(self.k);
-        // Wraps as 64-bit arithmetic does in Linux, which holds for windows below a million.
-        let cube = SCALED_C.wrapping_mul(distance).wrapping_mul(distance).wrapping_mul(distance);
-        let delta = (cube >> 40) as u32;
-        let target =
-            if time < self.k { self.origin.wrapping_sub(delta) } else { self.origin.wrapping_add(delta) };
-        self.count = if target > window { window / (target - window) } else { 100 * window };
+        self.count = per_segment(window, target(self.origin, self.k, time));
         if self.last_max == 0 {
             self.count = self.count.min(20);
         }
@@ -205,9 +204,7 @@ impl Curve {
 
     /// Never slower than Reno with the same decrease would be (section 4.3).
     fn befriend_reno(&mut self, window: u32) {
-        // 8 * (1024 + beta) / 3 / (1024 - beta)
-        let scale = (8 * (1024 + BETA) / 3 / (1024 - BETA)) as u32;
-        let per_segment = window.saturating_mul(scale) >> 3;
+        let per_segment = window.saturating_mul(RENO_SCALE) >> 3;
         while self.acked > per_segment {
             self.acked -= per_segment;
             self.reno_window += 1;
@@ -258,6 +255,35 @@ impl Curve {
         }
         round.found
     }
+}
+
+/// The window after a loss (RFC 9438, section 4.6).
+fn reduced(window: u32) -> u32 {
+    ((u64::from(window) * BETA / 1024) as u32).max(2)
+}
+
+/// The window to which the curve returns (RFC 9438, section 4.7), after a loss at `window`.
+fn converged(window: u32, last_max: u32) -> u32 {
+    if window < last_max { (u64::from(window) * (1024 + BETA) / 2048) as u32 } else { window }
+}
+
+/// The time in which the curve rises by so many segments to its origin, K, in 1/1024 s.
+fn time_of_growth(segments: u32) -> u64 {
+    cube_root(u64::from(segments) * ((1 << 40) / SCALED_C))
+}
+
+/// The curve at `time`, in 1/1024 s, if it reaches `origin` at `k`.
+fn target(origin: u32, k: u64, time: u64) -> u32 {
+    let distance = time.abs_diff(k);
+    // Wraps as 64-bit arithmetic does in Linux, which holds for windows below a million.
+    let cube = SCALED_C.wrapping_mul(distance).wrapping_mul(distance).wrapping_mul(distance);
+    let delta = (cube >> 40) as u32;
+    if time < k { origin.wrapping_sub(delta) } else { origin.wrapping_add(delta) }
+}
+
+/// Segments to be acknowledged per segment of growth from `window` towards `target`.
+fn per_segment(window: u32, target: u32) -> u32 {
+    if target > window { window / (target - window) } else { 100 * window }
 }
 
 /// Integer cube root, rounded down. Linux approximates it, to 0.2 % in the mean.

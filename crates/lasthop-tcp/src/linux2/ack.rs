@@ -140,6 +140,9 @@ impl Sender {
     /// A cumulative ACK moved the window: RTT sample and timer.
     fn on_progress<O: Observer>(&mut self, cx: &mut Context<'_, O>, acked: &Acknowledged) {
         self.recovery.duplicates = 0;
+        if self.recovery.state == State::Open {
+            self.control.note_acked(acked.segments);
+        }
         if acked.data {
             // Retries count for one segment (RFC 9293, section 3.8.3).
             self.timer.expiries = 0;
@@ -359,10 +362,10 @@ impl Sender {
     /// At most one segment more than what has left the network. With rate halving the window also falls
     /// by one on every second ACK, counted from the start of recovery.
     fn shrink_window(&mut self) {
-        let ssthresh = self.control.ssthresh();
+        let floor = self.control.floor();
         let window = self.control.state_mut();
         if self.config.recovery.halves_rate() {
-            window.step_down(ssthresh / 2);
+            window.step_down(floor);
         }
         window.limit(self.board.in_flight() + 1);
     }
@@ -505,7 +508,7 @@ impl Sender {
     ) {
         let now = self.control.ssthresh();
         let prior = self.episode.prior_ssthresh;
-        let window = if prior > 0 { now * 2 } else { now };
+        let window = if prior > 0 { self.control.undone() } else { now };
         let ssthresh = if with_ssthresh { prior } else { 0 };
         if ssthresh > now {
             self.queue.cwr_pending = false;

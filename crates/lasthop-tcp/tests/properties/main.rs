@@ -28,11 +28,12 @@ fn recovery(stack: Stack) -> impl Strategy<Value = RecoveryRules> {
 fn config() -> impl Strategy<Value = TcpConfig> {
     let frto = any_of(named::<FRtoMode>());
     let recovery = recovery(Stack::Linux2);
-    let linux = (any::<[bool; 9]>(), frto, recovery, 1..12u32, 4..64u32).prop_map(
+    let growth = any_of(vec![CongestionControl::Reno, CongestionControl::Cubic]);
+    let linux = (any::<[bool; 9]>(), frto, (recovery, growth), 1..12u32, 4..64u32).prop_map(
         |(
             [sack, dsack, timestamps, eifel, ecn, limited_transmit, first, early, quick],
             frto,
-            recovery,
+            (recovery, growth),
             window,
             receive_window,
         )| {
@@ -49,6 +50,7 @@ fn config() -> impl Strategy<Value = TcpConfig> {
             config.quick_acks = quick;
             config.frto = frto;
             config.recovery = recovery;
+            config.congestion_control = growth;
             config.initial_window = window;
             config.receive_window_max = receive_window;
             config.retries = 60;

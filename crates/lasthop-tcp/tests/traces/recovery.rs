@@ -1,7 +1,7 @@
 //! Fast recovery: entry, marking, window, end.
 
 use lasthop_core::{RetransmissionKind, Segment, TransportEvent};
-use lasthop_tcp::RecoveryRules;
+use lasthop_tcp::{CongestionControl, RecoveryRules};
 
 use crate::wire::{INFINITE, Wire, config, numbers};
 
@@ -45,6 +45,27 @@ fn one_loss_is_repaired_with_sack() {
     assert_eq!(wire.window(), (4, 4, 4));
     assert_eq!(wire.count(TransportEvent::RecoveryLeft), 1);
     assert_eq!(wire.copies(1).len(), 2);
+}
+
+#[test]
+fn under_cubic_rate_halving_stops_at_seven_tenths_of_the_window_and_growth_follows_the_curve() {
+    let after = |algorithm: CongestionControl| {
+        let mut wire = nine_in_flight(|c| {
+            c.recovery = RecoveryRules::RateHalving;
+            c.congestion_control = algorithm;
+        });
+        for end in 3..=10 {
+            wire.sack(1, &[(2, end)]);
+        }
+        let falling = wire.window();
+        wire.ack(10);
+        (falling.0, falling.1, wire.window().0)
+    };
+    // Eight in flight at the third SACK. Under Reno the window falls by one on every second ACK down to ssthresh and below.
+    assert_eq!(after(CongestionControl::Reno).1, 4);
+    let (falling, ssthresh, _) = after(CongestionControl::Cubic);
+    assert_eq!(ssthresh, 5, "717/1024 of 8");
+    assert!(falling >= 5, "{falling}");
 }
 
 #[test]
