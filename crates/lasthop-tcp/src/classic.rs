@@ -206,9 +206,11 @@ impl Sender {
                 });
             }
         }
+        let again = partial && self.recovery.heard_partial;
+        self.recovery.heard_partial = partial;
         if self.una == self.max {
             self.timer.due = None;
-        } else {
+        } else if !(again && self.config.newreno_impatient) {
             self.timer.restart(cx.tick);
         }
     }

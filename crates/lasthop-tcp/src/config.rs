@@ -89,6 +89,9 @@ pub struct TcpConfig {
     /// Under classic rules: after a fast retransmit or a timeout, duplicate ACKs start another fast retransmit
     /// only once more is acknowledged than had been sent (RFC 2582, section 5).
     pub fast_retransmit_guard: bool,
+    /// `NewReno` restarts the retransmission timer at the first partial ACK of a recovery only, so that many losses end in slow
+    /// start (the "impatient" variant of RFC 6582, section 4); else at each of them.
+    pub newreno_impatient: bool,
     /// Send no segment that is smaller than it could be only because the window is almost full (RFC 9293,
     /// section 3.8.6.2.1). Windows that count segments leave no other choice.
     pub silly_window_avoidance: bool,

@@ -15,6 +15,8 @@ pub(super) struct Recovery {
     pub duplicates: u32,
     /// In fast recovery: what had been sent when it began.
     pub point: Option<u64>,
+    /// The last new ACK was a partial one.
+    pub heard_partial: bool,
     /// What duplicate ACKs add to the window (Reno, `NewReno`).
     pub inflation: u64,
     /// What is thought to be in the network (SACK).
@@ -93,6 +95,7 @@ impl Sender {
             self.recovery.recover = self.max;
         }
         self.recovery.point = Some(self.max);
+        self.recovery.heard_partial = false;
         self.recovery.gone_back = false;
         self.timer.timed = None;
         self.timer.due = None;

@@ -15,6 +15,8 @@ enum Need {
     Sack,
     Timestamps,
     Ecn,
+    /// Recovery that goes on through partial ACKs.
+    NewReno,
     /// An algorithm with the slow start of RFC 5681.
     SlowStart,
     /// This stack.
@@ -51,7 +53,7 @@ const fn foreign(stack: Stack) -> fn(&TcpConfig) -> bool {
 }
 
 /// What switches need of each other. Those that others need come first.
-pub static RULES: [Rule; 29] = [
+pub static RULES: [Rule; 30] = [
     rule("recovery", foreign(Stack::Linux2), Need::Own, "\"linux-in-flight\""),
     rule("recovery", foreign(Stack::Linux6), Need::Own, "\"proportional-rate\""),
     rule("recovery", foreign(Stack::Classic), Need::Own, "\"reno\""),
@@ -74,6 +76,7 @@ pub static RULES: [Rule; 29] = [
     rule("cached_metrics", |tcp| tcp.cached_metrics, Need::Not(Stack::Classic), "false"),
     rule("lost_by_age", |tcp| tcp.lost_by_age, Need::Not(Stack::Classic), "false"),
     rule("fast_retransmit_guard", |tcp| tcp.fast_retransmit_guard, Need::Only(Stack::Classic), "false"),
+    rule("newreno_impatient", |tcp| tcp.newreno_impatient, Need::NewReno, "false"),
     rule("silly_window_avoidance", |tcp| !tcp.silly_window_avoidance, Need::Only(Stack::Classic), "true"),
     rule("handshake_rtt", |tcp| !tcp.handshake_rtt, Need::Only(Stack::Linux2), "true"),
     rule("rack", |tcp| tcp.rack, Need::Only(Stack::Linux6), "false"),
@@ -106,6 +109,7 @@ impl Rule {
             Need::Sack => "sack",
             Need::Timestamps => "timestamps",
             Need::Ecn => "ecn",
+            Need::NewReno => "recovery",
             Need::SlowStart => "congestion_control",
             Need::Only(_) | Need::Not(_) | Need::Own => "stack",
         }
@@ -117,6 +121,9 @@ impl Rule {
             Need::Sack => format!("it needs sack = true; set that too, or write {key} = {off}"),
             Need::Timestamps => format!("it needs timestamps = true; set that too, or write {key} = {off}"),
             Need::Ecn => format!("it needs ecn = true; set that too, or write {key} = {off}"),
+            Need::NewReno => format!(
+                "it needs recovery = \"newreno\" or \"newreno-rfc2582\"; set that too, or write {key} = {off}"
+            ),
             Need::SlowStart => {
                 format!("only \"reno\" and \"cubic\" have it; write {key} = {off}, or choose one of them")
             }
@@ -141,6 +148,9 @@ impl Need {
             Self::Sack => tcp.sack,
             Self::Timestamps => tcp.timestamps,
             Self::Ecn => tcp.ecn,
+            Self::NewReno => {
+                matches!(tcp.recovery, RecoveryRules::Newreno | RecoveryRules::NewrenoRfc2582)
+            }
             Self::SlowStart => tcp.congestion_control.has_slow_start(),
             Self::Only(stack) => tcp.stack == stack,
             Self::Not(stack) => tcp.stack != stack,

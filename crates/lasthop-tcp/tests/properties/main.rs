@@ -123,6 +123,7 @@ fn classic() -> impl Strategy<Value = TcpConfig> {
             config.ecn = ecn;
             config.limited_transmit = limited_transmit;
             config.fast_retransmit_guard = guard;
+            config.newreno_impatient = guard && config.recovery == RecoveryRules::Newreno;
             config.silly_window_avoidance = avoidance;
             config.initial_ssthresh = ssthresh;
             config.initial_window = window;

@@ -196,6 +196,24 @@ fn newreno_stays_in_recovery_through_partial_acks() {
     assert_eq!(wire.count(TransportEvent::RecoveryLeft), 1);
 }
 
+/// RFC 6582, section 4.
+#[test]
+fn impatient_newreno_restarts_the_timer_at_the_first_partial_ack_only() {
+    let timeout_after = |impatient| {
+        let mut wire = nine_in_flight(RecoveryRules::Newreno, |c| c.newreno_impatient = impatient);
+        (1..=8).for_each(|_| drop(wire.ack(1)));
+        wire.wait(600);
+        assert_eq!(wire.ack(3), [3]);
+        let first = wire.now;
+        wire.wait(600);
+        assert_eq!(wire.ack(5), [5]);
+        assert_eq!(wire.expire(), [5]);
+        wire.now.saturating_since(first).as_secs_f64()
+    };
+    // 18 ticks after the first partial ACK, or after the second, which came six ticks later.
+    assert_eq!([true, false].map(timeout_after), [1.8, 2.4]);
+}
+
 #[test]
 fn newreno_loses_a_retransmission_to_the_timer() {
     let mut wire = nine_in_flight(RecoveryRules::Newreno, |_| ());
