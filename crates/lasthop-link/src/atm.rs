@@ -46,6 +46,9 @@ pub struct AtmConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "policy", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Discard {
+    /// None, as on plain UBR: a cell that finds no room is lost, and its packet with it, whose other cells are carried for
+    /// nothing (Romanow and Floyd 1995, section 2). The threshold means nothing.
+    None,
     /// Early packet discard: it is dropped (Romanow and Floyd 1995).
     EarlyPacket,
     /// Selective drop: it is dropped if its connection has more than `share` times its fair share of the
@@ -131,7 +134,10 @@ struct Incoming {
     /// Arrival of its first cell at the switch.
     first_cell: u64,
     cells: u32,
-    accepted: u32,
+    /// Cells that have arrived, and were accepted unless the packet is lost.
+    arrived: u32,
+    /// One of them found no room; the others still come.
+    is_lost: bool,
 }
 
 /// Cells in the buffer. They leave in the order of arrival, one every service time while there are any.
@@ -237,7 +243,7 @@ impl AtmSwitch {
         source.free_at = start.saturating_add(u64::from(cells) * self.access_time);
         let delay = self.access_time + picos(Instant::ZERO + self.config.access_delay);
         let first_cell = start.saturating_add(delay);
-        source.packets.push_back(Incoming { id, first_cell, cells, accepted: 0 });
+        source.packets.push_back(Incoming { id, first_cell, cells, arrived: 0, is_lost: false });
         if source.packets.len() == 1 {
             self.arrive(first_cell, connection);
         }
@@ -247,7 +253,7 @@ impl AtmSwitch {
     pub fn next_wakeup(&self) -> Option<Instant> {
         let complete = self.arriving.iter().map(|&(next_cell, connection)| {
             let packet = &self.sources[connection as usize].packets[0];
-            next_cell.saturating_add(u64::from(packet.cells - packet.accepted - 1) * self.access_time)
+            next_cell.saturating_add(u64::from(packet.cells - packet.arrived - 1) * self.access_time)
         });
         let complete = complete.min().map(|picos| Instant::from_nanos(picos.div_ceil(PICOS_PER_NANO)));
         complete.into_iter().chain(self.leaving.front().map(|&(at, _)| at)).min()
@@ -295,26 +301,33 @@ impl AtmSwitch {
         let cause = self.judge(connection);
         let source = &mut self.sources[connection as usize];
         let Some(packet) = source.packets.front_mut() else { return };
+        let id = packet.id;
         if let Some(cause) = cause {
-            // What has been accepted of it is sent; the rest is dropped with it.
-            let id = packet.id;
+            if !std::mem::replace(&mut packet.is_lost, true) {
+                discard(instant(at), id, cause, arena, observer);
+            }
+            // What has been accepted of it is sent. The rest is dropped with it, but on plain UBR.
+            packet.arrived += 1;
+            if self.config.discard == Discard::None && packet.arrived < packet.cells {
+                return self.arrive(at + self.access_time, connection);
+            }
             source.packets.pop_front();
-            discard(instant(at), id, cause, arena, observer);
             return self.next_packet(connection);
         }
         let mut run = 1;
         if self.arriving.is_empty() && self.access_time <= self.buffer.service_time {
             // Nothing comes between: what arrives while there is room, whatever leaves meanwhile, is accepted.
             let room = u64::from(self.config.buffer_cells) - self.buffer.cells;
-            run =
-                u64::from(packet.cells - packet.accepted).min((until - at) / self.access_time + 1).min(room);
+            run = u64::from(packet.cells - packet.arrived).min((until - at) / self.access_time + 1).min(room);
         }
-        packet.accepted += run as u32;
-        let departure = self.buffer.push(at, connection, run);
-        if packet.accepted < packet.cells {
+        packet.arrived += run as u32;
+        let (is_lost, departure) = (packet.is_lost, self.buffer.push(at, connection, run));
+        if packet.arrived < packet.cells {
             return self.arrive(at + run * self.access_time, connection);
         }
-        self.leaving.push_back((instant(departure) + self.config.delay, packet.id));
+        if !is_lost {
+            self.leaving.push_back((instant(departure) + self.config.delay, id));
+        }
         source.packets.pop_front();
         self.next_packet(connection);
     }
@@ -326,7 +339,7 @@ impl AtmSwitch {
         if buffered >= u64::from(self.config.buffer_cells) {
             return Some(DropCause::QueueOverflow);
         }
-        if packet.accepted > 0 || buffered <= self.threshold_cells {
+        if packet.arrived > 0 || buffered <= self.threshold_cells || self.config.discard == Discard::None {
             return None;
         }
         match (self.config.discard, &self.buffer.owners) {

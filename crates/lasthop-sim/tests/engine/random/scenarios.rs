@@ -105,6 +105,7 @@ fn last_hop(mtu: u64) -> impl Strategy<Value = Between> {
 fn atm(mtu: u64) -> impl Strategy<Value = Between> {
     let rate = || doublings(8_000, 10_000_000).prop_map(Rate::from_bits_per_second);
     let discard = prop_oneof![
+        Just(Discard::None),
         Just(Discard::EarlyPacket),
         (0.1..=1.0).prop_map(|share| Discard::Selective { share: probability(share) })
     ];
