@@ -36,6 +36,7 @@ struct Params {
     window: u32,
     pkt: u32,
     deflate: u8,
+    impatient: u8,
     #[serde(default)]
     dsack: u8,
     spike: String,
@@ -66,6 +67,7 @@ impl Params {
         config.sack = config.recovery == RecoveryRules::SackPipe;
         config.dsack = self.dsack == 1;
         config.ecn = self.ecn == 1;
+        config.newreno_impatient = self.impatient == 1;
         config.fast_retransmit_guard = true;
         config.silly_window_avoidance = true;
         config.initial_window = self.iw;
@@ -291,15 +293,9 @@ impl Run {
     }
 }
 
-const IMPATIENT: (&str, &[&str]) = (
-    "the Impatient variant of NewReno (RFC 2582, section 4) restarts the timer for the first partial ACK only; \
-     the study's restarts it for each, and there is no switch",
-    &["nr_impatient_drop8"],
-);
-
 #[test]
 fn retransmissions_and_timeouts_are_those_of_ns2() {
-    hold_against(&[IMPATIENT], |run| {
+    hold_against(&[], |run| {
         let (ours, timeouts) = drive(&run.params);
         let theirs = retransmissions(&run.theirs());
         timeouts == run.timeouts && agree(&retransmissions(&ours), &theirs, run.tolerance())
@@ -308,7 +304,6 @@ fn retransmissions_and_timeouts_are_those_of_ns2() {
 
 /// Runs in which any transmission differs. The retransmissions of all but the first are those of ns-2.
 const TRANSMISSIONS_DIFFER: Exceptions<'_> = &[
-    IMPATIENT,
     (
         "half of a window is whole segments, at least two (RFC 5681, equation 4); in ns-2 half of 3 is 1.5, so \
          that the next duplicates release less in recovery and the window grows sooner after it",
