@@ -20,6 +20,8 @@ pub use pacing::Pacing;
 pub use rules::{RULES, Rule};
 pub use user::UserControl;
 
+/// Longest delay of an ACK that adapts (`TCP_DELACK_MAX`).
+pub(crate) const ACK_DELAY_MAX: Duration = Duration::from_millis(200);
 /// Bytes of a write of iperf3 (`DEFAULT_TCP_BLKSIZE`).
 const WRITE_BYTES: u64 = 128 << 10;
 
@@ -129,7 +131,8 @@ pub struct TcpConfig {
     pub delayed_ack: Duration,
     /// The delay follows the spacing of segments, from `delayed_ack` up to 200 ms; quick ACKs come at the start and
     /// after pauses, duplicates and marks; the end of a write is acknowledged at once, unless the application answers
-    /// (Linux 6.12).
+    /// (Linux 6.12; under the stack `linux-2` as Linux 2.4 had it, up to 500 ms where no write ends). `delayed_ack`
+    /// is then "40 ms" in Linux, `ack_every` is 2, and `first_segment_acked_at_once` and `quick_acks` have no effect.
     pub delayed_ack_adapts: bool,
     /// Acknowledge the very first data segment at once.
     pub first_segment_acked_at_once: bool,

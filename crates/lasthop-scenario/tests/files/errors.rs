@@ -488,6 +488,18 @@ fn tcp_switches_that_contradict_each_other() {
             27,
             &["`tcp.lost_by_age`", "does not know it", "lost_by_age = false"],
         ),
+        (
+            "sack = true",
+            "delayed_ack_adapts = true\ndelayed_ack = \"40 ms\"\nack_every = 1",
+            28,
+            &["`tcp.ack_every`", "no effect with delayed_ack_adapts = true; write ack_every = 2, or"],
+        ),
+        (
+            "sack = true",
+            "delayed_ack_adapts = true\ndelayed_ack = \"210 ms\"",
+            27,
+            &["`tcp.delayed_ack`", "above the 200 ms to which the delay adapts; write \"40 ms\""],
+        ),
         ("sack = true", "ack_every = 0", 26, &["`tcp.ack_every`", "the nearest is 1"]),
         ("sack = true", "initial_ssthresh = 56250", 26, &["`tcp.initial_ssthresh`", "missing unit"]),
         ("sack = true", "initial_ssthresh = \"64 kb\"", 26, &["`tcp.initial_ssthresh`", "\"64 kB\"?"]),

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use lasthop_core::{Duration, Faults, Segment};
 
-use super::{CongestionControl, FRtoMode, RecoveryRules, Stack, TcpConfig};
+use super::{ACK_DELAY_MAX, CongestionControl, FRtoMode, RecoveryRules, Stack, TcpConfig};
 
 /// Most retransmissions of a segment.
 const RETRIES_MAX: u32 = 255;
@@ -19,6 +19,8 @@ enum Need {
     NewReno,
     /// An algorithm with the slow start of RFC 5681.
     SlowStart,
+    /// Delayed ACKs that do not adapt.
+    ConstantDelay,
     /// This stack.
     Only(Stack),
     /// Another stack.
@@ -79,6 +81,8 @@ pub static RULES: [Rule; 30] = [
     rule("newreno_impatient", |tcp| tcp.newreno_impatient, Need::NewReno, "false"),
     rule("silly_window_avoidance", |tcp| !tcp.silly_window_avoidance, Need::Only(Stack::Classic), "true"),
     rule("handshake_rtt", |tcp| !tcp.handshake_rtt, Need::Only(Stack::Linux2), "true"),
+    // Adaptation acknowledges every second segment at the latest, and has its own reasons to do so sooner.
+    rule("ack_every", |tcp| tcp.ack_every != 2, Need::ConstantDelay, "2"),
     rule("rack", |tcp| tcp.rack, Need::Only(Stack::Linux6), "false"),
     rule("tail_loss_probe", |tcp| tcp.tail_loss_probe, Need::Only(Stack::Linux6), "false"),
     rule("limited_transmit", |tcp| !tcp.limited_transmit, Need::Not(Stack::Linux6), "true"),
@@ -111,6 +115,7 @@ impl Rule {
             Need::Ecn => "ecn",
             Need::NewReno => "recovery",
             Need::SlowStart => "congestion_control",
+            Need::ConstantDelay => "delayed_ack_adapts",
             Need::Only(_) | Need::Not(_) | Need::Own => "stack",
         }
     }
@@ -127,6 +132,9 @@ impl Rule {
             Need::SlowStart => {
                 format!("only \"reno\" and \"cubic\" have it; write {key} = {off}, or choose one of them")
             }
+            Need::ConstantDelay => format!(
+                "it has no effect with delayed_ack_adapts = true; write {key} = {off}, or delayed_ack_adapts = false"
+            ),
             Need::Only(stack) => {
                 format!("only stack = \"{stack}\" knows it; write {key} = {off}, or a profile of that stack")
             }
@@ -152,6 +160,7 @@ impl Need {
                 matches!(tcp.recovery, RecoveryRules::Newreno | RecoveryRules::NewrenoRfc2582)
             }
             Self::SlowStart => tcp.congestion_control.has_slow_start(),
+            Self::ConstantDelay => !tcp.delayed_ack_adapts,
             Self::Only(stack) => tcp.stack == stack,
             Self::Not(stack) => tcp.stack != stack,
             Self::Own => tcp.recovery.stack() == tcp.stack,
@@ -177,6 +186,12 @@ impl TcpConfig {
         let (initial, max) = (self.receive_window_initial, self.receive_window_max);
         faults.require(initial <= max, "receive_window_initial", || {
             format!("{initial} is above receive_window_max = {max}; lower it, or raise receive_window_max")
+        });
+        let least = self.delayed_ack;
+        faults.require(!self.delayed_ack_adapts || least <= ACK_DELAY_MAX, "delayed_ack", || {
+            format!(
+                "\"{least}\" is above the {ACK_DELAY_MAX} to which the delay adapts; write \"40 ms\", as in Linux"
+            )
         });
         self.check_timestamps(time_limit, faults);
     }

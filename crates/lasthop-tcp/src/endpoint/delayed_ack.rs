@@ -1,12 +1,15 @@
 //! When to acknowledge, as Linux adapts it: quick ACKs at the start and after pauses, a delay that follows the spacing
-//! of segments, the end of a write at once, and none of its own while the application answers anyway.
+//! of segments, the end of a write at once, and none of its own while the application answers anyway. Linux 2.4 does
+//! the same but for three things: a delay may last half a second where no write ends, timers fire on their tick, and a
+//! congestion mark is no reason to hurry.
 
 use crate::clock::{Tick, TickClock, wheel};
-use crate::config::TcpConfig;
+use crate::config::{ACK_DELAY_MAX, Stack, TcpConfig};
 use lasthop_core::{Duration, Flags, Instant, Segment};
 
-/// Longest delay of an ACK.
-const DELAY_MAX: Duration = Duration::from_millis(200);
+/// Longest delay of an ACK in Linux 2.4, unless the end of a write waits for it or the application answers
+/// (`tcp_send_delayed_ack`).
+const DELAY_MAX_OLD: Duration = Duration::from_millis(500);
 /// Most ACKs at a time that leave at once.
 const QUICK_ACKS_MAX: u32 = 16;
 /// Quick ACKs after a sign of congestion.
@@ -18,8 +21,12 @@ const SEGMENT_BYTES_DEFAULT: u32 = 536;
 #[derive(Clone, Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "independent facts, each with a moment of its own")]
 pub(crate) struct DelayedAck {
+    /// As Linux 2.4 had it.
+    is_old: bool,
     least: Tick,
     most: Tick,
+    /// That of a delay without the end of a write.
+    most_unpushed: Tick,
     /// The delay now; none before the first data.
     delay: Option<Tick>,
     last_data: Tick,
@@ -42,9 +49,12 @@ pub(crate) struct DelayedAck {
 impl DelayedAck {
     /// `mss`: of its own segments; the peer's are hardly longer at first (`tcp_initialize_rcv_mss`).
     pub fn new(config: &TcpConfig, clock: TickClock, mss: u32) -> Self {
+        let is_old = config.stack == Stack::Linux2;
         Self {
+            is_old,
             least: clock.ticks(config.delayed_ack),
-            most: clock.ticks(DELAY_MAX),
+            most: clock.ticks(ACK_DELAY_MAX),
+            most_unpushed: clock.ticks(if is_old { DELAY_MAX_OLD } else { ACK_DELAY_MAX }),
             delay: None,
             last_data: 0,
             quick: 0,
@@ -73,7 +83,7 @@ impl DelayedAck {
             if pause <= self.least / 2 {
                 self.delay = Some(delay / 2 + self.least / 2);
             } else if pause < delay {
-                self.delay = Some((delay / 2 + pause).min(rto).min(self.most));
+                self.delay = Some(self.bounded(delay / 2 + pause, rto));
             } else if pause > rto {
                 self.grant(QUICK_ACKS_MAX, window_bytes);
             }
@@ -82,6 +92,11 @@ impl DelayedAck {
             self.delay = Some(self.least);
         }
         self.last_data = tick;
+    }
+
+    /// A delay is never longer than the timeout; Linux 2.4 bounds it further only when it sets the timer.
+    fn bounded(&self, delay: Tick, rto: Tick) -> Tick {
+        delay.min(rto).min(if self.is_old { Tick::MAX } else { self.most })
     }
 
     fn measure(&mut self, segment: &Segment) {
@@ -124,7 +139,7 @@ impl DelayedAck {
     /// A mark: the sender's window may be low. `first`: no echo is under way.
     pub fn on_mark(&mut self, first: bool, window_bytes: u64) {
         self.ect_seen = true;
-        if first {
+        if first && !self.is_old {
             self.hurry(QUICK_ACKS_CONGESTION, window_bytes);
         }
     }
@@ -167,7 +182,9 @@ impl DelayedAck {
         if delay > self.least && rtt > 0 {
             delay = delay.min(rtt.max(self.least));
         }
-        let due = wheel(tick, delay.min(self.most));
+        let most = if self.pushed || self.interactive { self.most } else { self.most_unpushed };
+        delay = delay.min(most);
+        let due = if self.is_old { tick + delay } else { wheel(tick, delay) };
         self.due = Some(self.due.map_or(due, |earlier| earlier.min(due)));
         false
     }
@@ -178,7 +195,7 @@ impl DelayedAck {
             self.interactive = false;
             self.delay = Some(self.least);
         } else {
-            self.delay = self.delay.map(|delay| (delay * 2).min(rto).min(self.most));
+            self.delay = self.delay.map(|delay| self.bounded(delay * 2, rto));
         }
     }
 
@@ -199,5 +216,83 @@ impl DelayedAck {
         if let Some(delay) = self.delay {
             self.interactive |= clock.at(now) - self.last_data < delay;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Profile;
+
+    /// As Linux 2.4 had it, 100 ticks a second, with 40 ms as the least delay.
+    fn old() -> DelayedAck {
+        let mut config: TcpConfig = toml::from_str(Profile::Linux24.toml()).expect("complete");
+        config.delayed_ack = Duration::from_millis(40);
+        DelayedAck::new(&config, TickClock::new(config.tick, Duration::ZERO), 536)
+    }
+
+    fn segment(bytes: u32, flags: Flags) -> Segment {
+        Segment { payload_bytes: bytes, flags, ..Segment::default() }
+    }
+
+    /// A full segment arrives, and none waits for an ACK. How many ticks its ACK may wait; none if it leaves at once.
+    fn arrives(ack: &mut DelayedAck, tick: Tick, rto: Tick) -> Option<Tick> {
+        ack.on_data(tick, &segment(536, Flags::ACK), 2_144, rto);
+        let at_once = ack.is_due(tick, 536, false, 0);
+        (!at_once).then(|| ack.due().expect("a timer") - tick)
+    }
+
+    /// `tcp_event_data_recv` and `tcp_delack_timer` of Linux 2.4, by hand: segments come every 14 ticks, two flows in
+    /// turn at 64 kbit/s. Two quick ACKs; then the delay is missed and doubled until it spans the pause.
+    #[test]
+    fn the_delay_of_linux_2_4_grows_until_it_spans_the_spacing() {
+        let (mut ack, rto, mut tick) = (old(), 300, 100);
+        for _ in 0..2 {
+            assert_eq!(arrives(&mut ack, tick, rto), None, "a window of four segments gives two quick ACKs");
+            ack.on_ack_sent();
+            tick += 14;
+        }
+        for expected in [4, 8] {
+            assert_eq!(arrives(&mut ack, tick, rto), Some(expected));
+            ack.on_timer(rto);
+            ack.on_ack_sent();
+            tick += 14;
+        }
+        // From 16 on the pause is shorter than the delay: 16 / 2 + 14, 22 / 2 + 14, ...
+        for expected in [22, 25, 26, 27, 27] {
+            assert_eq!(arrives(&mut ack, tick, rto), Some(expected));
+            // The next segment makes it two, and its ACK leaves.
+            ack.on_ack_sent();
+            tick += 14;
+        }
+    }
+
+    #[test]
+    fn a_delay_of_linux_2_4_may_last_half_a_second_where_no_write_ends() {
+        let mut ack = old();
+        ack.on_data(0, &segment(536, Flags::ACK), 1_072, 300);
+        (ack.quick, ack.delay) = (0, Some(80));
+        assert!(!ack.is_due(0, 536, false, 0));
+        assert_eq!(ack.due(), Some(50));
+        // The application answers: data will carry the ACK, or it leaves after 200 ms.
+        (ack.due, ack.interactive) = (None, true);
+        assert!(!ack.is_due(0, 536, false, 0));
+        assert_eq!(ack.due(), Some(20));
+        // A round-trip time bounds it, too.
+        (ack.due, ack.interactive) = (None, false);
+        assert!(!ack.is_due(0, 536, false, 33));
+        assert_eq!(ack.due(), Some(33));
+    }
+
+    #[test]
+    fn linux_2_4_does_not_hurry_for_a_mark() {
+        let mut ack = old();
+        ack.on_data(0, &segment(536, Flags::ACK), 1_072, 300);
+        ack.quick = 0;
+        ack.on_mark(true, 1_072);
+        assert!(!ack.is_due(0, 536, false, 0));
+        // What is not ECN-capable is probably a retransmission.
+        ack.on_unmarked(false, 1_072);
+        assert!(ack.is_due(0, 536, false, 0));
     }
 }
