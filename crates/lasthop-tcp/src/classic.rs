@@ -274,7 +274,18 @@ impl Sender {
         let unsent = self.data_end - self.nxt;
         let payload = unsent.min(self.mss).min(room);
         let fin = self.closing && payload == unsent && self.nxt + payload < allowed;
-        let silly = payload < self.mss && payload < unsent;
+        let small = payload < self.mss;
+        let silly = small && payload < unsent;
+        // RFC 896; what is sent again does not wait.
+        if self.config.nagle
+            && small
+            && payload == unsent
+            && !fin
+            && self.una < self.nxt
+            && self.nxt == self.max
+        {
+            return false;
+        }
         if (payload == 0 && !fin) || (silly && self.config.silly_window_avoidance) {
             return false;
         }

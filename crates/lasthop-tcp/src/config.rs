@@ -97,6 +97,10 @@ pub struct TcpConfig {
     /// Send no segment that is smaller than it could be only because the window is almost full (RFC 9293,
     /// section 3.8.6.2.1). Windows that count segments leave no other choice.
     pub silly_window_avoidance: bool,
+    /// Nagle's algorithm: data that fills no segment waits for more, or for an ACK. Classic stacks let it wait while
+    /// anything is unacknowledged (RFC 896), `linux-6` while another segment that was not full is (Minshall's version,
+    /// as Linux).
+    pub nagle: bool,
     /// A segment that has waited longer than the retransmission timeout counts as lost as soon as an ACK
     /// raises doubts, without waiting for the timer.
     pub lost_by_age: bool,

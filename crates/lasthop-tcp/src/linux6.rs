@@ -107,6 +107,9 @@ impl Sender {
         let control = Control::new(config, Setup::new(config, window, ticks_per_second, mss));
         let mut queue = SendQueue::new(mss, Cut::Joined);
         queue.is_all_ect = config.is_all_ect();
+        if config.nagle {
+            queue.use_nagle();
+        }
         Self {
             queue,
             clock,
@@ -256,7 +259,11 @@ impl Sender {
         if idle && self.queue.next().is_some_and(|new| new.payload_bytes > 0) {
             self.restart_after_idle(cx.tick);
         }
-        while self.board.in_flight() < self.control.window() && self.queue.fits() && self.may_send(cx.now) {
+        while self.board.in_flight() < self.control.window()
+            && self.queue.fits()
+            && !self.queue.is_held()
+            && self.may_send(cx.now)
+        {
             let segments = self.burst_segments();
             let buffer_bytes = self.queue.pack(segments);
             if let Some(reason) = self.defers(cx, buffer_bytes) {

@@ -58,7 +58,7 @@ impl Workload {
         observer.announce(&info);
         let receive_window_max = self.applications[application].receive_window_max;
         let mut connection = Connection::new(id, receive_window_max, false);
-        let socket = peer::socket(client, info.dscp, self.paced[0])
+        let socket = peer::socket(client, info.dscp, self.sending[0])
             .context("cannot make the socket of a short flow")?;
         connection.peer(Host::Client).open(socket);
         self.ports.insert(client.port(), id);

@@ -30,11 +30,11 @@ use lasthop_core::{
 };
 use lasthop_quic::QuicConfig;
 use lasthop_scenario::{Flow as FlowEntry, Scenario};
-use lasthop_tcp::Pacing;
+use lasthop_tcp::{Pacing, TcpConfig};
 use lasthop_traffic::{Action, Application as _, Content, HttpServer, Instance, Program};
 use later::Later;
 use nix::sys::epoll::EpollFlags;
-use peer::Peer;
+use peer::{Peer, Sending};
 use postponed::Postponed;
 pub use quic::needs_plain_quic;
 use segments::Segments;
@@ -156,8 +156,8 @@ pub struct Workload {
     /// Of earlier runs of a chain.
     flows_before: usize,
     server: HttpServer,
-    /// By pair of hosts: whether the sockets of their TCP pace.
-    paced: Vec<bool>,
+    /// By pair of hosts.
+    sending: Vec<Sending>,
     quic: quic::Setting,
     flows_over_quic: Vec<FlowId>,
     /// The ends over QUIC that an application has just done something with.
@@ -192,7 +192,7 @@ impl Workload {
             first_name,
             server: scenario.http.as_ref().map(|http| http.server).unwrap_or_default(),
             flows_before: run as usize * infos.len(),
-            paced: paced(scenario, pairs, hosts.len()),
+            sending: sending(scenario, pairs, hosts.len()),
             quic: quic::Setting { mtu: scenario.mtu, seed, log: qlog },
             flows_over_quic: Vec::new(),
             touched: Vec::new(),
@@ -264,7 +264,7 @@ impl Workload {
                 self.listen((caller, pair), to, info.dscp, waiter).context(&cannot)?;
             }
             own.enter()?;
-            let socket = peer::socket(from, info.dscp, self.paced[pair]).context(&cannot)?;
+            let socket = peer::socket(from, info.dscp, self.sending[pair]).context(&cannot)?;
             if info.sends_for.is_some() && caller == info.sender {
                 peer::limit_unsent(&socket).context(&cannot)?;
             }
@@ -294,8 +294,8 @@ impl Workload {
         if self.listeners.iter().any(|(listener, from, of)| (*from, *of) == (host, pair) && same(listener)) {
             return Ok(());
         }
-        // What it accepts paces as it does.
-        let listener = peer::socket(address, dscp, self.paced[pair])?;
+        // What it accepts sends as it would.
+        let listener = peer::socket(address, dscp, self.sending[pair])?;
         listener.listen(libc::SOMAXCONN)?;
         let name = self.name(Watched::Listener(self.listeners.len()));
         waiter.watch(&listener, EpollFlags::EPOLLIN, name)?;
@@ -400,7 +400,7 @@ impl Workload {
             let host = connecting.other();
             let Some(flow) = port.and_then(|port| self.ports.get(&port).copied()) else { continue };
             socket.set_nonblocking(true)?;
-            socket.set_tcp_nodelay(true)?;
+            socket.set_tcp_nodelay(listener.tcp_nodelay()?)?;
             let name = self.name(Watched::Peer(flow, host));
             let Flow { application, ends, .. } = &mut self.flows[flow.0 as usize];
             let Ends::Tcp(connection) = ends else { continue };
@@ -651,13 +651,14 @@ fn applications(scenario: &Scenario, seed: Seed, pairs: &[usize]) -> Result<Vec<
     scenario.applications().into_iter().zip(scenario.programs(seed)).zip(pairs).map(application).collect()
 }
 
-/// By pair of hosts: whether the sockets of their TCP pace.
-fn paced(scenario: &Scenario, pairs: &[usize], count: usize) -> Vec<bool> {
-    let mut paced = vec![scenario.tcp.pacing == Pacing::Socket; count];
+/// By pair of hosts: how the sockets of their TCP send.
+fn sending(scenario: &Scenario, pairs: &[usize], count: usize) -> Vec<Sending> {
+    let of = |tcp: &TcpConfig| Sending { paced: tcp.pacing == Pacing::Socket, nagle: tcp.nagle };
+    let mut sending = vec![of(&scenario.tcp); count];
     for (instance, &pair) in scenario.applications().iter().zip(pairs) {
-        paced[pair] = scenario.tcp_of(instance).pacing == Pacing::Socket;
+        sending[pair] = of(scenario.tcp_of(instance));
     }
-    paced
+    sending
 }
 
 /// The host that connects.

@@ -318,13 +318,22 @@ pub(super) fn set_option<T: Copy>(
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// How the TCP of a socket sends.
+#[derive(Clone, Copy, Debug)]
+pub struct Sending {
+    /// At a rate.
+    pub paced: bool,
+    /// By Nagle's algorithm.
+    pub nagle: bool,
+}
+
 /// A TCP socket that never blocks, bound to `address`, whose packets have this code point.
-pub fn socket(address: SocketAddr, dscp: Dscp, paced: bool) -> io::Result<Socket> {
+pub fn socket(address: SocketAddr, dscp: Dscp, sending: Sending) -> io::Result<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
-    socket.set_tcp_nodelay(true)?;
+    socket.set_tcp_nodelay(!sending.nagle)?;
     socket.set_tos_v4(u32::from(dscp.get()) << 2)?;
-    if paced {
+    if sending.paced {
         pace(&socket)?;
     }
     socket.bind(&SockAddr::from(address))?;

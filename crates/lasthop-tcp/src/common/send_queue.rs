@@ -31,6 +31,8 @@ pub(crate) struct SendQueue {
     pub cwr_pending: bool,
     pub out: VecDeque<Transmission>,
     stream: Stream,
+    /// Nagle's algorithm: end of the last segment that was not full; none without.
+    small_end: Option<u64>,
 }
 
 impl SendQueue {
@@ -48,7 +50,34 @@ impl SendQueue {
             cwr_pending: false,
             out: VecDeque::new(),
             stream: Stream::new(cut),
+            small_end: None,
         }
+    }
+
+    /// From now on data that fills no segment waits while another such is unacknowledged: Nagle's algorithm (RFC 896)
+    /// with Minshall's modification (draft-minshall-nagle-01), as Linux has it.
+    pub fn use_nagle(&mut self) {
+        self.small_end = Some(0);
+        self.stream.join_writes();
+    }
+
+    /// Nagle's algorithm holds the next new segment back. An application that is still writing then goes on with
+    /// that, and what it writes is joined.
+    pub fn is_held(&mut self) -> bool {
+        if self.small_end.is_none_or(|end| end <= self.una) || !self.holds_if_last() {
+            return false;
+        }
+        self.end_writing();
+        self.holds_if_last()
+    }
+
+    /// The next segment is not full, and nothing follows it that could fill it. The FIN does not wait
+    /// (`tcp_nagle_test`).
+    fn holds_if_last(&self) -> bool {
+        self.next().is_some_and(|new| {
+            let is_small = (1..self.mss).contains(&new.payload_bytes) && !new.fin;
+            is_small && self.stream.is_last(self.nxt, new.payload_bytes)
+        })
     }
 
     /// The connection is open without a handshake; the peer advertises `window_bytes`.
@@ -153,6 +182,9 @@ impl SendQueue {
         self.out.push_back(Transmission { seq, payload_bytes, syn, fin, ecn, cwr, push });
         self.nxt = end;
         self.fin_sent |= fin;
+        if self.small_end.is_some() && (1..self.mss).contains(&payload_bytes) {
+            self.small_end = Some(end);
+        }
         SentSegment::new(seq..end, new, syn, sent)
     }
 

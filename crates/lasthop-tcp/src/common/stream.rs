@@ -43,17 +43,35 @@ pub(crate) struct Stream {
     orders: VecDeque<Order>,
     end: u64,
     closing: bool,
+    /// What is written later joins what waits.
+    joins_later: bool,
 }
 
 impl Stream {
     /// An empty stream; it begins behind the SYN.
     pub fn new(cut: Cut) -> Self {
-        Self { cut, orders: VecDeque::new(), end: 1, closing: false }
+        Self { cut, orders: VecDeque::new(), end: 1, closing: false, joins_later: false }
+    }
+
+    /// Whatever is written from now on joins what waits.
+    pub fn join_writes(&mut self) {
+        self.joins_later = true;
+    }
+
+    /// True if `bytes` bytes behind `nxt` are all that was written, or all of a write while the application writes.
+    pub fn is_last(&self, nxt: u64, bytes: u32) -> bool {
+        let end = nxt + u64::from(bytes);
+        end == self.end || self.orders.front().is_some_and(|order| order.writing && end == order.boundary)
     }
 
     /// Queues `bytes` of application data, written `write_bytes` at a time.
     pub fn write(&mut self, bytes: u64, write_bytes: u64) {
         if bytes == 0 {
+            return;
+        }
+        if let Some(last) = self.orders.back_mut().filter(|last| self.joins_later && !last.writing) {
+            self.end += bytes;
+            last.end = self.end;
             return;
         }
         let boundary = self.end.saturating_add(write_bytes);

@@ -55,7 +55,7 @@ const fn foreign(stack: Stack) -> fn(&TcpConfig) -> bool {
 }
 
 /// What switches need of each other. Those that others need come first.
-pub static RULES: [Rule; 30] = [
+pub static RULES: [Rule; 31] = [
     rule("recovery", foreign(Stack::Linux2), Need::Own, "\"linux-in-flight\""),
     rule("recovery", foreign(Stack::Linux6), Need::Own, "\"proportional-rate\""),
     rule("recovery", foreign(Stack::Classic), Need::Own, "\"reno\""),
@@ -83,6 +83,8 @@ pub static RULES: [Rule; 30] = [
     rule("handshake_rtt", |tcp| !tcp.handshake_rtt, Need::Only(Stack::Linux2), "true"),
     // Adaptation acknowledges every second segment at the latest, and has its own reasons to do so sooner.
     rule("ack_every", |tcp| tcp.ack_every != 2, Need::ConstantDelay, "2"),
+    // What it holds back would have to be joined, and segments end with their write there.
+    rule("nagle", |tcp| tcp.nagle, Need::Not(Stack::Linux2), "false"),
     rule("rack", |tcp| tcp.rack, Need::Only(Stack::Linux6), "false"),
     rule("tail_loss_probe", |tcp| tcp.tail_loss_probe, Need::Only(Stack::Linux6), "false"),
     rule("limited_transmit", |tcp| !tcp.limited_transmit, Need::Not(Stack::Linux6), "true"),

@@ -111,6 +111,7 @@ impl Sender {
     pub(super) fn send_burst<O: Observer>(&mut self, cx: &mut Context<'_, O>, most: u32) -> u64 {
         let (mut segments, mut bytes) = (0, 0);
         while segments < most
+            && (segments == 0 || !self.queue.is_held())
             && let Some(new) = self.queue.next_fitting()
         {
             self.send_next(cx, new);

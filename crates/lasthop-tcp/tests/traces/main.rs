@@ -9,6 +9,7 @@ mod ecn;
 mod frto;
 mod handshake;
 mod modern;
+mod nagle;
 mod receiver;
 mod recovery;
 #[path = "../support/mod.rs"]
