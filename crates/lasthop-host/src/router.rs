@@ -57,7 +57,7 @@ impl LinuxRouter {
         new_network()?;
         sysctl("ipv4/ip_forward", "1")?;
         let netlink = Netlink::open().context("cannot open a netlink socket")?;
-        let loss = scenario.errors.as_ref().map(|errors| errors.packet_error_probability);
+        let loss = scenario.errors.as_ref().and_then(|errors| errors.packet_error_probability);
         let side = |host, name, path: &PathConfig, stream| -> Result<Side, Error> {
             let tun = Tun::create(name).context("cannot make a TUN device of the router")?;
             let index = if_nametoindex(name).context("cannot find a TUN device of the router")?;

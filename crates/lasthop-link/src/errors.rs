@@ -94,7 +94,7 @@ pub fn bad_periods(
     seed: Seed,
     end: Instant,
 ) -> Vec<(Instant, Instant)> {
-    let errors = errors.filter(|errors| errors.packet_error_probability.get() > 0.0);
+    let errors = errors.filter(|errors| errors.can_hit());
     let periods = errors.into_iter().flat_map(|errors| Periods::new(errors, of, seed));
     periods
         .take_while(|period| period.start < end)

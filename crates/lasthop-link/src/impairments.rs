@@ -5,9 +5,10 @@ use lasthop_core::dist::Sampler;
 use lasthop_core::{Direction, Duration, Instant, Probability, RandomStream, Seed};
 
 use crate::algorithm::{ErrorAlgorithm, ErrorSetup};
+use crate::chance::Chance;
 use crate::config::{GilbertElliott, LinkConfig};
 use crate::errors::LinkState;
-use crate::timetable::Timetable;
+use crate::timetable::{Row, Timetable};
 
 #[cfg(test)]
 mod tests;
@@ -25,11 +26,11 @@ pub(crate) struct Impairments {
 #[derive(Debug)]
 enum Loss {
     /// Each by itself.
-    Random(Probability),
+    Random(Chance),
     /// By the state of a chain.
     Bursts(GilbertElliott, LinkState),
-    /// Each by itself, with the probability of a row that is followed by the next one.
-    Timed(Timetable, usize),
+    /// Each by itself, with the chance that holds since then and is followed by the next one.
+    Timed(Vec<(Instant, Chance)>, usize),
     /// By code of a user's own.
     User(Box<dyn ErrorAlgorithm>),
 }
@@ -56,9 +57,12 @@ impl Impairments {
     /// Those of a link; none if nothing befalls its packets.
     pub(crate) fn new(config: &LinkConfig, direction: Direction, seed: Seed) -> Option<Self> {
         let stream = |what| seed.stream(&format!("link.{}.{what}", direction.name()));
-        let random = config.loss.map(Loss::Random);
+        let random = Chance::new(config.loss, config.bit_error_rate, config.framing).map(Loss::Random);
         let bursts = config.gilbert_elliott.clone().map(|chain| Loss::Bursts(chain, LinkState::Good));
-        let timed = config.course.clone().filter(Timetable::has_loss).map(|course| Loss::Timed(course, 0));
+        let rows = config.course.iter().filter(|course| course.has_loss()).flat_map(Timetable::rows);
+        let chance = |row: &Row| Chance::new(row.loss, row.bit_error_rate, config.framing);
+        let timed = rows.filter_map(|row| Some((Instant::ZERO + row.at, chance(row)?))).collect::<Vec<_>>();
+        let timed = (!timed.is_empty()).then_some(Loss::Timed(timed, 0));
         let own = config.error_model.as_ref();
         let own = own.map(|code| Loss::User(code.make(ErrorSetup { stream: stream("loss") })));
         let found = Self {
@@ -91,14 +95,13 @@ impl Impairments {
 impl Loss {
     fn draw(&mut self, now: Instant, ip_bytes: u32, stream: &mut RandomStream) -> bool {
         match self {
-            Self::Random(probability) => hits(*probability, stream),
+            Self::Random(chance) => chance.hits(ip_bytes, stream),
             Self::User(algorithm) => algorithm.loses(now, ip_bytes),
-            Self::Timed(course, row) => {
-                let rows = course.rows();
-                while rows.get(*row + 1).is_some_and(|next| Instant::ZERO + next.at <= now) {
-                    *row += 1;
+            Self::Timed(chances, current) => {
+                while chances.get(*current + 1).is_some_and(|next| next.0 <= now) {
+                    *current += 1;
                 }
-                rows[*row].loss.is_some_and(|probability| hits(probability, stream))
+                chances[*current].1.hits(ip_bytes, stream)
             }
             Self::Bursts(chain, state) => {
                 let (leaves, loss, other) = match state {

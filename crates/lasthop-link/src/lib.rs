@@ -26,13 +26,14 @@
 //!
 //! # What is not modelled
 //!
-//! Bit errors (a packet is hit whole), errors of link-layer acknowledgements, a
+//! What becomes of single bits (a packet with a wrong one is hit whole), errors of link-layer acknowledgements, a
 //! limited receive buffer (it never binds while acknowledgements hold the send buffer) and sharing the
 //! medium between the directions.
 
 mod algorithm;
 mod atm;
 mod capacity;
+mod chance;
 mod config;
 mod course;
 mod discipline;

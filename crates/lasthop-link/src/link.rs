@@ -8,6 +8,7 @@ use lasthop_core::{
     RandomStream, Seed,
 };
 
+use crate::chance::Chance;
 use crate::config::{ArqConfig, BufferRelease, ErrorConfig, LinkConfig, StateLookup};
 use crate::course::Course;
 use crate::errors::{LinkState, StateTimeline};
@@ -101,19 +102,21 @@ enum Outcome {
 #[derive(Clone, Debug)]
 struct LinkErrors {
     timeline: StateTimeline,
-    probability: f64,
+    /// None of bad states that are not said to hit anything.
+    chance: Option<Chance>,
     stream: RandomStream,
     arq: Option<ArqConfig>,
 }
 
 impl LinkErrors {
-    fn attempt(&mut self, attempt: &Attempt) -> Outcome {
+    fn attempt(&mut self, attempt: &Attempt, ip_bytes: u32) -> Outcome {
         let state = attempt.held_state.unwrap_or_else(|| {
             self.timeline.prune(attempt.at);
             self.timeline.state(attempt.at)
         });
         // Good states use up no random numbers.
-        if state == LinkState::Good || self.stream.unit() >= self.probability {
+        let is_hit = |chance: Chance| chance.hits(ip_bytes, &mut self.stream);
+        if state == LinkState::Good || !self.chance.is_some_and(is_hit) {
             return Outcome::Through;
         }
         match &self.arq {
@@ -145,7 +148,7 @@ impl LinkDirection {
             serialises_retries: errors.is_some_and(|e| e.arq.as_ref().is_some_and(|arq| arq.serialised)),
             errors: errors.map(|errors| LinkErrors {
                 timeline: StateTimeline::new(errors, states_of, seed),
-                probability: errors.packet_error_probability.get(),
+                chance: Chance::new(errors.packet_error_probability, errors.bit_error_rate, config.framing),
                 stream: seed.stream(&format!("link.{}.error", direction.name())),
                 arq: errors.arq.clone(),
             }),
@@ -385,11 +388,11 @@ impl LinkDirection {
 
     fn attempt<O: Observer>(&mut self, attempt: Attempt, arena: &mut PacketArena, observer: &mut O) {
         let now = attempt.at;
-        let entry = &mut self.travelling[(attempt.number - self.front_number) as usize];
-        match self.errors.as_mut().map_or(Outcome::Through, |errors| errors.attempt(&attempt)) {
+        let &Travelling { packet, ip_bytes, .. } = self.entry(&attempt);
+        match self.errors.as_mut().map_or(Outcome::Through, |errors| errors.attempt(&attempt, ip_bytes)) {
             Outcome::Through => self.travel(now, attempt.number, arena, observer),
             Outcome::Again { delay, held_state } => {
-                if let Some(id) = entry.packet {
+                if let Some(id) = packet {
                     observer.packet(now, PacketEvent::LinkRetry, arena.get(id));
                 }
                 let retransmission = attempt.retransmission + 1;

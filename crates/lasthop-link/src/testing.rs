@@ -49,6 +49,7 @@ pub(crate) fn studied_path() -> PathConfig {
             send_buffer: Bytes(9600),
             release: BufferRelease::Acknowledged,
             loss: None,
+            bit_error_rate: None,
             gilbert_elliott: None,
             error_model: None,
             errors: None,
@@ -97,7 +98,8 @@ pub(crate) fn errors(good_ms: u64, bad_ms: u64, arq: Option<ArqConfig>) -> Error
         start: Start::Good,
         good: Distribution::Static(Duration::from_millis(good_ms)),
         bad: Distribution::Static(Duration::from_millis(bad_ms)),
-        packet_error_probability: Probability::new(1.0).unwrap(),
+        packet_error_probability: Some(Probability::ONE),
+        bit_error_rate: None,
         arq,
     }
 }

@@ -13,8 +13,9 @@ use crate::opportunities::ScheduleError;
 #[cfg(test)]
 mod tests;
 
-/// The columns that a table may have: the first two, the first three or all.
+/// The columns that a table may have: the first two, the first three or all; in place of the last one `bit_error_rate`.
 const COLUMNS: [&str; 4] = ["time_s", "rate_bps", "delay_s", "loss"];
+const BIT_ERRORS: &str = "bit_error_rate";
 
 /// What a link does from which time on, in order of time; the first row is for time 0, and the last one holds for the
 /// rest of the run. In a whole scenario it is the text of the table.
@@ -32,17 +33,23 @@ pub(crate) struct Row {
     pub(crate) rate: Option<Rate>,
     pub(crate) delay: Option<Duration>,
     pub(crate) loss: Option<Probability>,
+    pub(crate) bit_error_rate: Option<Probability>,
 }
 
 impl Timetable {
-    /// Reads a table: a header `time_s,rate_bps`, which may go on with `,delay_s` and then `,loss`, and a line for each
-    /// change.
+    /// Reads a table: a header `time_s,rate_bps`, which may go on with `,delay_s` and then `,loss` or
+    /// `,bit_error_rate`, and a line for each change.
     pub fn parse(text: &str) -> Result<Self, ScheduleError> {
         let mut lines = (1..).zip(text.trim_start_matches('\u{feff}').lines());
         let header: Vec<_> = lines.next().map_or("", |(_, line)| line).split(',').map(str::trim).collect();
-        if header.len() < 2 || !COLUMNS.starts_with(&header) {
-            let message =
-                format!("the header is {:?}; write \"time_s,rate_bps[,delay_s[,loss]]\"", header.join(","));
+        let per_bit = header.get(3) == Some(&BIT_ERRORS);
+        let known = if per_bit { &header[..3] } else { &header[..] };
+        if header.len() < 2 || header.len() > COLUMNS.len() || !COLUMNS.starts_with(known) {
+            let message = format!(
+                "the header is {:?}; write \"time_s,rate_bps[,delay_s[,loss]]\", perhaps with bit_error_rate in place \
+                 of loss",
+                header.join(",")
+            );
             return Err(ScheduleError { line: 1, message });
         }
         let mut rows: Vec<Row> = Vec::new();
@@ -50,7 +57,7 @@ impl Timetable {
         for (line, text) in lines {
             last_line = line;
             let error = |message| ScheduleError { line, message };
-            let row = Row::parse(text, header.len()).map_err(error)?;
+            let row = Row::parse(text, header.len(), per_bit).map_err(error)?;
             check_order(rows.last(), &row).map_err(error)?;
             rows.push(row);
         }
@@ -86,7 +93,8 @@ impl Timetable {
     }
 
     pub(crate) fn has_loss(&self) -> bool {
-        self.rows[0].loss.is_some()
+        let first = self.rows[0];
+        first.loss.or(first.bit_error_rate).is_some()
     }
 
     pub(crate) fn rows(&self) -> &[Row] {
@@ -112,7 +120,7 @@ fn check_order(before: Option<&Row>, row: &Row) -> Result<(), String> {
 }
 
 impl Row {
-    fn parse(text: &str, columns: usize) -> Result<Self, String> {
+    fn parse(text: &str, columns: usize, per_bit: bool) -> Result<Self, String> {
         let words: Vec<_> = text.split(',').map(str::trim).collect();
         if words.len() != columns {
             return Err(format!(
@@ -127,11 +135,16 @@ impl Row {
             format!("{} s", words[column]).parse().map_err(|reason| error(&reason))
         };
         let has = |column: usize| column < columns;
+        let chance = |column| {
+            let read = |name| chance(words[3]).map_err(|reason| format!("{name}: {reason}"));
+            (has(3) && per_bit == (column == BIT_ERRORS)).then(|| read(column)).transpose()
+        };
         Ok(Self {
             at: seconds(0)?,
             rate: rate(words[1]).map_err(|reason| format!("rate_bps: {reason}"))?,
             delay: has(2).then(|| seconds(2)).transpose()?,
-            loss: has(3).then(|| loss(words[3])).transpose().map_err(|reason| format!("loss: {reason}"))?,
+            loss: chance(COLUMNS[3])?,
+            bit_error_rate: chance(BIT_ERRORS)?,
         })
     }
 }
@@ -156,7 +169,7 @@ fn rate(word: &str) -> Result<Option<Rate>, String> {
     }
 }
 
-fn loss(word: &str) -> Result<Probability, String> {
+fn chance(word: &str) -> Result<Probability, String> {
     Probability::new(number(word)?).map_err(|error| error.to_string())
 }
 
@@ -175,14 +188,15 @@ impl fmt::Display for Timetable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let first = self.rows[0];
         let columns = 2 + usize::from(first.delay.is_some()) + usize::from(first.loss.is_some());
-        writeln!(f, "{}", COLUMNS[..columns].join(","))?;
+        write!(f, "{}", COLUMNS[..columns].join(","))?;
+        writeln!(f, "{}", if first.bit_error_rate.is_some() { ",bit_error_rate" } else { "" })?;
         for row in self.rows() {
             write!(f, "{},{}", Decimal(row.at.as_nanos()), row.rate.map_or(0, Rate::bits_per_second))?;
             if let Some(delay) = row.delay {
                 write!(f, ",{}", Decimal(delay.as_nanos()))?;
             }
-            if let Some(loss) = row.loss {
-                write!(f, ",{loss}")?;
+            if let Some(chance) = row.loss.or(row.bit_error_rate) {
+                write!(f, ",{chance}")?;
             }
             writeln!(f)?;
         }
@@ -210,7 +224,8 @@ impl JsonSchema for Timetable {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "string",
-            "description": "A CSV file with the columns time_s, rate_bps and perhaps delay_s and loss, beside the scenario."
+            "description": "A CSV file beside the scenario, with the columns time_s, rate_bps and perhaps delay_s and \
+                loss or bit_error_rate."
         })
     }
 }

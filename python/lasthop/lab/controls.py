@@ -130,14 +130,17 @@ def controls(scenario: Mapping[str, Any]) -> list[Control]:
     found: list[Control] = []
     for way, group in (("down", "Downlink"), ("up", "Uplink")):
         if side := scenario.get(way):
-            # Losses one by one and in bursts exclude each other.
-            keys = [key for key in _LINK if key != "loss" or not side["link"].get("gilbert_elliott")]
-            found += _of(_definition("LinkConfig"), keys, f"{way}.link", group, side["link"])
+            # Losses one by one, by bits and in bursts exclude each other.
+            link = side["link"]
+            others = link.get("gilbert_elliott") or link.get("bit_error_rate")
+            keys = [key for key in _LINK if key != "loss" or not others]
+            found += _of(_definition("LinkConfig"), keys, f"{way}.link", group, link)
             queue = {"discipline": "drop-tail", **side["queue"]}
             own = _of(_definition("QueueConfig"), _QUEUE, f"{way}.queue", group, queue)
             found += [{**control, "label": f"queue {control['label']}"} for control in own]
     if errors := scenario.get("errors"):
-        found += _of(_definition("ErrorConfig"), _ERRORS, "errors", "Errors and ARQ", errors)
+        stated = [key for key in _ERRORS if errors.get(key) is not None]
+        found += _of(_definition("ErrorConfig"), stated, "errors", "Errors and ARQ", errors)
         found += _of(_definition("ArqConfig"), _ARQ, "errors.arq", "Errors and ARQ", errors.get("arq") or {})
     flows = scenario.get("flow") or []
     for number, flow in enumerate(flows):

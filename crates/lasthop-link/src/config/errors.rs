@@ -18,8 +18,13 @@ pub struct ErrorConfig {
     pub good: Distribution<Duration>,
     /// Lengths of the bad states.
     pub bad: Distribution<Duration>,
-    /// Probability that a try in a bad state is hit.
-    pub packet_error_probability: Probability,
+    /// Probability that a try in a bad state is hit, whatever the packet's length.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packet_error_probability: Option<Probability>,
+    /// In its place the probability that a bit of a packet is wrong in a bad state: a try of n bits is hit with
+    /// 1 - (1 - p)^n. With `framing` they are the bits of the layer below.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bit_error_rate: Option<Probability>,
     /// Link-layer retransmission; without it a hit packet is lost.
     pub arq: Option<ArqConfig>,
 }
@@ -68,8 +73,22 @@ pub enum StateLookup {
 }
 
 impl ErrorConfig {
-    /// Finds states that take no time.
+    /// True if bad states hit anything.
+    pub fn can_hit(&self) -> bool {
+        let chance = self.packet_error_probability.or(self.bit_error_rate);
+        chance.is_some_and(|probability| probability.get() > 0.0)
+    }
+
+    /// Finds states that take no time, and bad ones of which it is not said once what they do.
     pub fn check(&self, faults: &mut Faults) {
+        let (packet, bit) = (self.packet_error_probability.is_some(), self.bit_error_rate.is_some());
+        faults.require(packet || bit, "packet_error_probability", || {
+            "is missing; write the probability that a packet is hit in a bad state, or bit_error_rate in its place"
+                .to_owned()
+        });
+        faults.require(!packet || !bit, "bit_error_rate", || {
+            "packet_error_probability says what hits a packet; leave out one of the two".to_owned()
+        });
         faults.require(can_be_positive(&self.good) || can_be_positive(&self.bad), "good", || {
             "good and bad states both have length zero; give one of them a length".to_owned()
         });

@@ -22,8 +22,8 @@ pub struct LinkConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<Schedule>,
     /// A CSV file from the folder of the scenario that says what the link does from which time on: `time_s`, `rate_bps`,
-    /// and perhaps `delay_s` and `loss`. A rate of 0 is an outage; the last line holds for the rest of the run. The link
-    /// then follows it, and `rate` only says what the link is said to carry.
+    /// and perhaps `delay_s` and `loss`, or `bit_error_rate`. A rate of 0 is an outage; the last line holds for the
+    /// rest of the run. The link then follows it, and `rate` only says what the link is said to carry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub course: Option<Timetable>,
     /// What the layer below adds to each packet: bytes, "40 B" say, or "atm", where a packet with its LLC/SNAP header and
@@ -50,6 +50,10 @@ pub struct LinkConfig {
     /// Probability that a packet is lost after it was sent, each by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss: Option<Probability>,
+    /// In its place the probability that a bit is wrong, each by itself: a packet of n bits is lost with
+    /// 1 - (1 - p)^n. With `framing` they are the bits of the layer below.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bit_error_rate: Option<Probability>,
     /// Loss in bursts of packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gilbert_elliott: Option<GilbertElliott>,
@@ -142,9 +146,9 @@ impl LinkConfig {
         faults.require(self.change.is_empty(), "change", || {
             "the course says how the link changes; leave out one of the two".to_owned()
         });
-        let has_own_loss = self.loss.is_some() || self.gilbert_elliott.is_some();
-        faults.require(!course.has_loss() || !has_own_loss, "course", || {
-            "the course has a column loss, and the link a loss of its own; leave out one of the two"
+        let loses = self.loses();
+        faults.require(!course.has_loss() || !loses, "course", || {
+            "the course says what is lost, and the link has a loss of its own; leave out one of the two"
                 .to_owned()
         });
     }
@@ -162,13 +166,23 @@ impl LinkConfig {
         stated.into_iter().chain(changes).chain(rows)
     }
 
+    /// True if it has a loss of its own, not by its course.
+    fn loses(&self) -> bool {
+        self.loss.is_some() || self.bit_error_rate.is_some() || self.gilbert_elliott.is_some()
+    }
+
     fn check_impairments(&self, faults: &mut Faults) {
-        faults.require(self.loss.is_none() || self.gilbert_elliott.is_none(), "loss", || {
+        faults.require(self.loss.is_none() || self.bit_error_rate.is_none(), "bit_error_rate", || {
+            "loss says what is lost, whatever its length; leave out one of the two".to_owned()
+        });
+        let one_by_one = if self.loss.is_some() { "loss" } else { "bit_error_rate" };
+        let both = (self.loss.is_some() || self.bit_error_rate.is_some()) && self.gilbert_elliott.is_some();
+        faults.require(!both, one_by_one, || {
             "packets are lost one by one here and in bursts by gilbert_elliott; leave out one of them"
                 .to_owned()
         });
         let course_loses = self.course.as_ref().is_some_and(Timetable::has_loss);
-        let loses = self.loss.is_some() || self.gilbert_elliott.is_some() || course_loses;
+        let loses = self.loses() || course_loses;
         faults.require(self.error_model.is_none() || !loses, "error_model", || {
             "the link has a loss of its own beside it; leave out one of them".to_owned()
         });

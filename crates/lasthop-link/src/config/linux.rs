@@ -286,6 +286,7 @@ impl LinkConfig {
         });
         for (key, stated) in [
             ("loss", self.loss.is_some()),
+            ("bit_error_rate", self.bit_error_rate.is_some()),
             ("gilbert_elliott", self.gilbert_elliott.is_some()),
             ("errors", self.errors.is_some()),
             ("jitter", self.jitter.is_some()),
@@ -397,7 +398,10 @@ impl ErrorConfig {
         faults.require(self.arq.is_none(), "arq", || {
             "what the netem of a Linux router loses nobody sends again; leave it out".into()
         });
-        let steady = !can_be_positive(&self.good) || self.packet_error_probability.get() == 0.0;
+        faults.require(self.bit_error_rate.is_none(), "bit_error_rate", || {
+            "netem loses packets of all lengths alike; write packet_error_probability".into()
+        });
+        let steady = !can_be_positive(&self.good) || !self.can_hit();
         faults.require(steady, "good", || {
             "netem loses every packet by the same chance, it has no good states; write \"0 s\"".into()
         });

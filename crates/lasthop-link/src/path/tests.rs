@@ -331,7 +331,7 @@ fn each_link_retransmission_is_another_chance() {
         [(None, DropCause::LinkError), (Some(2), DropCause::ArqGivenUp), (Some(4), DropCause::ArqGivenUp)]
     {
         let config = ErrorConfig {
-            packet_error_probability: Probability::new(0.83).unwrap(),
+            packet_error_probability: Some(Probability::new(0.83).unwrap()),
             ..errors(0, 1_000, retransmissions.map(|most| arq(most, ARQ_DELAY)))
         };
         let mut lab = Lab::new(&studied_path(), Some(&config));
@@ -463,6 +463,50 @@ fn a_late_wakeup_happens_at_the_times_that_were_due() {
     assert_eq!(late.path.packets_inside(), 2);
 }
 
+/// Of packets of 576 bytes one in 1 - (1 - 1e-4)^4608 = 0.369 is hit, of those of 40 bytes one in 0.0315.
+#[test]
+fn a_long_packet_has_more_bits_to_lose() {
+    let rate = Some(Probability::new(1e-4).unwrap());
+    let mut always = studied_path();
+    always.link.bit_error_rate = rate;
+    let in_bad_states =
+        ErrorConfig { packet_error_probability: None, bit_error_rate: rate, ..errors(0, 1_000, None) };
+    for (mut lab, what) in [
+        (Lab::new(&always, None), "link.bit_error_rate"),
+        (Lab::new(&studied_path(), Some(&in_bad_states)), "errors.bit_error_rate"),
+    ] {
+        for n in 0..8_000 {
+            lab.send(at_us(1_000_000 * n), if n % 2 == 0 { 576 } else { 40 }, Ecn::NotEct);
+        }
+        lab.run();
+        let hit = lab.dropped(DropCause::LinkError);
+        let long = hit.iter().filter(|(_, serial)| serial % 2 == 0).count() as f64;
+        let short = hit.len() as f64 - long;
+        // Four standard deviations are 122 and 44.
+        assert!((long - 4_000.0 * 0.3692).abs() < 122.0, "{what}: {long} long packets of 4000");
+        assert!((short - 4_000.0 * 0.0315).abs() < 44.0, "{what}: {short} short packets of 4000");
+    }
+}
+
+/// A packet of 576 bytes gets through with (1 - 1e-4)^4608 = 0.631, one of 40 with 0.968, at each try.
+#[test]
+fn arq_tries_a_packet_with_wrong_bits_again() {
+    let rate = Some(Probability::new(1e-4).unwrap());
+    let config = ErrorConfig {
+        packet_error_probability: None,
+        bit_error_rate: rate,
+        ..errors(0, 1_000, Some(arq(2, ARQ_DELAY)))
+    };
+    let mut lab = Lab::new(&studied_path(), Some(&config));
+    for n in 0..4_000 {
+        lab.burst(at_us(4_000_000 * n), 1);
+    }
+    lab.run();
+    let lost = lab.dropped(DropCause::ArqGivenUp).len() as f64;
+    // 0.3692 to the third, and four standard deviations.
+    assert!((lost - 4_000.0 * 0.0503).abs() < 56.0, "{lost}");
+}
+
 #[test]
 fn directions_share_the_states_and_draw_hits_apart() {
     let lost = |probability, direction| {
@@ -476,7 +520,8 @@ fn directions_share_the_states_and_draw_hits_apart() {
             start: Start::Good,
             good: length(2_000),
             bad: length(2_000),
-            packet_error_probability: Probability::new(probability).unwrap(),
+            packet_error_probability: Some(Probability::new(probability).unwrap()),
+            bit_error_rate: None,
             arq: None,
         };
         let mut lab = Lab::with(&studied_path(), Some(&errors), direction, SEED);

@@ -61,6 +61,17 @@ fn each_line_has_its_own_loss() {
     assert!((4_750..5_250).contains(&lost), "{lost} of 20000 is not a quarter");
 }
 
+/// 0.05 % of the bits make 1 - 0.9995^8000 = 98 % of the packets of 1000 bytes.
+#[test]
+fn each_line_may_say_how_many_bits_are_wrong() {
+    let path = path(
+        "time_s,rate_bps,delay_s,bit_error_rate\n0,800000,0,0\n0.095,800000,0,0.0005\n0.195,800000,0,0\n",
+    );
+    let arrived = run(&path, 30);
+    assert_eq!(arrived.iter().filter(|at| **at < 95 || **at > 195).count(), 9 + 11);
+    assert!(arrived.len() < 23, "{arrived:?}");
+}
+
 fn path_with_loss(loss: &str) -> PathConfig {
     let mut path = path(&format!("time_s,rate_bps,delay_s,loss\n0,800000,0,{loss}\n"));
     path.queue = drop_tail(20_000);
@@ -118,6 +129,8 @@ fn what_is_wrong_is_told_with_its_line() {
         ("0,1000\n1,2000", 1, "the header is \"0,1000\""),
         ("time,rate_bps\n0,1", 1, "the header is"),
         ("time_s,rate_bps,loss\n0,1,0", 1, "the header is"),
+        ("time_s,rate_bps,delay_s,bit_error_rate,loss\n0,1,0,0,0", 1, "the header is"),
+        ("time_s,rate_bps,delay_s,bit_error_rate\n0,1,0,2", 2, "bit_error_rate: 2 is not a probability"),
         ("time_s,rate_bps", 1, "down for ever after"),
         ("time_s,rate_bps\n0,1\n1", 3, "\"1\" has 1 values; write 2"),
         ("time_s,rate_bps\n0,1\n\n1,2", 3, "\"\" has 1 values"),
@@ -151,6 +164,7 @@ fn what_excludes_a_table_is_refused() {
     assert_eq!(key(|_| {}), "");
     assert_eq!(key(|path| path.link.trace = Some(crate::Schedule::parse("1").unwrap())), "link.course");
     assert_eq!(key(|path| path.link.loss = Some(Probability::ONE)), "link.course");
+    assert_eq!(key(|path| path.link.bit_error_rate = Some(Probability::ONE)), "link.course");
     let change = LinkChange { at: Duration::ZERO, rate: None, delay: Some(Duration::ZERO) };
     let mut both = path("time_s,rate_bps\n0,1\n");
     both.link.change = vec![change];
@@ -161,7 +175,7 @@ fn what_excludes_a_table_is_refused() {
 
 proptest! {
     #[test]
-    fn any_text_is_read_or_refused_with_a_line_that_it_has(text in "\\PC*|(time_s,rate_bps(,delay_s(,loss)?)?\n)?([0-9.,e-]{0,12}\n)*") {
+    fn any_text_is_read_or_refused_with_a_line_that_it_has(text in "\\PC*|(time_s,rate_bps(,delay_s(,loss|,bit_error_rate)?)?\n)?([0-9.,e-]{0,12}\n)*") {
         match Timetable::parse(&text) {
             Ok(table) => prop_assert_eq!(Timetable::parse(&table.to_string()), Ok(table)),
             Err(error) => prop_assert!((1..=text.lines().count().max(1)).contains(&error.line)),
@@ -171,7 +185,7 @@ proptest! {
     #[test]
     fn a_table_is_read_as_it_was_written(
         steps in prop::collection::vec((1..10_000_000_000_u64, 0..1_000_000_000_u64, 0..2_000_000_000_u64, 0.0..=1.0), 1..30),
-        columns in 2..=4_usize,
+        columns in 2..=5_usize,
     ) {
         let mut at = 0;
         let mut rows: Vec<Row> = steps.into_iter().map(|(nanos, rate, delay, loss)| {
@@ -180,7 +194,8 @@ proptest! {
                 at: Duration::from_nanos(at),
                 rate: (rate > 0).then(|| Rate::from_bits_per_second(rate)),
                 delay: (columns > 2).then_some(Duration::from_nanos(delay)),
-                loss: (columns > 3).then(|| Probability::new(loss).unwrap()),
+                loss: (columns == 4).then(|| Probability::new(loss).unwrap()),
+                bit_error_rate: (columns > 4).then(|| Probability::new(loss).unwrap()),
             }
         }).collect();
         rows[0].at = Duration::ZERO;

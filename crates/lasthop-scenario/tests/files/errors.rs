@@ -441,6 +441,26 @@ fn values_that_nothing_can_run() {
 }
 
 #[test]
+fn an_error_process_hits_packets_or_bits() {
+    let errors = |keys: &str| BASE.to_owned() + "[errors]\ngood = \"5 s\"\nbad = \"1 s\"\n" + keys;
+    read(&errors("bit_error_rate = 1e-4"));
+    let neither = error(&errors("")).to_string();
+    assert!(neither.contains("`errors.packet_error_probability`: is missing"), "{neither}");
+    let both = error(&errors("packet_error_probability = 0.5\nbit_error_rate = 1e-4"));
+    assert_eq!(both.line, Some(43));
+    assert!(both.to_string().contains("`errors.bit_error_rate`"), "{both}");
+    let link = |keys: &str| BASE.replacen("[down.link]", &format!("[down.link]\n{keys}"), 1);
+    read(&link("bit_error_rate = \"0.001 %\""));
+    let both = error(&link("loss = 0.1\nbit_error_rate = 1e-4")).to_string();
+    assert!(both.contains("`down.link.bit_error_rate`: loss says what is lost"), "{both}");
+    let both = error(&link("gilbert_elliott = { p = 0.1, r = 0.1 }\nbit_error_rate = 1e-4")).to_string();
+    assert!(
+        both.contains("`down.link.bit_error_rate`: packets are lost one by one here and in bursts"),
+        "{both}"
+    );
+}
+
+#[test]
 fn tcp_switches_that_contradict_each_other() {
     assert_each(&[
         (

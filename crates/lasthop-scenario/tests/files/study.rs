@@ -360,6 +360,11 @@ fn a_router_of_linux_says_which_key_its_queue_disciplines_cannot_be() {
             "\"0 s\"",
         ),
         (
+            r#"errors = { good = "0 s", bad = "1 s", bit_error_rate = 0.1 }"#,
+            "errors.bit_error_rate",
+            "write packet_error_probability",
+        ),
+        (
             r#"errors = { good = "0 s", bad = "1 s", packet_error_probability = 0.1, arq = { retransmissions = 1, delay = "1 s" } }"#,
             "errors.arq",
             "leave it out",

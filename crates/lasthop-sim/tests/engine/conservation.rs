@@ -218,7 +218,7 @@ fn causes(
     let any = |has: fn(&LinkConfig) -> bool| links.iter().any(|link| has(link));
     let errors: Vec<_> =
         links.iter().filter_map(|link| link.errors.as_ref()).chain(&scenario.errors).collect();
-    let loses = any(|link| link.loss.is_some() || link.gilbert_elliott.is_some());
+    let loses = any(|link| link.loss.or(link.bit_error_rate).is_some() || link.gilbert_elliott.is_some());
     prop_assert!(lost == 0 || loses || errors.iter().any(|errors| errors.arq.is_none()));
     prop_assert!(given_up == 0 || errors.iter().any(|errors| errors.arq.is_some()));
     prop_assert!(corrupt == 0 || any(|link| link.corrupt.is_some()));

@@ -35,7 +35,8 @@ fn lossy(tcp: TcpConfig, queue: u32, loss: u32, flows: Vec<FlowConfig>) -> Scena
         // Always bad.
         good: Distribution::Static(Duration::ZERO),
         bad: Distribution::Static(Duration::from_secs(1)),
-        packet_error_probability: Probability::new(f64::from(loss) / 100.0).expect("a percentage"),
+        packet_error_probability: Some(Probability::new(f64::from(loss) / 100.0).expect("a percentage")),
+        bit_error_rate: None,
         arq: None,
     };
     Scenario { tcp, errors: (loss > 0).then_some(errors), ..scenario(576, &link, flows) }

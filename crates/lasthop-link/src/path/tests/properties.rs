@@ -51,6 +51,7 @@ prop_compose! {
                 send_buffer: Bytes(send_buffer),
                 release,
                 loss: None,
+                bit_error_rate: None,
                 gilbert_elliott: None,
                 error_model: None,
                 errors: None,
@@ -81,7 +82,8 @@ prop_compose! {
             start: if random_phase { Start::RandomPhase } else { Start::Good },
             good: exponential(good_ms),
             bad: exponential(bad_ms),
-            packet_error_probability: Probability::new(probability).unwrap(),
+            packet_error_probability: Some(Probability::new(probability).unwrap()),
+            bit_error_rate: None,
             arq: arq.map(|(retransmissions, delay_ms, [serialised, each_try])| ArqConfig {
                 retransmissions,
                 delay: Duration::from_millis(delay_ms),

@@ -206,17 +206,20 @@ fn framing() -> impl Strategy<Value = Option<Framing>> {
 fn impairments() -> impl Strategy<Value = LinkConfig> {
     let chance = || (0.0..0.2).prop_map(|value| Probability::new(value).unwrap());
     let loss = prop_oneof![
-        8 => Just((None, None)),
-        1 => chance().prop_map(|loss| (Some(loss), None)),
+        8 => Just((None, None, None)),
+        1 => chance().prop_map(|loss| (Some(loss), None, None)),
+        1 => (0.0..1e-4)
+            .prop_map(|rate| (None, Some(Probability::new(rate).unwrap()), None)),
         1 => (chance(), chance(), chance())
-            .prop_map(|(p, r, loss_good)| (None, Some(GilbertElliott { p, r, loss_bad: Probability::ONE, loss_good }))),
+            .prop_map(|(p, r, loss_good)| (None, None, Some(GilbertElliott { p, r, loss_bad: Probability::ONE, loss_good }))),
     ];
     let jitter =
         option::weighted(0.2, millis(50).prop_map(|max| Distribution::Uniform { min: Duration::ZERO, max }));
     let few = || option::weighted(0.1, chance());
     (loss, jitter, any::<bool>(), few(), few()).prop_map(
-        |((loss, gilbert_elliott), jitter, reorder, corrupt, duplicate)| LinkConfig {
+        |((loss, bit_error_rate, gilbert_elliott), jitter, reorder, corrupt, duplicate)| LinkConfig {
             loss,
+            bit_error_rate,
             gilbert_elliott,
             reorder: reorder && jitter.is_some(),
             jitter,
@@ -337,9 +340,16 @@ fn errors() -> impl Strategy<Value = ErrorConfig> {
             state_lookup,
         },
     );
-    (length(20_000), length(4_000), 0.0..=1.0, option::of(arq)).prop_map(|(good, bad, hit, arq)| {
-        ErrorConfig { start: Start::Good, good, bad, packet_error_probability: probability(hit), arq }
-    })
+    (length(20_000), length(4_000), 0.0..=1.0, bool::ANY, option::of(arq)).prop_map(
+        |(good, bad, hit, by_bits, arq)| ErrorConfig {
+            start: Start::Good,
+            good,
+            bad,
+            packet_error_probability: (!by_bits).then(|| probability(hit)),
+            bit_error_rate: by_bits.then(|| probability(hit / 10_000.0)),
+            arq,
+        },
+    )
 }
 
 fn tcp() -> impl Strategy<Value = TcpConfig> {

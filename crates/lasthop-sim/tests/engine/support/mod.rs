@@ -79,6 +79,7 @@ pub fn path(rate: u64, delay: Duration, queue: QueueSize, send_buffer: u64) -> P
             send_buffer: Bytes(send_buffer),
             release: BufferRelease::Serialised,
             loss: None,
+            bit_error_rate: None,
             gilbert_elliott: None,
             error_model: None,
             errors: None,
