@@ -170,7 +170,7 @@ def queue_of(draw: random.Random, rate: int, mtu: int, discipline: str) -> list[
     packet_ms = mtu * 8e3 / rate
     target = round(max(draw.choice([5, 15, 30]), 1.5 * packet_ms), 3)
     queue = [f'discipline = "{discipline}"', 'limit = "1000 packets"']
-    if discipline == "sfq":
+    if discipline in ("sfq", "drop-head"):
         queue[1] = f'limit = "{draw.choice([20, 60, 127])} packets"'
     else:
         queue += [f'target = "{target} ms"', f"ecn = {draw.choice(['true', 'false'])}"]

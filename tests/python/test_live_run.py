@@ -492,7 +492,7 @@ def test_every_kind_of_traffic_runs_on_real_sockets(tmp_path: Path) -> None:
     assert of(live, "upload")["throughput_Bps"] == pytest.approx(of(model, "upload")["throughput_Bps"], rel=0.2)
 
 
-DISCIPLINES = ("drop-tail", "codel", "fq_codel", "pie", "fq_pie", "sfq", "dualpi2")
+DISCIPLINES = ("drop-tail", "drop-head", "random-drop", "codel", "fq_codel", "pie", "fq_pie", "sfq", "dualpi2")
 
 
 def test_every_queue_discipline_serves_a_class_on_this_machines_clock(tmp_path: Path) -> None:

@@ -123,6 +123,9 @@ causes! {
     /// The router queue was full, and the packet's flow held most of it.
     LongestFlow = "longest-flow" (Queue, Queue):
         "queue full, longest flow", "dropped out of the longest flow's queue, as the router was full", "triangle-down-open";
+    /// The router queue was full, and a later arrival took the packet's place.
+    PushedOut = "pushed-out" (Queue, Queue):
+        "queue full, pushed out", "pushed out of the full router queue by a later arrival", "triangle-left-open";
     /// Early packet discard: an ATM switch was above its threshold when the packet's first cell came.
     EarlyPacket = "epd" (Arrival, EarlyPacket):
         "early packet discard", "discarded early by the switch", "triangle-up-open";

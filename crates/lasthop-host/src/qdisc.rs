@@ -47,7 +47,7 @@ pub fn requests(
         let mut message = TcMessage::with_index(index.cast_signed());
         (message.header.parent, message.header.handle) = (parent, handle);
         // Some disciplines insist on the flag, others take a struct instead of attributes.
-        let flag = if matches!(kind, "netem" | "sfq") { 0 } else { NLA_F_NESTED };
+        let flag = if matches!(kind, "netem" | "sfq" | "pfifo_head_drop") { 0 } else { NLA_F_NESTED };
         message.attributes = vec![
             TcAttribute::Kind(kind.into()),
             TcAttribute::Other(DefaultNla::new(TCA_OPTIONS | flag, options)),
@@ -126,6 +126,8 @@ fn active(discipline: LinuxDiscipline, limit: u32) -> (&'static str, Vec<u8>) {
     let period = |tupdate: Duration| micros(tupdate.saturating_sub(TICK)).max(1);
     match discipline {
         LinuxDiscipline::Netem | LinuxDiscipline::Red(_) => unreachable!("it has a layout of its own"),
+        // `struct tc_fifo_qopt`.
+        LinuxDiscipline::HeadDrop => ("pfifo_head_drop", words(&[limit])),
         LinuxDiscipline::Codel(codel) => ("codel", numbers(&self::codel(codel, limit, 5))),
         LinuxDiscipline::FqCodel(codel, flows) => {
             let rounds = [(5, flows.flows), (6, quantum(flows))];

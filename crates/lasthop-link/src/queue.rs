@@ -13,6 +13,7 @@ mod fifo;
 mod fq_codel;
 mod fq_pie;
 mod pie;
+mod push_out;
 mod red;
 mod rounds;
 mod sfq;
@@ -24,6 +25,7 @@ use dual_pi2::DualPi2;
 use fq_codel::FqCoDel;
 use fq_pie::FqPie;
 use pie::Pie;
+use push_out::PushOut;
 use red::{Red, RedQueue, linux};
 use sfq::Sfq;
 use user::UserQueue;
@@ -32,6 +34,7 @@ use user::UserQueue;
 #[derive(Debug)]
 pub(crate) enum Queue {
     DropTail(DropTail),
+    PushOut(Box<PushOut>),
     Red(Box<RedQueue<Red>>),
     LinuxRed(Box<RedQueue<linux::Red>>),
     CoDel(CoDel),
@@ -48,6 +51,7 @@ macro_rules! each {
     ($queue:expr, $discipline:ident => $call:expr) => {
         match $queue {
             Queue::DropTail($discipline) => $call,
+            Queue::PushOut($discipline) => $call,
             Queue::Red($discipline) => $call,
             Queue::LinuxRed($discipline) => $call,
             Queue::CoDel($discipline) => $call,
@@ -71,6 +75,8 @@ impl Queue {
             (config::Discipline::DropTail, Some(red)) => {
                 Self::Red(Box::new(RedQueue::new(Red::new(red, outlet, stream), queue)))
             }
+            (config::Discipline::DropHead, _) => Self::PushOut(Box::new(PushOut::head(limit, mtu))),
+            (config::Discipline::RandomDrop, _) => Self::PushOut(Box::new(PushOut::any(limit, mtu, stream))),
             (config::Discipline::Codel, _) => Self::CoDel(CoDel::new(config.codel(), mtu, queue)),
             (config::Discipline::FqCodel, _) => {
                 Self::FqCoDel(Box::new(FqCoDel::new(config.fq_codel(mtu), limit, mtu, stream)))

@@ -48,6 +48,7 @@ _SYMBOLS: dict[str, Any] = {
     "hexagon-open": "h",
     "pentagon-open": "p",
     "triangle-down-open": "v",
+    "triangle-left-open": "<",
     "diamond-wide-open": "d",
     "cross-open": "P",
 }

@@ -12,7 +12,7 @@ pub(super) struct Inside {
     pub id: PacketId,
     pub flow: FlowId,
     ip_bytes: u32,
-    /// It found no room within the limit.
+    /// It found no room within the limit, and a discipline that refuses whoever does.
     found_full: bool,
 }
 
@@ -50,7 +50,7 @@ impl Forwarded {
 
     /// A packet has entered.
     pub fn push(&mut self, id: PacketId, flow: FlowId, ip_bytes: u32) {
-        let found_full = self.is_full(ip_bytes);
+        let found_full = self.is_full(ip_bytes) && !self.discipline.takes_arrivals();
         self.inside.push_back(Inside { id, flow, ip_bytes, found_full });
         self.bytes += ip_bytes;
     }

@@ -50,6 +50,8 @@ pub struct LinuxQueues {
 pub enum LinuxDiscipline {
     /// `sch_netem`.
     Netem,
+    /// `pfifo_head_drop` of `sch_fifo`.
+    HeadDrop,
     /// `sch_red`.
     Red(LinuxRed),
     /// `sch_codel`.
@@ -141,12 +143,18 @@ impl LinuxDiscipline {
             Self::Codel(_) | Self::FqCodel(..) => DropCause::CoDel,
             Self::Pie(_) | Self::FqPie(..) => DropCause::Pie,
             Self::Sfq(_) => DropCause::LongestFlow,
+            Self::HeadDrop => DropCause::PushedOut,
         }
     }
 
     /// Whether it drops no packet that it has taken in.
     pub const fn drops_arrivals_only(self) -> bool {
         matches!(self, Self::Netem | Self::Red(_) | Self::Pie(_) | Self::FqPie(..))
+    }
+
+    /// Whether a full queue takes every arrival in, and drops another packet.
+    pub const fn takes_arrivals(self) -> bool {
+        matches!(self, Self::HeadDrop)
     }
 
     /// Whether packets of different flows can overtake each other.
@@ -308,10 +316,11 @@ impl LinkConfig {
 impl QueueConfig {
     fn linux_discipline(&self, mtu: Bytes) -> LinuxDiscipline {
         match &self.discipline {
-            // The latter two are refused.
-            Discipline::DropTail | Discipline::DualPi2 | Discipline::User(_) => {
+            // The latter three are refused.
+            Discipline::DropTail | Discipline::RandomDrop | Discipline::DualPi2 | Discipline::User(_) => {
                 self.red.as_ref().map_or(LinuxDiscipline::Netem, |red| LinuxDiscipline::Red(red.into()))
             }
+            Discipline::DropHead => LinuxDiscipline::HeadDrop,
             Discipline::Codel => LinuxDiscipline::Codel(self.codel().into()),
             Discipline::FqCodel => {
                 let FqCoDelConfig { codel, flows } = self.fq_codel(mtu);
@@ -331,6 +340,9 @@ impl QueueConfig {
             "Linux has \"dualpi2\" since 6.17, and the guest kernel is older; write \"pie\" or \"fq_codel\", or leave out \
              router.implementation"
                 .into()
+        });
+        faults.require(self.discipline != Discipline::RandomDrop, "discipline", || {
+            "Linux has no random drop; write \"drop-head\", or leave out router.implementation".into()
         });
         faults.require(!matches!(self.discipline, Discipline::User(_)), "discipline", || {
             "a Linux router has no discipline of your own; write one of Linux', or leave out router.implementation".into()

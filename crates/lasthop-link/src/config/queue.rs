@@ -71,6 +71,12 @@ pub enum Discipline {
     /// None before the queue is full, or those that RED says.
     #[default]
     DropTail,
+    /// An arrival that exceeds the limit is kept, and the head is dropped (Lakshman, Neidhardt and Ott 1996): its
+    /// sender learns of it earlier.
+    DropHead,
+    /// An arrival that exceeds the limit costs a packet, each of those that wait and the arrival with the same
+    /// probability (Random Drop, RFC 1254).
+    RandomDrop,
     /// Controlled delay (RFC 8289): from the head of the queue, while packets have to wait too long.
     Codel,
     /// Flow queue CoDel (RFC 8290): a queue with CoDel for each flow, which take turns.
@@ -105,7 +111,7 @@ impl Discipline {
             Self::FqPie => &fq_pie::KEYS,
             Self::DualPi2 => &dual_pi2::KEYS,
             Self::Sfq => &sfq::KEYS,
-            Self::User(_) => &[],
+            Self::DropHead | Self::RandomDrop | Self::User(_) => &[],
         }
     }
 
@@ -162,7 +168,7 @@ impl QueueConfig {
         self.check_limit(mtu, queues, faults);
         self.check_keys(faults);
         match &self.discipline {
-            Discipline::DropTail | Discipline::User(_) => {}
+            Discipline::DropTail | Discipline::DropHead | Discipline::RandomDrop | Discipline::User(_) => {}
             Discipline::Codel => self.codel().check(faults),
             Discipline::FqCodel => self.fq_codel(mtu).check(mtu, faults),
             Discipline::Pie => self.pie().check(faults),

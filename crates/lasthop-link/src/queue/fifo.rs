@@ -77,6 +77,13 @@ impl Fifo {
         Some(back)
     }
 
+    /// Takes the packet out that has so many before it.
+    pub(crate) fn remove(&mut self, place: usize) -> Option<Waiting> {
+        let packet = self.waiting.remove(place)?;
+        self.bytes -= packet.ip_bytes;
+        Some(packet)
+    }
+
     pub(crate) fn packets(&self) -> u32 {
         self.waiting.len() as u32
     }

@@ -207,7 +207,8 @@ fn causes(
     prop_assert_eq!(queue + red + aqm + early + selective + error, record.packets_dropped);
     prop_assert_eq!(early, streams.drops(DropCause::EarlyPacket));
     prop_assert_eq!(selective, streams.drops(DropCause::Selective));
-    prop_assert_eq!(queue, streams.drops(DropCause::QueueOverflow) + streams.drops(DropCause::LongestFlow));
+    let at_the_limit = [DropCause::QueueOverflow, DropCause::LongestFlow, DropCause::PushedOut];
+    prop_assert_eq!(queue, at_the_limit.map(|cause| streams.drops(cause)).iter().sum::<u64>());
     prop_assert_eq!(red, streams.drops(DropCause::Red));
     let by_delay = [DropCause::CoDel, DropCause::Pie, DropCause::DualPi2];
     prop_assert_eq!(aqm, by_delay.map(|cause| streams.drops(cause)).iter().sum::<u64>());

@@ -1,0 +1,85 @@
+//! A full queue that keeps an arrival and loses a packet in its place: its head (Lakshman, Neidhardt and Ott, "The drop
+//! from front strategy in TCP and in TCP over ATM", INFOCOM 1996; `pfifo_head_drop` of Linux' `sch_fifo`), so that the
+//! sender learns of it a queue earlier, or any of them (Random Drop, RFC 1254, section 2.2), so that a flow loses in
+//! proportion to what it has in the queue.
+
+use lasthop_core::units::QueueSize;
+use lasthop_core::{Bytes, DropCause, Instant, Observer, PacketId, QueueDepth, RandomStream};
+
+use super::drop_tail::exceeds;
+use super::fifo::{Fifo, Waiting};
+use crate::discipline::{Dequeued, Discipline, Packets, Wait};
+
+#[cfg(test)]
+mod tests;
+
+#[derive(Clone, Debug)]
+pub(crate) struct PushOut {
+    limit: QueueSize,
+    mtu: u32,
+    /// Draws which packet is lost; none if that is the head.
+    draws: Option<RandomStream>,
+    fifo: Fifo,
+}
+
+impl PushOut {
+    /// A full queue loses its head.
+    pub(crate) fn head(limit: QueueSize, mtu: Bytes) -> Self {
+        Self { limit, mtu: mtu.0 as u32, draws: None, fifo: Fifo::default() }
+    }
+
+    /// A full queue loses each packet with the same probability, the arrival too.
+    pub(crate) fn any(limit: QueueSize, mtu: Bytes, stream: RandomStream) -> Self {
+        Self { draws: Some(stream), ..Self::head(limit, mtu) }
+    }
+
+    /// That of the largest packet: which one goes next may change while it waits for room.
+    pub(crate) fn room_needed(&self) -> Option<u32> {
+        (self.fifo.packets() > 0).then_some(self.mtu)
+    }
+
+    fn take_victim(&mut self) -> Option<Waiting> {
+        match &mut self.draws {
+            None => self.fifo.pop(),
+            Some(stream) => {
+                let place = (stream.unit() * f64::from(self.fifo.packets())) as usize;
+                self.fifo.remove(place)
+            }
+        }
+    }
+}
+
+impl Discipline for PushOut {
+    fn enqueue<O: Observer>(
+        &mut self,
+        now: Instant,
+        id: PacketId,
+        packets: &mut Packets<'_, O>,
+    ) -> Option<QueueDepth> {
+        let ip_bytes = packets.arena.get(id).ip_bytes;
+        self.fifo.push(Waiting { id, ip_bytes, since: now });
+        let mut is_dropped = false;
+        while exceeds(self.limit, self.depth()) {
+            let victim = self.take_victim()?.id;
+            is_dropped |= victim == id;
+            let cause = if victim == id { DropCause::QueueOverflow } else { DropCause::PushedOut };
+            packets.discard(now, victim, cause);
+        }
+        (!is_dropped).then(|| self.depth())
+    }
+
+    fn dequeue<O: Observer>(
+        &mut self,
+        _now: Instant,
+        room: u64,
+        _packets: &mut Packets<'_, O>,
+    ) -> Result<Dequeued, Wait> {
+        Wait::unless_fits(self.room_needed(), room)?;
+        let Waiting { id, ip_bytes, .. } = self.fifo.pop().ok_or(Wait::ARRIVAL)?;
+        Ok(Dequeued { id, ip_bytes, depth: self.depth() })
+    }
+
+    fn depth(&self) -> QueueDepth {
+        self.fifo.depth()
+    }
+}
