@@ -136,6 +136,10 @@ causes! {
     LinkError = "error" (Link, Error): "link error", "lost on the link", "asterisk-open";
     /// The link's ARQ reached its limit of retransmissions.
     ArqGivenUp = "arq" (Link, Error): "ARQ gave up", "given up by the link's ARQ", "y-down-open";
+    /// The link's receive buffer was full of packets that waited for an earlier one.
+    ReceiveBuffer = "receive-buffer" (Link, Error):
+        "receive buffer full", "lost behind a packet that ARQ repeats, as the link's receive buffer was full",
+        "y-left-open";
     /// It arrived corrupt, and the host discarded it.
     Corrupt = "corrupt" (Link, Error): "corrupt", "arrived corrupt and discarded", "y-up-open";
 }

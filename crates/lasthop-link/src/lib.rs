@@ -26,9 +26,8 @@
 //!
 //! # What is not modelled
 //!
-//! What becomes of single bits (a packet with a wrong one is hit whole), errors of link-layer acknowledgements, a
-//! limited receive buffer (it never binds while acknowledgements hold the send buffer) and sharing the
-//! medium between the directions.
+//! What becomes of single bits (a packet with a wrong one is hit whole), errors of link-layer acknowledgements, and
+//! sharing the medium between the directions.
 
 mod algorithm;
 mod atm;
@@ -44,6 +43,7 @@ mod link;
 mod opportunities;
 mod path;
 mod queue;
+mod receive_buffer;
 mod router;
 #[cfg(test)]
 mod testing;

@@ -13,6 +13,7 @@ use crate::config::{ArqConfig, BufferRelease, ErrorConfig, LinkConfig, StateLook
 use crate::course::Course;
 use crate::errors::{LinkState, StateTimeline};
 use crate::impairments::{Fate, Impairments, State};
+use crate::receive_buffer::ReceiveBuffer;
 
 /// When a packet leaves a stage where it has been for long, the one so many places behind it is fetched into the
 /// processor's cache.
@@ -49,6 +50,8 @@ pub(crate) struct LinkDirection {
     travelling: VecDeque<Travelling>,
     /// Those of a link that lets packets overtake each other, by arrival; they have left `travelling`.
     overtaking: Option<BinaryHeap<Reverse<Overtaking>>>,
+    /// That of a link whose receive buffer has a size.
+    receive: Option<Box<ReceiveBuffer>>,
     /// Number of the front of `travelling`, counted from the first packet of the run.
     front_number: u64,
     /// Waiting for another try. The ARQ delay is constant, so the order of failures is the order of tries.
@@ -169,6 +172,7 @@ impl LinkDirection {
             wakeup: Instant::MAX,
             travelling: VecDeque::new(),
             overtaking: config.reorder.then(BinaryHeap::new),
+            receive: config.receive_buffer.map(|size| Box::new(ReceiveBuffer::new(size))),
             front_number: 0,
             retries: VecDeque::new(),
             acknowledgements: VecDeque::new(),
@@ -252,7 +256,8 @@ impl LinkDirection {
     fn next_arrival(&self) -> Instant {
         let in_order = self.next_in_order();
         let overtaking = self.overtaking.as_ref().and_then(BinaryHeap::peek);
-        in_order.min(overtaking.map_or(Instant::MAX, |Reverse(first)| first.arrival))
+        let out_of_order = self.receive.as_ref().map_or(Instant::MAX, |receive| receive.next());
+        in_order.min(out_of_order).min(overtaking.map_or(Instant::MAX, |Reverse(first)| first.arrival))
     }
 
     /// Does once what is due at `now`: buffer releases, end of a serialisation, retries, releases at the
@@ -270,6 +275,9 @@ impl LinkDirection {
         self.finish_serialising(now, arena, observer);
         self.retry(now, arena, observer);
         self.release_in_order(now, arena, observer);
+        if self.receive.is_some() {
+            self.take_in(now, arena, observer);
+        }
         if self.overtaking.is_some() {
             self.release_overtaking(now, arena, observer);
         }
@@ -415,6 +423,9 @@ impl LinkDirection {
         let arrival = now + self.course.delay(now) + jitter;
         let Some(overtaking) = &mut self.overtaking else {
             (entry.arrival, entry.state) = (arrival, state);
+            if let Some(receive) = &mut self.receive {
+                receive.expect(arrival, number, entry.ip_bytes);
+            }
             return;
         };
         // The tombstone that stays behind keeps nobody waiting.
@@ -448,6 +459,9 @@ impl LinkDirection {
         }
         self.fetch_ahead(arena);
         while let Some(entry) = pop_if(&mut self.travelling, |entry| entry.arrival <= now) {
+            if let Some(receive) = &mut self.receive {
+                receive.release(self.front_number);
+            }
             self.front_number += 1;
             if let Some(id) = entry.packet {
                 self.arrive(now, id, entry.state, arena, observer);
@@ -456,6 +470,19 @@ impl LinkDirection {
                 // They keep their order, too, when the delay becomes shorter.
                 let latest = self.acknowledgements.back().map_or(now, |latest| latest.0);
                 self.acknowledgements.push_back((latest.max(now + self.course.delay(now)), entry.ip_bytes));
+            }
+        }
+    }
+
+    /// What has arrived out of order waits in the receive buffer, or is lost if that is full.
+    fn take_in<O: Observer>(&mut self, now: Instant, arena: &mut PacketArena, observer: &mut O) {
+        while let Some(receive) = &mut self.receive
+            && let Some(number) = receive.take_in(now, self.front_number)
+        {
+            // Its tombstone has arrived.
+            let entry = &mut self.travelling[(number - self.front_number) as usize];
+            if let Some(id) = entry.packet.take() {
+                discard(now, id, DropCause::ReceiveBuffer, arena, observer);
             }
         }
     }

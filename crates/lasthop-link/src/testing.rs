@@ -47,6 +47,7 @@ pub(crate) fn studied_path() -> PathConfig {
             change: Vec::new(),
             overhead: Distribution::Static(Duration::from_micros(100)),
             send_buffer: Bytes(9600),
+            receive_buffer: None,
             release: BufferRelease::Acknowledged,
             loss: None,
             bit_error_rate: None,

@@ -42,6 +42,7 @@ _SYMBOLS: dict[str, Any] = {
     "asterisk-open": (6, 2, 0),
     "y-down-open": "1",
     "y-up-open": "2",
+    "y-left-open": "3",
     "diamond-open": "D",
     "triangle-up-open": "^",
     "square-open": "s",

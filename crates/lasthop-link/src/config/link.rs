@@ -44,6 +44,10 @@ pub struct LinkConfig {
     /// Send buffer, counted over IP packets; the packet being serialised is in it. Holds at least one packet
     /// of the largest size, which is what it holds if absent, unless `release` is "acknowledged".
     pub send_buffer: Bytes,
+    /// Receive buffer, counted over IP packets: what waits at the far side behind a packet that ARQ repeats or jitter
+    /// delays. A packet that finds it full is lost. Without one there is no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receive_buffer: Option<Bytes>,
     /// When a packet's bytes leave the send buffer.
     #[schemars(default = "serialised")]
     pub release: BufferRelease,
@@ -127,6 +131,13 @@ impl LinkConfig {
         let buffer = self.send_buffer;
         faults.require(buffer >= mtu, "send_buffer", || {
             format!("a send buffer of {buffer} never takes a packet of {mtu}; give it room for one at least")
+        });
+        let receive_buffer = self.receive_buffer.unwrap_or(mtu);
+        faults.require(receive_buffer >= mtu, "receive_buffer", || {
+            format!("a receive buffer of {receive_buffer} never holds a packet of {mtu}; give it room for one at least")
+        });
+        faults.require(self.receive_buffer.is_none() || !self.reorder, "receive_buffer", || {
+            "packets that overtake each other wait for none; leave out this or reorder".to_owned()
         });
         if let Some(errors) = &self.errors {
             faults.below("errors", |faults| errors.check(faults));

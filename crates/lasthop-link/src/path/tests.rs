@@ -272,6 +272,44 @@ fn arq_stall_releases_a_burst() {
     assert_eq!(lab.delivered(), [(release, 0), (release, 1), (release, 2), (release, 3)]);
 }
 
+/// The same stall until 1072.1 ms; room for two packets at the far side, which the third finds taken at 588.4 ms.
+#[test]
+fn a_full_receive_buffer_loses_what_arrives_behind_a_repeated_packet() {
+    let errors = errors(60, 30, Some(arq(1, ARQ_DELAY)));
+    for release in [BufferRelease::Serialised, BufferRelease::Acknowledged] {
+        let mut config = studied_path();
+        config.link.receive_buffer = Some(Bytes(2 * 576));
+        config.link.release = release;
+        let mut lab = Lab::new(&config, Some(&errors));
+        lab.burst(NOW, 4);
+        lab.run_until(at_us(1_072_099));
+        assert_eq!(lab.dropped(DropCause::ReceiveBuffer), [(at_us(144_200 + 72_100 * 2 + 300_000), 3)]);
+        lab.run();
+        let released = at_us(1_072_100);
+        assert_eq!(lab.delivered(), [(released, 0), (released, 1), (released, 2)]);
+        assert_eq!(lab.path.send_buffer_bytes(), 0);
+    }
+}
+
+/// Of what was released the room is free again, and packets that arrive in order need none.
+#[test]
+fn a_receive_buffer_holds_only_what_waits() {
+    let mut config = studied_path();
+    config.link.receive_buffer = Some(Bytes(576));
+    config.link.release = BufferRelease::Serialised;
+    // The first try of packets 0 and 20 is hit.
+    let errors = ErrorConfig {
+        good: Distribution::Sequence([60, 1_410].map(Duration::from_millis).to_vec()),
+        ..errors(0, 30, Some(arq(1, ARQ_DELAY)))
+    };
+    let mut lab = Lab::new(&config, Some(&errors));
+    lab.burst(NOW, 30);
+    lab.run();
+    let lost = serials(&lab.dropped(DropCause::ReceiveBuffer));
+    // 700 ms are nine packets, and one of them waits.
+    assert_eq!(lost, [2..=9_u64, 22..=29].into_iter().flatten().collect::<Vec<_>>());
+}
+
 #[test]
 fn bytes_of_packets_that_wait_for_arq_stay_in_the_buffer() {
     let mut config = studied_path();

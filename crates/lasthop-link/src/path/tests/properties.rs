@@ -49,6 +49,7 @@ prop_compose! {
                 change: changes.into_iter().map(change).collect(),
                 overhead: Distribution::Static(Duration::from_micros(100)),
                 send_buffer: Bytes(send_buffer),
+                receive_buffer: None,
                 release,
                 loss: None,
                 bit_error_rate: None,

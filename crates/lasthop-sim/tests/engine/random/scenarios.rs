@@ -153,6 +153,7 @@ fn path(mtu: u64) -> impl Strategy<Value = PathConfig> {
         Just(Distribution::Uniform { min: micros(80), max: micros(180) }),
     ];
     let send_buffer = prop_oneof![mtu..=2 * mtu, mtu..=20_000];
+    let buffers = (send_buffer, option::weighted(0.2, mtu..=4 * mtu));
     let changes =
         collection::btree_map(0..30_000_u64, (option::of(doublings(8_000, 10_000_000)), millis(600)), 0..3);
     let change = |(at_ms, (rate, delay)): (u64, (Option<u64>, Duration))| LinkChange {
@@ -161,8 +162,10 @@ fn path(mtu: u64) -> impl Strategy<Value = PathConfig> {
         delay: Some(delay),
     };
     let course = (changes, option::weighted(0.2, course()), framing());
-    let link = (rate, millis(600), course, overhead, send_buffer, release, impairments()).prop_map(
-        move |(rate, delay, (changes, course, framing), overhead, send_buffer, release, impairments)| {
+    let link = (rate, millis(600), course, overhead, buffers, release, impairments()).prop_map(
+        move |(rate, delay, (changes, course, framing), overhead, buffers, release, impairments)| {
+            let reorder = release == BufferRelease::Serialised && impairments.reorder;
+            let (send_buffer, receive_buffer) = buffers;
             LinkConfig {
                 trace: None,
                 framing,
@@ -173,7 +176,8 @@ fn path(mtu: u64) -> impl Strategy<Value = PathConfig> {
                 overhead,
                 send_buffer: Bytes(send_buffer),
                 release,
-                reorder: release == BufferRelease::Serialised && impairments.reorder,
+                reorder,
+                receive_buffer: receive_buffer.filter(|_| !reorder).map(Bytes),
                 ..impairments
             }
         },

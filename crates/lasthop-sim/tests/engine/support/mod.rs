@@ -77,6 +77,7 @@ pub fn path(rate: u64, delay: Duration, queue: QueueSize, send_buffer: u64) -> P
             change: Vec::new(),
             overhead: Distribution::Static(Duration::ZERO),
             send_buffer: Bytes(send_buffer),
+            receive_buffer: None,
             release: BufferRelease::Serialised,
             loss: None,
             bit_error_rate: None,

@@ -1,0 +1,59 @@
+//! The link's receive buffer: what waits at the far side for a packet before it. One that finds no room there is lost,
+//! which is an assumption: a link layer with a window would stop its sender instead.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use lasthop_core::{Bytes, Instant};
+
+/// Packets have the numbers of their serialisation.
+#[derive(Debug)]
+pub(crate) struct ReceiveBuffer {
+    size: u64,
+    /// Packets on their way.
+    coming: BinaryHeap<Reverse<(Instant, u64, u32)>>,
+    /// The bytes of those that wait.
+    waiting: BTreeMap<u64, u32>,
+    bytes: u64,
+}
+
+impl ReceiveBuffer {
+    pub(crate) fn new(size: Bytes) -> Self {
+        Self { size: size.0, coming: BinaryHeap::new(), waiting: BTreeMap::new(), bytes: 0 }
+    }
+
+    /// A packet of `ip_bytes` bytes arrives at `at`.
+    pub(crate) fn expect(&mut self, at: Instant, number: u64, ip_bytes: u32) {
+        self.coming.push(Reverse((at, number, ip_bytes)));
+    }
+
+    /// When the next one does; `Instant::MAX` if none is on its way.
+    pub(crate) fn next(&self) -> Instant {
+        self.coming.peek().map_or(Instant::MAX, |Reverse((at, ..))| *at)
+    }
+
+    /// Takes in what has arrived at or before `now`, but for what was released before `front`; the number of one that
+    /// found no room, and has to be lost before the next call.
+    pub(crate) fn take_in(&mut self, now: Instant, front: u64) -> Option<u64> {
+        while self.next() <= now
+            && let Some(Reverse((_, number, ip_bytes))) = self.coming.pop()
+        {
+            let bytes = self.bytes + u64::from(ip_bytes);
+            if number < front {
+                continue;
+            }
+            if bytes > self.size {
+                return Some(number);
+            }
+            self.waiting.insert(number, ip_bytes);
+            self.bytes = bytes;
+        }
+        None
+    }
+
+    /// A packet is released.
+    pub(crate) fn release(&mut self, number: u64) {
+        let ip_bytes = self.waiting.remove(&number);
+        self.bytes -= ip_bytes.map_or(0, u64::from);
+    }
+}
