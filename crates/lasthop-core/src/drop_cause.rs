@@ -140,6 +140,10 @@ causes! {
     ReceiveBuffer = "receive-buffer" (Link, Error):
         "receive buffer full", "lost behind a packet that ARQ repeats, as the link's receive buffer was full",
         "y-left-open";
+    /// Its compressed header was a difference from one that was lost, so the host discarded it.
+    HeaderCompression = "header" (Link, Error):
+        "header not decompressed", "discarded, as its header was compressed against that of a lost packet",
+        "y-right-open";
     /// It arrived corrupt, and the host discarded it.
     Corrupt = "corrupt" (Link, Error): "corrupt", "arrived corrupt and discarded", "y-up-open";
 }

@@ -280,6 +280,12 @@ impl Flags {
         Self(self.0 | other.0)
     }
 
+    /// This set without the flags of another.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
     /// The flags of the nine bits at the end of the header's bytes 12 and 13.
     pub const fn from_bits(bits: u16) -> Self {
         Self(bits & 0x1ff)

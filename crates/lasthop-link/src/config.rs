@@ -27,7 +27,7 @@ pub use errors::{ArqConfig, ErrorConfig, Start, StateLookup};
 pub use framing::Framing;
 pub use htb::{ClassConfig, HtbConfig, MatchConfig};
 pub use impairments::GilbertElliott;
-pub use link::{BufferRelease, LinkChange, LinkConfig, UserErrors};
+pub use link::{BufferRelease, HeaderCompression, LinkChange, LinkConfig, UserErrors};
 pub use linux::{LinuxCoDel, LinuxDiscipline, LinuxFlows, LinuxPie, LinuxQueues, LinuxRed};
 pub use queue::{Discipline, QueueConfig, UserDiscipline};
 pub use red::RedConfig;

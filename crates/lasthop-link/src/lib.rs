@@ -48,14 +48,16 @@ mod router;
 #[cfg(test)]
 mod testing;
 mod timetable;
+mod van_jacobson;
 
 pub use algorithm::{ErrorAlgorithm, ErrorSetup, QueueAlgorithm, QueueSetup, QueuedPacket, Verdicts};
 pub use atm::{AtmConfig, AtmSwitch, Discard};
 pub use capacity::Capacity;
 pub use config::{
-    ArqConfig, BufferRelease, ClassConfig, Discipline, ErrorConfig, Framing, GilbertElliott, HtbConfig,
-    LinkChange, LinkConfig, LinuxCoDel, LinuxDiscipline, LinuxFlows, LinuxPie, LinuxQueues, LinuxRed,
-    MatchConfig, PathConfig, QueueConfig, RedConfig, Start, StateLookup, UserDiscipline, UserErrors,
+    ArqConfig, BufferRelease, ClassConfig, Discipline, ErrorConfig, Framing, GilbertElliott,
+    HeaderCompression, HtbConfig, LinkChange, LinkConfig, LinuxCoDel, LinuxDiscipline, LinuxFlows, LinuxPie,
+    LinuxQueues, LinuxRed, MatchConfig, PathConfig, QueueConfig, RedConfig, Start, StateLookup,
+    UserDiscipline, UserErrors,
 };
 pub use errors::{LinkState, Period, Periods, bad_periods};
 pub use opportunities::{Schedule, ScheduleError};

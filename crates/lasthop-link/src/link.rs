@@ -9,11 +9,12 @@ use lasthop_core::{
 };
 
 use crate::chance::Chance;
-use crate::config::{ArqConfig, BufferRelease, ErrorConfig, LinkConfig, StateLookup};
+use crate::config::{ArqConfig, BufferRelease, ErrorConfig, HeaderCompression, LinkConfig, StateLookup};
 use crate::course::Course;
 use crate::errors::{LinkState, StateTimeline};
 use crate::impairments::{Fate, Impairments, State};
 use crate::receive_buffer::ReceiveBuffer;
+use crate::van_jacobson::VanJacobson;
 
 /// When a packet leaves a stage where it has been for long, the one so many places behind it is fetched into the
 /// processor's cache.
@@ -52,6 +53,8 @@ pub(crate) struct LinkDirection {
     overtaking: Option<BinaryHeap<Reverse<Overtaking>>>,
     /// That of a link whose receive buffer has a size.
     receive: Option<Box<ReceiveBuffer>>,
+    /// Those of a link that compresses headers: of all packets in the send buffer and on the link.
+    headers: Option<Box<VanJacobson>>,
     /// Number of the front of `travelling`, counted from the first packet of the run.
     front_number: u64,
     /// Waiting for another try. The ARQ delay is constant, so the order of failures is the order of tries.
@@ -158,6 +161,7 @@ impl LinkDirection {
             is_certain: errors.is_none()
                 && impairments.is_none()
                 && !config.reorder
+                && config.header_compression.is_none()
                 && config.release == BufferRelease::Serialised
                 && config.change.is_empty()
                 && config.course.is_none(),
@@ -173,6 +177,7 @@ impl LinkDirection {
             travelling: VecDeque::new(),
             overtaking: config.reorder.then(BinaryHeap::new),
             receive: config.receive_buffer.map(|size| Box::new(ReceiveBuffer::new(size))),
+            headers: config.header_compression.map(|HeaderCompression::Vj| Box::default()),
             front_number: 0,
             retries: VecDeque::new(),
             acknowledgements: VecDeque::new(),
@@ -186,7 +191,11 @@ impl LinkDirection {
     }
 
     /// Puts a packet into the send buffer, which must have room, and starts the serialiser if it is idle.
-    pub(crate) fn accept(&mut self, now: Instant, id: PacketId, ip_bytes: u32) {
+    pub(crate) fn accept(&mut self, now: Instant, id: PacketId, packet: &Packet) {
+        let ip_bytes = packet.ip_bytes;
+        if let Some(headers) = &mut self.headers {
+            headers.send(packet);
+        }
         debug_assert!(u64::from(ip_bytes) <= self.room());
         self.occupied_bytes += u64::from(ip_bytes);
         if self.is_certain && self.service_end == Instant::MAX {
@@ -325,10 +334,23 @@ impl LinkDirection {
             return;
         }
         self.serving_again = !self.again.is_empty();
-        let again = self.again.front().map(|attempt| self.entry(attempt).ip_bytes);
-        if let Some(ip_bytes) = again.or_else(|| self.waiting.front().map(|&(_, ip_bytes)| ip_bytes)) {
-            self.service_end = self.course.transmission_end(now, ip_bytes) + self.overhead;
+        let again = self.again.front().map(|attempt| (attempt.number, self.entry(attempt).ip_bytes));
+        let first = || self.waiting.front().map(|&(_, ip_bytes)| (self.next_number(), ip_bytes));
+        if let Some((number, ip_bytes)) = again.or_else(first) {
+            let bytes = self.link_bytes(number, ip_bytes);
+            self.service_end = self.course.transmission_end(now, bytes) + self.overhead;
         }
+    }
+
+    /// Number of the next packet whose serialisation ends.
+    fn next_number(&self) -> u64 {
+        self.front_number + self.travelling.len() as u64
+    }
+
+    /// What the link carries of a packet of `ip_bytes` bytes.
+    fn link_bytes(&self, number: u64, ip_bytes: u32) -> u32 {
+        let place = (number - self.front_number) as usize;
+        ip_bytes - self.headers.as_ref().map_or(0, |headers| headers.saved(place))
     }
 
     fn begin_certain_service(&mut self, now: Instant, id: PacketId, ip_bytes: u32) {
@@ -368,7 +390,7 @@ impl LinkDirection {
         if self.release == BufferRelease::Serialised {
             self.occupied_bytes -= u64::from(ip_bytes);
         }
-        let number = self.front_number + self.travelling.len() as u64;
+        let number = self.next_number();
         self.travelling.push_back(Travelling {
             packet: Some(id),
             ip_bytes,
@@ -397,7 +419,8 @@ impl LinkDirection {
     fn attempt<O: Observer>(&mut self, attempt: Attempt, arena: &mut PacketArena, observer: &mut O) {
         let now = attempt.at;
         let &Travelling { packet, ip_bytes, .. } = self.entry(&attempt);
-        match self.errors.as_mut().map_or(Outcome::Through, |errors| errors.attempt(&attempt, ip_bytes)) {
+        let bytes = self.link_bytes(attempt.number, ip_bytes);
+        match self.errors.as_mut().map_or(Outcome::Through, |errors| errors.attempt(&attempt, bytes)) {
             Outcome::Through => self.travel(now, attempt.number, arena, observer),
             Outcome::Again { delay, held_state } => {
                 if let Some(id) = packet {
@@ -413,8 +436,10 @@ impl LinkDirection {
     /// A packet has passed the states of the link, and meets what befalls each packet by itself.
     #[inline]
     fn travel<O: Observer>(&mut self, now: Instant, number: u64, arena: &mut PacketArena, observer: &mut O) {
-        let entry = &mut self.travelling[(number - self.front_number) as usize];
-        let fate = self.impairments.as_mut().map(|impairments| impairments.draw(now, entry.ip_bytes));
+        let place = (number - self.front_number) as usize;
+        let bytes = self.link_bytes(number, self.travelling[place].ip_bytes);
+        let fate = self.impairments.as_mut().map(|impairments| impairments.draw(now, bytes));
+        let entry = &mut self.travelling[place];
         let (jitter, state) = match fate {
             None => (Duration::ZERO, State::Intact),
             Some(Fate::Arrives { jitter, state }) => (jitter, state),
@@ -463,8 +488,14 @@ impl LinkDirection {
                 receive.release(self.front_number);
             }
             self.front_number += 1;
-            if let Some(id) = entry.packet {
-                self.arrive(now, id, entry.state, arena, observer);
+            let intact = entry.packet.is_some() && entry.state != State::Corrupt;
+            let made_out = self.headers.as_mut().is_none_or(|headers| headers.receive(intact));
+            match entry.packet {
+                Some(id) if intact && !made_out => {
+                    discard(now, id, DropCause::HeaderCompression, arena, observer);
+                }
+                Some(id) => self.arrive(now, id, entry.state, arena, observer),
+                None => {}
             }
             if self.release == BufferRelease::Acknowledged {
                 // They keep their order, too, when the delay becomes shorter.

@@ -159,11 +159,11 @@ impl Path {
     fn fill_send_buffer<O: Observer>(&mut self, now: Instant, packets: &mut Packets<'_, O>) {
         let wait = loop {
             match self.router.dequeue(now, self.link.room(), packets) {
-                Ok(Dequeued { id, ip_bytes, depth }) => {
+                Ok(Dequeued { id, depth, .. }) => {
                     let packet = packets.arena.get_mut(id);
                     packets.observer.packet(now, PacketEvent::Dequeued(depth), packet);
                     packet.queued_at = Instant::MAX;
-                    self.link.accept(now, id, ip_bytes);
+                    self.link.accept(now, id, packet);
                 }
                 Err(wait) => break wait,
             }

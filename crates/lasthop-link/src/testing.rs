@@ -43,6 +43,7 @@ pub(crate) fn studied_path() -> PathConfig {
             trace: None,
             course: None,
             framing: None,
+            header_compression: None,
             delay: Duration::from_millis(300),
             change: Vec::new(),
             overhead: Distribution::Static(Duration::from_micros(100)),
@@ -203,8 +204,13 @@ impl Lab {
 
     /// The same, of the flow with the server's port `server_port`.
     pub(crate) fn send_to(&mut self, at: Instant, ip_bytes: u32, ecn: Ecn, server_port: u16) {
+        self.send_packet(at, Packet { server_port, ..datagram(0, ip_bytes, ecn) });
+    }
+
+    /// The same, of any packet.
+    pub(crate) fn send_packet(&mut self, at: Instant, packet: Packet) {
         self.run_until(at);
-        let packet = Packet { server_port, ..datagram(self.sent, ip_bytes, ecn) };
+        let packet = Packet { serial: self.sent, ..packet };
         self.sent += 1;
         let id = self.arena.insert(packet);
         self.path.handle_packet(at, id, &mut self.arena, &mut self.log);

@@ -43,6 +43,7 @@ _SYMBOLS: dict[str, Any] = {
     "y-down-open": "1",
     "y-up-open": "2",
     "y-left-open": "3",
+    "y-right-open": "4",
     "diamond-open": "D",
     "triangle-up-open": "^",
     "square-open": "s",

@@ -31,6 +31,10 @@ pub struct LinkConfig {
     /// layer's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub framing: Option<Framing>,
+    /// TCP/IP headers are compressed before they cross the link; not if absent. `rate` and `framing` then count what is
+    /// left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub header_compression: Option<HeaderCompression>,
     /// Propagation delay; without one, that of the first line of a course with delays.
     pub delay: Duration,
     /// What becomes of rate and delay in the course of a run, in order of time.
@@ -104,6 +108,15 @@ const fn no_overhead() -> Distribution<Duration> {
     Distribution::Static(Duration::ZERO)
 }
 
+/// How headers are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum HeaderCompression {
+    /// Van Jacobson's (RFC 1144): of a TCP/IP header the difference from the one before it crosses the link, three
+    /// bytes for most. A loss takes the packets behind it along, up to one that goes whole.
+    Vj,
+}
+
 /// When a packet's bytes leave the link's send buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -135,6 +148,9 @@ impl LinkConfig {
         let receive_buffer = self.receive_buffer.unwrap_or(mtu);
         faults.require(receive_buffer >= mtu, "receive_buffer", || {
             format!("a receive buffer of {receive_buffer} never holds a packet of {mtu}; give it room for one at least")
+        });
+        faults.require(self.header_compression.is_none() || !self.reorder, "header_compression", || {
+            "headers are differences from those of the packets before; leave out this or reorder".to_owned()
         });
         faults.require(self.receive_buffer.is_none() || !self.reorder, "receive_buffer", || {
             "packets that overtake each other wait for none; leave out this or reorder".to_owned()

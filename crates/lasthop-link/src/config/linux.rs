@@ -283,6 +283,9 @@ impl LinkConfig {
         faults.require(self.release == BufferRelease::Serialised, "release", || {
             "a Linux router has no link-layer acknowledgement; write \"serialised\"".into()
         });
+        faults.require(self.header_compression.is_none(), "header_compression", || {
+            "a Linux router sends whole headers; leave it out".into()
+        });
         faults.require(self.receive_buffer.is_none(), "receive_buffer", || {
             "a Linux router holds nothing back at the far side; leave it out".into()
         });

@@ -215,7 +215,8 @@ fn causes(
     let (lost, given_up) = (streams.drops(DropCause::LinkError), streams.drops(DropCause::ArqGivenUp));
     let corrupt = streams.drops(DropCause::Corrupt);
     let behind = streams.drops(DropCause::ReceiveBuffer);
-    prop_assert_eq!(error, lost + given_up + corrupt + behind);
+    let headers = streams.drops(DropCause::HeaderCompression);
+    prop_assert_eq!(error, lost + given_up + corrupt + behind + headers);
     let links: Vec<_> = [&scenario.down, &scenario.up].into_iter().flatten().map(|path| &path.link).collect();
     let any = |has: fn(&LinkConfig) -> bool| links.iter().any(|link| has(link));
     let errors: Vec<_> =
@@ -223,6 +224,7 @@ fn causes(
     let loses = any(|link| link.loss.or(link.bit_error_rate).is_some() || link.gilbert_elliott.is_some());
     prop_assert!(lost == 0 || loses || errors.iter().any(|errors| errors.arq.is_none()));
     prop_assert!(given_up == 0 || errors.iter().any(|errors| errors.arq.is_some()));
+    prop_assert!(headers == 0 || any(|link| link.header_compression.is_some()));
     prop_assert!(behind == 0 || any(|link| link.receive_buffer.is_some()));
     prop_assert!(corrupt == 0 || any(|link| link.corrupt.is_some()));
     match scenario.topology() {

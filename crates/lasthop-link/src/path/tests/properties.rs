@@ -44,6 +44,7 @@ prop_compose! {
                 trace: None,
                 course: None,
                 framing: None,
+ header_compression: None,
                 rate: Rate::from_bits_per_second(rate),
                 delay: Duration::from_millis(delay_ms),
                 change: changes.into_iter().map(change).collect(),

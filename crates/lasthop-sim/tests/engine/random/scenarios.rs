@@ -9,8 +9,8 @@ use lasthop_core::{
 };
 use lasthop_link::{
     ArqConfig, AtmConfig, BufferRelease, ClassConfig, Discard, Discipline, ErrorConfig, Framing,
-    GilbertElliott, HtbConfig, LinkChange, LinkConfig, MatchConfig, PathConfig, QueueConfig, RedConfig,
-    Start, StateLookup, Timetable,
+    GilbertElliott, HeaderCompression, HtbConfig, LinkChange, LinkConfig, MatchConfig, PathConfig,
+    QueueConfig, RedConfig, Start, StateLookup, Timetable,
 };
 use lasthop_scenario::{AccessConfig, Flow, LanConfig, Roles, RouterConfig, Scenario, Ways};
 use lasthop_tcp::{CongestionControl, FRtoMode, Profile, RecoveryRules, Stack, TcpConfig};
@@ -153,7 +153,8 @@ fn path(mtu: u64) -> impl Strategy<Value = PathConfig> {
         Just(Distribution::Uniform { min: micros(80), max: micros(180) }),
     ];
     let send_buffer = prop_oneof![mtu..=2 * mtu, mtu..=20_000];
-    let buffers = (send_buffer, option::weighted(0.2, mtu..=4 * mtu));
+    let vj = option::weighted(0.1, Just(HeaderCompression::Vj));
+    let buffers = (send_buffer, vj, option::weighted(0.2, mtu..=4 * mtu));
     let changes =
         collection::btree_map(0..30_000_u64, (option::of(doublings(8_000, 10_000_000)), millis(600)), 0..3);
     let change = |(at_ms, (rate, delay)): (u64, (Option<u64>, Duration))| LinkChange {
@@ -165,7 +166,7 @@ fn path(mtu: u64) -> impl Strategy<Value = PathConfig> {
     let link = (rate, millis(600), course, overhead, buffers, release, impairments()).prop_map(
         move |(rate, delay, (changes, course, framing), overhead, buffers, release, impairments)| {
             let reorder = release == BufferRelease::Serialised && impairments.reorder;
-            let (send_buffer, receive_buffer) = buffers;
+            let (send_buffer, vj, receive_buffer) = buffers;
             LinkConfig {
                 trace: None,
                 framing,
@@ -177,6 +178,7 @@ fn path(mtu: u64) -> impl Strategy<Value = PathConfig> {
                 send_buffer: Bytes(send_buffer),
                 release,
                 reorder,
+                header_compression: vj.filter(|_| !reorder),
                 receive_buffer: receive_buffer.filter(|_| !reorder).map(Bytes),
                 ..impairments
             }

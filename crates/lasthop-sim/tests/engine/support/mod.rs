@@ -73,6 +73,7 @@ pub fn path(rate: u64, delay: Duration, queue: QueueSize, send_buffer: u64) -> P
             trace: None,
             course: None,
             framing: None,
+            header_compression: None,
             delay,
             change: Vec::new(),
             overhead: Distribution::Static(Duration::ZERO),

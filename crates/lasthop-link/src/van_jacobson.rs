@@ -1,0 +1,189 @@
+//! Van Jacobson's compression of TCP/IP headers (RFC 1144), as `slhc.c` of Linux has it: of a header only what differs
+//! from the one before it of the same connection crosses the link.
+//!
+//! What is lost there takes the headers behind it along: they are differences from one that the far side has not
+//! seen, so the host's checksum fails. A header that cannot be told as a difference goes whole, and repairs that.
+//! Retransmissions and repeated ACKs are such.
+
+use std::collections::VecDeque;
+
+use lasthop_core::{Dscp, Ecn, Flags, FlowId, Packet, SackList, Timestamps};
+
+#[cfg(test)]
+mod tests;
+
+/// Connections whose last header both sides remember (RFC 1144, section 3.2.2).
+const SLOTS: usize = 16;
+/// Largest difference that can be told.
+const DELTA_MAX: u64 = 0xffff;
+/// The change mask and TCP's checksum.
+const BASE_BYTES: u32 = 3;
+
+/// How a packet crosses the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// As it is: not TCP, or with SYN, FIN or RST.
+    Plain,
+    /// With its whole header, which the far side remembers in a slot.
+    Whole { slot: usize },
+    /// As the difference from the header in a slot, whose number is told if it is not that of the packet before.
+    Difference { slot: usize, names_slot: bool },
+}
+
+/// A packet on the link.
+#[derive(Clone, Copy, Debug)]
+struct Coded {
+    form: Form,
+    /// Bytes that its header does not take.
+    saved: u32,
+}
+
+/// What is remembered of a header.
+#[derive(Clone, Debug, PartialEq)]
+struct Header {
+    flow: FlowId,
+    bytes: u32,
+    dscp: Dscp,
+    ecn: Ecn,
+    /// All but PSH, which a difference tells.
+    flags: Flags,
+    timestamps: Option<Timestamps>,
+    sack: SackList,
+    window_bytes: u64,
+    seq: u64,
+    ack: u64,
+    payload_bytes: u32,
+}
+
+/// Both ends of one direction of a link that compresses headers.
+#[derive(Debug, Default)]
+pub(crate) struct VanJacobson {
+    /// The headers of the sending side with their slots, the most recent first.
+    sent: VecDeque<(usize, Header)>,
+    last_slot: Option<usize>,
+    /// What is on the link and in its send buffer, in order.
+    coded: VecDeque<Coded>,
+    /// The far side has another header in the slot than the sending side.
+    is_stale: [bool; SLOTS],
+    /// Something was lost: what does not name its slot is tossed (RFC 1144, section 4.1).
+    tosses: bool,
+}
+
+impl Header {
+    /// That of a packet that may be compressed.
+    fn of(packet: &Packet) -> Option<Self> {
+        let segment = packet.tcp()?;
+        let has = |flag| segment.flags.contains(flag);
+        if !has(Flags::ACK) || has(Flags::SYN) || has(Flags::FIN) || has(Flags::RST) {
+            return None;
+        }
+        Some(Self {
+            flow: packet.flow,
+            bytes: packet.ip_bytes - segment.payload_bytes,
+            dscp: packet.dscp,
+            ecn: packet.ecn,
+            flags: segment.flags.without(Flags::PSH),
+            timestamps: segment.timestamps,
+            sack: segment.sack,
+            window_bytes: segment.window_bytes,
+            seq: segment.seq,
+            ack: segment.ack,
+            payload_bytes: segment.payload_bytes,
+        })
+    }
+
+    /// Bytes that tell how it differs from `before`; none if that cannot be told.
+    fn difference(&self, before: &Self) -> Option<u32> {
+        let same = (self.dscp, self.ecn, self.flags, self.timestamps, &self.sack)
+            == (before.dscp, before.ecn, before.flags, before.timestamps, &before.sack);
+        // What goes backwards is a retransmission, or an old ACK.
+        let seq = self.seq.checked_sub(before.seq).filter(|delta| *delta <= DELTA_MAX)?;
+        let ack = self.ack.checked_sub(before.ack).filter(|delta| *delta <= DELTA_MAX)?;
+        let window = self.window_bytes.wrapping_sub(before.window_bytes);
+        let last = u64::from(before.payload_bytes);
+        if !same {
+            return None;
+        }
+        match (seq, ack, window) {
+            // Data behind an ACK; else it is probably something that was sent before.
+            (0, 0, 0) => (self.payload_bytes > 0 && last == 0).then_some(0),
+            // The special cases: data in one direction, and the echo of what is typed.
+            (seq, 0, 0) if seq == last => Some(0),
+            (seq, ack, 0) if seq == last && ack == last => Some(0),
+            _ => Some([seq, ack, window].into_iter().map(delta_bytes).sum()),
+        }
+    }
+}
+
+/// Bytes of a difference: one up to 255, else three; a field without a difference takes none.
+fn delta_bytes(delta: u64) -> u32 {
+    match delta {
+        0 => 0,
+        1..=255 => 1,
+        _ => 3,
+    }
+}
+
+impl VanJacobson {
+    /// A packet enters the send buffer.
+    pub(crate) fn send(&mut self, packet: &Packet) {
+        let coded = match Header::of(packet) {
+            None => Coded { form: Form::Plain, saved: 0 },
+            Some(header) => self.code(header),
+        };
+        self.coded.push_back(coded);
+    }
+
+    fn code(&mut self, header: Header) -> Coded {
+        let place = self.sent.iter().position(|(_, sent)| sent.flow == header.flow);
+        let known = place.and_then(|place| self.sent.remove(place));
+        let slot = match &known {
+            Some((slot, _)) => *slot,
+            None if self.sent.len() < SLOTS => self.sent.len(),
+            // That of the connection that has been silent for longest.
+            None => self.sent.pop_back().map_or(0, |(slot, _)| slot),
+        };
+        let names_slot = self.last_slot.replace(slot) != Some(slot);
+        let deltas = known.and_then(|(_, before)| header.difference(&before));
+        let bytes = header.bytes;
+        self.sent.push_front((slot, header));
+        match deltas {
+            None => Coded { form: Form::Whole { slot }, saved: 0 },
+            Some(deltas) => {
+                let coded = BASE_BYTES + u32::from(names_slot) + deltas;
+                Coded { form: Form::Difference { slot, names_slot }, saved: bytes.saturating_sub(coded) }
+            }
+        }
+    }
+
+    /// Bytes that are saved of the packet with so many others before it on the link and in its send buffer.
+    pub(crate) fn saved(&self, place: usize) -> u32 {
+        self.coded[place].saved
+    }
+
+    /// The first packet leaves the link; true if the far side makes its header out. `intact`: it has arrived whole.
+    pub(crate) fn receive(&mut self, intact: bool) -> bool {
+        let Some(Coded { form, .. }) = self.coded.pop_front() else { return intact };
+        if !intact {
+            self.tosses = true;
+            if let Form::Whole { slot } | Form::Difference { slot, .. } = form {
+                self.is_stale[slot] = true;
+            }
+            return false;
+        }
+        match form {
+            Form::Plain => true,
+            Form::Whole { slot } => {
+                self.is_stale[slot] = false;
+                self.tosses = false;
+                true
+            }
+            Form::Difference { slot, names_slot } => {
+                self.tosses &= !names_slot;
+                // What is tossed or wrongly made out leaves the slot behind the sending side's.
+                self.is_stale[slot] |= self.tosses;
+                !self.is_stale[slot]
+            }
+        }
+    }
+}
