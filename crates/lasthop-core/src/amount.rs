@@ -111,9 +111,9 @@ impl FromStr for Amount {
             )));
         }
         let names = TABLES.iter().flat_map(|(_, table)| table.units.iter().map(|(name, _)| *name));
-        let meant = units::nearest(unit, names).unwrap_or_default();
-        let has_it = |(_, table): &&(Kind, &UnitTable)| table.units.iter().any(|(name, _)| *name == meant);
-        let (kind, table) = TABLES.iter().find(has_it).unwrap_or(&TABLES[0]);
+        let nearest = units::nearest(unit, names).unwrap_or_default();
+        let has = |meant: &str| TABLES.iter().find(|(_, table)| table.has(meant));
+        let (kind, table) = has(unit).or_else(|| has(nearest)).unwrap_or(&TABLES[0]);
         let value = table.parse(text)? as f64;
         if value >= WHOLE_MAX {
             return Err(ParseError::new(format!("{text:?} is too large for {}", table.what)));

@@ -189,6 +189,7 @@ pub(crate) const UNITS: units::UnitTable = units::UnitTable {
         ("min", 60 * NANOS_PER_SECOND),
         ("h", 3600 * NANOS_PER_SECOND),
     ],
+    named: &[],
 };
 
 /// Thirty years: sums of stated durations stay far below the end of the clock.

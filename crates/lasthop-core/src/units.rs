@@ -97,6 +97,8 @@ pub(crate) struct UnitTable {
     pub finest: &'static str,
     /// Names and sizes, the smallest first.
     pub units: &'static [(&'static str, u64)],
+    /// What else is accepted, and never written.
+    pub named: &'static [(&'static str, u64)],
 }
 
 pub(crate) const RATE_UNITS: UnitTable = UnitTable {
@@ -104,7 +106,25 @@ pub(crate) const RATE_UNITS: UnitTable = UnitTable {
     example: "64 kbit/s",
     finest: "bit per second",
     units: &[("bit/s", 1), ("kbit/s", 1_000), ("Mbit/s", 1_000_000), ("Gbit/s", 1_000_000_000)],
+    named: &CODINGS,
 };
+
+/// What a time slot of GSM carries, in bit/s. GPRS sends a radio block of 181, 268, 312 or 428 bits every 20 ms by its
+/// coding scheme (3GPP TS 43.064, "Coding parameters for the GPRS coding schemes"), with the headers of RLC and MAC.
+/// The traffic channels of circuit-switched data, of which HSCSD bundles several (3GPP TS 43.034), have their rates as
+/// names.
+const CODINGS: [(&str, u64); 7] = [
+    ("CS-1", 181 * 50),
+    ("CS-2", 268 * 50),
+    ("CS-3", 312 * 50),
+    ("CS-4", 428 * 50),
+    ("TCH/F4.8", 4_800),
+    ("TCH/F9.6", 9_600),
+    ("TCH/F14.4", 14_400),
+];
+
+/// Time slots of a carrier of GSM.
+const SLOTS_MAX: u64 = 8;
 
 pub(crate) const BYTES_UNITS: UnitTable = UnitTable {
     what: "a size",
@@ -119,6 +139,7 @@ pub(crate) const BYTES_UNITS: UnitTable = UnitTable {
         ("MiB", 1 << 20),
         ("GiB", 1 << 30),
     ],
+    named: &[],
 };
 
 pub(crate) const PACKET_UNITS: UnitTable = UnitTable {
@@ -126,6 +147,7 @@ pub(crate) const PACKET_UNITS: UnitTable = UnitTable {
     example: "20 packets",
     finest: "packet",
     units: &[("packet", 1), ("packets", 1)],
+    named: &[],
 };
 
 /// Packets and bytes share one table; which of the two a unit means is told by its name.
@@ -142,6 +164,7 @@ const QUEUE_UNITS: UnitTable = UnitTable {
         ("KiB", 1 << 10),
         ("MiB", 1 << 20),
     ],
+    named: &[],
 };
 
 impl UnitTable {
@@ -196,7 +219,7 @@ impl UnitTable {
     }
 
     fn unit_size(&self, text: &str, unit: &str) -> Result<(&'static str, u64), ParseError> {
-        if let Some(found) = self.units.iter().find(|(name, _)| *name == unit) {
+        if let Some(found) = self.all().find(|(name, _)| *name == unit) {
             return Ok(*found);
         }
         let number = text.trim().strip_suffix(unit).unwrap_or(text).trim();
@@ -207,7 +230,7 @@ impl UnitTable {
                 "missing unit in {text:?}: write for example \"{number} {unit}\" (accepted: {accepted})"
             )));
         }
-        let nearest = nearest(unit, self.units.iter().map(|(name, _)| *name)).unwrap_or_default();
+        let nearest = self.nearest(unit).unwrap_or_default();
         Err(ParseError::new(format!(
             "unknown unit {unit:?} in {text:?}: did you mean \"{number} {nearest}\"? (accepted: {accepted})"
         )))
@@ -218,12 +241,30 @@ impl UnitTable {
     }
 
     fn accepted(&self) -> String {
-        self.units.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+        self.all().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+    }
+
+    fn all(&self) -> impl Iterator<Item = &'static (&'static str, u64)> {
+        self.units.iter().chain(self.named)
+    }
+
+    /// True if there is a unit of this name.
+    pub fn has(&self, unit: &str) -> bool {
+        self.all().any(|(name, _)| *name == unit)
+    }
+
+    /// The unit that was meant: one of `named` only if nearly all of it is there.
+    fn nearest(&self, unit: &str) -> Option<&'static str> {
+        let of = |units: &'static [(&'static str, u64)]| units.iter().map(|(name, _)| *name);
+        let named = nearest(unit, of(self.named));
+        let is_near =
+            |name: &&str| strsim::damerau_levenshtein(&unit.to_lowercase(), &name.to_lowercase()) <= 2;
+        named.filter(is_near).or_else(|| nearest(unit, of(self.units)))
     }
 
     /// A regular expression (ECMA 262) for JSON Schema.
     fn pattern(&self) -> String {
-        let units: Vec<_> = self.units.iter().map(|(name, _)| *name).collect();
+        let units: Vec<_> = self.all().map(|(name, _)| name.replace('.', r"\.")).collect();
         format!(r"^\s*[0-9]+(\.[0-9]+)?\s*({})\s*$", units.join("|"))
     }
 
@@ -262,7 +303,16 @@ pub(crate) fn write_in_largest_unit(
 impl FromStr for Rate {
     type Err = ParseError;
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        match RATE_UNITS.parse(text)? {
+        let (bits, unit) = RATE_UNITS.parse_with_unit(text)?;
+        if let Some((name, slot)) = CODINGS.iter().find(|(name, _)| *name == unit)
+            && !(bits.is_multiple_of(*slot) && (1..=SLOTS_MAX).contains(&(bits / slot)))
+        {
+            return Err(ParseError::new(format!(
+                "{text:?} are no time slots of GSM: write a whole number from 1 to {SLOTS_MAX}, for example \
+                 \"3 {name}\""
+            )));
+        }
+        match bits {
             0 => Err(ParseError::new(format!(
                 "{text:?} is zero: a rate must be above zero, write for example \"64 kbit/s\""
             ))),

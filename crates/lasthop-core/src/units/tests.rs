@@ -31,6 +31,32 @@ fn durations_are_exact_decimals() {
     assert!(error::<Duration>("1000000000.000000001 s").contains("too large"));
 }
 
+/// 3GPP TS 43.064: 9.05, 13.4, 15.6 and 21.4 kbit/s a slot.
+#[test]
+fn rates_may_be_time_slots_of_gsm() {
+    for (text, written) in [
+        ("1 CS-1", "9050 bit/s"),
+        ("1 CS-2", "13400 bit/s"),
+        ("1 CS-3", "15600 bit/s"),
+        ("1 CS-4", "21400 bit/s"),
+        ("4 CS-2", "53600 bit/s"),
+        ("8 CS-4", "171200 bit/s"),
+        ("2 TCH/F4.8", "9600 bit/s"),
+        ("1 TCH/F9.6", "9600 bit/s"),
+        ("3TCH/F14.4", "43200 bit/s"),
+    ] {
+        assert_eq!(text.parse::<Rate>().unwrap().to_string(), written, "{text}");
+    }
+    for text in ["2.5 CS-2", "9 CS-2", "0 CS-2"] {
+        let told = error::<Rate>(text);
+        assert!(told.contains("write a whole number from 1 to 8, for example \"3 CS-2\""), "{told}");
+    }
+    for (text, meant) in [("3 cs-2", "3 CS-2"), ("3 CS2", "3 CS-2"), ("64 kb", "64 kbit/s")] {
+        let told = error::<Rate>(text);
+        assert!(told.contains(&format!("did you mean \"{meant}\"?")), "{told}");
+    }
+}
+
 #[test]
 fn rates_sizes_and_queue_sizes_have_their_units() {
     for (text, bits) in
@@ -64,11 +90,11 @@ fn rates_sizes_and_queue_sizes_have_their_units() {
 fn errors_name_the_accepted_units_and_the_nearest_text() {
     assert_eq!(
         error::<Rate>("64"),
-        r#"missing unit in "64": write for example "64 kbit/s" (accepted: bit/s, kbit/s, Mbit/s, Gbit/s)"#
+        r#"missing unit in "64": write for example "64 kbit/s" (accepted: bit/s, kbit/s, Mbit/s, Gbit/s, CS-1, CS-2, CS-3, CS-4, TCH/F4.8, TCH/F9.6, TCH/F14.4)"#
     );
     assert_eq!(
         error::<Rate>("64 kbps"),
-        r#"unknown unit "kbps" in "64 kbps": did you mean "64 kbit/s"? (accepted: bit/s, kbit/s, Mbit/s, Gbit/s)"#
+        r#"unknown unit "kbps" in "64 kbps": did you mean "64 kbit/s"? (accepted: bit/s, kbit/s, Mbit/s, Gbit/s, CS-1, CS-2, CS-3, CS-4, TCH/F4.8, TCH/F9.6, TCH/F14.4)"#
     );
     assert_eq!(
         error::<Rate>("-64 kbit/s"),
