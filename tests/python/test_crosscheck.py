@@ -316,8 +316,28 @@ def test_paced_senders_of_the_model_follow_those_of_the_kernel(tmp_path: Path, l
     assert off != on != fq, "who paces makes a difference"
 
 
+def test_nagle_of_the_model_holds_what_that_of_the_kernel_holds(tmp_path: Path, lasthop_main: Main) -> None:
+    file, out = tmp_path / "nagle.toml", tmp_path / "flows.csv"
+    file.write_text(
+        'mtu = "576 B"\n[down.link]\nrate = "1 Mbit/s"\ndelay = "50 ms"\n[[flow]]\nkind = "bulk-tcp"\nbytes = "20 kB"\n'
+        '[factor.write.small]\nflow = [{ kind = "bulk-tcp", bytes = "20 kB", write = "100 B" }]\n'
+        '[factor.write.large]\nflow = [{ kind = "bulk-tcp", bytes = "20 kB", write = "700 B" }]\n'
+        '[factor.write.few]\nflow = [{ kind = "bulk-tcp", bytes = "900 B", write = "150 B" }]\n'
+        "[factor.nagle]\noff = {}\non.tcp.nagle = true\n"
+    )
+    assert lasthop_main("crosscheck", file, "--quiet", "--out", out) == 0
+    rows = pl.read_csv(out)
+    held, sent = (rows.filter(pl.col("cell").str.contains(f"nagle={name}")) for name in ("on", "off"))
+    assert held.select((pl.col("same_acks") == pl.col("acks")).all()).item()
+    assert held.select((pl.col("elapsed_distance").abs() < 0.001).all()).item()
+    # Six writes of 150 bytes leave in six segments, or the first alone and the others together.
+    assert held["acks"].sum() < sent["acks"].sum()
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("discipline", ["codel", "fq_codel", "sfq", "pie", "fq_pie", "red", "adaptive-red"])
+@pytest.mark.parametrize(
+    "discipline", ["drop-head", "codel", "fq_codel", "sfq", "pie", "fq_pie", "red", "adaptive-red"]
+)
 def test_the_models_of_queues_follow_those_of_linux_on_random_scenarios(
     tmp_path: Path, lasthop_main: Main, discipline: str
 ) -> None:

@@ -23,7 +23,7 @@ time_limit = "300 s"
 [down.link]
 rate = "100 Mbit/s"
 delay = "50 ms"
-loss = {loss}
+{loss}
 
 [up.link]
 delay = "50 ms"
@@ -49,13 +49,52 @@ def equation(loss: float, rtt_s: float, segment: int) -> float:
     return segment / (recoveries + timeouts)
 
 
-@pytest.mark.parametrize("loss", [0.001, 0.003, 0.01])
-def test_reno_follows_the_equation_of_rfc_5348_under_random_loss(tmp_path: Path, loss: float) -> None:
-    file = tmp_path / "reno.toml"
-    file.write_text(RENO.format(loss=loss), encoding="utf-8")
+def only_cell(file: Path, text: str) -> _core.Cell:
+    file.write_text(text, encoding="utf-8")
     (cell,) = _core.load(str(file)).cells
+    return cell
+
+
+@pytest.mark.parametrize("loss", [0.001, 0.003, 0.01])
+@pytest.mark.parametrize("key", ["loss", "bit_error_rate"])
+def test_reno_follows_the_equation_of_rfc_5348_under_random_loss(tmp_path: Path, key: str, loss: float) -> None:
+    # Packets of 1500 bytes, in which each bit may be wrong.
+    value = loss if key == "loss" else -math.expm1(math.log1p(-loss) / (8 * 1500))
+    cell = only_cell(tmp_path / "reno.toml", RENO.format(loss=f"{key} = {value:.12f}"))
     found = cell.run(1, 1, 5).flows["throughput_Bps"]
     assert sum(found) / 5 == pytest.approx(equation(loss, 0.1, 1460), rel=0.1)
+
+
+SLOTS = """
+mtu = "296 B"
+
+[down.link]
+{headers}
+rate = "{rate}"
+delay = "100 ms"
+
+[tcp]
+profile = "linux-2.4"
+
+[[flow]]
+kind = "bulk-tcp"
+bytes = "200 kB"
+"""
+
+
+def test_a_transfer_takes_the_time_of_its_slots_and_headers(tmp_path: Path) -> None:
+    """A packet of 296 bytes has a payload of 256, and with compressed headers 259 of its bytes cross the link."""
+
+    def goodput(rate: str, headers: str = "") -> float:
+        cell = only_cell(tmp_path / "slots.toml", SLOTS.format(rate=rate, headers=headers))
+        rows = pl.DataFrame(cell.run(1, 1, 1).flows)
+        return float(200_000 / rows["data_transmit_s"].item())
+
+    vj = 'header_compression = "vj"'
+    for slots, bits in (("1 CS-1", 9_050), ("4 CS-2", 53_600), ("3 TCH/F14.4", 43_200)):
+        # The first and last round trips cost something.
+        assert goodput(slots) == pytest.approx(bits / 8 * 256 / 296, rel=0.1)
+    assert goodput("1 CS-1", vj) / goodput("1 CS-1") == pytest.approx(296 / 259, rel=0.01)
 
 
 def cells() -> dict[str, _core.Cell]:
