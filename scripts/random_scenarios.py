@@ -211,6 +211,50 @@ def shaped(draw: random.Random, rate: int, delay: int, mtu: int, queue: int) -> 
     return lines
 
 
+def tree(draw: random.Random, rate: int, delay: int, mtu: int) -> tuple[list[str], list[int]]:
+    """Classes of HTB down, some within others, and the ports of those that hold packets."""
+    lines = [line for line in shaped(draw, rate, delay, mtu, 0) if not line.startswith("down.htb")]
+    part = max(rate // 8 // 8 * 8, 8000)
+    inner = [f"inner-{number}" for number in range(draw.randint(0, 3))]
+    ports = [8001 + number for number in range(draw.randint(max(2, len(inner)), 5))]
+    classes = []
+    for number, name in enumerate([*inner, *ports]):
+        # Something is in each inner class.
+        into = [*inner[:number], *([] if inner else [None]), *([] if number == 0 else [None])] or [None]
+        last = number - len(inner)
+        parent = inner[last] if 0 <= last < len(inner) else draw.choice(into)
+        own = round(part * draw.uniform(0.5, 3)) // 8 * 8
+        most = round(own * draw.uniform(1, 8)) // 8 * 8
+        keys = [f'name = "{name}"', f'rate = "{own} bit/s"', f'ceil = "{most} bit/s"']
+        keys += [f'parent = "{parent}"'] if parent else []
+        keys += [f'burst = "{draw.choice([1, 2, 5]) * mtu} B"', f'cburst = "{draw.choice([1, 2, 5]) * mtu} B"']
+        if name not in inner:
+            keys += [f"priority = {draw.choice([0, 0, 1, 2])}", f'quantum = "{draw.choice([1, 2, 5]) * mtu} B"']
+            keys += [f"match = [{{ port = {name} }}]", f"default = {str(name == ports[-1]).lower()}"]
+            codel = 'discipline = "codel", limit = "1000 packets"'
+            queue = draw.choice(['limit = "20 packets"', f'limit = "{30 * mtu} B"', codel])
+            keys.append(f"queue = {{ {queue} }}")
+        classes.append(f"  {{ {', '.join(keys)} }},")
+    if draw.random() < 0.8:
+        lines.append(f'down.htb.rate = "{round(part * draw.uniform(3, 9)) // 8 * 8} bit/s"')
+    return [*lines, "down.htb.class = [", *classes, "]"], ports
+
+
+def of_classes(draw: random.Random, algorithm: str) -> list[str]:
+    """Draw a scenario with a flow or two for each class: the lines of a level."""
+    rate = round(10 ** draw.uniform(5.3, 6.9))
+    mtu = draw.choice([576, 1500])
+    classes, ports = tree(draw, rate, round(10 ** draw.uniform(0.7, 2)), mtu)
+    lines = [f'mtu = "{mtu} B"', *classes, *tcp(draw, algorithm), "flow = ["]
+    flows = [port for port in ports for _ in range(draw.choice([1, 1, 2]))]
+    for number, port in enumerate(flows, start=1):
+        size = int(rate * draw.uniform(2, 6) / 8 / len(flows))
+        start = round(draw.choice([0, draw.uniform(0, 3)]), 3)
+        keys = f'name = "tcp-{number}", bytes = "{size} B", start = "{start} s", port = {port}'
+        lines.append(f'  {{ kind = "bulk-tcp", {keys} }},')
+    return [*lines, "]"]
+
+
 def early_marks(draw: random.Random, rate: int, mtu: int) -> list[str]:
     """A queue that marks soon and often, as DCTCP wants it: CoDel with short times."""
     target = round(max(draw.choice([1, 2, 5]), 12e3 * mtu / rate), 3)
@@ -254,6 +298,11 @@ def main() -> None:
         "--discipline",
         help="a queue discipline of Linux' or 'red', 'adaptive-red'; for 'lasthop crosscheck --router linux'",
     )
+    kind.add_argument(
+        "--classes",
+        action="store_true",
+        help="classes of HTB, some within others; for 'lasthop crosscheck --router linux'",
+    )
     kind.add_argument("--atm", action="store_true", help="an ATM switch in place of the last hop")
     parser.add_argument("--quic", action="store_true", help="QUIC carries the flows, in either direction")
     parser.add_argument("--algorithms", help="congestion controls; default: reno,cubic, over QUIC newreno,cubic")
@@ -264,6 +313,10 @@ def main() -> None:
     between = SWITCH if arguments.atm else LAST_HOP
     sys.stdout.write(HEAD.format(seed=arguments.seed, tick=arguments.tick, limit=300, between=between))
     for number in range(1, arguments.count + 1):
+        if arguments.classes:
+            lines = of_classes(draw, draw.choice(algorithms.split(",")))
+            sys.stdout.write(f"\n[factor.scenario.s{number:03}]\n" + "\n".join(lines) + "\n")
+            continue
         lines = scenario(
             draw,
             algorithms.split(","),

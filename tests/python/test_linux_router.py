@@ -157,6 +157,14 @@ def test_what_has_entered_the_router_leaves_it_in_order_or_is_dropped(kernel: Ke
         assert of["dropped-error"]
 
 
+def test_a_packet_that_comes_out_while_losses_are_looked_for_is_not_lost(kernel: Kernel, tmp_path: Path) -> None:
+    download = DOWNLOAD.replace("300 kB", "1 MB").replace("100 ms", "0 s")
+    file = scenario(tmp_path, download, delay="200 ms", limit="80 packets")
+    results, packets = recorded(kernel, file)
+    assert results.flows["outcome"] == ["closed"]
+    assert packets.filter(pl.col("event").str.starts_with("dropped-")).height > 50
+
+
 def test_the_other_engines_refuse_netem_and_say_who_has_it(kernel: Kernel, tmp_path: Path) -> None:
     assert kernel
     cell = _core.load(str(scenario(tmp_path, DOWNLOAD))).cells[0]
@@ -279,3 +287,55 @@ def test_what_a_discipline_of_linux_cannot_be_is_refused_with_the_reason(
     file.write_text(text, encoding="utf-8")
     with pytest.raises(_core.ScenarioError, match=place):
         _core.load(str(file))
+
+
+NESTED = """
+mtu = "1500 B"
+router.implementation = "linux"
+tcp.congestion_control = "reno"
+[down]
+queue.limit = "40 packets"
+link = { rate = "10 Mbit/s", delay = "20 ms", send_buffer = "3000 B", release = "serialised" }
+[down.htb]
+rate = "2 Mbit/s"
+class = [
+  { name = "home", rate = "1 Mbit/s", ceil = "2 Mbit/s" },
+  { name = "web", parent = "home", rate = "600 kbit/s", ceil = "2 Mbit/s", match = [{ port = 80 }] },
+  { name = "mail", parent = "home", rate = "400 kbit/s", ceil = "1 Mbit/s", match = [{ dscp = "AF11" }] },
+  { name = "other", rate = "1 Mbit/s", ceil = "2 Mbit/s", default = true },
+]
+[up]
+queue = { discipline = "codel", limit = "100 packets" }
+link = { rate = "10 Mbit/s", delay = "20 ms", send_buffer = "3000 B", release = "serialised" }
+[[flow]]
+kind = "bulk-tcp"
+name = "web"
+bytes = "1 MB"
+port = 80
+[[flow]]
+kind = "bulk-tcp"
+name = "mail"
+bytes = "1 MB"
+dscp = "AF11"
+start = "1 s"
+[[flow]]
+kind = "bulk-tcp"
+name = "other"
+bytes = "1 MB"
+start = "2 s"
+"""
+
+
+def test_the_model_sends_packets_of_classes_in_each_other_when_linux_does(
+    kernel: Kernel, tmp_path: Path, lasthop_main: Callable[..., int]
+) -> None:
+    assert kernel
+    file, out = tmp_path / "nested.toml", tmp_path / "flows.csv"
+    file.write_text(NESTED)
+    assert lasthop_main("crosscheck", file, "--quiet", "--out", out) == 0
+    rows = pl.read_csv(out)
+    assert rows.height == 3
+    assert rows["elapsed_distance"].abs().max() < 1e-5  # type: ignore[operator]
+    assert rows["queue_delay_median_distance"].abs().max() < 1e-4  # type: ignore[operator]
+    assert rows["data_drops_queue_more"].to_list() == [0] * 3
+    assert rows["same_acks"].equals(rows["acks"])

@@ -137,12 +137,10 @@ impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
         while let (Some(router), Some(entry)) = (&mut self.router, self.hop.poll_entry()) {
             let handed_over = first.take().map_or_else(|| self.clock.now(), Ok)?;
             let sender = entry.direction.sender();
-            let kept = router.take(sender, self.hop.entering(entry))?;
+            let kept = router.take(sender, self.hop.class_of(entry), self.hop.entering(entry))?;
             self.lateness.record(handed_over.saturating_since(entry.due));
-            if kept && self.hop.is_full(entry) {
-                // There was room for it: one has come out meanwhile.
-                self.forward_one(entry.due, sender.other())?;
-            }
+            // If there was room for it, one of its class has come out meanwhile.
+            while kept && self.hop.is_full(entry) && self.forward_one(entry.due, sender.other())? {}
             self.hop.enter(entry, kept);
         }
         Ok(())
@@ -164,13 +162,19 @@ impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
         Ok(())
     }
 
-    /// Nothing more has come out of the router: if it holds nothing, it has dropped what has not come.
+    /// Nothing more has come out of the router: a class that holds nothing has dropped what has not come.
     fn look_for_losses(&mut self, now: Instant, host: Host) -> Result<(), Error> {
-        if let Some(router) = &self.router
-            && self.hop.is_inside(host)
-            && router.is_empty(host)?
-        {
-            self.hop.clear(now, host);
+        let Some(router) = &self.router else { return Ok(()) };
+        let mut empty = self.hop.inside(host);
+        for place in (0..empty.len()).rev() {
+            if !router.is_empty(host, empty[place])? {
+                empty.swap_remove(place);
+            }
+        }
+        // The last ones may have come out before they were looked for.
+        while !empty.is_empty() && self.forward_one(now, host)? {}
+        for class in empty {
+            self.hop.clear(now, host, class);
         }
         Ok(())
     }

@@ -254,8 +254,14 @@ impl<F: Flows, O: Observer> Hop<F, O> {
 
     /// Whether the owner's router has no room for a packet, as far as is known.
     pub fn is_full(&self, entry: Entry) -> bool {
-        let ip_bytes = self.arena.get(entry.id).ip_bytes;
-        self.routers.as_ref().is_some_and(|routers| routers[entry.direction as usize].is_full(ip_bytes))
+        let packet = self.arena.get(entry.id);
+        self.routers.as_ref().is_some_and(|routers| routers[entry.direction as usize].is_full(packet))
+    }
+
+    /// The class of a packet for the owner's router.
+    pub fn class_of(&self, entry: Entry) -> usize {
+        let packet = self.arena.get(entry.id);
+        self.routers.as_ref().map_or(0, |routers| routers[entry.direction as usize].class_of(packet))
     }
 
     /// The owner's router has the packet, or has dropped it.
@@ -263,13 +269,13 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         let Self { arena, seen, routers: Some(routers), .. } = self else { return };
         let packet = arena.get_mut(entry.id);
         let router = &mut routers[entry.direction as usize];
-        let cause = router.drop_cause(packet.ip_bytes);
+        let cause = router.drop_cause(packet);
         if kept {
-            router.push(entry.id, packet.flow, packet.ip_bytes);
+            router.push(packet, entry.id);
         }
         if kept || cause == DropCause::LinkError {
             packet.queued_at = entry.due;
-            seen.packet(entry.due, PacketEvent::Enqueued(router.depth()), packet);
+            seen.packet(entry.due, PacketEvent::Enqueued(router.depth(router.class_of(packet))), packet);
         }
         if !kept {
             seen.packet(entry.due, PacketEvent::Dropped(cause), packet);
@@ -297,23 +303,25 @@ impl<F: Flows, O: Observer> Hop<F, O> {
             seen.packet(now, PacketEvent::Marked, arena.get(id));
         }
         let packet = arena.get_mut(id);
-        seen.packet(now, PacketEvent::Dequeued(router.depth()), packet);
+        seen.packet(now, PacketEvent::Dequeued(router.depth(router.class_of(packet))), packet);
         packet.queued_at = Instant::MAX;
         std::mem::swap(&mut frames[id.index()], frame);
         Ok(router.start(now, id).then_some(Delivery { due: now, host, id }))
     }
 
-    /// Whether packets to `host` are thought to be in the owner's router.
-    pub fn is_inside(&self, host: Host) -> bool {
+    /// The classes of the owner's router that packets to `host` are thought to be in.
+    pub fn inside(&self, host: Host) -> Vec<usize> {
         let direction = Direction::from(host.other());
-        self.routers.as_ref().is_some_and(|routers| !routers[direction as usize].is_empty())
+        self.routers
+            .as_ref()
+            .map_or_else(Vec::new, |routers| routers[direction as usize].not_empty().collect())
     }
 
-    /// The owner's router holds no packet to `host`: those that are thought to be there are lost.
-    pub fn clear(&mut self, now: Instant, host: Host) {
+    /// A class of the owner's router holds no packet to `host`: those that are thought to be there are lost.
+    pub fn clear(&mut self, now: Instant, host: Host, class: usize) {
         let Self { arena, seen, routers: Some(routers), .. } = self else { return };
         let router = &mut routers[Direction::from(host.other()) as usize];
-        router.clear(|id, cause| drop_inside(now, id, cause, arena, seen));
+        router.clear(class, |id, cause| drop_inside(now, id, cause, arena, seen));
     }
 
     /// The link behind the owner's router off which a packet comes next, and when.
@@ -369,7 +377,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
 
     /// The router queue of a direction.
     pub fn queue_depth(&self, direction: Direction) -> QueueDepth {
-        let forwarded = || self.routers.as_ref().map(|routers| routers[direction as usize].depth());
+        let forwarded = || self.routers.as_ref().map(|routers| routers[direction as usize].depth(0));
         self.network.queue_depth(direction).or_else(forwarded).unwrap_or_default()
     }
 }

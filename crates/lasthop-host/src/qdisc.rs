@@ -1,16 +1,16 @@
 //! Linux' queue disciplines as requests to the kernel: the layouts of `<linux/pkt_sched.h>`, which the netlink crates
 //! know nothing of.
 
-use lasthop_core::{Bytes, Duration, Probability, QueueSize, Rate};
-use lasthop_link::{LinuxCoDel, LinuxDiscipline, LinuxFlows, LinuxPie, LinuxQueues, LinuxRed};
+use lasthop_core::{Bytes, Direction, Duration, Probability, Protocol, QueueSize, Rate};
+use lasthop_link::{
+    ClassConfig, HtbConfig, LinuxCoDel, LinuxDiscipline, LinuxFlows, LinuxPie, LinuxQueue, LinuxQueues,
+    LinuxRed, MatchConfig,
+};
 use netlink_packet_core::{DefaultNla, Emitable, NLA_F_NESTED};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
 
 const HTB: TcHandle = TcHandle { major: 1, minor: 0 };
-const CLASS: TcHandle = TcHandle { major: 1, minor: 1 };
-/// The queue discipline in the class of a device.
-pub const QUEUE: TcHandle = TcHandle { major: 2, minor: 0 };
 
 const TCA_OPTIONS: u16 = 2;
 const TCA_HTB_PARMS: u16 = 1;
@@ -25,6 +25,10 @@ const TCA_RED_MAX_P: u16 = 3;
 const TC_RED_ECN: u8 = 1;
 const TC_RED_HARDDROP: u8 = 2;
 const TC_RED_ADAPTATIVE: u8 = 4;
+const TCA_U32_CLASSID: u16 = 1;
+const TCA_U32_SEL: u16 = 5;
+const TC_U32_TERMINAL: u8 = 1;
+const ETH_P_IP: u16 = 0x0800;
 /// What `htb_init` asks for.
 const HTB_VERSION: u32 = 3;
 /// With this link layer HTB computes times itself, without a table of rates (`htb_change_class`).
@@ -34,62 +38,147 @@ const TICK: Duration = Duration::from_millis(4);
 /// Nanoseconds of a tick of `PSCHED_TICKS2NS`, as a shift.
 const PSCHED_SHIFT: u32 = 6;
 
-/// The requests that make a device's queue disciplines, in order: HTB at the root, its class, and what waits for that.
-/// netem's losses are drawn from `seed`.
+/// Class number `index`, or the root behind the last.
+const fn class_handle(index: usize) -> TcHandle {
+    TcHandle { major: 1, minor: index as u16 + 1 }
+}
+
+/// The queue discipline in class number `index` of a device.
+pub const fn queue_handle(index: usize) -> TcHandle {
+    TcHandle { major: index as u16 + 2, minor: 0 }
+}
+
+/// The requests that make a device's queue disciplines, in order: HTB at the root, its classes, what waits for each, and
+/// the filters that say which packets do. netem's losses are drawn from `seed`.
 pub fn requests(
     index: u32,
-    queues: &LinuxQueues,
+    direction: Direction,
+    LinuxQueues { htb, delay, queues }: &LinuxQueues,
     loss: Option<Probability>,
     mtu: Bytes,
     seed: u64,
-) -> [RouteNetlinkMessage; 3] {
+) -> Vec<RouteNetlinkMessage> {
     let make = |kind: &str, parent, handle, options| {
         let mut message = TcMessage::with_index(index.cast_signed());
         (message.header.parent, message.header.handle) = (parent, handle);
         // Some disciplines insist on the flag, others take a struct instead of attributes.
-        let flag = if matches!(kind, "netem" | "sfq" | "pfifo_head_drop") { 0 } else { NLA_F_NESTED };
+        let flag = match kind {
+            "netem" | "sfq" | "pfifo" | "bfifo" | "pfifo_head_drop" => 0,
+            _ => NLA_F_NESTED,
+        };
         message.attributes = vec![
             TcAttribute::Kind(kind.into()),
             TcAttribute::Other(DefaultNla::new(TCA_OPTIONS | flag, options)),
         ];
         message
     };
-    let (QueueSize::Packets(limit) | QueueSize::Bytes(limit)) = queues.limit;
-    let (kind, options) = match queues.discipline {
-        LinuxDiscipline::Netem => ("netem", netem(queues.delay, limit, loss, seed)),
-        LinuxDiscipline::Red(parameters) => ("red", red(parameters, limit)),
-        other => active(other, limit),
-    };
-    [
-        RouteNetlinkMessage::NewQueueDiscipline(make("htb", TcHandle::ROOT, HTB, htb())),
-        RouteNetlinkMessage::NewTrafficClass(make("htb", HTB, CLASS, class(queues, mtu))),
-        RouteNetlinkMessage::NewQueueDiscipline(make(kind, CLASS, QUEUE, options)),
-    ]
+    let mut requests =
+        vec![RouteNetlinkMessage::NewQueueDiscipline(make("htb", TcHandle::ROOT, HTB, glob(htb)))];
+    let root = htb.rate.map(|rate| (class_handle(htb.class.len()), rate));
+    if let Some((handle, rate)) = root {
+        let options = class(htb, mtu, [(rate, htb.burst); 2], None);
+        requests.push(RouteNetlinkMessage::NewTrafficClass(make("htb", HTB, handle, options)));
+    }
+    for (number, config) in htb.class.iter().enumerate() {
+        let parent = htb.parent_of(number).map(class_handle);
+        let parent = parent.or(root.map(|(handle, _)| handle)).unwrap_or(HTB);
+        let ceil = config.ceil.unwrap_or(config.rate);
+        let options = class(htb, mtu, [(config.rate, config.burst), (ceil, config.cburst)], Some(config));
+        requests.push(RouteNetlinkMessage::NewTrafficClass(make(
+            "htb",
+            parent,
+            class_handle(number),
+            options,
+        )));
+    }
+    for (number, queue) in queues.iter().enumerate() {
+        let Some(LinuxQueue { limit, discipline }) = *queue else { continue };
+        let (QueueSize::Packets(most) | QueueSize::Bytes(most)) = limit;
+        let (kind, options) = match discipline {
+            LinuxDiscipline::Netem => ("netem", netem(*delay, most, loss, seed)),
+            LinuxDiscipline::Red(parameters) => ("red", red(parameters, most)),
+            LinuxDiscipline::Fifo => {
+                (if matches!(limit, QueueSize::Packets(_)) { "pfifo" } else { "bfifo" }, words(&[most]))
+            }
+            other => active(other, most),
+        };
+        let discipline = make(kind, class_handle(number), queue_handle(number), options);
+        requests.push(RouteNetlinkMessage::NewQueueDiscipline(discipline));
+    }
+    let classes = htb.class.iter().enumerate();
+    let filters =
+        classes.flat_map(|(number, class)| class.matches.iter().map(move |matching| (number, matching)));
+    requests.extend((1..).zip(filters).map(|(preference, (number, matching))| {
+        let mut message =
+            make("u32", HTB, TcHandle::UNSPEC, filter(matching, direction, class_handle(number)));
+        message.header.info = u32::from(preference as u16) << 16 | u32::from(ETH_P_IP.to_be());
+        RouteNetlinkMessage::NewTrafficFilter(message)
+    }));
+    requests
 }
 
-/// `struct tc_htb_glob`: all packets belong to the class.
-fn htb() -> Vec<u8> {
+/// `struct tc_htb_glob`: packets that no filter takes belong to the default class.
+fn glob(htb: &HtbConfig) -> Vec<u8> {
+    let default = htb.class.iter().position(|class| class.default).unwrap_or_default();
     let (rate_to_quantum, debug, direct_packets) = (10, 0, 0);
-    let glob = words(&[HTB_VERSION, rate_to_quantum, u32::from(CLASS.minor), debug, direct_packets]);
+    let default = u32::from(class_handle(default).minor);
+    let glob = words(&[HTB_VERSION, rate_to_quantum, default, debug, direct_packets]);
     nested(&[DefaultNla::new(TCA_HTB_INIT, glob)])
 }
 
-/// `struct tc_htb_opt`, and the rates in 64 bits.
-fn class(queues: &LinuxQueues, mtu: Bytes) -> Vec<u8> {
-    let rate = queues.rate.bits_per_second() / 8;
-    let mut specification = vec![0, TC_LINKLAYER_ETHERNET];
-    specification.extend((queues.overhead.0 as u16).to_ne_bytes());
-    // Alignment of cells and least length: none.
-    specification.extend([0; 4]);
-    specification.extend(u32::try_from(rate).unwrap_or(u32::MAX).to_ne_bytes());
-    let (level, priority) = (0, 0);
-    let [buffer, cbuffer] = [queues.burst, queues.cburst].map(|burst| bucket_ticks(burst, queues.rate));
-    let mut options = specification.repeat(2);
-    options.extend(words(&[buffer, cbuffer, mtu.0 as u32, level, priority]));
+/// `struct tc_htb_opt`, and the rates in 64 bits: of the class and its ceiling, with their buckets. The root is nobody's.
+fn class(htb: &HtbConfig, mtu: Bytes, rates: [(Rate, Bytes); 2], config: Option<&ClassConfig>) -> Vec<u8> {
+    let bytes = rates.map(|(rate, _)| rate.bits_per_second() / 8);
+    let mut options = Vec::new();
+    for rate in bytes {
+        options.extend([0, TC_LINKLAYER_ETHERNET]);
+        options.extend((htb.overhead.0 as u16).to_ne_bytes());
+        // Alignment of cells and least length: none.
+        options.extend([0; 4]);
+        options.extend(u32::try_from(rate).unwrap_or(u32::MAX).to_ne_bytes());
+    }
+    let (quantum, priority) =
+        config.map_or((mtu.0, 0), |class| (class.quantum_bytes(), u32::from(class.priority)));
+    let level = 0;
+    let [buffer, cbuffer] = rates.map(|(rate, burst)| bucket_ticks(burst, rate));
+    options.extend(words(&[buffer, cbuffer, quantum as u32, level, priority]));
     nested(&[
         DefaultNla::new(TCA_HTB_PARMS, options),
-        DefaultNla::new(TCA_HTB_RATE64, rate.to_ne_bytes().into()),
-        DefaultNla::new(TCA_HTB_CEIL64, rate.to_ne_bytes().into()),
+        DefaultNla::new(TCA_HTB_RATE64, bytes[0].to_ne_bytes().into()),
+        DefaultNla::new(TCA_HTB_CEIL64, bytes[1].to_ne_bytes().into()),
+    ])
+}
+
+/// The filter `u32` that sends packets of a direction which fit to a class. Their IPv4 headers have no options.
+fn filter(
+    MatchConfig { dscp, port, protocol }: &MatchConfig,
+    direction: Direction,
+    class: TcHandle,
+) -> Vec<u8> {
+    // Mask and value of the header's words.
+    let mut keys = Vec::new();
+    if let Some(dscp) = dscp {
+        keys.push((0, 0x00fc_0000, u32::from(dscp.get()) << 18));
+    }
+    if let Some(protocol) = protocol {
+        let number = if *protocol == Protocol::Tcp { libc::IPPROTO_TCP } else { libc::IPPROTO_UDP };
+        keys.push((8, 0x00ff_0000, number.cast_unsigned() << 16));
+    }
+    if let Some(port) = port {
+        // The fixed host sends what goes down.
+        let shift = if direction == Direction::Down { 16 } else { 0 };
+        keys.push((20, 0xffff << shift, u32::from(port.get()) << shift));
+    }
+    let mut selector = vec![TC_U32_TERMINAL, 0, keys.len() as u8];
+    selector.resize(16, 0);
+    for (offset, mask, value) in keys {
+        selector.extend(u32::to_be_bytes(mask));
+        selector.extend(u32::to_be_bytes(value));
+        selector.extend(words(&[offset, 0]));
+    }
+    nested(&[
+        DefaultNla::new(TCA_U32_CLASSID, u32::from(class).to_ne_bytes().into()),
+        DefaultNla::new(TCA_U32_SEL, selector),
     ])
 }
 
@@ -125,7 +214,9 @@ fn active(discipline: LinuxDiscipline, limit: u32) -> (&'static str, Vec<u8>) {
     let quantum = |flows: LinuxFlows| flows.quantum.0 as u32;
     let period = |tupdate: Duration| micros(tupdate.saturating_sub(TICK)).max(1);
     match discipline {
-        LinuxDiscipline::Netem | LinuxDiscipline::Red(_) => unreachable!("it has a layout of its own"),
+        LinuxDiscipline::Netem | LinuxDiscipline::Fifo | LinuxDiscipline::Red(_) => {
+            unreachable!("it has a layout of its own")
+        }
         // `struct tc_fifo_qopt`.
         LinuxDiscipline::HeadDrop => ("pfifo_head_drop", words(&[limit])),
         LinuxDiscipline::Codel(codel) => ("codel", numbers(&self::codel(codel, limit, 5))),

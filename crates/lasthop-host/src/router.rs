@@ -10,8 +10,8 @@ use crate::namespace::{addresses, new_network, sysctl};
 use crate::netlink::{Destination, Netlink};
 use crate::qdisc;
 use crate::tun::Tun;
-use lasthop_core::{Host, Seed};
-use lasthop_link::PathConfig;
+use lasthop_core::{Direction, Host, Seed};
+use lasthop_link::{LinuxQueue, PathConfig};
 use lasthop_scenario::{RouterImplementation, Scenario, Topology};
 use nix::net::if_::if_nametoindex;
 use std::fs;
@@ -30,9 +30,8 @@ pub struct LinuxRouter {
 struct Side {
     tun: Tun,
     index: u32,
-    /// Packets that its queue discipline has dropped so far.
-    dropped: u32,
-    drops_arrivals_only: bool,
+    /// Per class: packets that its queue discipline has dropped so far, if it drops arrivals only.
+    dropped: Vec<Option<u32>>,
 }
 
 /// Refuses a router of Linux' own in real time.
@@ -58,7 +57,7 @@ impl LinuxRouter {
         sysctl("ipv4/ip_forward", "1")?;
         let netlink = Netlink::open().context("cannot open a netlink socket")?;
         let loss = scenario.errors.as_ref().and_then(|errors| errors.packet_error_probability);
-        let side = |host, name, path: &PathConfig, stream| -> Result<Side, Error> {
+        let side = |host: Host, name, path: &PathConfig, stream| -> Result<Side, Error> {
             let tun = Tun::create(name).context("cannot make a TUN device of the router")?;
             let index = if_nametoindex(name).context("cannot find a TUN device of the router")?;
             let device = format!("ipv6/conf/{name}");
@@ -70,16 +69,19 @@ impl LinuxRouter {
             let drawn_from = seed.stream(stream).bits();
             let set_up = || {
                 netlink.configure(index, scenario.mtu.0 as u32)?;
-                for request in qdisc::requests(index, &queues, loss, scenario.mtu, drawn_from) {
+                let direction = Direction::from(host.other());
+                for request in qdisc::requests(index, direction, &queues, loss, scenario.mtu, drawn_from) {
                     netlink.replace(request)?;
                 }
                 netlink.up(index)?;
                 netlink.route(index, Destination::Network(addresses(host, 0).0), &[])
             };
             set_up()
-                .context("cannot set up the router; its kernel needs TUN devices, sch_htb, and sch_netem or the queue discipline of the scenario")?;
-            let drops_arrivals_only = queues.discipline.drops_arrivals_only();
-            Ok(Side { tun, index, dropped: 0, drops_arrivals_only })
+                .context("cannot set up the router; its kernel needs TUN devices, sch_htb, cls_u32, and sch_netem or the queue disciplines of the scenario")?;
+            let arrivals_only = |queue: &Option<LinuxQueue>| {
+                queue.filter(|queue| queue.discipline.drops_arrivals_only()).map(|_| 0)
+            };
+            Ok(Side { tun, index, dropped: queues.queues.iter().map(arrivals_only).collect() })
         };
         let client = side(Host::Client, "client", down, "router.down")?;
         let server = side(Host::Server, "server", up, "router.up")?;
@@ -94,8 +96,8 @@ impl LinuxRouter {
         }
     }
 
-    /// Takes a packet of `sender` in; false if its queue discipline has dropped it at once.
-    pub fn take(&mut self, sender: Host, packet: &[u8]) -> io::Result<bool> {
+    /// Takes a packet of `sender` in, for that class; false if its queue discipline has dropped it at once.
+    pub fn take(&mut self, sender: Host, class: usize, packet: &[u8]) -> io::Result<bool> {
         let (from, to) = match sender {
             Host::Server => (&self.server, &mut self.client),
             Host::Client => (&self.client, &mut self.server),
@@ -103,16 +105,14 @@ impl LinuxRouter {
         if !from.tun.write(packet) {
             return Err(io::Error::other("the router does not take a packet"));
         }
-        if !to.drops_arrivals_only {
-            return Ok(true);
-        }
-        let (_, dropped) = self.netlink.waiting_and_dropped(to.index, qdisc::QUEUE)?;
-        Ok(dropped == std::mem::replace(&mut to.dropped, dropped))
+        let Some(before) = &mut to.dropped[class] else { return Ok(true) };
+        let (_, dropped) = self.netlink.waiting_and_dropped(to.index, qdisc::queue_handle(class))?;
+        Ok(dropped == std::mem::replace(before, dropped))
     }
 
-    /// Whether nothing waits on the way to `host`.
-    pub fn is_empty(&self, host: Host) -> io::Result<bool> {
+    /// Whether nothing waits for a class on the way to `host`.
+    pub fn is_empty(&self, host: Host, class: usize) -> io::Result<bool> {
         let side = if host == Host::Server { &self.server } else { &self.client };
-        Ok(self.netlink.waiting_and_dropped(side.index, qdisc::QUEUE)?.0 == 0)
+        Ok(self.netlink.waiting_and_dropped(side.index, qdisc::queue_handle(class))?.0 == 0)
     }
 }

@@ -28,7 +28,7 @@ pub use framing::Framing;
 pub use htb::{ClassConfig, HtbConfig, MatchConfig};
 pub use impairments::GilbertElliott;
 pub use link::{BufferRelease, HeaderCompression, LinkChange, LinkConfig, UserErrors};
-pub use linux::{LinuxCoDel, LinuxDiscipline, LinuxFlows, LinuxPie, LinuxQueues, LinuxRed};
+pub use linux::{LinuxCoDel, LinuxDiscipline, LinuxFlows, LinuxPie, LinuxQueue, LinuxQueues, LinuxRed};
 pub use queue::{Discipline, QueueConfig, UserDiscipline};
 pub use red::RedConfig;
 
@@ -57,9 +57,9 @@ impl PathConfig {
 
     /// Finds what no direction of a last hop can be, with packets of up to `mtu` bytes.
     pub fn check(&self, mtu: Bytes, faults: &mut Faults) {
-        let classes = self.htb.iter().flat_map(|htb| &htb.class);
-        let is_shared = classes.clone().any(|class| class.queue.is_none());
-        let queues = if is_shared { classes.count() } else { 1 };
+        let classes: Vec<_> = self.htb.iter().flat_map(HtbConfig::leaves).collect();
+        let is_shared = classes.iter().any(|class| class.queue.is_none());
+        let queues = if is_shared { classes.len() } else { 1 };
         faults.below("queue", |faults| self.queue.check(mtu, queues, faults));
         if let Some(htb) = &self.htb {
             faults.below("htb", |faults| htb.check(mtu, faults));

@@ -14,9 +14,8 @@
 //!   bytes are those of the IP packet, and a packet passes straight through when the queue is empty and
 //!   the send buffer has room. The send buffer stands where a Linux device has its ring, but it is
 //!   counted in bytes and can hold them until a link-layer acknowledgement returns.
-//! - HTB has one level of classes under at most one root, and counts bytes of the IP packet. Compared by hand with
-//!   `sch_htb` of Linux 6.18 for shaping, borrowing, turns and ceilings: the same order of 268 packets, but for a pair
-//!   that left within the same 0.1 ms, and times within 0.4 ms.
+//! - HTB counts bytes of the IP packet, and has no hysteresis. The guest kernel's `sch_htb` judges it
+//!   (`lasthop crosscheck --router linux`).
 //! - RED is that of Floyd and Jacobson (1993) in floating point, in packets or bytes, with one draw per packet between the
 //!   thresholds and no byte-weighted probability. That of Linux (`red/linux.rs`) is in [`Path::linux`] only.
 //! - `netem` has no states that last for a time, and no ARQ. Its jitter reorders unless its rate is used, too; here
@@ -56,10 +55,11 @@ pub use capacity::Capacity;
 pub use config::{
     ArqConfig, BufferRelease, ClassConfig, Discipline, ErrorConfig, Framing, GilbertElliott,
     HeaderCompression, HtbConfig, LinkChange, LinkConfig, LinuxCoDel, LinuxDiscipline, LinuxFlows, LinuxPie,
-    LinuxQueues, LinuxRed, MatchConfig, PathConfig, QueueConfig, RedConfig, Start, StateLookup,
+    LinuxQueue, LinuxQueues, LinuxRed, MatchConfig, PathConfig, QueueConfig, RedConfig, Start, StateLookup,
     UserDiscipline, UserErrors,
 };
 pub use errors::{LinkState, Period, Periods, bad_periods};
+pub use htb::Classifier;
 pub use opportunities::{Schedule, ScheduleError};
 pub use path::Path;
 pub use timetable::Timetable;

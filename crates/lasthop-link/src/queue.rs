@@ -3,7 +3,7 @@
 use lasthop_core::{Instant, Observer, PacketId, QueueDepth, RandomStream};
 
 use crate::algorithm::QueueSetup;
-use crate::config::{self, LinuxDiscipline, LinuxQueues, PathConfig, QueueConfig};
+use crate::config::{self, LinuxDiscipline, LinuxQueue, QueueConfig};
 use crate::discipline::{Dequeued, Discipline, Outlet, Packets, Wait};
 
 mod codel;
@@ -100,16 +100,20 @@ impl Queue {
         }
     }
 
-    /// The queue of the only class of Linux' router.
-    pub(crate) fn linux(config: &PathConfig, outlet: Outlet, stream: RandomStream) -> Self {
-        let LinuxQueues { limit, discipline, .. } = config.linux_queues(outlet.mtu);
+    /// As Linux' own.
+    pub(crate) fn linux(
+        LinuxQueue { limit, discipline }: LinuxQueue,
+        config: &QueueConfig,
+        outlet: Outlet,
+        stream: RandomStream,
+    ) -> Self {
         match discipline {
             LinuxDiscipline::Red(red) => {
                 let red = linux::Red::new(red, stream);
                 Self::LinuxRed(Box::new(RedQueue::new(red, DropTail::new(limit, outlet))))
             }
             // The others compute as Linux does anyway.
-            _ => Self::new(config.lone_queue(), outlet, stream),
+            _ => Self::new(config, outlet, stream),
         }
     }
 

@@ -30,11 +30,10 @@ impl Router {
         }
     }
 
-    /// As Linux' own: one class. Its random numbers come from the stream `stream`.
+    /// As Linux' own: under HTB. Random numbers come from the stream `stream`; with several classes from `stream` and their
+    /// names.
     pub(crate) fn linux(config: &PathConfig, mtu: Bytes, stream: &str, seed: Seed) -> Self {
-        let queues = config.linux_queues(mtu);
-        let outlet = Outlet { rate: queues.rate, framing: None, mtu };
-        Self::Classes(Htb::linux(&queues, Queue::linux(config, outlet, seed.stream(stream))))
+        Self::Classes(Htb::linux(config, mtu, (stream, seed)))
     }
 }
 

@@ -4,7 +4,7 @@
 //! of users and real programs do.
 
 use lasthop_core::{Direction, QueueSize, Segment};
-use lasthop_link::PathConfig;
+use lasthop_link::{HtbConfig, PathConfig};
 use lasthop_traffic::{Offer, Outlook, period};
 
 use crate::flow::Flow;
@@ -186,7 +186,7 @@ fn path_places(path: &PathConfig, ip_bytes: f64) -> f64 {
         QueueSize::Packets(packets) => f64::from(packets),
         QueueSize::Bytes(bytes) => f64::from(bytes) / SMALL,
     };
-    let classes = path.htb.iter().flat_map(|htb| &htb.class);
+    let classes = path.htb.iter().flat_map(HtbConfig::leaves);
     let own: f64 = classes.map(|class| queue(class.queue.as_ref().unwrap_or(&path.queue).limit)).sum();
     let link = &path.link;
     let fastest = link.change.iter().filter_map(|change| change.rate).chain([link.rate]).max();

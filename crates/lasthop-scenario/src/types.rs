@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use lasthop_core::{Bytes, Direction, Duration, Fault, FlowInfo, Host, Instant, Rate, Seed, Segment};
-use lasthop_link::{AtmConfig, ErrorConfig, LinuxDiscipline, PathConfig};
+use lasthop_link::{AtmConfig, ErrorConfig, PathConfig};
 use lasthop_tcp::TcpConfig;
 use lasthop_traffic::{HttpConfig, Instance, Program, ProgramConfig, Surroundings};
 use schemars::JsonSchema;
@@ -241,7 +241,7 @@ impl Scenario {
                 "\"linux\": the drop-tail queue of [{name}] would be netem, which the model engine lacks; use --engine kernel, \
                  write \"lasthop\", or give that queue another discipline"
             );
-            let is_netem = path.linux_queues(self.mtu).discipline == LinuxDiscipline::Netem;
+            let is_netem = path.linux_queues(self.mtu).has_netem();
             is_netem.then_some(Fault { key: "router.implementation".into(), message })
         })
     }
@@ -292,8 +292,8 @@ pub enum RouterImplementation {
     /// The models of this program: router queue and link.
     #[default]
     Lasthop,
-    /// Linux' own: on the kernel engine a namespace that forwards, with one HTB class (the rate of `htb.class`, or
-    /// `link.rate`) and the queue discipline in it. A drop-tail queue is netem (`link.delay`, `queue.limit` in packets, which
+    /// Linux' own: on the kernel engine a namespace that forwards, with HTB (its classes, or one with `link.rate`) and a queue
+    /// discipline in each class. The drop-tail queue of a lone class is netem (`link.delay`, `queue.limit` in packets, which
     /// counts delayed packets too, and `errors` without good states as independent loss). The model engine has models of
     /// all of these but netem. `link.send_buffer` and RED's `avpkt` have no counterpart.
     Linux,

@@ -1,8 +1,8 @@
 //! What the models know of a router that is not theirs: which packets are in it, in the order in which they entered, and
 //! which are on the link behind it.
 
-use lasthop_core::{DropCause, Duration, FlowId, Instant, PacketId, QueueDepth, QueueSize};
-use lasthop_link::{LinuxDiscipline, LinuxQueues};
+use lasthop_core::{DropCause, Duration, FlowId, Instant, Packet, PacketId, QueueDepth, QueueSize};
+use lasthop_link::{Classifier, LinuxQueue, LinuxQueues};
 use lasthop_scenario::{RouterImplementation, Scenario, Topology};
 use std::collections::VecDeque;
 
@@ -11,19 +11,27 @@ use std::collections::VecDeque;
 pub(super) struct Inside {
     pub id: PacketId,
     pub flow: FlowId,
+    class: usize,
     ip_bytes: u32,
     /// It found no room within the limit, and a discipline that refuses whoever does.
     found_full: bool,
 }
 
-/// One direction of a router that somebody else keeps: a queue for so many packets, and the link behind it.
+/// A class's queue, and what is known to be in it; none in a class that others are in.
+#[derive(Debug)]
+struct Class {
+    queue: Option<LinuxQueue>,
+    packets: u32,
+    bytes: u32,
+}
+
+/// One direction of a router that somebody else keeps: a queue for so many packets in each class, and the link behind them.
 #[derive(Debug)]
 pub(super) struct Forwarded {
-    limit: QueueSize,
-    discipline: LinuxDiscipline,
+    classifier: Classifier,
+    classes: Vec<Class>,
     delay: Duration,
     inside: VecDeque<Inside>,
-    bytes: u32,
     on_link: VecDeque<(Instant, PacketId)>,
 }
 
@@ -37,22 +45,29 @@ pub(super) fn routers(scenario: &Scenario) -> Option<[Forwarded; 2]> {
 impl Forwarded {
     /// An empty one.
     pub fn new(queues: &LinuxQueues) -> Self {
-        let is_delayed = queues.discipline == LinuxDiscipline::Netem;
+        let class = |queue: &Option<LinuxQueue>| Class { queue: *queue, packets: 0, bytes: 0 };
         Self {
-            limit: queues.limit,
-            discipline: queues.discipline,
-            delay: if is_delayed { Duration::ZERO } else { queues.delay },
+            classifier: Classifier::new(&queues.htb),
+            classes: queues.queues.iter().map(class).collect(),
+            delay: if queues.has_netem() { Duration::ZERO } else { queues.delay },
             inside: VecDeque::new(),
-            bytes: 0,
             on_link: VecDeque::new(),
         }
     }
 
+    /// The class of a packet.
+    pub fn class_of(&self, packet: &Packet) -> usize {
+        self.classifier.class_of(packet)
+    }
+
     /// A packet has entered.
-    pub fn push(&mut self, id: PacketId, flow: FlowId, ip_bytes: u32) {
-        let found_full = self.is_full(ip_bytes) && !self.discipline.takes_arrivals();
-        self.inside.push_back(Inside { id, flow, ip_bytes, found_full });
-        self.bytes += ip_bytes;
+    pub fn push(&mut self, packet: &Packet, id: PacketId) {
+        let class = self.class_of(packet);
+        let takes_arrivals = self.classes[class].queue.is_some_and(|queue| queue.discipline.takes_arrivals());
+        let found_full = self.is_full(packet) && !takes_arrivals;
+        self.inside.push_back(Inside { id, flow: packet.flow, class, ip_bytes: packet.ip_bytes, found_full });
+        self.classes[class].packets += 1;
+        self.classes[class].bytes += packet.ip_bytes;
     }
 
     /// Takes out the first packet that `is_it`, and why each of those was dropped that should have come before. None if
@@ -63,51 +78,62 @@ impl Forwarded {
         mut dropped: impl FnMut(PacketId, DropCause),
     ) -> Option<PacketId> {
         let mut place = self.inside.iter().position(is_it)?;
-        let flow = self.inside[place].flow;
-        let before = |other: &Inside| !self.discipline.has_flows() || other.flow == flow;
+        let Inside { flow, class, .. } = self.inside[place];
+        let discipline = self.classes[class].queue?.discipline;
+        let before = |other: &Inside| other.class == class && (!discipline.has_flows() || other.flow == flow);
         let mut lost: Vec<usize> = (0..place).filter(|&index| before(&self.inside[index])).collect();
-        if self.discipline.drops_arrivals_only() && !lost.is_empty() {
+        if discipline.drops_arrivals_only() && !lost.is_empty() {
             return None;
         }
         while let Some(index) = lost.pop() {
             self.drop_at(index, &mut dropped);
             place -= 1;
         }
-        let Inside { id, ip_bytes, .. } = self.inside.remove(place)?;
-        self.bytes -= ip_bytes;
-        Some(id)
+        Some(self.remove(place)?.id)
     }
 
-    /// The router has been seen to be empty: what is known to be in it was dropped.
-    pub fn clear(&mut self, mut dropped: impl FnMut(PacketId, DropCause)) {
-        while !self.inside.is_empty() {
-            self.drop_at(0, &mut dropped);
+    /// A class has been seen to be empty: what is known to be in it was dropped.
+    pub fn clear(&mut self, class: usize, mut dropped: impl FnMut(PacketId, DropCause)) {
+        while let Some(index) = self.inside.iter().position(|packet| packet.class == class) {
+            self.drop_at(index, &mut dropped);
         }
     }
 
     fn drop_at(&mut self, index: usize, dropped: &mut impl FnMut(PacketId, DropCause)) {
-        let Some(Inside { id, ip_bytes, found_full, .. }) = self.inside.remove(index) else { return };
-        self.bytes -= ip_bytes;
-        dropped(id, if found_full { DropCause::QueueOverflow } else { self.discipline.drop_cause() });
+        let Some(Inside { id, class, found_full, .. }) = self.remove(index) else { return };
+        dropped(id, if found_full { DropCause::QueueOverflow } else { self.chance_of(class) });
     }
 
-    /// Why a packet of this length is dropped that enters now. At a full queue it is lost whether or not chance has hit it before
+    fn remove(&mut self, index: usize) -> Option<Inside> {
+        let packet = self.inside.remove(index)?;
+        self.classes[packet.class].packets -= 1;
+        self.classes[packet.class].bytes -= packet.ip_bytes;
+        Some(packet)
+    }
+
+    /// Why a packet of this class is dropped that has found room.
+    fn chance_of(&self, class: usize) -> DropCause {
+        self.classes[class].queue.map_or(DropCause::QueueOverflow, |queue| queue.discipline.drop_cause())
+    }
+
+    /// Why a packet is dropped that enters now. At a full queue it is lost whether or not chance has hit it before
     /// (`netem_enqueue` draws first).
-    pub fn drop_cause(&self, ip_bytes: u32) -> DropCause {
-        if self.is_full(ip_bytes) { DropCause::QueueOverflow } else { self.discipline.drop_cause() }
+    pub fn drop_cause(&self, packet: &Packet) -> DropCause {
+        if self.is_full(packet) { DropCause::QueueOverflow } else { self.chance_of(self.class_of(packet)) }
     }
 
-    /// Whether a packet of this length exceeds the limit.
-    pub fn is_full(&self, ip_bytes: u32) -> bool {
-        match self.limit {
-            QueueSize::Packets(limit) => self.inside.len() >= limit as usize,
-            QueueSize::Bytes(limit) => self.bytes.saturating_add(ip_bytes) > limit,
-        }
+    /// Whether a packet exceeds the limit of its class.
+    pub fn is_full(&self, packet: &Packet) -> bool {
+        let Class { queue, packets, bytes } = &self.classes[self.class_of(packet)];
+        queue.is_some_and(|queue| match queue.limit {
+            QueueSize::Packets(limit) => *packets >= limit,
+            QueueSize::Bytes(limit) => bytes.saturating_add(packet.ip_bytes) > limit,
+        })
     }
 
-    /// Whether nothing is known to be in it.
-    pub fn is_empty(&self) -> bool {
-        self.inside.is_empty()
+    /// The classes that something is known to be in.
+    pub fn not_empty(&self) -> impl Iterator<Item = usize> {
+        (0..self.classes.len()).filter(|class| self.classes[*class].packets > 0)
     }
 
     /// A packet has come out, and is on the link; true if that takes no time.
@@ -129,9 +155,14 @@ impl Forwarded {
         self.on_link.pop_front()
     }
 
-    /// Packets inside.
-    pub fn depth(&self) -> QueueDepth {
-        let packets = self.inside.len() as u32;
-        QueueDepth { packets, bytes: self.bytes, class: 0, class_packets: packets, average: f64::NAN }
+    /// Packets inside, and those of a class.
+    pub fn depth(&self, class: usize) -> QueueDepth {
+        QueueDepth {
+            packets: self.inside.len() as u32,
+            bytes: self.classes.iter().map(|class| class.bytes).sum(),
+            class: class as u8,
+            class_packets: self.classes[class].packets,
+            average: f64::NAN,
+        }
     }
 }

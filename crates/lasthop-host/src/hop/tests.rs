@@ -386,9 +386,9 @@ fn what_a_discipline_of_linux_drops_is_seen_by_what_comes_out_and_the_link_behin
     let delivery = hop.poll_delivery(at_us(800_000)).unwrap();
     assert_eq!((delivery.due, hop.arrival(delivery).2[1]), (at_us(700_000), 0b11));
     hop.finish(delivery);
-    assert!(hop.is_inside(Host::Client) && !hop.is_inside(Host::Server));
+    assert!(!hop.inside(Host::Client).is_empty() && hop.inside(Host::Server).is_empty());
     // Those that had found the queue full count as its drops.
-    hop.clear(now, Host::Client);
+    hop.clear(now, Host::Client, 0);
     assert_eq!((hop.counters().down.drops_queue, hop.packets_inside()), (2, 0));
     assert!(hop.leave(now, Host::Client, &mut frame(&datagram(3, 0))).is_err(), "it is lost");
 }
@@ -417,4 +417,42 @@ fn what_red_of_linux_drops_is_the_queues_only_without_room_in_bytes() {
     }
     let down = hop.counters().down;
     assert_eq!((down.drops_red, down.drops_queue, hop.packets_inside()), (1, 1, 2));
+}
+
+#[test]
+fn classes_of_a_router_of_the_owners_have_orders_limits_and_losses_of_their_own() {
+    let mut hop = hop(r#"router.implementation = "linux"
+        [[down.htb.class]]
+        name = "fifo"
+        rate = "8 kbit/s"
+        default = true
+        queue.limit = "1 packets"
+        [[down.htb.class]]
+        name = "codel"
+        rate = "8 kbit/s"
+        match = [{ dscp = "EF" }]
+        queue = { discipline = "codel", limit = "10 packets" }"#);
+    let expedited = |id| datagram(id, 46 << 2);
+    let sent = [datagram(0, 0), expedited(1), datagram(2, 0), expedited(3), expedited(4)];
+    for bytes in &sent {
+        hop.send(Instant::ZERO, Host::Server, &mut frame(bytes));
+    }
+    assert_eq!(arrivals(&mut hop, at_us(1_000)), []);
+    for (class, kept, full) in
+        [(0, true, false), (1, true, false), (0, false, true), (1, true, false), (1, true, false)]
+    {
+        let entry = hop.poll_entry().unwrap();
+        assert_eq!((hop.class_of(entry), hop.is_full(entry)), (class, full));
+        hop.enter(entry, kept);
+    }
+    assert_eq!((hop.counters().down.drops_queue, hop.packets_inside()), (1, 4));
+    assert_eq!(hop.inside(Host::Client), [0, 1]);
+    // The second one of its class comes out before the first: CoDel has dropped that, not the other class's.
+    let now = at_us(100_000);
+    assert!(hop.leave(now, Host::Client, &mut frame(&sent[3])).unwrap().is_none());
+    assert_eq!((hop.counters().down.drops_red, hop.packets_inside()), (1, 3));
+    hop.clear(now, Host::Client, 1);
+    assert_eq!((hop.counters().down.drops_red, hop.inside(Host::Client)), (2, vec![0]));
+    assert!(hop.leave(now, Host::Client, &mut frame(&sent[0])).unwrap().is_none());
+    assert_eq!(hop.packets_inside(), 2);
 }

@@ -12,6 +12,8 @@ use super::QueueConfig;
 const CLASSES_MAX: usize = 64;
 /// Priorities are `0..PRIORITIES`, as in Linux (`TC_HTB_NUMPRIO`).
 pub(crate) const PRIORITIES: usize = 8;
+/// Classes of a path through the tree at most, with the root (`TC_HTB_MAXDEPTH`).
+pub(crate) const LEVELS: usize = 8;
 /// Largest bucket; its time at a rate of 1 bit/s still fits 64 bits.
 const BURST_MAX: Bytes = Bytes(1_000_000_000);
 /// More than any link layer's header.
@@ -22,10 +24,11 @@ pub(super) const fn tc_burst() -> Bytes {
 }
 
 /// Hierarchical token buckets in front of the link, as Linux' `sch_htb`: classes with a queue each, under one
-/// root from which they borrow.
+/// root from which they borrow, or in other classes that lend to them.
 ///
 /// Whenever the link's send buffer has room, the router chooses the class whose packet goes next. Classes that
-/// are within their own `rate` come before those that borrow; among either, the lowest `priority` number comes
+/// are within their own `rate` come before those that borrow, and those that borrow from a class deep in the
+/// tree before those that borrow from one above; among equals, the lowest `priority` number comes
 /// first, and equal priorities take turns by `quantum`. A chosen packet that is too long for the room left waits
 /// for more; the choice is then made anew.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -45,12 +48,16 @@ pub struct HtbConfig {
     pub class: Vec<ClassConfig>,
 }
 
-/// One class of the router.
+/// One class of the router. If others are in it (`parent`), it holds no packets itself, but lends to them what it has
+/// left of its own rate, and what it may borrow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClassConfig {
     /// Its name; RED of this class draws from a random stream named after it.
     pub name: String,
+    /// The class that it is in, by the name of one that stands before it; under the root if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
     /// Rate that is its own, counted over IP packets.
     pub rate: Rate,
     /// Most it may send by borrowing; `rate` if absent.
@@ -92,23 +99,50 @@ pub struct MatchConfig {
 
 impl ClassConfig {
     /// What it may send at a turn, in bytes: stated, or as Linux derives it from the rate (`htb_change_class`).
-    pub(crate) fn quantum_bytes(&self) -> u64 {
+    pub fn quantum_bytes(&self) -> u64 {
         self.quantum.map_or((self.rate.bits_per_second() / 8 / 10).clamp(1_000, 200_000), |quantum| quantum.0)
     }
 }
 
 impl HtbConfig {
-    /// Most that may leave in the long run, in bit/s of IP packets of `ip_bytes` bytes. Classes may use their own
-    /// rates even if these are more than the root's.
+    /// The place of the class that class number `index` is in; none if that is the root, or no class.
+    pub fn parent_of(&self, index: usize) -> Option<usize> {
+        let name = self.class[index].parent.as_ref()?;
+        self.class[..index].iter().position(|class| class.name == *name)
+    }
+
+    /// Whether class number `index` holds packets: no other is in it.
+    pub(crate) fn is_leaf(&self, index: usize) -> bool {
+        let name = &self.class[index].name;
+        self.class[index + 1..].iter().all(|class| class.parent.as_ref() != Some(name))
+    }
+
+    /// The classes that hold packets.
+    pub fn leaves(&self) -> impl Iterator<Item = &ClassConfig> {
+        let leaves = (0..self.class.len()).filter(|index| self.is_leaf(*index));
+        leaves.map(|index| &self.class[index])
+    }
+
+    /// Most that may leave in the long run, in bit/s of IP packets of `ip_bytes` bytes.
     pub(crate) fn ip_rate(&self, ip_bytes: u32) -> f64 {
-        let sum = |rate: fn(&ClassConfig) -> Rate| -> f64 {
-            self.class.iter().map(|class| rate(class).bits_per_second() as f64).sum()
-        };
-        let rate = self.rate.map_or_else(
-            || sum(|class| class.ceil.unwrap_or(class.rate)),
-            |root| sum(|class| class.rate).max(root.bits_per_second() as f64),
-        );
-        rate * f64::from(ip_bytes) / (f64::from(ip_bytes) + self.overhead.0 as f64)
+        self.most_bits() as f64 * f64::from(ip_bytes) / (f64::from(ip_bytes) + self.overhead.0 as f64)
+    }
+
+    /// Most that may leave in the long run, in bit/s. Classes may use their own rates even if these are more than that of the
+    /// class or the root that they are in.
+    pub(crate) fn most_bits(&self) -> u64 {
+        let bits = Rate::bits_per_second;
+        let mut within = vec![0; self.class.len()];
+        let mut all = 0;
+        for (index, class) in self.class.iter().enumerate().rev() {
+            let own = bits(class.rate).max(within[index]);
+            match self.parent_of(index) {
+                Some(parent) => within[parent] += own,
+                None if self.rate.is_some() => all += own,
+                None => all += own.max(class.ceil.map_or(0, bits)),
+            }
+        }
+        self.rate.map_or(all, |root| all.max(bits(root)))
     }
 
     /// Finds what is wrong with the classes, for packets of up to `mtu` bytes.
@@ -119,20 +153,59 @@ impl HtbConfig {
         });
         faults.at_most(self.burst, BURST_MAX, "burst");
         faults.at_most(self.overhead, OVERHEAD_MAX, "overhead");
+        let leaves = self.leaves().count();
         for (index, class) in self.class.iter().enumerate() {
             faults.below(&format!("class[{index}]"), |faults| {
                 class.check_among(&self.class[..index], faults);
+                self.check_place(index, faults);
                 class.check(mtu, faults);
                 if let Some(queue) = &class.queue {
-                    faults.below("queue", |faults| queue.check(mtu, classes, faults));
+                    faults.below("queue", |faults| queue.check(mtu, leaves, faults));
                 }
             });
         }
-        if let Some(last) = self.class.last() {
+        if let Some(last) = self.leaves().last() {
             faults.require(self.class.iter().any(|class| class.default), "class", || {
                 format!(
                     "no class takes the packets that none matches; add default = true to one, to {:?} say",
                     last.name
+                )
+            });
+        }
+    }
+
+    /// Finds what is wrong with where a class is, and what it may not have because others are in it.
+    fn check_place(&self, index: usize, faults: &mut Faults) {
+        let class = &self.class[index];
+        if let Some(parent) = &class.parent {
+            faults.require(self.parent_of(index).is_some(), "parent", || {
+                let nearest = self.class[..index].last().map(|class| class.name.as_str());
+                let instead = nearest.map_or_else(
+                    || "leave it out, or write this class behind it".to_owned(),
+                    |name| format!("write one of those, {name:?} say, or this class behind it"),
+                );
+                format!("no class before this one is called {parent:?}; {instead}")
+            });
+        }
+        let depth = std::iter::successors(Some(index), |index| self.parent_of(*index)).count();
+        let most = LEVELS - usize::from(self.rate.is_some());
+        faults.require(depth <= most, "parent", || {
+            format!("{depth} classes in each other, which Linux' HTB does not take; write {most} at most")
+        });
+        if self.is_leaf(index) {
+            return;
+        }
+        for (key, stated) in [
+            ("match", !class.matches.is_empty()),
+            ("default", class.default),
+            ("queue", class.queue.is_some()),
+            ("quantum", class.quantum.is_some()),
+            ("priority", class.priority != 0),
+        ] {
+            faults.require(!stated, key, || {
+                format!(
+                    "other classes are in {:?}, which holds no packets itself; write it in one of them",
+                    class.name
                 )
             });
         }

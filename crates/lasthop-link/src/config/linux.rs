@@ -25,23 +25,25 @@ const NEVER_FELT: Rate = Rate::from_bits_per_second(1_000_000_000_000);
 /// Bits of the number in which `sch_red` keeps its average, with the weight's as a fraction (`red_check_params`).
 const AVERAGE_BITS: u32 = u32::BITS - 1;
 
-/// One direction as Linux' queue disciplines: a single class of HTB and a queue discipline in it. That of a drop-tail queue
-/// without RED is netem, which delays a packet before the class lets it go; behind another the link's delay is the emulator's.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// One direction as Linux' queue disciplines: the classes of HTB, and a queue discipline in each that holds packets. That of a
+/// drop-tail queue without RED is netem if there is one class only. It delays a packet before the class lets it go; behind
+/// another the link's delay is the emulator's.
+#[derive(Clone, Debug, PartialEq)]
 pub struct LinuxQueues {
-    /// Rate of the class.
-    pub rate: Rate,
-    /// Its bucket.
-    pub burst: Bytes,
-    /// The bucket of its ceiling, which is its rate.
-    pub cburst: Bytes,
-    /// Bytes that a packet counts more than its IP length.
-    pub overhead: Bytes,
+    /// The classes; one for all packets if the scenario has none.
+    pub htb: HtbConfig,
     /// Delay of netem, or of the link behind another discipline.
     pub delay: Duration,
-    /// What the discipline holds at most: bytes with RED, else packets; with netem delayed ones too.
+    /// What waits for each class, in their order; nothing for one that others are in.
+    pub queues: Vec<Option<LinuxQueue>>,
+}
+
+/// What waits for a class.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LinuxQueue {
+    /// What it holds at most; with netem delayed packets too.
     pub limit: QueueSize,
-    /// What waits for the class.
+    /// How.
     pub discipline: LinuxDiscipline,
 }
 
@@ -52,6 +54,8 @@ pub enum LinuxDiscipline {
     Netem,
     /// `pfifo_head_drop` of `sch_fifo`.
     HeadDrop,
+    /// `pfifo` or `bfifo` of `sch_fifo`, by the unit of the limit.
+    Fifo,
     /// `sch_red`.
     Red(LinuxRed),
     /// `sch_codel`.
@@ -117,20 +121,9 @@ pub struct LinuxFlows {
 }
 
 impl LinuxQueues {
-    /// The class.
-    pub(crate) fn class(&self) -> ClassConfig {
-        ClassConfig {
-            name: String::new(),
-            rate: self.rate,
-            ceil: None,
-            priority: 0,
-            quantum: None,
-            burst: self.burst,
-            cburst: self.cburst,
-            matches: Vec::new(),
-            default: true,
-            queue: None,
-        }
+    /// The leaf that netem is in, and all packets.
+    pub fn has_netem(&self) -> bool {
+        self.queues.iter().flatten().any(|queue| queue.discipline == LinuxDiscipline::Netem)
     }
 }
 
@@ -139,6 +132,7 @@ impl LinuxDiscipline {
     pub const fn drop_cause(self) -> DropCause {
         match self {
             Self::Netem => DropCause::LinkError,
+            Self::Fifo => DropCause::QueueOverflow,
             Self::Red(_) => DropCause::Red,
             Self::Codel(_) | Self::FqCodel(..) => DropCause::CoDel,
             Self::Pie(_) | Self::FqPie(..) => DropCause::Pie,
@@ -149,7 +143,7 @@ impl LinuxDiscipline {
 
     /// Whether it drops no packet that it has taken in.
     pub const fn drops_arrivals_only(self) -> bool {
-        matches!(self, Self::Netem | Self::Red(_) | Self::Pie(_) | Self::FqPie(..))
+        matches!(self, Self::Netem | Self::Fifo | Self::Red(_) | Self::Pie(_) | Self::FqPie(..))
     }
 
     /// Whether a full queue takes every arrival in, and drops another packet.
@@ -198,29 +192,18 @@ impl PathConfig {
     /// This direction as Linux' queue disciplines; it must have passed [`PathConfig::check_linux`]. The send buffer is not
     /// looked at: behind them nothing holds a packet back.
     pub fn linux_queues(&self, mtu: Bytes) -> LinuxQueues {
-        let class = self.lone_class();
-        let queue = self.lone_queue();
-        LinuxQueues {
-            rate: class.map_or(self.link.rate, |class| class.rate),
-            burst: class.map_or(tc_burst(), |class| class.burst),
-            cburst: class.map_or(tc_burst(), |class| class.cburst),
-            overhead: self.htb.as_ref().map_or(Bytes(0), |htb| htb.overhead),
-            delay: self.link.delay,
-            limit: queue.limit,
-            discipline: queue.linux_discipline(mtu),
-        }
+        let htb = self.htb.clone().unwrap_or_else(|| HtbConfig::of_one(self.link.rate));
+        let is_alone = htb.class.len() == 1;
+        let queue = |index: usize| {
+            let queue = htb.class[index].queue.as_ref().unwrap_or(&self.queue);
+            let discipline = queue.linux_discipline(mtu, is_alone);
+            htb.is_leaf(index).then_some(LinuxQueue { limit: queue.limit, discipline })
+        };
+        let queues = (0..htb.class.len()).map(queue).collect();
+        LinuxQueues { queues, htb, delay: self.link.delay }
     }
 
-    fn lone_class(&self) -> Option<&ClassConfig> {
-        self.htb.as_ref()?.class.first()
-    }
-
-    /// The queue of the only class.
-    pub(crate) fn lone_queue(&self) -> &QueueConfig {
-        self.lone_class().and_then(|class| class.queue.as_ref()).unwrap_or(&self.queue)
-    }
-
-    /// What stands behind the class: its delay, and a rate and a buffer that are never felt.
+    /// What stands behind the classes: the link's delay, and a rate and a buffer that are never felt.
     pub(crate) fn linux_link(&self, mtu: Bytes) -> LinkConfig {
         LinkConfig { rate: NEVER_FELT, send_buffer: Bytes(2 * mtu.0), ..self.link.clone() }
     }
@@ -228,49 +211,70 @@ impl PathConfig {
     /// Finds what Linux' queue disciplines have no counterpart of, for packets of up to `mtu` bytes.
     /// `errors` says whether the link loses any.
     pub fn check_linux(&self, mtu: Bytes, errors: bool, faults: &mut Faults) {
-        if let Some(htb) = &self.htb {
-            faults.below("htb", |faults| htb.check_linux(faults));
+        let is_alone = self.htb.as_ref().is_none_or(|htb| htb.class.len() == 1);
+        let check_queue = |queue: &QueueConfig, faults: &mut Faults| {
+            queue.check_linux(mtu, is_alone, faults);
+            queue.check_linux_errors(errors, is_alone, faults);
+        };
+        faults.below("link", |faults| self.link.check_linux(faults));
+        if self.htb.as_ref().is_none_or(|htb| htb.leaves().any(|class| class.queue.is_none())) {
+            faults.below("queue", |faults| check_queue(&self.queue, faults));
         }
-        let class = self.lone_class();
-        let LinuxQueues { rate, burst, cburst, .. } = self.linux_queues(mtu);
-        faults.require(self.link.rate >= rate, "link.rate", || {
+        let Some(htb) = &self.htb else {
+            faults.below("link.rate", |faults| check_rate(self.link.rate, mtu, tc_burst(), faults));
+            return;
+        };
+        let most = htb.most_bits();
+        faults.require(self.link.rate.bits_per_second() >= most, "link.rate", || {
+            let most = Rate::from_bits_per_second(most);
             format!(
-                "a Linux router has one rate, that of its HTB class, but \"{}\" is below it; write at least \"{rate}\"",
+                "a Linux router has the rates of its HTB classes only, which let \"{most}\" go, but \"{}\" is below that; \
+                 write at least \"{most}\"",
                 self.link.rate
             )
         });
-        let rate_key = if class.is_some() { "htb.class[0].rate" } else { "link.rate" };
-        faults.below(rate_key, |faults| check_rate(rate, mtu, burst.max(cburst), faults));
-        faults.below("link", |faults| self.link.check_linux(faults));
-        let own = class.and_then(|class| class.queue.as_ref());
-        let (place, queue) = own.map_or(("queue", &self.queue), |queue| ("htb.class[0].queue", queue));
-        faults.below(place, |faults| {
-            queue.check_linux(mtu, faults);
-            queue.check_linux_errors(errors, faults);
-        });
+        faults.below("htb", |faults| htb.check_linux(mtu, faults));
+        for (index, class) in htb.class.iter().enumerate() {
+            if let Some(queue) = &class.queue {
+                faults.below(&format!("htb.class[{index}].queue"), |faults| check_queue(queue, faults));
+            }
+        }
     }
 }
 
 impl HtbConfig {
-    /// Finds what only several classes are for.
-    fn check_linux(&self, faults: &mut Faults) {
-        faults.require(self.class.len() == 1, "class", || {
-            "a Linux router has one class for all packets; leave the others out".into()
-        });
-        faults.require(self.rate.is_none(), "rate", || {
-            "a Linux router has one class, which nobody lends to; leave it out".into()
-        });
+    /// One class for all packets.
+    fn of_one(rate: Rate) -> Self {
+        let class = ClassConfig {
+            name: String::new(),
+            parent: None,
+            rate,
+            ceil: None,
+            priority: 0,
+            quantum: None,
+            burst: tc_burst(),
+            cburst: tc_burst(),
+            matches: Vec::new(),
+            default: true,
+            queue: None,
+        };
+        Self { rate: None, burst: tc_burst(), overhead: Bytes(0), class: vec![class] }
+    }
+
+    /// Finds rates that Linux cannot count.
+    fn check_linux(&self, mtu: Bytes, faults: &mut Faults) {
+        if let Some(rate) = self.rate {
+            faults.below("rate", |faults| check_rate(rate, mtu, self.burst, faults));
+        }
         for (index, class) in self.class.iter().enumerate() {
-            let rate = class.rate;
-            faults.require(
-                class.ceil.is_none_or(|ceil| ceil == rate),
-                &format!("class[{index}].ceil"),
-                || {
-                    format!(
-                        "a class that nobody lends to never passes its rate; write \"{rate}\" or leave it out"
-                    )
-                },
-            );
+            faults.below(&format!("class[{index}]"), |faults| {
+                let ceil = class.ceil.unwrap_or(class.rate);
+                let bucket = if ceil == class.rate { class.burst.max(class.cburst) } else { class.burst };
+                faults.below("rate", |faults| check_rate(class.rate, mtu, bucket, faults));
+                if ceil != class.rate {
+                    faults.below("ceil", |faults| check_rate(ceil, mtu, class.cburst, faults));
+                }
+            });
         }
     }
 }
@@ -320,13 +324,17 @@ impl LinkConfig {
 }
 
 impl QueueConfig {
-    fn linux_discipline(&self, mtu: Bytes) -> LinuxDiscipline {
+    fn linux_discipline(&self, mtu: Bytes, is_alone: bool) -> LinuxDiscipline {
         match &self.discipline {
+            Discipline::DropHead => LinuxDiscipline::HeadDrop,
             // The latter three are refused.
             Discipline::DropTail | Discipline::RandomDrop | Discipline::DualPi2 | Discipline::User(_) => {
-                self.red.as_ref().map_or(LinuxDiscipline::Netem, |red| LinuxDiscipline::Red(red.into()))
+                match &self.red {
+                    Some(red) => LinuxDiscipline::Red(red.into()),
+                    None if is_alone => LinuxDiscipline::Netem,
+                    None => LinuxDiscipline::Fifo,
+                }
             }
-            Discipline::DropHead => LinuxDiscipline::HeadDrop,
             Discipline::Codel => LinuxDiscipline::Codel(self.codel().into()),
             Discipline::FqCodel => {
                 let FqCoDelConfig { codel, flows } = self.fq_codel(mtu);
@@ -341,7 +349,7 @@ impl QueueConfig {
         }
     }
 
-    fn check_linux(&self, mtu: Bytes, faults: &mut Faults) {
+    fn check_linux(&self, mtu: Bytes, is_alone: bool, faults: &mut Faults) {
         faults.require(self.discipline != Discipline::DualPi2, "discipline", || {
             "Linux has \"dualpi2\" since 6.17, and the guest kernel is older; write \"pie\" or \"fq_codel\", or leave out \
              router.implementation"
@@ -358,6 +366,7 @@ impl QueueConfig {
                 check_bytes(self.limit, mtu, "limit", faults);
                 faults.below("red", |faults| red.check_linux(mtu, faults));
             }
+            None if self.discipline == Discipline::DropTail && !is_alone => {}
             None => faults.require(matches!(self.limit, QueueSize::Packets(_)), "limit", || {
                 format!(
                     "Linux counts packets; write \"{} packets\", say",
@@ -379,14 +388,17 @@ impl QueueConfig {
     }
 
     /// Finds errors on the link in front of a discipline without netem. `errors` says whether there are any.
-    fn check_linux_errors(&self, errors: bool, faults: &mut Faults) {
+    fn check_linux_errors(&self, errors: bool, is_alone: bool, faults: &mut Faults) {
         let (key, own) = match self.red {
             Some(_) => ("red", "RED".into()),
             None => ("discipline", format!("\"{}\"", self.discipline)),
         };
-        let is_netem = self.discipline == Discipline::DropTail && self.red.is_none();
-        faults.require(!errors || is_netem, key, || {
+        let is_drop_tail = self.discipline == Discipline::DropTail && self.red.is_none();
+        faults.require(!errors || is_drop_tail, key, || {
             format!("{own} has no netem, which would lose packets; leave it out, or the table errors")
+        });
+        faults.require(!errors || !is_drop_tail || is_alone, "", || {
+            "behind one of several classes there is no netem, which would lose packets; leave out the table errors".into()
         });
     }
 }

@@ -111,6 +111,7 @@ fn keys_of_another_discipline_are_refused() {
 fn a_queue_that_classes_share_is_checked_once_for_all_of_them() {
     let class = |name: &str, default| ClassConfig {
         name: name.into(),
+        parent: None,
         rate: Rate::from_bits_per_second(32_000),
         ceil: None,
         priority: 0,

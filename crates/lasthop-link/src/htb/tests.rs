@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::num::NonZeroU16;
 
 use lasthop_core::units::QueueSize;
-use lasthop_core::{Body, Bytes, Direction, DropCause, Ecn, Faults, PacketArena, Protocol, Seed};
+use lasthop_core::{
+    Body, Bytes, Direction, DropCause, Duration, Ecn, Faults, PacketArena, Protocol, Rate, Seed,
+};
 use proptest::prelude::*;
 
 use super::*;
@@ -12,6 +14,7 @@ use crate::config::{BufferRelease, PathConfig, QueueConfig};
 use crate::link::pop_if;
 use crate::testing::{Lab, SEED, Seen, at_us, drop_tail, red, studied_path};
 
+mod nested;
 mod reference;
 
 const RATE: u64 = 64_000;
@@ -26,6 +29,7 @@ fn class(index: u16, own: u64, ceil: u64, priority: u8) -> ClassConfig {
     let port = NonZeroU16::new(index);
     ClassConfig {
         name: format!("class-{index}"),
+        parent: None,
         rate: rate(own),
         ceil: Some(rate(ceil)),
         priority,
@@ -135,7 +139,7 @@ fn the_first_match_wins_and_the_default_takes_the_rest() {
         (tcp(), "BE", 81, 0),
     ] {
         let packet = Packet { body, dscp: dscp.parse().unwrap(), server_port, ..packet(0, 40) };
-        assert_eq!(htb.classify(&packet), expected, "{packet:?}");
+        assert_eq!(htb.classifier.class_of(&packet), expected, "{packet:?}");
     }
 }
 
@@ -253,30 +257,37 @@ fn absolute(arrivals: &[Arrival]) -> Vec<(Instant, usize, u32)> {
     arrivals.iter().map(absolute).collect()
 }
 
+/// Rate, how much higher the ceiling is, priority, quantum, buckets, and the class that it is in if that stands before it.
+type Drawn = ((u64, u64), u8, u64, (u64, u64), Option<u16>);
+
 fn configs() -> impl Strategy<Value = HtbConfig> {
     let rates = (4_000_u64..400_000, 0_u64..400_000);
-    let values = (rates, 0_u8..3, 1_500_u64..4_000, 0_u64..4_000, 0_u64..4_000);
+    let bursts = (0_u64..4_000, 0_u64..4_000);
+    let values = (rates, 0_u8..3, 1_500_u64..4_000, bursts, prop::option::of(0_u16..4));
     let root = prop::option::weighted(0.7, 20_000_u64..400_000);
-    (root, prop::collection::vec(values, 1..5)).prop_map(|(root, classes)| {
-        let numbered = |(index, ((own, more), priority, quantum, burst, cburst))| ClassConfig {
-            quantum: Some(Bytes(quantum)),
-            burst: Bytes(burst),
-            cburst: Bytes(cburst),
-            ..class(index, own, own + more, priority)
-        };
+    (root, prop::collection::vec(values, 1..7)).prop_map(|(root, classes)| {
+        let numbered =
+            |(index, ((own, more), priority, quantum, (burst, cburst), parent)): (u16, Drawn)| ClassConfig {
+                parent: parent.filter(|parent| *parent < index).map(|parent| format!("class-{parent}")),
+                quantum: Some(Bytes(quantum)),
+                burst: Bytes(burst),
+                cburst: Bytes(cburst),
+                ..class(index, own, own + more, priority)
+            };
         htb(root, (0_u16..).zip(classes).map(numbered).collect())
     })
 }
 
-/// For up to four classes.
+/// For some classes.
 fn arrivals() -> impl Strategy<Value = Vec<Arrival>> {
     let gap_us = prop_oneof![3 => Just(0), 3 => 0_u64..50_000, 1 => 0_u64..2_000_000];
-    prop::collection::vec((gap_us, 0_usize..4, 40_u32..=1_500), 1..200)
+    prop::collection::vec((gap_us, 0_usize..60, 40_u32..=1_500), 1..200)
 }
 
-fn of_classes(mut arrivals: Vec<Arrival>, classes: usize) -> Vec<Arrival> {
+fn of_classes(mut arrivals: Vec<Arrival>, config: &HtbConfig) -> Vec<Arrival> {
+    let leaves: Vec<_> = (0..config.class.len()).filter(|index| config.is_leaf(*index)).collect();
     for arrival in &mut arrivals {
-        arrival.1 %= classes;
+        arrival.1 = leaves[arrival.1 % leaves.len()];
     }
     arrivals
 }
@@ -298,14 +309,14 @@ fn keeps_to(sent: &[(Instant, u32)], rate: Rate, burst: Bytes) -> Result<(), Tes
 proptest! {
     #[test]
     fn agrees_with_the_slow_reference(config in configs(), arrivals in arrivals(), link in 30_000_u64..1_000_000) {
-        let arrivals = of_classes(arrivals, config.class.len());
+        let arrivals = of_classes(arrivals, &config);
         let expected = reference::departures(&config, &arrivals, rate(link));
         prop_assert_eq!(departures(&config, &arrivals, rate(link)), expected);
     }
 
     #[test]
     fn every_class_gets_all_its_packets_through_in_order(config in configs(), arrivals in arrivals()) {
-        let arrivals = of_classes(arrivals, config.class.len());
+        let arrivals = of_classes(arrivals, &config);
         let departures = departures(&config, &arrivals, rate(RATE));
         for class in 0..config.class.len() {
             let came: Vec<_> = arrivals.iter().filter(|arrival| arrival.1 == class).map(|arrival| arrival.2).collect();
@@ -315,14 +326,14 @@ proptest! {
     }
 
     #[test]
-    fn no_class_passes_its_ceiling_nor_without_a_root_its_rate(config in configs(), arrivals in arrivals()) {
-        let arrivals = of_classes(arrivals, config.class.len());
+    fn no_class_passes_its_ceiling_nor_its_rate_if_nobody_lends(config in configs(), arrivals in arrivals()) {
+        let arrivals = of_classes(arrivals, &config);
         let departures = departures(&config, &arrivals, rate(1_000_000_000));
         for (index, class) in config.class.iter().enumerate() {
             let of_class = departures.iter().filter(|left| left.1 == index);
             let sent: Vec<_> = of_class.map(|left| (left.0, left.2)).collect();
             keeps_to(&sent, class.ceil.unwrap(), class.cburst)?;
-            if config.rate.is_none() {
+            if config.rate.is_none() && class.parent.is_none() {
                 keeps_to(&sent, class.rate, class.burst)?;
             }
         }
@@ -354,7 +365,7 @@ proptest! {
     fn a_path_with_classes_conserves_packets_and_repeats_itself(
         config in configs(), arrivals in arrivals(), replication in 1_u64..1_000, limit in 1_u32..8,
     ) {
-        let arrivals = of_classes(arrivals, config.class.len());
+        let arrivals = of_classes(arrivals, &config);
         let mut path = path_of_1500(config);
         path.queue = QueueConfig { red: Some(red(1, 9, 0.3, 0.5)), ..drop_tail(limit) };
         let run = || {

@@ -320,6 +320,48 @@ fn classes_that_contradict_each_other() {
     assert!(error.to_string().contains("`down.htb.class`: 0 classes; write from 1 to 64"), "{error}");
 }
 
+#[test]
+fn classes_in_each_other_that_cannot_be() {
+    let with = |classes: &[&str]| {
+        let list = format!("queue.limit = \"20 packets\"\nhtb.class = [{}]", classes.join(", "));
+        base_with("queue.limit = \"20 packets\"", &list)
+    };
+    let outer = r#"{ name = "outer", rate = "8 kbit/s" }"#;
+    let leaf = r#"{ name = "leaf", parent = "outer", rate = "8 kbit/s", default = true }"#;
+    read(&with(&[outer, leaf]));
+    for (wrong, key, reason) in [
+        ("default = true", "default", "holds no packets"),
+        ("priority = 1", "priority", "write it in one of them"),
+        ("quantum = \"1500 B\"", "quantum", "holds no packets"),
+        ("match = [{ port = 80 }]", "match", "holds no packets"),
+        ("queue.limit = \"20 packets\"", "queue", "holds no packets"),
+    ] {
+        let outer = outer.replace(" }", &format!(", {wrong} }}"));
+        let leaf = if key == "default" { leaf.replace(", default = true", "") } else { leaf.to_owned() };
+        let error = error(&with(&[&outer, &leaf])).to_string();
+        assert!(error.contains(&format!("`down.htb.class[0].{key}`")) && error.contains(reason), "{error}");
+    }
+    let error = error(&with(&[leaf, outer])).to_string();
+    assert!(
+        error.contains("`down.htb.class[0].parent`") && error.contains("write this class behind it"),
+        "{error}"
+    );
+    let error = self::error(&with(&[outer, &leaf.replace("\"outer\"", "\"otter\"")])).to_string();
+    assert!(error.contains("called \"otter\"; write one of those, \"outer\" say"), "{error}");
+    let chain = |number: usize| {
+        let name = |level: usize| format!(r#"name = "c{level}", rate = "8 kbit/s""#);
+        let inner = |level: usize| format!(r#"{{ parent = "c{}", {} }}"#, level - 1, name(level));
+        let first = std::iter::once(format!("{{ {} }}", name(0)));
+        let mut classes: Vec<String> = first.chain((1..number).map(inner)).collect();
+        let last = classes.pop().unwrap().replace(" }", ", default = true }");
+        classes.push(last);
+        with(&classes.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    read(&chain(8));
+    let error = self::error(&chain(9)).to_string();
+    assert!(error.contains("`down.htb.class[8].parent`: 9 classes in each other"), "{error}");
+}
+
 /// [`BASE`] with a page load instead of the bulk transfer, from line 27, and the way to load it, from line 41.
 fn page_base() -> String {
     let page =
@@ -508,6 +550,12 @@ fn tcp_switches_that_contradict_each_other() {
             27,
             &["`tcp.lost_by_age`", "does not know it", "lost_by_age = false"],
         ),
+    ]);
+}
+
+#[test]
+fn windows_and_acknowledgments_that_no_end_can_have() {
+    assert_each(&[
         (
             "sack = true",
             "delayed_ack_adapts = true\ndelayed_ack = \"40 ms\"\nack_every = 1",

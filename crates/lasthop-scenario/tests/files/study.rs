@@ -340,19 +340,19 @@ fn a_router_of_linux_says_which_key_its_queue_disciplines_cannot_be() {
             "at least",
         ),
         (
-            r#"down.htb.class = [{ name = "a", rate = "8 kbit/s", default = true }, { name = "b", rate = "8 kbit/s" }]"#,
-            "down.htb.class",
-            "leave the others out",
-        ),
-        (
-            r#"down.htb = { rate = "64 kbit/s", class = [{ name = "a", rate = "8 kbit/s", default = true }] }"#,
-            "down.htb.rate",
-            "leave it out",
-        ),
-        (
-            r#"down.htb.class = [{ name = "a", rate = "8 kbit/s", ceil = "64 kbit/s", default = true }]"#,
+            r#"down.htb.class = [{ name = "a", rate = "8 kbit/s", ceil = "64001 bit/s", default = true }]"#,
             "down.htb.class[0].ceil",
-            "leave it out",
+            "\"64000 bit/s\"",
+        ),
+        (
+            r#"down.htb = { rate = "7 bit/s", class = [{ name = "a", rate = "8 kbit/s", default = true }] }"#,
+            "down.htb.rate",
+            "\"8 bit/s\"",
+        ),
+        (
+            r#"errors = { good = "0 s", bad = "1 s", packet_error_probability = 0.1 }, down.htb.class = [{ name = "a", rate = "8 kbit/s", default = true }, { name = "b", rate = "8 kbit/s" }]"#,
+            "down.queue",
+            "leave out the table errors",
         ),
         (
             r#"errors = { good = "1 s", bad = "1 s", packet_error_probability = 0.1 }"#,

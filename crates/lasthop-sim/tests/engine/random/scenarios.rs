@@ -277,30 +277,40 @@ fn discipline() -> impl Strategy<Value = QueueConfig> {
     prop_oneof![1 => option::of(red()).prop_map(drop_tail), 1 => active]
 }
 
-/// UDP and TCP in classes of their own, as bottlenecks or far above the link.
+/// UDP and TCP in classes of their own, as bottlenecks or far above the link, perhaps one of them within another class.
 fn htb() -> impl Strategy<Value = HtbConfig> {
     let rate = || doublings(8_000, 10_000_000);
     let class = move || (rate(), option::of(rate()), 0..=1_u8);
     let overhead = prop_oneof![Just(Bytes(0)), Just(Bytes(14))];
-    (option::of(rate()), overhead, class(), class()).prop_map(|(root, overhead, udp, tcp)| {
-        let class = |name: &str, (rate, more, priority): (u64, Option<u64>, u8)| ClassConfig {
-            name: name.into(),
-            rate: Rate::from_bits_per_second(rate),
-            ceil: more.map(|more| Rate::from_bits_per_second(rate + more)),
-            priority,
-            quantum: None,
-            burst: Bytes(1600),
-            cburst: Bytes(1600),
-            matches: Vec::new(),
-            default: false,
-            queue: None,
-        };
-        let matches = vec![MatchConfig { protocol: Some(Protocol::Udp), ..MatchConfig::default() }];
-        let udp = ClassConfig { matches, ..class("udp", udp) };
-        let tcp = ClassConfig { default: true, ..class("tcp", tcp) };
-        let rate = root.map(Rate::from_bits_per_second);
-        HtbConfig { rate, burst: Bytes(1600), overhead, class: vec![udp, tcp] }
-    })
+    (option::of(rate()), overhead, class(), class(), option::of(class())).prop_map(
+        |(root, overhead, udp, tcp, around)| {
+            let class = |name: &str, (rate, more, priority): (u64, Option<u64>, u8)| ClassConfig {
+                name: name.into(),
+                parent: None,
+                rate: Rate::from_bits_per_second(rate),
+                ceil: more.map(|more| Rate::from_bits_per_second(rate + more)),
+                priority,
+                quantum: None,
+                burst: Bytes(1600),
+                cburst: Bytes(1600),
+                matches: Vec::new(),
+                default: false,
+                queue: None,
+            };
+            let matches = vec![MatchConfig { protocol: Some(Protocol::Udp), ..MatchConfig::default() }];
+            let udp = ClassConfig { matches, ..class("udp", udp) };
+            let tcp = ClassConfig { default: true, ..class("tcp", tcp) };
+            let around = around.map(|(rate, more, _)| class("around", (rate, more, 0)));
+            let udp = ClassConfig { parent: around.as_ref().map(|class| class.name.clone()), ..udp };
+            let rate = root.map(Rate::from_bits_per_second);
+            HtbConfig {
+                rate,
+                burst: Bytes(1600),
+                overhead,
+                class: around.into_iter().chain([udp, tcp]).collect(),
+            }
+        },
+    )
 }
 
 fn red() -> impl Strategy<Value = RedConfig> {

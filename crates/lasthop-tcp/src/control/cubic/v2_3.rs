@@ -121,7 +121,7 @@ impl<const HYSTART: bool> Cubic23<HYSTART> {
             curve.reno_window += 1;
         }
         let ahead = curve.reno_window.saturating_sub(window);
-        let count = if ahead > 0 { count.min(window / ahead) } else { count };
+        let count = window.checked_div(ahead).map_or(count, |of_reno| count.min(of_reno));
         curve.count = ((count << RATIO_SHIFT) / curve.ratio).max(1);
         curve.count
     }

@@ -50,7 +50,8 @@ fn windows<C: Controller<Window = Segments>>(cubic: &mut C, rtt: Tick, rounds: u
 /// RFC 9438, figure 1: W(t) = C (t - K)^3 + `W_max`, with K = cbrt(`W_max` (1 - beta) / C).
 fn curve(seconds: f64) -> f64 {
     let (c, max, after) = (0.4, 100.0, 70.0);
-    c * (seconds - f64::cbrt((max - after) / c)).powi(3) + max
+    let from_max = seconds - f64::cbrt((max - after) / c);
+    c * from_max * from_max * from_max + max
 }
 
 #[test]

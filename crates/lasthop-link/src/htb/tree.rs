@@ -1,0 +1,380 @@
+//! The tree of classes: which of them may send, by whose rate, and whose turn it is.
+//!
+//! A class is in one of three modes (`htb_class_mode`). It *sends* while neither its rate nor its ceiling is in debt,
+//! *borrows* while only its rate is, and else *waits*. Those that send and have packets, their own or those of borrowers,
+//! stand in a row for each level and priority; borrowers stand in a feed of the class that they are in, for each
+//! priority (`htb_activate_prios`). The first row that is not empty, from the leaves up, says whose packet goes next:
+//! its turn leads to a leaf, or into a feed, whose turn leads on (`htb_lookup_leaf`).
+
+use lasthop_core::Instant;
+
+use super::bucket::{Bucket, pause};
+use crate::config::htb::{ClassConfig, HtbConfig, LEVELS, PRIORITIES};
+
+/// Leaves are at level 0, a class in which others are at one less than the class that it is in, and the topmost at the
+/// highest (`htb_change_class`). The lower the level of the class whose rate a packet uses, the sooner it goes.
+pub(super) type Level = usize;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Waits,
+    Borrows,
+    Sends,
+}
+
+/// A leaf, or a class in which others are; the root is one of these.
+#[derive(Debug)]
+struct Class {
+    parent: Option<usize>,
+    level: Level,
+    priority: usize,
+    rate: Bucket,
+    ceil: Bucket,
+    charged: Instant,
+    /// When neither its rate nor its ceiling is in debt, and when its ceiling is not.
+    own_from: Instant,
+    ceil_from: Instant,
+    mode: Mode,
+    /// Priorities of the packets that it or its borrowers have.
+    active: u8,
+    quantum: i64,
+    /// What is left of its turn, per level.
+    deficit: [i64; LEVELS],
+}
+
+impl Class {
+    fn new(config: &ClassConfig, parent: Option<usize>) -> Self {
+        let rate = Bucket::full(config.rate, config.burst.0);
+        let ceil = Bucket::full(config.ceil.unwrap_or(config.rate), config.cburst.0);
+        Self {
+            priority: usize::from(config.priority),
+            quantum: config.quantum_bytes().cast_signed(),
+            ..Self::of(rate, ceil, parent)
+        }
+    }
+
+    fn of(rate: Bucket, ceil: Bucket, parent: Option<usize>) -> Self {
+        Self {
+            parent,
+            level: 0,
+            priority: 0,
+            rate,
+            ceil,
+            charged: Instant::ZERO,
+            own_from: Instant::ZERO,
+            ceil_from: Instant::ZERO,
+            mode: Mode::Sends,
+            active: 0,
+            quantum: 0,
+            deficit: [0; LEVELS],
+        }
+    }
+
+    fn mode_at(&self, now: Instant) -> Mode {
+        if self.ceil_from > now {
+            Mode::Waits
+        } else if self.own_from > now {
+            Mode::Borrows
+        } else {
+            Mode::Sends
+        }
+    }
+
+    /// Pays for a packet; its rate does if that lends at `level`.
+    fn charge(&mut self, now: Instant, level: Level, length: u32) {
+        let pause = pause(self.charged, now);
+        if self.level >= level {
+            self.rate.charge(pause, length);
+        } else {
+            self.rate.lend(pause);
+        }
+        self.ceil.charge(pause, length);
+        self.charged = now;
+        self.ceil_from = self.ceil.ready(now);
+        self.own_from = self.rate.ready(now).max(self.ceil_from);
+    }
+}
+
+/// Classes that take turns, in the order of their numbers.
+#[derive(Clone, Copy, Debug, Default)]
+struct Turns {
+    members: u128,
+    /// The class whose turn it is; none at the end of a round.
+    turn: Option<usize>,
+    /// The class whose turn it was when it left a feed.
+    left: Option<usize>,
+}
+
+impl Turns {
+    /// The first member from this number on.
+    fn from(&self, class: usize) -> Option<usize> {
+        let members = self.members >> class;
+        (members != 0).then(|| class + members.trailing_zeros() as usize)
+    }
+
+    /// Whose turn it is; none at the end of a round. A class that is back has its turn, in whose place the next one had it.
+    fn member(&mut self) -> Option<usize> {
+        let left = self.left.take();
+        self.turn = self.turn.or_else(|| self.from(left?));
+        self.turn
+    }
+
+    /// It is the next one's turn.
+    fn pass_on(&mut self) {
+        self.turn = self.turn.and_then(|turn| self.from(turn + 1));
+    }
+
+    fn insert(&mut self, class: usize) {
+        self.members |= 1 << class;
+    }
+
+    /// A class that leaves its row passes its turn on (`htb_remove_class_from_row`).
+    fn remove_from_row(&mut self, class: usize) {
+        if self.turn == Some(class) {
+            self.pass_on();
+        }
+        self.members &= !(1 << class);
+    }
+
+    /// A feed keeps the place of a borrower (`htb_deactivate_prios`).
+    fn remove_from_feed(&mut self, class: usize) {
+        if self.turn == Some(class) {
+            (self.turn, self.left) = (None, Some(class));
+        }
+        self.members &= !(1 << class);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.members == 0
+    }
+}
+
+/// A class's right to send its next packet now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Turn {
+    pub(super) class: usize,
+    level: Level,
+}
+
+/// The classes by their numbers, and the root, if there is one, behind the last.
+#[derive(Debug)]
+pub(super) struct Tree {
+    classes: Vec<Class>,
+    /// The rows, then the feeds.
+    turns: Vec<Turns>,
+    /// Priorities whose rows are not empty, per level.
+    rows: [u8; LEVELS],
+    /// The classes of each level.
+    levels: [Vec<usize>; LEVELS],
+    /// Turns that the last choice has moved, as they were before.
+    moved: Vec<(usize, Turns)>,
+}
+
+impl Tree {
+    pub(super) fn new(htb: &HtbConfig) -> Self {
+        let count = htb.class.len();
+        let root = htb.rate.map(|rate| Bucket::full(rate, htb.burst.0));
+        let parent = |index| htb.parent_of(index).or(root.as_ref().map(|_| count));
+        let mut classes: Vec<Class> =
+            htb.class.iter().enumerate().map(|(index, class)| Class::new(class, parent(index))).collect();
+        classes.extend(root.map(|rate| Class::of(rate.clone(), rate, None)));
+        // Parents come first, but for the root.
+        for index in (count..classes.len()).chain(0..count) {
+            if index == count || !htb.is_leaf(index) {
+                classes[index].level =
+                    classes[index].parent.map_or(LEVELS, |parent| classes[parent].level) - 1;
+            }
+        }
+        let of_level = |level| (0..classes.len()).filter(|index| classes[*index].level == level).collect();
+        let levels = std::array::from_fn(of_level);
+        let turns = vec![Turns::default(); (LEVELS + classes.len()) * PRIORITIES];
+        Self { classes, turns, rows: [0; LEVELS], levels, moved: Vec::new() }
+    }
+
+    /// A leaf has packets now, or has none.
+    pub(super) fn set_active(&mut self, leaf: usize, has_packets: bool) {
+        let class = &mut self.classes[leaf];
+        match (class.active != 0, has_packets) {
+            (false, true) => {
+                class.active = 1 << class.priority;
+                self.connect(leaf);
+            }
+            (true, false) => {
+                self.disconnect(leaf);
+                self.classes[leaf].active = 0;
+            }
+            _ => {}
+        }
+    }
+
+    /// Whose packet goes next, if one may go at `now`; else when one may.
+    pub(super) fn next(&mut self, now: Instant) -> Result<Turn, Instant> {
+        self.moved.clear();
+        for level in 0..LEVELS {
+            self.catch_up(now, level);
+            if self.rows[level] != 0 {
+                let priority = self.rows[level].trailing_zeros() as usize;
+                return Ok(Turn { class: self.leaf(level, priority), level });
+            }
+        }
+        let with_packets = self.levels[0].iter().filter(|leaf| self.classes[**leaf].active != 0);
+        Err(with_packets.map(|leaf| self.may_send_from(*leaf)).min().unwrap_or(Instant::MAX))
+    }
+
+    /// Takes the last choice back.
+    pub(super) fn undo(&mut self) {
+        while let Some((place, turns)) = self.moved.pop() {
+            self.turns[place] = turns;
+        }
+    }
+
+    /// Charges a class, whose turn it was, and those that it is in for a packet that has left its queue.
+    pub(super) fn charge(
+        &mut self,
+        now: Instant,
+        Turn { class: leaf, level }: Turn,
+        length: u32,
+        has_more: bool,
+    ) {
+        let class = &mut self.classes[leaf];
+        let deficit = &mut class.deficit[level];
+        *deficit -= i64::from(length);
+        if *deficit < 0 {
+            *deficit += class.quantum;
+            let place = match class.parent {
+                Some(parent) if level > 0 => feed(parent, class.priority),
+                _ => row(0, class.priority),
+            };
+            self.turns[place].pass_on();
+        }
+        self.set_active(leaf, has_more);
+        let mut next = Some(leaf);
+        while let Some(index) = next {
+            let class = &mut self.classes[index];
+            class.charge(now, level, length);
+            let (mode, parent) = (class.mode_at(now), class.parent);
+            self.change_mode(index, mode);
+            next = parent;
+        }
+    }
+
+    /// When a class may send or has somebody to borrow from; no packet goes before.
+    fn may_send_from(&self, class: usize) -> Instant {
+        let Class { parent, own_from, ceil_from, .. } = self.classes[class];
+        own_from.min(parent.map_or(Instant::MAX, |parent| ceil_from.max(self.may_send_from(parent))))
+    }
+
+    /// Changes the modes of those classes of a level whose debts have been paid by now (`htb_do_events`).
+    fn catch_up(&mut self, now: Instant, level: Level) {
+        for place in 0..self.levels[level].len() {
+            let index = self.levels[level][place];
+            let class = &self.classes[index];
+            if class.mode != Mode::Sends {
+                self.change_mode(index, class.mode_at(now));
+            }
+        }
+    }
+
+    fn change_mode(&mut self, index: usize, mode: Mode) {
+        let class = &self.classes[index];
+        if class.mode == mode {
+            return;
+        }
+        if class.active != 0 {
+            self.disconnect(index);
+        }
+        self.classes[index].mode = mode;
+        if self.classes[index].active != 0 {
+            self.connect(index);
+        }
+    }
+
+    /// The leaf whose turn it is in a row that is not empty (`htb_lookup_leaf`).
+    fn leaf(&mut self, level: Level, priority: usize) -> usize {
+        let mut path = [row(level, priority); LEVELS];
+        let mut depth = 0;
+        loop {
+            let place = path[depth];
+            self.moved.push((place, self.turns[place]));
+            let turns = &mut self.turns[place];
+            if let Some(class) = turns.member() {
+                if self.classes[class].level == 0 {
+                    return class;
+                }
+                depth += 1;
+                path[depth] = feed(class, priority);
+            } else {
+                turns.turn = turns.from(0);
+                // A round has ended: it is the turn of the next class above.
+                if depth > 0 {
+                    depth -= 1;
+                    self.moved.push((path[depth], self.turns[path[depth]]));
+                    self.turns[path[depth]].pass_on();
+                }
+            }
+        }
+    }
+
+    /// Puts a class with packets where its mode says, and those that it borrows from (`htb_activate_prios`).
+    fn connect(&mut self, mut index: usize) {
+        let mut new = self.classes[index].active;
+        while let Class { mode: Mode::Borrows, parent: Some(parent), .. } = self.classes[index] {
+            for priority in priorities(new) {
+                let feed = &mut self.turns[feed(parent, priority)];
+                if !feed.is_empty() {
+                    // The parent stands where it should for this one.
+                    new &= !(1 << priority);
+                }
+                feed.insert(index);
+            }
+            self.classes[parent].active |= new;
+            index = parent;
+        }
+        let Class { mode, level, .. } = self.classes[index];
+        if mode == Mode::Sends {
+            for priority in priorities(new) {
+                self.turns[row(level, priority)].insert(index);
+            }
+            self.rows[level] |= new;
+        }
+    }
+
+    /// Takes a class with packets from where its mode had put it, and from those that it borrowed from
+    /// (`htb_deactivate_prios`).
+    fn disconnect(&mut self, mut index: usize) {
+        let mut gone = self.classes[index].active;
+        while let Class { mode: Mode::Borrows, parent: Some(parent), .. } = self.classes[index] {
+            for priority in priorities(gone) {
+                let feed = &mut self.turns[feed(parent, priority)];
+                feed.remove_from_feed(index);
+                if !feed.is_empty() {
+                    gone &= !(1 << priority);
+                }
+            }
+            self.classes[parent].active &= !gone;
+            index = parent;
+        }
+        let Class { mode, level, .. } = self.classes[index];
+        if mode == Mode::Sends {
+            for priority in priorities(gone) {
+                let row = &mut self.turns[row(level, priority)];
+                row.remove_from_row(index);
+                if row.is_empty() {
+                    self.rows[level] &= !(1 << priority);
+                }
+            }
+        }
+    }
+}
+
+const fn row(level: Level, priority: usize) -> usize {
+    level * PRIORITIES + priority
+}
+
+const fn feed(class: usize, priority: usize) -> usize {
+    (LEVELS + class) * PRIORITIES + priority
+}
+
+fn priorities(mask: u8) -> impl Iterator<Item = usize> {
+    (0..PRIORITIES).filter(move |priority| mask & (1 << priority) != 0)
+}
