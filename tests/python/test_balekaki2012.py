@@ -144,6 +144,43 @@ def test_initial_windows_of_1_to_32_are_drawn_over_the_window(lasthop_main: Main
     assert figure["layout"]["xaxis"]["ticktext"] == ["1", "10", "32"]  # type: ignore[index]
 
 
+def test_each_reading_is_of_a_level_of_the_sensitivity(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
+    """A few cells: what no reading needs is not run."""
+    file = STUDY / "sensitivity.toml"
+    only = "packets=9,congestion=60,congestion=tcp,pattern=constant,pattern=varying,window=iw3"
+    assert lasthop_main("run", file, "--only", only, "--replications", "2", "--out", "out", "--quiet") == 0
+    flows = pl.read_parquet("out/shorts.parquet").filter(pattern="constant")
+    assert set(flows["application"]) == {"iw3"}
+    assumed = flows.partition_by("assumption", as_dict=True)
+    sent = {level: rows["sent_packets"].sum() / rows["completed"].sum() for (level,), rows in assumed.items()}
+    # 13 500 bytes are nine segments and 468 bytes.
+    assert sent["bytes"] >= 10 > sent["default"] >= 9
+    assert lasthop_main("claims", "out", "--scenario", file, "--readings", "--out", "readings.csv") == 0
+    readings = pl.read_csv("readings.csv")
+    assert readings["reading"].n_unique() == 8
+    assert readings.group_by("reading").len()["len"].to_list() == [156] * 8
+    assert "equation 3.2" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("kernel")
+def test_tests_with_control_connections_take_as_long_as_those_of_a_program_in_a_guest(lasthop_main: Main) -> None:
+    """Tests of a second, one after another, for ten minutes beside datagrams of 60 %."""
+    program, link = STUDY / "programs" / "tcp_rr.py", STUDY / "programs" / "link.toml"
+    server = f"ip route change default dev hop initcwnd 10; exec python3 {program} server 37682"
+    command = ("python3", program, "client", "200", "13032", "600", "1")
+    done = lasthop_main(
+        "repeat", "--link", link, "--json", "--out", "guest", "--quiet", "--server", server, "--", *command
+    )
+    assert done == 0
+    only = "assumption=control,pattern=constant,congestion=60,packets=9,window=iw10"
+    file = STUDY / "sensitivity.toml"
+    assert lasthop_main("run", file, "--only", only, "--replications", "1", "--out", "model", "--quiet") == 0
+    guest = pl.read_parquet("guest/runs.parquet").row(0, named=True)
+    model = pl.read_parquet("model/shorts.parquet").row(0, named=True)
+    assert guest["printed_first_s"] == pytest.approx(model["fct_mean_s"], rel=0.03)
+    assert guest["printed_tests"] / 600 == pytest.approx(model["flows"] / 3595, rel=0.03)
+
+
 def test_curves_are_for_scenarios_that_have_their_factors() -> None:
     factors = ["link", "pattern", "window", "packets", "congestion"]
     assert len(load_drawn(STUDY / "study.toml", factors).curves) == 4
