@@ -6,6 +6,7 @@ import re
 import tomllib
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from lasthop.engines.registry import ENGINES
@@ -164,3 +165,9 @@ def test_a_count_in_prose_is_that_of_the_source(sentence: str) -> None:
     words = {str(count)} | ({NUMBERS[count]} if count < len(NUMBERS) else set())
     said = {sentence.format(word) for word in words}
     assert any(each in " ".join(document.split()) for each in said), f"no document says {' or '.join(sorted(said))}"
+
+
+@pytest.mark.parametrize("file", sorted(ROOT.glob("studies/*/statements.csv")), ids=lambda file: file.parent.name)
+def test_readme_counts_the_statements_of_a_study(file: Path) -> None:
+    said = re.findall(rf"^\| \[{file.parent.name}\].* of (\d+) statements", README, re.MULTILINE)
+    assert said == [str(len(pl.read_csv(file)))]
