@@ -99,14 +99,26 @@ def required(lines: list[str]) -> set[str]:
     return {re.split(r"[<>=!~\[ ]", line)[0] for line in lines} - {"lasthop"}
 
 
+def dependencies(crate: str, *kinds: str) -> set[str]:
+    """Return what a crate depends on directly, its tables of these kinds taken together."""
+    content = tomllib.loads((ROOT / "crates" / crate / "Cargo.toml").read_text(encoding="utf-8"))
+    return {name for kind in kinds for name in content.get(kind, {})}
+
+
 def crates() -> set[str]:
     """Return what the crates depend on directly, lasthop's own aside."""
-    names: set[str] = set()
-    for manifest in ROOT.glob("crates/*/Cargo.toml"):
-        content = tomllib.loads(manifest.read_text(encoding="utf-8"))
-        for kind in ("dependencies", "dev-dependencies", "build-dependencies"):
-            names |= set(content.get(kind, {}))
+    kinds = ("dependencies", "dev-dependencies", "build-dependencies")
+    names = {name for crate in listed("Rust") for name in dependencies(crate, *kinds)}
     return {name for name in names if not name.startswith("lasthop-")}
+
+
+def test_crates_depend_on_those_in_lines_below() -> None:
+    lines = re.findall(r"^    (lasthop-.*)", section(ARCHITECTURE, "Rust"), re.MULTILINE)
+    floors = {crate: floor for floor, line in enumerate(lines) for crate in line.split()}
+    assert set(floors) == set(listed("Rust"))
+    for crate, floor in floors.items():
+        own = {name for name in dependencies(crate, "dependencies") if name.startswith("lasthop-")}
+        assert {name for name in own if floors[name] <= floor} == set(), f"{crate} uses these beside or above it"
 
 
 def test_libraries_are_the_direct_dependencies() -> None:
