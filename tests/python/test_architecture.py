@@ -19,7 +19,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 LISTS = {"Rust": (ROOT / "crates", "src", ".rs"), "Python": (ROOT / "python" / "lasthop", "", ".py")}
 """A section of ARCHITECTURE.md -> folder of its rooms, folder of a room's files, their suffix."""
 
-NO_FILES = {"__init__", "__pycache__", "lib", "main", "tests"}
+NO_FILES = {"__init__", "lib", "main", "tests"}
 """What the lists leave out: a crate or package itself, and tests."""
 
 NAMES = r"`[\w/]+`(?:, `[\w/]+`)*"
@@ -53,9 +53,10 @@ def listed(title: str) -> dict[str, dict[str, set[str]]]:
 
 
 def there(folder: Path, suffix: str) -> set[str]:
-    """Return the names of a folder's files and folders. Links lead to what other lists hold."""
+    """Return the names of a folder's files and folders, without links and what Python leaves behind."""
     entries = {entry for entry in folder.iterdir() if not entry.is_symlink()}
-    return {entry.stem for entry in entries if entry.suffix == suffix or entry.is_dir()} - NO_FILES
+    full = {entry for entry in entries if any(file.suffix not in {"", ".pyc"} for file in entry.rglob("*"))}
+    return {entry.stem for entry in entries if entry.suffix == suffix or entry in full} - NO_FILES
 
 
 @pytest.mark.parametrize("title", LISTS)
