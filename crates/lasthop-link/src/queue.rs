@@ -1,9 +1,9 @@
 //! The queue of a router, or of a class: one of the disciplines.
 
-use lasthop_core::{Instant, Observer, PacketId, QueueDepth, RandomStream};
+use lasthop_core::{Instant, Observer, PacketId, QueueDepth, RandomStream, dispatched};
 
 use crate::algorithm::QueueSetup;
-use crate::config::{self, LinuxDiscipline, LinuxQueue, QueueConfig};
+use crate::config::{LinuxDiscipline, LinuxQueue, Parameters, QueueConfig};
 use crate::discipline::{Dequeued, Discipline, Outlet, Packets, Wait};
 
 mod codel;
@@ -30,39 +30,23 @@ use red::{Red, RedQueue, linux};
 use sfq::Sfq;
 use user::UserQueue;
 
-/// A queue without classes.
-#[derive(Debug)]
-pub(crate) enum Queue {
-    DropTail(DropTail),
-    PushOut(Box<PushOut>),
-    Red(Box<RedQueue<Red>>),
-    LinuxRed(Box<RedQueue<linux::Red>>),
-    CoDel(CoDel),
-    FqCoDel(Box<FqCoDel>),
-    Pie(Box<Pie>),
-    FqPie(Box<FqPie>),
-    DualPi2(Box<DualPi2>),
-    Sfq(Box<Sfq>),
-    User(Box<UserQueue>),
-}
-
-/// Calls a method of whichever discipline it is.
-macro_rules! each {
-    ($queue:expr, $discipline:ident => $call:expr) => {
-        match $queue {
-            Queue::DropTail($discipline) => $call,
-            Queue::PushOut($discipline) => $call,
-            Queue::Red($discipline) => $call,
-            Queue::LinuxRed($discipline) => $call,
-            Queue::CoDel($discipline) => $call,
-            Queue::FqCoDel($discipline) => $call,
-            Queue::Pie($discipline) => $call,
-            Queue::FqPie($discipline) => $call,
-            Queue::DualPi2($discipline) => $call,
-            Queue::Sfq($discipline) => $call,
-            Queue::User($discipline) => $call,
-        }
-    };
+dispatched! {
+    each:
+    /// A queue without classes.
+    #[derive(Debug)]
+    pub(crate) enum Queue {
+        DropTail(DropTail),
+        PushOut(Box<PushOut>),
+        Red(Box<RedQueue<Red>>),
+        LinuxRed(Box<RedQueue<linux::Red>>),
+        CoDel(CoDel),
+        FqCoDel(Box<FqCoDel>),
+        Pie(Box<Pie>),
+        FqPie(Box<FqPie>),
+        DualPi2(Box<DualPi2>),
+        Sfq(Box<Sfq>),
+        User(Box<UserQueue>),
+    }
 }
 
 impl Queue {
@@ -70,30 +54,22 @@ impl Queue {
     pub(crate) fn new(config: &QueueConfig, outlet: Outlet, stream: RandomStream) -> Self {
         let (limit, mtu) = (config.limit, outlet.mtu);
         let queue = DropTail::new(limit, outlet);
-        match (&config.discipline, &config.red) {
-            (config::Discipline::DropTail, None) => Self::DropTail(queue),
-            (config::Discipline::DropTail, Some(red)) => {
-                Self::Red(Box::new(RedQueue::new(Red::new(red, outlet, stream), queue)))
+        match config.parameters(mtu) {
+            Parameters::DropTail => Self::DropTail(queue),
+            Parameters::Red(red) => Self::Red(Box::new(RedQueue::new(Red::new(red, outlet, stream), queue))),
+            Parameters::DropHead => Self::PushOut(Box::new(PushOut::head(limit, mtu))),
+            Parameters::RandomDrop => Self::PushOut(Box::new(PushOut::any(limit, mtu, stream))),
+            Parameters::CoDel(codel) => Self::CoDel(CoDel::new(codel, mtu, queue)),
+            Parameters::FqCoDel(fq_codel) => {
+                Self::FqCoDel(Box::new(FqCoDel::new(fq_codel, limit, mtu, stream)))
             }
-            (config::Discipline::DropHead, _) => Self::PushOut(Box::new(PushOut::head(limit, mtu))),
-            (config::Discipline::RandomDrop, _) => Self::PushOut(Box::new(PushOut::any(limit, mtu, stream))),
-            (config::Discipline::Codel, _) => Self::CoDel(CoDel::new(config.codel(), mtu, queue)),
-            (config::Discipline::FqCodel, _) => {
-                Self::FqCoDel(Box::new(FqCoDel::new(config.fq_codel(mtu), limit, mtu, stream)))
+            Parameters::Pie(pie) => Self::Pie(Box::new(Pie::new(pie, outlet, stream, queue))),
+            Parameters::FqPie(fq_pie) => Self::FqPie(Box::new(FqPie::new(fq_pie, limit, outlet, stream))),
+            Parameters::DualPi2(dual_pi2) => {
+                Self::DualPi2(Box::new(DualPi2::new(dual_pi2, limit, outlet, stream)))
             }
-            (config::Discipline::Pie, _) => {
-                Self::Pie(Box::new(Pie::new(config.pie(), outlet, stream, queue)))
-            }
-            (config::Discipline::FqPie, _) => {
-                Self::FqPie(Box::new(FqPie::new(config.fq_pie(mtu), limit, outlet, stream)))
-            }
-            (config::Discipline::DualPi2, _) => {
-                Self::DualPi2(Box::new(DualPi2::new(config.dual_pi2(), limit, outlet, stream)))
-            }
-            (config::Discipline::Sfq, _) => {
-                Self::Sfq(Box::new(Sfq::new(config.sfq(mtu), limit, mtu, stream)))
-            }
-            (config::Discipline::User(code), _) => {
+            Parameters::Sfq(sfq) => Self::Sfq(Box::new(Sfq::new(sfq, limit, mtu, stream))),
+            Parameters::User(code) => {
                 let setup = QueueSetup { stream, limit, rate: outlet.rate, mtu };
                 Self::User(Box::new(UserQueue::new(code.to_string(), code.make(setup))))
             }

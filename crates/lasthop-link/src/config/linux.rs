@@ -9,7 +9,9 @@ use super::fq_codel::FqCoDelConfig;
 use super::fq_pie::FqPieConfig;
 use super::htb::tc_burst;
 use super::pie::PieConfig;
+use super::queue::Parameters;
 use super::red::RedConfig;
+use super::sfq::SfqConfig;
 use super::{
     BufferRelease, ClassConfig, Discipline, ErrorConfig, HtbConfig, LinkConfig, PathConfig, QueueConfig,
 };
@@ -325,27 +327,24 @@ impl LinkConfig {
 
 impl QueueConfig {
     fn linux_discipline(&self, mtu: Bytes, is_alone: bool) -> LinuxDiscipline {
-        match &self.discipline {
-            Discipline::DropHead => LinuxDiscipline::HeadDrop,
+        match self.parameters(mtu) {
             // The latter three are refused.
-            Discipline::DropTail | Discipline::RandomDrop | Discipline::DualPi2 | Discipline::User(_) => {
-                match &self.red {
-                    Some(red) => LinuxDiscipline::Red(red.into()),
-                    None if is_alone => LinuxDiscipline::Netem,
-                    None => LinuxDiscipline::Fifo,
+            Parameters::DropTail | Parameters::RandomDrop | Parameters::DualPi2(_) | Parameters::User(_) => {
+                if is_alone {
+                    LinuxDiscipline::Netem
+                } else {
+                    LinuxDiscipline::Fifo
                 }
             }
-            Discipline::Codel => LinuxDiscipline::Codel(self.codel().into()),
-            Discipline::FqCodel => {
-                let FqCoDelConfig { codel, flows } = self.fq_codel(mtu);
+            Parameters::Red(red) => LinuxDiscipline::Red(red.into()),
+            Parameters::DropHead => LinuxDiscipline::HeadDrop,
+            Parameters::CoDel(codel) => LinuxDiscipline::Codel(codel.into()),
+            Parameters::FqCoDel(FqCoDelConfig { codel, flows }) => {
                 LinuxDiscipline::FqCodel(codel.into(), flows.into())
             }
-            Discipline::Pie => LinuxDiscipline::Pie(self.pie().into()),
-            Discipline::FqPie => {
-                let FqPieConfig { pie, flows } = self.fq_pie(mtu);
-                LinuxDiscipline::FqPie(pie.into(), flows.into())
-            }
-            Discipline::Sfq => LinuxDiscipline::Sfq(self.sfq(mtu).flows.into()),
+            Parameters::Pie(pie) => LinuxDiscipline::Pie(pie.into()),
+            Parameters::FqPie(FqPieConfig { pie, flows }) => LinuxDiscipline::FqPie(pie.into(), flows.into()),
+            Parameters::Sfq(SfqConfig { flows }) => LinuxDiscipline::Sfq(flows.into()),
         }
     }
 

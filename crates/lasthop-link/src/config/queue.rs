@@ -126,59 +126,71 @@ impl fmt::Display for Discipline {
     }
 }
 
+/// A discipline with its parameters: what a queue states, and the discipline's own defaults for the rest.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Parameters<'a> {
+    DropTail,
+    Red(&'a RedConfig),
+    DropHead,
+    RandomDrop,
+    CoDel(CoDelConfig),
+    FqCoDel(FqCoDelConfig),
+    Pie(PieConfig),
+    FqPie(FqPieConfig),
+    DualPi2(DualPi2Config),
+    Sfq(SfqConfig),
+    User(&'a UserDiscipline),
+}
+
+impl Parameters<'_> {
+    fn check(self, mtu: Bytes, faults: &mut Faults) {
+        match self {
+            Self::DropTail | Self::DropHead | Self::RandomDrop | Self::User(_) => {}
+            Self::Red(red) => faults.below("red", |faults| red.check(faults)),
+            Self::CoDel(codel) => codel.check(faults),
+            Self::FqCoDel(fq_codel) => fq_codel.check(mtu, faults),
+            Self::Pie(pie) => pie.check(faults),
+            Self::FqPie(fq_pie) => fq_pie.check(mtu, faults),
+            Self::DualPi2(dual_pi2) => dual_pi2.check(faults),
+            Self::Sfq(sfq) => sfq.flows.check(mtu, faults),
+        }
+    }
+}
+
 impl QueueConfig {
-    /// The parameters of CoDel.
-    pub(crate) fn codel(&self) -> CoDelConfig {
-        CoDelConfig::new(self.target, self.interval, self.ecn.unwrap_or(false), self.ce_threshold)
-    }
-
-    /// The parameters of FQ-CoDel, for packets of up to `mtu` bytes. It marks unless told otherwise (RFC 8290, section
-    /// 5.2.6).
-    pub(crate) fn fq_codel(&self, mtu: Bytes) -> FqCoDelConfig {
-        let codel = CoDelConfig::new(self.target, self.interval, self.ecn.unwrap_or(true), self.ce_threshold);
-        FqCoDelConfig { codel, flows: self.flows(mtu) }
-    }
-
-    /// The parameters of PIE.
-    pub(crate) fn pie(&self) -> PieConfig {
-        PieConfig::new(self.target, self.tupdate, self.ecn)
-    }
-
-    /// The parameters of FQ-PIE, for packets of up to `mtu` bytes.
-    pub(crate) fn fq_pie(&self, mtu: Bytes) -> FqPieConfig {
-        FqPieConfig { pie: self.pie(), flows: self.flows(mtu) }
-    }
-
-    /// The parameters of `dualpi2`.
-    pub(crate) fn dual_pi2(&self) -> DualPi2Config {
-        DualPi2Config::new(self.target, self.tupdate, self.step_threshold, self.min_qlen_step)
-    }
-
-    /// The parameters of SFQ, for packets of up to `mtu` bytes.
-    pub(crate) fn sfq(&self, mtu: Bytes) -> SfqConfig {
-        SfqConfig { flows: self.flows(mtu) }
-    }
-
-    fn flows(&self, mtu: Bytes) -> FlowsConfig {
-        FlowsConfig::new(self.flows, self.quantum, mtu)
+    /// What the discipline is given, for packets of up to `mtu` bytes.
+    pub(crate) fn parameters(&self, mtu: Bytes) -> Parameters<'_> {
+        // FQ-CoDel marks unless told otherwise (RFC 8290, section 5.2.6), CoDel does not.
+        let codel = |marks| {
+            let ecn = self.ecn.unwrap_or(marks);
+            CoDelConfig::new(self.target, self.interval, ecn, self.ce_threshold)
+        };
+        let pie = PieConfig::new(self.target, self.tupdate, self.ecn);
+        let flows = FlowsConfig::new(self.flows, self.quantum, mtu);
+        match &self.discipline {
+            Discipline::DropTail => self.red.as_ref().map_or(Parameters::DropTail, Parameters::Red),
+            Discipline::DropHead => Parameters::DropHead,
+            Discipline::RandomDrop => Parameters::RandomDrop,
+            Discipline::Codel => Parameters::CoDel(codel(false)),
+            Discipline::FqCodel => Parameters::FqCoDel(FqCoDelConfig { codel: codel(true), flows }),
+            Discipline::Pie => Parameters::Pie(pie),
+            Discipline::FqPie => Parameters::FqPie(FqPieConfig { pie, flows }),
+            Discipline::DualPi2 => Parameters::DualPi2(DualPi2Config::new(
+                self.target,
+                self.tupdate,
+                self.step_threshold,
+                self.min_qlen_step,
+            )),
+            Discipline::Sfq => Parameters::Sfq(SfqConfig { flows }),
+            Discipline::User(code) => Parameters::User(code),
+        }
     }
 
     /// Finds what is wrong with one of `queues` that hold as much as this one.
     pub(super) fn check(&self, mtu: Bytes, queues: usize, faults: &mut Faults) {
         self.check_limit(mtu, queues, faults);
         self.check_keys(faults);
-        match &self.discipline {
-            Discipline::DropTail | Discipline::DropHead | Discipline::RandomDrop | Discipline::User(_) => {}
-            Discipline::Codel => self.codel().check(faults),
-            Discipline::FqCodel => self.fq_codel(mtu).check(mtu, faults),
-            Discipline::Pie => self.pie().check(faults),
-            Discipline::FqPie => self.fq_pie(mtu).check(mtu, faults),
-            Discipline::DualPi2 => self.dual_pi2().check(faults),
-            Discipline::Sfq => self.flows(mtu).check(mtu, faults),
-        }
-        if let Some(red) = &self.red {
-            faults.below("red", |faults| red.check(faults));
-        }
+        self.parameters(mtu).check(mtu, faults);
     }
 
     fn check_limit(&self, mtu: Bytes, queues: usize, faults: &mut Faults) {

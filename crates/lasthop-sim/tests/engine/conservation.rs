@@ -18,7 +18,7 @@ type Watch = (Analysis, (Conservation, Streams));
 
 proptest! {
     // A failure prints its scenario; nothing is kept on disk.
-    #![proptest_config(ProptestConfig { cases: 2500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 40000, failure_persistence: None, ..ProptestConfig::default() })]
 
     // Twice the same, so that two cores share the work.
     #[test]
