@@ -23,7 +23,7 @@ mod user;
 mod vegas;
 mod westwood;
 
-use lasthop_core::{Duration, RandomStream, Rate};
+use lasthop_core::{Duration, RandomStream, Rate, dispatched, forward};
 
 use crate::clock::Tick;
 use crate::common::State;
@@ -292,97 +292,28 @@ macro_rules! stored {
     };
 }
 
-/// Makes the enum over the algorithms of Linux, which hands every call on. After `=` stands which key asks for it, if what
-/// switch is on; the first that fits is taken.
+/// Makes the enum over the algorithms of Linux. After `=` stands which key asks for an algorithm, and perhaps which switch
+/// must be on; the first that fits is taken.
 macro_rules! algorithms {
-    ($($(#[$when:meta])? $name:ident($algorithm:ty $(, $boxed:ty)?) = $key:ident $(if $switch:ident)?,)*) => {
-        /// The algorithm of a connection.
-        #[derive(Debug)]
-        pub(crate) enum Control {
-            $($(#[$when])? $name(stored!($algorithm $(, $boxed)?)),)*
+    ($(
+        $(#[cfg($when:meta)])? $name:ident($algorithm:ty $(, $boxed:ty)?) = $key:ident $(if $switch:ident)?,
+    )*) => {
+        dispatched! {
+            each:
+            /// The algorithm of a connection.
+            #[derive(Debug)]
+            pub(crate) enum Control {
+                $($(#[cfg($when)])? $name(stored!($algorithm $(, $boxed)?)),)*
+            }
         }
 
         impl Control {
             pub fn new(config: &TcpConfig, setup: Setup<'_>) -> Self {
                 match &config.congestion_control {
-                    $($(#[$when])? CongestionControl::$key { .. } $(if config.$switch)? => {
+                    $($(#[cfg($when)])? CongestionControl::$key { .. } $(if config.$switch)? => {
                         Self::$name(<$algorithm>::new(setup).into())
                     })*
                 }
-            }
-        }
-
-        impl Controller for Control {
-            type Window = Segments;
-
-            fn state(&self) -> &Segments {
-                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.state(),)* }
-            }
-            fn state_mut(&mut self) -> &mut Segments {
-                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.state_mut(),)* }
-            }
-            fn on_start(&mut self, at: &Moment, delivered: u64) {
-                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_start(at, delivered),)* }
-            }
-            fn on_sent(&mut self, sent: &Sent) {
-                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_sent(sent),)* }
-            }
-            fn on_rtt(&mut self, at: &Moment, rtt_us: u64) {
-                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_rtt(at, rtt_us),)* }
-            }
-            fn on_state(&mut self, at: &Moment, state: State) {
-                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_state(at, state),)* }
-            }
-            fn hears_every_ack(&self) -> bool {
-                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.hears_every_ack(),)* }
-            }
-            fn on_every_ack(&mut self, ack: &Acked) {
-                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_every_ack(ack),)* }
-            }
-            fn on_reduced(&mut self) {
-                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_reduced(),)* }
-            }
-            fn on_ack(&mut self, sample: &RateSample) {
-                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_ack(sample),)* }
-            }
-            fn on_path(&mut self, path: &PathSample) {
-                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_path(path),)* }
-            }
-            fn holds_back(&self) -> bool {
-                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.holds_back(),)* }
-            }
-            fn hears_losses(&self) -> bool {
-                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.hears_losses(),)* }
-            }
-            fn on_segment_lost(&mut self, lost: &LostSegment) {
-                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_segment_lost(lost),)* }
-            }
-            fn on_lost(&mut self, total: u64) {
-                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_lost(total),)* }
-            }
-            fn on_congestion(&mut self, sign: Congestion, flight: u32) {
-                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_congestion(sign, flight),)* }
-            }
-            fn on_spurious(&mut self, prior: Prior<u32>) {
-                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_spurious(prior),)* }
-            }
-            fn on_timeout(&mut self, at: &Moment, flight: u32, window: u32) {
-                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_timeout(at, flight, window),)* }
-            }
-            fn on_persistent(&mut self, at: &Moment, window: u32) {
-                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_persistent(at, window),)* }
-            }
-            fn is_rate_based(&self) -> bool {
-                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.is_rate_based(),)* }
-            }
-            fn pacing_rate(&self) -> Option<Rate> {
-                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.pacing_rate(),)* }
-            }
-            fn burst_min(&self) -> u32 {
-                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.burst_min(),)* }
-            }
-            fn burst_max(&self) -> u32 {
-                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.burst_max(),)* }
             }
         }
     };
@@ -412,4 +343,34 @@ algorithms! {
     User(user::User) = User,
     #[cfg(test)]
     Paced(paced::Paced) = Paced,
+}
+
+impl Controller for Control {
+    type Window = Segments;
+
+    forward! { each:
+        fn state(&self) -> &Segments;
+        fn state_mut(&mut self) -> &mut Segments;
+        fn on_start(&mut self, at: &Moment, delivered: u64);
+        fn on_sent(&mut self, sent: &Sent);
+        fn on_rtt(&mut self, at: &Moment, rtt_us: u64);
+        fn on_state(&mut self, at: &Moment, state: State);
+        fn hears_every_ack(&self) -> bool;
+        fn on_every_ack(&mut self, ack: &Acked);
+        fn on_reduced(&mut self);
+        fn on_ack(&mut self, sample: &RateSample);
+        fn on_path(&mut self, path: &PathSample);
+        fn holds_back(&self) -> bool;
+        fn hears_losses(&self) -> bool;
+        fn on_segment_lost(&mut self, lost: &LostSegment);
+        fn on_lost(&mut self, total: u64);
+        fn on_congestion(&mut self, sign: Congestion, flight: u32);
+        fn on_spurious(&mut self, prior: Prior<u32>);
+        fn on_timeout(&mut self, at: &Moment, flight: u32, window: u32);
+        fn on_persistent(&mut self, at: &Moment, window: u32);
+        fn is_rate_based(&self) -> bool;
+        fn pacing_rate(&self) -> Option<Rate>;
+        fn burst_min(&self) -> u32;
+        fn burst_max(&self) -> u32;
+    }
 }

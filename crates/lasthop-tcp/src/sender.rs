@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use lasthop_core::{Instant, Observer, Segment};
+use lasthop_core::{Instant, Observer, Segment, dispatched};
 
 use crate::clock::{Tick, TickClock};
 use crate::common::metrics::CachedMetrics;
@@ -11,24 +11,16 @@ use crate::common::{Context, Handshake, Transmission};
 use crate::config::{Stack, TcpConfig};
 use crate::{classic, linux2, linux6};
 
-/// The sending half.
-#[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "one per endpoint, and an endpoint lives on the heap")]
-pub(crate) enum SendingHalf {
-    Linux2(linux2::Sender),
-    Linux6(linux6::Sender),
-    Classic(classic::Sender),
-}
-
-/// The same call, or the same field, of whichever sender it is.
-macro_rules! either {
-    ($half:expr, $sender:ident => $body:expr) => {
-        match $half {
-            SendingHalf::Linux2($sender) => $body,
-            SendingHalf::Linux6($sender) => $body,
-            SendingHalf::Classic($sender) => $body,
-        }
-    };
+dispatched! {
+    either:
+    /// The sending half.
+    #[derive(Debug)]
+    #[allow(clippy::large_enum_variant, reason = "one per endpoint, and an endpoint lives on the heap")]
+    pub(crate) enum SendingHalf {
+        Linux2(linux2::Sender),
+        Linux6(linux6::Sender),
+        Classic(classic::Sender),
+    }
 }
 
 impl SendingHalf {
