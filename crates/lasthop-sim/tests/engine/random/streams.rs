@@ -8,6 +8,7 @@ use lasthop_core::{
 };
 use lasthop_link::PathConfig;
 use lasthop_scenario::Scenario;
+use lasthop_tcp::CongestionControl;
 
 /// Reassembles what is delivered and holds every acknowledgment against it.
 pub struct Streams {
@@ -18,6 +19,8 @@ pub struct Streams {
     /// Most packets of a class and bytes of all in the router, down and up.
     longest: [(u32, u32); 2],
     faults: Vec<String>,
+    /// Whether an application's receivers echo each mark, as those of DCTCP.
+    echoes: Vec<bool>,
 }
 
 struct Stream {
@@ -27,6 +30,8 @@ struct Stream {
     written: u64,
     /// Next byte in order.
     next: u64,
+    /// What it was before the latest segment, where an echo of DCTCP may still acknowledge that (RFC 8257, section 3.2).
+    echoed: Option<u64>,
     /// Delivered out of order: start and end.
     beyond: BTreeMap<u64, u64>,
     /// Next byte that was never sent.
@@ -43,6 +48,13 @@ impl Streams {
             drops: [0; DropCause::ALL.len()],
             longest: [(0, 0); 2],
             faults: Vec::new(),
+            echoes: scenario
+                .applications()
+                .iter()
+                .map(|application| {
+                    scenario.tcp_of(application).congestion_control == CongestionControl::Dctcp
+                })
+                .collect(),
         }
     }
 
@@ -80,7 +92,7 @@ impl Streams {
 
 impl Observer for Streams {
     fn announce(&mut self, info: &FlowInfo) {
-        self.flows.push(Stream::of(info));
+        self.flows.push(Stream::of(info, self.echoes[info.application as usize]));
     }
 
     fn written(&mut self, _now: Instant, flow: FlowId, host: Host, bytes: u64) {
@@ -129,9 +141,19 @@ impl Observer for Streams {
 }
 
 impl Stream {
-    fn of(info: &FlowInfo) -> Self {
+    fn of(info: &FlowInfo, echoes: bool) -> Self {
         let (sender, stops) = (info.sender, info.sends_for.is_some());
-        Self { sender, stops, written: 0, next: 0, beyond: BTreeMap::new(), sent: 0, receiver_end: None }
+        let echoed = echoes.then_some(0);
+        Self {
+            sender,
+            stops,
+            written: 0,
+            next: 0,
+            echoed,
+            beyond: BTreeMap::new(),
+            sent: 0,
+            receiver_end: None,
+        }
     }
 
     /// The sender leaves no byte out, invents none, and ends the stream where it ends.
@@ -160,6 +182,9 @@ impl Stream {
         if segment.sequence_length() == 0 {
             return;
         }
+        if let Some(echoed) = &mut self.echoed {
+            *echoed = self.next;
+        }
         let end = self.beyond.entry(segment.seq).or_default();
         *end = segment.end().max(*end);
         while let Some(first) = self.beyond.first_entry().filter(|first| *first.key() <= self.next) {
@@ -169,7 +194,8 @@ impl Stream {
 
     /// The receiver acknowledges exactly what it has in order, and SACKs only what it has.
     fn acknowledges(&self, segment: &Segment) -> Result<(), &'static str> {
-        if segment.flags.contains(Flags::ACK) && segment.ack != self.next {
+        let known = segment.ack == self.next || self.echoed == Some(segment.ack);
+        if segment.flags.contains(Flags::ACK) && !known {
             return Err("acknowledges something else than it has");
         }
         let held = |start: u64, end: u64| {
