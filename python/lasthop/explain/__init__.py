@@ -50,9 +50,9 @@ def followed(trace: Trace, facts: Facts) -> Packets:
 
 
 def stories(trace: Trace, facts: Facts, flow: str | None = None, *, packets: Packets | None = None) -> Iterator[Story]:
-    """Yield the story of each flow of a trace, or of the one named `flow`; of a page load first its objects.
+    """Yield the story of each flow of a trace, or of the flow named `flow`; a page load's objects come first.
 
-    Whoever has `followed` its packets already may hand them in.
+    A caller that has followed the packets already passes them as `followed`.
     """
     packets = packets or followed(trace, facts)
     states, tcp = trace.link_states, trace.tcp  # each call makes the table anew

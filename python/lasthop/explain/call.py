@@ -1,6 +1,7 @@
-"""What is heard of a call: which frames are played, and the E-model of ITU-T G.107 behind that. No wording here.
+"""What the listener hears of a call: which frames are played, and how the E-model of ITU-T G.107 rates that.
 
-Written again from the definitions in `docs/traffic.md`, so that stories and records check each other.
+This is written again from the definitions in `docs/traffic.md`, so that stories and records check each other.
+The module words nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def _bursts(played: Sequence[bool]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What became of the frames whose fate is known. All else has the E-model's default values."""
+    """What became of the frames whose fate is known. Everything else has the E-model's default values."""
 
     voice: Voice
     first_ns: int | None
@@ -44,7 +45,7 @@ class Heard:
     frames: int
     lost: int
     late_ns: Mapping[int, int]
-    """The frames that came too late to be played, by their numbers, and by how much."""
+    """By frame number: how late a frame came that was too late to be played."""
     bursts: int
 
     @property
@@ -54,26 +55,26 @@ class Heard:
 
     @property
     def burst_ratio(self) -> float:
-        """Mean length of the gaps over that of independent losses, at least 1."""
+        """Mean length of the gaps, relative to their mean length under independent losses; at least 1."""
         return max(1.0, (self.lost + len(self.late_ns)) / self.bursts * (1 - self.missing)) if self.bursts else 1.0
 
     @property
     def delay_ns(self) -> int | None:
-        """From the mouth to the ear; `None` if nothing is heard."""
+        """Delay from mouth to ear; `None` if nothing is heard."""
         if self.first_ns is None:
             return None
         return self.voice.codec_delay_ns + self.first_ns + self.voice.jitter_buffer_ns
 
     @property
     def delay_cost(self) -> float:
-        """Idd: what the delay costs of the rating R."""
+        """Idd: how much the delay lowers the rating R."""
         x = math.log2((self.delay_ns or 0) / 1e8) if (self.delay_ns or 0) > 1e8 else 0.0
         own, third = (math.pow(1 + math.pow(x / by, 6), 1 / 6) for by in (1, 3))
         return 25 * (own - 3 * third + 2)
 
     @property
     def missing_cost(self) -> float:
-        """Ie,eff: what the missing frames cost of the rating R."""
+        """Ie,eff: how much the missing frames lower the rating R."""
         voice, percent = self.voice, 100 * self.missing
         return voice.impairment + (95 - voice.impairment) * percent / (
             percent / self.burst_ratio + voice.loss_robustness
@@ -81,7 +82,7 @@ class Heard:
 
     @property
     def rating(self) -> float:
-        """R of G.107."""
+        """The rating R of G.107."""
         return DEFAULT_RATING - self.delay_cost - self.missing_cost
 
     @property

@@ -15,7 +15,7 @@ from lasthop.explain.packets import ACK, FIN, RST, SYN, Moment, Packet, Packets,
 from lasthop.metrics.labels import DROP_CAUSES, EVENTS
 
 BURST_GAP_NS = 1_000_000_000
-"""What is of one kind and follows each other within this time is told together."""
+"""Events of one kind are told together if each follows the one before within this time."""
 SET_UP, SLOW_START, AVOIDANCE = "connection set-up", "slow start", "congestion avoidance"
 RECOVERY, AFTER_TIMEOUT, WAITING = "fast recovery", "recovery after a timeout", "waiting for the timer"
 PHASES = (SET_UP, SLOW_START, AVOIDANCE, RECOVERY, AFTER_TIMEOUT, WAITING)
@@ -40,7 +40,7 @@ class Retransmission:
 
 @dataclass(slots=True)
 class Episode:
-    """A fast recovery or what follows a timeout: from `start` to `end`."""
+    """A fast recovery, or the recovery after a timeout, from `start` to `end`."""
 
     start: Moment
     before: Window
@@ -55,7 +55,7 @@ class Episode:
 
 @dataclass(slots=True)
 class Probe:
-    """A tail loss probe: `again` if it repeated the last segment; none of new data.
+    """A tail loss probe. `again` is the last segment if the probe repeated it, `None` if new data was sent.
 
     `waiting_since_ns` is when the sender last sent a packet or got an ACK.
     """
@@ -84,11 +84,12 @@ class Recovery(Episode):
 
 @dataclass(slots=True)
 class Timeout(Episode):
-    """An expiry: `copies` of the first unacknowledged segment had been sent before; any that arrives makes it spurious.
+    """An expiry of the timer. It is spurious if any of the `copies` arrives.
 
-    `acks` are the first ACK of that segment sent before and, if that one had been lost, the first that had not.
-    `waiting_since_ns` is when the sender last sent a packet or got an ACK, `timer_since_ns` when it last started the
-    timer.
+    `copies` are the earlier transmissions of the first unacknowledged segment. `acks` are the first ACK of
+    that segment that was sent before and, if that ACK was lost, the first one after it that was not.
+    `waiting_since_ns` is when the sender last sent a packet or got an ACK, `timer_since_ns` when it last
+    started the timer.
     """
 
     head: int = 0
@@ -148,13 +149,13 @@ class BadPeriod:
     start_ns: int
     end_ns: int
     direction: str
-    """Whose link was bad; empty for that of both."""
+    """The direction whose link was bad; empty if both share it."""
     failed_tries: int
     lost: int
 
     @property
     def what(self) -> str:
-        """What was bad."""
+        """The link that was bad."""
         return f"Link {self.direction}".strip()
 
 
@@ -162,8 +163,8 @@ class BadPeriod:
 class TcpFacts:
     """The whole history. Counts are those of the flow record, by its names.
 
-    `waits` are the times, from and to in nanoseconds, when nothing was left but to wait for an expiry, the one that
-    ended the connection included.
+    `waits` are the periods, from and to in nanoseconds, in which the sender could only wait for an expiry.
+    The wait before the expiry that ended the connection is one of them.
     """
 
     record: Mapping[str, Any]
@@ -196,7 +197,7 @@ class TcpFacts:
     unnecessary_bytes: int
 
     def seconds_by_phase(self) -> dict[str, float]:
-        """Time in each kind of phase; the wait for an expiry counts for itself."""
+        """Time in each kind of phase; waiting for the timer is a kind of its own."""
         total = dict.fromkeys(PHASES, 0)
         for phase in self.phases:
             total[phase.kind] += phase.end_ns - phase.start_ns
@@ -252,7 +253,7 @@ class _History:
         self.dsacks = 0
 
     def read(self) -> None:
-        """Go through all events; then judge what only the whole run tells."""
+        """Go through all events, then make the judgments that need the whole run."""
         events: list[tuple[Moment, Packet | Mapping[str, Any]]] = []
         for packet in self.mine:
             if packet.direction == self.direction:
@@ -277,7 +278,7 @@ class _History:
         return self.windows[index - 1] if index else Window(0, None, 0)
 
     def window_after(self, now: Moment) -> Window:
-        """Return the state that the event at `now` left: it is reported at the same instant, if it changed."""
+        """Return the state after the event at `now`. A change is reported at the same instant."""
         index = bisect_right(self.window_moments, now)
         if index < len(self.windows) and self.window_moments[index].ns == now.ns:
             return self.windows[index]
@@ -484,7 +485,7 @@ class _History:
             kind = _kind(up, mode, window)
             last = pieces[-1]
             if last.start_ns == now.ns:
-                # What an event leaves is reported after it, at the same instant.
+                # The state after an event is reported behind it, at the same instant.
                 last = last._replace(cwnd_start=window.cwnd)
             grows = {kind, last.kind} <= {SLOW_START, AVOIDANCE} and now.ns not in reduced
             pieces[-1] = last._replace(end_ns=now.ns, cwnd_end=window.cwnd if grows else before.cwnd)

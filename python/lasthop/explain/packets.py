@@ -15,7 +15,7 @@ FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 
 
 class Moment(NamedTuple):
-    """A point of the run: the place among its events tells apart what happened at one instant."""
+    """A point of the run: `order`, the place among its events, separates events of the same instant."""
 
     order: int
     ns: int
@@ -76,9 +76,9 @@ class Packet:
 
 
 class Queued(NamedTuple):
-    """What the router queue of a direction held at some event: all packets, and those of the packet's flow.
+    """What the router queue of a direction held at some event: all packets, and the packets of this flow.
 
-    `average` is RED's, as of the latest change of the queue; `None` without RED.
+    `average` is RED's, as of the latest change of the queue; without RED it is `None`.
     """
 
     packets: int
@@ -103,7 +103,7 @@ class Packets:
     """All packets of a run, in the order of sending."""
 
     def __init__(self, table: Mapping[str, Sequence[Any]], arq_delay_ns: Mapping[str, int]) -> None:
-        """Follow every packet through `table`; `arq_delay_ns` after a failed try in a direction follows the next."""
+        """Follow every packet through `table`; ARQ repeats a failed try after `arq_delay_ns`, by direction."""
         self.by_serial: dict[int, Packet] = {}
         self.queue_at_drop: dict[int, Queued] = {}
         self._of_flow: dict[int, list[Packet]] = defaultdict(list)
@@ -142,7 +142,7 @@ class Packets:
             packet.delivered = now
         elif event in DROP_EVENTS:
             packet.dropped, packet.cause = now, DROP_EVENTS[event].name
-            # Out of the queue, for one that was in it.
+            # The packet leaves the queue if it was in it.
             queue[packet.flow] -= packet.enqueued is not None and packet.dequeued is None
             self.queue_at_drop[packet.serial] = Queued(
                 queue.total(), queue[packet.flow], self._average.get(packet.direction)

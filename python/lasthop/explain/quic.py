@@ -14,7 +14,7 @@ from lasthop.explain.tell import Part, change, fate, queue_then, tell_bad_period
 from lasthop.explain.words import Entry, Story, byte_ranges, clock, count, length, rate
 from lasthop.metrics.labels import DROP_CAUSES, EVENTS
 
-# RFC 9002, section 6.1.1: kPacketThreshold.
+# Larger than the place of any event of the same instant.
 _PACKET_THRESHOLD = 3
 # After whatever happened at the same instant.
 _LAST = 2**62
@@ -22,9 +22,9 @@ _LAST = 2**62
 
 @dataclass(slots=True)
 class Reduction:
-    """The window cut at `at`: because packets count as lost, or because of a mark if there is no `lost`.
+    """The window cut at `at`: because of the packets in `lost`, or because of a mark if `lost` is empty.
 
-    `reach` is how many packets beyond the first lost one the furthest was that had been acknowledged.
+    `reach` is the distance in packets from the first lost packet to the furthest acknowledged one.
     """
 
     at: Moment
@@ -40,7 +40,7 @@ class Reduction:
 
 @dataclass(slots=True)
 class Probe:
-    """A probe timeout, `backoff` in a row; the first byte that was not acknowledged had been sent in `copies`."""
+    """A probe timeout, `backoff` in a row; `copies` carried the first byte that was not acknowledged."""
 
     at: Moment
     backoff: int
@@ -50,7 +50,7 @@ class Probe:
 
 
 class _History:
-    """Reads the events of a flow's sender, and what it knew when."""
+    """Reads the events of a flow's sender, and keeps what the sender knew at each time."""
 
     def __init__(self, packets: Packets, tcp: Sequence[Mapping[str, Any]], flow: int, direction: str) -> None:
         host = "server" if direction == "down" else "client"
@@ -97,7 +97,7 @@ class _History:
             self.ended = self.ended or (now, event)
 
     def window(self, now: Moment, *, after: bool = False) -> Window:
-        """Return the state before an event, or that which is told next."""
+        """Return the state before an event, or the next state that is told."""
         index = bisect_left(self.windows, now, key=lambda entry: entry[0])
         index = min(index, len(self.windows) - 1) if after else index - 1
         return self.windows[index][1] if index >= 0 else Window(0, None, 0)
@@ -109,9 +109,9 @@ class _History:
         self.probes.append(Probe(now, row["backoff"], row["seq"] == 0, max(sent, heard), copies))
 
     def _lost(self, now: Moment) -> tuple[list[Packet], int]:
-        """Return what the sender has no acknowledgment of, though of later packets: the oldest first.
+        """Return the unacknowledged packets that were sent before an acknowledged one, the oldest first.
 
-        An acknowledgment tells of all packets that had arrived when it was sent.
+        An acknowledgment covers all packets that had arrived when it was sent.
         """
         told = max((p.sent for p in self.heard if p.delivered and p.delivered < now), default=Moment(0, 0))
         sent = [packet for packet in self.sent if packet.sent < now]
@@ -129,7 +129,7 @@ class _History:
         return beyond or [packet for _, packet in missing[:1]], reach
 
     def _recovered(self, reduction: Reduction) -> Moment | None:
-        """Return when a packet was acknowledged that was sent in the recovery period (RFC 9002, section 7.3.2)."""
+        """Return when the first packet of the recovery period was acknowledged (RFC 9002, section 7.3.2)."""
         arrivals = [p.delivered for p in self.sent if p.sent > reduction.at and p.delivered is not None]
         first = min(arrivals, default=None)
         if first is None:
@@ -201,7 +201,7 @@ class _Teller:
         yield Part(until.ns, until.order, f"{text}. Initial window {history.window(until, after=True).cwnd} packets.")
 
     def _growth(self) -> Iterator[Part]:
-        """One entry for each stretch from a recovery period, or the handshake, to the next."""
+        """Yield an entry per stretch between recovery periods; the first stretch begins at the handshake."""
         since, slow = self.history.established, True
         # BBR has none.
         has_threshold = not self.history.reductions or any(w.ssthresh is not None for _, w in self.history.windows)
@@ -313,7 +313,7 @@ def _cause(reduction: Reduction) -> str:
 
 
 def _found(reduction: Reduction) -> str:
-    """How the sender came to know."""
+    """Say how the sender came to know."""
     if reduction.is_mark:
         return "an ACK reports more packets with the mark (RFC 9002, section 7.1)"
     if not reduction.lost:

@@ -14,7 +14,7 @@ from lasthop.metrics.labels import DROP_CAUSES, DROP_COUNTS, EVENTS
 from lasthop.metrics.units import listed
 
 _UNDO_CAUSES = {kind.reason: kind.words for kind in EVENTS.values() if kind.role == "undo"}
-# After whatever happened at the same instant.
+# Larger than the place of any event of the same instant.
 _LAST = 2**62
 
 
@@ -367,7 +367,7 @@ def fate(packets: Packets, packet: Packet, now: Moment) -> str:
 
 
 def queue_then(burst: Burst, queued: Mapping[int, Queued]) -> str:
-    """Say how long the queue was; link losses happen behind it."""
+    """Say how long the queue was; losses on the link happen behind it."""
     if burst.cause == "ce":
         return ""
     held = [queued[packet.serial] for packet in burst.packets]

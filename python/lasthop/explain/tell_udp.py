@@ -1,4 +1,4 @@
-"""The story of a flow of datagrams in words: how long they took, what is missing, and what a call makes of that."""
+"""The story of a flow of datagrams in words: how long they took, which are missing, and how a call sounds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lasthop.metrics.units import listed
 _ALWAYS_TOLD = ("drops_queue", "drops_red", "drops_error")
 _LENGTHS_SHOWN = _FLOWS_SHOWN = 6
 _MATTERS = 0.1
-"""A stage is told if it has such a share of what a datagram took longer than the fastest."""
+"""A stage is told if it has this share of the time by which a datagram was slower than the fastest."""
 _SATISFACTION = (
     (90, "users are very satisfied"),
     (80, "users are satisfied"),
@@ -24,11 +24,11 @@ _SATISFACTION = (
     (60, "many users are dissatisfied"),
     (50, "nearly all users are dissatisfied"),
 )
-"""Least ratings R, and what G.107, Annex B, says of them."""
+"""Lower bounds of the rating R, and what G.107, Annex B, says of ratings from there on."""
 
 
 def tell_udp(story: UdpFacts, packets: Packets, names: Sequence[str]) -> Story:
-    """Tell the story; `names` are those of all flows."""
+    """Tell the story; `names` are the names of all flows."""
     name = story.record["flow"]
     if not story.datagrams:
         return Story(name, f"{name}: no datagram was sent, because the handshake of its connection was not completed.")
@@ -96,11 +96,11 @@ def _rise(rise: Rise, story: UdpFacts, packets: Packets, names: Sequence[str], t
 
 
 def _stages(worst: Datagram, story: UdpFacts, packets: Packets, names: Sequence[str]) -> Iterator[str]:
-    """Yield where a datagram was for longer than others, and why."""
+    """Yield the places where a datagram stayed longer than others, and why."""
     assert worst.packet is not None
     spent = worst.stages_ns()
     longer = {place: ns - story.least_ns[place] for place, ns in spent.items()}
-    longer[QUEUE] = spent[QUEUE]  # there, even what all of them spend is due to others
+    longer[QUEUE] = spent[QUEUE]  # other packets cause all of it, even what every datagram spends
     for place in (place for place, ns in longer.items() if ns > _MATTERS * sum(longer.values())):
         if place == QUEUE:
             yield _in_queue(worst, packets, names)
@@ -114,7 +114,7 @@ def _stages(worst: Datagram, story: UdpFacts, packets: Packets, names: Sequence[
 
 
 def _in_queue(datagram: Datagram, packets: Packets, names: Sequence[str]) -> str:
-    """Say how long one was in the queue, and behind whose packets, those of most first."""
+    """Say how long a datagram was in the queue, and behind whose packets; the flow with most comes first."""
     assert datagram.packet is not None
     text = f"{length(datagram.stages_ns()[QUEUE])} {QUEUE}"
     ahead = packets.served_while_waiting(datagram.packet).most_common()
@@ -215,7 +215,7 @@ def _lengths(gaps: Sequence[Gap]) -> str:
 
 
 def _call(story: UdpFacts, heard: Heard) -> Iterator[str]:
-    """Yield what all of this means for a call."""
+    """Yield what these delays and losses mean for a call."""
     mos = story.record["mos"]
     late = len(heard.late_ns)
     played, fates = heard.frames - heard.lost - late, {"lost": heard.lost, "late": late}

@@ -20,36 +20,36 @@ T = TypeVar("T")
 
 SENDER, LAN, QUEUE, LINK = "at its sender", "before the router", "in the router queue", "in the link"
 MOST_EPISODES = 12
-"""So many episodes of a kind are told; of more, those that are nearest to each other count as one."""
+"""At most this many episodes of a kind are told; where there are more, the nearest ones are joined."""
 _LEAST_RISE_NS = 1_000_000
 _RISEN, _RISEN_OF_LEAST = 0.25, 0.1
-"""Of the greatest rise, and of the least delay: from here on it counts as risen; below half of this it has fallen."""
+"""Shares of the greatest rise, and of the least delay, from which on delay is raised; below half it fell."""
 
 
 @dataclass(frozen=True, slots=True)
 class Datagram:
-    """One datagram and the packet that carried it; none if its sender gave it up."""
+    """One datagram and the packet that carried it; `packet` is missing if the sender gave the datagram up."""
 
     number: int
     sent_ns: int
     """When its application wrote it."""
     packet: Packet | None
     is_understood: bool = True
-    """Whether its receiver takes its packet: of QUIC, it does not before the handshake is over, nor after the end."""
+    """Whether the receiver takes the packet: over QUIC only between handshake and end of the connection."""
 
     @property
     def delay_ns(self) -> int | None:
-        """How long it took; `None` if it has not arrived."""
+        """Delay of the datagram; `None` if it has not arrived."""
         arrived = self.packet and self.packet.delivered
         return arrived.ns - self.sent_ns if arrived and self.is_understood else None
 
     @property
     def is_lost(self) -> bool:
-        """Whether it can arrive no more."""
+        """Whether the datagram can no longer arrive."""
         return self.packet is None or self.packet.cause is not None or not self.is_understood
 
     def stages_ns(self) -> dict[str, int]:
-        """Return how long one that arrived was in each place."""
+        """Return how long a datagram that arrived was in each place."""
         packet = self.packet
         assert packet is not None
         assert packet.delivered is not None
@@ -65,37 +65,37 @@ class Datagram:
 
 @dataclass(frozen=True, slots=True)
 class Rise:
-    """A time in which datagrams took much longer than the fastest one, from the first such to the last."""
+    """A period in which datagrams took much longer than the fastest one: from first to last slow datagram."""
 
     datagrams: tuple[Datagram, ...]
-    """All that arrived of those sent in it."""
+    """All datagrams sent in the period that arrived."""
     fallen: Datagram | None
-    """The first behind it that was fast again; none if the flow ended before."""
+    """The first fast datagram after the period; `None` if the flow ended before."""
     over_ns: int
-    """What takes so long counts as slow."""
+    """From this delay on, a datagram counts as slow."""
 
     @property
     def slow(self) -> int:
-        """How many were slow."""
+        """Number of slow datagrams."""
         return sum((one.delay_ns or 0) >= self.over_ns for one in self.datagrams)
 
     @property
     def worst(self) -> Datagram:
-        """The one that took longest."""
+        """The datagram with the longest delay."""
         return max(self.datagrams, key=lambda one: one.delay_ns or 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Consecutive datagrams that are missing: none arrived, or, in a call, in time to be played."""
+    """Consecutive missing datagrams: they did not arrive or, in a call, came too late to be played."""
 
     datagrams: tuple[Datagram, ...]
     end_ns: int
-    """When the next one behind it was due."""
+    """When the next datagram after the gap was due."""
 
     @property
     def lasted_ns(self) -> int:
-        """How much of what was sent is missing."""
+        """Length of the gap, in sending time."""
         return self.end_ns - self.datagrams[0].sent_ns
 
 
@@ -110,24 +110,24 @@ class UdpFacts:
     packets: tuple[Packet, ...]
     datagrams: tuple[Datagram, ...]
     least_ns: Mapping[str, int]
-    """The least that any was in each place."""
+    """The shortest time that any datagram was in each place."""
     rises: tuple[Rise, ...]
     gaps: tuple[tuple[Gap, ...], ...]
-    """In episodes of gaps that are near to each other."""
+    """Gaps that are near to each other form an episode."""
     bad_periods: tuple[tuple[BadPeriod, ...], ...]
-    """Likewise."""
+    """Periods that are near to each other form an episode."""
     counts: Counter[str]
     heard: Heard | None
-    """What is heard of a call."""
+    """What the listener hears, if the flow is a call."""
 
     @property
     def arrived(self) -> list[Datagram]:
-        """Those that arrived, in the order of sending."""
+        """The datagrams that arrived, in the order of sending."""
         return [one for one in self.datagrams if one.delay_ns is not None]
 
     @property
     def fastest(self) -> Datagram:
-        """The one that took least, if any arrived."""
+        """The datagram with the least delay; there must be one that arrived."""
         return min(self.arrived, key=lambda one: one.delay_ns or 0)
 
 
@@ -140,9 +140,9 @@ def gather_udp(
     *,
     voice: Voice | None = None,
 ) -> UdpFacts:
-    """Collect the facts of flow number `flow`, which is of datagrams; with a `voice` it is a call."""
+    """Collect the facts of flow number `flow`, which sends datagrams; with a `voice` it is a call."""
     own = packets.of_flow(flow)
-    # A connection of QUIC has packets without any, both ways.
+    # A QUIC connection also has packets without datagrams, in both directions.
     carriers = [packet for packet in own if packet.payload_bytes and packet.direction == record["direction"]]
     over_quic = record["protocol"] == "quic-datagram"
     datagrams = _in_quic(carriers, table_of(tcp, flow), voice) if over_quic and voice else _in_udp(carriers)
@@ -211,7 +211,7 @@ def _in_udp(carriers: Sequence[Packet]) -> list[Datagram]:
 
 
 def _in_quic(carriers: Sequence[Packet], events: Sequence[Mapping[str, Any]], voice: Voice) -> list[Datagram]:
-    """Return the frames by number: each is written at its time, and may wait for its packet or be given up."""
+    """Return the frames by number. Each is written at its time, then waits for its packet or is given up."""
     if not carriers:
         return []
     receiver = "client" if carriers[0].direction == "down" else "server"
@@ -229,7 +229,7 @@ def _in_quic(carriers: Sequence[Packet], events: Sequence[Mapping[str, Any]], vo
 
 
 def _rises(arrived: Sequence[Datagram]) -> Iterator[Rise]:
-    """Yield the times in which delays are risen, at most so many as are told."""
+    """Yield the periods in which delays are raised, at most as many as are told."""
     delays = [one.delay_ns or 0 for one in arrived]
     least = min(delays, default=0)
     greatest = max(delays, default=0) - least
@@ -253,7 +253,7 @@ def _rises(arrived: Sequence[Datagram]) -> Iterator[Rise]:
 
 
 def _gaps(known: Sequence[Datagram], missing: Container[int]) -> list[Gap]:
-    """Return the runs of those that are missing. What is silent behind one, longer than usual, is not missing."""
+    """Return the runs of missing datagrams. A longer pause than usual after a run is not part of the gap."""
     usual = statistics.median_low([after.sent_ns - one.sent_ns for one, after in itertools.pairwise(known)] or [0])
     ends = [min(one.sent_ns + usual, after.sent_ns) for one, after in itertools.pairwise(known)]
     ends += [one.sent_ns + usual for one in known[-1:]]
@@ -263,7 +263,7 @@ def _gaps(known: Sequence[Datagram], missing: Container[int]) -> list[Gap]:
 
 
 def _episodes(spans: Sequence[T], times: Callable[[T], tuple[int, int]]) -> list[tuple[T, ...]]:
-    """Put what happened one after the other into `MOST_EPISODES` at most, apart where much time lies between."""
+    """Group spans into at most `MOST_EPISODES` episodes; the longest pauses separate them."""
     between = [times(after)[0] - times(before)[1] for before, after in itertools.pairwise(spans)]
     apart = [place for place, pause in enumerate(between, 1) if pause >= BURST_GAP_NS]
     widest = sorted(apart, key=lambda place: -between[place - 1])[: MOST_EPISODES - 1]

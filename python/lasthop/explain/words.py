@@ -1,4 +1,4 @@
-"""Numbers in words: times, byte ranges. All exact; nothing depends on the locale."""
+"""Numbers in words: times, byte ranges. All are exact; nothing depends on the locale."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What is told of a flow or a page load: who it is, what happened in order of time, and a summary."""
+    """The story of a flow or a page load: its name, what happened in order of time, and a summary."""
 
     of: str
     head: str
@@ -74,7 +74,7 @@ def merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def byte_ranges(packets: Iterable[Packet]) -> str:
-    """Return `bytes 1-536, 1073-1608`, first and last byte of each run; of many runs the first ones."""
+    """Return `bytes 1-536, 1073-1608`: first and last byte of each run, of at most `_RANGES_SHOWN` runs."""
     runs = merged((p.data_start, p.data_end) for p in packets if p.payload_bytes)
     shown = [f"{start}-{end - 1}" for start, end in runs[:_RANGES_SHOWN]]
     more = (
