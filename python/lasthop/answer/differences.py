@@ -1,11 +1,11 @@
 """Which levels of a factor differ significantly, and by how much.
 
 Replications of the same number meet the same link states and starting times in every cell, so we compare them in pairs.
-The difference of a level from its factor's first level is the mean over the pairs, with Student's 95 % interval and the
-p value of the paired t test (Jain, The Art of Computer Systems Performance Analysis, section 13.4.1). The p values of
-all comparisons in an answer are corrected together after Holm (1979), with weights: what counts most of a kind of
-traffic has ten times that of all else. So the probability that any difference called significant is due to chance is at
-most 5 %.
+The difference between a level and its factor's first level is the mean over the pairs, with Student's 95 %
+interval and the p value of the paired t test (Jain, The Art of Computer Systems Performance Analysis, section
+13.4.1). The p values of all comparisons in an answer are corrected together after Holm (1979), with weights:
+the main metrics of a kind of traffic weigh ten times as much as all others. So the probability that any
+difference called significant is due to chance is at most 5 %.
 """
 
 from __future__ import annotations
@@ -27,18 +27,19 @@ SIGNIFICANT = 1 - CONFIDENCE
 _OFTEN = 0.84
 """The normal distribution's quantile of 80 %."""
 _POWER = 7.85
-"""(1.96 + 0.84)^2: pairs that show a difference of one standard deviation with a probability of 80 %."""
+"""(1.96 + 0.84)^2: this many pairs show a difference of one standard deviation with a probability of 80 %."""
 _WEIGHT = 10.0
-"""What counts most of a kind of traffic against all else that is compared: more metrics hardly make it less certain."""
+"""Weight of a kind's main metrics, so that comparing more metrics hardly makes them less certain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
     """A level against its reference in one case: `where` are the levels of the other factors, and the flow.
 
-    `mean` is that of the paired differences, level less reference, with its 95 % interval, in the metric's unit; of a
-    single pair the interval and `p` are NaN. `reference_mean` is the reference's. `p` is corrected for the number of
-    comparisons. If all pairs differ by the same time or rate it is 0.
+    `mean` is the mean of the paired differences, level less reference, with its 95 % interval, in the
+    metric's unit. A single pair has neither interval nor p value: they are NaN. `reference_mean` is the
+    reference's mean. `p` is corrected for the number of comparisons. If all pairs differ by the same time or
+    rate, it is 0.
     """
 
     factor: str
@@ -55,11 +56,11 @@ class Difference:
     topic: Topic = Topic.TRANSFERS
     headline: bool = True
     share: float = 1.0
-    """The part of the probability of error that this comparison may use up by itself."""
+    """The part of the 5 % error probability that this comparison may use up by itself."""
     values: Sequence[float] = field(default=(), repr=False, compare=False)
     """The differences of the pairs, replication by replication."""
     looks: int = 1
-    """How many looks interval and p hold over; see `lasthop.until`."""
+    """Number of looks that interval and p cover; see `lasthop.until`."""
 
     @property
     def level_mean(self) -> float:
@@ -75,12 +76,12 @@ class Difference:
 
     @property
     def significant(self) -> bool:
-        """Whether it is hardly chance."""
+        """Whether the difference is hardly due to chance."""
         return self.p < SIGNIFICANT
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of the pairs' differences, in the metric's unit; NaN of a single pair."""
+        """Standard deviation of the pairs' differences, in the metric's unit; NaN for a single pair."""
         if self.pairs < 2:
             return math.nan
         reach = student(shared(CONFIDENCE, self.looks), self.pairs - 1)
@@ -93,14 +94,14 @@ class Difference:
 
     @property
     def pairs_needed(self) -> float:
-        """How many pairs would show a difference of this size with a probability of 80 %."""
+        """Number of pairs that would show a difference of this size with a probability of 80 %."""
         if self.mean == 0 or self.pairs < 2:
             return math.inf
         return max(_POWER * (self.deviation / self.mean) ** 2, self.pairs + 1.0)
 
     @property
     def detectable(self) -> float:
-        """The least difference that so many pairs show with a probability of 80 %; NaN of a single pair."""
+        """The least difference that these pairs show with a probability of 80 %; NaN for a single pair."""
         if self.pairs < 2:
             return math.nan
         reach = student(1 - SIGNIFICANT * self.share / self.looks, self.pairs - 1)
@@ -108,9 +109,9 @@ class Difference:
 
 
 def holm(p_values: ArrayLike, weights: ArrayLike | None = None) -> NDArray[np.float64]:
-    """Correct p values for their number (Holm, Scandinavian Journal of Statistics 6, 1979); NaN is none of them.
+    """Correct p values for their number (Holm, Scandinavian Journal of Statistics 6, 1979); NaN is left out.
 
-    With weights, those of more weight are corrected less.
+    With weights, p values of larger weight are corrected less.
     """
     values = np.asarray(p_values, dtype=np.float64)
     heavy = np.ones_like(values) if weights is None else np.asarray(weights, dtype=np.float64)
@@ -125,7 +126,7 @@ def holm(p_values: ArrayLike, weights: ArrayLike | None = None) -> NDArray[np.fl
 
 
 def corrected(found: Sequence[Difference]) -> list[Difference]:
-    """Correct the p values of differences for their number; what counts most weighs more."""
+    """Correct the p values of differences for their number; the main metrics weigh more."""
     weights = [_WEIGHT if one.headline else 1.0 for one in found]
     p_values = holm([one.p for one in found], weights)
     return [
@@ -137,7 +138,7 @@ def corrected(found: Sequence[Difference]) -> list[Difference]:
 def differences(sections: Sequence[Section]) -> list[Difference]:
     """Compare every level of every factor with the factor's first level, in each case; the last factor first.
 
-    What is the same everywhere and is no headline is left out.
+    Metrics that are the same everywhere are left out, unless they are headlines.
     """
     found = [
         one
@@ -169,7 +170,8 @@ class Pairs:
 def pairs_of(section: Section, factor: str, compared: Compared, reference: str) -> Pairs:
     """Pair each replication of the other levels with that of the reference of the same set and number, in each case."""
     others = [name for name in section.varied if name != factor]
-    # Of several flows, a comparison says which it is of. If every level has one, these are pairs, whatever their names.
+    # With several flows, a comparison names its flow. If every level has one flow, these are pairs, whatever
+    # their names.
     if _several(section.rows, factor):
         others.append(WHO)
     metric = compared.metric
@@ -230,10 +232,10 @@ def against(section: Section, pairs: Pairs) -> Iterator[Difference]:
 def tested(
     mean: float, deviation: float | None, pairs: int, base: float, *, counts: bool, looks: int
 ) -> tuple[float, float, float]:
-    """Return the mean difference, half of its interval's width, and p of the paired t test; both hold over all looks.
+    """Return mean difference, half of its interval's width, and p of the paired t test, both over all looks.
 
-    Pairs that all differ by the same time or rate leave no doubt. Counts may do so by chance: there p is that of the
-    sign test.
+    Pairs that all differ by the same time or rate leave no doubt. Counts may agree by chance: their p is that
+    of the sign test.
     """
     if deviation is None:
         return mean, math.nan, math.nan
@@ -248,9 +250,10 @@ def tested(
 
 
 def signed_ranks(one: Difference, seed: int) -> PairedDifference:
-    """Return the median of the pairs and the signed-rank test, which asks for no normal differences.
+    """Return the median of the pairs and the signed-rank test, which needs no normal differences.
 
-    What rounding alone explains is no difference. A single pair has neither an interval nor a p value.
+    A difference that rounding alone explains counts as none. A single pair has neither an interval nor a p
+    value.
     """
     values = np.asarray(one.values)
     values[np.abs(values) <= ROUNDING * abs(one.reference_mean)] = 0.0

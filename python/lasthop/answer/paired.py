@@ -1,7 +1,8 @@
 """The levels of one factor against a reference level, in pairs: what `lasthop compare` computes.
 
-Pairs, mean differences, their intervals and t tests are those of `lasthop.answer.differences`. Beside them stand
-statistics that assume no distribution: the median of the pairs with a bootstrap interval, and the signed-rank test.
+Pairs, mean differences, their intervals and t tests come from `lasthop.answer.differences`. This module adds
+statistics that assume no distribution: the median of the pairs with a bootstrap interval, and the signed-rank
+test.
 """
 
 from __future__ import annotations
@@ -68,9 +69,10 @@ class Request:
 class Comparison:
     """A level against the reference in one case.
 
-    `difference.p` and `ranks_p` are corrected for the number of comparisons, `t_p` and `ranks.p_value` are not. A
-    single pair has no p value and its median no interval: they are NaN. `levels` are those of all other factors.
-    `without_partner` counts replications of one side alone, `without_value` pairs of which a value is missing.
+    `difference.p` and `ranks_p` are corrected for the number of comparisons, `t_p` and `ranks.p_value` are
+    not. A single pair has no p value and its median no interval: they are NaN. `levels` are the levels of all
+    other factors. `without_partner` counts replications of one side alone, `without_value` counts pairs that
+    lack a value.
     """
 
     difference: Difference
@@ -110,7 +112,7 @@ class Compare:
         return [one.difference for one in self.found]
 
     def table(self) -> pl.DataFrame:
-        """Return a row per comparison, in the units of the records; what is undefined is null.
+        """Return a row per comparison, in the units of the records; undefined values are null.
 
         Columns: the other factors, then those of `_COLUMNS` with their types. A factor named like one of these has a
         prefix.
@@ -194,7 +196,7 @@ def _levels(sections: Sequence[Section]) -> dict[str, list[str]]:
 
 
 def _reference(sections: Sequence[Section], text: str) -> tuple[str, str]:
-    """Return the factor and level of the reference."""
+    """Return the factor and the level of the reference."""
     known = _levels(sections)
     if not known:
         raise InputError(f"--reference {text}: the results have no factor, so there are no levels to compare.")
@@ -211,7 +213,7 @@ def _column(section: Section, factor: str) -> str:
 
 
 def _chosen(sections: Sequence[Section], request: Request) -> list[Section]:
-    """Return what `--only` and `--role` leave of each section."""
+    """Return the part of each section that `--only` and `--role` leave."""
     parts = [section.rows for section in sections]
     columns = list(sections[0].factors)
     if request.only:
@@ -268,7 +270,7 @@ def _comparisons(section: Section, pairs: Pairs, seed: int) -> list[Comparison]:
 
 
 def _places(levels: pl.Series) -> dict[str, int]:
-    """Return at which place each level comes first."""
+    """Return the place at which each level first appears."""
     return {str(level): place for place, level in enumerate(levels.unique(maintain_order=True))}
 
 
@@ -306,14 +308,14 @@ def _corrected(found: Sequence[Comparison], correction: str) -> list[Comparison]
 
 
 def correction(compared: Compare) -> str:
-    """Say how p values are corrected; that of a single comparison needs none."""
+    """Say how p values are corrected; the p value of a single comparison needs no correction."""
     if compared.correction == HOLM and len(compared.found) > 1:
         return f"corrected after Holm for {len(compared.found)} comparisons"
     return "not corrected for the number of comparisons"
 
 
 def method(compared: Compare) -> str:
-    """Say what the numbers are."""
+    """Explain the numbers."""
     looks = compared.sections[0].looks
     until = (
         "" if looks == 1 else f" The campaign ran until it was precise: intervals and p hold over its {looks} looks."
@@ -328,7 +330,7 @@ def method(compared: Compare) -> str:
 
 
 def remarks(compared: Compare) -> list[str]:
-    """Say what was left out, and what that may do to the answer."""
+    """Say what was left out, and how that may distort the answer."""
     said = []
     alone = sum(one.without_partner for one in compared.found)
     if alone:

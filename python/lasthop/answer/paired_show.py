@@ -13,11 +13,11 @@ from lasthop.answer.words import sentences
 from lasthop.metrics.units import Scale, axis_title, scale_of
 
 _DROPPED_FIRST = ("median [95 %]", "rank p", "d_z", "pairs")
-"""What a narrow terminal does not show, in this order, and last the reference's mean."""
+"""Columns that a narrow terminal leaves out, in this order; the reference's mean goes last."""
 
 
 def compare_lines(compared: Compare) -> list[str]:
-    """Lay out a table, what was left out, what differs in words, and what the numbers are."""
+    """Lay out the table, what was left out, the differences in words, and what the numbers are."""
     found = compared.found
     cases = telling_cases(found)
     ends = [end for one in found for end in (one.difference.mean, one.difference.low, one.difference.high)]
@@ -49,7 +49,7 @@ def compare_lines(compared: Compare) -> list[str]:
 
 
 def telling_cases(found: Sequence[Comparison]) -> list[str]:
-    """Return the factors that tell cases apart, those without a pair too, and `flow` if it does."""
+    """Return the factors that tell cases apart, even cases without a pair, and `flow` if it does."""
     varied = {name for one in found for name, _ in one.difference.where}
     return [name for name in found[0].case if name in varied or len({one.case[name] for one in found}) > 1]
 
@@ -59,7 +59,7 @@ def _rows(names: Sequence[Sequence[str]], fields: Mapping[str, Sequence[str]], k
 
 
 def _columns(compared: Compare, scale: Scale) -> dict[str, Callable[[Comparison], str]]:
-    """Return the columns of numbers: their heads, and what each writes."""
+    """Return the columns of numbers: the head of each, and the function that writes its values."""
     bases = scale_of(compared.metric, [one.difference.reference_mean for one in compared.found])
     base = f"{compared.reference} ({bases.unit})" if bases.unit else compared.reference
     return {

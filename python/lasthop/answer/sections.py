@@ -21,7 +21,7 @@ REPLICATION = ["set", "replication"]
 COMPLETED = "closed"
 """Outcome of a flow that did all its work."""
 _TOLD = ("protocol", "outcome")
-"""What else is asked of a section's rows."""
+"""Further columns of a section's rows."""
 _PAGES = ["response_time_s", LOST, "retransmitted_packets", "timeouts"]
 _SHORTS = [
     "fct_mean_s",
@@ -40,18 +40,18 @@ _FLOWS = [
     "queue_delay_p95_s",
 ]
 OF_KINDS = (("mos",), ("completion_p50_s", "completion_p95_s"), ("bitrate_mean_bps", "stalls", "stalled_s"))
-"""What counts most of some kinds of traffic, shown where a flow has it."""
+"""The main metrics of some kinds of traffic, shown for flows that have them."""
 _RUNS = ["duration_s", "efficiency", "fairness_jain", "utilisation", "queue_mean_packets"]
 _LINK = ["utilisation", "fairness_jain"]
-"""What runs as wholes tell where flows are shown."""
+"""Metrics of whole runs that are shown beside flows."""
 _MOST_PRINTED = 4
-"""So many of the numbers that programs print are shown unless more are asked for."""
+"""This many of the numbers that programs print are shown, unless the user asks for more."""
 _SUMMED = [LOST, "retransmitted_packets", "timeouts"]
-"""Counts of a page load's connections that are added up."""
+"""Counts that are summed over a page load's connections."""
 
 
 class Topic(IntEnum):
-    """What a comparison is about; an answer tells of the first ones first."""
+    """What a comparison is about. An answer tells the first topics first."""
 
     CALL = 0
     VIDEO = 1
@@ -68,12 +68,12 @@ _OF_FLOWS = {
     Topic.REQUESTS: ("completion_p50_s", "completion_p95_s"),
     Topic.VIDEO: ("bitrate_mean_bps", "stalled_s", "startup_delay_s"),
 }
-"""What flows that have the first of these metrics are compared by."""
+"""Metrics by which flows are compared if they have the first of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A metric by which levels are compared, and the rows that have it; a `headline` is drawn, too."""
+    """A metric by which levels are compared, and the rows that have it; a `headline` is drawn as well."""
 
     metric: str
     rows: pl.DataFrame
@@ -87,8 +87,8 @@ class Section:
 
     A section without metrics is compared but not shown.
 
-    `rows` has a column per factor, then `set`, `replication`, `flow`, of flows and page loads their `protocol` and
-    `outcome`, and the metrics. `factors` names the factor of each such column.
+    `rows` has a column per factor, then `set`, `replication`, `flow`, for flows and page loads their
+    `protocol` and `outcome`, and the metrics. `factors` maps each factor column to its factor.
     """
 
     title: str
@@ -101,7 +101,7 @@ class Section:
 
     @property
     def varied(self) -> list[str]:
-        """The columns of the factors of which there are several levels."""
+        """The columns of factors with several levels."""
         return [factor for factor in self.factors if self.rows[factor].n_unique() > 1]
 
 
@@ -113,24 +113,24 @@ class _Kind:
     headline: Sequence[str]
     topic: Topic
     compared: Sequence[str] = ()
-    """What levels are compared by, the headline first."""
+    """The metrics by which levels are compared, the headline first."""
 
 
 def sections(tables: Tables, metrics: Sequence[str] = ()) -> list[Section]:
-    """Return the sections of a campaign's records; with `metrics` those that have them, and these alone.
+    """Return the sections of a campaign's records; with `metrics`, only those metrics.
 
-    Raises InputError for a metric that no table has.
+    Sections without any of these metrics are left out then. Raises InputError for a metric that no table has.
     """
     names, kinds = _factors(tables), _kinds(tables)
     if metrics:
         _check(metrics, tables)
-        # What programs and runs say stands in the same rows.
+        # Values from programs stand in the same rows as values of runs.
         if kinds[0].topic is Topic.PROGRAMS:
             kinds.pop()
         chosen = [(kind, [m for m in metrics if m in _numeric(kind.rows, names)]) for kind in kinds]
         found = [_section(kind, names, own, own, own) for kind, own in chosen if own]
         return [replace(section, looks=tables.looks) for section in found]
-    # Runs as wholes have a table only where nothing else has.
+    # Whole runs get a table only if nothing else has one.
     runs = kinds.pop()
     shown = [kind for kind in kinds if not is_empty(kind.rows)]
     link = replace(runs, title="Link", headline=(), compared=_LINK)
@@ -145,10 +145,11 @@ def metrics_of(tables: Tables) -> list[str]:
 
 
 def by_replication(section: Section, by: Sequence[str]) -> pl.DataFrame:
-    """Average over the flows and cells of each replication; a metric that is missing in one of them has no mean."""
+    """Average over the flows and cells of each replication; a metric that any of them lacks has no mean."""
     values = [pl.col(metric).cast(pl.Float64) for metric in section.metrics]
     keys = [*by, WHO, *REPLICATION]
-    # With a row for each there is nothing to average, and tens of thousands of groups would take much memory.
+    # With one row per replication there is nothing to average, and tens of thousands of groups would take
+    # much memory.
     numbers = section.rows.group_by([*by, WHO, "set"]).agg(pl.len(), several=pl.col("replication").n_unique())
     if (numbers["len"] == numbers["several"]).all():
         return section.rows.select(*keys, *values)
@@ -158,7 +159,7 @@ def by_replication(section: Section, by: Sequence[str]) -> pl.DataFrame:
 
 
 def _factors(tables: Tables) -> dict[str, str]:
-    """Return the columns of the factors, each with its factor."""
+    """Return the column of each factor, with the factor."""
     columns = tables.runs.collect_schema().names()
     return {column: _factor_name(column) for column in columns[: columns.index("set")]}
 
@@ -169,13 +170,13 @@ def _factor_name(column: str) -> str:
 
 
 def _kinds(tables: Tables) -> list[_Kind]:
-    """Return what the tables are about, runs last."""
+    """Return what the tables are about; runs come last."""
     flows = with_computed(tables.flows)
     kinds = []
     if tables.pages is not None:
         pages = with_counts(tables.pages, flows)
         kinds.append(_Kind("Page loads", pages, pl.col("page"), _PAGES, Topic.PAGES, _PAGES[:1]))
-        # The connections of a page load are parts of it.
+        # The connections of a page load are parts of the page load.
         flows = flows.filter(pl.col("application") == pl.col("flow"))
     if tables.shorts is not None:
         shorts, who = tables.shorts, pl.col("application")
@@ -190,7 +191,7 @@ def _kinds(tables: Tables) -> list[_Kind]:
 
 
 def with_counts(pages: pl.LazyFrame, flows: pl.LazyFrame) -> pl.LazyFrame:
-    """Add what the connections of each page load lost, sent again and waited for."""
+    """Add up losses, retransmissions and timeouts of the connections of each page load."""
     columns = pages.collect_schema().names()
     keys = columns[: columns.index("replication") + 1]
     sums = flows.group_by([*keys, "application"]).agg(pl.col(_SUMMED).sum()).rename({"application": "page"})
@@ -213,7 +214,7 @@ def _check(metrics: Sequence[str], tables: Tables) -> None:
 
 
 def _present(rows: pl.LazyFrame, metrics: Sequence[str]) -> list[str]:
-    """Return the metrics of which some row has a value."""
+    """Return the metrics that have a value in some row."""
     counts = rows.select(pl.col(metrics).count()).collect()
     return [metric for metric in metrics if counts[metric][0]]
 
@@ -233,7 +234,7 @@ def _section(
 
 
 def _headlines(kind: _Kind, names: Mapping[str, str]) -> Section:
-    """Return the section of what matters most of a kind."""
+    """Return the section of the metrics that matter most for a kind."""
     known = kind.rows.collect_schema().names()
     shown = [metric for metric in kind.headline if metric in known]
     if kind.title != "Flows":
@@ -241,17 +242,17 @@ def _headlines(kind: _Kind, names: Mapping[str, str]) -> Section:
     shown += _present(kind.rows, [metric for of_kind in OF_KINDS for metric in of_kind if metric in known])
     more = [metric for metrics in _OF_FLOWS.values() for metric in metrics if metric in known]
     section = _section(kind, names, shown, more, ())
-    # A stream lasts as long as its sender is told to.
+    # A stream lasts as long as its sender was told.
     is_transfer = pl.col("protocol").is_in(TRANSFER_PROTOCOLS)
     rows = section.rows.with_columns(pl.when(is_transfer).then(pl.col("elapsed_s")).alias("elapsed_s"))
     return replace(section, rows=rows, compared=_of_flows(rows))
 
 
 def _of_flows(rows: pl.DataFrame) -> list[Compared]:
-    """Compare flows by what counts of their kind of traffic.
+    """Compare flows by the metrics that matter for their kind of traffic.
 
-    Transfers are compared by their time, or by throughput where the time limit ends some; what they wait tells of the
-    link. Streams are compared by delay, loss and rate.
+    Transfers are compared by their time, or by throughput where the time limit ends some; their timeouts tell
+    about the link. Streams are compared by delay, loss and rate.
     """
     found = []
     for topic, metrics in _OF_FLOWS.items():

@@ -19,20 +19,21 @@ from lasthop.statistics.summary import STATISTIC, by_group
 
 STATISTICS = (*QUANTILES, "mean", QUARTILE_RANGE)
 _WIDTH = 100
-"""Columns of what is no terminal."""
+"""Width in columns if the output is not a terminal."""
 _HEADS = {"retransmitted_packets": "retrans."}
-"""Heads of columns that would be much wider than their numbers."""
+"""Short heads for columns whose name would be much wider than their numbers."""
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 _GAP = 2
 _FOR_INTERVAL = 6
-"""Replications that a 95 % interval of the median takes."""
+"""Number of replications from which a 95 % interval of the median exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What is asked of an answer: a statistic, and the columns of the factors whose levels have a row; `None` for all.
+    """What an answer shows: a statistic, and the factor columns whose levels have a row each; `None` for all.
 
-    At most `rows` rows of a table and `sentences` sentences are shown; `rest` says how to see the others.
+    It shows at most `rows` rows of a table and `sentences` sentences; `rest` tells the user how to see the
+    others.
     """
 
     statistic: str = "median"
@@ -43,7 +44,7 @@ class Shown:
 
 
 def statistics(section: Section, by: Sequence[str] | None = None) -> pl.DataFrame:
-    """Compute the statistics of a section's metrics: for every cell and flow, or for the levels in the columns `by`.
+    """Compute statistics of a section's metrics, per cell and flow, or per combination of the columns `by`.
 
     A replication's value is its mean over the flows of a role, and over the cells of the other factors. Columns: the
     factors, `flow`, `metric`, `statistic`, `value`, `replications`, `unit`, `ci_low`, `ci_high`.
@@ -57,7 +58,7 @@ def statistics(section: Section, by: Sequence[str] | None = None) -> pl.DataFram
 
 
 def answer_lines(sections: Sequence[Section], shown: Shown) -> list[str]:
-    """Lay out the answer: of each section a table and what did not finish, then what differs."""
+    """Lay out the answer: for each section a table and what did not finish, then the differences."""
     lines: list[str] = []
     for section in (section for section in sections if section.metrics):
         lines += [*_table(section, shown), *unfinished(section), *_unequal(section, shown.by), ""]
@@ -71,7 +72,7 @@ def answer_lines(sections: Sequence[Section], shown: Shown) -> list[str]:
 
 
 def _differences(sections: Sequence[Section]) -> list[str]:
-    """Say how levels differ; of a single cell, which need not load what compares, nothing."""
+    """Say how levels differ. A single cell has no differences, and need not load the code that compares."""
     if not any(section.varied for section in sections):
         return []
     from lasthop.answer.differences import differences
@@ -96,7 +97,7 @@ def bulleted(told: Sequence[str]) -> list[str]:
 
 
 def unfinished(section: Section) -> list[str]:
-    """Say how many rows are of what did not run to its end, by outcome."""
+    """Say how many rows did not run to their end, by outcome."""
     if "outcome" not in section.rows.columns:
         return []
     counts = Counter(section.rows.filter(pl.col("outcome") != COMPLETED)["outcome"])
@@ -107,7 +108,7 @@ def unfinished(section: Section) -> list[str]:
 
 
 def _unequal(section: Section, by: Sequence[str] | None) -> list[str]:
-    """Warn if means are over different cells, so that levels do not differ by their factor alone."""
+    """Warn if the means are over different cells, so that levels do not differ by their factor alone."""
     others = [column for column in section.factors if by is not None and column not in by]
     if by is None or not others:
         return []
@@ -146,7 +147,7 @@ def _table(section: Section, shown: Shown) -> list[str]:
 
 
 Field = tuple[float, float | None, float | None]
-"""A value and the ends of what stands in brackets."""
+"""A value and the two ends in its brackets."""
 
 
 def _fields(group: pl.DataFrame, statistic: str, *, ranges: bool) -> dict[str, Field]:
@@ -160,7 +161,7 @@ def _fields(group: pl.DataFrame, statistic: str, *, ranges: bool) -> dict[str, F
 
 
 def _scales(section: Section, fields: Sequence[Mapping[str, Field]]) -> tuple[dict[str, Scale], list[str]]:
-    """Choose each metric's scale; leave out the metrics that are 0 throughout, and return their names."""
+    """Choose each metric's scale; leave out metrics that are 0 throughout, and return their names."""
     scales, without = {}, []
     for metric in section.metrics:
         values = [number for own in fields if metric in own for number in own[metric] if number is not None]
@@ -194,7 +195,7 @@ def _title(section: Section, shown: Shown, found: pl.DataFrame, *, ranges: bool)
 
 
 def width() -> int:
-    """Return the columns of the terminal, or those of what is none."""
+    """Return the width of the terminal, or the fixed width of other outputs."""
     if not sys.stdout.isatty():
         return _WIDTH
     from rich.console import Console
@@ -208,7 +209,7 @@ def _rendered(
     fields: Sequence[Mapping[str, Field]],
     scales: Mapping[str, Scale],
 ) -> list[str]:
-    """Render the table, with the brackets of as many metrics as fit, at least of the first.
+    """Render the table, with brackets for as many metrics as fit, at least for the first.
 
     A terminal shows as many metrics as it has room for.
     """
@@ -232,12 +233,12 @@ def _rendered(
 
 
 def table_width(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    """Return how wide a table is in which nothing is wrapped."""
+    """Return the width of a table in which nothing is wrapped."""
     return sum(max(map(len, column)) + _GAP for column in zip(heads, *rows, strict=True))
 
 
 def laid_out(heads: Sequence[str], rows: Sequence[Sequence[str]], labels: int, limit: int) -> list[str]:
-    """Lay out a table whose first columns are `labels`; it is at most `limit` wide if its words leave room for that."""
+    """Lay out a table whose first columns are `labels`, at most `limit` wide if its words leave room."""
     least, whole = _widths(heads, rows, labels)
     spare = limit - sum(least) - _GAP * len(least)
     widths = []
@@ -270,7 +271,7 @@ def _texts(
 
 
 def _widths(heads: Sequence[str], rows: Sequence[Sequence[str]], labels: int) -> tuple[list[int], list[int]]:
-    """Return how wide each column must be, and would like to be.
+    """Return the least width of each column, and the width without wrapping.
 
     Names stay whole; heads and numbers may be wrapped between words.
     """

@@ -1,12 +1,12 @@
 """Differences in words: which come first, and a sentence for each.
 
-First comes what the first kind of traffic is about, a call's speech quality say, and then the largest difference. Then
-come the other kinds of traffic, each with what counts most there, and then all else by size. What hardly matters comes
-last.
+The main metric of the first kind of traffic comes first, such as the speech quality of a call, and then the
+largest difference. The other kinds of traffic follow, each with its main metric, and then all other
+differences by size. Differences that hardly matter come last.
 
-How large a difference is, is what its 95 % interval leaves of it for certain: of a quantity the logarithm of the ratio
-to the reference, of a score a share of its range. So times, rates and losses are measured alike, noise counts against a
-difference, and one that is certain but small comes late.
+The size of a difference is the part that its 95 % interval leaves for certain: for a quantity the logarithm
+of the ratio to the reference, for a score a share of its range. So times, rates and losses are measured
+alike, noise counts against a difference, and a difference that is certain but small comes late.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FASTER = frozenset(
         "program_s",
     }
 )
-"""Times that something takes: who needs less is faster."""
+"""Durations: a smaller value is faster."""
 _MORE_IS_BETTER = frozenset({*SCORES, "throughput_Bps", "throughput_mean_Bps", "bitrate_mean_bps"})
 _LESS_IS_BETTER = frozenset(
     {
@@ -49,17 +49,17 @@ _LESS_IS_BETTER = frozenset(
     }
 )
 _NOTICED = {"s": 1e-3, "ms": 1.0, "µs": 1e3, "B/s": 125.0, "bit/s": 1e3, "ratio": 1e-3, "packets": 1.0, "": 0.0}
-"""By unit: what changes by less than this is hardly noticed, however large its share."""
+"""By unit: a change smaller than this is hardly noticed, however large its share."""
 _SHARE_NOTICED = 0.01
 _RANGE = 3.5
-"""The whole range of a score weighs as much as a quantity's change by this logarithm."""
+"""A change over the whole range of a score weighs as much as this logarithm of a quantity's ratio."""
 _MATTERS = math.log(1.05)
-"""From this size on, what counts most of a kind of traffic stands before all else of it."""
+"""From this size on, the main metric of a kind of traffic comes before the other metrics of that kind."""
 _MOST_PAIRS = 1000
 
 
 def size(one: Difference) -> float:
-    """Return how large a difference surely is; 0 if it may be chance."""
+    """Return the size of a difference that is certain; 0 if the difference may be due to chance."""
     if not one.significant:
         return 0.0
     sure = one.low if one.mean > 0 else one.high
@@ -74,18 +74,18 @@ def size(one: Difference) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Group:
-    """The comparisons of a metric over the levels of a factor, all of one topic."""
+    """The comparisons of one metric over the levels of one factor, all of one topic."""
 
     members: Sequence[Difference]
 
     @property
     def size(self) -> float:
-        """That of the largest difference."""
+        """The size of the largest difference."""
         return max(map(size, self.members))
 
     @property
     def largest(self) -> Difference:
-        """The largest difference, or the clearest one if there is none for certain."""
+        """The largest difference, or the clearest one if none is certain."""
         return max(self.members, key=lambda one: (one.significant, size(one), -one.p))
 
     @property
@@ -98,7 +98,7 @@ class _Group:
 
 
 def sentences(found: Sequence[Difference]) -> list[str]:
-    """Say which levels differ significantly from their reference, what matters most first, and last what does not."""
+    """Say which levels differ significantly from their reference: what matters most first, the rest last."""
     if not found:
         return []
     if max(one.pairs for one in found) < 2:
@@ -116,7 +116,7 @@ def sentences(found: Sequence[Difference]) -> list[str]:
 
 
 def _ranked(groups: Sequence[_Group]) -> list[_Group]:
-    """Order groups by what matters: the leader of the first topic, the largest, the other leaders, all else by size."""
+    """Order groups by importance: leader of the first topic, largest, other leaders, all others by size."""
     by_topic: dict[int, list[_Group]] = {}
     for group in groups:
         by_topic.setdefault(group.members[0].topic, []).append(group)
@@ -137,7 +137,7 @@ def _leader(groups: Sequence[_Group]) -> _Group:
 
 
 def _told(group: _Group) -> Iterator[str]:
-    """Tell of two levels who has more and who less, of several who has most and least."""
+    """Say which of two levels has more and which less, or which of several has most and which least."""
     levels = dict.fromkeys(one.level for one in group.members)
     if len(levels) > 1:
         yield _of_several(group)
@@ -148,7 +148,7 @@ def _told(group: _Group) -> Iterator[str]:
 
 
 def _of_two(own: Sequence[Difference], cases: int) -> str:
-    """Say how a level differs from the reference in these of all cases."""
+    """Say how a level differs from the reference in these cases out of all cases."""
     largest = _Group(own).largest
     if len(own) == 1:
         return f"{_start(largest)}{_against(largest)}."
@@ -158,7 +158,7 @@ def _of_two(own: Sequence[Difference], cases: int) -> str:
 
 
 def _of_several(group: _Group) -> str:
-    """Say which levels have most and least where they differ most; with several cases, also who wins on the whole."""
+    """Say which levels have most and least in the case that differs most, and which level wins overall."""
     cases = {where: sure for where, own in group.cases.items() if (sure := [one for one in own if one.significant])}
     where = max(cases, key=lambda where: max(map(size, cases[where])))
     text = _best_and_worst(cases[where])
@@ -189,14 +189,14 @@ def _best_and_worst(own: Sequence[Difference]) -> str:
 
 
 def _extremes(metric: str) -> tuple[str, str]:
-    """Call the best and the worst, or if nobody knows which is which, the lowest and the highest."""
+    """Call the two ends best and worst, or lowest and highest if it is open which is better."""
     if metric in _FASTER:
         return "shortest", "longest"
     return ("best", "worst") if metric in _MORE_IS_BETTER | _LESS_IS_BETTER else ("lowest", "highest")
 
 
 def _apart(metric: str, best: float, worst: float) -> str:
-    """Compare the worst with the best; with nothing, nothing compares."""
+    """Compare the worst value with the best; without two positive values there is no ratio."""
     if metric in SCORES:
         return f"{_points(metric, worst - best)} apart; "
     if min(best, worst) <= 0:
@@ -206,7 +206,7 @@ def _apart(metric: str, best: float, worst: float) -> str:
 
 
 def _overall(group: _Group) -> str:
-    """Say which level is best on the average over the cases, of those that all cases have."""
+    """Say which level is best on average over the cases, among the levels that all cases have."""
     first = group.members[0]
     cases = group.cases.values()
     changes: dict[str, list[float]] = {}
@@ -248,7 +248,7 @@ def _against(one: Difference) -> str:
 
 
 def _values(one: Difference, name: str, *, larger_first: bool = False) -> str:
-    """Give both values, the level's first unless the larger is to be, and the test; `name` says of what if need be."""
+    """Give both values, the level's first or the larger first, and the test; `name` names the metric."""
     values = [one.level_mean, one.reference_mean]
     if larger_first:
         values.sort(reverse=True)
@@ -265,7 +265,7 @@ def _tested(one: Difference) -> str:
 
 
 def _surely(one: Difference) -> str:
-    """Give interval and test of a difference that is told already."""
+    """Give interval and test for a difference that was already given."""
     if one.low == one.high:
         return f"in each of {one.pairs} pairs"
     scale, unit, decimals = _scale(one)
@@ -285,7 +285,7 @@ def _scale(one: Difference) -> tuple[Scale, str, int | None]:
 
 
 def _nothing(groups: Sequence[_Group]) -> list[str]:
-    """Say of each factor what was compared, what came nearest, and what the runs would have shown."""
+    """Say for each factor what was compared, what came nearest, and what the runs would have shown."""
     factors: dict[str, list[_Group]] = {}
     for group in groups:
         factors.setdefault(group.members[0].factor, []).append(group)
@@ -312,12 +312,12 @@ def _of_factor(members: Sequence[Difference]) -> str:
 
 
 def _shown(one: Difference) -> str:
-    """Say which difference so many pairs would have shown."""
+    """Say which difference this number of pairs would have shown."""
     return f"; one of {human(one.metric, one.detectable)} would have shown" if one.detectable > 0 else ""
 
 
 def _needed(one: Difference) -> str:
-    """Say how many pairs a difference of this size takes, if that is a number one may run."""
+    """Say how many pairs a difference of this size takes, if that number can be run."""
     needed = one.pairs_needed
     return f"; a difference of this size takes about {needed:.0f} pairs to show" if needed <= _MOST_PAIRS else ""
 
@@ -343,7 +343,7 @@ def _reference(one: Difference) -> str:
 
 
 def _verb(one: Difference) -> str:
-    """Begin a comparison: `is` of what is faster, `has a` of a lower rate, `has` of fewer packets."""
+    """Begin a comparison: `is` for faster, `has a` for a lower rate, `has` for fewer packets."""
     if one.metric in _FASTER:
         return "is"
     return "has" if scale_of(one.metric, [one.mean]).whole else "has a"
@@ -368,7 +368,7 @@ def _percent(change: float) -> str:
 
 
 def _multiple(one: float, other: float) -> str | None:
-    """Return how many times the smaller the larger is; `None` unless it is more than twice that."""
+    """Return the ratio of the larger to the smaller; `None` unless it is more than two."""
     low, high = sorted((one, other))
     if low <= 0 or high <= 2 * low:
         return None
@@ -380,7 +380,7 @@ def _points(metric: str, difference: float) -> str:
 
 
 def _by(own: Sequence[Difference]) -> str:
-    """Give the range of the differences: in points of a score, of all else as factors or in per cent."""
+    """Give the range of the differences: scores in points, everything else as factors or in per cent."""
     if own[0].metric in SCORES:
         ends = sorted((_points(one.metric, one.mean) for one in own), key=lambda text: float(text.split()[0]))
         return f" (by {ends[0].split()[0]} to {ends[-1]})"
@@ -400,7 +400,7 @@ def _place(one: Difference) -> str:
 
 
 def _start(one: Difference) -> str:
-    """Begin a sentence with its case, if there is one."""
+    """Begin a sentence with its case, if it has one."""
     return f"{_capital(_place(one))}, " if one.where else ""
 
 

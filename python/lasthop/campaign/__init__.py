@@ -1,1 +1,1 @@
-"""Running a scenario: the plan, what is left of it, and where it runs."""
+"""Running a scenario: the plan, the work that is left, and the place where it runs."""

@@ -1,4 +1,4 @@
-"""The runs of finished results, made once more: results hold no events, and a repeated run has the same."""
+"""Makes the runs of finished results once more. Results hold no events; a repeated run has the same ones."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from lasthop.scenario.selection import all_levels, select_cells
 def runs_of(
     folder: Path, only: Sequence[str], replication: int, set_number: int, limits: Limits | None = None
 ) -> list[ChosenRun]:
-    """Return one run of each cell that is in the folder's results, or of those that `only` chooses.
+    """Return one run of each cell in the folder's results, or of each cell that `only` chooses.
 
-    Raise `InputError` if they cannot be made again: if the scenario file has gone or changed, or lasthop has.
+    Raise `InputError` if the runs cannot be made again: the scenario file is gone or has changed, or lasthop
+    has changed.
     """
     manifest = finished(folder)
     identity = manifest["identity"]

@@ -1,9 +1,9 @@
-"""Running the cells of a scenario: what is done, what is left, and the record of it.
+"""Running the cells of a scenario: what is done, what is left, and its record.
 
-Results are kept in the folder's store (`lasthop.results.store`) and found by their content, so a plan runs only what is
-missing. The records of a plan are merged from the store in a fixed order: set, cell, replication. Their bytes depend
-neither on the number of threads nor on interruptions. The manifest is written last. A folder without one, or with that
-of another plan, is not finished.
+Results are kept in the folder's store (`lasthop.results.store`) and found by their content, so a plan runs
+only what is missing. The records of a plan are merged from the store in a fixed order: set, cell,
+replication. Their bytes depend neither on the number of threads nor on interruptions. The manifest is written
+last. A folder without a manifest, or with the manifest of another plan, is not finished.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ from lasthop.scenario.points import factors_of, level_column
 from lasthop.scenario.points import for_manifest as space_for_manifest
 
 PICTURED_FLOWS = 20
-"""A report draws a run packet by packet if it has no more flows than that."""
+"""A report draws a run packet by packet if it has at most this many flows."""
 _NOWHERE = -1
-"""In place of the index of a stored piece."""
+"""Stands for the index of a stored piece where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """How much was simulated, and how long the engine was busy (wall time, any number of threads)."""
+    """The number of simulated runs, and how long the engine was busy (wall time, any number of threads)."""
 
     runs: int
     wall_s: float
@@ -64,9 +64,10 @@ class Simulated:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What is there of a plan before it runs, as numbers of runs.
+    """The state of a plan before it runs, in numbers of runs.
 
-    `again` are runs of chains that are there in part and start anew; `others` are in the store and not asked for.
+    `again` are runs of chains that are partly there and start anew; `others` are in the store but not asked
+    for.
     """
 
     there: int
@@ -80,21 +81,21 @@ class Stopping(Protocol):
 
     @property
     def undecided(self) -> Sequence[int]:
-        """The cells that may yet get more than `counts`."""
+        """The cells that may yet get more replications than `counts`."""
 
     @property
     def counts(self) -> Sequence[int]:
-        """How many replications each cell gets, as far as is known."""
+        """The number of replications of each cell, as far as it is known."""
 
     def judge(self, cells: Sequence[int], read: Callable[[Sequence[range]], Mapping[str, pl.DataFrame]]) -> None:
-        """Decide on `cells`, which have all of `counts`; `read` returns records of each cell, chosen from 0."""
+        """Decide on `cells`, which have all their `counts`; `read` returns chosen records, from 0 on."""
 
     @property
     def record(self) -> dict[str, Any]:
-        """What the manifest says about it."""
+        """The record of the decisions, for the manifest."""
 
     def restore(self, record: Mapping[str, Any]) -> None:
-        """Take over what a manifest says."""
+        """Take over the record of a manifest."""
 
 
 class Campaign:
@@ -103,10 +104,11 @@ class Campaign:
     def __init__(self, plan: Plan, out: Path, snap_length: int | None = None, stopping: Stopping | None = None) -> None:
         """Prepare the campaign; nothing is run before `run`.
 
-        `stopping` decides how many replications the cells get. Without it they all get those of the plan.
+        `stopping` decides how many replications the cells get. Without it, each cell gets the plan's number.
 
-        With `snap_length` every run is captured too, that many bytes of each packet. Captures are no part of the
-        records: a folder may get them later, from the same runs made once more, or do without.
+        With `snap_length` every run is captured too, with this many bytes of each packet. Captures are no
+        part of the records: a folder may do without them, or get them later from the same runs made once
+        more.
         """
         if plan.runs > RUNS_MAX:
             raise InputError(
@@ -119,9 +121,9 @@ class Campaign:
         self.stopping = stopping
         self._overview: Trace | None = None
         self.damaged = 0
-        """How many runs of the store were found damaged, and run again."""
+        """Number of runs in the store that were found damaged, and were run again."""
         self.assigned = 0
-        """How many runs this session was asked for; chains that go on begin anew."""
+        """Number of runs that this session was asked for; chains that go on begin anew."""
         self.units = [Unit(s, c) for s in range(1, plan.sets + 1) for c in range(len(plan.cells))]
         self._planned = [plan.replications] * len(self.units)
         digests = [plan.digest(cell) for cell in plan.cells]
@@ -141,21 +143,21 @@ class Campaign:
         if stopping is not None and self.complete:
             stopping.restore((self._manifest or {})[UNTIL])
         if self.existed:
-            # A store that a kill left open is mended, which takes a writer.
+            # If a kill left the store open, it is repaired, which takes a writer.
             with Store(out, read_only=not was_left_open(out)) as store:
                 self._look(store)
-                with suppress(DamagedBatchesError):  # they are run again
+                with suppress(DamagedBatchesError):  # damaged batches are run again
                     self._settled(store)
         self._check_found()
         self._check_captures()
 
     def _look(self, store: Store) -> None:
-        """See what the store holds."""
+        """Look up what the store holds."""
         self._found = store.facts()
         self._holdings, self._captures = store.pieces(), store.captures()
 
     def _check_found(self) -> None:
-        """Refuse results that this plan cannot go on from."""
+        """Refuse to continue from results that do not fit this plan."""
         found = self._found.get("identity")
         if found is None and self._manifest is not None:
             found = self._manifest["identity"]
@@ -202,19 +204,19 @@ class Campaign:
             )
 
     def changed_inputs(self) -> list[str]:
-        """Return the files that the programs name and that are no longer those of the results that are there."""
+        """Return the files that programs name and that differ from those of the present results."""
         digests = self.plan.input_digests
         before = self._found.get("identity", {}).get(INPUTS, {})
         return [path for path, known in before.items() if digests.get(path, known) != known]
 
     @property
     def counts(self) -> Sequence[int]:
-        """How many replications each unit gets, as far as is known."""
+        """The number of replications of each unit, as far as it is known."""
         return self._planned if self.stopping is None else self.stopping.counts
 
     @property
     def runs(self) -> int:
-        """Number of runs, as far as is known."""
+        """Number of runs, as far as it is known."""
         return sum(self.counts)
 
     @property
@@ -224,14 +226,14 @@ class Campaign:
 
     @property
     def complete(self) -> bool:
-        """Whether the merged records are there, as they were written."""
+        """Whether the merged records are there, unchanged since they were written."""
         manifest = self._manifest or {}
         told = self.stopping is None or UNTIL in manifest
         return self._whole and told and manifest.get("identity") == self.plan.identity()
 
     def _capture_folders(self, unit: Unit, source: str) -> Iterator[tuple[str, tuple[str, int]]]:
-        """Yield the folder of each replication's captures, below `traces`, and what they should be of."""
-        # A level may be called anything; a file may not.
+        """Yield the folder of each replication's captures, below `traces`, and what they should capture."""
+        # The name of a level may hold any character; the name of a file may not.
         cell = quote(self.plan.cells[unit.cell].key, safe="=,+ ") or "cell"
         first = self.plan.first(unit.set_number)
         for replication in range(1, self.counts[self._row(unit)] + 1):
@@ -241,7 +243,7 @@ class Campaign:
         return (unit.set_number - 1) * len(self.plan.cells) + unit.cell
 
     def _owners(self) -> list[list[int]]:
-        """Return for each replication of each unit the index of the stored piece that holds it, or `_NOWHERE`."""
+        """Return per replication of each unit the index of the stored piece that holds it, or `_NOWHERE`."""
         by_source: dict[str, list[tuple[int, Piece]]] = {}
         for index, piece in enumerate(self._holdings):
             by_source.setdefault(piece.source, []).append((index, piece))
@@ -256,11 +258,11 @@ class Campaign:
         return owners
 
     def _stored_counts(self) -> list[int]:
-        """Return how many of the replications that each unit is asked for are stored."""
+        """Return how many of the replications asked of each unit are stored."""
         return [len(row) - row.count(_NOWHERE) for row in self._owners()]
 
     def _missing_captures(self, unit: Unit, source: str) -> list[bool]:
-        """Tell of each replication of a unit whether its captures are still to be made."""
+        """Return for each replication of a unit whether its captures are still to be made."""
         if self.snap_length is None:
             return [False] * self.counts[self._row(unit)]
         return [
@@ -269,12 +271,12 @@ class Campaign:
         ]
 
     def pending(self) -> list[Work]:
-        """Return what is still to be run, in order."""
+        """Return the runs that are still to be made, in order."""
         if self.complete and self.snap_length is None:
             return []
         complete = self.complete
         work: list[Work] = []
-        asked: set[tuple[str, int]] = set()  # two cells that are the same run once
+        asked: set[tuple[str, int]] = set()  # two equal cells are run once
         for unit, source, owners in zip(self.units, self._sources, self._owners(), strict=True):
             first = self.plan.first(unit.set_number)
             if self.snap_length is None and (source, first) in asked:
@@ -306,7 +308,7 @@ class Campaign:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """The manifest of the merged records, or what it would be without a run."""
+        """The manifest of the merged records, or the manifest that they would have without a run."""
         if self._manifest is not None and self.complete:
             return self._manifest
         host = host_facts()
@@ -327,7 +329,8 @@ class Campaign:
     def run(self, place: Place, advance: Callable[[int], None]) -> Simulated:
         """Run what is pending at `place`, merge, and return what this session simulated.
 
-        `advance` is called from the calling thread with the number of runs just finished, with 0 now and then. A Ctrl-C
+        `advance` is called from the calling thread with the number of runs that just finished, and now and
+        then with 0. A
         raises `InterruptedCampaignError` within a second.
         """
         if self.complete and not self.pending():
@@ -344,7 +347,7 @@ class Campaign:
             return total
 
     def _conclude(self, store: Store) -> None:
-        """Merge what is there, unless cells need more or batches cannot be read; these are forgotten."""
+        """Merge what is there, unless cells need more. Batches that cannot be read are forgotten."""
         try:
             if self._settled(store):
                 self._merge(store)
@@ -354,7 +357,7 @@ class Campaign:
             self._look(store)
 
     def _settled(self, store: Store) -> bool:
-        """Let cells be judged by what is there; return whether none needs more."""
+        """Judge cells by what is there; return whether no cell needs more."""
         if self.stopping is None:
             return True
         while undecided := self.stopping.undecided:
@@ -409,12 +412,15 @@ class Campaign:
         return Finished(self.out, self.plan.cells, self.manifest)
 
     def overview(self, run: ChosenRun) -> Trace:
-        """Return what pictures of a run show. The only run of a campaign has been watched; others run once more."""
+        """Return what pictures of a run show.
+
+        The only run of a campaign was watched; other runs are made once more.
+        """
         return run.overview() if self._overview is None else self._overview
 
     @contextmanager
     def _capturing(self, store: Store, work: Work) -> Iterator[dict[int, CaptureTarget]]:
-        """Yield where to capture each replication of some work; a replication's are there whole or not at all."""
+        """Yield the place of each replication's captures; a replication is captured whole or not at all."""
         if not work.capture:
             yield {}
             return
@@ -452,7 +458,7 @@ class Campaign:
             )
             tables = {name: digest(merging / name) for name in files}
             manifest = {**self._new_manifest(self._owners()), "tables": tables}
-            # From here on the folder is not finished until it has a manifest again.
+            # From here on the folder is not finished until its new manifest is written.
             forget_tables(self.out)
             for name in files:
                 (merging / name).rename(self.out / name)
@@ -467,7 +473,7 @@ class Campaign:
         return read_runs(store, self._stored(chosen))
 
     def _stored(self, chosen: Sequence[range]) -> Runs:
-        """Return where the chosen replications of each unit are stored, which count from 0."""
+        """Return where the chosen replications of each unit are stored; they count from 0."""
         wanted: dict[str, list[int]] = {BATCH: [], PIECE: [], "replication": [], "set": [], CELL: []}
         for unit, owners, own in zip(self.units, self._owners(), chosen, strict=True):
             pieces = [self._holdings[owner] for owner in owners[own.start : own.stop]]
@@ -506,7 +512,7 @@ class Campaign:
 
 
 def _distinct(holdings: Sequence[Piece]) -> int:
-    """Return the number of different replications in pieces that may overlap."""
+    """Return the number of distinct replications in pieces that may overlap."""
     total = 0
     source, end = "", 0
     for piece in sorted(holdings, key=lambda piece: (piece.source, piece.first)):
@@ -527,7 +533,7 @@ def _version_text(identity: Mapping[str, Any]) -> str:
 def _stretches(
     unit: Unit, source: str, first: int, missing: Sequence[tuple[bool, bool]], *, chained: bool
 ) -> Iterator[Work]:
-    """Yield the stretches of a unit's replications that lack the same: records, captures."""
+    """Yield the stretches of a unit's replications that lack the same things: records, captures."""
     if chained:
         record, capture = any(record for record, _ in missing), any(capture for _, capture in missing)
         if record or capture:

@@ -11,9 +11,9 @@ from lasthop.errors import InputError
 
 
 def write_captures(run: ChosenRun, out: Path, snap_length: int = _core.SNAP_LENGTH) -> list[Path]:
-    """Run it and write its captures into the new folder `out`; return the files. Nothing is left of a failure.
+    """Run one replication and write its captures into the new folder `out`; return the files.
 
-    The first `snap_length` bytes of each packet are kept.
+    The first `snap_length` bytes of each packet are kept. A failure leaves nothing behind.
     """
     try:
         out.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The results of a finished campaign: its tables, and what has to be said of its runs."""
+"""The results of a finished campaign: its tables, and what the user should know about its runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Finished:
     manifest: Mapping[str, Any]
 
     def live_differences(self) -> list[Difference]:
-        """Return what the scenario asks of TCP and Linux did otherwise; nothing for the model."""
+        """Return where Linux differed from the scenario's TCP settings; nothing for the model."""
         return differences_of(self.manifest)
 
     def late_runs(self) -> int:
@@ -53,7 +53,7 @@ class Finished:
         return sum(file.stat().st_size for file in (self.out / TRACES).rglob("*") if file.is_file())
 
     def silent(self) -> str | None:
-        """Say in which runs no packet was sent; `None` if there is no such run."""
+        """Say in how many runs no packet was sent; `None` if every run sent packets."""
         rows = scan_rows(self.out / RUNS)
         sent = pl.col("packets_sent") if "packets_sent" in rows.collect_schema() else pl.lit(1)
         silent, every = rows.select((sent == 0).sum().alias("silent"), pl.len().alias("runs")).collect().row(0)
@@ -63,7 +63,7 @@ class Finished:
         return f"No packet was sent in {count}. Do the flows start before time_limit?"
 
     def failed(self) -> str | None:
-        """Say in how many runs a real program failed, and what it said in the first; `None` if none did."""
+        """Say in how many runs a real program failed, and what the first one said; `None` if none failed."""
         rows = scan_rows(self.out / RUNS)
         if "exit_code" not in rows.collect_schema():
             return None

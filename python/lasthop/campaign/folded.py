@@ -1,4 +1,4 @@
-"""Time series over the replications of each cell: in every step the median, and a band around it."""
+"""Time series over the replications of each cell: the median in every step, and a band around it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NOTHING_IS_ZERO = (
     "queue_max_packets",
     "sending_flows",
 )
-"""What is 0, not unknown, in a step in which there is no row: nothing was sent, and nothing waited."""
+"""Columns that are 0, not unknown, in a step without a row: nothing was sent, and nothing waited."""
 _METRICS = tuple(name for name in dictionary()[TABLE] if name not in (*_OF, "set", "replication"))
 MEANINGS = {
     "metric": {"unit": "", "description": "Which column of the time series the row is of; its name ends in the unit."},
@@ -36,11 +36,11 @@ MEANINGS = {
     "low": {"unit": "", "description": "10th percentile over these replications, interpolated between values."},
     "high": {"unit": "", "description": "90th percentile over these replications, interpolated between values."},
 }
-"""Of the columns that a folded table has."""
+"""Meanings of the columns of a folded table."""
 
 
 def _every_replication(run: ChosenRun) -> list[ChosenRun]:
-    """Return all replications of a run's cell and set; raise `InputError` if cells have some of their own number."""
+    """Return all replications of a run's cell and set; refuse cells whose numbers of replications differ."""
     if run.plan.until:
         raise InputError(
             f"Each cell of '{run.plan.study.name}' ran until it was precise, and has replications of its own number; "
@@ -84,7 +84,7 @@ def folds(runs: Sequence[ChosenRun], step_ns: int) -> pl.DataFrame:
 
 
 def _folded(steps: pl.LazyFrame, replications: int) -> pl.LazyFrame:
-    """Fold the rows of so many replications: of each metric in each step the median and the band."""
+    """Fold the rows of `replications` runs: the median and the band of each metric in each step."""
     # Alone, a flow is neither fair nor unfair.
     shared = pl.when(pl.col("sending_flows") > 1).then("fairness_jain").alias("fairness_jain")
     long = steps.with_columns(shared).unpivot(_METRICS, index=_OF, variable_name="metric").drop_nulls("value")
@@ -100,7 +100,7 @@ def _folded(steps: pl.LazyFrame, replications: int) -> pl.LazyFrame:
 
 
 def _quantile(share: float, zeros: pl.Expr) -> pl.Expr:
-    """Interpolate a quantile of `replications` values: so many zeros, and behind them the sorted `values`."""
+    """Interpolate a quantile of `replications` values: the sorted `values`, and zeros in front of them."""
     last = pl.col("replications") - 1
     rank = share * last
     below = rank.floor().cast(pl.Int64)

@@ -1,6 +1,7 @@
-"""What runs may take: bounds that nobody passes unasked, and how to pass them.
+"""What a run may cost: bounds that hold unless the user lifts them, and how to lift them.
 
-A scenario says beforehand what one of its runs takes at most, by and large (`crates/lasthop-scenario`, `estimate`).
+A scenario estimates in advance, and roughly, what one of its runs costs at most (`crates/lasthop-scenario`,
+`estimate`).
 """
 
 from __future__ import annotations
@@ -16,21 +17,24 @@ from lasthop import _core
 from lasthop.errors import InputError
 
 PACKETS_MAX = 1e9
-"""Most packets that a run sends unasked: some ten minutes of one processor. An hour of 1 Gbit/s has half of them."""
+"""Most packets that a run may send by default: about ten minutes of one processor.
+
+An hour of 1 Gbit/s sends half.
+"""
 MEMORY_SHARE = 0.5
-"""Share of the machine's memory that a run takes unasked."""
+"""Share of the machine's memory that a run may take by default."""
 RUNS_MAX = 10_000_000
 """Most runs of a campaign, which keeps a list of them."""
 COUNT_MAX = 2**32 - 1
-"""Most replications, sets or points that are counted."""
+"""Most replications, sets or points that are accepted."""
 _KEPT_BYTES = 400
-"""What is kept of a packet whose every event is recorded."""
+"""Bytes that are kept per packet if every event is recorded."""
 _UNITS = {"kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much work and memory a run may take; `memory` in bytes, if not a share of the machine's."""
+    """How much work and memory a run may take; `memory` in bytes, or `None` for a share of this machine's."""
 
     anyway: bool = False
     memory: float | None = None
@@ -38,7 +42,7 @@ class Limits:
     def check(self, name: str, cells: Iterable[_core.Cell], *, runs: int = 1, recorded: bool = False) -> None:
         """Refuse cells that may take more; raise `InputError`.
 
-        `runs` is how many are run as one chain, and `recorded` whether all events of a run are kept.
+        `runs` is the number of runs that form a chain; `recorded` says whether all events of a run are kept.
         """
         for cell in cells:
             packets, memory = cell.estimate
@@ -82,7 +86,7 @@ def size(number: float) -> str:
 
 
 def _machine_memory() -> float:
-    """Return the bytes that this machine, or what this process is confined to, has."""
+    """Return the bytes of memory that this machine has, or to which this process is confined."""
     has = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     with suppress(OSError, ValueError):
         has = min(has, float(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))

@@ -1,4 +1,4 @@
-"""What to run, and one run of it."""
+"""A plan of runs, and one run of it."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class Plan:
     sets: int = 1
     engine: Engine = field(default_factory=ModelEngine)
     until: Sequence[str] = ()
-    """Conditions that end a cell; then `replications` is the most that it gets."""
+    """Conditions that end a cell; `replications` is then the largest number that it gets."""
     file: Path | None = None
-    """The scenario file, by which one of its runs can be made once more."""
+    """The scenario file, so that one of its runs can be made once more."""
     limits: Limits = field(default_factory=Limits)
-    """What its runs may take."""
+    """How much its runs may take."""
 
     def __post_init__(self) -> None:
         """Refuse runs that would take more; raise `InputError`."""
@@ -66,12 +66,12 @@ class Plan:
         return (set_number - 1) * self.replications + 1
 
     def version(self) -> dict[str, Any]:
-        """Return what the rules are known by; results of different rules are never mixed."""
+        """Return the key of the rules; results of different rules are never mixed."""
         return {"format": FORMAT, "lasthop_version": _core.VERSION, "lasthop_rules": _core.RULES}
 
     @cached_property
     def code(self) -> dict[str, str]:
-        """What the algorithms of the user's own are known by, by their names."""
+        """The keys of the user's own algorithms, by name."""
         if not self.study.code:
             return {}
         from lasthop.algorithms import code_digest
@@ -80,7 +80,7 @@ class Plan:
 
     @cached_property
     def inputs(self) -> Mapping[str, Inputs]:
-        """What the real programs of cells are made of, by the cells' keys."""
+        """The files and programs that the real programs of cells use, by the cells' keys."""
         if not self.engine.real_tcp:
             return {}
         programs = {cell.key: program for cell in self.cells if (program := program_of(cell)) is not None}
@@ -97,14 +97,14 @@ class Plan:
         return {path: digest for inputs in self.inputs.values() for path, digest in inputs.digests.items()}
 
     def digest(self, cell: _core.Cell) -> str:
-        """Return what a cell is known by, with the code and the files that it names."""
+        """Return the key of a cell, which covers the code and the files that it names."""
         named = [self.code[name] for _, name in cell.code] if self.code else []
         if (inputs := self.inputs.get(cell.key)) is not None:
             named += inputs.digests.values()
         return hashlib.sha256("".join([cell.digest, *named]).encode()).hexdigest() if named else cell.digest
 
     def source(self, digest: str, start: int | None) -> str:
-        """Return what decides the results of a cell's replications, in short; `start` is where their chain starts."""
+        """Return the digest of all that decides a cell's results; `start` is where their chain starts."""
         own = self.engine.identity.values() or [None]
         parts = [*self.version().values(), self.engine.name, *own, digest, self.seed, start]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
@@ -112,7 +112,7 @@ class Plan:
     def identity(self) -> dict[str, Any]:
         """Return everything that decides the results. Two campaigns with equal identity have equal records.
 
-        Unless they are repeatable, the machine and chance decide, too.
+        If runs are not repeatable, the machine and chance decide as well.
         """
         return {
             **self.version(),
@@ -131,7 +131,7 @@ class Plan:
         }
 
     def facts(self) -> dict[str, str]:
-        """Return what tables made of it say of themselves."""
+        """Return how tables made of this plan describe themselves."""
         return {f"lasthop.{key}": str(value) for key, value in self.identity().items() if key != "cells"}
 
     def meanings(self, table: str) -> dict[str, dict[str, str]]:
@@ -159,7 +159,7 @@ class ChosenRun:
     replication: int
 
     def __post_init__(self) -> None:
-        """Refuse what a set does not have."""
+        """Refuse a replication that its set does not have."""
         if self.replication > self.plan.replications:
             raise InputError(
                 f"--replication {self.replication}: a set of '{self.plan.study.name}' has {self.plan.replications} "
@@ -189,7 +189,10 @@ class ChosenRun:
         return self._see(Observation(trace=True))
 
     def overview(self, start_s: float | None = None, stop_s: float | None = None) -> Trace:
-        """Run it and keep what pictures show, in bounded memory; the most detail lies between two times, if given."""
+        """Run it and keep what pictures show, in bounded memory.
+
+        Most detail lies between two times, if given.
+        """
         span_ns = (_nanoseconds(start_s or 0.0), WHOLE[1] if stop_s is None else _nanoseconds(stop_s))
         return self._see(Observation(overview=span_ns))
 
@@ -213,11 +216,11 @@ class ChosenRun:
 
     @property
     def _start(self) -> int:
-        """The first replication that has to be run for this one."""
+        """The first replication that has to be run to get this one."""
         return self.first if self.plan.engine.chained(self.cell) else self.number
 
     def provenance(self) -> str:
-        """Say in a capture what made it."""
+        """Return the comment that a capture carries about its origin."""
         return (
             f"lasthop {_core.VERSION} (commit {_core.COMMIT}), engine {self.plan.engine.name}, "
             f"scenario {self.plan.study.name}, digest {self.cell.digest}, cell {self.cell.key}, seed {self.plan.seed}, "

@@ -1,8 +1,8 @@
-"""Running what is left, and storing what is done. `Threads` run it here; a `Place` may run it elsewhere.
+"""Running the work that is left, and storing results. `Threads` run it here; a `Place` may run it elsewhere.
 
-A thread takes a slice of replications at a time and commits its results to the store every quarter of a second. If the
-process is killed, it loses at most what its threads did in that time. Ctrl-C stops the threads, and waits a little for
-them; the slices that they have begun are lost.
+A thread takes a slice of replications at a time and commits its results to the store every quarter of a
+second. A killed process loses at most the work of its threads in that time. Ctrl-C stops the threads after a
+short wait; slices that they have begun are lost.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _SLICE_S = 0.1
 _LEAST_S = 1e-6  # no replication takes less
-_UNKNOWN_CELLS = 50  # of a bundle, lest it take far too long
+_UNKNOWN_CELLS = 50  # in a bundle, so that it does not take far too long
 _COMMIT_EVERY_S = 0.25
 _HEARTBEAT_S = 0.5
 _GRACE_S = 0.4
@@ -33,9 +33,9 @@ _GRACE_S = 0.4
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Replications `first` .. `first + count - 1` of a unit, all of them still to be recorded, or captured, or both.
+    """Replications of a unit, from `first` on; each is still to be recorded, or captured, or both.
 
-    `whole` work is a chain: it is run in one go.
+    Work that is `whole` is a chain: it is run in one go.
     """
 
     unit: Unit
@@ -48,7 +48,7 @@ class Work:
 
 
 class Agenda:
-    """The work that is left, handed out by how long it will take."""
+    """The work that is left. It is handed out in slices by the time that they will take."""
 
     def __init__(self, work: Iterable[Work]) -> None:
         """Take over `work`, in order."""
@@ -59,7 +59,7 @@ class Agenda:
         self._lock = threading.Lock()
 
     def take(self, seconds: float = _SLICE_S) -> Work | None:
-        """Return a slice that takes about so long, of one replication if nobody knows; `None` if there is no more."""
+        """Return a slice of about this length, one replication if costs are unknown; `None` at the end."""
         with self._lock:
             if not self._left:
                 return None
@@ -67,9 +67,9 @@ class Agenda:
             return self._cut(1 if cost_s is None else int(seconds / max(cost_s, _LEAST_S)))
 
     def bundle(self, seconds: float) -> list[Work]:
-        """Return slices, perhaps of many cells, that take about so long together; none if there is no more.
+        """Return slices, perhaps of many cells, that together take about this long; none if no work is left.
 
-        A cell of unknown cost counts as an average one, and gives one replication.
+        A cell of unknown cost counts as an average cell, and gives one replication.
         """
         with self._lock:
             average_s = self._costs_s / len(self._cost_s) if self._cost_s else seconds
@@ -100,11 +100,11 @@ class Agenda:
         return replace(work, count=count)
 
     def left(self) -> bool:
-        """Whether there is more to hand out."""
+        """Whether work is left."""
         return bool(self._left)
 
     def left_s(self) -> float:
-        """Return about how long the rest takes; infinity as long as nobody knows."""
+        """Return about how long the rest takes; infinity until the first cost is known."""
         with self._lock:
             return self._runs * self._costs_s / len(self._cost_s) if self._cost_s else math.inf
 
@@ -146,10 +146,10 @@ class Stopwatch:
 
 
 class Ledger:
-    """Takes what is done into the store, with how much was simulated until then. Any thread may call it."""
+    """Puts results into the store, with the amount of simulation so far. Any thread may call it."""
 
     def __init__(self, store: Store, runs: int, wall_s: float) -> None:
-        """Open it with what earlier sessions have simulated."""
+        """Open it with the simulation of earlier sessions."""
         self.watch = Stopwatch()
         self.runs = 0
         """Number of runs stored in this session."""
@@ -168,9 +168,9 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a place is asked to run, in order.
+    """The runs that a place is asked to make, in order.
 
-    `run_here` runs some of it in the thread that calls it, until the second argument says to stop.
+    `run_here` makes some of them in the calling thread, until its second argument says to stop.
     """
 
     plan: Plan
@@ -187,27 +187,27 @@ class Place(Protocol):
     """Where replications are run."""
 
     def run(self, assignment: Assignment, ledger: Ledger, advance: Callable[[int], None]) -> None:
-        """Run it all and commit the results.
+        """Run everything and commit the results.
 
-        `advance` is called from this thread with the number of runs just finished, with 0 now and then. Errors and
-        Ctrl-C end it; what is done by then is kept.
+        `advance` is called from this thread with the number of runs that just finished, and now and then with
+        0. Errors and Ctrl-C end it; results up to then are kept.
         """
 
     def detail(self) -> Sequence[str]:
-        """Say in a few lines who is running what, for the progress. Any thread may call it."""
+        """Say in a few lines what each worker is running, for the progress. Any thread may call it."""
 
     def summary(self) -> Sequence[str]:
-        """Say in a few lines who has run what."""
+        """Say in a few lines what each worker has run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Threads:
-    """At most so many threads of this process."""
+    """At most `jobs` threads of this process."""
 
     jobs: int
 
     def run(self, assignment: Assignment, ledger: Ledger, advance: Callable[[int], None]) -> None:
-        """Run it all; what ends a thread ends all."""
+        """Run everything; an error in one thread ends all."""
         _Runner(assignment, ledger).run(min(self.jobs, assignment.runs), advance)
 
     def detail(self) -> Sequence[str]:
@@ -253,7 +253,7 @@ class _Runner:
             self._part_from(threads)
 
     def _part_from(self, threads: Iterable[_Thread]) -> None:
-        """Keep what the threads have done, and wait a little for what they are doing."""
+        """Keep what the threads have finished, and wait a little for what they are doing."""
         deadline = time.monotonic() + _GRACE_S
         failure: InputError | None = None
         for thread in threads:
@@ -288,7 +288,7 @@ class _Thread(threading.Thread):
                 runner.news.put(work.count)
             self._commit()
             runner.news.put(None)
-        except BaseException as error:  # it is raised in the thread that waits for this one
+        except BaseException as error:  # the thread that waits for this one raises it
             runner.news.put(error)
 
     def _keep(self, work: Work, outcome: Outcome) -> None:
@@ -306,7 +306,7 @@ class _Thread(threading.Thread):
                 self._runner.ledger.commit(builder.build())
 
     def leave(self) -> None:
-        """Commit what is done; what the thread does from now on is lost."""
+        """Commit finished results; what the thread does from now on is lost."""
         self._commit()
         with self._lock:
             self._left = True

@@ -27,9 +27,9 @@ _COUNTS = ("lost_packets", "marks_ecn", "queue_max_packets", "cwnd", "sending_fl
 
 
 def write_series(runs: Sequence[ChosenRun], step_ns: int, out: Path) -> int:
-    """Run them and write their time series, below each other, into the new file `out`; return the number of rows.
+    """Run them and write their time series, in order, into the new file `out`; return the number of rows.
 
-    The runs pass through files, so memory does not grow with their length. Nothing is left of a failure.
+    The runs pass through files, so memory does not grow with their length. A failure leaves nothing behind.
     """
     check_steps(runs, step_ns)
     try:
@@ -69,7 +69,7 @@ def read_step(text: str) -> int:
 
 
 def check_steps(runs: Sequence[ChosenRun], step_ns: int) -> None:
-    """Refuse steps that are too many to be written."""
+    """Refuse so many steps that they cannot be written."""
     longest_s = sum(run.cell.time_limit_s for run in runs)
     steps = longest_s / step_ns * 1e9
     if steps > _STEPS_MAX:
@@ -115,9 +115,9 @@ def write_steps(
     made_by: tuple[Plan, int],
     meanings: Mapping[str, dict[str, str]] | None = None,
 ) -> None:
-    """Write a table of the steps of a plan's runs, so many nanoseconds long.
+    """Write a table of the steps of a plan's runs; a step lasts `step_ns`.
 
-    `meanings` are those of columns that the dictionary does not have.
+    `meanings` describe the columns that the dictionary does not have.
     """
     if suffix == ".csv":
         frame.sink_csv(path)
