@@ -69,7 +69,7 @@ class Difference:
 
     @property
     def relative(self) -> float:
-        """Difference as a share of the reference; NaN if that is 0, and of scores, which differ by points."""
+        """Difference as a share of the reference; NaN for scores (they differ by points) and if that is 0."""
         if self.metric in SCORES or not self.reference_mean:
             return math.nan
         return self.mean / abs(self.reference_mean)

@@ -1,6 +1,6 @@
 """Running a campaign on a Dask cluster: `place` hands out work, `worker` runs it, `where` and `jobs` find workers.
 
-Nothing here imports Dask before it is asked for: it is an optional part of lasthop.
+Dask is an optional part of lasthop. Nothing here imports it before it is needed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _where() -> ModuleType:
 
 
 def check_cluster(where: str, *, engine: Engine, jobs: int | None, captures: bool, code: Iterable[str] = ()) -> None:
-    """Refuse what cannot be run on the cluster that `--cluster` names."""
+    """Refuse runs that cannot be made on the cluster that `--cluster` names."""
     _where().check(where)
     if not engine.repeatable:
         raise InputError(
@@ -43,13 +43,13 @@ def check_cluster(where: str, *, engine: Engine, jobs: int | None, captures: boo
 
 @contextmanager
 def opened(where: str, say: Callable[[str], object]) -> Iterator[Place]:
-    """Connect to what `--cluster` names, as the place where a campaign runs."""
+    """Connect to the cluster that `--cluster` names, as the place where a campaign runs."""
     with _where().cluster(where, say) as place:
         yield place
 
 
 def job_script(where: str | None) -> str:
-    """Return what would be submitted to the batch system that `--cluster` names."""
+    """Return the script that would be submitted to the batch system that `--cluster` names."""
     if where is None:
         raise InputError("--dry-run shows the job script of a batch system: give --cluster slurm:FILE too.")
     return str(_where().script(where))

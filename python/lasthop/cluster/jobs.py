@@ -33,14 +33,14 @@ def _class(system: str) -> Any:  # noqa: ANN401  it has no types
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     import dask_jobqueue
 
-    for number, handler in handlers.items():  # its import makes Ctrl-C a quiet end
+    for number, handler in handlers.items():  # dask-jobqueue's import makes Ctrl-C a quiet end
         signal.signal(number, handler)
     return getattr(dask_jobqueue, SYSTEMS[system])
 
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """Jobs that are submitted, and how many there should be."""
+    """Jobs that were submitted, and how many there should be."""
 
     cluster: Any
     jobs: int
@@ -66,7 +66,7 @@ def submitted(system: str, file: Path) -> Iterator[Submitted]:
 
         async def submit() -> None:
             batch.renew()
-            await cluster._correct_state()  # else a refusal is known to nobody but a log
+            await cluster._correct_state()  # otherwise only a log learns of a refusal
 
         try:
             cluster.sync(submit)
@@ -93,12 +93,12 @@ def _made(system: str, file: Path, options: dict[str, Any]) -> Iterator[Any]:
     try:
         yield cluster
     finally:
-        with suppress(AssertionError):  # of jobs that have not ended: those that were refused never began
+        with suppress(AssertionError):  # Dask expects that jobs ended; refused jobs never began
             cluster.close()
 
 
 def _options(system: str, file: Path) -> dict[str, Any]:
-    """Read the options of a cluster, by the names of dask-jobqueue; `jobs` is our own."""
+    """Read the options of a cluster, by dask-jobqueue's names; only `jobs` is our own."""
     found = _content(file)
     if isinstance(found.get("jobqueue"), dict):  # as in dask-jobqueue's own files
         sections = found["jobqueue"]

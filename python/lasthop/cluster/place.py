@@ -1,7 +1,8 @@
 """A Dask cluster as the place where a campaign runs.
 
-Dask schedules the tasks, moves the results and repeats what a dead worker had. We keep a few tasks per thread in
-flight, each of about a second, and write what comes back into the store: no worker touches the results folder.
+Dask schedules the tasks, moves the results and repeats the tasks of a dead worker. We keep a few tasks per
+thread in flight, each of about a second, and write the results into the store: no worker touches the results
+folder.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ from lasthop.cluster.worker import Answer, Simulator, called, introduce, version
 from lasthop.errors import InputError, PlaceLostError
 
 TASK_S = 1.0
-"""How long a task takes: long beside the milliseconds that a scheduler needs for it."""
+"""Length of a task: long in comparison with the milliseconds that a scheduler needs for it."""
 TASKS_PER_S = 200
-"""How many tasks a scheduler gets in a second at most, half of what it can do: with many threads, tasks take longer."""
+"""Most tasks that a scheduler gets per second, half of its capacity: with many threads, tasks take longer."""
 LEAST_TASK_S = 0.1
 IN_FLIGHT = 3
 """Tasks per thread: one runs, one waits at the worker, one at the scheduler."""
 _LOOK_EVERY_S = 1.0
 _HEARTBEAT_S = 0.5
-_LINGER_S = 0.05  # so that results come, and tasks go, many at a time
+_LINGER_S = 0.05  # so that results arrive, and tasks leave, in groups
 _GATHERED = 500
 _LINES = 8
 
@@ -66,7 +67,7 @@ class DaskPlace:
     """The workers of a scheduler. It can run one assignment after the other."""
 
     def __init__(self, client: Client, address: str, renew: Callable[[], None] | None = None) -> None:
-        """Take a client that is connected; `address` is what people call its scheduler.
+        """Take a connected client; `address` is the scheduler's address for people.
 
         `renew`, if any, replaces workers that have gone; it is called now and then.
         """
@@ -81,7 +82,7 @@ class DaskPlace:
 
     @property
     def threads(self) -> int:
-        """Threads of all workers that are there."""
+        """Threads of all present workers."""
         return sum(self._present.values())
 
     @property
@@ -90,7 +91,7 @@ class DaskPlace:
         return len(self._lost)
 
     def mourn(self, address: str) -> None:
-        """Count a worker that died. One that came and went between two looks is known by what it left behind alone."""
+        """Count a worker that died. If it came and went between two looks, only its lost task shows it."""
         self._lost.add(address)
 
     def detail(self) -> list[str]:
@@ -105,7 +106,7 @@ class DaskPlace:
         return lines
 
     def summary(self) -> list[str]:
-        """Say what each worker has done; of many, the first."""
+        """Say what each worker has done; with many workers, only the first ones."""
         done = {address: share for address, share in sorted(self._shares.items()) if share.runs}
         lines = [share.line(address) for address, share in list(done.items())[:_LINES]]
         if len(done) > _LINES:
@@ -127,8 +128,8 @@ class DaskPlace:
                     self.look(assignment.plan)
                     flight.fill(self.threads)
                     advance(flight.land())
-            with suppress(PlaceLostError), self.asking():  # nothing is left that needs the scheduler
-                self._see(self._client.nthreads())  # who died since the last look
+            with suppress(PlaceLostError), self.asking():  # nothing that is left needs the scheduler
+                self._see(self._client.nthreads())  # which workers died since the last look
         finally:
             flight.call_off()
 
@@ -138,17 +139,17 @@ class DaskPlace:
         try:
             yield
         except Exception as error:
-            # A client of Dask's that has given its scheduler up meanwhile raises whatever it stumbles over.
+            # A Dask client that has given up its scheduler meanwhile raises all kinds of errors.
             if self._client.status == "running" and not isinstance(error, OSError | CancelledError):
                 raise
             raise self.gone() from error
 
     def gone(self) -> PlaceLostError:
-        """Return the error that says that the scheduler is no longer there."""
+        """Return the error for a scheduler that is no longer there."""
         return PlaceLostError(f"The scheduler at {self._address} is gone.")
 
     def look(self, plan: Plan, *, at_once: bool = False) -> None:
-        """See which workers are there, now and then; refuse those that would compute something else."""
+        """Look which workers are there, now and then; refuse workers that would compute something else."""
         if not at_once and time.monotonic() - self._looked < _LOOK_EVERY_S:
             return
         self._looked = time.monotonic()
@@ -184,7 +185,7 @@ class DaskPlace:
             raise InputError("\n".join(reasons))
 
     def _reason(self, plan: Plan, address: str, answer: object) -> str | None:
-        """Return why a worker that gave this answer cannot be used."""
+        """Return why the worker that gave this answer cannot be used."""
         remedy = f"and this is {version_text(version())}. Install the same version there."
         if isinstance(answer, ImportError):
             packages = self._client.run(importlib.metadata.version, "lasthop", workers=[address], on_error="return")
@@ -212,7 +213,7 @@ class DaskPlace:
 def _ctrl_c() -> Iterator[threading.Event]:
     """Yield an event that Ctrl-C sets; a second Ctrl-C raises at once.
 
-    The first must not raise: Python drops what is raised in a destructor of Dask's, and writes a traceback.
+    The first must not raise: Python drops exceptions from a destructor of Dask's, and writes a traceback.
     """
     stopped = threading.Event()
 
@@ -244,7 +245,7 @@ class _Flight:
         self._agenda = Agenda(assignment.work)
         self._flying: dict[Future[Answer], Tasks] = {}
         self._suspects: deque[Work] = deque()  # Dask gave them up: each time they were sent, their worker died
-        self._alone = False  # whether what is under way is a suspect, and nothing else
+        self._alone = False  # whether a suspect is under way, and nothing else
         self._news: SimpleQueue[Future[Answer]] = SimpleQueue()
         self._name = f"lasthop-{uuid.uuid4().hex[:12]}"
         self._number = 0
@@ -254,7 +255,7 @@ class _Flight:
             self._simulator = client.submit(pickle.loads, simulator, key=f"{self._name}-plan")
 
     def goes_on(self) -> bool:
-        """Whether something is left to run, or under way."""
+        """Whether anything is left to run, or under way."""
         if self._client.status != "running":
             raise self._place.gone()
         return bool(self._flying or self._suspects or self._agenda.left())
@@ -262,8 +263,8 @@ class _Flight:
     def fill(self, threads: int) -> None:
         """Send tasks, so that every thread has enough to do. Towards the end they get shorter.
 
-        Dask blames a death on all tasks that the worker had, even on those that waited there. So suspects go one at a
-        time while nothing else is under way: then a death has one cause.
+        Dask blames a worker's death on all tasks that the worker had, even on tasks that waited there. So
+        suspects go one at a time, with nothing else under way: then a death has one cause.
         """
         if self._suspects or self._alone:
             if not self._flying:
@@ -290,7 +291,7 @@ class _Flight:
             future.add_done_callback(self._news.put)
 
     def land(self) -> int:
-        """Wait a little for results, store them, and return how many runs they are."""
+        """Wait a little for results, store them, and return the number of runs in them."""
         landed = []
         with suppress(Empty):
             landed.append(self._news.get(timeout=_HEARTBEAT_S))
@@ -309,7 +310,7 @@ class _Flight:
                 self._suspect(future)
             if future.status == "cancelled":
                 raise self._place.gone()
-            if future in self._flying:  # its worker died with the result, and another makes it again
+            if future in self._flying:  # its worker died with the result, and another worker makes it again
                 future.add_done_callback(self._news.put)
         return runs
 
@@ -321,7 +322,7 @@ class _Flight:
         return answer.batch.runs
 
     def _suspect(self, future: Future[Answer]) -> None:
-        """Put a task aside whose workers died, to run its parts alone; raise any other error, or that of a part."""
+        """Put a task whose workers died aside, to run its parts alone; raise any other error, or a part's."""
         error = future.exception()
         if self._alone or not isinstance(error, KilledWorker) or error.task == self._simulator.key:
             raise self._told(future)
@@ -329,7 +330,7 @@ class _Flight:
         self._suspects += self._flying.pop(future)
 
     def _told(self, future: Future[Answer]) -> Exception:
-        """Return what ended a task as an error for people."""
+        """Return the error that ended a task, worded for people."""
         error = future.exception()
         what = self._named(self._flying[future])
         if isinstance(error, KilledWorker):

@@ -21,14 +21,17 @@ from lasthop.errors import InputError, nearest
 
 _PORT = 8786
 _CONNECT_S = 5
-# A terminal sends it to all its processes. The workers end with the one that started them.
+# A terminal sends Ctrl-C to all its processes. The workers end with the process that started them.
 _IGNORE_CTRL_C = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
 _FORMS = ("tcp", "tls", "local", *jobs.SYSTEMS)
 
 
 @contextmanager
 def cluster(where: str, say: Callable[[str], object]) -> Iterator[DaskPlace]:
-    """Connect to what `--cluster` names, and part from it; raise `InputError` if that is nothing usable."""
+    """Connect to the cluster that `--cluster` names, and disconnect in the end.
+
+    Raises `InputError` if the cluster cannot be used.
+    """
     _quieten()
     kind, rest = _parsed(where)
     with dask.config.set({"distributed.comm.timeouts.connect": _CONNECT_S}), ExitStack() as stack:
@@ -46,12 +49,12 @@ def cluster(where: str, say: Callable[[str], object]) -> Iterator[DaskPlace]:
 
 
 def check(where: str) -> None:
-    """Raise `InputError` if it names no cluster."""
+    """Raise `InputError` if the text names no cluster."""
     _parsed(where)
 
 
 def script(where: str) -> str:
-    """Return what would be submitted to the batch system that `--cluster` names."""
+    """Return the script that would be submitted to the batch system that `--cluster` names."""
     kind, rest = _parsed(where)
     if kind not in jobs.SYSTEMS:
         raise InputError(
@@ -63,7 +66,7 @@ def script(where: str) -> str:
 
 
 def _quieten() -> None:
-    """Keep Dask from telling what we tell: its messages know neither the campaign nor the user."""
+    """Silence Dask's own messages, which know neither the campaign nor the user. We tell the same."""
     for name in logging.root.manager.loggerDict:
         if name.partition(".")[0] in ("distributed", "tornado", "asyncio"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -71,7 +74,7 @@ def _quieten() -> None:
 
 
 def _parsed(where: str) -> tuple[str, str]:
-    """Return the kind of cluster and what is said of it."""
+    """Return the kind of cluster and its argument."""
     kind, colon, rest = where.partition(":")
     if not colon or kind not in _FORMS:
         near = nearest(kind, _FORMS)
@@ -96,7 +99,7 @@ def _connected(address: str) -> Client:
         raise InputError(f"--cluster {address}: write the scheduler's address as in tcp://HOST:8786.")
     try:
         with socket.create_connection((host, port), timeout=_CONNECT_S) as probe:
-            # A scheduler greets whoever comes. Dask's client would wait forever for one that does not.
+            # A scheduler greets each client. Dask's client would wait forever for a server that does not.
             silent = parts.scheme == "tcp" and not probe.recv(1)
     except TimeoutError as error:
         raise InputError(f"{address} does not answer as a Dask scheduler does, within {_CONNECT_S} s.") from error
@@ -114,8 +117,8 @@ def _connected(address: str) -> Client:
 
 @contextmanager
 def _local(processes: int) -> Iterator[LocalCluster]:
-    # A process per worker: short runs spend some of their time in Python, where threads wait for each other. And a
-    # worker that is killed takes nobody with it.
+    # A process per worker: short runs spend some of their time in Python, where threads wait for each other.
+    # And a killed worker takes no other worker with it.
     cluster = LocalCluster(
         n_workers=processes,
         threads_per_worker=1,
@@ -127,7 +130,7 @@ def _local(processes: int) -> Iterator[LocalCluster]:
         try:
             yield cluster
         except BaseException:
-            # Else one that is in the middle of a run would be waited for.
+            # Otherwise closing would wait for a worker in the middle of a run.
             for nanny in cluster.workers.values():
                 nanny.auto_restart = False
                 if (worker := nanny.pid) is not None:

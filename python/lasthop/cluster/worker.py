@@ -30,7 +30,7 @@ Called = tuple[str, dict[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Results of a task: what the store takes, and how long each piece took on which worker."""
+    """Results of a task: a batch for the store, and how long each piece took on which worker."""
 
     worker: str
     seconds: Sequence[float]
@@ -49,14 +49,14 @@ class Simulator:
         self._lock = threading.Lock()
 
     def _own_engine(self) -> Engine:
-        """Find the engine on this machine. Only a task knows its worker, so this waits for the first."""
+        """Find the engine on this machine. Only a task knows its worker, so this waits for the first task."""
         with self._lock:
             if self._engine is None:
                 self._engine = _found(self._called).for_threads(get_worker().state.nthreads)
             return self._engine
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Many cells differ little: compressed together they take some tens of bytes each.
+        # Many cells differ little: compressed together they take a few dozen bytes each.
         cells = json.dumps([(list(cell.levels.items()), cell.scenario) for cell in self._cells])
         return _unpickle, (version(), self._seed, self._called, zlib.compress(cells.encode()))
 
@@ -80,7 +80,7 @@ def _unpickle(made_by: tuple[str, str], seed: int, engine: Called, cells: bytes)
 
 
 def called(engine: Engine) -> Called:
-    """Return what a worker finds an engine by."""
+    """Return the name and identity by which a worker finds an engine."""
     return engine.name, dict(engine.identity)
 
 
@@ -90,17 +90,17 @@ def _found(engine: Called) -> Engine:
 
 
 def version() -> tuple[str, str]:
-    """Return what must be the same on every worker: version and rules."""
+    """Return the properties that must be the same on every worker: version and rules."""
     return _core.VERSION, _core.RULES
 
 
 def version_text(found: tuple[str, str]) -> str:
-    """Say it in a few words."""
+    """Word a version in short."""
     return f"lasthop {found[0]} (rules {found[1][:8]})"
 
 
 def introduce(engine: Called) -> tuple[tuple[str, str], str | None]:
-    """Return this worker's version, and why it does not have this engine, if it does not."""
+    """Return this worker's version, and the reason if it does not have this engine."""
     try:
         _found(engine)
     except InputError as error:

@@ -1,4 +1,4 @@
-"""A sender's history as a list of states, one per ACK, and the first difference of two histories."""
+"""A sender's history as a list of states, one per ACK, and the first difference between two histories."""
 
 from __future__ import annotations
 
@@ -11,43 +11,46 @@ from lasthop.engines.engine import Trace
 from lasthop.explain.packets import rows
 
 AT_ONCE_NS = 20_000
-"""Packets closer than this arrive at once: which of them a host answers with what is not recorded alike."""
+"""Packets closer than this arrive at once.
+
+Records of engines differ on which of them a host's answer belongs to.
+"""
 
 SENDERS = {"down": "server", "up": "client"}
-"""The host that sends a flow's data, by their direction."""
+"""The host that sends a flow's data, by the direction of the data."""
 
 
 @dataclass(slots=True)
 class State:
-    """What a sender has seen, thought and done by one ACK, until the next one comes."""
+    """What a sender has seen, decided and done between one ACK and the next."""
 
     time_ns: int
     ack: int | None
-    """Next byte that the receiver expects; none before the first ACK."""
+    """Next byte that the receiver expects; `None` before the first ACK."""
     sack: str
     cwnd: int | None = None
-    """Congestion window in segments; none while no engine has told it."""
+    """Congestion window in segments; `None` until an engine reports it."""
     ssthresh: int | None = None
-    """Slow-start threshold in segments; none while infinite."""
+    """Slow-start threshold in segments; `None` while infinite."""
     in_flight: int | None = None
     sent: list[tuple[int, int]] = field(default_factory=list)
-    """First byte and first byte after each segment that left before the next ACK."""
+    """First byte, and first byte after the end, of each segment that left before the next ACK."""
     happened: list[str] = field(default_factory=list)
     """Timeouts, recoveries and undos, before the next ACK."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parting:
-    """Where two histories of one flow part first: the ACK, counted from 1, and what differs there."""
+    """The first difference of two histories of one flow: the ACK, counted from 1, and what differs there."""
 
     ack_number: int
     what: Sequence[str]
     states: tuple[State | None, State | None]
-    """None where a history has ended before."""
+    """The states on both engines; `None` where a history has ended before."""
 
 
 def history(trace: Trace, flow: int) -> list[State]:
-    """Return the states of the sender's end of a flow; the first is that before any ACK.
+    """Return the states of the sender's end of a flow; the first is the state before any ACK.
 
     ACKs that arrive at once, as behind ARQ, make one state.
     """
@@ -88,7 +91,7 @@ def _events(trace: Trace, flow: int) -> Iterator[dict[str, Any]]:
 
 
 def parting(left: Sequence[State], right: Sequence[State]) -> Parting | None:
-    """Return where two histories part first; none if they do not."""
+    """Return the first difference between two histories; `None` if there is none."""
     for number in range(max(len(left), len(right))):
         a = left[number] if number < len(left) else None
         b = right[number] if number < len(right) else None

@@ -19,13 +19,13 @@ from lasthop.engines.engine import Trace
 from lasthop.explain.packets import rows
 from lasthop.metrics.labels import DROP_EVENTS
 
-# Packets of the kernel engine are so much later than those of the model, at most: its hosts' system calls take time.
+# The kernel engine's packets are at most this much later than the model's: its hosts' system calls take time.
 _LATENESS_NS = 5_000
-# A host answers a packet within this time; what it does later a timer does.
+# A host answers a packet within this time; what it does later is the work of a timer.
 _ANSWER_NS = 100_000
-# All flags but PSH, which decides nothing.
+# All flags but PSH, which has no effect on decisions.
 _FLAGS = 0xF7
-# What names a packet on either engine, with its flags.
+# These name a packet on either engine, with its flags.
 _IDENTITY = ("flow", "seq", "end", "ack", "sack")
 _TAKEN_IN = "taken in"
 _AT_QUEUE = {"enqueued": _TAKEN_IN, "dropped-queue": "dropped", "dropped-red": "RED", "marked": "RED"}
@@ -37,12 +37,13 @@ _AT_QUEUE = (
     {event: "discarded" for event, cause in DROP_EVENTS.items() if cause.place == "arrival"} | _AQM_EVENTS | _AT_QUEUE
 )
 _AT_LINK = {"delivered": "delivered"} | {event: "lost" for event, cause in DROP_EVENTS.items() if cause.on_link}
-# Of simultaneous differences the network's comes first, and a window before what it allows.
+# Among simultaneous differences the network's come first, and a window comes before the sending that it
+# allows.
 _RANKS = ("queue", "link", "receiver", "window", "sender")
 
 
 class Kind(StrEnum):
-    """What was decided differently."""
+    """The kind of decision that differed."""
 
     TIE = "full queue, in a tie"
     QUEUE = "full queue"
@@ -60,7 +61,7 @@ class Kind(StrEnum):
 
 
 class Place(NamedTuple):
-    """Where something is decided: a `queue` or `link` of a direction; a `sender`, `receiver` or `window` of a flow."""
+    """Where a decision is made: `queue` or `link` of a direction; `sender`, `receiver` or `window` of a flow."""
 
     kind: str
     of: str | int
@@ -71,15 +72,15 @@ class Step(NamedTuple):
 
     ns: int
     decision: tuple[Any, ...]
-    """What must be the same on both engines."""
+    """The part that must be the same on both engines."""
     waited_ns: int = 0
-    """Of a host: since it got its latest packet of the flow."""
+    """At a host: time since it got its latest packet of the flow."""
     queued: int | None = None
-    """Of a queue: packets in it with one that was taken in."""
+    """At a queue: number of packets in it, after it took one in."""
 
     @property
     def by_timer(self) -> bool:
-        """Whether there was nothing to answer."""
+        """Whether a timer caused it: there was nothing to answer."""
         return self.waited_ns > _ANSWER_NS
 
 
@@ -118,7 +119,7 @@ class Steps:
             self._latest[host] = now
 
     def add_told(self, row: Mapping[str, Any]) -> None:
-        """Take in what the sender's TCP tells."""
+        """Take in a report of the sender's TCP."""
         sender, windows = Place("sender", row["flow"]), self.of[Place("window", row["flow"])]
         arrivals = self._arrivals[sender]
         match row["event"]:
@@ -144,13 +145,13 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """The earliest difference; without a step where a place did nothing more."""
+    """The earliest difference; a step is `None` if its place did nothing more."""
 
     kind: Kind
     place: Place
     steps: _Both
     after_timer: bool
-    """Whether a timer had fired on another tick before."""
+    """Whether a timer had fired on different ticks before."""
 
 
 def steps(trace: Trace) -> Steps:
@@ -170,7 +171,7 @@ class Differences:
 
     engines: tuple[Steps, Steps]
     first: Mapping[Place, _Both]
-    """The first of each place."""
+    """The first difference of each place."""
     ticks: Sequence[int]
     """When timers had fired on different ticks before."""
 
@@ -191,9 +192,9 @@ def differences(engines: tuple[Steps, Steps]) -> Differences:
 
 
 def cause(found: Differences, flow: int) -> Cause | None:
-    """Return the earliest difference that a flow can have felt; none if there is none.
+    """Return the earliest difference that can have reached a flow; `None` if there is none.
 
-    It cannot feel another flow's window, only what that allows.
+    The window of another flow does not reach it, only the packets that this window allows.
     """
     first = found.first
     felt = [place for place in first if place.kind != "window" or place.of == flow]
@@ -236,16 +237,16 @@ def _kind(engines: tuple[Steps, Steps], place: Place, both: _Both) -> Kind:
 
 
 def _is_timers(both: _Both) -> bool:
-    """Whether a timer did the earlier of two things that a host did."""
+    """Whether a timer caused the earlier of a host's two steps."""
     return min((step for step in both if step is not None), key=lambda step: step.ns).by_timer
 
 
 def _tells_what_it_takes(engine: Steps, place: Place) -> bool:
-    """Whether it is a router's queue; a switch tells drops only."""
+    """Whether the place is a router's queue; an ATM switch reports drops only."""
     return any(step.decision[-1] == _TAKEN_IN for step in engine.of[place])
 
 
 def _queues_differed(engines: tuple[Steps, Steps], place: Place, until_ns: int) -> bool:
-    """Whether a packet that both queues took in found another number of packets there."""
+    """Whether a packet that both queues took in found different numbers of packets there."""
     pairs = zip(engines[0].of[place], engines[1].of[place], strict=False)
     return any(left.queued != right.queued for left, right in takewhile(lambda pair: pair[0].ns < until_ns, pairs))

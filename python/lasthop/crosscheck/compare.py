@@ -12,12 +12,12 @@ from lasthop.engines.engine import Trace
 from lasthop.explain.packets import rows
 from lasthop.metrics.labels import DROP_COUNTS, TRANSFER_PROTOCOLS
 
-# What names a row, and the starting time, which is drawn and only told.
+# Columns that name a row, and the start time, which is drawn at random and only reported.
 _NO_METRICS = frozenset({"replication", "flow", "application", "role", "protocol", "direction", "outcome", "start_s"})
-# Of these a distance is a share; counts are subtracted.
+# The distance of these metrics is a share; counts are subtracted.
 _MEASURED = ("_s", "_ms", "_Bps")
 COUNTS = (*(f"data_{count}" for count in DROP_COUNTS), "retransmitted_packets")
-"""What must be equal for a flow to have fared alike."""
+"""Counts that must be equal if a flow behaved alike."""
 DELAYS = ("queue_delay_median_s", "queue_delay_p95_s")
 """Quantiles of the time in the queue."""
 
@@ -31,7 +31,7 @@ class Distance:
 
     @property
     def relative(self) -> float | None:
-        """The other engine's value less the reference's, as a share of the reference's; none for counts."""
+        """The other engine's value less the reference's, as a share of the reference's; `None` for counts."""
         reference, other = self.values
         return (other - reference) / reference if self.metric.endswith(_MEASURED) and reference else None
 
@@ -48,14 +48,14 @@ class FlowComparison:
     outcomes: tuple[str, str]
     distances: Sequence[Distance]
     acks: int
-    """ACKs that the sender got on the reference engine."""
+    """Number of ACKs that the sender got on the reference engine."""
     parting: Parting | None
     cause: Cause | None
-    """What parted them first; none without a parting."""
+    """The cause of the first difference; `None` without a difference."""
 
     @property
     def same_acks(self) -> int:
-        """ACKs up to which the histories are the same."""
+        """Number of ACKs up to which the histories are the same."""
         return self.acks if self.parting is None else max(0, min(self.acks, self.parting.ack_number - 1))
 
     def distance(self, metric: str) -> Distance | None:
@@ -63,7 +63,7 @@ class FlowComparison:
         return next((distance for distance in self.distances if distance.metric == metric), None)
 
     def row(self) -> dict[str, Any]:
-        """Return it as a row of a table."""
+        """Return the comparison as a row of a table."""
         elapsed = self.distance("elapsed_s")
         delays = {
             f"{metric.removesuffix('_s')}_distance": distance.relative
@@ -99,7 +99,7 @@ class FlowComparison:
 def compare(
     cell: str, replication: int, engines: tuple[str, str], traces: tuple[Trace, Trace]
 ) -> Iterator[FlowComparison]:
-    """Compare every flow that both engines tell of."""
+    """Compare every flow that both engines report."""
     decided = None
     flows = [{row["flow"]: (index, row) for index, row in enumerate(rows(trace.flows))} for trace in traces]
     for name, (index, reference) in flows[0].items():

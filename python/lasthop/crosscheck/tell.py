@@ -71,7 +71,7 @@ def _spread(shares: Sequence[float]) -> str:
 
 
 def _medians(chosen: Sequence[FlowComparison]) -> Iterator[str]:
-    """Compare medians over replications, where there are several: what chance draws anew differs from run to run."""
+    """Compare medians over replications, if there are several, because chance makes single runs differ."""
     runs: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
     for one in chosen:
         if distance := one.distance("elapsed_s"):
@@ -84,7 +84,7 @@ def _medians(chosen: Sequence[FlowComparison]) -> Iterator[str]:
 
 
 def _causes(transfers: Sequence[FlowComparison]) -> Iterator[str]:
-    """Count what parted flows first, with the median distance of their elapsed times."""
+    """Count the causes of first differences, with the median distance of elapsed times for each."""
     found: dict[Kind, list[FlowComparison]] = defaultdict(list)
     for one in transfers:
         if one.cause is not None:
@@ -99,7 +99,7 @@ def _causes(transfers: Sequence[FlowComparison]) -> Iterator[str]:
 
 
 def _shares(distances: Iterable[Distance | None]) -> list[float]:
-    """Return how far apart they are, those that are known."""
+    """Return the known relative distances."""
     return [abs(distance.relative) for distance in distances if distance and distance.relative is not None]
 
 
