@@ -15,7 +15,7 @@ from lasthop.commands.table_file import check_output, write_output
 from lasthop.errors import InputError
 from lasthop.metrics.units import scale_of
 
-# What of a capture was not analysed: its column, and what to call it.
+# Packets that were not analysed: their column, and a name for them.
 LEFT_OUT = {
     "other_packets": "neither TCP nor UDP",
     "fragments": "IP fragments",
@@ -36,7 +36,7 @@ SHOWN = [
 ]
 
 
-# What the tables are called, and their places in what `_core.analyze` returns.
+# The name of each table, and its place in the results of `_core.analyze`.
 TABLES = {"flows": 0, "protocols": 2, "sizes": 3}
 
 
@@ -76,9 +76,9 @@ def analyze_command(*, files: tuple[Path, ...], table: str, out: Path | None, qu
 
 
 def analyze(files: Sequence[Path], table: str) -> tuple[pl.DataFrame, list[str]]:
-    """Analyse captures, each on its own; return one of the tables, and what there is to say.
+    """Analyse captures, each on its own; return one of the tables, and remarks for the user.
 
-    The columns are those of `_core.analyze` after the `file`, and last `capture_cut`: 1 if the file ended within a
+    The columns are `file`, the columns of `_core.analyze`, and `capture_cut`: 1 if the file ended within a
     packet. Raises InputError for the first file that cannot be read or is damaged.
     """
     frames, remarks = [], []
@@ -136,7 +136,7 @@ def show_flows(frame: pl.DataFrame) -> None:
 
 
 def show_protocols(frame: pl.DataFrame) -> None:
-    """Print a line per protocol, each below the one that carries it."""
+    """Print a line per protocol, each below the protocol that carries it."""
     lowest = frame.filter(~pl.col("protocol").str.contains(":"))
     whole = {str(file): (packets, size) for file, packets, size in _totals(lowest)}
     rows = []

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _ROWS = 24
 _SENTENCES = 4
-"""How much of an answer a run prints."""
+"""Number of lines of an answer that a run prints."""
 
 
 @click.command("summary")
@@ -62,9 +62,10 @@ def summary_command(
     that there are too few replications to bound that end. After 'lasthop run --until', intervals hold over all looks,
     and a table shows how precise each cell is.
 
-    Below the tables, lasthop says which levels of a factor differ significantly from the first one: first what a call
-    is about, if there is one, then what differs most. It compares replications of the same number, because they met the
-    same conditions: mean difference, Student's interval, paired t test, p values corrected after Holm.
+    Below the tables, lasthop says which levels of a factor differ significantly from the first one. The main
+    metric of a call comes first, if there is a call, then the largest differences. lasthop compares
+    replications of the same number, because they met the same conditions: mean difference, Student's
+    interval, paired t test, p values corrected after Holm.
 
     Example: lasthop summary results/queue --metric throughput_Bps --by queue --stat p95
     """
@@ -136,7 +137,7 @@ def compare_command(
 
     \b
       difference  mean of the pairs, level less reference, with Student's 95 % interval
-      change      the difference as a share of the reference's mean; none of scores such as MOS
+      change      the difference as a share of the reference's mean; not given for scores such as MOS
       median      of the pairs, with a 95 % interval by percentile bootstrap (2000 resamples)
       d_z         Cohen's effect size for pairs: mean over standard deviation
       p           of the paired t test, for the mean
@@ -175,7 +176,7 @@ def compare_command(
 
 
 def short_answer(folder: Path, sections: Sequence[Section] | None) -> list[str]:
-    """Return what to print after a run: the start of the answer. `None` for a study, which printed its comparison."""
+    """Return the start of the answer, printed after a run; `None` for a study, which printed its comparison."""
     from lasthop.answer.show import Shown, answer_lines
 
     command = f"lasthop summary {shlex.quote(str(folder))}"
@@ -187,7 +188,7 @@ def short_answer(folder: Path, sections: Sequence[Section] | None) -> list[str]:
 
 
 def _precision(folder: Path, rows: int | None = None, rest: str = "") -> list[str]:
-    """Say how precise results are that ended when they were; nothing if they had a given number of replications."""
+    """Say how precise results are if precision ended them; say nothing for a given number of replications."""
     manifest = finished(folder)
     if UNTIL not in manifest:
         return []

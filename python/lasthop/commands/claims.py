@@ -17,7 +17,7 @@ from lasthop.studies.claims import VERDICTS
     "--scenario",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="The scenario file that was run, with claims.toml in its folder.  [default: that of the study of this name]",
+    help="The scenario file that was run, with claims.toml in its folder.  [default: the study of this name]",
 )
 @click.option("--only", multiple=True, metavar="ID,...", help="Show only these claims, for example --only SC03,SC04.")
 @click.option(
@@ -48,9 +48,9 @@ def claims_command(
     DIR is a results folder. The claims are in claims.toml next to the study's scenario. 'study run' checks them too,
     and writes claims.csv, for each cell claims_cells.csv, and for the statements of the source statements.csv.
 
-    A claim compares means or other statistics of metrics, such as fct(iw10) > fct(iw3). lasthop compares the sides in
-    replications of the same number, because they met the same conditions, and averages over the cells that the claim is
-    about. Verdicts:
+    A claim compares means or other statistics of metrics, such as fct(iw10) > fct(iw3). lasthop compares the
+    sides in replications of the same number, because they met the same conditions, and averages over the
+    claim's cells. Verdicts:
 
     \b
       upheld         the 95 % interval of the difference is on the right side of 0
@@ -63,8 +63,8 @@ def claims_command(
     uphold their part on their own. A statement of the source holds if all claims that name it do. docs/claims.md
     describes the language.
 
-    A study may have readings.toml beside its claims: other ways to read its source. --readings has a line for each, and
-    with --out a row for each statement under each.
+    A study may have readings.toml beside its claims: other ways to read its source. --readings prints a line
+    for each reading. With --out, it also writes a row for each statement under each reading.
 
     Example: lasthop claims results/balekaki2012 --verdict 'not upheld' --out failed.csv
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace

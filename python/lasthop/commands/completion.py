@@ -1,6 +1,6 @@
 """Shell completion of studies, examples, presets, scenario files, factors and their levels.
 
-Every command imports this, so it loads what it needs when it completes.
+Every command imports this module, so it loads what it needs only when it completes.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _or_files(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
 
 
 def complete_only(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete FACTOR=LEVEL,... with what the scenario or results folder has that stands before it."""
+    """Complete FACTOR=LEVEL,... from the scenario or results folder that stands before it."""
     del parameter
     before, comma, last = incomplete.rpartition(",")
     factor, equals, _ = last.partition("=")
@@ -100,7 +100,7 @@ def _factors_in(folder: Path) -> dict[str, list[str]]:
 
 @add_completion_class
 class _Bash(BashComplete):
-    """Bash takes `=` for a word of its own: put FACTOR=LEVEL together again, and answer with the part behind it."""
+    """Bash splits words at `=`: put FACTOR=LEVEL together again, and answer with the part behind `=`."""
 
     name = "bash"
     _kept = ""
@@ -121,5 +121,5 @@ class _Bash(BashComplete):
         return joined, incomplete
 
     def format_completion(self, item: CompletionItem) -> str:
-        """Return what takes the place of the word under the cursor."""
+        """Return the completion that replaces the word under the cursor."""
         return f"{item.type},{item.value.removeprefix(self._kept)}"

@@ -51,8 +51,8 @@ Cells: TypeAlias = Mapping[tuple[str, str], _core.Cell]
 @click.option(
     "--router",
     type=click.Choice(["linux"]),
-    help="Use Linux' own queue disciplines in the guest, as router.implementation does, and their models in the model. "
-    "The model has none of netem and keeps its drop-tail queues.",
+    help="Use Linux' own queue disciplines in the guest, as router.implementation does, and lasthop's versions "
+    "of them in the model. The model has no version of netem and keeps its drop-tail queues.",
 )
 @click.option("--no-model", is_flag=True, help="Leave out the model; compare only kernel and live.")
 @click.option(
@@ -130,7 +130,7 @@ def crosscheck_command(
 
 
 def _with_router(path: Path, router: str) -> Cells:
-    """Read a scenario with another router than its own, for the guest and, where that has it, the model."""
+    """Read a scenario with another router than its own, for the guest and, if it has that one, the model."""
     from tempfile import TemporaryDirectory
 
     with TemporaryDirectory() as folder:
@@ -149,7 +149,7 @@ def _with_router(path: Path, router: str) -> Cells:
 def _comparisons(
     plan: Plan, guest: Engine, other_cells: Cells, others: Sequence[Engine], jobs: int
 ) -> Iterator[list[FlowComparison]]:
-    """Yield the flows of each run, in order; an engine may have cells in place of the plan's."""
+    """Yield the flows of each run, in order; `other_cells` replace the plan's cells on some engines."""
     from concurrent.futures import ThreadPoolExecutor
     from dataclasses import replace
 

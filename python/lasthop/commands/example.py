@@ -36,7 +36,7 @@ def example_list() -> None:
 @example_group.command("show")
 @click.argument("name", shell_complete=complete_examples)
 def example_show(name: str) -> None:
-    """Print example NAME; of a notebook, the text of its cells.
+    """Print example NAME; for a notebook, print the text of its cells.
 
     Example: lasthop example show queue
     """
@@ -51,7 +51,7 @@ def example_show(name: str) -> None:
 def example_copy(name: str, folder: Path) -> None:
     """Copy example NAME, and the files that it needs, into the folder DIR.
 
-    Without DIR, that is the current one. No file is overwritten.
+    Without DIR, the files go to the current folder. No file is overwritten.
 
     Example: lasthop example copy queue
     """

@@ -38,8 +38,9 @@ def build_command(*, source: str | None, jobs: int | None, quiet: bool) -> None:
     This takes about four minutes of processor time and 2 GB of disk, of which 8 MB remain. It needs no root: apt
     fetches and checks the source package, and lasthop unpacks but does not install it.
 
-    Kernels from Linux 6.16 on have seccomp, which halves the cost of a system call; so take package sources that have
-    one if you can. The command says which release it took and why; 'lasthop kernel info' repeats it.
+    Kernels from Linux 6.16 on have seccomp, which halves the cost of a system call. Choose package sources
+    with such a kernel if you can. The command says which release it took and why; 'lasthop kernel info'
+    repeats it.
 
     Example: lasthop kernel build --source 6.12
     """

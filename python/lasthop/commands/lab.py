@@ -25,14 +25,14 @@ from lasthop.results.folder import is_results
 def lab_command(source: str | None, *, file: Path | None, no_browser: bool) -> None:
     """Turn a knob in the browser and see what TCP does.
 
-    This starts a server on this machine, prints its address, and opens it in the browser. The page has the scenario as
-    controls and as text, and draws the run anew whenever one of them changes. Ctrl-C ends it.
+    This starts a server on this machine, prints its address, and opens it in the browser. The page shows the
+    scenario as controls and as text, and draws the run anew whenever one of them changes. Ctrl-C ends it.
 
-    SCENARIO is a scenario file or the name of a preset, such as umts; STUDY is the name of a published study. Without
-    one, the page starts with a download over UMTS. DIR is a folder of finished results: its runs are points of a figure
-    that open them.
+    SCENARIO is a scenario file or the name of a preset, such as umts; STUDY is the name of a published study.
+    Without either, the page starts with a download over UMTS. DIR is a folder of finished results: a figure
+    shows each run as a point that opens it.
 
-    The address holds a token. Whoever does not have it gets no answer.
+    The address holds a token. The server answers only requests that carry it.
 
     Example: lasthop lab bufferbloat.toml
 

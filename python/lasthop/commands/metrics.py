@@ -19,9 +19,10 @@ from lasthop.metrics.dictionary import Metric, dictionary
 def metrics_command(*, names: Sequence[str], out: Path | None) -> None:
     """Say what the columns of the results mean.
 
-    Without NAME, it lists every column of every table: its unit and its definition. NAME is a column, for example
-    rtt_p95_s, or a table: flows, pages, shorts, runs, or summary for what only summary.csv and printed answers have.
-    The Parquet files carry the same units and definitions as metadata of their columns.
+    Without NAME, it lists every column of every table: its unit and its definition. NAME is a column, for
+    example rtt_p95_s, or a table: flows, pages, shorts, runs, or summary, which holds columns that only
+    summary.csv and printed answers have. The Parquet files carry the same units and definitions as metadata
+    of their columns.
 
     Example: lasthop metrics elapsed_s runs
     """
@@ -37,7 +38,7 @@ def metrics_command(*, names: Sequence[str], out: Path | None) -> None:
 
 
 def _chosen(names: Sequence[str]) -> list[Metric]:
-    """Return the metrics of these names or tables, or all; refuse a name that there is not."""
+    """Return the metrics of these names or tables, or all metrics; refuse an unknown name."""
     tables = dictionary()
     chosen: list[Metric] = []
     for name in names or tables:

@@ -28,7 +28,7 @@ def trace_command(context: click.Context, /, *, out: Path, snaplen: int | None, 
       router-in.pcapng              arrivals at the router queue; comments mark drops and marks
       router-out.pcapng             departures into the link
       drops.csv                     every drop with its cause; ip_id is the packet's IP identification
-      flow-0.server.sqlog, ...      what both ends of each QUIC connection log, for qvis
+      flow-0.server.sqlog, ...      logs of both ends of each QUIC connection, for qvis
 
     Example: lasthop trace kulve2003 --only link=r1,workload=2tcp0udp,variant=dsack --replication 3 --out /tmp/r1
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
@@ -47,13 +47,13 @@ def trace_command(context: click.Context, /, *, out: Path, snaplen: int | None, 
 def explain_command(context: click.Context, /, *, flow: str | None, **_: object) -> None:
     """Tell in words what happened to the flows of one replication.
 
-    FILE is a scenario file or the name of a study. The story of a TCP flow follows time: connection set-up, slow start
-    and what ended it, every loss with its cause, every fast recovery, and every timeout with its verdict. A timeout is
-    spurious if a copy of the segment arrived after all. A summary comes last.
+    FILE is a scenario file or the name of a study. The story of a TCP flow follows time: connection set-up,
+    slow start and what ended it, every loss with its cause, every fast recovery, and every timeout with its
+    verdict. A timeout is spurious if a copy of the segment arrived after all. A summary comes last.
 
-    Of datagrams it tells when their delay rises, whose packets stand before them, and which are missing. Of a call it
-    adds which frames come too late for the jitter buffer, what delay and missing frames cost by the E-model, and a
-    verdict.
+    The story of a flow of datagrams tells when their delay rises, whose packets are queued before them, and
+    which datagrams are missing. For a call it adds which frames come too late for the jitter buffer, what
+    delay and missing frames cost by the E-model, and a verdict.
 
     Example: lasthop explain kulve2003 --only link=r6,variant=baseline --replication 12 --flow tcp-1
 

@@ -1,4 +1,4 @@
-"""Options of all commands that run a scenario, and of those that look at one of its runs."""
+"""Options that all commands share if they run a scenario or look at one of its runs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class _Size(click.ParamType[float]):
 anyway_option = click.option(
     "--anyway",
     is_flag=True,
-    help="Run also what may send more than 1000 million packets a run. That many take some ten minutes.",
+    help="Also run cells that may send more than 1000 million packets a run, which take some ten minutes.",
 )
 limit_memory_option = click.option(
     "--limit-memory",
@@ -91,8 +91,8 @@ over_option = click.option(
     "--over",
     type=click.Choice(["replications"]),
     metavar="replications",
-    help="Take all replications of each chosen cell: of each step their median, and the band from their 10th to their "
-    "90th percentile.",
+    help="Take all replications of each chosen cell: for each step their median, and the band from their 10th "
+    "to their 90th percentile.",
 )
 snaplen_option = click.option(
     "--snaplen",
@@ -104,7 +104,7 @@ snaplen_option = click.option(
 
 @dataclass(frozen=True, slots=True)
 class OneRunOptions:
-    """The options of the commands that look at one run."""
+    """The options of a command that looks at one run."""
 
     scenario: str
     key: str | None
@@ -130,7 +130,7 @@ class OneRunOptions:
         return self._runs(study, [select_cell(study.cells, all_levels(study), self.key, self.only)])[0]
 
     def choose_all(self) -> list[ChosenRun]:
-        """Load the scenario and find the run in each of the cells that are chosen, or in all."""
+        """Load the scenario and find the run in each chosen cell, or in all cells."""
         study = read_study(find_scenario(self.scenario), self.points)
         if self.key is not None:
             return self._runs(study, [select_cell(study.cells, all_levels(study), self.key, self.only)])
@@ -138,7 +138,7 @@ class OneRunOptions:
 
     @property
     def limits(self) -> Limits:
-        """What the run may take."""
+        """How much the run may take."""
         return Limits(self.anyway, self.limit_memory)
 
     def _runs(self, study: _core.Study, cells: Sequence[_core.Cell]) -> list[ChosenRun]:
@@ -159,9 +159,9 @@ _CELLS = "Take only the cells with these levels. Repeat for more.  [default: all
 
 
 def one_run_options(source: str = "FILE", *, many: bool = False) -> Callable[[F], F]:
-    """Give a command the options of `OneRunOptions`; `source` is what its help calls the argument.
+    """Give a command the options of `OneRunOptions`; `source` is the name of the argument in its help.
 
-    `many` is whether it takes the run of several cells.
+    `many` says whether the command takes the run of several cells.
     """
     options = [
         click.argument("scenario", metavar=source, shell_complete=complete_scenarios),
@@ -215,9 +215,9 @@ def one_run_options(source: str = "FILE", *, many: bool = False) -> Callable[[F]
 
 
 def runs_of_source(context: click.Context) -> list[ChosenRun]:
-    """Return one run of each chosen cell, of a scenario or of a folder of results, which says itself how it was made.
+    """Return one run of each chosen cell, of a scenario or of a results folder, which knows how it was made.
 
-    With `--over replications` it stands for all replications of its cell and set.
+    With `--over replications`, each stands for all replications of its cell and set.
     """
     from lasthop.results.folder import is_results
 
@@ -243,5 +243,5 @@ def is_given(context: click.Context, name: str) -> bool:
 
 
 def list_files(title: str, files: Sequence[Path], notes: Sequence[str] = ()) -> None:
-    """Print which files were made of a run, and what there is to say of them."""
+    """Print the files that were made of a run, and remarks."""
     click.echo("\n".join([f"{title}:", *(f"  {path}" for path in files), *notes]))

@@ -12,7 +12,10 @@ from lasthop.errors import OutputError
 
 
 class _Guarded:
-    """A text stream whose failures are told apart from those of other files. A closed pipe stays what it is."""
+    """A text stream that tells its own failures apart from failures of other files.
+
+    A closed pipe stays what it is.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -48,7 +51,7 @@ def guarded_output() -> Iterator[None]:
             yield
             sys.stdout.flush()
     except OutputError:
-        # Else the interpreter fails a second time when it flushes the stream at its end.
+        # Otherwise the interpreter fails a second time when it flushes the stream at its end.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
         os.close(nowhere)

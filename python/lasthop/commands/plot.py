@@ -53,8 +53,8 @@ _OF_RESULTS = {name: f"--{name}" for name in ("x", "y", "y2", "hue", "role", "ra
     "flows",
     multiple=True,
     metavar="F",
-    help="One run: show only this flow or page load, over the time it took; stack and delay have the others in grey. "
-    "Repeat for more.  [default: all]",
+    help="One run: show only this flow or page load, over the time it took; stack and delay draw the others "
+    "in grey. Repeat for more.  [default: all]",
 )
 @click.option(
     "--from", "start", type=click.FloatRange(min=0), metavar="T", help="One run: start the time axis at T seconds."
@@ -71,20 +71,21 @@ _OF_RESULTS = {name: f"--{name}" for name in ("x", "y", "y2", "hue", "role", "ra
 @click.option(
     "--x",
     metavar="FACTOR,...",
-    help="Results: the factor on the horizontal axis; may be role. The levels of several stand in groups, those of the "
-    "last side by side.  [default: the first range, or else the last factor with several levels]",
+    help="Results: the factor on the horizontal axis; may be role. With several factors, levels stand in "
+    "groups, and the last factor's levels stand side by side.  [default: the first range, or else the last "
+    "factor with several levels]",
 )
 @click.option(
     "--hue",
     metavar="FACTOR",
-    help="Results: the factor shown by colour; of a heat map, that of the rows. Each combination of the remaining "
-    "factors gets a panel.  [default: role, or the last remaining factor with several levels]",
+    help="Results: the factor shown by colour, or by the rows of a heat map. Each combination of the "
+    "remaining factors gets a panel.  [default: role, or the last remaining factor with several levels]",
 )
 @click.option("--role", metavar="ROLE", help="Results: draw only flows with this role.  [default: all]")
 @click.option(
     "--ratio",
     metavar="FACTOR=LEVEL/LEVEL",
-    help="Results: draw the ratio of the metric at two levels of a factor, of equal replications.",
+    help="Results: draw the ratio of the metric between two levels of a factor, at equal replications.",
 )
 @click.option(
     "--whiskers",
@@ -110,8 +111,8 @@ _OF_RESULTS = {name: f"--{name}" for name in ("x", "y", "y2", "hue", "role", "ra
     "--caption",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="A new text file for what the picture shows, of which runs, and how to read it. None of that stands in the "
-    "picture then.",
+    help="Write what the picture shows, of which runs, and how to read it, to this new text file instead of into "
+    "the picture.",
 )
 @click.option(
     "--out",
@@ -152,10 +153,11 @@ def plot_command(context: click.Context, /, *, scenario: str, over: str | None, 
       delay       distribution of each flow's one-way delays
       ladder      each packet as an arrow between the hosts, time downwards
       sizes       histogram of the sizes of packets
-      classes     the router's classes as a tree; takes no run
+      classes     the router's classes as a tree; needs no run
 
-    With --over replications each chosen cell has a line through the medians of its replications, and a band around it.
-    Kinds: cwnd, rtt, queue, goodput, fairness, by default the last three. SOURCE may be a folder of results, too.
+    With --over replications, each chosen cell has a line through the medians of its replications, and a band
+    around it. Kinds: cwnd, rtt, queue, goodput, fairness; by default the last three. SOURCE may also be a
+    folder of results.
 
     Bad periods of the link are shaded. With many flows, only those with the most losses and timeouts get colours and
     panels; the picture says how many it leaves out.
@@ -193,7 +195,7 @@ def _plot_run(context: click.Context, *, quiet: bool) -> None:
 
 
 def _plot_over(context: click.Context, *, quiet: bool) -> None:
-    """Draw the replications of a scenario or of results, which are made again."""
+    """Draw the replications of a scenario, or of results, whose runs are made again."""
     from lasthop.pictures.files import write_pictures
     from lasthop.pictures.over import check_kinds, picture_over
 
@@ -233,7 +235,7 @@ def _is_study(name: str) -> bool:
 
 
 def _refuse(context: click.Context, options: dict[str, str], why: str) -> None:
-    """Refuse options that were given and are for the other sort of source."""
+    """Refuse given options that belong to the other sort of source."""
     for parameter, option in options.items():
         if is_given(context, parameter):
             raise InputError(f"{option} {why}.")

@@ -1,4 +1,4 @@
-"""What the commands that run real programs have in common: options for servers, for files and for computing."""
+"""Options that commands share if they run real programs: servers, files and computing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 from lasthop.errors import InputError
 
 SERVER = "server"
-"""What the first server is called unless it has a name."""
+"""Name of the first server unless the user names it."""
 # The addresses of servers are 10.0.0.1 and so on.
 _SERVERS_MAX = 200
 
@@ -27,7 +27,7 @@ write_option = click.option(
     multiple=True,
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
-    help="For --engine kernel: let programs change this folder. Whatever they write elsewhere is gone at the end.",
+    help="For --engine kernel: let programs change this folder. What they write elsewhere is gone at the end.",
 )
 cpu_cost_option = click.option(
     "--cpu-cost",

@@ -1,7 +1,8 @@
 """The command `lasthop query`: SQL over the records of finished results.
 
-The records are read into tables in memory, then DuckDB is shut off from files and network. Views over the files would
-read less, but then the files must stay open to DuckDB, and a query may hold a COPY that writes to them.
+The records are read into tables in memory; then DuckDB loses access to files and network. Views over the
+files would read less. But then the files must stay open to DuckDB, and a query may hold a COPY that writes
+to them.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 _FILES = {"flows": FLOWS, "runs": RUNS, "pages": PAGES, "shorts": SHORTS}
 _FOLDER = "folder"
 _ROWS = 100
-"""How many rows of a result are printed."""
+"""Number of rows that are printed of a result."""
 _DIGITS = 6
 _GAP = 2
 _WHOLE = re.compile(r"U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER")
@@ -138,7 +139,7 @@ def _load(connection: DuckDBPyConnection, table: str, files: Sequence[Path], fol
     for file in files:
         path, columns = glob.escape(str(file.resolve())), "*"
         if len(folders) > 1:
-            # As a factor that is named like a measured column.
+            # Like a factor that is named like a measured column.
             taken = any(name == _FOLDER for name, *_ in connection.execute(f"DESCRIBE {source}", [path]).fetchall())
             columns = f"? AS {_FOLDER}, *" + (f" RENAME ({_FOLDER} AS factor_{_FOLDER})" if taken else "")
             values.append(str(file.parent))
@@ -194,7 +195,7 @@ def _answer(connection: DuckDBPyConnection, sql: str) -> pl.DataFrame:
 
 
 def _fetched(relation: DuckDBPyRelation) -> pl.DataFrame:
-    """Fetch a result in types that every file format knows: what is no number and no truth value becomes text."""
+    """Fetch a result in types that every file format has: all but numbers and truth values become text."""
     names = relation.columns
     doubled = [name for place, name in enumerate(names) if name in names[:place]]
     if doubled:
@@ -202,7 +203,7 @@ def _fetched(relation: DuckDBPyRelation) -> pl.DataFrame:
     kinds = [_kind(str(kind)) for kind in relation.types]
     quoted = ['"{}"'.format(name.replace('"', '""')) for name in names]
     plain = [f"CAST({name} AS {kind}) AS {name}" for name, (kind, _) in zip(quoted, kinds, strict=True)]
-    # As rows: what polars takes from DuckDB through Arrow makes DuckDB complain of leaks when the process ends.
+    # As rows: if polars takes results through Arrow, DuckDB complains of leaks when the process ends.
     rows = relation.project(", ".join(plain)).fetchall()
     return pl.DataFrame(rows, schema=dict(zip(names, (dtype for _, dtype in kinds), strict=True)), orient="row")
 
@@ -217,7 +218,7 @@ def _kind(kind: str) -> tuple[str, type[pl.DataType]]:
 
 
 def _told(message: str, sql: str, tables: dict[str, dict[str, str]]) -> str:
-    """Shorten what DuckDB says of a query to a line, and name the nearest column or table."""
+    """Shorten DuckDB's message on a query to a line, and name the nearest column or table."""
     text = re.split(r"\n\n|\n\s*Candidate", message)[0].partition("Error: ")[2] or message
     listed = ", ".join(tables)
     if "disabled by configuration" in text:

@@ -49,7 +49,7 @@ _engine_option = click.option(
     "commands",
     multiple=True,
     metavar="NAME=COMMAND",
-    help="Compare several commands, each a shell command line: levels of the factor 'command'. In place of COMMAND.",
+    help="Compare several commands, each a shell command line: levels of the factor 'command'. It replaces COMMAND.",
 )
 @click.option(
     "--json", "prints_json", is_flag=True, help="The command prints JSON: its numbers become columns of runs.parquet."
@@ -120,7 +120,7 @@ def repeat_command(
     _write(scenario, head | _flows(levels, {key: value for key, value in common.items() if value}))
     campaign = run(scenario, options)
     if fail and campaign is not None and (failed := campaign.finished.failed()) is not None:
-        if options.quiet:  # else it has been said
+        if options.quiet:  # without --quiet, this was already said
             click.echo(failed, err=True)
         raise click.exceptions.Exit(EXIT_FAILED)
 
@@ -147,7 +147,7 @@ def _levels(command: Sequence[str], commands: Sequence[str]) -> dict[str, list[s
 
 
 def _flows(levels: Mapping[str, Sequence[str]], common: Mapping[str, object]) -> dict[str, object]:
-    """Return what a scenario says of one program, or of several, each a level of a factor."""
+    """Return the part of a scenario for one program, or for several, each a level of a factor."""
     flows = {
         name: [{"kind": "program", "name": name, "command": command, **common}] for name, command in levels.items()
     }
@@ -158,7 +158,7 @@ def _flows(levels: Mapping[str, Sequence[str]], common: Mapping[str, object]) ->
 
 
 def _write(file: Path, scenario: Mapping[str, object]) -> None:
-    """Write a scenario, in place of one that this command wrote."""
+    """Write a scenario; it may replace only one that this command wrote."""
     if file.exists() and not file.read_text(encoding="utf-8", errors="replace").startswith(_MADE_BY):
         raise InputError(
             f"{file} is not of 'lasthop repeat', which would write it; choose another place with --out DIR."

@@ -28,7 +28,7 @@ _CELLS_NAMED = 10
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """The pieces of a store against the plan that was run last; `missing` are runs by cell."""
+    """The pieces of a store compared with the last plan; `missing` counts runs by cell."""
 
     identity: dict[str, Any]
     simulation: dict[str, Any]
@@ -44,7 +44,7 @@ class Holding:
 
 
 def look(store: Store) -> Holding:
-    """See what a store holds."""
+    """Compare the contents of a store with the last plan."""
     facts, pieces = store.facts(), store.pieces()
     identity = facts.get("identity", {"cells": []})
     cells = identity["cells"]
@@ -109,7 +109,7 @@ def _check(folder: Path) -> None:
 
 
 def _collect(store: Store, holding: Holding) -> None:
-    """Forget what the last plan does not use."""
+    """Forget the pieces that the last plan does not use."""
     kept: dict[int, list[int]] = {}
     for piece in holding.used:
         kept.setdefault(piece.batch, []).append(piece.position)
@@ -124,12 +124,12 @@ def _collect(store: Store, holding: Holding) -> None:
 
 
 class _Group(click.Group):
-    """A group whose first argument may be a folder: then it is shown."""
+    """A group of commands; a folder as the first argument is shown."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Take anything that is no command as the folder of `show`."""
+        """Treat an argument that is no command as the folder of `show`."""
         if args and args[0] not in self.commands:
             args = ["show", *args]
         return super().resolve_command(ctx, args)

@@ -1,4 +1,4 @@
-"""The command `lasthop run`, and what `lasthop study run` shares with it."""
+"""The command `lasthop run`, and the parts that it shares with `lasthop study run`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 EXIT_INVALID = 3
 _LISTED = 6
-"""How much is listed in a line."""
+"""Number of names that a line lists."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -66,7 +66,7 @@ class RunOptions(Asked):
 
 
 def run_options(engine: Callable[..., Any] = engine_option) -> Callable[[F], F]:
-    """Return what gives a command the options of `RunOptions`; `engine` is the one that chooses the engine."""
+    """Return a decorator that adds the options of `RunOptions`; `engine` is the option for the engine."""
     options = [
         click.option(
             "--only",
@@ -179,7 +179,7 @@ def run_command(context: click.Context, /, file: Path, **_: object) -> None:
 
 
 def run(file: Path, options: RunOptions) -> Campaign | None:
-    """Run a scenario file, print the answer and write the report; return what is finished, if anything was to run."""
+    """Run a scenario file, print the answer, write the report; return the results, if anything was to run."""
     loaded = load(file, options.points)
     study = loaded.study
     if loaded.assets is not None and loaded.assets.presentation.factorial is not None:
@@ -212,14 +212,14 @@ def run(file: Path, options: RunOptions) -> Campaign | None:
             _conclude(campaign, loaded, beside, None if options.quiet else click.echo)
         _judge_lateness(campaign)
         return campaign
-    except BrokenPipeError:  # whoever read our output has seen enough; click ends quietly
+    except BrokenPipeError:  # the reader of our output has seen enough; click ends quietly
         raise
     except OSError as error:
         raise InputError(f"Cannot write results to {out}: {error}.") from error
 
 
 def _notes_on_inputs(plan: Plan) -> Iterator[str]:
-    """Say of real programs what the results belong to, and what lasthop does not see of it."""
+    """Say for real programs which versions the results belong to, and what lasthop does not see of them."""
     unseen = list(dict.fromkeys(chain.from_iterable(inputs.unseen for inputs in plan.inputs.values())))
     names = list(dict.fromkeys(Path(path).name for path in plan.input_digests))
     if names and unseen:
@@ -245,15 +245,15 @@ def _beside(folders: Sequence[Path], plan: Plan) -> list[Side]:
 
 
 def _judge_lateness(campaign: Campaign) -> None:
-    """End with a code of its own if runs were too late to be valid."""
+    """End with a special exit code if runs were too late to be valid."""
     if (late := lateness(campaign)) is not None:
         click.echo(late, err=True)
         raise click.exceptions.Exit(EXIT_INVALID)
 
 
 def _conclude(campaign: Campaign, loaded: Loaded, beside: Sequence[Side], say: Callable[[str], object] | None) -> None:
-    """Write what a finished campaign has besides its records, and say what came out if anybody listens."""
-    # Imported here: error messages need none of it.
+    """Write a finished campaign's files besides its records, and say what came out if anybody listens."""
+    # Imported here, because error messages need none of it.
     from lasthop.findings.analyse import analyse
     from lasthop.report.page import write_outputs
 

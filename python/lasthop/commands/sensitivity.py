@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lasthop.statistics.sensitivity import Sensitivity
 
 _DOUBTFUL = 0.8
-"""A polynomial that predicts less of the variation is a poor model of the response."""
+"""A polynomial that predicts less of the variation than this is a poor model of the response."""
 
 
 @click.command("sensitivity")

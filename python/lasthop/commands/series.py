@@ -53,18 +53,18 @@ def series_command(
 ) -> None:
     """Write what happens over time as a table.
 
-    SOURCE is a scenario file, the name of a study, or a folder of results, whose seed and engine are taken then. One
-    replication of each cell is simulated again, or of each cell that --only chooses. The table begins with the factors,
-    the set and the replication. For each step it has a row for every flow that is active in it, and two rows for the
-    hop, down and up, in which 'flow' is missing:
+    SOURCE is a scenario file, the name of a study, or a folder of results, which gives its seed and engine.
+    One replication of each cell is simulated again, or of each cell that --only chooses. The table begins
+    with the factors, the set and the replication. For each step it has a row for every flow that is active in
+    it, and two rows for the hop, down and up, in which 'flow' is missing:
 
     \b
       goodput_Bps         payload that arrived for the first time
       lost_packets        packets lost, whatever the cause
-      queue_mean_packets  what waited in the router queue
+      queue_mean_packets  mean number of packets in the router queue
       cwnd, srtt_s        window and smoothed round-trip time of the flow's sender
-      fairness_jain       of the hop: Jain's index over the flows that had data to send
-      capacity_Bps        of the hop: what it could have carried
+      fairness_jain       for the hop: Jain's index over the flows that had data to send
+      capacity_Bps        for the hop: what it could have carried
 
     'lasthop metrics series' defines every column. Memory does not grow with the length of the run. 'lasthop plot' draws
     the same with '--kind stack,fairness'.

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 _SPIN_MAX_US = 1000
 _TIME_RULE = (
-    "Time is virtual: it leaps while programs run, and goes no faster than your clock while one waits for a key."
+    "Time is virtual: it leaps while programs run, and goes no faster than your clock while they wait for a key."
 )
-# A guest boots with less, but programs hardly run.
+# A guest boots with less memory, but programs hardly run.
 _MEMORY_MIN = "128M"
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
@@ -79,7 +79,7 @@ _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
     metavar="DIR",
     help="Capture the packets at both hosts and at both ends of the router queue, into this new folder.",
 )
-# `options` has this one, too, and loads tables with it, which no shell needs.
+# `options` also has this option, but loads tables with it, which no shell needs.
 @click.option(
     "--seed",
     type=click.IntRange(min=0, max=2**64 - 1),
@@ -91,8 +91,8 @@ _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 @click.option(
     "--memory",
     metavar="SIZE",
-    help="For --engine kernel: memory of the guest, such as 512M or 4G, half of which is for files. It takes from this "
-    "machine what programs use of it.  [default: 2G]",
+    help="For --engine kernel: memory of the guest, such as 512M or 4G, half of which is for files. This machine "
+    "gives only what programs use.  [default: 2G]",
 )
 @cpu_cost_option
 @click.option(
@@ -144,8 +144,8 @@ def shell_command(
     With --engine live, programs use this machine's own TCP in real time. You need Linux, and either root or permission
     to create user namespaces. With --engine kernel, they run in a guest kernel whose clock stands still while anything
     computes: a transfer of minutes takes seconds, and the same seed gives the same packets. You need a guest kernel
-    ('lasthop kernel build'), but no rights. A shell without COMMAND has a terminal there. Its time leaps while programs
-    run, and goes no faster than your clock while one waits for a key.
+    ('lasthop kernel build'), but no rights. A shell without COMMAND has a terminal there. Its time leaps
+    while programs run, and goes no faster than your clock while they wait for a key.
 
     Example: lasthop shell --link gprs --server 'nginx -g "daemon off;"' -- curl http://server/
     """
@@ -246,7 +246,7 @@ def _run_in_guest(kernel: Kernel, request: GuestRequest, pcap: Path | None) -> O
 
 
 def _notes(outcome: Outcome, cpu_cost: float, quiet: bool) -> list[str]:
-    """Return what the user is told beside the guest's own summary; what spoils a run even with --quiet."""
+    """Return remarks beside the guest's own summary; with --quiet, only what spoils a run."""
     notes = []
     if not quiet:
         notes.append(f"time  {outcome.virtual_s:.3f} s of virtual time in {outcome.wall_s:.1f} s")

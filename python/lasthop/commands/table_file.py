@@ -1,4 +1,4 @@
-"""The file of every column that a command writes beside what it prints."""
+"""The file with every column that a command writes beside what it prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `lasthop validate`: what would run, what is assumed, and every error."""
+"""The command `lasthop validate`: what would run, what is assumed, and all errors."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def validate_command(
 ) -> None:
     """Check scenario files without running them.
 
-    For each FILE or STUDY, lasthop says what it would run. It also says which values it assumes for what the file
-    leaves out, and why. It estimates what a run takes, rather too high. It reports all errors at once, with file, line
-    and remedy, and refuses what --engine cannot run and what takes too much, as 'lasthop run' does. The exit code is 2
-    if anything is wrong.
+    For each FILE or STUDY, lasthop says what it would run. It also says which values it assumes for what the
+    file leaves out, and why. It estimates how much a run takes, rather too high. It reports all errors at
+    once, with file, line and remedy. Like 'lasthop run', it refuses a scenario that --engine cannot run or
+    that takes too much. The exit code is 2 if anything is wrong.
 
     Example: lasthop validate kulve2003 two-flows.toml
     """
@@ -94,7 +94,7 @@ def _lines(file: Path, study: _core.Study, engine: str) -> Iterator[str]:
 
 
 def _assumed(study: _core.Study) -> Iterator[str]:
-    """Tell what is assumed, of a key with many values the first."""
+    """Tell the assumptions; for a key with many values, only the first."""
     cells = len(study.cells)
     by_key: dict[str, list[Assumption]] = {}
     for each in assumptions(study, study.cells):
