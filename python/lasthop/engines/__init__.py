@@ -1,1 +1,1 @@
-"""What runs the hosts of a scenario."""
+"""The engines, which run the hosts of a scenario."""

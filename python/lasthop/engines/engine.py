@@ -19,7 +19,7 @@ from lasthop.results.store import Results
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What was kept of a run with real hosts: columns by name, as those of `_core.Trace`."""
+    """What was kept of a run with real hosts: columns by name, like those of `_core.Trace`."""
 
     packets: dict[str, list[Any]]
     tcp: dict[str, list[Any]]
@@ -32,10 +32,10 @@ class Recording:
 
 
 Trace: TypeAlias = _core.Trace | Recording
-"""What was kept of a run, on whichever engine."""
+"""What was kept of a run, on any engine."""
 
 Stop: TypeAlias = Callable[[], bool]
-"""Whether nobody waits for a run any more."""
+"""Returns whether nobody waits for a run any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +57,17 @@ class SeriesTarget:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What is wanted of a replication besides its records: `Observation` of crates/lasthop-trace."""
+    """What a replication records besides its results: `Observation` of crates/lasthop-trace."""
 
     trace: bool = False
     """Every event."""
     overview: tuple[int, int] | None = None
-    """What pictures show, in bounded memory; most details lie between two times in nanoseconds."""
+    """What pictures show, in bounded memory; most detail lies between two times in nanoseconds."""
     capture: CaptureTarget | None = None
     series: SeriesTarget | None = None
 
     def message(self) -> dict[str, Any]:
-        """Return it as Rust reads it."""
+        """Return the observation as Rust reads it."""
         capture, series = self.capture, self.series
         return {
             "trace": self.trace,
@@ -79,15 +79,15 @@ class Observation:
 
 
 WHOLE = (0, 2**64 - 1)
-"""All the time that a run may have, in nanoseconds."""
+"""The longest time that a run may have, in nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Replications `first` .. `first + count - 1` of a cell, and what is wanted of some of them, by their numbers.
+    """Replications `first` .. `first + count - 1` of a cell, and the observations of some of them, by number.
 
-    They are a chain where replications are `chained`: `first` is then the first of its set. Without `records`, the
-    observations are all that is wanted.
+    If replications are `chained`, they form a chain, and `first` is the first of its set. Without `records`,
+    only the observations are wanted.
     """
 
     seed: int
@@ -98,17 +98,17 @@ class Request:
 
     @classmethod
     def of_one(cls, seed: int, first: int, number: int, observation: Observation) -> Self:
-        """Return a request that wants to see replication `number` of the chain from `first` on."""
+        """Return a request to observe replication `number` of the chain that starts at `first`."""
         return cls(seed, first, number - first + 1, {number: observation}, records=False)
 
     @property
     def series(self) -> SeriesTarget | None:
-        """Where the time series goes that is wanted; of one replication at most."""
+        """The target of the time series; one replication at most has one."""
         return next((wanted.series for wanted in self.observations.values() if wanted.series), None)
 
     @property
     def captures(self) -> dict[int, CaptureTarget]:
-        """Where captures go, by the numbers of their replications."""
+        """The targets of captures, by replication number."""
         return {number: wanted.capture for number, wanted in self.observations.items() if wanted.capture}
 
     def messages(self) -> dict[int, Any]:
@@ -118,7 +118,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a request leaves: records, what the engine says of them as JSON, and what was kept of a replication."""
+    """Records, the engine's remarks on them as JSON, and what was kept of a replication."""
 
     results: Results
     facts: str | None
@@ -126,28 +126,28 @@ class Outcome:
 
 
 class Engine(Protocol):
-    """What runs replications of a cell, called by their numbers from 1 on, on any thread.
+    """Runs replications of a cell, numbered from 1, on any thread.
 
-    It limits by itself how many run at once, if it must.
+    If it must, it limits by itself how many run at once.
     """
 
     name: ClassVar[str]
-    """As `--engine`, manifests and the keys of the store have it."""
+    """Its name in `--engine`, manifests and the keys of the store."""
     real_tcp: ClassVar[bool]
-    """Whether an operating system's TCP runs, which may do otherwise than a scenario asks."""
+    """Whether an operating system's TCP runs, which may differ from the scenario's settings."""
     linux_router: ClassVar[bool]
     """Whether Linux' own router can stand between the hosts."""
     repeatable: ClassVar[bool]
     """Whether the same seed gives the same bytes, unless a cell's programs rule that out (`repeats`).
 
-    If not, the timing of the machine decides, too. Runs may be too late to be valid, none can be run again to look at
-    it, and none may share its machine with others on a cluster.
+    If not, the timing of the machine decides, too: runs may be too late to be valid, no run can be made again
+    for a closer look, and no run may share its machine with others on a cluster.
     """
 
     @property
     @abstractmethod
     def title(self) -> str:
-        """What ran the hosts, for a report."""
+        """What ran the hosts, in words for a report."""
 
     @property
     def identity(self) -> Mapping[str, str]:
@@ -159,12 +159,12 @@ class Engine(Protocol):
 
     @property
     def guest(self) -> str | None:
-        """The system of the hosts, if it is not that of this machine."""
+        """The operating system of the hosts, if it is not this machine's."""
         return None
 
     @classmethod
     def choose(cls, kernel: str | None) -> Self:
-        """Return the engine that runs on `--kernel`; raise `InputError` if it cannot, or if there is none."""
+        """Return the engine for `--kernel`; raise `InputError` if it takes no kernel, or if there is none."""
         if kernel is not None:
             raise InputError(
                 "--kernel names the guest kernel for the kernel engine: give '--engine kernel' too, or leave it out."
@@ -183,29 +183,29 @@ class Engine(Protocol):
         return self.repeatable
 
     def chained(self, cell: _core.Cell) -> bool:
-        """Whether a replication depends on those before it in its set."""
+        """Whether a replication depends on earlier ones of its set."""
         return cell.sequential
 
     @abstractmethod
     def run(self, cell: _core.Cell, request: Request, *, stop: Stop | None = None) -> Outcome:
         """Run replications of a cell.
 
-        An engine that runs them in this process asks `stop` now and then. Once it is true, `KeyboardInterrupt` ends the
-        call. Processes of their own hear of Ctrl-C themselves.
+        An engine that runs in this process asks `stop` now and then. Once `stop` is true, `KeyboardInterrupt`
+        ends the call. Processes of its own get Ctrl-C by themselves.
         """
 
     @classmethod
     def on_worker(cls, identity: Mapping[str, str]) -> Self:
-        """Return the engine of this identity on the machine of a worker; raise `InputError` if it is not there."""
+        """Return the engine of this identity on a worker's machine; raise `InputError` if it is not there."""
         del identity
         return cls()
 
     def for_threads(self, threads: int) -> Self:
-        """Return it for a worker with so many threads, which may share its machine with other workers."""
+        """Return the engine for a worker with this many threads; other workers may share its machine."""
         del threads
         return self
 
     @property
     def remedy(self) -> str:
-        """What to do about a worker that does not have it."""
+        """Say what to do about a worker that lacks the engine."""
         return ""

@@ -1,4 +1,4 @@
-"""What the engines with real hosts share: requests to crates/lasthop-host, and its answers."""
+"""The common part of engines with real hosts: requests to crates/lasthop-host, and its answers."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from lasthop.results.store import TABLES
 
 @dataclass(frozen=True, slots=True)
 class HostResults:
-    """Columns by name, as those of the model engine; `facts` are the emulator's own (see `_core.live_run`).
+    """Columns by name, like those of the model engine; `facts` come from the emulator (see `_core.live_run`).
 
-    `runs` has further columns: the lateness of the run's packets, and whether it is within the bound. `trace` is what
-    was kept of a replication.
+    `runs` has further columns: the lateness of the run's packets, and whether it is within the bound. `trace`
+    holds what was kept of a replication.
     """
 
     flows: dict[str, list[Any]]
@@ -42,7 +42,7 @@ class HostEngine(Engine):
         """Run replications of a cell; their records are there even if they are not wanted."""
 
     def run(self, cell: _core.Cell, request: Request, *, stop: Stop | None = None) -> Outcome:
-        """Run replications, and say what Linux did otherwise than the scenario asks."""
+        """Run replications, and say where Linux differs from the scenario's settings."""
         del stop
         if (program := program_of(cell)) is None:
             results = self.run_cell(cell, request)
@@ -68,7 +68,7 @@ def _together(runs: Sequence[HostResults]) -> HostResults:
 
 
 def message_of(cell: _core.Cell, request: Request) -> dict[str, Any]:
-    """Return what is to be run, for `RunSpec` of crates/lasthop-host."""
+    """Return the work as `RunSpec` of crates/lasthop-host."""
     wanted = {
         "seed": request.seed,
         "first": request.first,

@@ -1,4 +1,4 @@
-"""What the command lines of real programs name: files that decide the results, by their contents."""
+"""The files that the command lines of real programs name. Their contents decide the results."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from lasthop.results.folder import digest, is_results
 
 _SHELLS = frozenset({"ash", "bash", "dash", "ksh", "sh", "zsh"})
 _SCRIPT_OPTION = re.compile(r"-\w*c")
-"""Behind it a shell has a line to run."""
+"""Matches the option of a shell that precedes a line to run."""
 _LITERAL = re.compile(r"'[^']*'|\\.", re.DOTALL)
 _EXPANDED = re.compile(r"\$\(|\$\{?\w+\}?|`")
-# Of a folder that --input names. A gigabyte takes some seconds.
+# Limits for a folder that --input names. A gigabyte takes some seconds.
 _MOST_FILES, _MOST_BYTES = 10_000, 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What a program and its servers are made of, as far as their command lines tell."""
+    """The files of a program and its servers, as far as their command lines name them."""
 
     digests: Mapping[str, str]
     """SHA-256 of each file or folder, by its path."""
     unseen: Sequence[str]
-    """What else may decide the results, in words."""
+    """Whatever else may decide the results, in words."""
 
 
 def inputs_of(program: Mapping[str, Any]) -> Inputs:
-    """Return what a program of a scenario names; raise `InputError` if what `input` names cannot be read."""
+    """Return the files that a scenario's program names; raise `InputError` if an `input` is unreadable."""
     named = [Path(path) for path in program.get("input", ())]
     reader = _Reader(named, [Path(path) for path in program.get("write", ())])
     reader.take_words(program["command"])
@@ -53,18 +53,18 @@ def inputs_of(program: Mapping[str, Any]) -> Inputs:
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads command lines word by word. It rather takes in a file too many than one too few."""
+    """Reads command lines word by word. In doubt, it takes in a file too many rather than one too few."""
 
     seen: Sequence[Path]
     """Files and folders that are taken in as a whole."""
     written: Sequence[Path]
-    """Folders that programs may change: what is there is a result."""
+    """Folders that programs may change: their contents are results."""
     folder: Path = field(default_factory=Path.cwd)
     digests: dict[str, str] = field(default_factory=dict)
     unseen: list[str] = field(default_factory=list)
 
     def take_line(self, line: str) -> None:
-        """Take in what a shell's command line names."""
+        """Take in the files that a shell's command line names."""
         self.unseen += [f"what {found} stands for" for found in _EXPANDED.findall(_LITERAL.sub("", line))]
         self.take_words(_words_of(line))
 
@@ -77,7 +77,7 @@ class _Reader:
             elif before == "cd":
                 self._take_path(word)
                 self.folder /= os.path.expanduser(word)  # noqa: PTH111  an unknown user is no error
-            elif ">" not in before:  # what a line writes is no input
+            elif ">" not in before:  # a file that a line writes is no input
                 self._take_word(word, programs)
             has_shell |= Path(word).name in _SHELLS
 
@@ -90,7 +90,7 @@ class _Reader:
             self.take_words(words, programs=False)
 
     def _take_path(self, name: str) -> None:
-        """Take in the file of that name, or those that a pattern matches; note a folder."""
+        """Take in the file of that name, or the files that a pattern matches; note a folder."""
         name = os.path.expanduser(name)  # noqa: PTH111
         for path in glob.glob(name, root_dir=self.folder) if glob.has_magic(name) else [name]:  # noqa: PTH207
             full = os.path.normpath(self.folder / path)
@@ -109,7 +109,7 @@ class _Reader:
 
 
 def _names_in(word: str) -> Iterator[str]:
-    """Yield what may be a file's name in a word: the whole, or what follows an option, `=` or `@`."""
+    """Yield the parts of a word that may name a file: the whole, and what follows an option, `=` or `@`."""
     yield word
     if re.match("-[^-]", word):
         yield word[2:]
@@ -142,7 +142,7 @@ def _digest_of_input(path: Path) -> str:
 
 
 def _digest_of_folder(folder: Path) -> str:
-    """Return what the names and contents of all files below a folder are known by; results of lasthop are left out."""
+    """Return the digest of names and contents of all files below a folder; lasthop's results do not count."""
     known: list[tuple[str, str]] = []
     size = 0
     for place, folders, names in os.walk(folder):

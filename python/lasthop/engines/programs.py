@@ -1,4 +1,4 @@
-"""Runs of real programs: what is asked for, which cells have one, and what it says, as columns of `runs.parquet`."""
+"""Runs of real programs: their request, their cells, and their results as columns of `runs.parquet`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from lasthop.errors import InputError
 from lasthop.metrics.dictionary import PRINTED
 
 ERRORS = "stderr_end"
-"""The column of the end of what programs write to their standard error."""
+"""The column for the end of a program's standard error."""
 _SHOWN = 60
 _LINES = 10
 _CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""Colours and the like."""
+"""Escape sequences of terminals, such as colours."""
 _CANNOT_RUN = (126, 127)
-"""Exit codes of shells for a command that cannot be run, and one that is not there."""
+"""Exit codes of shells for a command that cannot be run, and for a command that is not there."""
 _SNAP_LENGTH = 65_535
 
 
@@ -30,7 +30,7 @@ class Server:
 
     name: str
     command: str | None
-    """A line for its shell."""
+    """The line for its shell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,14 +42,14 @@ class ShellRequest:
     command: Sequence[str]
     servers: Sequence[Server] = (Server("server", None),)
     down: Path | None = None
-    """A Mahimahi trace in place of the link's rate; `up` is the same for the way up."""
+    """A Mahimahi trace that replaces the link's rate; `up` does the same for the way up."""
     up: Path | None = None
     status: str = "none"
     """How the status is shown, `Style` of crates/lasthop-host."""
     summary: bool = False
 
     def specification(self, *, spin_us: int, captures: Path | None) -> dict[str, Any]:
-        """Return what crates/lasthop-host reads as `ShellSpec`; `captures` is a folder for the packets."""
+        """Return the request as `ShellSpec` of crates/lasthop-host; `captures` is a folder for packets."""
         capture = captures and {"folder": str(captures), "comment": self.cell.key, "snap_length": _SNAP_LENGTH}
         return {
             "scenario": json.loads(self.cell.scenario),
@@ -72,7 +72,7 @@ def program_of(cell: _core.Cell) -> Mapping[str, Any] | None:
 
 
 def columns_of(program: Mapping[str, Any], facts: Mapping[str, Any], wall_s: float) -> dict[str, list[Any]]:
-    """Return the columns that a run of a program adds to those of `runs.parquet`, a row each."""
+    """Return the columns that a program's run adds to `runs.parquet`, one row each."""
     if facts["exit_code"] in _CANNOT_RUN:
         said = last_lines(facts["errors"])[-1]
         raise InputError(f"The program {program['name']} cannot be run (exit code {facts['exit_code']}): {said}")
@@ -89,12 +89,12 @@ def columns_of(program: Mapping[str, Any], facts: Mapping[str, Any], wall_s: flo
 
 
 def printed_numbers(text: str, exit_code: int) -> dict[str, float]:
-    """Return the numbers in what a program printed as JSON, by the path to each; none of a program that failed.
+    """Return the numbers in a program's JSON output, by the path to each; none for a program that failed.
 
-    Raises `InputError` for a program that says it did its work and printed something else.
+    Raises `InputError` if a program reports success but printed something else.
     """
     try:
-        # An integer that no float can hold is infinite, as a number with an exponent is.
+        # A whole number that no float can hold becomes infinite, like a number with a large exponent.
         return dict(_numbers(json.loads(text, parse_int=float), ()))
     except RecursionError:
         wrong = "JSON that is nested too deep"
@@ -106,7 +106,7 @@ def printed_numbers(text: str, exit_code: int) -> dict[str, float]:
 
 
 def last_lines(text: str) -> list[str]:
-    """Return the last lines of what a program said, fit for a terminal."""
+    """Return the last lines of a program's output, fit for a terminal."""
     lines = [_CONTROL.sub("", line) for line in text.splitlines() if line.strip()]
     return lines[-_LINES:] or ["(nothing)"]
 
@@ -121,7 +121,7 @@ def _numbers(value: object, path: tuple[str, ...]) -> Iterator[tuple[str, float]
 
 
 def joined(tables: Sequence[Mapping[str, Sequence[Any]]]) -> dict[str, list[Any]]:
-    """Lay tables below each other; what one lacks is missing there."""
+    """Stack tables; cells of columns that a table lacks are missing."""
     names = list(dict.fromkeys(name for table in tables for name in table))
     rows = [len(next(iter(table.values()), ())) for table in tables]
     return {

@@ -8,7 +8,7 @@ from typing import cast
 
 from lasthop.engines.engine import Engine
 
-# Of each engine where it is in this folder, and for `--help` what runs the TCP of the hosts.
+# For each engine its place in this folder, and for `--help` the TCP of its hosts.
 _KNOWN = {
     "model": ("model.engine:ModelEngine", "lasthop's own TCP."),
     "live": (
@@ -18,7 +18,7 @@ _KNOWN = {
     "kernel": ("kernel.engine:KernelEngine", "a guest kernel's TCP, in virtual time."),
 }
 ABOUT = {name: about for name, (_, about) in _KNOWN.items()}
-"""What runs the TCP of the hosts, by engine."""
+"""The TCP of the hosts, by engine."""
 
 
 class _Engines(Mapping[str, type[Engine]]):

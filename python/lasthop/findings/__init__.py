@@ -1,1 +1,1 @@
-"""What is found in finished runs: statistics, comparisons, verdicts."""
+"""Findings in finished runs: statistics, comparisons, verdicts."""

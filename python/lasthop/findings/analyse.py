@@ -1,4 +1,4 @@
-"""From a finished campaign to what is found in it."""
+"""From a finished campaign to its findings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def analyse(
     drawn: Drawn | None = None,
     beside: Sequence[Side] = (),
 ) -> Findings:
-    """Compute the statistics of a complete campaign and, for a study, hold them against what was published.
+    """Compute the statistics of a complete campaign; compare a study's statistics with its published numbers.
 
     `beside` are results of the same scenario from other engines.
     """
@@ -72,7 +72,7 @@ def _statistics(campaign: Campaign, tables: Tables, assets: Assets | None) -> Fi
 
 
 def summary_of_points(findings: Findings) -> pl.DataFrame:
-    """Return the statistics of every cell, where the report has those over the points of a space."""
+    """Return the statistics of every cell; for a space, the report's statistics over the points."""
     study = findings.campaign.plan.study
     if study.space is None or findings.assets is not None:
         return findings.summary

@@ -1,4 +1,4 @@
-"""What is found in finished runs: what a report shows."""
+"""Findings in finished runs, as a report shows them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """What a report compares: the column `metric`, in its unit; `role` tells the rows of a replication apart."""
+    """A metric that a report compares, in its unit; `role` tells the rows of a replication apart."""
 
     title: str
     metric: str
@@ -34,11 +34,11 @@ class Timed:
 
 
 TRANSFERS = pl.col("application") == pl.col("flow")
-"""True of the flows that stand for themselves: all but the connections of page loads."""
+"""True for flows that stand for themselves: all but the connections of page loads."""
 
 
 def timed(flows: pl.DataFrame, pages: pl.DataFrame | None) -> list[Timed]:
-    """Return the times of page loads and of transfers, whichever there are: what studies print."""
+    """Return the times of page loads and of transfers, as far as there are any: studies print these."""
     found: list[Timed] = []
     if flows.is_empty():  # its columns have no types
         return found
@@ -50,7 +50,7 @@ def timed(flows: pl.DataFrame, pages: pl.DataFrame | None) -> list[Timed]:
 
 
 def headlines(found: Sequence[Section]) -> list[Timed]:
-    """Return what levels are compared by where nothing else is asked for, as `lasthop summary` does."""
+    """Return the metrics by which levels are compared by default, as `lasthop summary` does."""
     things = [
         Timed(
             section.title,
@@ -69,7 +69,7 @@ def _with_values(things: Sequence[Timed]) -> list[Timed]:
 
 
 def telling(frame: pl.DataFrame, columns: Iterable[str], given: Sequence[str] = ()) -> list[str]:
-    """Return those of `columns` that have several values, and none that another column, or one `given`, determines."""
+    """Return the `columns` with several values, unless another column, or one `given`, determines them."""
     kept = [column for column in columns if frame[column].n_unique() > 1]
     for column in reversed(kept):
         others = [other for other in (*given, *kept) if other != column]
@@ -80,7 +80,7 @@ def telling(frame: pl.DataFrame, columns: Iterable[str], given: Sequence[str] = 
 
 @dataclass(frozen=True)
 class Findings:
-    """The records of a campaign and what was made of them; `comparison` and `assets` belong to a published study."""
+    """The records of a campaign and their findings; only a published study has `comparison` and `assets`."""
 
     campaign: Campaign
     tables: Tables
@@ -90,11 +90,11 @@ class Findings:
     agreement: Sequence[Agreement] = field(default_factory=list)
     claims: Sequence[Outcome] = field(default_factory=list)
     answers: Sequence[Answer] = ()
-    """What the claims say of the statements of a source, if its study lists them."""
+    """The claims' verdicts on the statements of a source, if its study lists them."""
     drawn: Drawn = field(default_factory=Drawn)
     beside: Beside | None = None
     conditions: Sequence[Condition] = ()
-    """What ended the cells, if it was not a number of replications; `precision` is how precise they are."""
+    """The conditions that ended the cells, if no given number did; `precision` says how precise they are."""
     precision: pl.DataFrame | None = None
 
     @property
@@ -109,7 +109,7 @@ class Findings:
 
     @functools.cached_property
     def things(self) -> list[Timed]:
-        """What is shown of levels: what the study prints, or else the headline metrics."""
+        """The metrics that are shown for levels: the study's own, or else the headline metrics."""
         factorial = self.presentation.factorial
         if self.presentation.of_runs and factorial is not None:
             rows = self.tables.runs.with_columns(role=pl.lit("all")).collect()
@@ -123,7 +123,7 @@ class Findings:
     def presentation(self) -> Presentation:
         """The study's presentation, or a plain one that compares the levels of the last factor.
 
-        A factor that the published numbers do not know is what is compared.
+        If the published numbers lack a factor, the presentation compares the levels of that factor.
         """
         factors = self.factors
         if self.assets is not None:

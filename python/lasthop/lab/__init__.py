@@ -1,1 +1,1 @@
-"""The lab: a page in the browser where one turns a knob and sees what TCP does."""
+"""The lab: a page in the browser where you turn a knob and see what TCP does."""

@@ -1,7 +1,7 @@
-"""Controls made from the schema of scenario files: what each sets, between which ends, and what it says now.
+"""Controls made from the schema of scenario files: what each sets, its range, and its present value.
 
-A control is known by its path, such as `down.queue.limit` or `flow.0.count`. Its value is that of the resolved cell, as
-a scenario file would write it.
+The path of a control identifies it, such as `down.queue.limit` or `flow.0.count`. Its value comes from the
+resolved cell, written as in a scenario file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lasthop import _core
 
 Schema: TypeAlias = Mapping[str, Any]
 Control: TypeAlias = dict[str, Any]
-"""`path`, `group`, `label`, `help`, `kind` and `value`; `choices` of what is chosen from a list."""
+"""`path`, `group`, `label`, `help`, `kind` and `value`; `choices` if the value comes from a list."""
 
 _KINDS = {
     "Rate": "rate",
@@ -56,7 +56,7 @@ def _resolved(node: Schema) -> tuple[Schema, str]:
 
 
 def _choices(node: Schema) -> list[dict[str, str]]:
-    """Return the named values of a type; none if it is no list of these."""
+    """Return the named values of a type; none if the type is no list of names."""
     named = [each for each in node.get("oneOf") or node.get("anyOf") or () if "const" in each]
     return [{"value": str(each["const"]), "help": _line(each.get("description", ""))} for each in named]
 
@@ -66,7 +66,7 @@ def _line(text: str) -> str:
 
 
 def _control(owner: Schema, key: str, path: str, group: str, value: object) -> Control | None:
-    """Return the control of a key; none if there is no simple one for its type and value."""
+    """Return the control of a key; `None` if there is no simple control for its type and value."""
     stated: Schema = owner["properties"].get(key, {})
     node, name = _resolved(stated)
     shown: Control = {

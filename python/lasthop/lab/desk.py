@@ -1,4 +1,7 @@
-"""What the page asks for, and the answers. It runs in a process of its own, which may be killed at any time."""
+"""Questions of the page, and their answers.
+
+This runs in a process of its own, which may be killed at any time.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ from lasthop.scenario.facts import Facts
 
 Asked = Mapping[str, Any]
 MOST_SECONDS = 8.0
-"""So long may a run compute."""
+"""A run may compute for at most this long."""
 TOO_LARGE = "This was stopped: it needs more memory than the lab gives a run. Ask for fewer flows or packets."
 MOST_REPLICATION = 10_000
 _MOST_SEED = 2**64 - 1
@@ -34,17 +37,17 @@ _ERROR_LINE = re.compile(r"^(?P<file>.*?):(?:(?P<line>\d+):)? (?P<text>.*)$")
 
 
 class Desk:
-    """Answers what the page asks of the scenario that was opened."""
+    """Answers the page's questions about the scenario that was opened."""
 
     def __init__(self, opened: Opened, stopped: Callable[[], bool]) -> None:
-        """Answer for what was opened; `stopped` tells that nobody waits for the answer any more."""
+        """Answer for an opened scenario; `stopped` says that nobody waits for the answer any more."""
         self._opened = opened
         self._stopped = stopped
         self._tale: tuple[Any, Tale] | None = None
-        """The tale that was told last, and what its run is known by: the reader may ask for another part of it."""
+        """The last story with the key of its run, because the reader may ask for another part of it."""
 
     def answer(self, asked: Asked) -> bytes:
-        """Return the answer; what is wrong with the request is an answer, too."""
+        """Return the answer; errors in the request are answers, too."""
         numbers = Numbers()
         ways = {"look": self._look, "story": self._story}
         text = str(asked.get("text", ""))
@@ -61,7 +64,7 @@ class Desk:
             header["errors"] = [{"line": None, "text": line} for line in str(error).splitlines()]
         except MemoryError:
             header["errors"] = [{"line": None, "text": TOO_LARGE}]
-        except (AttributeError, KeyError, TypeError, ValueError) as error:  # the page does not ask like this
+        except (AttributeError, KeyError, TypeError, ValueError) as error:  # the page never asks like this
             header["errors"] = [{"line": None, "text": f"The lab does not understand this question: {error!r}."}]
         return numbers.after(header)
 
@@ -144,7 +147,7 @@ def _error_line(line: str) -> dict[str, Any]:
 
 
 def _nearest(study: _core.Study, levels: Mapping[str, str], chosen: str | None) -> _core.Cell:
-    """Return the cell with these levels, or else, of those that have the factor's that was chosen last, the nearest."""
+    """Return the cell with these levels, or else the nearest cell that has the level chosen last."""
     if not study.cells:
         raise InputError("The scenario has no cells.")
 

@@ -1,4 +1,4 @@
-"""A value changed in the text of a scenario, whose comments and order stay."""
+"""Changes a value in the text of a scenario; comments and order stay."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Key = str | int
 
 
 def edited(text: str, path: str, value: str | float | bool, levels: Mapping[str, str]) -> str:
-    """Return the text with `value` at `path`: in the cell's level that states it, or else in the scenario itself.
+    """Return the text with `value` at `path`: in the cell's level that states it, otherwise in the scenario.
 
     Raises `InputError` if the text is no TOML, or if it has the value in a place that cannot be changed like this.
     """
@@ -31,14 +31,14 @@ def edited(text: str, path: str, value: str | float | bool, levels: Mapping[str,
         _put(wanted, place, value, dict)
         for made in (tomlkit.table, tomlkit.inline_table):
             changed = _changed(text, place, value, made)
-            # A table with a header takes in the lines behind it, where these are no tables themselves.
+            # A table with a header absorbs the lines behind it, unless they are tables themselves.
             if changed is not None and tomllib.loads(changed) == wanted:
                 return changed
     raise InputError(f"`{path}` does not stand in this text: change it there, or in the file it comes from.")
 
 
 def _changed(text: str, place: Sequence[Key], value: object, made: Callable[[], object]) -> str | None:
-    """Return the text with the value, and tables that it lacks as `made` makes them; none if that does not work."""
+    """Return the text with the value, with missing tables made by `made`; `None` if that does not work."""
     with suppress(TOMLKitError, ValueError):
         document = tomlkit.parse(text)
         _put(document, place, value, made)
@@ -49,9 +49,9 @@ def _changed(text: str, place: Sequence[Key], value: object, made: Callable[[], 
 
 
 def _owner(document: Mapping[str, Any], keys: Sequence[Key], levels: Mapping[str, str]) -> list[Key]:
-    """Return where the value stands: the levels of a cell lie over the scenario, the last factor's on top."""
+    """Return where the value stands: a cell's levels overlay the scenario, the last factor's on top."""
     places: list[list[Key]] = [["factor", factor, level] for factor, level in reversed(list(levels.items()))]
-    # A list of a level replaces that of the scenario.
+    # A list in a level replaces the scenario's list.
     sought = keys[:1] if len(keys) > 1 and isinstance(keys[1], int) else keys
     return next((place for place in places if _has(document, [*place, *sought])), [])
 

@@ -1,4 +1,4 @@
-"""The lab as a file that works without a server: the page, with the runs of a small grid of knob positions inside."""
+"""The lab as a file that works without a server: one page with the runs of a small grid of knob positions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Position = tuple[Any, ...]
 
 
 def export(opened: Opened, file: Path) -> int:
-    """Write a new file; return how many runs it holds. With several cells these are the grid, else two knobs are.
+    """Write a new file; return the number of runs in it. Several cells form the grid; otherwise two knobs do.
 
     Raises `InputError` if the file exists or cannot be written, or if the scenario is wrong.
     """
@@ -72,7 +72,7 @@ def _grid(opened: Opened, first: Mapping[str, Any]) -> Iterator[tuple[list[str],
 
 
 def _positions(control: Mapping[str, Any]) -> list[Any]:
-    """Return where a knob may stand: around its value, or at all choices."""
+    """Return the positions of a knob: around its value, or all choices."""
     value = control["value"]
     if control["kind"] == "switch":
         return [False, True]
@@ -106,7 +106,7 @@ def _packed(data: bytes) -> str:
 
 
 def _knobs(grid: list[tuple[list[str], Position, dict[str, str]]], first: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the knobs with their positions, and where each stands at first."""
+    """Return the knobs with their positions, and the first position of each."""
     values = {control["path"]: str(control["value"]) for control in first["controls"]}
     knobs = []
     for place, path in enumerate(grid[0][0]):

@@ -1,4 +1,4 @@
-"""Who may talk to the lab: only the page that has the token, from this machine, under the lab's own name."""
+"""Access to the lab: only for the page that has the token, from this machine, under the lab's own name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 MOST_BYTES = 256 << 10
-"""Largest request; the greatest study is a tenth of it."""
+"""Largest request; the largest study is a tenth of it."""
 TOKEN_HEADER = "x-lasthop-token"
 _MOST_DRAINED = 64 << 20
 _PAGE = "/"
@@ -28,7 +28,7 @@ _HEADERS = {
 
 
 async def _drain(receive: Receive) -> None:
-    """Read what is too large to its end, or a good part of it: a browser hears no answer while it sends."""
+    """Read a too large request to its end, or a good part of it: a browser hears no answer while it sends."""
     read = 0
     while read < _MOST_DRAINED:
         message = await receive()
@@ -41,7 +41,7 @@ class Guard:
     """Refuses requests without the token, for another host, from another origin, or too large ones."""
 
     def __init__(self, app: ASGIApp, token: str, host: str) -> None:
-        """Guard an application; `host` is what a browser of this machine calls it, with its port."""
+        """Guard an application; `host` is its name and port in a browser of this machine."""
         self._app = app
         self._token = token.encode()
         self._host = host
@@ -71,7 +71,8 @@ class Guard:
 
     def _allowed(self, scope: Scope) -> bool:
         headers = Headers(scope=scope)
-        # The name keeps out other sites whose name was made to lead here; the origin keeps out their scripts.
+        # The check of the name keeps out sites whose names resolve to this machine; the check of the origin
+        # keeps out scripts of other sites.
         if headers.get("host") != self._host or headers.get("origin") not in (None, f"http://{self._host}"):
             return False
         given = headers.get(TOKEN_HEADER, "")

@@ -1,4 +1,4 @@
-"""Keeps the process in which the lab computes: one that takes too long, or too much memory, is replaced."""
+"""Keeps the process in which the lab computes, and replaces it if it takes too long or too much memory."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from lasthop.lab.opened import Opened
 from lasthop.lab.worker import LENGTH
 
 MOST_SECONDS = 20.0
-"""So long may an answer take. Runs end by themselves before; reading, expanding and telling may not."""
+"""An answer may take this long. Runs end by themselves earlier; reading, expanding and telling may not."""
 
 
 _ENDED = "This was stopped: its process ended, most likely for want of memory. Ask for fewer flows or packets."
 
 
 class Overtaken(Exception):  # noqa: N818  what happened, not what went wrong
-    """Somebody asked a newer question before this one was answered."""
+    """A newer question came before this one was answered."""
 
 
 class Lost(Exception):  # noqa: N818
-    """The process came to its limits; the text says so to the user."""
+    """The process reached its limits; the text tells the user."""
 
 
 class Keeper:
-    """Asks a process of its own, which it starts before it is needed."""
+    """Sends questions to a process of its own, which it starts before it is needed."""
 
     def __init__(self, opened: Opened, *, patient: bool = False, most_seconds: float = MOST_SECONDS) -> None:
-        """Keep a process for what was opened; a `patient` one gives way to others."""
+        """Keep a process for an opened scenario; a `patient` one gives way to others."""
         self._opened = opened
         self._patient = patient
         self._most_seconds = most_seconds
@@ -103,5 +103,5 @@ class Keeper:
             waiting = self._asked.popleft()
             if not waiting.done():
                 waiting.set_exception(Lost(_ENDED))
-            # One that nobody waits for any more must not complain.
+            # A future that nobody waits for any more must not complain.
             waiting.exception()

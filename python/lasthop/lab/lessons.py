@@ -1,4 +1,4 @@
-"""The lessons: files beside this one, each with a scenario, what to look for in it, and questions."""
+"""The lessons: files beside this one, each with a scenario, hints on what to look for, and questions."""
 
 from __future__ import annotations
 

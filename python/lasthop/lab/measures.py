@@ -34,11 +34,11 @@ _FLOWS = (
 _RUN = ("duration_s", "utilisation", "fairness_jain", "queue_mean_packets", "queue_max_packets", "packets_dropped")
 _PAGES = ("response_time_s",)
 _ASKED_ABOUT = ("voip", "video", "http-page", "request-response", "bulk-tcp")
-"""Kinds of traffic, those first whose users suffer most from the others: questions are about them."""
+"""Kinds of traffic, first the kinds whose users suffer most from the others: questions are about them."""
 
 
 def measures(results: Results, replication: int) -> list[dict[str, Any]]:
-    """Return the metrics of a run and of its flows and pages: of whom, then name, label, value and text."""
+    """Return the metrics of a run and of its flows and pages: owner, name, label, value and text of each."""
     told = [_of("the run", _own(results.runs, replication), 0, _RUN)]
     pages = _own(results.pages, replication)
     told += [_of(str(name), pages, row, _PAGES) for row, name in enumerate(pages.get("page", ())[:_MOST_FLOWS])]
@@ -52,7 +52,7 @@ def measures(results: Results, replication: int) -> list[dict[str, Any]]:
 
 
 def asked_about(flows: Sequence[FlowOf], facts: Facts) -> str:
-    """Return the flow that a scenario is most likely about: of the first kind that it has, the first listed."""
+    """Return the flow that a scenario is most likely about: the first one of the first kind that it has."""
 
     def rank(flow: FlowOf) -> int:
         kind = facts.applications[flow.application].kind

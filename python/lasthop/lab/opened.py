@@ -1,4 +1,4 @@
-"""What the lab was started with: a scenario's text, and the only files and algorithms that a page's text may name."""
+"""The lab's start: the text of a scenario, and the only files and algorithms that a page's text may name."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ kind = "bulk-tcp"
 name = "download"
 duration = "60 s"
 """
-"""What the lab shows unless it is told otherwise: the link of the preset `umts`."""
+"""The lab's default scenario: the link of the preset `umts`."""
 _DOWNLOAD = """
 # The file has a link and no flow, so the lab sends one.
 [[flow]]
@@ -47,7 +47,7 @@ bytes = "1 MB"
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A scenario as it was opened. Texts of the page stand in its place, and may name what it names."""
+    """A scenario as it was opened. Texts from the page replace its text, and may name the same files."""
 
     text: str
     file: str = _PLAIN
@@ -71,7 +71,7 @@ class Opened:
         return parse_in_place(text, Path(self.file), list(self.files), self.code)
 
     def as_json(self) -> dict[str, Any]:
-        """Return it for another process."""
+        """Return the data for another process."""
         return asdict(self)
 
 

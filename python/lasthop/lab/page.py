@@ -1,4 +1,4 @@
-"""The lab's page: one HTML file with styles, scripts and data inside, so that nothing else is loaded."""
+"""The lab's page: one HTML file with styles, scripts and data inside, so that it loads nothing else."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _text(name: str) -> str:
 
 
 def page(opened: Opened, **more: object) -> str:
-    """Return the page of what was opened; `more` is what its scripts are told besides."""
+    """Return the page of an opened scenario; `more` is further data for its scripts."""
     config: dict[str, Any] = {"text": opened.text, "file": opened.file, "dark": DARK, "lessons": lessons(), **more}
     parts = {
         "config": json.dumps(config, separators=(",", ":")).replace("</", "<\\/"),

@@ -1,4 +1,4 @@
-"""A run as the page draws it: a header in JSON, and the numbers of all layers as 32-bit floats behind it."""
+"""A run as the page draws it: a header in JSON, followed by the numbers of all layers as 32-bit floats."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ DARK = {
         for mark, color in zip(marks.BAD_PERIODS.values(), ("#2a2f36", "#38301f", "#1f2d3a"), strict=True)
     },
 }
-"""What stands on a dark page for colours that only a white one shows well."""
+"""Colours for a dark page, in place of colours that only show well on white."""
 
 
 class Numbers:
-    """Numbers on their way to the page: each array is known by where it begins, and how long it is."""
+    """Numbers on their way to the page: each array is identified by its start and its length."""
 
     def __init__(self) -> None:
         """Start without any."""
@@ -71,7 +71,7 @@ def split(answer: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def picture(tables: TraceTables, numbers: Numbers) -> dict[str, Any]:
-    """Return the panels of a run, and what the page has to say of them; the values go into `numbers`."""
+    """Return the panels of a run, and the page's remarks on them; the values go into `numbers`."""
     cast = Cast.of(tables)
     found = panels(tables, KINDS, cast)
     shown = tables.picture(found, notes=cast.notes(found))

@@ -1,4 +1,4 @@
-"""The server of the lab: the page, and what it asks."""
+"""The server of the lab: the page, and answers to its questions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BINARY = "application/octet-stream"
 
 
 async def _question(request: Request) -> dict[str, Any]:
-    """Return what is asked; nothing if it is no JSON object."""
+    """Return the question; `None` if it is no JSON object."""
     with contextlib.suppress(ValueError, RecursionError):
         question = await request.json()
         if isinstance(question, dict):
@@ -72,7 +72,7 @@ def _application(opened: Opened, shelf: Shelf | None) -> Starlette:
 
 
 def serve(opened: Opened, shelf: Shelf | None, started: Callable[[str], None]) -> None:
-    """Serve the lab on this machine until Ctrl-C; `started` is told the address once the lab can be asked."""
+    """Serve the lab on this machine until Ctrl-C; `started` gets the address once the lab answers."""
     token = secrets.token_urlsafe(24)
     with socket.socket() as listening:
         listening.bind((HOST, 0))

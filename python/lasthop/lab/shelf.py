@@ -1,4 +1,4 @@
-"""Finished results: every run as a point of a figure, by which the page opens it once more."""
+"""Finished results: every run as a point of a figure, by which the page opens it again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lasthop.lab.opened import Opened
 from lasthop.metrics.units import axis_title, scale_of
 
 _MOST_POINTS = 6000
-"""More points than the page draws in an instant; of more, a part stands for all."""
+"""Most points that the page draws in an instant; of more points, it draws a sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Shelf:
     opened: Opened
     seed: int
     chains: Mapping[int, int]
-    """Of each set, the replication that its chain of cached metrics starts with."""
+    """For each set, the replication that starts its chain of cached metrics."""
     sections: Sequence[Section]
 
     @classmethod
@@ -45,7 +45,7 @@ class Shelf:
         return cls(folder, Opened.named(str(plan.file)), plan.seed, chains, sections)
 
     def choices(self) -> list[dict[str, Any]]:
-        """Return what can be drawn: tables, of each its rows' names and its metrics."""
+        """Return what can be drawn: for each table the names of its rows, and its metrics."""
         return [
             {
                 "title": section.title,
@@ -59,7 +59,7 @@ class Shelf:
         ]
 
     def figure(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the points of a metric: of every cell its levels, its median and its runs."""
+        """Return the points of a metric: for every cell its levels, its median and its runs."""
         section = next((each for each in self.sections if each.title == asked.get("title")), self.sections[0])
         metric = next((name for name in section.metrics if name == asked.get("metric")), section.metrics[0])
         rows = section.rows.filter(pl.col(WHO) == asked.get("who"), pl.col(metric).is_not_null())
@@ -88,7 +88,7 @@ class Shelf:
 
 
 def _median(points: Sequence[Sequence[float]]) -> dict[str, Any]:
-    """Return the median, and the run that is it or lies just above."""
+    """Return the median, and the run at the median or just above it."""
     ordered = sorted(points, key=tuple)
     middle = len(ordered) // 2
     low = ordered[(len(ordered) - 1) // 2][0]

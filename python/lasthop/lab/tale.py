@@ -1,4 +1,4 @@
-"""The story of a run as the page shows it: what `explain` tells of each flow, and the lives of packets in trouble."""
+"""The story of a run as the page shows it: what `explain` tells of each flow, and packets in trouble."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ from lasthop.metrics.labels import DROP_CAUSES
 from lasthop.scenario.facts import Facts
 
 MOST_PACKETS = 60_000
-"""The story of more packets is told of a part of the run that has as many."""
+"""With more packets, the story covers a part of the run that has this many."""
 MOST_FOLLOWED = 400_000
-"""A packet takes some 20 microseconds and 3 kB to follow: more of them would come near to what an answer may take."""
+"""Following a packet takes some 20 microseconds and 3 kB: more would come near the limit of an answer."""
 _MOST_LIVES = 2000
 _FOREVER = 2**63
 
 
 @dataclass(frozen=True, slots=True)
 class Tale:
-    """The stories of a whole run, and the packets that were dropped or timed out. Any part of it is told from here.
+    """The stories of a whole run, and its packets that were dropped or timed out.
 
-    What a sentence says often depends on what came long before or comes long after. So no part is told by itself.
+    Any part of it is told from here, not by itself: a sentence often depends on events long before or long
+    after.
     """
 
     stories: Sequence[Story]
     lives: Sequence[tuple[int, Mapping[str, Any]]]
-    """Each with the time of what happened to the packet, in nanoseconds."""
+    """Each packet with the time of its trouble, in nanoseconds."""
     sent_ns: Sequence[int]
     """When each packet was sent, in order."""
     end_ns: int
@@ -53,7 +54,7 @@ class Tale:
         return cls(told, lives, array("q", (each.sent.ns for each in packets.by_serial.values())), packets.end.ns)
 
     def within(self, span_s: Sequence[float] | None) -> dict[str, Any]:
-        """Return what the page shows: of a long run a part from the first of two times on, to the second at most."""
+        """Return what the page shows; for a long run, a part between these two times."""
         if len(self.sent_ns) <= MOST_PACKETS:
             return self._told(0, _FOREVER)
         end_s = self.end_ns / 1e9
@@ -61,7 +62,7 @@ class Tale:
         after = bisect_left(self.sent_ns, start) + MOST_PACKETS
         is_cut = after < len(self.sent_ns) and self.sent_ns[after] < stop
         stop = self.sent_ns[after] if is_cut else stop
-        # What happens as the run ends belongs to the part that ends with it.
+        # Events at the end of the run belong to the last part.
         told = self._told(start, _FOREVER if stop == self.end_ns else stop)
         return {**told, "part": {"start": start / 1e9, "stop": stop / 1e9, "end": end_s, "is_cut": is_cut}}
 
@@ -85,7 +86,7 @@ def _shown(entry: Entry) -> list[Any]:
 
 
 def check_length(packets: int) -> None:
-    """Raise `InputError` if the story of so many packets would take too long."""
+    """Raise `InputError` if the story of this many packets would take too long."""
     if packets > MOST_FOLLOWED:
         raise InputError(
             f"The run has {packets:,} packets, and the lab tells stories of runs of up to {MOST_FOLLOWED:,}: shorten "
@@ -94,7 +95,7 @@ def check_length(packets: int) -> None:
 
 
 def _expired(trace: Trace, packets: Packets, names: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield, of every timeout, the life of the segment that was waited for, as it was sent last before."""
+    """Yield for every timeout the life of the segment that it waited for, as it was last sent before."""
     tcp = trace.tcp
     for event, flow, ns, seq in zip(tcp["event"], tcp["flow"], tcp["time_ns"], tcp["seq"], strict=True):
         if event != "timeout" or seq is None:

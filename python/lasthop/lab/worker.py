@@ -1,6 +1,6 @@
 """The process in which the lab computes: it reads questions from standard input and writes answers to standard output.
 
-Whoever asks a second question no longer waits for the answer to the first, which is then given up.
+If a second question comes, nobody waits for the answer to the first any more, and it is given up.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any
 LENGTH = struct.Struct("<I")
 """What goes before each question and answer."""
 MEMORY_BYTES = 3 << 30
-"""Address space that the process may have. What it needs without a run is a third of that."""
+"""Address space that the process may have. It needs a third of that without a run."""
 _PATIENT = 10
 """Niceness of a process whose answers may take longer."""
 SUPERSEDED = b""
-"""The answer to a question that somebody else's overtook."""
+"""The answer to a question that a newer question overtook."""
 
 
 def _read(size: int) -> bytes:
@@ -51,12 +51,12 @@ def _write(out: int, answer: bytes) -> None:
 
 
 def main() -> None:
-    """Answer questions until there are no more. The first one says what was opened."""
+    """Answer questions until there are no more. The first message says what was opened."""
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     # A story makes millions of objects, which all stay: looking for garbage among them took a third of its time.
     gc.set_threshold(150_000)
     out = os.dup(1)
-    os.dup2(2, 1)  # whatever prints must not do so between the answers
+    os.dup2(2, 1)  # no other output may come between the answers
     from lasthop.lab.desk import Desk
     from lasthop.lab.opened import Opened
 

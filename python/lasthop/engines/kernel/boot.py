@@ -1,4 +1,4 @@
-"""What every guest needs to boot: its program, its command line, and files that nobody else sees."""
+"""What every guest needs to boot: its program, its command line, and private files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lasthop.engines.kernel.store import Kernel
 from lasthop.errors import InputError
 
 NEEDED_TOOLS = "The kernel engine needs setpriv, taskset and setarch (package util-linux)."
-# So much of a console is shown of a guest that failed.
+# This many lines of the console are shown if a guest fails.
 _CONSOLE_LINES = 40
 # Any time will do, as long as it is the same in every boot.
 _START_NS = 1_000_000_000
@@ -23,7 +23,7 @@ _UNITS = {"M": 1 << 20, "G": 1 << 30}
 
 
 def guest_program() -> bytes:
-    """Return what the guest starts."""
+    """Return the path of the program that the guest starts."""
     try:
         return _GUEST.read_bytes()
     except FileNotFoundError as error:
@@ -33,15 +33,16 @@ def guest_program() -> bytes:
 
 
 def command_of(kernel: Kernel, core: int, *, memory: str, initrd: int, console: int, line: str) -> list[str]:
-    """Return what starts a guest on a core. `initrd` and `console` are its files, `line` is a serial line.
+    """Return the command that starts a guest on a core.
 
-    The guest's random numbers follow from its arguments, too (random_init_early), so they must not differ from boot to
-    boot: its files have fixed numbers, whatever else this process has open.
+    `initrd` and `console` are its files, `line` is a serial line. The guest's random numbers follow from its
+    arguments, too (random_init_early), so the arguments must not differ from boot to boot: the guest's files
+    have fixed numbers, whatever else this process has open.
     """
     return [
-        # It dies with the thread that started it: nothing is left behind, however this process ends.
+        # The guest dies with the thread that started it: nothing is left behind, however this process ends.
         *("setpriv", "--pdeathsig", "KILL"),
-        # If this process has ended before that, something else is its parent.
+        # If this process ended before that, the guest has another parent.
         *("sh", "-c", f'[ "$PPID" -eq {os.getpid()} ] && exec "$@"', "sh"),
         *("taskset", "--cpu-list", str(core)),
         *_fixed_addresses(),
@@ -54,7 +55,7 @@ def command_of(kernel: Kernel, core: int, *, memory: str, initrd: int, console: 
         "con=null",
         f"con0=null,fd:{console}",
         line,
-        # It would keep a socket there for a debugger; nothing can be made in this folder.
+        # Otherwise it would put a socket there for a debugger; nothing can be made in this folder.
         "uml_dir=/proc/",
         "quiet",
         *(["seccomp=on"] if kernel.info.seccomp else []),
@@ -63,7 +64,7 @@ def command_of(kernel: Kernel, core: int, *, memory: str, initrd: int, console: 
 
 @functools.cache
 def _fixed_addresses() -> Sequence[str]:
-    """Return what gives the guest kernel the same place in every boot, on which the size of its memory depends.
+    """Return the command that fixes addresses, so that the guest's memory has the same size in every boot.
 
     Some containers forbid that; then only programs that look at the size see a difference.
     """
@@ -81,7 +82,7 @@ def memory_bytes(size: str) -> int:
 
 
 def environment_of(seed: int, memory: str) -> dict[str, str]:
-    """Return the environment of a guest with so much memory."""
+    """Return the environment of a guest with this much memory."""
     return {
         "PATH": os.defpath,
         "TMPDIR": _memory_folder(memory_bytes(memory)),
@@ -92,13 +93,13 @@ def environment_of(seed: int, memory: str) -> dict[str, str]:
 
 
 def with_console(what: str, console: int) -> str:
-    """Say what has become of a guest, and the end of what it wrote to its console."""
+    """Say how a guest ended, and quote the end of its console."""
     lines = read_file(console).decode(errors="replace").strip().splitlines()[-_CONSOLE_LINES:]
     return "\n  ".join([f"{what}. The end of its console:", *lines])
 
 
 def _memory_folder(size: int) -> str:
-    """Return where a guest's memory lies, as a file that is unlinked at once: in memory, if there is room."""
+    """Return a file for the guest's memory, unlinked at once: in memory, if there is room."""
     shared = "/dev/shm"
     try:
         state = os.statvfs(shared)
@@ -110,7 +111,7 @@ def _memory_folder(size: int) -> str:
 
 @contextmanager
 def memory_file(name: str, content: bytes = b"") -> Iterator[int]:
-    """Yield a file without a place in any file system, which a guest inherits."""
+    """Yield a file without a name in any file system, which a guest inherits."""
     descriptor = os.memfd_create(name)
     try:
         with os.fdopen(os.dup(descriptor), "wb") as file:
@@ -121,7 +122,7 @@ def memory_file(name: str, content: bytes = b"") -> Iterator[int]:
 
 
 def read_file(descriptor: int) -> bytes:
-    """Return what is in a file, from its start."""
+    """Return the contents of a file, from its start."""
     with os.fdopen(os.dup(descriptor), "rb") as file:
         file.seek(0)
         return file.read()

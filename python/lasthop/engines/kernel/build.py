@@ -29,7 +29,7 @@ from lasthop.engines.kernel.store import (
 )
 from lasthop.errors import InputError
 
-# Program, and the Debian package that has it.
+# Each program, and the Debian package that has it.
 _TOOLS = {
     "make": "make",
     "gcc": "gcc",
@@ -41,21 +41,21 @@ _TOOLS = {
     "tar": "tar",
     "perl": "perl",
 }
-# Lines that make prints, about: one for each file. Only the progress bar depends on it.
+# About the number of lines that make prints: one for each file. Only the progress bar depends on it.
 STEPS = 1120
-# As Debian's kernels tick; User-Mode Linux has 100.
+# The tick rate of Debian's kernels; User-Mode Linux has 100.
 _HZ = 250
 _TIMEOUT_S = 1800
-# What is changed in the source has been tried with these releases.
+# The changes to the source have been tried with these releases.
 _BUILT = ("6.1", "6.12")
 
 
 def build(wanted: str | None, jobs: int, advance: Callable[[str, int], None]) -> Kernel:
     """Build a kernel and keep it.
 
-    `wanted` is a release or a path, `None` the newest release to be had; `advance` is told the stage and how many of
-    `STEPS` it has come on. Raises `InputError` if something is missing or fails; nothing is left behind then but the
-    compiler's messages.
+    `wanted` is a release or a path, or `None` for the newest available release. `advance` gets the stage and
+    the number of its `STEPS` done. Raises `InputError` if something is missing or fails; then only the
+    compiler's messages are left behind.
     """
     _check_tools()
     begun = time.monotonic()
@@ -110,7 +110,7 @@ def _says(command: list[str]) -> str:
 
 
 def _unpack(source: Source, folder: Path) -> Path:
-    """Return a tree of our own: the user's may not be changed."""
+    """Return a source tree of our own: the user's may not be changed."""
     tree = folder / "tree"
     if source.path.is_dir():
         shutil.copytree(source.path, tree, symlinks=True, ignore=shutil.ignore_patterns(".git"))
@@ -128,9 +128,9 @@ def _unpack(source: Source, folder: Path) -> Path:
 
 
 def _change(tree: Path) -> None:
-    """Make draws follow from a seed and ticks as frequent as those of common kernels; let calls be made together.
+    """Seed the kernel's random numbers, let it tick like common kernels, and allow calls to be made together.
 
-    For programs of the user's: open files of this machine as devices, and a look at whoever computes.
+    For programs of the user: offer open files of this machine as devices, and look at programs that compute.
     """
     util = tree / "arch" / "um" / "os-Linux" / "util.c"
     shutil.copy2(RANDOM, util.parent)
@@ -183,7 +183,7 @@ def _make(tree: Path, *targets: str) -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    # Nothing of the machine or the moment gets into the program.
+    # Nothing that depends on the machine or the time gets into the program.
     fixed = {"KBUILD_BUILD_TIMESTAMP": "2000-01-01", "KBUILD_BUILD_USER": "lasthop", "KBUILD_BUILD_HOST": "lasthop"}
     inherited = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
     return {**inherited, **fixed, "LC_ALL": "C"}
@@ -202,7 +202,8 @@ def _configure(tree: Path) -> None:
     tiny = (tree / "kernel" / "configs" / name for name in ("tiny-base.config", "tiny.config"))
     chosen = tree / "chosen.config"
     chosen.write_text("\n".join([*(part.read_text(encoding="utf-8") for part in tiny), wanted]), encoding="utf-8")
-    # At once: kconfig asks the compiler some hundred questions each time, and gives what it finds new its default.
+    # At once: kconfig asks the compiler some hundred questions each time, and gives new options their
+    # defaults.
     _make_says(tree, "allnoconfig", f"KCONFIG_ALLCONFIG={chosen.resolve()}")
     got = set((tree / ".config").read_text(encoding="utf-8").splitlines())
     lacking = [line for line in wanted.splitlines() if line.startswith("CONFIG_") and line not in got]

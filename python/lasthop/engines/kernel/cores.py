@@ -1,4 +1,4 @@
-"""Cores of this machine that processes of lasthop share out among each other."""
+"""The cores of this machine, which processes of lasthop share among each other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import socket
 def claimed_cores(count: int) -> dict[int, socket.socket]:
     """Return cores of this machine that no other worker of lasthop has claimed; each is free when its socket closes.
 
-    A guest runs on one core, and worker processes side by side must not all choose the same.
+    A guest runs on one core, and worker processes side by side must not all choose the same core.
     """
     claims: dict[int, socket.socket] = {}
     cores = sorted(os.sched_getaffinity(0))

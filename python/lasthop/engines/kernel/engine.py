@@ -33,24 +33,27 @@ from lasthop.engines.programs import program_of
 from lasthop.errors import InputError
 from lasthop.results.store import TABLES
 
-# So much memory that the limits of sockets are those of a common machine; only what is touched is used.
+# Enough memory that the limits of sockets are those of a common machine; untouched memory is not used.
 _MEMORY = "1G"
-# A guest that has used no processor for so long waits for what never comes.
+# A guest that has used no processor for this long waits for something that never comes.
 _IDLE_LIMIT_S = 30.0
 # A replication that computes for longer than this is stuck.
 _REPLICATION_LIMIT_S = 300.0
 _LOOK_EVERY_MS = 1000
-# The parts of a time series in the guest's answer.
+# The name of a time series in the guest's answer.
 _SERIES = "series.csv"
 
 
 class _GuestFailureError(Exception):
-    """A guest ended without an answer; the text says how, and what its console said."""
+    """A guest ended without an answer; the text says how, and quotes its console."""
 
 
 @dataclass(frozen=True)
 class KernelEngine(HostEngine):
-    """A guest kernel, one instance of it on each core at most: on those that this process may use, or on `cores`."""
+    """A guest kernel.
+
+    It runs at most once per core, on the cores that this process may use, or on `cores`.
+    """
 
     name: ClassVar[str] = "kernel"
     linux_router: ClassVar[bool] = True
@@ -105,19 +108,19 @@ class KernelEngine(HostEngine):
         return f"Copy {self.kernel.folder} to the same place there."
 
     def repeats(self, cell: _core.Cell) -> bool:
-        """Whether computing takes no time: how long it would take differs from run to run."""
+        """Whether computing takes no time; the time that it would take differs from run to run."""
         program = program_of(cell)
         return program is None or not program.get("cpu_cost")
 
     def chained(self, cell: _core.Cell) -> bool:
-        """Whether a replication depends on those before it: on what the guest has drawn since it booted."""
+        """Whether a replication depends on earlier ones, by the random numbers that the guest has drawn."""
         return program_of(cell) is None
 
     def run_cell(self, cell: _core.Cell, request: Request) -> HostResults:
         """Run replications in one boot.
 
-        What the guest draws follows from `seed` and `first`, so that a boot like this one gives the same results to the
-        byte.
+        The guest's random numbers follow from `seed` and `first`, so an equal boot gives the same results to
+        the byte.
         """
         if program_of(cell) is not None:
             return results_of(self._run_program_in_guest(cell, request))
@@ -128,7 +131,7 @@ class KernelEngine(HostEngine):
             try:
                 self._boot(spec, request, sent)
             except _GuestFailureError:
-                # Whatever the machine did to it (memory, a signal) may not happen again; a fault of the kernel will.
+                # Trouble of the machine (memory, a signal) may not happen again; a fault of the kernel will.
                 try:
                     self._boot(spec, request, sent)
                 except _GuestFailureError as failure:
@@ -141,7 +144,7 @@ class KernelEngine(HostEngine):
         return results_of(answer)
 
     def _run_program_in_guest(self, cell: _core.Cell, request: Request) -> dict[str, Any]:
-        """Run a replication of a program of this machine's, in a guest that boots for it; return its tables."""
+        """Run a replication of a program of this machine, in a guest that boots for it; return its tables."""
         program = program_of(cell)
         assert program is not None
         from lasthop.engines.kernel.programs import FILES, MEMORY, GuestRequest, start_guest
@@ -182,7 +185,7 @@ class KernelEngine(HostEngine):
         return {name: answer[name] for name in (*TABLES, "facts", "trace")}
 
     def _boot(self, spec: str, request: Request, sent: BinaryIO) -> None:
-        """Boot, run and power off; leave what the guest sent in `sent`, and nothing else."""
+        """Boot, run and power off; leave only the guest's messages in `sent`."""
         sent.seek(0)
         sent.truncate()
         guest = _core.initial_file_system(guest_program(), spec)
@@ -221,7 +224,7 @@ def _guest_seed(request: Request) -> int:
 
 
 def _inside(request: Request, place: Callable[[int], Path]) -> Request:
-    """Return a request whose files are those of the guest: captures lie in `place`, by the replication's number."""
+    """Return a request with the guest's file names; captures lie in `place`, by the replication's number."""
 
     def moved(number: int, wanted: Observation) -> Observation:
         capture = wanted.capture and replace(wanted.capture, folder=place(number))
@@ -232,7 +235,7 @@ def _inside(request: Request, place: Callable[[int], Path]) -> Request:
 
 
 def _folders(names: Iterable[str]) -> list[Path]:
-    """Return the folders that programs may change; raise `InputError` if one is not there."""
+    """Return the folders that programs may change; raise `InputError` if a folder does not exist."""
     folders = [Path(name) for name in names]
     for folder in folders:
         if not folder.is_dir():
@@ -241,7 +244,7 @@ def _folders(names: Iterable[str]) -> list[Path]:
 
 
 def _watch(process: subprocess.Popen[bytes], limit_s: float) -> int | None:
-    """Wait for the end of a guest; return its exit code, or none if it hangs."""
+    """Wait for the end of a guest; return its exit code, or `None` if it hangs."""
     deadline = time.monotonic() + limit_s
     used, since = -1.0, time.monotonic()
     end = os.pidfd_open(process.pid)
@@ -274,14 +277,14 @@ def _processor_s(session: int) -> float:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End a guest with all its processes; those of older kernels outlive their first."""
+    """End a guest with all its processes; those of older kernels outlive their first process."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
 def _sent_to(series: SeriesTarget | None) -> BinaryIO:
-    """Return a file without a name for what a guest sends: in memory, but on a disk if that grows with the run."""
+    """Return a nameless file for a guest's messages: in memory, or on a disk if they grow with the run."""
     if series is None:
         return os.fdopen(os.memfd_create("answer", 0), "w+b")
     return tempfile.TemporaryFile(dir=series.file.parent)

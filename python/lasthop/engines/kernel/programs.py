@@ -34,39 +34,40 @@ from lasthop.errors import InputError
 START = datetime(2026, 1, 1, tzinfo=UTC)
 """The guest's date when the command starts, unless said otherwise."""
 FILES = Path("/dev/lasthop")
-"""Where a guest has the host's files."""
+"""Where a guest sees the host's files."""
 CAPTURE_FILES = ("server.pcapng", "client.pcapng", "router-in.pcapng", "router-out.pcapng", "drops.csv")
 MEMORY = "2G"
-"""A guest's memory, unless said otherwise; only what is touched is used."""
+"""A guest's memory by default; untouched memory is not used."""
 # Files of the guest by their numbers: initial file system, nothing, console, the programs' streams, and so on.
 _INITRD, _NOTHING, _CONSOLE, _STDIN, _STDOUT, _STDERR, _ANSWER, _SIGNALS, _CAPTURE = range(9)
 _SERIES = _CAPTURE + len(CAPTURE_FILES)
-# Above all of them.
+# Larger than all of them.
 _ELSEWHERE = 64
-# How often to look whether somebody has killed a process of a guest, and after how many looks it is certain.
+# How often to look whether a process of a guest was killed from outside, and the number of looks that proves
+# it.
 _LOOK_S, _LOOKS = 1.0, 3
-# Chromium has 20, a busy web server less. In a second, a fork bomb makes some hundred.
+# Chromium has 20 processes, a busy web server fewer. In a second, a fork bomb makes some hundred.
 _MOST_PROCESSES = 1000
-# How a guest ends whose program computes without end (programs.h).
+# Exit code of a guest whose program computes without end (programs.h).
 _SPUN = 77
 _FOREVER = "going to sleep forever"
-# What its kernel says of a program that it ended for want of memory.
+# The kernel's message on a program that it ended for want of memory.
 _KILLED = re.compile(r"Killed process \d+ \((.*?)\) ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuestRequest(ShellRequest):
-    """What to run behind which last hop, and what its guest is like."""
+    """What to run behind which last hop, and the properties of its guest."""
 
     write: Sequence[Path] = ()
     """Folders whose contents programs may change; anything else that they write is gone with the guest."""
     start: datetime = START
     cpu_cost: float = 0.0
-    """Virtual time per processor time; above zero no two runs are the same."""
+    """Virtual time per processor time; above zero, no two runs are the same."""
     memory: str = MEMORY
     """As Linux reads `mem=`, such as 512M. Half of it is for what programs write."""
     terminal: Mapping[str, Any] | None = None
-    """What the command's own terminal is like (`terminal.settings_of`); without it, it has the streams themselves."""
+    """Settings of the command's terminal (`terminal.settings_of`), if it has its own and not the streams."""
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     folder: Path = field(default_factory=Path.cwd)
     run: Mapping[str, Any] | None = None
@@ -75,7 +76,7 @@ class GuestRequest(ShellRequest):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of it."""
+    """The outcome of a command."""
 
     code: int
     """Exit code of the command, or 128 and the signal that ended it."""
@@ -84,10 +85,10 @@ class Outcome:
     wall_s: float
     """From the guest's boot to its end."""
     counters: Mapping[str, Any]
-    """What the emulator saw, `Counters` of crates/lasthop-host."""
+    """The emulator's counts, `Counters` of crates/lasthop-host."""
     lateness: Mapping[str, Any]
     overlay_full: bool
-    """Whether no room was left for what programs write."""
+    """Whether there was no room left for files that programs write."""
     out_of_memory: Sequence[str]
     """Names of the programs that the guest ended for want of memory."""
 
@@ -107,7 +108,7 @@ class Guest:
             os.write(self._signals, bytes([number]))
 
     def answer(self) -> dict[str, Any]:
-        """Wait for the end, and return what the guest tells; raise `InputError` if it could not run the command."""
+        """Wait for the end and return the guest's report; raise `InputError` if the command could not run."""
         self._watch()
         _, status = os.waitpid(self._pid, 0)
         self._code = os.waitstatus_to_exitcode(status)
@@ -122,9 +123,9 @@ class Guest:
     def _watch(self) -> None:
         """Wait for the end of the guest; raise `InputError` if it never comes.
 
-        If somebody kills one of its processes, the guest does not notice before that process is to run again, which may
-        be never: the first one waits for the command. If its programs start one another without end, no virtual time
-        passes.
+        If a process of the guest is killed from outside, the guest does not notice until that process is to
+        run again, perhaps never: the first process waits for the command. If its programs start one another
+        without end, no virtual time passes.
         """
         end = os.pidfd_open(self._pid)
         try:
@@ -138,7 +139,7 @@ class Guest:
                     )
                 dead = filter(_is_dead, children)
                 looks = Counter({child: looks[child] + 1 for child in dead})
-                # The guest collects those that it ends itself at once, but for a busy machine.
+                # The guest collects processes that it ends itself at once, except on a busy machine.
                 if any(count > _LOOKS for count in looks.values()):
                     raise InputError("A process of the guest was killed from outside.")
         finally:
@@ -163,17 +164,17 @@ class Guest:
         return _KILLED.findall(read_file(self._files[_CONSOLE]).decode(errors="replace"))
 
     def write_captures(self, folder: Path) -> None:
-        """Write what was captured into an existing folder, after the end."""
+        """Write the captures into an existing folder, after the end."""
         for number, name in enumerate(CAPTURE_FILES, _CAPTURE):
             (folder / name).write_bytes(read_file(self._files[number]))
 
     def write_series(self, file: Path) -> None:
-        """Write the time series that was asked for into a new file, after the end."""
+        """Write the requested time series into a new file, after the end."""
         with file.open("xb") as out:
             out.write(read_file(self._files[_SERIES]))
 
     def end(self) -> None:
-        """End it with all its processes, if it has not ended; those of older kernels outlive their first."""
+        """End it with all its processes, if it still runs; those of older kernels outlive the first one."""
         with suppress(ProcessLookupError):
             os.killpg(self._pid, signal.SIGKILL)
         if self._code is None:
@@ -182,7 +183,7 @@ class Guest:
 
 
 def _children(pid: int) -> list[int]:
-    """Return the children of a process: of a guest, its programs' processes."""
+    """Return the children of a process; for a guest, these are its programs' processes."""
     with suppress(OSError):
         return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()))
     return []
@@ -217,7 +218,7 @@ def start_guest(
     streams: tuple[int, int, int] = (0, 1, 2),
     capture: bool = False,
 ) -> Iterator[Guest]:
-    """Boot a guest on a core of this machine and run a command in it; at the end of the context nothing is left of it.
+    """Boot a guest on a core of this machine and run a command in it; the end of the context removes it all.
 
     `streams` are the command's standard input, output and error. The same request and kernel give the same packets and
     the same output, to the byte.
@@ -271,7 +272,7 @@ def _has_series(request: GuestRequest) -> bool:
 
 
 def _is_text(pair: tuple[str, str]) -> bool:
-    """Whether a variable has a name and is text; others no JSON can hold."""
+    """Whether a variable has a name and is text; JSON cannot hold other variables."""
     with suppress(UnicodeEncodeError):
         "".join(pair).encode()
         return True

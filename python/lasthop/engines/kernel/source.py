@@ -14,7 +14,7 @@ from lasthop.errors import InputError, nearest
 _INSTALLED = Path("/usr/src")
 _PACKAGE = "linux-source-"
 _RELEASE = re.compile(r"\d+\.\d+")
-# User-Mode Linux can follow its processes by seccomp from this release on.
+# From this release on, User-Mode Linux can follow its processes by seccomp.
 _SECCOMP_SINCE = (6, 16)
 
 
@@ -26,13 +26,13 @@ class Source:
     origin: str
     sha256: str | None
     release: str | None
-    """Of a package of the distribution's."""
+    """Version of the distribution's package, if it is one."""
     choice: str
-    """Why it is this one."""
+    """Why this source was chosen."""
 
 
 def find_source(wanted: str | None, folder: Path) -> Source:
-    """Find the source of a release such as 6.12, or at a path; without either, of the newest release to be had here.
+    """Find the source of a release such as 6.12, or at a path; by default, of the newest release to be had.
 
     A package is fetched into `folder`. Raises `InputError` if there is none.
     """
@@ -52,9 +52,9 @@ def find_source(wanted: str | None, folder: Path) -> Source:
 
 
 def _newest() -> tuple[str, str]:
-    """Return the newest release whose source is installed or known to apt, and why it is that one.
+    """Return the newest release whose source is installed or known to apt, and the reason for choosing it.
 
-    Whatever an older release can do, a newer one can, too: if any has seccomp, the newest does.
+    A newer release can do whatever an older one can: if any has seccomp, the newest has it.
     """
     installed = [file.name.removeprefix(_PACKAGE).partition(".tar.")[0] for file in _INSTALLED.glob(f"{_PACKAGE}*")]
     releases = sorted({*filter(_RELEASE.fullmatch, installed), *_known_releases()}, key=_numbers)

@@ -30,17 +30,17 @@ class Info:
     """What a kernel was made from, and what it can do."""
 
     version: str
-    """As the source calls itself, such as 6.12.117."""
+    """The source's own name of its version, such as 6.12.117."""
     source: str
-    """The package with its version, or the path that was given."""
+    """The package with its version, or the given path."""
     source_sha256: str | None
-    """Of the source's archive; none for an unpacked tree."""
+    """SHA-256 of the source's archive; `None` for an unpacked tree."""
     recipe: str
     """Digest of the configuration and the changes to the source that this version of lasthop asks for."""
     compiler: str
     build_s: float
     seccomp: bool
-    """Whether it can follow its processes by seccomp, which halves the time of a system call."""
+    """Whether the kernel can follow its processes by seccomp, which halves the time of a system call."""
     choice: str = "not recorded"
     """Why this source was taken; builds of older versions do not say."""
 
@@ -70,14 +70,14 @@ def store() -> Path:
 
 
 def recipe() -> str:
-    """Return the digest of what is asked for of a kernel."""
+    """Return the digest of the recipe for a kernel."""
     parts = (CONFIG, RANDOM, CALLS, LOOKS, FILES, PROGRAMS, REGISTERS, VECTORS)
     return hashlib.sha256(b"".join(part.read_bytes() for part in parts)).hexdigest()
 
 
 def kernels() -> list[Kernel]:
-    """Return the kernels that can be used, oldest release first."""
-    # Another version of lasthop may have kept a kernel here, and said more of it.
+    """Return the usable kernels, oldest release first."""
+    # Another version of lasthop may have kept a kernel here, with more facts about it.
     known = {field.name for field in fields(Info)}
     found = []
     for folder in store().iterdir() if store().is_dir() else []:
@@ -105,7 +105,7 @@ def find_kernel(name: str | None) -> Kernel:
             f"No kernel called '{name}' has been built; did you mean '{nearest(name, found)}'? Built: "
             f"{', '.join(found)}. 'lasthop kernel build --source {name}' builds another."
         )
-    # One that was built for another version of lasthop is refused below, so it counts only where there is no other.
+    # A kernel built for another version of lasthop is refused below, so it counts only if there is no other.
     wanted = recipe()
     usable = [kernel for kernel in found.values() if kernel.info.recipe == wanted]
     kernel = found[name] if name is not None else (usable or list(found.values()))[-1]
@@ -118,7 +118,7 @@ def find_kernel(name: str | None) -> Kernel:
 
 
 def keep(name: str, program: Path, info: Info) -> Kernel:
-    """Take a program that was built into the store, in place of one of the same name."""
+    """Put a built program into the store, in place of one of the same name."""
     target = store() / name
     temporary = target.with_name(f"{name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The user's terminal while a guest has it."""
+"""The user's terminal while a guest uses it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def settings_of(terminal: int) -> dict[str, Any]:
-    """Return how an open terminal treats keys and output, which crates/lasthop-host reads as `Settings`."""
+    """Return how an open terminal treats keys and output, as `Settings` of crates/lasthop-host."""
     *modes, _, _, characters = termios.tcgetattr(terminal)
     numbers = [character if isinstance(character, int) else ord(character) for character in characters]
     return {**dict(zip(("input", "output", "control", "local"), modes, strict=True)), "characters": numbers}
@@ -18,7 +18,7 @@ def settings_of(terminal: int) -> dict[str, Any]:
 
 @contextmanager
 def untreated(terminal: int) -> Iterator[None]:
-    """Let keys and output of an open terminal through as they are, up to the end of the context."""
+    """Pass keys and output of an open terminal through unchanged, up to the end of the context."""
     before = termios.tcgetattr(terminal)
     tty.setraw(terminal, termios.TCSADRAIN)
     try:

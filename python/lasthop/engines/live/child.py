@@ -1,7 +1,7 @@
 """The process that becomes the emulator.
 
-It must have only one thread, because a process with more cannot create a user namespace. So it is a process of its own
-and imports nothing but the extension.
+It must have only one thread, because a process with more threads cannot create a user namespace. So it is a
+process of its own and imports nothing but the extension.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ EXIT_INPUT = 2
 
 
 def main() -> int:
-    """Carry out the request in the file descriptor that is named on the command line; return the exit code."""
+    """Carry out the request in the file descriptor that the command line names; return the exit code."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     request = json.loads(Path(f"/proc/self/fd/{int(sys.argv[1])}").read_text(encoding="utf-8"))
     try:

@@ -18,7 +18,7 @@ from lasthop.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class LiveEngine(HostEngine):
-    """Namespaces of this machine, in real time. It needs root, or permission to create user namespaces."""
+    """Namespaces of this machine, in real time. This needs root, or permission to create user namespaces."""
 
     name: ClassVar[str] = "live"
     linux_router: ClassVar[bool] = False

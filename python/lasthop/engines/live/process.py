@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 SPIN_US = 20
-"""How near a deadline is awaited in a busy loop unless said otherwise: nearer than a timer could wake the emulator."""
+"""Default of the busy loop before a deadline: it starts closer to it than a timer could wake the emulator."""
 
 
 def child_arguments(request: Mapping[str, Any]) -> tuple[list[str], int]:
-    """Return the command line of a process that carries out `request`, and the descriptor that it reads it from.
+    """Return the command line of a process for a request, and the descriptor from which it reads the request.
 
     The descriptor is open and inheritable. The request is no argument, so that `ps` stays readable.
     """
