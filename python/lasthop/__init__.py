@@ -6,7 +6,7 @@
     results.compare("queue=short", "elapsed_s")
 
 `Scenario` says what an experiment is, `run` runs it, and `Results` answers. docs/python.md shows each of them at work.
-Nothing is loaded before it is used, so the import costs next to nothing.
+Modules are loaded when they are used, so the import costs next to nothing.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> object:
-    """Load what is asked for (PEP 562)."""
+    """Load a name when it is first used (PEP 562)."""
     if name == "__version__":
         return import_module("lasthop._core").VERSION
     if name not in _PLACES:
@@ -72,5 +72,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """List what can be asked for."""
+    """List the names that can be loaded."""
     return sorted({*globals(), *__all__})

@@ -6,13 +6,13 @@ A scenario names a class by its module, from the folder of the scenario or from 
     down.queue.discipline = "python:my_module.Mine"
     down.link.error_model = "python:my_module.Mine"
 
-and a flow of `kind = "own"` by `code = "python:my_module.Mine"`. A scenario that is built in Python takes the class
-itself. Each end of a connection, each queue, each direction and each flow gets an instance of its own in every
-replication. Times are in seconds of virtual time since the start of the run.
+and a flow of `kind = "own"` by `code = "python:my_module.Mine"`. A scenario that is built in Python takes the
+class itself. Each end of a connection, each queue, each direction and each flow gets its own instance in
+every replication. Times are in seconds of virtual time since the start of the run.
 
-`self.random` is a `random.Random` that is seeded by the run: draw from it and from nothing else, and the same seed
-gives the same results. What a class does not override, it does as its base class: `CongestionControl` is Reno,
-`QueueDiscipline` is drop-tail.
+`self.random` is a `random.Random` that the run seeds: draw from it and from nothing else, and the same seed
+gives the same results. Methods that a class does not override behave as in the base class:
+`CongestionControl` is Reno, `QueueDiscipline` is drop-tail.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _SHIPPED = __name__.partition(".")[0]
 
 
 class _Algorithm:
-    """What all algorithms have."""
+    """The common part of all algorithms."""
 
     random: Random
-    """Seeded by the run."""
+    """Random numbers, seeded by the run."""
     _optional: ClassVar[frozenset[str]] = frozenset()
-    """Methods that do nothing unless a class overrides them: they are not called then."""
+    """Methods that do nothing and are not called, unless a class overrides them."""
 
 
 class CongestionControl(_Algorithm):
@@ -62,7 +62,7 @@ class CongestionControl(_Algorithm):
     ssthresh: float
     """Slow-start threshold in segments; 4294967295 before the first sign of congestion."""
     pacing_rate_Bps: float | None = None
-    """The rate at which data leaves at most, bytes per second; `None` if ACKs alone clock it."""
+    """Highest rate at which data leaves, in bytes per second; `None` if ACKs alone clock it."""
     segment_bytes: int
     """Payload of a full segment."""
     rate_based: ClassVar[bool] = False
@@ -75,7 +75,7 @@ class CongestionControl(_Algorithm):
         """Begin: the handshake is complete."""
 
     def on_rtt(self, now_s: float, rtt_s: float) -> None:
-        """Take in a round-trip sample, before the ACK that brought it is looked at for losses."""
+        """Take in a round-trip sample. The ACK that brought it is checked for losses afterwards."""
 
     def on_ack(self, ack: Ack) -> None:
         """Grow: an ACK shows progress while nothing is being repaired; any ACK if `rate_based`."""
@@ -100,15 +100,15 @@ class CongestionControl(_Algorithm):
         self._counted = 0
 
     def on_timeout(self, now_s: float, in_use: int) -> None:
-        """Set `ssthresh` after the first timeout of an episode; `window` is what sending goes on with."""
+        """Set `ssthresh` after the first timeout of an episode; sending goes on with `window`."""
         self.on_congestion("loss", in_use)
 
     def on_repeated_timeout(self, now_s: float) -> None:
-        """Go on after a further timeout; `window` is what sending goes on with."""
+        """Go on after a further timeout; sending goes on with `window`."""
         self._counted = 0
 
     def on_spurious(self, window: int, ssthresh: int) -> None:
-        """Take back the latest reduction, which was unnecessary; these were the values before."""
+        """Take back the latest reduction, which was unnecessary; the arguments are the values before it."""
         self.window = max(self.window, window)
         self.ssthresh = max(self.ssthresh, ssthresh)
 
@@ -126,13 +126,13 @@ class QueueDiscipline(_Algorithm):
     rate_Bps: float
     """Rate of the link behind the queue at the start, bytes per second."""
     mtu_bytes: int
-    """The largest packet."""
+    """Size of the largest packet."""
     _verdicts: list[tuple[str, Packet]]
 
     def __init__(self) -> None:
         """Begin empty."""
         self.packets: deque[Packet] = deque()
-        """What waits, the head first; of this drop-tail queue, and of those that build on it."""
+        """The waiting packets, the head first. Subclasses that queue elsewhere leave it empty."""
         self.bytes = 0
         """Their length."""
 
@@ -150,7 +150,7 @@ class QueueDiscipline(_Algorithm):
         return True
 
     def peek(self) -> Packet | None:
-        """Return the packet that goes next unless it is dropped at the last moment; `None` if none does."""
+        """Return the packet that goes next unless it is dropped at the last moment; `None` if none goes."""
         return self.packets[0] if self.packets else None
 
     def dequeue(self, now_s: float) -> Packet | None:
@@ -162,11 +162,11 @@ class QueueDiscipline(_Algorithm):
         return packet
 
     def drop(self, packet: Packet) -> None:
-        """Drop a packet that waits, or that is just arriving; take it out of `packets`, too, if you keep it there."""
+        """Drop a waiting or arriving packet; take it out of `packets`, too, if you keep it there."""
         self._verdicts.append(("drop", packet))
 
     def mark(self, packet: Packet) -> None:
-        """Mark a packet that waits, or that is just arriving, as having met congestion (RFC 3168)."""
+        """Mark a waiting or arriving packet as having met congestion (RFC 3168)."""
         self._verdicts.append(("mark", packet))
 
 
@@ -174,7 +174,7 @@ class ErrorModel(_Algorithm):
     """Losses on a link, one instance for each direction. This one loses nothing."""
 
     def loses(self, now_s: float, packet_bytes: int) -> bool:
-        """Return whether a packet is lost that the link has sent; asked once for each, in their order."""
+        """Return whether the link loses a packet that it has sent; called once per packet, in order."""
         return False
 
 
@@ -184,7 +184,7 @@ class Traffic(_Algorithm):
     flow: str
     """Name of the flow."""
     segment_bytes: int
-    """Payload of a full segment; the most that a datagram takes."""
+    """Payload of a full segment; a datagram takes no more."""
     _wanted: list[tuple[str, float]]
     _optional = frozenset({"on_received"})
 
@@ -196,14 +196,14 @@ class Traffic(_Algorithm):
         """Go on, at the time that `wake_at` asked for."""
 
     def on_received(self, now_s: float, received_bytes: int, is_answer: bool) -> None:
-        """Learn that so many bytes more have arrived: at the receiver, or as answers at the sender."""
+        """Learn that `received_bytes` more have arrived: at the receiver, or as answers at the sender."""
 
     def send(self, length: int) -> None:
-        """Have the sender write so many bytes; over UDP they are one datagram."""
+        """Let the sender write `length` bytes; over UDP they are one datagram."""
         self._wanted.append(("send", length))
 
     def answer(self, length: int) -> None:
-        """Have the receiver write so many bytes."""
+        """Let the receiver write `length` bytes."""
         self._wanted.append(("answer", length))
 
     def close(self) -> None:
@@ -211,7 +211,7 @@ class Traffic(_Algorithm):
         self._wanted.append(("close", 0))
 
     def wake_at(self, time_s: float) -> None:
-        """Have `on_wakeup` called at a time that lies ahead, in place of any earlier wish."""
+        """Ask for a call of `on_wakeup` at a later time; this replaces any earlier request."""
         self._wanted.append(("wake_at", time_s))
 
 
@@ -221,7 +221,7 @@ _BASES: dict[str, type[_Algorithm]] = {
 
 
 def find(name: str, base: str) -> type[_Algorithm]:
-    """Return the class that a scenario calls `python:MODULE.CLASS`; raise `InputError` if it is no such `base`."""
+    """Return the class behind `python:MODULE.CLASS`; raise `InputError` if it is missing or not a `base`."""
     place, _, wanted = name.removeprefix(PREFIX).rpartition(".")
     module = _module(place, name)
     found = getattr(module, wanted, None)
@@ -237,7 +237,7 @@ _OF_KEYS = {"congestion_control": CongestionControl, "discipline": QueueDiscipli
 
 
 def check(key: str, name: str) -> str | None:
-    """Say why there is no such code for a key of a scenario; `None` if there is."""
+    """Say why a scenario's key has no such code; `None` if it does."""
     if not name.startswith(PREFIX):
         return f"{name} is code of a Rust program, which runs the scenario itself (docs/algorithms.md)."
     try:
@@ -250,7 +250,7 @@ def check(key: str, name: str) -> str | None:
 def _module(place: str, name: str) -> ModuleType:
     try:
         return importlib.import_module(place)
-    except BaseException as error:  # whatever a user's module does when it is imported, exits included
+    except BaseException as error:  # a user's module may do anything when it is imported, even exit
         if is_interrupt(error, error.__traceback__):
             raise
         missing = isinstance(error, ModuleNotFoundError) and place.startswith(error.name or " ")
@@ -260,7 +260,7 @@ def _module(place: str, name: str) -> ModuleType:
 
 
 def make(kind: type[_Algorithm], seed: int, facts: Mapping[str, object]) -> tuple[_Algorithm, list[str]]:
-    """Make an instance that knows `facts` when it begins; return it with the optional methods that it has."""
+    """Make an instance that knows `facts` from the start; return it with its optional methods."""
     instance = kind.__new__(kind)
     instance.random = Random(seed)
     for fact, value in facts.items():
@@ -271,7 +271,7 @@ def make(kind: type[_Algorithm], seed: int, facts: Mapping[str, object]) -> tupl
 
 
 def name_of(kind: type) -> str:
-    """Return what a scenario calls a class; raise `InputError` if it cannot be found by its name."""
+    """Return the name by which a scenario finds a class; raise `InputError` if there is no such name."""
     if not issubclass(kind, _Algorithm):
         raise InputError(f"{kind.__qualname__} derives from none of lasthop's classes: {', '.join(_BASES)}.")
     if "." in kind.__qualname__:
@@ -283,9 +283,9 @@ def name_of(kind: type) -> str:
 
 
 def code_digest(name: str) -> str:
-    """Return what the code of a class is known by: the sources of its module and of those of its base classes.
+    """Return the identity of a class's code: the sources of its module and of its base classes' modules.
 
-    What these import from elsewhere is not noticed.
+    Modules that these import are not covered.
     """
     place, _, wanted = name.removeprefix(PREFIX).rpartition(".")
     kind = getattr(_module(place, name), wanted)
@@ -299,13 +299,13 @@ def _source(kind: type) -> str:
     if file is not None:
         return Path(file).read_text(encoding="utf-8")
     try:
-        return inspect.getsource(kind)  # of a notebook's cell
+        return inspect.getsource(kind)  # a class of a notebook's cell
     except OSError:
-        return secrets.token_hex()  # typed in: nobody can tell whether it is the same again
+        return secrets.token_hex()  # typed in: nobody can tell whether it is the same next time
 
 
 def is_interrupt(error: BaseException, trace: TracebackType | None) -> bool:
-    """Whether an exception is a Ctrl-C, and no fault of the code that happened to run."""
+    """Whether an exception is a Ctrl-C, and not a fault of the code that happened to run."""
     if not isinstance(error, KeyboardInterrupt):
         return False
     # Python raises it between other instructions. Code that raises it itself has come to the one that raises.
@@ -315,7 +315,7 @@ def is_interrupt(error: BaseException, trace: TracebackType | None) -> bool:
 
 
 def place_of(trace: TracebackType | None) -> str:
-    """Say in which line of a user's file an exception was raised; nothing if that is not known."""
+    """Say in which line of a user's file an exception was raised; nothing if that is unknown."""
     frames = traceback.extract_tb(trace)
     own = [frame for frame in frames if not frame.filename.startswith((str(Path(__file__).parent), "<frozen"))]
     return f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""

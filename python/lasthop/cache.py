@@ -1,4 +1,4 @@
-"""Where lasthop keeps what it may make again."""
+"""Where lasthop keeps files that it can make again."""
 
 from __future__ import annotations
 

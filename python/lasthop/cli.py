@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gc
 
-# A short run makes 72 000 objects, mostly while modules load, and no garbage: looking for it would take some 2 % of its
-# time. Hence the place before all modules.
+# A short run makes 72 000 objects, mostly while modules load, and no garbage. A search for garbage would take
+# some 2 % of its time, so it is put off here, before all imports.
 gc.set_threshold(150_000)
 
 import os
@@ -20,8 +20,8 @@ from lasthop import _core
 from lasthop.commands.output import guarded_output
 from lasthop.errors import InputError, InterruptedCampaignError, OutputError
 
-# polars has its allocator keep what is freed, in arenas for each core: the longer a campaign, the more memory. It reads
-# this when it is loaded.
+# polars lets its allocator keep freed memory, in arenas for each core, so memory grows with the length of a
+# campaign. It reads this when it is loaded.
 os.environ.setdefault("_RJEM_MALLOC_CONF", "narenas:1,dirty_decay_ms:50,muzzy_decay_ms:0")
 # Threads for numpy's linear algebra take time to start, and our matrices are too small for them.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -30,7 +30,8 @@ EXIT_OUTPUT = 1
 EXIT_INPUT = 2
 EXIT_INTERRUPTED = 130
 
-# What `lasthop --help` lists: each command, where it is in `lasthop.commands`, and the first sentence of its help.
+# The list of `lasthop --help`: each command, its place in `lasthop.commands`, and the first sentence of its
+# help.
 _SECTIONS = {
     "Run experiments": {
         "run": ("run:run_command", "Run a scenario file, then print the answer and write a report."),
@@ -71,7 +72,10 @@ _PLACES = {name: place for commands in _SECTIONS.values() for name, (place, _) i
 
 
 class _Commands(click.Group):
-    """The commands by what a user does first. Each is loaded when it is used, so that an overview takes no time."""
+    """The commands in the order in which users need them.
+
+    Each is loaded when it is used, so an overview is fast.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
@@ -79,7 +83,7 @@ class _Commands(click.Group):
         return list(_PLACES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Load a command; `None` if there is none of this name."""
+        """Load a command; `None` if there is no command of this name."""
         del ctx
         if cmd_name not in _PLACES:
             return None
@@ -138,10 +142,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     code = _invoke(arguments)
     if arguments is None:
-        # An interpreter that closes searches all objects for garbage, which takes a sixth of a short run.
+        # When an interpreter ends, it searches all objects for garbage, which takes a sixth of a short run.
         gc.freeze()
         if threading.active_count() > 1:
-            # Threads that were left behind in the middle of a run must not come back to an interpreter that is closing.
+            # Threads left in the middle of a run must not come back to an interpreter that is closing.
             sys.stdout.flush()
             os._exit(code)
     return code
@@ -149,7 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _invoke(arguments: Sequence[str] | None) -> int:
     if "_LASTHOP_COMPLETE" in os.environ:
-        import_module("lasthop.commands.completion")  # says how bash completes
+        import_module("lasthop.commands.completion")  # tells bash how to complete
     try:
         with guarded_output():
             code = cli.main(None if arguments is None else list(arguments), prog_name="lasthop", standalone_mode=False)
@@ -170,7 +174,8 @@ def _invoke(arguments: Sequence[str] | None) -> int:
         click.echo(f"Error: {error}", err=True)
         return EXIT_OUTPUT
     except OSError as error:
-        # A place that the user named, or one below it: too long, not to be read or written, a loop of links.
+        # The error concerns a place that the user named, or one below it: too long, no permission, a loop of
+        # links.
         if error.filename is None:
             raise
         click.echo(f"Error: Cannot use {os.fsdecode(error.filename)}: {error.strerror}.", err=True)

@@ -26,7 +26,7 @@ class OutputError(Exception):
 
 
 def nearest(word: str, choices: Iterable[str]) -> str:
-    """Return the choice most like `word`; an empty text if there is none to choose from."""
+    """Return the choice most like `word`; an empty text if there are no choices."""
     import difflib
 
     ranked = sorted(choices, key=lambda c: (-difflib.SequenceMatcher(None, word, c).ratio(), c))

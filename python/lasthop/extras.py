@@ -16,9 +16,9 @@ SQL = "sql"
 
 @contextmanager
 def extra(name: str, purpose: str) -> Iterator[None]:
-    """Say how to install what is missing, if an import in here fails.
+    """Say how to install a missing package if an import within this context fails.
 
-    `name` is the extra in `pyproject.toml`, `purpose` what the user asked for.
+    `name` is the extra in `pyproject.toml`, `purpose` is the user's request.
     """
     try:
         yield
@@ -30,7 +30,7 @@ def extra(name: str, purpose: str) -> Iterator[None]:
 
 
 def require(package: str, name: str, purpose: str) -> None:
-    """Raise `InputError` unless a package is installed, before any work that would end for lack of it."""
+    """Raise `InputError` unless a package is installed, before work that would fail without it."""
     if find_spec(package) is None:
         raise _missing(package, name, purpose)
 

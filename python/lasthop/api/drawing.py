@@ -19,23 +19,23 @@ class Drawing:
     """A figure of `Results.plot`. In a notebook it is shown; `save` writes it, `figure` is matplotlib's own."""
 
     def __init__(self, make: Callable[[bool], Figure], notes: list[str], caption: str) -> None:
-        """Keep what makes the figure, with or without its notes, which say how to read it and what it leaves out."""
+        """Keep the function that makes the figure, with or without its notes."""
         self._make = make
         self.notes = notes
-        """How to read it, and what it leaves out."""
+        """Notes on how to read it, and on what it leaves out."""
         self.caption = caption
         """What it shows, of which runs, and how to read it."""
 
     @property
     def figure(self) -> Figure:
-        """A new matplotlib figure, to be changed at will."""
+        """A new matplotlib figure, for you to change."""
         with styled():
             return self._make(True)
 
     def save(self, file: str | PathLike[str], *, caption: str | PathLike[str] | None = None) -> Path:
         """Write it into a new file that ends in .png, .svg or .pdf; return the file. Nothing is overwritten.
 
-        With `caption`, a new text file, how to read it is written there instead of under the picture.
+        With `caption`, a new text file, the notes go there instead of under the picture.
         """
         path, apart = Path(file), None if caption is None else Path(caption)
         suffix = picture_file(path, "save")
@@ -50,5 +50,5 @@ class Drawing:
         return target.getvalue()
 
     def __repr__(self) -> str:
-        """Say what it is where it cannot be shown."""
+        """Describe the picture where it cannot be shown."""
         return "<Drawing: save(FILE) writes it, and a notebook shows it>"

@@ -23,7 +23,7 @@ class HasRuns(Protocol):
 
     @property
     def folder(self) -> Path:
-        """Where they are."""
+        """The results folder."""
 
     def one(self, replication: int, only: Filters, set_number: int) -> ChosenRun:
         """Return one replication, to be made again."""
@@ -56,11 +56,13 @@ class Plots:
 
         Args:
             y: The column to draw; the time that page loads, short flows or transfers took if not given.
-            x: The factor on the horizontal axis. The levels of several stand in groups, those of the last side by side.
+            x: The factor on the horizontal axis. With several factors, the levels of the last stand side by
+            side.
             hue: The factor shown by colour.
             only: Draw only these cells.
             role: Draw only flows with this role.
-            ratio: Two levels of a factor, as `packets=10/9`: draw the ratio of the metric there, of equal replications.
+            ratio: Two levels of a factor, as `packets=10/9`: draw the ratio of the metric, at equal
+            replications.
             y2: A second metric, with its axis on the right.
             whiskers: Where they end: `iqr`, the furthest values within 1.5 interquartile ranges, or `extremes`.
             width: `column` or `page` of a two-column paper.
@@ -79,7 +81,7 @@ class Plots:
         y2: str | None = None,
         width: str = "page",
     ) -> Drawing:
-        """Draw medians with quartiles; arguments as of `box`."""
+        """Draw medians with quartiles; the arguments are those of `box`."""
         return self._chart(ResultRequest(_joined(x), y, hue, BAR, texts(only), role, ratio=ratio, y2=y2), width)
 
     def cdf(
@@ -92,7 +94,7 @@ class Plots:
         ratio: str | None = None,
         width: str = "page",
     ) -> Drawing:
-        """Draw the distribution functions of all values; arguments as of `box`."""
+        """Draw the distribution functions of all values; the arguments are those of `box`."""
         return self._chart(ResultRequest(None, y, hue, CDF, texts(only), role, ratio=ratio), width)
 
     def heatmap(
@@ -106,7 +108,7 @@ class Plots:
         ratio: str | None = None,
         width: str = "page",
     ) -> Drawing:
-        """Draw means over two factors, `x` across and `hue` down; arguments as of `box`."""
+        """Draw means over two factors, `x` across and `hue` down; the arguments are those of `box`."""
         return self._chart(ResultRequest(_joined(x), y, hue, HEATMAP, texts(only), role, ratio=ratio), width)
 
     def line(
@@ -121,7 +123,7 @@ class Plots:
         y2: str | None = None,
         width: str = "page",
     ) -> Drawing:
-        """Draw means with 95 % intervals against numeric levels; arguments as of `box`."""
+        """Draw means with 95 % intervals against numeric levels; the arguments are those of `box`."""
         return self._chart(ResultRequest(_joined(x), y, hue, LINE, texts(only), role, ratio=ratio, y2=y2), width)
 
     def band(
@@ -135,7 +137,7 @@ class Plots:
         ratio: str | None = None,
         width: str = "page",
     ) -> Drawing:
-        """Draw runs, running median, and 10th to 90th percentile over a range; arguments as of `box`."""
+        """Draw runs, running median, and 10th to 90th percentile over a range; arguments as for `box`."""
         return self._chart(ResultRequest(_joined(x), y, hue, BAND, texts(only), role, ratio=ratio), width)
 
     def forest(
@@ -173,7 +175,7 @@ class Plots:
                 ladder, sizes and classes; the first six if not given.
             replication: Its number, from 1 within its set.
             flows: Draw only these flows or page loads.
-            only: The cell, where there are several.
+            only: The cell, if there are several.
             set_number: The set.
             start: First time to draw, seconds.
             stop: Last time to draw, seconds.
@@ -196,11 +198,11 @@ class Plots:
         stop: float | None = None,
         width: str = "page",
     ) -> Drawing:
-        """Draw all replications over time: of each chosen cell a line through their medians, and a band around it.
+        """Draw all replications over time: for each chosen cell a line through their medians, and a band.
 
         Args:
             kinds: Any of cwnd, rtt, queue, goodput and fairness; the last three if not given.
-            flows: Draw what these flows did, instead of the whole hop.
+            flows: Draw these flows instead of the whole hop.
             only: Draw only these cells.
             set_number: The set.
             start: First time to draw, seconds.

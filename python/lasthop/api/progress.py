@@ -21,9 +21,10 @@ def progress(
     what: str = "runs",
     detail: Callable[[], Sequence[str]] = tuple,
 ) -> Iterator[Callable[[int], None]]:
-    """Yield a function that takes the number of `what` just finished. `done` of `total` are there already.
+    """Yield a function that takes the number of `what` that just finished.
 
-    A total that may grow is a function. Lines of `detail` are shown below.
+    `done` of `total` are there already. A total that may grow is a function. `detail` gives lines to show
+    below.
     """
     known = total if callable(total) else lambda: total
     if quiet or known() == done:
@@ -94,7 +95,7 @@ def _lines(
 
 
 def _in_notebook() -> bool:
-    """Whether a Jupyter kernel runs this: only then has its shell this name."""
+    """Whether a Jupyter kernel runs this: only there does its shell have this name."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return type(shell).__name__ == "ZMQInteractiveShell"
 

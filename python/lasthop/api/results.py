@@ -34,23 +34,23 @@ class Trace:
     objects: pl.DataFrame
     """A row for each object of a page load: when it was asked for and when it arrived, nanoseconds."""
     flows: pl.DataFrame
-    """The flows by the numbers that the other frames have."""
+    """The flows, by the numbers that the other frames use."""
     bad_periods: pl.DataFrame
-    """When a link was in a bad state, seconds."""
+    """The times when a link was in a bad state, seconds."""
 
 
 class Results:
-    """What a run has measured.
+    """The measurements of a run.
 
-    Frames are of polars: `.to_pandas()` and `.to_arrow()` give those of others. `lasthop metrics NAME` says what a
-    column means. Replications count from 1 within each set; `only` chooses the cell, such as `"variant=eifel"`, and is
-    needed where there are several.
+    Frames are from polars; convert them with `.to_pandas()` or `.to_arrow()`. `lasthop metrics NAME` says
+    what a column means. Replications count from 1 within each set. `only` chooses the cell, such as
+    `"variant=eifel"`; you need it if there are several cells.
     """
 
     def __init__(self, scenario: Scenario, campaign: Campaign) -> None:
         """Wrap the finished campaign of a scenario."""
         self.scenario = scenario
-        """What was run."""
+        """The scenario that was run."""
         self._campaign = campaign
 
     @property
@@ -70,7 +70,7 @@ class Results:
 
     @functools.cached_property
     def runs(self) -> pl.DataFrame:
-        """A row per replication: the bottleneck, and what is of all flows together."""
+        """A row per replication: the bottleneck, and metrics of all flows together."""
         return self._campaign.finished.run_rows()
 
     @functools.cached_property
@@ -136,9 +136,9 @@ class Results:
     ) -> pl.DataFrame:
         """Make one replication of each chosen cell again, and return what happened in each `step`.
 
-        The columns are those of `lasthop series`: for each step a row per active flow, and two for the hop, in which
-        `flow` is missing. With `over="replications"` all replications are made again, and each step has the median and
-        the band of each metric.
+        The columns are those of `lasthop series`: for each step a row per active flow, and two rows for the
+        hop, in which `flow` is missing. With `over="replications"` all replications are made again, and each
+        step has the median and the band of each metric.
         """
         from lasthop.campaign.folded import folds
         from lasthop.campaign.series import read_step, series_of
@@ -226,11 +226,11 @@ class Results:
 
 
 _ROWS = 24
-"""So many rows of an answer are shown."""
+"""This many rows of an answer are shown."""
 
 
 class Story(str):
-    """A text that a notebook shows with its lines."""
+    """A text whose line breaks a notebook keeps."""
 
     __slots__ = ()
 

@@ -43,7 +43,7 @@ def run(
     Args:
         scenario: A scenario, a scenario file, or the name of a published study.
         engine: What runs the TCP of the hosts: `model`, `live` or `kernel`.
-        replications: Replications per cell and set; with `until` the most per cell.
+        replications: Replications per cell and set; with `until` the largest number per cell.
         cluster: A Dask cluster, such as `tcp://HOST:8786` or `local:4`; this process if not given.
         only: Run only these cells, such as `"link=e0"`; several filters add up.
         until: Run each cell until it is precise, such as `"median(elapsed_s) within 2 %"`.
@@ -51,10 +51,11 @@ def run(
         seed: Seed of all random streams, in place of the scenario's.
         jobs: Threads; one per core if not given. They do not change the results.
         kernel: The guest kernel of the kernel engine; the newest release if not given.
-        anyway: Run also what may send more than 1000 million packets a run.
+        anyway: Also run cells that may send more than 1000 million packets a run.
         limit_memory: Most memory that a run may take, such as `"8 GB"`; half of the machine's if not given.
-        out: Folder for the results, which keeps the runs it holds. Without it, a temporary folder that goes with the
-            results.
+        out: Folder for the results, which keeps the runs it holds. Without it, a temporary folder that is
+        removed
+            with the results.
         progress: Show the progress: a bar in a terminal or notebook, lines on standard error elsewhere.
 
     Raises:

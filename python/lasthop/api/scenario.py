@@ -49,7 +49,7 @@ class Scenario:
 
         Args:
             source: The file, or a name in `lasthop study list`.
-            points: Number of points at which ranges are sampled, if the file's does not hold.
+            points: Number of points at which ranges are sampled, in place of the file's number.
         """
         file = find_scenario(str(source))
         loaded = load(file, points)
@@ -62,11 +62,11 @@ class Scenario:
 
     def _take(self, loaded: Loaded, file: Path | None, text: str) -> Self:
         self.loaded = loaded
-        """What the command line works with: the study, and for a published one what was printed."""
+        """The objects behind the command line: the study, and the printed numbers of a published study."""
         self.file = file
-        """The file that it was read from, if it was."""
+        """The file from which it was read, if any."""
         self.text = text
-        """The scenario as a file has it, without what it extends."""
+        """The scenario as a file has it, without the files that it extends."""
         return self
 
     @property
@@ -76,27 +76,27 @@ class Scenario:
 
     @property
     def name(self) -> str:
-        """Short name, as folders have it."""
+        """Short name, as in the names of folders."""
         return self.study.name
 
     @property
     def seed(self) -> int:
-        """What all random streams derive from."""
+        """The number from which all random streams derive."""
         return self.study.seed
 
     @property
     def replications(self) -> int:
-        """How often each cell is run unless `run` is told otherwise."""
+        """Number of runs per cell, unless `run` gets another."""
         return self.study.replications
 
     @property
     def factors(self) -> dict[str, list[str]]:
-        """The factors with named levels, and these."""
+        """The factors with their named levels."""
         return self.study.factors
 
     @property
     def cells(self) -> list[str]:
-        """The combinations of levels that are run, as `factor=level,...`; one empty text without factors."""
+        """The combinations of levels that are run, as `factor=level,...`; without factors, one empty text."""
         return [cell.key for cell in self.study.cells]
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""From a scenario to finished records: what `lasthop run` and `lasthop.run` share."""
+"""From a scenario to finished records: the common part of `lasthop run` and `lasthop.run`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is asked of a scenario; `None` is what the scenario says."""
+    """A request to run a scenario; `None` stands for the scenario's own value."""
 
     only: tuple[str, ...]
     replications: int | None
@@ -40,7 +40,7 @@ class Asked:
     limit_memory: float | None
 
     def plan(self, study: _core.Study, file: Path | None) -> tuple[Plan, Stopping | None]:
-        """Return what to run, and what ends cells if anything but a number does; raise if it cannot be run."""
+        """Return what to run, and the conditions that end cells, if any; raise if it cannot be run."""
         if self.engine not in ENGINES:
             raise InputError(
                 f"There is no engine '{self.engine}'; did you mean '{nearest(self.engine, ENGINES)}'? "
@@ -76,7 +76,7 @@ class Asked:
 def simulate(
     campaign: Campaign, *, jobs: int | None, cluster: str | None, quiet: bool, say: Callable[[str], object]
 ) -> None:
-    """Run what is left of a campaign, here or on a cluster, and `say` in lines what was done."""
+    """Run the rest of a campaign, here or on a cluster, and `say` in lines what was done."""
     for line in _outlook_lines(campaign):
         say(line)
     pending = sum(work.count for work in campaign.pending())
@@ -105,7 +105,7 @@ def simulate(
 
 
 def warnings_of(campaign: Campaign) -> list[str]:
-    """Return what is suspicious about finished records."""
+    """Return warnings about finished records."""
     return [warning for warning in (campaign.finished.silent(), campaign.finished.failed()) if warning is not None]
 
 
@@ -120,7 +120,7 @@ def lateness(campaign: Campaign) -> str | None:
 
 
 def _outlook_lines(campaign: Campaign) -> Iterator[str]:
-    """Say what is there before anything is run."""
+    """Say what is there before anything runs."""
     out, runs, outlook = campaign.out, campaign.runs, campaign.outlook()
     if changed := campaign.changed_inputs():
         yield f"Changed since the results in {out}: {', '.join(changed)}. What needs them runs anew."

@@ -1,7 +1,7 @@
 """What the columns of the results mean: names in words, units and definitions.
 
 The engines describe the columns that they measure (`_core.MEANINGS`, written where a record is defined, in
-`crates/lasthop-trace/src/records.rs`). Here are those that are added or computed later.
+`crates/lasthop-trace/src/records.rs`). This module describes columns that are added or computed later.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from lasthop import _core
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A column of a table. `label` is what people call it, without the unit; a count has no unit but its label."""
+    """A column of a table.
+
+    `label` is its name for people, without the unit; a count has no unit but its label.
+    """
 
     table: str
     name: str
@@ -29,7 +32,7 @@ _PLACE = [
     ("set", "set", "", "Number of the set of replications, from 1."),
     ("replication", "replication", "", "Number of the run of a cell, from 1, over all sets."),
 ]
-"""Columns of every table. They stand behind those of the factors."""
+"""Columns of every table, behind the columns of the factors."""
 _LATE = "of the time between when a packet was due and when it was delivered. Live engine only."
 _ADDED = {
     "flows": [
@@ -73,9 +76,9 @@ _ADDED = {
         ("valid", "valid", "", "Whether 99.9 % of the packets were at most 1 ms late. Live engine only."),
     ],
 }
-"""What Python adds to the tables of the engines."""
+"""Columns that Python adds to the tables of the engines."""
 COMPUTED = "summary"
-"""Where metrics are that only `summary.csv` and printed answers have."""
+"""Where to find metrics that only `summary.csv` and printed answers have."""
 _CONGESTION = "Packets that a queue dropped, or marked, because it was full or filling."
 _PER_PACKET, _PER_FLOW = "of short flows, per packet that the servers sent", "of short flows, per flow started"
 _COMPUTED = [
@@ -134,14 +137,14 @@ _COMPUTED = [
 
 @functools.cache
 def dictionary() -> Mapping[str, Mapping[str, Metric]]:
-    """Return the columns of each table by their names; last, under `COMPUTED`, what only summaries have."""
+    """Return the columns of each table by their names; last, under `COMPUTED`, columns of summaries alone."""
     tables = {table: [*_PLACE, *columns, *_ADDED.get(table, [])] for table, columns in _core.MEANINGS.items()}
     tables[COMPUTED] = _COMPUTED
     return {table: {row[0]: Metric(table, *row) for row in rows} for table, rows in tables.items()}
 
 
 PRINTED = "printed_"
-"""Leads the columns of what programs print."""
+"""Prefix of the columns of numbers that programs print."""
 _PRINTED_UNITS = (
     (r"bits?_per_second|bps", "rate", "bit/s"),
     (r"bytes_per_second", "rate", "B/s"),
@@ -153,19 +156,19 @@ _PRINTED_UNITS = (
     (r"ms", "", "ms"),
     (r"us", "", "µs"),
 )
-"""How names of printed numbers end, the quantity that this names, and the unit. A short unit follows its quantity."""
+"""Endings of the names of printed numbers, with quantity and unit. A short unit follows its quantity."""
 
 
 @functools.cache
 def find(name: str) -> Metric | None:
-    """Return the metric of that name. Columns that tables share mean the same there."""
+    """Return the metric of that name. A column has the same meaning in all tables."""
     if name.startswith(PRINTED):
         return _printed(name)
     return next((metrics[name] for metrics in dictionary().values() if name in metrics), None)
 
 
 def _printed(name: str) -> Metric:
-    """Read what a program printed off its keys: `printed_end_sum_bits_per_second` is `end sum rate` in bit/s."""
+    """Read a number's meaning off its key: `printed_end_sum_bits_per_second` is `end sum rate` in bit/s."""
     path, definition = name.removeprefix(PRINTED), "Number that the program printed (`lasthop repeat --json`)."
     for ending, quantity, unit in _PRINTED_UNITS:
         if match := re.search(rf"(?:^|_)(?:{ending})$", path):

@@ -1,4 +1,4 @@
-"""What the engine calls things: its lists of the causes of drops and of the kinds of events."""
+"""Names in the engine: its lists of the causes of drops and of the kinds of events."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from lasthop import _core
 
 @dataclass(frozen=True, slots=True)
 class DropCause:
-    """Why packets are lost.
+    """A cause of lost packets.
 
-    `event` is what the drop is called in a trace, `count` what it counts as: a column of `flows.parquet`, behind
-    `data_` or `ack_`. `place` is `arrival` or `queue` (of the router) or `link`. `label` stands in legends behind
-    "dropped: ", `words` in stories; `symbol` is plotly's.
+    `event` is the name of the drop in a trace, and `count` its count: a column of `flows.parquet`, behind
+    `data_` or `ack_`. `place` is `arrival` or `queue` (of the router) or `link`. `label` stands in legends
+    behind "dropped: ", `words` in stories; `symbol` is plotly's.
     """
 
     name: str
@@ -33,10 +33,11 @@ class DropCause:
 
 @dataclass(frozen=True, slots=True)
 class EventKind:
-    """What may happen to a packet, or inside a transport.
+    """A kind of event of a packet, or inside a transport.
 
-    `name` is what traces call it. `role` is `packet`, `transport`, `retransmission` or `undo`; the last two are of
-    transports, too. `label` stands in legends, `words` in stories; `symbol` is plotly's, empty for what has none.
+    `name` is its name in traces. `role` is `packet`, `transport`, `retransmission` or `undo`; the last two
+    belong to transports, too. `label` stands in legends, `words` in stories; `symbol` is plotly's, empty if
+    there is none.
     """
 
     name: str
@@ -48,17 +49,17 @@ class EventKind:
 
     @property
     def reason(self) -> str:
-        """Why something was sent again, or what showed that a reduction had been needless."""
+        """The reason for sending something again, or the proof that a reduction had been needless."""
         return self.name.partition("-")[2]
 
 
 DROP_CAUSES = {cause.name: cause for cause in (DropCause(**row) for row in _core.DROP_CAUSES)}
 DROP_EVENTS = {cause.event: cause for cause in DROP_CAUSES.values()}
 EVENTS = {kind.name: kind for kind in (EventKind(**row) for row in _core.EVENT_KINDS)}
-"""The kinds of events in traces, but for drops."""
+"""The kinds of events in traces, without drops."""
 TRANSFER_PROTOCOLS = tuple(name for name, is_transfer in _core.PROTOCOLS.items() if is_transfer)
-"""Transports whose flows are transfers: they adapt to the network. Flows of others are streams."""
+"""Transports whose flows are transfers: they adapt to the network. Flows of other transports are streams."""
 DROP_COUNTS: dict[str, str] = {}
-"""What drops are called that count alike."""
+"""Words for drops, by their common count."""
 for _cause in DROP_CAUSES.values():
     DROP_COUNTS.setdefault(_cause.count, "link" if _cause.on_link else _cause.label)

@@ -46,7 +46,7 @@ _FAMILIES = {
     "B/s": (8.0, _RATES),
     "bit/s": (1.0, _RATES),
 }
-"""Of each unit: its size in the family's base unit (s, B, bit/s), and from what size on which unit is used."""
+"""For each unit: its size in the family's base unit (s, B, bit/s), and the size from which on it is used."""
 _WHOLE = frozenset({"", "packets", "acks", "blocks"})
 """Units of counts."""
 _SHARE = "share"
@@ -66,7 +66,7 @@ def label(metric: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How the numbers of a column or an axis are shown: times `factor`, in `unit`, which is empty for pure numbers."""
+    """How to show the numbers of a column or axis: times `factor`, in `unit` (empty for pure numbers)."""
 
     unit: str
     factor: float = 1.0
@@ -87,7 +87,7 @@ class Scale:
         return f"{number} {self.unit}" if self.unit and number != "-" else number
 
     def decimals_of(self, error: float) -> int:
-        """Return how many decimals show two digits of an error, as is usual for a value that has it."""
+        """Return how many decimals show two digits of an error, as is usual for a value with an error."""
         return min(max(1 - math.floor(math.log10(error * self.factor)), 0), 6)
 
     def _decimals(self, shown: float) -> int:
@@ -116,14 +116,14 @@ def scale_of(metric: str, values: Iterable[float | None]) -> Scale:
 
 
 def human(metric: str, value: float | None) -> str:
-    """Write one value of a column of the records with the unit that suits it: `57.3 kbit/s`, `1.20 MB`, `12.0 ms`."""
+    """Write a value of a column of the records with a fitting unit: `57.3 kbit/s`, `1.20 MB`, `12.0 ms`."""
     return scale_of(metric, [value]).text(value)
 
 
 def units_for(metric: str) -> dict[str, float]:
-    """Return the units that a value of a column may be given in, each with its size in the column's own unit.
+    """Return the units in which a column's value may be given, each with its size in the column's own unit.
 
-    The empty unit is that of pure numbers.
+    Pure numbers have the empty unit.
     """
     own = unit_of(metric)
     if own not in _FAMILIES:
@@ -137,7 +137,7 @@ def units_for(metric: str) -> dict[str, float]:
 
 
 def axis_title(metric: str, scale: Scale) -> str:
-    """Return quantity and unit: `throughput (kbit/s)`; no unit where the words say it, as of `queue drops`."""
+    """Return quantity and unit: `throughput (kbit/s)`; no unit if the words say it, as in `queue drops`."""
     return label(metric) if scale.unit in ("", "packets", "ACKs", "blocks") else f"{label(metric)} ({scale.unit})"
 
 

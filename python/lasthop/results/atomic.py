@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 _ROW_GROUP = 16_384
-"""Rows that a Parquet file is written, and can be read, by."""
+"""Number of rows in a piece of a Parquet file, which is written and read piece by piece."""
 
 
 def replace_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a temporary file beside `path`, then put it in `path`'s place."""
+    """Let `write` fill a temporary file beside `path`, then move it to `path`."""
     temporary = path.with_name(path.name + ".tmp")
     try:
         write(temporary)
@@ -30,7 +30,7 @@ def replace_atomically(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def check_name(path: Path) -> None:
-    """Refuse a name with bytes that are no text: polars cannot open such files."""
+    """Refuse a name with bytes that are not text: polars cannot open such files."""
     try:
         str(path).encode()
     except UnicodeEncodeError:
@@ -77,7 +77,7 @@ class _Output(io.RawIOBase):
         return True
 
     def write(self, content: ReadableBuffer, /) -> int:
-        """Write as much as the file system takes at once, and return how many bytes that is."""
+        """Write as much as the file system takes at once, and return the number of bytes."""
         try:
             return self._file.write(content)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""Tables of the engines as data frames, from the buffers in which their columns come."""
+"""Tables of the engines as data frames, made from the buffers that hold their columns."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from arro3.core import Array
 
 Number = Literal["Q", "d"]
 Gathered = Mapping[str, list[str] | tuple[Number, bytes, bytes]]
-"""A table as `_core.gather` hands it over."""
+"""A table in the form that `_core.gather` returns."""
 
 
 def gathered_frame(columns: Gathered) -> pl.DataFrame:
-    """Make a table of what `_core.gather` hands over."""
+    """Make a data frame of a table from `_core.gather`."""
     series = {name: pl.Series(name, own, dtype=pl.String) for name, own in columns.items() if isinstance(own, list)}
     numbers: dict[Number, dict[str, tuple[bytes, bytes]]] = {}
     for name, own in columns.items():
         if isinstance(own, tuple):
             numbers.setdefault(own[0], {})[name] = own[1:]
     for kind, several in numbers.items():
-        # All columns of a type in one: to make a series costs as much as to write it. Polars would take longer to load
-        # what it needs for an array of numpy than all this takes.
+        # All columns of a type at once: creating a series costs as much as writing it. For an array of numpy,
+        # polars would have to load more code, which takes longer than all this.
         whole = pl.Series(Array.from_buffer(memoryview(b"".join(own for own, _ in several.values())).cast(kind)))
         known = b"".join(own for _, own in several.values())
         if b"\0" in known:

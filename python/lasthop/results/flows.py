@@ -1,4 +1,4 @@
-"""Flows: what follows from the columns of `flows.parquet`."""
+"""Flows: metrics that follow from the columns of `flows.parquet`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COMPUTED = LOST, LOSS_RATE, SHARE = "lost_packets", "lost_per_packet", "throughp
 def with_computed(flows: pl.LazyFrame) -> pl.LazyFrame:
     """Add what is `COMPUTED`: packets lost whatever the cause, their share of those sent, the share of the throughput.
 
-    The last is among the transfers of the run whose data go the same way; other flows have none.
+    That last share is among the transfers of the run whose data go the same way; other flows have none.
     """
     if is_empty(flows):
         return flows

@@ -1,4 +1,4 @@
-"""A results folder as a place: who it belongs to, who works in it, and how to empty it."""
+"""A results folder as a place: its owner, the process that works in it, and how to empty it."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ SHORTS = "shorts.parquet"
 TRACES = "traces"
 LOCK = ".lock"
 MERGING = ".merging"
-"""Where tables are made; a kill may leave it behind."""
-_PARTS = "parts"  # of versions without a store
+"""Folder in which tables are made; a kill may leave it behind."""
+_PARTS = "parts"  # in folders of versions without a store
 _OTHERS = (
     "summary.csv",
     "comparison.csv",
@@ -40,7 +40,7 @@ _OTHERS = (
     "statements.csv",
     "report.html",
 )
-"""What a campaign leaves besides its records, see `lasthop.findings.files`."""
+"""Files that a campaign leaves besides its records; see `lasthop.findings.files`."""
 _OWN = (MANIFEST, STORE, f"{STORE}-wal", f"{STORE}-shm", FLOWS, RUNS, PAGES, SHORTS, TRACES, MERGING, _PARTS, *_OTHERS)
 
 
@@ -66,7 +66,7 @@ def is_results(folder: Path) -> bool:
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:
-    """Return the manifest of a folder's merged tables; `None` if there is none that can be read beside a store."""
+    """Return the manifest of a folder's merged tables; `None` if there is no readable one beside a store."""
     file = folder / MANIFEST
     try:
         return shapes.manifest(file)
@@ -74,7 +74,7 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
         return None
     except ValueError as error:
         if (folder / STORE).is_file():
-            return None  # all that it says can be made again
+            return None  # everything in it can be made again
         raise InputError(f"{file} cannot be read as a manifest of lasthop ({error}); nothing was changed.") from error
 
 
@@ -85,7 +85,7 @@ def empty(folder: Path) -> None:
         return
     if (folder / MANIFEST).is_file():
         read_manifest(folder)
-    # The marks of a results folder go last: a removal that is cut short can be repeated.
+    # The files that mark a results folder go last: if a removal is cut short, it can be repeated.
     for name in reversed(_OWN):
         path = folder / name
         if path.is_dir() and not path.is_symlink():
@@ -97,7 +97,7 @@ def empty(folder: Path) -> None:
 
 
 def scan_rows(file: Path) -> pl.LazyFrame:
-    """Return a table of a results folder, to read parts of it; raise `InputError` if it is not as it was written."""
+    """Return a table of a results folder, to read parts of it; raise `InputError` if it has changed since."""
     check_name(file)
     check_table(file)
     with _failures_told(file):
@@ -107,13 +107,13 @@ def scan_rows(file: Path) -> pl.LazyFrame:
 
 
 def read_rows(file: Path) -> pl.DataFrame:
-    """Read a table of a results folder; raise `InputError` if it is not as it was written."""
+    """Read a table of a results folder; raise `InputError` if it has changed since it was written."""
     with _failures_told(file):
         return scan_rows(file).collect()
 
 
 def check_table(file: Path) -> None:
-    """Raise `InputError` if a table is not what the manifest beside it says."""
+    """Raise `InputError` if a table differs from the manifest beside it."""
     manifest = read_manifest(file.parent)
     with _failures_told(file):
         if manifest is not None and manifest["tables"].get(file.name) != digest(file):
@@ -137,19 +137,19 @@ def _damaged(file: Path, reason: str) -> InputError:
 
 
 def digest(file: Path) -> str:
-    """Return what a file is known by."""
+    """Return the digest that identifies a file."""
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def tables_are_whole(folder: Path, manifest: Mapping[str, Any]) -> bool:
-    """Whether all tables that a manifest names are there as they were written."""
+    """Whether all tables that a manifest names are there, unchanged since they were written."""
     files = {folder / name: manifest["tables"].get(name) for name in (FLOWS, RUNS, PAGES, SHORTS)}
     return all(file.is_file() and digest(file) == known for file, known in files.items() if known is not None)
 
 
 def forget_tables(folder: Path) -> None:
-    """Remove the merged records and all that was made of them; what is in the store stays."""
+    """Remove the merged records and everything made of them; the contents of the store stay."""
     for name in (MANIFEST, FLOWS, RUNS, PAGES, SHORTS, *_OTHERS):
         (folder / name).unlink(missing_ok=True)
 
@@ -164,7 +164,7 @@ def opened_to_read(folder: Path) -> Iterator[Store]:
 
 
 def _mend(folder: Path) -> None:
-    """Bring a store into order that a kill left open, which takes a writer; leave it alone while there is one."""
+    """Repair a store that a kill left open, which takes a writer; leave it alone while there is one."""
     try:
         with suppress(InUseError), locked(folder), Store(folder):
             pass
@@ -178,7 +178,7 @@ def _mend(folder: Path) -> None:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Make a folder if need be and keep other processes out of it; raise `InUseError` if one is there."""
+    """Make a folder if need be and keep other processes out; raise `InUseError` if one is there already."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / LOCK
     descriptor = _lock(file)
@@ -187,7 +187,7 @@ def locked(folder: Path) -> Iterator[None]:
     finally:
         file.unlink(missing_ok=True)
         os.close(descriptor)
-        with suppress(OSError):  # it holds something, as it should
+        with suppress(OSError):  # the folder holds something, as it should
             folder.rmdir()
 
 
@@ -196,7 +196,7 @@ def _lock(file: Path) -> int:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Whoever held it may have removed it meanwhile; then the lock is on no file.
+            # The former holder may have removed the file meanwhile; then the lock is on no file.
             if file.exists() and os.fstat(descriptor).st_ino == file.stat().st_ino:
                 os.truncate(descriptor, 0)
                 os.write(descriptor, _holder().encode())

@@ -1,4 +1,4 @@
-"""What the manifest of finished results says."""
+"""The contents of the manifest of finished results."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from lasthop.results.folder import FLOWS, MANIFEST, RUNS
 from lasthop.results.store import STORE
 
 NOTES = "live"
-"""The key of what an engine says of its runs."""
+"""The key of the engine's facts about its runs."""
 UNTIL = "until"
-"""The key of what ended the cells, if no given number did."""
+"""The key of the conditions that ended the cells, if no given number did."""
 SCENARIO_FILE = "scenario_file"
 """The key of the file's path at the time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What Linux does otherwise than a scenario asks of TCP, the likely effect, and the cells that it is true of."""
+    """A difference of Linux from a scenario's TCP settings, its likely effect, and the cells that have it."""
 
     what: str
     effect: str
@@ -48,12 +48,12 @@ def finished(folder: Path) -> dict[str, Any]:
 
 
 def looks_of(manifest: Mapping[str, Any] | None) -> int:
-    """Return by how many looks the error of a campaign's intervals is shared: one, if it had a given number of runs."""
+    """Return how many looks share the error of a campaign's intervals: one for a given number of runs."""
     return int((manifest or {}).get(UNTIL, {}).get("shares", 1))
 
 
 def differences_of(manifest: Mapping[str, Any]) -> list[Difference]:
-    """Return what a manifest says that Linux did otherwise than the scenario asks of TCP."""
+    """Return the differences of Linux from the scenario's TCP settings, as a manifest lists them."""
     cells: dict[tuple[str, str], list[str]] = {}
     for cell, found in manifest.get(NOTES, {}).get("differences", {}).items():
         for difference in found:

@@ -1,7 +1,7 @@
 """Merging stored results into the tables of a plan.
 
-They are merged part by part, so that memory does not grow with the number of runs. The parts follow from the plan alone
-and so do the bytes of the tables, in whatever batches the results have come.
+They are merged part by part, so that memory does not grow with the number of runs. The parts follow from the
+plan alone. So do the bytes of the tables, whatever the batches in which the results arrived.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ FILES = {"flows": FLOWS, "pages": PAGES, "shorts": SHORTS, "runs": RUNS}
 BATCH = "_batch"
 CELL = "_cell"
 _OPTIONAL = ("pages", "shorts")
-"""Left out if no run has a row."""
+"""Tables that are left out if no run has a row."""
 _PART_ROWS = 8192
-"""About so many rows of flows and runs make a part."""
+"""A part has about this many rows of flows and runs."""
 _KEYS = [BATCH, PIECE, "replication"]
 
 
@@ -37,9 +37,10 @@ class DamagedBatchesError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Stored runs, in the order in which their rows are wanted.
+    """Stored runs, in the order of their rows in the tables.
 
-    `places` has a row per run: its batch, piece and replication in the store, the set and the index of the cell.
+    `places` has a row per run: its batch, piece and replication in the store, the set and the index of the
+    cell.
     `levels` has a row per cell and a column per factor.
     """
 
@@ -56,7 +57,7 @@ def merge_tables(
 ) -> list[str]:
     """Write the tables of some runs as Parquet files into `folder`, and return the files' names.
 
-    `metadata` and `meanings`, those of each table's columns, go into the files. Raises `DamagedBatchesError`.
+    `metadata` and each column's `meanings` go into the files. Raises `DamagedBatchesError`.
     """
     merging = {table: _Table(folder / table) for table in TABLES}
     for part in _parts(store, runs):
@@ -81,13 +82,13 @@ def read_runs(store: Store, runs: Runs) -> dict[str, pl.DataFrame]:
 
 
 def _parts(store: Store, runs: Runs) -> Iterator[dict[str, pl.DataFrame]]:
-    """Yield the tables part by part. A table without a row comes once, for its columns."""
+    """Yield the tables part by part. A table without rows comes once, for its columns."""
     stored: dict[int, dict[str, pl.DataFrame]] = {}
     seen: set[str] = set()
     for part in runs.places.iter_slices(_runs_in_part(store, runs.places)):
         batches = part[BATCH].unique(maintain_order=True)
         try:
-            # The last batch of a part is often the first of the next.
+            # The last batch of a part is often the first batch of the next.
             stored = {batch: stored[batch] if batch in stored else store.tables(batch) for batch in batches}
         except DamagedBatchError:
             raise DamagedBatchesError(_damaged(store, runs.places)) from None
@@ -103,7 +104,7 @@ def _parts(store: Store, runs: Runs) -> Iterator[dict[str, pl.DataFrame]]:
 
 
 def _runs_in_part(store: Store, places: pl.DataFrame) -> int:
-    """Tell from the first run how many make a part."""
+    """Estimate from the first run how many runs make a part."""
     try:
         flows = store.tables(places[BATCH][0])["flows"]
     except DamagedBatchError:
@@ -124,25 +125,25 @@ def _damaged(store: Store, places: pl.DataFrame) -> list[int]:
 
 
 def _incomplete(part: pl.DataFrame, stored: Mapping[int, Mapping[str, pl.DataFrame]]) -> list[int]:
-    """Return the batches that lack runs of their pieces: a number of a piece in the store is not what was written."""
+    """Return the batches that lack runs of their pieces: some number in the store is not what was written."""
     rows = _below_each_other({batch: tables["runs"] for batch, tables in stored.items()})
     lacking = part.join(rows.with_columns(pl.col(*_KEYS).cast(pl.Int64)), on=_KEYS, how="anti")
     return lacking[BATCH].unique().sort().to_list()
 
 
 def _below_each_other(frames: Mapping[int, pl.DataFrame]) -> pl.DataFrame:
-    """Return the rows of several batches, with the numbers of these in a column."""
+    """Return the rows of several batches, with the batch numbers in a column."""
     filled = {batch: frame for batch, frame in frames.items() if frame.height}
     filled = filled or dict(itertools.islice(frames.items(), 1))
     alike = len({tuple(frame.schema.items()) for frame in filled.values()}) == 1
-    # Of many small frames, what polars does lazily takes longer than all the rest of a merge.
+    # For many small frames, lazy polars takes longer than all the rest of a merge.
     rows = pl.concat(filled.values(), how="vertical" if alike else "diagonal_relaxed")
     numbers = itertools.chain.from_iterable(itertools.repeat(batch, frame.height) for batch, frame in filled.items())
     return rows.hstack([pl.Series(BATCH, list(numbers), dtype=pl.Int64)])
 
 
 def _labelled(part: pl.DataFrame, rows: pl.DataFrame, levels: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows of the runs in `part`, in their order, behind their factors' levels."""
+    """Return the rows of the runs in `part`, in their order, behind the levels of their factors."""
     rows = rows.with_columns(pl.col(*_KEYS).cast(pl.Int64))
     found = part.join(rows, on=_KEYS, how="inner", maintain_order="left_right")
     front = [*levels.columns, "set", "replication", *(name for name in ("flow", "role") if "role" in rows.columns)]
@@ -160,7 +161,7 @@ class _Table:
     _only: pl.DataFrame | None = None
     _files: list[Path] = field(default_factory=list)
     _known: set[str] = field(default_factory=set)
-    """Columns with a value."""
+    """Columns that have a value."""
 
     def add(self, part: pl.DataFrame) -> None:
         if self._only is not None:
@@ -177,18 +178,18 @@ class _Table:
         self._files.append(file)
 
     def whole(self) -> pl.LazyFrame:
-        """Return all parts, below each other."""
+        """Return all parts, stacked."""
         parts = [pl.scan_ipc(file, glob=False) for file in self._files]
         frame = pl.concat(parts, how="diagonal_relaxed") if self._only is None else self._only.lazy()
         return frame.with_columns(_as_floats(frame.collect_schema(), self.rows, self._known))
 
 
 def _known(frame: pl.DataFrame) -> set[str]:
-    """Return the columns with a value."""
+    """Return the columns that have a value."""
     return {column.name for column in frame if column.null_count() < len(column)}
 
 
 def _as_floats(schema: Mapping[str, pl.DataType], rows: int, known: Collection[str]) -> pl.Expr:
-    """Make floats of the columns without a value: there is nothing to count."""
+    """Make floats of the columns without a value: they hold no counts."""
     hollow = [name for name, kind in schema.items() if kind == pl.Null or (rows and name not in known)]
     return pl.col(hollow).cast(pl.Float64)

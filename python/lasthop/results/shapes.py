@@ -1,4 +1,7 @@
-"""What lasthop writes down of a campaign as JSON, in the manifest and in the store. It is checked when it is read."""
+"""The JSON that lasthop writes about a campaign, in the manifest and in the store.
+
+It is checked when it is read.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,15 @@ from pathlib import Path
 from typing import Any
 
 Shape = type | list[Any] | tuple[Any, ...] | Mapping[str, Any]
-"""What a value should be: text, whole number, number, truth value, anything; a list of such; exactly these; a table.
+"""The shape of a value: text, whole number, number, truth value, anything; a list; these entries; a table.
 
-A table may lack keys that end in a question mark, and may have others. The key `*` stands for any.
+A table may lack keys that end in a question mark, and may have others. The key `*` stands for any key.
 """
 _WORDS = {str: "a text", int: "a whole number from 0", float: "a number", bool: "true or false"}
 _HALF_LETTERS = re.compile("[\ud800-\udfff]")
-"""What JSON can escape and nobody can print."""
+"""Characters that JSON can escape and nobody can print."""
 _MOST = 2**64
-"""More than any seed; what is larger would not fit where it goes."""
+"""More than any seed; a larger number would not fit where it goes."""
 
 _IDENTITY: Shape = {
     "format": int,
@@ -39,7 +42,7 @@ _IDENTITY: Shape = {
 _SIMULATION: Shape = {"runs": int, "wall_s": float}
 _DIFFERENCES = [{"what": str, "effect": str}]
 NOTES: Shape = {"priority": object, "differences": _DIFFERENCES}
-"""What an engine says of the runs of a cell."""
+"""An engine's facts about the runs of a cell."""
 _RANGE = {
     "column": str,
     "unit": str,
@@ -72,7 +75,7 @@ _STORE: Shape = {
 
 
 def manifest(file: Path) -> dict[str, Any]:
-    """Read a manifest; raise `ValueError` with the key and the reason if it is none."""
+    """Read a manifest; raise `ValueError` with the key and the reason if it is not one."""
     found: dict[str, Any] = parsed(file.read_text(encoding="utf-8"), _MANIFEST)
     cells, until = len(found["identity"]["cells"]), found.get("until")
     if until and (len(until["replications"]) != cells or not until["looks"] or max(until["short"], default=0) >= cells):

@@ -1,7 +1,7 @@
 """Short flows: the rates of their events. `shorts.parquet` has a row per kind of host and replication.
 
-Populations of hosts send different numbers of flows in the same time. So events are compared per packet that the
-servers sent, retransmissions included, or per flow started.
+Populations of hosts send different numbers of flows in the same time. So events are compared per packet that
+the servers sent, retransmissions included, or per flow started.
 """
 
 from __future__ import annotations

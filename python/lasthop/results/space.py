@@ -1,7 +1,7 @@
-"""Factors whose levels are numbers between two ends, in the records.
+"""Factors whose levels are numbers in a range, in the records.
 
 The records hold the levels as numbers, in bit/s, s, B, packets or without a unit, in columns named after the factors.
-What compares named levels takes the points for replications: see `Space.folded`.
+A comparison of named levels treats the points as replications: see `Space.folded`.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 LOG = "log"
 _POINT = "_point"
 AT = "_at"
-"""The column of the level of a range at a point."""
+"""The column of a range's level at a point."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A factor between two ends, which are in `unit`.
+    """A factor with a range; its ends are in `unit`.
 
-    It `counts` if every whole number is a level of its own. `levels` are those that were run, by their names.
+    It `counts` if every whole number is a level of its own. `levels` are the levels that were run, by name.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Range:
         return self.scale == LOG
 
     def shares(self, values: pl.Series) -> NDArray[np.float64]:
-        """Return which share of the range lies below each level, 0 to 1."""
+        """Return the share of the range below each level, 0 to 1."""
         import numpy as np
 
         numbers = values.cast(pl.Float64).to_numpy()
@@ -68,14 +68,14 @@ class Space:
     ranges: Mapping[str, Range]
 
     def folded(self, frame: pl.LazyFrame, runs: pl.LazyFrame) -> pl.LazyFrame:
-        """Return records in which every point is a replication, for what compares named levels.
+        """Return records in which every point is a replication, to compare named levels.
 
-        Replications count over all points, so that those of a number met the same point.
+        Replications count over all points. So replications of the same number met the same point.
         """
         columns = [name for name in self.ranges if name in frame.collect_schema()]
         if not columns:
             return frame
-        if frame.head(1).collect().is_empty():  # then the columns have no types
+        if frame.head(1).collect().is_empty():  # without rows, the columns have no types
             return frame.drop(columns)
         points = runs.select(columns).unique(maintain_order=True).with_row_index(_POINT)
         most = runs.select(pl.max("replication")).collect().item()
@@ -91,7 +91,7 @@ class Space:
 
 
 def read_space(folder: Path) -> Space:
-    """Return what the manifest of a results folder says of ranges."""
+    """Return the manifest's facts about ranges, in a results folder."""
     manifest = read_manifest(folder) or {}
     found = manifest.get(KEY, {}).get("ranges", {})
     return Space({facts["column"]: _range(name, facts) for name, facts in found.items()})
@@ -102,7 +102,7 @@ def _range(name: str, facts: Mapping[str, Any]) -> Range:
 
 
 def space_lines(folder: Path) -> list[str]:
-    """Return what a comparison of named levels has to say of the points that it takes for replications."""
+    """Return the remark of a comparison of named levels that its replications are points."""
     ranges = read_space(folder).ranges
     if not ranges:
         return []

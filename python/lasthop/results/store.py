@@ -1,11 +1,11 @@
 """The store of a results folder: finished runs, found by their content.
 
-The results of a replication follow from its *source* (the resolved scenario, the seed, the engine with its kernel, and
-the version of lasthop) and its number. The store keeps them under both, so a changed plan runs only what is missing.
-Rows arrive in batches. Each batch is one transaction of an SQLite database, so a process that is killed leaves it whole
-or not at all. `meta` has facts about the store. `batch` has the rows: Arrow IPC streams, compressed by zstd, each
-behind its CRC-32. `piece` lists the replications `first` .. `first + count - 1` of a source and their place in a batch.
-`capture` lists the replications whose packets are in `traces`.
+The results of a replication follow from its *source* (the resolved scenario, the seed, the engine with its
+kernel, and the version of lasthop) and its number. The store keeps them under both, so a changed plan runs
+only what is missing. Rows arrive in batches. Each batch is one transaction of an SQLite database, so a killed
+process leaves it whole or not at all. `meta` has facts about the store. `batch` has the rows: Arrow IPC
+streams, compressed by zstd, each behind its CRC-32. `piece` lists the replications `first` .. `first + count
+- 1` of a source and their place in a batch. `capture` lists the replications whose packets are in `traces`.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from lasthop.results.columns import Gathered, Number, gathered_frame
 
 STORE = "store.sqlite"
 UNBORN = f"{STORE}.new"
-"""What a store is made as."""
+"""The format of a new store."""
 TABLES = ("flows", "pages", "shorts", "runs")
 PIECE = "_piece"
-"""The column of a stored table that has the position of the row's piece in its batch."""
+"""The column of a stored table with the position of the row's piece in its batch."""
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE batch (
@@ -51,9 +51,9 @@ CREATE TABLE capture (
 """
 _STATEMENTS = [statement.strip() for statement in _SCHEMA.split(";") if statement.strip()]
 _OF_DAMAGE = (None, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT)
-"""What SQLite calls its failures at a file that is not as it was written; text that is no UTF-8 has no number."""
+"""SQLite's error codes for a damaged file; text that is not UTF-8 has no code."""
 _KINDS = (str, int, int, int, int)
-"""What a piece is, up to its facts."""
+"""The description of a piece, up to its facts."""
 _BUSY_S = 10.0
 _CHECK_BYTES = 4
 
@@ -61,7 +61,7 @@ Columns = Mapping[str, Sequence[Any]]
 
 
 class Results(Protocol):
-    """The results of one call of an engine: columns by name, all with `replication`."""
+    """The results of one call of an engine: columns by name, each table with `replication`."""
 
     @property
     def flows(self) -> Columns:
@@ -98,7 +98,7 @@ NewPiece = tuple[str, int, int, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Results as the store keeps them: pieces, and the bytes of each of their tables. It can be pickled."""
+    """Results in the form of the store: pieces, and the bytes of each of their tables. It can be pickled."""
 
     pieces: Sequence[NewPiece]
     tables: Mapping[str, bytes]
@@ -122,7 +122,7 @@ class BatchBuilder:
         self._results.append(results)
 
     def build(self) -> Batch:
-        """Return all that was added."""
+        """Return everything that was added."""
         return Batch(self.pieces, _encoded(self._results))
 
 
@@ -135,7 +135,7 @@ class DamagedBatchError(Exception):
 
 
 def was_left_open(folder: Path) -> bool:
-    """Return whether whoever wrote the store in a folder was killed: SQLite's journals are still there."""
+    """Return whether the writer of the store in a folder was killed: SQLite's journals are still there."""
     return any((folder / f"{STORE}-{journal}").exists() for journal in ("wal", "journal"))
 
 
@@ -162,17 +162,18 @@ class Store:
             made = [sql for (sql,) in self._database.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")]
             if made != _STATEMENTS:
                 raise sqlite3.DatabaseError("its tables are others")
-            # Of a file that was cut short, SQLite reads the missing pages as if they were empty.
+            # If a file was cut short, SQLite reads the missing pages as if they were empty.
             [(verdict,)] = self._database.execute("PRAGMA quick_check(1)").fetchall()
             if verdict != "ok":
                 raise sqlite3.DatabaseError(verdict)
             if not read_only:
-                # A kill or a power cut leaves whole transactions, and the disk is waited for only now and then.
+                # A kill or a power cut leaves whole transactions, and writes wait for the disk only now and
+                # then.
                 self._database.execute("PRAGMA journal_mode = WAL")
                 self._database.execute("PRAGMA synchronous = NORMAL")
 
     def _create(self, unborn: Path) -> None:
-        """Make an empty store, there whole or not at all."""
+        """Make an empty store, complete or not at all."""
         unborn.unlink(missing_ok=True)
         with self._failures_told():
             database = sqlite3.connect(unborn)
@@ -189,8 +190,8 @@ class Store:
     def __exit__(self, *_: object) -> None:
         with self._lock:
             if not self._read_only:
-                # One file is left, which can be read in a folder that cannot be written. A disk that is full keeps the
-                # journal, and nothing is lost.
+                # One file is left, which can be read in a folder without write permission. A full disk keeps
+                # the journal, and nothing is lost.
                 with suppress(sqlite3.Error):
                     self._database.execute("PRAGMA journal_mode = DELETE")
             self._database.close()
@@ -242,7 +243,7 @@ class Store:
             raise self._damaged(error) from error
 
     def note(self, **facts: object) -> None:
-        """Write down facts about the store, whatever JSON can hold."""
+        """Write facts about the store, whatever JSON can hold."""
         with self._transaction() as database:
             _note(database, facts)
 
@@ -258,7 +259,7 @@ class Store:
             _note(database, facts)
 
     def pieces(self) -> list[Piece]:
-        """Return what is there, in the order in which it came."""
+        """Return the pieces in the order in which they were stored."""
         rows = self._rows("SELECT source, first, count, batch, position, facts FROM piece ORDER BY batch, position")
         try:
             if any(tuple(map(type, row[:5])) != _KINDS for row in rows):
@@ -286,7 +287,7 @@ class Store:
                 database.executemany(f"DELETE FROM {table} WHERE {column} = ?", [(number,) for number in batches])
 
     def keep_only(self, batch: int, positions: Sequence[int]) -> None:
-        """Forget the other pieces of a batch."""
+        """Keep only some pieces of a batch; forget the others."""
         kept = pl.col(PIECE).is_in(list(positions))
         blobs = [_encode(frame.filter(kept)) for frame in self.tables(batch).values()]
         assignments = ", ".join(f"{table} = ?" for table in TABLES)
@@ -296,17 +297,17 @@ class Store:
             database.execute(f"DELETE FROM piece WHERE batch = ? AND position NOT IN ({marks})", (batch, *positions))
 
     def compact(self) -> None:
-        """Give the room of what was forgotten back to the file system."""
+        """Return the space of forgotten rows to the file system."""
         with self._lock, self._failures_told():
             self._database.execute("VACUUM")
 
     def captures(self) -> dict[str, tuple[str, int]]:
-        """Return of each folder of captures, below `traces`, the source and the number of its replication."""
+        """Return per folder of captures, below `traces`, the source and the number of its replication."""
         rows = self._rows("SELECT folder, source, number FROM capture")
         return {folder: (source, number) for folder, source, number in rows}
 
     def add_capture(self, folder: str, source: str, number: int) -> None:
-        """Note what is captured in a folder."""
+        """Note which replication is captured in a folder."""
         with self._transaction() as database:
             database.execute("INSERT OR REPLACE INTO capture VALUES (?, ?, ?)", (folder, source, number))
 
@@ -318,7 +319,7 @@ def _note(database: sqlite3.Connection, facts: Mapping[str, object]) -> None:
 
 
 def _encoded(results: Sequence[Results]) -> dict[str, bytes]:
-    """Put the tables of several results below each other, as bytes."""
+    """Stack the tables of several results, as bytes."""
     ours = [each for each in results if isinstance(each, _core.Results)]
     if len(ours) < len(results):
         return {table: _encode(_frame([getattr(each, table) for each in results])) for table in TABLES}
@@ -333,12 +334,12 @@ def _encode_gathered(columns: Gathered) -> bytes:
 
 @functools.lru_cache(maxsize=64)
 def _without_rows(kinds: tuple[tuple[str, Number | None], ...]) -> bytes:
-    """Return a table of columns of these kinds (`None` is text). Most batches have the same two."""
+    """Return a table with columns of these kinds (`None` is text). Most batches have the same two."""
     return _encode(gathered_frame({name: [] if kind is None else (kind, b"", b"") for name, kind in kinds}))
 
 
 def _frame(parts: Sequence[Columns]) -> pl.DataFrame:
-    """Put columns of Python objects below each other; what one of the parts lacks is null there."""
+    """Stack columns of Python objects; a column that a part lacks is null there."""
     names = dict.fromkeys(chain.from_iterable(parts))
     heights = [len(part["replication"]) for part in parts]
     columns: dict[str, list[Any]] = {

@@ -31,11 +31,11 @@ class Tables:
     pages: pl.LazyFrame | None
     shorts: pl.LazyFrame | None
     looks: int = 1
-    """By how many looks the error of an interval is shared: more than one of a campaign that stopped when precise."""
+    """Number of looks that share an interval's error: above one if the campaign stopped when precise."""
 
     @classmethod
     def read(cls, folder: Path) -> Tables:
-        """Open those of a results folder; of a space, every point is a replication."""
+        """Open the tables of a results folder; in a space, every point is a replication."""
         tables, space = cls.read_points(folder), read_space(folder)
         runs = tables.runs
         pages, shorts = (None if t is None else space.folded(t, runs) for t in (tables.pages, tables.shorts))
@@ -44,7 +44,7 @@ class Tables:
 
     @classmethod
     def read_points(cls, folder: Path) -> Tables:
-        """Open those of a results folder as they are."""
+        """Open the tables of a results folder as they are."""
         pages, shorts = (scan_rows(folder / name) if (folder / name).is_file() else None for name in (PAGES, SHORTS))
         return cls(
             scan_rows(folder / FLOWS),
@@ -61,5 +61,5 @@ def height(rows: pl.LazyFrame) -> int:
 
 
 def is_empty(rows: pl.LazyFrame) -> bool:
-    """Tell whether there is no row. Then the columns have no types."""
+    """Tell whether there are no rows. Then the columns have no types."""
     return not height(rows.head(1))

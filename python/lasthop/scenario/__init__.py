@@ -1,1 +1,1 @@
-"""A scenario file: its points, its cells and what it leaves out."""
+"""A scenario file: its points, its cells, and the assumptions for what it leaves out."""

@@ -1,4 +1,4 @@
-"""What a scenario leaves out and what lasthop assumes instead, over the cells that run."""
+"""The assumptions that lasthop makes for what a scenario leaves out, over the cells that run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lasthop import _core
 
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """A key that is not stated, its value, the rule or reason, and in how many of the cells."""
+    """A key that is not stated, its value, the rule or reason, and the number of cells."""
 
     key: str
     value: str
@@ -21,7 +21,7 @@ class Assumption:
 
 
 def assumptions(study: _core.Study, cells: Sequence[_core.Cell]) -> list[Assumption]:
-    """Return what is assumed of the study and of these cells, each value of a key once."""
+    """Return the assumptions of the study and of these cells, each value of a key once."""
     counted = Counter(assumed for cell in cells for assumed in cell.assumed)
     of_study = [Assumption(*assumed, len(cells)) for assumed in study.assumed]
     return of_study + [Assumption(*assumed, count) for assumed, count in counted.items()]

@@ -1,4 +1,4 @@
-"""The examples that come with lasthop: what each asks, and the files that it needs."""
+"""The examples that come with lasthop: the question of each, and the files that it needs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lasthop.errors import InputError, nearest
 from lasthop.scenario.named import named_files
 
 _FOLDER = Path(__file__).with_name("examples")
-"""In a checkout a link."""
+"""In a checkout, this is a link."""
 _PATTERNS = ("*.toml", "algorithms/*.toml", "*.ipynb")
 
 
@@ -32,7 +32,7 @@ def find_example(name: str) -> Path:
 
 
 def needed_files(file: Path) -> list[Path]:
-    """Return an example and all that it needs beside it."""
+    """Return an example and all files that it needs beside it."""
     if file.suffix != ".toml":
         return [file]
     beside = [file.with_name(name) for name in named_files(file.read_text(encoding="utf-8"))]
@@ -48,7 +48,7 @@ def comment(file: Path) -> list[str]:
 
 
 def title(file: Path) -> str:
-    """Return what an example asks, in a line: a notebook's heading; a scenario's first question or first sentence."""
+    """Return an example's question: a notebook's heading; a scenario's first question or first sentence."""
     if file.suffix == ".ipynb":
         return cells(file)[0].splitlines()[0].removeprefix("#").strip()
     lines = comment(file)

@@ -9,7 +9,10 @@ _KEYS = ("extends", "trace", "course", "file")
 
 
 def named_files(text: str) -> list[str]:
-    """Return the files that a text names, each once; presets, too. Raise `TOMLDecodeError` if it is no TOML."""
+    """Return the files that a text names, each once, presets too.
+
+    Raise `TOMLDecodeError` if it is no TOML.
+    """
     return list(dict.fromkeys(_named(tomllib.loads(text))))
 
 

@@ -1,6 +1,6 @@
 """Reading a scenario, and drawing the points of its ranges: factors whose levels are numbers between two ends.
 
-A point gives each range one level. Its cells cross it with the named levels of the other factors.
+Each point gives every range one level. Its cells cross the point with the named levels of the other factors.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KEY = "space"
 def draw(method: str, points: int, dimensions: int, seed: int) -> list[list[float]]:
     """Draw points: rows of numbers from 0 to 1, by scipy's quasi-Monte Carlo engines.
 
-    `method` is `sobol`, a scrambled sequence of which more points keep those there are, or `latin-hypercube`.
+    `method` is `sobol`, a scrambled sequence whose points stay when more are added, or `latin-hypercube`.
     """
     import numpy as np
     from scipy.stats import qmc  # loaded late: it costs 50 MB that files without ranges need not pay
@@ -38,7 +38,7 @@ def draw(method: str, points: int, dimensions: int, seed: int) -> list[list[floa
 
 
 def read_study(file: Path, points: int | None = None, *, for_link: bool = False) -> _core.Study:
-    """Read a scenario file and draw the points of its ranges; `points` if the file's number does not hold.
+    """Read a scenario file and draw the points of its ranges; `points` replaces the file's number.
 
     With `for_link` it need not have flows: if none are stated, cells assume a download.
     The file's seed decides the points. Raises `ScenarioError`, or `InputError` for points without a range.
@@ -53,14 +53,14 @@ def read_study(file: Path, points: int | None = None, *, for_link: bool = False)
 
 
 def parse_study(text: str) -> _core.Study:
-    """Read the text of a scenario, which errors call `scenario`; as `read_study`."""
+    """Read the text of a scenario, which errors call `scenario`; see `read_study`."""
     study = _core.parse(text, "scenario", draw)
     _check_code(study, "scenario", Path())
     return study
 
 
 def parse_in_place(text: str, file: Path, files: list[str], code: Sequence[str]) -> _core.Study:
-    """Read a text in place of that of a file, as `read_study`; it may name these files and this code, and no other."""
+    """Read a text in place of a file's, as `read_study` does; it may name only these files and this code."""
     study = _core.parse(text, str(file), draw, files)
     foreign = [(key, name) for key, name in study.code if name not in code]
     if foreign:
@@ -71,7 +71,7 @@ def parse_in_place(text: str, file: Path, files: list[str], code: Sequence[str])
 
 
 def _check_no_example(file: Path) -> None:
-    """Raise `InputError` if a file that is not there has the name of an example."""
+    """Raise `InputError` if a missing file has the name of an example."""
     from lasthop.scenario.examples import list_examples
 
     if file.stem in list_examples():
@@ -79,7 +79,7 @@ def _check_no_example(file: Path) -> None:
 
 
 def _check_code(study: _core.Study, name: str, folder: Path) -> None:
-    """Raise `InputError` unless all code of the user's that a study names is there; its folder is searched, too."""
+    """Raise `InputError` unless all user code that a study names exists; look in the study's folder, too."""
     if not study.code:
         return
     from lasthop.algorithms import check
@@ -98,7 +98,7 @@ def factors_of(cells: Iterable[_core.Cell]) -> list[str]:
 
 
 def level_column(name: str, factor: str, cells: Sequence[_core.Cell]) -> pl.Series:
-    """Return the level of a factor in each cell: numbers of a range, otherwise names."""
+    """Return the level of a factor in each cell: numbers for a range, otherwise names."""
     import polars as pl
 
     points = [cell.point for cell in cells]
@@ -108,9 +108,9 @@ def level_column(name: str, factor: str, cells: Sequence[_core.Cell]) -> pl.Seri
 
 
 def for_manifest(study: _core.Study, cells: Sequence[_core.Cell], column: Callable[[str], str]) -> dict[str, Any]:
-    """Return what a manifest says of ranges: the sample, and of each range its column and its levels by their names.
+    """Return a manifest's facts about ranges: the sample, and for each range its column and levels by name.
 
-    Nothing without ranges. `column` returns the column of a factor.
+    Without ranges, there are none. `column` returns the column of a factor.
     """
     if (space := study.space) is None:
         return {}

@@ -1,7 +1,7 @@
 """Recordings in a scenario: traces and courses of links, packets of flows.
 
-A resolved scenario holds the whole text of each. People read what stands for it: the file's name, how long it is, and
-its rate in the mean and over time.
+A resolved scenario holds the whole text of each recording. People read a description instead: the file's
+name, its length, and its rate on average and over time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lasthop.scenario.named import named_files
 
 _OPPORTUNITY_BITS = 1500 * 8
 _PARTS = 60
-"""So many rates are a recording's curve."""
+"""A recording's curve has this many rates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Recorded:
 
 
 def recorded(value: object) -> Recorded | None:
-    """Return what a value of a resolved scenario has recorded; `None` if it is no recording."""
+    """Return the recording in a value of a resolved scenario; `None` if it is no recording."""
     if not isinstance(value, str) or "\n" not in value:
         return None
     head, *lines = value.lstrip("\ufeff").splitlines()
@@ -49,7 +49,7 @@ def recorded(value: object) -> Recorded | None:
 
 
 def _carried(bits: Sequence[tuple[float, float]], end: float) -> Recorded:
-    """Return what was carried at which times, until `end`."""
+    """Return the amounts carried and their times, until `end`."""
     parts = [0.0] * _PARTS
     for time, size in bits:
         parts[min(int(time / end * _PARTS), _PARTS - 1)] += size
@@ -61,7 +61,7 @@ def _packets(rows: Sequence[Sequence[float]]) -> Recorded:
 
 
 def _course(rows: Sequence[Sequence[float]]) -> Recorded:
-    """Return the rates of a table until its last line, whose rate counts alone if there is no other."""
+    """Return the rates of a table until its last line, whose rate counts only if there is no other."""
     end, last = rows[-1][0], rows[-1][1]
     if end == 0:
         return Recorded(0.0, last, (last,) * _PARTS)
@@ -71,7 +71,7 @@ def _course(rows: Sequence[Sequence[float]]) -> Recorded:
 
 
 def recordings_of(file: Path | None) -> list[Recorded]:
-    """Return the recordings that a scenario file and those it extends name, each with its name; none of a text."""
+    """Return the recordings that a scenario file and the files it extends name, by name; none for a text."""
     found: list[Recorded] = []
     waiting = [file] if file is not None else []
     for path in waiting:

@@ -33,7 +33,7 @@ C = TypeVar("C", bound=HasLevels)
 
 
 def all_levels(study: _core.Study) -> dict[str, list[str]]:
-    """Return the levels of all factors by name, those of ranges as far as they are sampled."""
+    """Return the levels of all factors by name; for ranges, the sampled levels."""
     sampled = {
         name: list(dict.fromkeys(cell.levels[name] for cell in study.cells))
         for name in (study.space or _NONE)["ranges"]
@@ -72,7 +72,7 @@ def _example(factors: Mapping[str, Sequence[str]]) -> str:
 
 
 def select_cells(cells: Sequence[C], factors: Mapping[str, Sequence[str]], only: Sequence[str]) -> list[C]:
-    """Return the cells that match any of the filters, in their own order; all of them without filters.
+    """Return the cells that match any of the filters, in their own order; without filters, all cells.
 
     A filter is `factor=level,...`: different factors must all match, several levels of one factor are alternatives.
     """
@@ -86,7 +86,7 @@ def select_cells(cells: Sequence[C], factors: Mapping[str, Sequence[str]], only:
 
 
 def select_cell(cells: Sequence[C], factors: Mapping[str, Sequence[str]], key: str | None, only: Sequence[str]) -> C:
-    """Return the one cell with this key, or else the one cell that the filters leave."""
+    """Return the one cell with this key, or the one cell that the filters leave."""
     if key is not None and only:
         raise InputError("--cell and --only both choose the cell: give one of them.")
     if key is not None:
@@ -107,7 +107,7 @@ def select_cell(cells: Sequence[C], factors: Mapping[str, Sequence[str]], key: s
 
 @dataclass(frozen=True, slots=True)
 class _Combination:
-    """Levels that rows have, as something that filters can choose."""
+    """The levels of rows, in a form that filters can choose."""
 
     levels: dict[str, str]
 
@@ -119,7 +119,7 @@ class _Combination:
 def select_combinations(
     combinations: pl.DataFrame, factors: Mapping[str, Sequence[str]], only: Sequence[str]
 ) -> pl.DataFrame:
-    """Return the rows that the filters choose of a table with a column per factor, as `select_cells` does."""
+    """Return the rows of a table with a column per factor that the filters choose, as `select_cells` does."""
     import polars as pl
 
     cells = [_Combination(cell) for cell in combinations.iter_rows(named=True)]

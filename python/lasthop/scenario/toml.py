@@ -1,4 +1,4 @@
-"""Scenarios that are built in Python, as the text of a file."""
+"""Writes scenarios that are built in Python as the text of a file."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from lasthop.errors import InputError
 def to_toml(table: Mapping[str, object]) -> str:
     """Write a table as a file.
 
-    Values are texts, numbers, truth values, lists and tables of these, and classes of `lasthop.algorithms`. Raises
-    `InputError` for any other.
+    Values are texts, numbers, truth values, lists and tables of these, and classes of `lasthop.algorithms`.
+    Any other value raises `InputError`.
     """
     return _core.to_toml(json.dumps(_table(table, ())))
 

@@ -5,22 +5,25 @@ is the sum of effects; for factors A, B, C with levels i, j, k and replication r
 
     y_ijkr = mu + a_i + b_j + c_k + ab_ij + ac_ik + bc_jk + rest_ijkr
 
-where the effects of a factor sum to zero over its levels, and those of an interaction over the levels of either factor.
-As each cell has as many values as any other, the terms are orthogonal and their sums of squares add up:
+where the effects of a factor sum to zero over its levels, and the effects of an interaction over the levels
+of either factor. As each cell has the same number of values, the terms are orthogonal and their sums of
+squares add up:
 
     SSY = sum of y^2 = SS0 + SST        SS0 = N mu^2        SST = SSA + SSB + SSC + SSAB + SSAC + SSBC + rest
 
-A term's share of the variation is 100 SSA / SST per cent. What the rest is depends on the replications. With one, it is
-the interactions of three and more factors, taken for error. With several, it is the error within the cells, and the
-higher interactions are a component of their own. Let it have v degrees of freedom: its mean square is MSE, the
-standard error s_e = sqrt(MSE), a term with MSA = SSA / df has F = MSA / MSE, and an effect, a contrast sum(h y) of the
-N values, has the standard error s_e sqrt(sum(h^2)) and the interval effect +- t[(1 + confidence) / 2; v] standard
-error. Without degrees of freedom left there is no estimate of the error, and no F, p or interval.
+A term's share of the variation is 100 SSA / SST per cent. The rest depends on the number of replications.
+With one replication, it consists of the interactions of three and more factors, taken for error. With
+several, it is the error within the cells, and the higher interactions are a component of their own. Let the
+rest have v degrees of freedom. Its mean square is MSE, and the standard error is s_e = sqrt(MSE). A term with
+MSA = SSA / df has F = MSA / MSE. An effect, a contrast sum(h y) of the N values, has the standard error s_e
+sqrt(sum(h^2)) and the interval effect +- t[(1 + confidence) / 2; v] standard error. Without degrees of
+freedom there is no estimate of the error, and no F, p or interval.
 
-Replications count as independent. In a campaign those of one number meet the same link states in every cell; what they
-have in common is part of the error here, so that F is rather too small and the intervals of effects too wide.
+Replications count as independent. In a campaign, replications of the same number meet the same link states in
+every cell. What they have in common is part of the error here, so F is rather too small and the intervals of
+effects are too wide.
 
-The model is fitted by statsmodels: least squares on sum contrasts.
+statsmodels fits the model: least squares on sum contrasts.
 """
 
 from __future__ import annotations
@@ -52,7 +55,7 @@ if TYPE_CHECKING:
 
 REPLICATION_COLUMNS = ("set", "replication")
 _WHO = {RUNS: "", PAGES: "page", SHORTS: "application", FLOWS: "role"}
-"""The tables in the order in which a response is looked for, and the column that tells a run's rows apart."""
+"""The tables in the order of the search for a response, and the column that tells a run's rows apart."""
 _ROWS = {PAGES: "page loads", SHORTS: "short flows", FLOWS: "flows"}
 _NAMED_AT_MOST = 5
 _NOT_METRICS = frozenset({"start_s"})
@@ -60,7 +63,7 @@ _KINDS = ("overall mean", "main effect", "interaction")
 TIMES = " x "
 """Stands between the factors of an interaction."""
 _ROUNDING = 1e-12
-"""Relative size of values that rounding errors may reach."""
+"""Relative size of values that may be rounding errors."""
 
 Term = tuple[int, ...]
 
@@ -69,8 +72,9 @@ Term = tuple[int, ...]
 class Table:
     """Values of a response, one per row.
 
-    `candidates` are the columns that may be factors; their values are text. `advice` is for a response without value.
-    `ranges` are factors that are none here: their points are replications.
+    `candidates` are the columns that may be factors; their values are text. `advice` is for a response
+    without values.
+    `ranges` are factors that do not count here: their points are replications.
     """
 
     frame: pl.DataFrame
@@ -79,7 +83,7 @@ class Table:
     advice: str = ""
     ranges: tuple[str, ...] = ()
     looks: int = 1
-    """As in `Tables`."""
+    """See `Tables`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,7 @@ class Design:
     factors: dict[str, list[str]]
     replications: int
     looks: int = 1
-    """As in `Tables`."""
+    """See `Tables`."""
 
     @property
     def cells(self) -> int:
@@ -135,7 +139,10 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """All numbers of an analysis. `standard_error` is s_e, in the response's unit; `None` without an estimate."""
+    """All numbers of an analysis.
+
+    `standard_error` is s_e, in the response's unit; `None` without an estimate.
+    """
 
     design: Design
     confidence: float
@@ -159,10 +166,11 @@ class Analysis:
 def read_table(source: Path, response: str, only: Sequence[str] = (), role: str | None = None) -> Table:
     """Read a response from a results folder or a CSV file.
 
-    In a folder it is a column of the first table that has it: of runs, page loads, short flows or flows. Of these three
-    it is the mean over each run's rows, or over those called `role`: the name of a page load, that of short flows'
-    hosts, or the role of a flow. `only` are filters as for `select_cells`, here of any column that may be a factor.
-    Raises InputError if there is no such response or nothing is left.
+    In a folder it is a column of the first table that has it: runs, page loads, short flows or flows. For the
+    last three, it is the mean over each run's rows, or over the rows named `role`: the name of a page load,
+    the name of short flows' hosts, or the role of a flow. `only` are filters as for `select_cells`; here they
+    apply to any column that may be a factor. Raises InputError if there is no such response or nothing is
+    left.
     """
     if source.is_dir():
         table = from_folder(source, response, role)
@@ -188,7 +196,7 @@ def balanced(table: Table) -> Table:
 
 
 def from_folder(folder: Path, response: str, role: str | None, option: str = "--response") -> Table:
-    """Read a response from a results folder, where `option` asks for it; of a space, every point on its own."""
+    """Read a response from a results folder, named by `option`; in a space, every point is on its own."""
     absent = [name for name in (RUNS, FLOWS) if not (folder / name).is_file()]
     if absent:
         raise InputError(
@@ -209,7 +217,7 @@ def from_folder(folder: Path, response: str, role: str | None, option: str = "--
     if name == RUNS:
         return Table(runs.select(*keys, response), response, factors)
     rows = tables[name] if role is None else tables[name].filter(pl.col(_WHO[name]) == role)
-    # A mean over those rows alone that have a value would pass for the mean of all.
+    # A mean over only the rows that have a value would look like the mean of all.
     whole = pl.col(response).is_not_null().all()
     frame = rows.group_by(keys, maintain_order=True).agg(pl.when(whole).then(pl.col(response).mean()))
     what = _ROWS[name]
@@ -250,7 +258,7 @@ def _metrics(frame: pl.DataFrame, keys: Sequence[str]) -> list[str]:
 
 
 def _from_csv(file: Path, response: str) -> Table:
-    if not file.is_file():  # who reads a pipe waits until somebody writes into it
+    if not file.is_file():  # reading a pipe waits until somebody writes into it
         raise InputError(f"{file} is no regular file, but a pipe or a device; save what it gives, and name that file.")
     try:
         frame = pl.read_csv(file, infer_schema=False, glob=False)
@@ -275,7 +283,7 @@ def _no_response(source: Path, response: str, known: Sequence[str], option: str 
 
 @dataclass(frozen=True, slots=True)
 class _Labels:
-    """A row, as something that filters can choose."""
+    """A row, in a form that filters can choose."""
 
     row: int
     levels: dict[str, str]
@@ -300,10 +308,10 @@ def _cell(levels: dict[str, Any]) -> str:
 
 
 def full_factorial(table: Table, factors: Sequence[str]) -> Design:
-    """Return the design that the table is in these factors.
+    """Return the design that the table forms in these factors.
 
-    The columns `set` and `replication`, where there are any, tell a cell's replications apart. Raises InputError if a
-    cell or a replication is missing or there twice, or has no number, or if a factor does not vary.
+    The columns `set` and `replication`, if any, tell a cell's replications apart. Raises InputError if a cell
+    or a replication is missing, occurs twice or has no number, or if a factor does not vary.
     """
     columns = [_factor(table, factor) for factor in factors]
     if len(set(columns)) < len(columns):
@@ -389,7 +397,7 @@ def numbers_of(table: Table, names: Sequence[str]) -> pl.Series:
 
 
 def analyse(design: Design, confidence: float = 0.90) -> Analysis:
-    """Fit the model and allocate the variation; `confidence` is that of the intervals.
+    """Fit the model and allocate the variation; the intervals have this `confidence`.
 
     Intervals and p values hold over all looks of the design. Raises InputError if the response does not vary.
     """
@@ -400,7 +408,10 @@ def analyse(design: Design, confidence: float = 0.90) -> Analysis:
 
 
 class _Fit:
-    """A fit by statsmodels, in whose formula factor number i is called f<i>. A term is the numbers of its factors."""
+    """A fit by statsmodels.
+
+    In its formula, factor number i is called f<i>; a term is the numbers of its factors.
+    """
 
     def __init__(self, design: Design) -> None:
         with extra(ANOVA, "The analysis of variance"):
@@ -414,7 +425,8 @@ class _Fit:
             for number, (name, levels) in enumerate(design.factors.items())
         }
         data = pd.DataFrame({"y": design.frame[design.response].to_numpy(), **codes})
-        # Replications leave an error beside all interactions; without, those of three and more factors are the rest.
+        # Replications leave an error beside all interactions. Without them, interactions of three and more
+        # factors are the rest.
         order = factors if design.replications > 1 else min(2, factors)
         formula = f"y ~ ({' + '.join(f'C({name}, Sum)' for name in codes)})**{order}"
         with np.errstate(divide="ignore", invalid="ignore"):  # perhaps no degrees of freedom are left
@@ -422,14 +434,14 @@ class _Fit:
         self.codes = np.column_stack(list(codes.values()))
         self.columns = [term_of(name) for name in self.model.model.exog_names]
         self.rest_df = round(self.model.df_resid)
-        # A rest of rounding errors estimates no error.
+        # A rest that consists of rounding errors gives no estimate of the error.
         self.has_error = self.rest_df > 0 and self.is_more_than_rounding(self.model.ssr)
         self.standard_error = math.sqrt(self.model.mse_resid) if self.has_error else None
         numbers = range(factors)
         self.terms = [*itertools.combinations(numbers, 1), *itertools.combinations(numbers, 2)]
 
     def is_more_than_rounding(self, sum_of_squares: float) -> bool:
-        """Whether a sum of squares cannot come from rounding errors alone."""
+        """Whether a sum of squares exceeds what rounding errors can make."""
         return bool(sum_of_squares > (_ROUNDING**2) * self.model.uncentered_tss)
 
     def name(self, term: Term) -> str:
@@ -438,7 +450,7 @@ class _Fit:
 
 
 def term_of(name: str) -> Term:
-    """Return the term that a column or a row of statsmodels belongs to."""
+    """Return the term of a column or a row of statsmodels."""
     return tuple(int(number) for number in re.findall(r"C\(f(\d+)", name))
 
 

@@ -1,17 +1,19 @@
 """Sobol indices of any sample by a sparse polynomial chaos expansion.
 
-Every factor x_i has functions that are orthonormal over its levels: Legendre polynomials of a range, contrasts of named
-levels. The response is regressed on products of them,
+Every factor x_i has functions that are orthonormal over its levels: Legendre polynomials for a range,
+contrasts for named levels. The response is regressed on their products,
 
     y = c_0 + sum over a of c_a * phi_a1(x_1) * phi_a2(x_2) * ...
 
-so that its variance is the sum of the c_a^2. The first-order index of x_i is the share of the terms of x_i alone, its
-total index that of all terms with x_i (Sudret, Reliability Engineering and System Safety 93, 2008). Orthogonal matching
-pursuit adds the terms one by one; cross-validation says how many, and how much of the variation they predict. The
-intervals are those of the percentile bootstrap, which draws whole points and selects the terms again.
+so that its variance is the sum of the c_a^2. The first-order index of x_i is the share of the terms of x_i
+alone; its total index is the share of all terms with x_i (Sudret, Reliability Engineering and System Safety
+93, 2008). Orthogonal matching pursuit adds the terms one by one. Cross-validation decides how many, and how
+much of the variation they predict. The intervals come from a percentile bootstrap, which draws whole points
+and selects the terms again.
 
-Saltelli's estimators take no model for the response but a design of their own, with as many runs for each further
-factor; here the same points serve plots, indices and comparisons, and may be added to.
+Saltelli's estimators need no model for the response. But they need a design of their own, with that many runs
+again for each further factor. Here the same points serve plots, indices and comparisons, and points may be
+added.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 _DEGREES_MAX = 12
 _TERMS_MAX = 500
-"""So many products are tried, those of the lowest degrees."""
+"""This many products are tried, in the order of their degrees."""
 _POINTS_PER_TERM = 3
 _SELECTED_MAX = 60
 _FOLDS = 5
@@ -37,14 +39,14 @@ RESAMPLES = 200
 
 @dataclass(frozen=True, slots=True)
 class Functions:
-    """Functions of one factor at every row, orthonormal over the factor's levels; the degree of each."""
+    """Functions of one factor at every row, orthonormal over the factor's levels, and the degree of each."""
 
     values: Floats
     degrees: Sequence[int]
 
 
 def of_range(shares: Floats) -> Functions:
-    """Return the Legendre polynomials of a range at its levels, which are given as shares of it, 0 to 1."""
+    """Return the Legendre polynomials of a range at its levels, given as shares of the range, 0 to 1."""
     degrees = range(1, _DEGREES_MAX + 1)
     values = np.polynomial.legendre.legvander(2 * shares - 1, _DEGREES_MAX)[:, 1:]
     sizes = np.sqrt([2 * degree + 1 for degree in degrees])
@@ -61,14 +63,14 @@ def of_levels(codes: NDArray[np.int64], count: int) -> Functions:
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """Products of functions at every row, and of which factors each is."""
+    """Products of functions at every row, and the factors of each product."""
 
     values: Floats
     members: NDArray[np.bool_]
 
 
 def products(factors: Sequence[Functions]) -> Basis:
-    """Return the products of the lowest total degrees, as many as are tried."""
+    """Return the products of the lowest total degrees, up to the number that is tried."""
     chosen: list[tuple[int, ...]] = []
     for degree in range(1, _DEGREES_MAX + 1):
         more = list(_of_degree([factor.degrees for factor in factors], degree))
@@ -83,7 +85,7 @@ def products(factors: Sequence[Functions]) -> Basis:
 
 
 def _of_degree(degrees: Sequence[Sequence[int]], total: int) -> Iterator[tuple[int, ...]]:
-    """Yield the products of a total degree: of each factor the place of its function, or -1."""
+    """Yield the products of a total degree: for each factor the place of its function, or -1."""
     if not degrees:
         if total == 0:
             yield ()
@@ -95,7 +97,7 @@ def _of_degree(degrees: Sequence[Sequence[int]], total: int) -> Iterator[tuple[i
 
 @dataclass(frozen=True, slots=True)
 class _Path:
-    """Terms in the order in which they are added, and the regression on the first ones of them."""
+    """Terms in the order in which they are added, and the regression on the first ones."""
 
     terms: list[int]
     frame: Floats
@@ -104,7 +106,7 @@ class _Path:
 
     @classmethod
     def of(cls, basis: Floats, response: Floats, most: int) -> _Path:
-        """Add up to `most` terms, each time the one that is most like what is left of the response."""
+        """Add up to `most` terms; each time, the term that correlates most with the rest of the response."""
         rows = len(basis)
         centred = basis - basis.mean(axis=0)
         sizes = np.linalg.norm(centred, axis=0)
@@ -120,7 +122,7 @@ class _Path:
             shares = frame[:, :step].T @ centred[:, best]
             direction = centred[:, best] - frame[:, :step] @ shares
             size = np.linalg.norm(direction)
-            if size <= 1e-6 * sizes[best]:  # the terms before say the same at these rows
+            if size <= 1e-6 * sizes[best]:  # earlier terms contain it at these rows
                 continue
             frame[:, step] = direction / size
             triangle[:step, step], triangle[step, step] = shares, size
@@ -139,7 +141,7 @@ class _Path:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Shares of the variance that the polynomial explains: of each factor the first-order and the total index."""
+    """Shares of the variance that the polynomial explains: each factor's first-order and total index."""
 
     first: Floats
     total: Floats
@@ -149,7 +151,7 @@ class Shares:
 class Indices:
     """The indices with the ends of their intervals; `terms` of the polynomial predict `predicted` of the variation.
 
-    That is 1 less the mean squared error at points that were left out over the variance of the response.
+    `predicted` is 1 less the mean squared error at left-out points over the variance of the response.
     """
 
     estimate: Shares
@@ -160,7 +162,7 @@ class Indices:
 
 
 def sobol_indices(factors: Sequence[Functions], response: Floats, points: NDArray[np.int64], seed: int) -> Indices:
-    """Return the Sobol indices of a response; rows with the same number in `points` are of one point.
+    """Return the Sobol indices of a response; rows with the same number in `points` belong to one point.
 
     The response has to vary. The same seed gives the same intervals.
     """
@@ -183,7 +185,7 @@ def sobol_indices(factors: Sequence[Functions], response: Floats, points: NDArra
 def _cross_validated(
     basis: Floats, response: Floats, points: NDArray[np.int64], most: int, generator: np.random.Generator
 ) -> tuple[int, float]:
-    """Return with how many terms points that were left out are predicted best, and how well."""
+    """Return the number of terms that predicts left-out points best, and how well it does."""
     numbers = np.unique(points)
     folds = dict(zip(numbers, generator.permutation(numbers.size) % _FOLDS, strict=True))
     fold = np.array([folds[number] for number in points])

@@ -1,6 +1,6 @@
 """The statistics of metrics over replications.
 
-Those of a single replication are found without numpy, which takes a fifth of a short run to load.
+The statistics of a single replication need no numpy, whose loading takes a fifth of a short run.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def summarise(values: Sequence[float], method: PercentileMethod = "linear") -> S
 
 
 def describe_one(row: Sequence[float | None], metrics: Sequence[str], looks: int = 1) -> list[Statistic]:
-    """Compute what `describe` does of a single row; a missing value may be `None`, too."""
+    """Compute the result of `describe` for a single row; a missing value may also be `None`."""
     confidence = shared(CONFIDENCE, looks)
     ranks = {name: bounding_ranks(1, percent, confidence) for name, percent in QUANTILES.items()}
     found: list[Statistic] = []
@@ -111,7 +111,7 @@ def describe(
         block = np.ascontiguousarray(values[places][:, kept])
         quantiles = quantiles_over_sets(block, sets[kept], list(QUANTILES.values()), method, confidence)
         means = mean_intervals(block, confidence)
-        # How steady a metric is, no single replication of a set says.
+        # A single replication per set does not show how steady a metric is.
         _, sizes = np.unique(sets[kept], return_counts=True)
         ranges = quartile_ranges_over_sets(block, sets[kept], method, confidence) if sizes.min() > 1 else None
         for number, place in enumerate(places):

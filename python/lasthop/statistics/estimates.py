@@ -3,12 +3,13 @@
 Percentiles come with a stated method. `linear` interpolates (type 7 of Hyndman and Fan 1996, the usual default);
 `lower` takes the lower of the two neighbouring values, as the appendix tables of some studies do.
 
-Intervals have a confidence of 95 % unless another is asked for. That of a percentile lies between two of the sorted
-values (order statistics): the number of values below the true percentile has a binomial distribution, whatever the
-values' own distribution (Conover, Practical Nonparametric Statistics, 3rd ed., section 3.2). Few values do not bound
-every percentile: the median takes six of them, and 72 say how large the 95th percentile may be. An end that the values
-do not bound is missing (NaN); so is one end of the interval of the least and of the greatest value. The interval of a
-mean is Student's. That of the distance between the quartiles follows from those of both.
+Intervals have a confidence of 95 % unless another is asked for. The interval of a percentile lies between two
+of the sorted values (order statistics): the number of values below the true percentile has a binomial
+distribution, whatever the values' own distribution (Conover, Practical Nonparametric Statistics, 3rd ed.,
+section 3.2). Few values do not bound every percentile: the median takes six values, and 72 values say how
+large the 95th percentile may be. If the values do not bound an end, it is missing (NaN); so is one end of the
+interval of the least and of the greatest value. The interval of a mean is Student's. The interval of the
+distance between the quartiles follows from the intervals of both.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from numpy.typing import ArrayLike, NDArray
 from lasthop.statistics.quantiles import CONFIDENCE, PercentileMethod, bounding_ranks, shared
 
 ROUNDING = 1e-9
-"""Relative size of values that rounding errors may reach."""
+"""Relative size of values that may be rounding errors."""
 
 _RESAMPLES = 2000
 _DRAWN_AT_ONCE = 250_000
-"""Values that are resampled together."""
+"""Number of values that are resampled together."""
 _EXACT, _EXACT_WITH_TIES = 50, 13
-"""Up to so many pairs the signed-rank test is exact. scipy.stats.wilcoxon draws the same lines."""
+"""Up to this many pairs the signed-rank test is exact, as in scipy.stats.wilcoxon."""
 
 
 def percentiles(
@@ -58,8 +59,8 @@ def quantile_intervals(
 ) -> NDArray[np.float64]:
     """Percentiles of the values along the last axis, with their intervals by order statistics; no value may be NaN.
 
-    The result's first axis is estimate, low, high; its second runs over `percents`, and the others are those of
-    `values` but for the last.
+    The result's first axis is estimate, low, high; its second runs over `percents`. The other axes are those
+    of `values` without the last.
     """
     ordered = np.sort(np.asarray(values, dtype=np.float64), axis=-1)
     found = np.full((3, len(percents), *ordered.shape[:-1]), np.nan)
@@ -94,7 +95,7 @@ def quantiles_over_sets(
 ) -> NDArray[np.float64]:
     """Mean over the sets of each set's percentiles along the last axis: estimate, low, high by percentile.
 
-    No value may be NaN. The interval is by order statistics, or with several sets Student's over these.
+    No value may be NaN. The interval is by order statistics, or for several sets Student's over the sets.
     """
     numbers, sizes = np.unique(sets, return_counts=True)
     if numbers.size == 0:
@@ -116,8 +117,8 @@ def quartile_ranges_over_sets(
 ) -> NDArray[np.float64]:
     """Mean over the sets of each set's distance between the quartiles along the last axis: estimate, low, high.
 
-    No value may be NaN. The interval of one set takes the ends of those of both quartiles, which hold together
-    (Bonferroni), so it is wider than it need be; of several sets it is Student's over these.
+    No value may be NaN. The interval of one set takes its ends from the intervals of both quartiles, which
+    hold together (Bonferroni), so it is wider than necessary. For several sets it is Student's over the sets.
     """
     numbers = np.unique(sets)
     if numbers.size > 1:
@@ -156,7 +157,7 @@ def mean_interval(values: ArrayLike, confidence: float = 0.90) -> Interval:
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
-    """Difference of a variant to its reference over the same replications (same link conditions)."""
+    """Difference between a variant and its reference over the same replications (same link conditions)."""
 
     pairs: int
     median: Interval
@@ -170,7 +171,7 @@ class PairedDifference:
 def paired_difference(variant: ArrayLike, reference: ArrayLike, seed: int, looks: int = 1) -> PairedDifference | None:
     """Compare `variant[i]` with `reference[i]`; pairs with a missing side are left out. `None` without pairs.
 
-    Interval and p value hold over so many `looks`.
+    Interval and p value hold over this many `looks`.
     """
     difference = np.asarray(variant, dtype=np.float64) - np.asarray(reference, dtype=np.float64)
     difference = difference[~np.isnan(difference)]
@@ -187,15 +188,15 @@ def paired_difference(variant: ArrayLike, reference: ArrayLike, seed: int, looks
 
 
 def _mean_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Rank the values from 1; equal ones get the mean of their ranks."""
+    """Rank the values from 1; equal values get the mean of their ranks."""
     _, place, count = np.unique(values, return_inverse=True, return_counts=True)
     return (np.cumsum(count) - (count - 1) / 2)[place]
 
 
 def _signed_rank_p(ranks: NDArray[np.float64], pairs: int) -> float:
-    """Two-sided p value of the Wilcoxon signed-rank test; `ranks` are those of the differences that are not zero.
+    """Two-sided p value of the Wilcoxon signed-rank test; `ranks` belong to the differences other than zero.
 
-    It is that of scipy.stats.wilcoxon, which takes longer to load than a short run takes in all.
+    It equals the value of scipy.stats.wilcoxon, which takes longer to load than a whole short run.
     """
     sizes, positive = np.abs(ranks), float(ranks[ranks > 0].sum())
     plain = np.unique(sizes).size == pairs  # neither ties nor zeros
@@ -204,7 +205,8 @@ def _signed_rank_p(ranks: NDArray[np.float64], pairs: int) -> float:
 
         deviation = math.sqrt(np.sum(sizes**2)) / 2
         return float(2 * special.ndtr(-abs(positive - sizes.sum() / 2) / deviation))
-    # ways[s] is how many choices of signs give positive ranks a sum of s / 2. Doubled, mean ranks are whole.
+    # ways[s] counts the choices of signs whose positive ranks have the sum s / 2. Doubled, mean ranks are
+    # whole.
     ways = np.ones(1)
     for size in (2 * sizes).astype(int):
         ways = np.pad(ways, (0, size)) + np.pad(ways, (size, 0))

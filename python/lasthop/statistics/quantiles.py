@@ -1,4 +1,4 @@
-"""Which statistics describe a metric, and which of the sorted values bound them.
+"""The statistics that describe a metric, and the sorted values that bound them.
 
 The first run of most users is a single replication, which needs neither numpy nor scipy.
 """
@@ -11,9 +11,9 @@ from typing import Literal
 
 PercentileMethod = Literal["linear", "lower"]
 FIVE_NUMBERS: dict[str, float] = {"min": 0.0, "p25": 25.0, "median": 50.0, "p75": 75.0, "max": 100.0}
-"""The five statistics of a box plot, and the percentile that each one is."""
+"""The five statistics of a box plot, with the percentile of each."""
 QUANTILES = {"min": 0.0, "p25": 25.0, "median": 50.0, "p75": 75.0, "p95": 95.0, "p99": 99.0, "max": 100.0}
-"""Those, and the percentiles of the upper tail."""
+"""The same statistics, and percentiles of the upper tail."""
 QUARTILE_RANGE = "iqr"
 """The distance between the quartiles: how steady a metric is over the replications."""
 CONFIDENCE = 0.95
@@ -26,7 +26,7 @@ def shared(confidence: float, looks: int) -> float:
 
 @cache
 def bounding_ranks(count: int, percent: float, confidence: float) -> tuple[int | None, int | None]:
-    """Return which of `count` sorted values, from 0, bound a percentile; `None` where none does.
+    """Return which of `count` sorted values, from 0, bound a percentile; `None` where no value does.
 
     Each end is on the wrong side of the true percentile with a probability of at most (1 - confidence) / 2.
     """

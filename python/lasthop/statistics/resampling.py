@@ -1,11 +1,12 @@
-"""Standard errors of statistics that have no formula of their own, from resampled replications.
+"""Standard errors of statistics without a formula of their own, from resampled replications.
 
-A statistic is an array: its value of all replications, followed by its values of the resamples. Whatever is computed
-from such arrays element by element is such an array again.
+A statistic is an array: its value over all replications, followed by its values over the resamples.
+Element-wise results of such arrays are such arrays again.
 
-The jackknife leaves out each replication in turn. It needs no random numbers and is right for means and what is made of
-them, but not for quantiles, however many the replications (Efron and Tibshirani, An Introduction to the Bootstrap,
-section 11.6). Those take the bootstrap, which draws as many replications with replacement within each set.
+The jackknife leaves out each replication in turn. It needs no random numbers and is right for means and
+functions of means, but not for quantiles, however many the replications (Efron and Tibshirani, An
+Introduction to the Bootstrap, section 11.6). Quantiles take the bootstrap, which draws as many replications
+with replacement within each set.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class Resampled:
     def of(cls, values: Values, spread: float, freedom: int, scale: float = 0.0) -> Resampled:
         """Take a statistic as an array; its error is `spread` times the deviation of the resamples.
 
-        `scale` is the size of what it is the difference of: what rounding errors alone may explain counts as 0.
+        `scale` is the size of the terms of a difference: a difference that rounding errors alone may explain
+        counts as 0.
         """
         tiny = ROUNDING * max(scale, abs(float(values[0])))
         error = float(np.std(values[1:]) * spread) if freedom > 0 else float("nan")
@@ -67,7 +69,7 @@ class Resampled:
 class Jackknife:
     """Leaves out each of `count` replications in turn.
 
-    For the mean of paired differences the interval is that of the paired t test.
+    For the mean of paired differences, the interval equals the paired t test's.
     """
 
     count: int
@@ -88,13 +90,13 @@ class Jackknife:
 
 
 class Bootstrap:
-    """Draws replications with replacement, within each set; the same draws for all statistics of the same sets.
+    """Draws replications with replacement, within each set; statistics of the same sets share the draws.
 
-    A set of one has nothing to draw from: then all replications count as one set.
+    A set of one has nothing to draw from; then all replications count as one set.
     """
 
     def __init__(self, sets: NDArray[np.int64]) -> None:
-        """Take the number of each replication's set, the sets one after the other."""
+        """Take the set number of each replication, the sets one after the other."""
         sizes = np.unique(sets, return_counts=True)[1]
         if sizes.min() == 1:
             sizes = np.array([sets.size])
@@ -120,7 +122,7 @@ class Bootstrap:
 
     def of(self, values: Values, scale: float = 0.0) -> Resampled:
         """Return a statistic with its error; `scale` as for `Resampled.of`."""
-        # So scaled, the error of a mean is the usual one, which divides by the degrees of freedom.
+        # With this scale, the error of a mean is the usual one, which divides by the degrees of freedom.
         spread = np.sqrt(self._count / self._freedom) if self._freedom else 0.0
         return Resampled.of(values, spread, self._freedom, scale)
 

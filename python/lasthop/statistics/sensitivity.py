@@ -23,7 +23,7 @@ _POINT = "_point"
 class Sensitivity:
     """The indices of `metric` by factor, in the order of the columns.
 
-    `noise` is the share of the variation that is between the replications of a cell; `None` with one replication.
+    `noise` is the share of the variation between the replications of a cell; `None` with one replication.
     """
 
     metric: str
@@ -36,11 +36,11 @@ class Sensitivity:
 
     @property
     def interactions(self) -> float:
-        """Share of the explained variance that no factor has alone."""
+        """Share of the explained variance that no factor explains alone."""
         return max(0.0, 1 - float(self.indices.estimate.first.sum()))
 
     def table(self) -> pl.DataFrame:
-        """Return a row per factor with both indices and their intervals, and what they rest on."""
+        """Return a row per factor: both indices, their intervals, and the numbers behind them."""
         found = self.indices
         columns = {
             f"{name}{end}": getattr(shares, name)
@@ -60,7 +60,7 @@ class Sensitivity:
 
 
 def analyse(folder: Path, metric: str, only: Sequence[str] = (), role: str | None = None) -> Sensitivity:
-    """Compute the Sobol indices of a metric; raise InputError if the results do not bear them."""
+    """Compute the Sobol indices of a metric; raise InputError if the results do not suffice."""
     manifest = finished(folder)
     ranges = read_space(folder).ranges
     if not ranges:

@@ -1,13 +1,13 @@
 """From rows of flows to the statistics of every metric, for `summary.csv`.
 
-Columns: the factors, `flow`, `metric`, `statistic`, `value`, `replications`, `unit`, `ci_low`, `ci_high`; `flow` is a
-role, a page load or the name of short flows' hosts. Of short flows there are also two rows for the ends of the mean's
-90 % interval, with the statistics `ci_low` and `ci_high`.
+Columns: the factors, `flow`, `metric`, `statistic`, `value`, `replications`, `unit`, `ci_low`, `ci_high`;
+`flow` is a role, a page load or the name of short flows' hosts. For short flows there are two more rows for
+the ends of the mean's 90 % interval, with the statistics `ci_low` and `ci_high`.
 
-With one set, `value` is the statistic over the set's replications. With several sets it is the mean over the sets of
-each set's statistic: that is what a published number, itself the statistic of one set, is an instance of; noise of
-single sets averages out, and extremes do not grow with the number of sets. `replications` counts all values used, over
-all sets.
+With one set, `value` is the statistic over the set's replications. With several sets it is the mean of the
+sets' statistics. A published number, itself the statistic of one set, is an instance of this. Noise of single
+sets averages out, and extremes do not grow with the number of sets. `replications` counts all values used,
+over all sets.
 
 `ci_low` and `ci_high` are the ends of the value's 95 % interval, empty where the replications do not bound it. With one
 set the interval is by order statistics, or Student's for a mean; with several sets it is Student's over the sets'
@@ -36,11 +36,11 @@ NUMBERS: dict[str, pl.DataType] = {
     **dict.fromkeys(INTERVAL, pl.Float64()),
 }
 STATISTIC: dict[str, pl.DataType] = {"metric": pl.String(), "statistic": pl.String(), **NUMBERS}
-"""The columns of a statistic, behind those that say what it is of."""
+"""The columns of a statistic, behind the columns that identify it."""
 _NOT_METRICS = {"set", "replication", "start_s"}
 _ROW = "_row"
 _READ_AT_ONCE = 250_000
-"""Values that are in memory together."""
+"""Number of values that are in memory together."""
 PROGRAM = "program"
 """The column of `runs.parquet` that names a real program."""
 _HOSTS = "application"
@@ -48,7 +48,7 @@ _HOSTS = "application"
 
 
 def in_cell(levels: Mapping[str, str]) -> pl.Expr:
-    """Return what is true of the rows that have all these levels."""
+    """Return the condition for rows that have all these levels."""
     held = [pl.col(factor_column(factor)) == level for factor, level in levels.items()]
     return pl.all_horizontal(pl.lit(value=True), *held)
 
@@ -88,7 +88,7 @@ def whole_summary(tables: Tables, factors: Sequence[str]) -> pl.DataFrame:
 
 
 def _programs(runs: pl.LazyFrame) -> pl.LazyFrame | None:
-    """Return what the runs say of real programs; `None` if there is none."""
+    """Return the runs' facts about real programs; `None` if there is none."""
     columns = runs.collect_schema().names()
     if PROGRAM not in columns:
         return None
@@ -110,7 +110,7 @@ def generic_summary(
 ) -> pl.DataFrame:
     """Compute the statistics of every metric for every program, page, short flow and role in every cell.
 
-    Of the metrics `only`, if given. Intervals hold over so many `looks`.
+    With `only`, compute only these metrics. Intervals hold over this many `looks`.
     """
     columns = [factor_column(factor) for factor in factors]
     records: list[tuple[object, ...]] = []

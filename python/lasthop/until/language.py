@@ -29,7 +29,7 @@ _FORM = re.compile(
     r"(?:\s+at\s+(?P<level>\d+(?:\.\d+)?)\s*%)?\s*"
 )
 _TEXTS = ("flow", "application", "protocol", "direction", "outcome", "page", "role", "valid")
-"""Columns that are no numbers."""
+"""Columns that hold no numbers."""
 _RANGE = (50.0, 99.99)
 
 
@@ -78,7 +78,7 @@ def _check(text: str, kind: str, word: str, known: Sequence[str]) -> None:
 
 
 def _size(text: str, metric: str, unit: str) -> float:
-    """Return the size of a unit in that of the metric."""
+    """Return the size of a unit in units of the metric."""
     known = units_for(metric)
     if unit in known:
         return known[unit]

@@ -1,17 +1,18 @@
 """When a campaign with `--until` looks at its results, and how precise they are.
 
-An interval that is looked at again and again misses the truth at some look far more often than it says. So the looks
-are fixed in advance, and they share the probability of error: each uses an interval of confidence
-1 - (1 - confidence) / 21. By Bonferroni's inequality all 21 intervals hold together with at least the stated
-confidence, so the last one does, whatever made the campaign stop there. This is a confidence sequence by the union
-bound (Darling and Robbins, Confidence sequences for mean, variance, and median, PNAS 58, 1967). The shares spend the
-error (Lan and DeMets, Discrete sequential boundaries for clinical trials, Biometrika 70, 1983) equally over the looks.
-The looks are five to a decade. A cap between two looks takes the place of the later one.
+If an interval is looked at again and again, it misses the truth at some look far more often than it says. So
+the looks are fixed in advance, and they share the probability of error: each uses an interval of confidence 1
+- (1 - confidence) / 21. By Bonferroni's inequality all 21 intervals hold together with at least the stated
+confidence. So the last one does, whatever made the campaign stop there. This is a confidence sequence by the
+union bound (Darling and Robbins, Confidence sequences for mean, variance, and median, PNAS 58, 1967). The
+shares spend the error (Lan and DeMets, Discrete sequential boundaries for clinical trials, Biometrika 70,
+1983) equally over the looks. There are five looks to a decade. A cap between two looks replaces the later
+one.
 
-Intervals are those of `lasthop.statistics.estimates`. That of a percentile holds for every distribution. That of a
-mean is Student's, which needs a mean that is nearly normal: it counts only after 28 + 25 g^2 values of skewness g
-(Cochran's rule, as revised by Sugden, Smith and Jones, J. R. Statist. Soc. B 62, 2000), and values that are all equal
-bound no mean.
+Intervals come from `lasthop.statistics.estimates`. The interval of a percentile holds for every distribution.
+The interval of a mean is Student's, which needs a mean that is nearly normal. It counts only after 28 + 25
+g^2 values of skewness g (Cochran's rule, as revised by Sugden, Smith and Jones, J. R. Statist. Soc. B 62,
+2000). Values that are all equal bound no mean.
 """
 
 from __future__ import annotations
@@ -26,25 +27,28 @@ from lasthop.statistics.estimates import mean_intervals, quantile_intervals
 from lasthop.statistics.quantiles import CONFIDENCE, QUANTILES, shared
 
 LOOKS = tuple(round(10 ** (1 + step / 5)) for step in range(21))
-"""After how many replications there is a look: 10, 16, 25, 40, 63, 100, ... 100 000."""
+"""Numbers of replications after which there is a look: 10, 16, 25, 40, 63, 100, ... 100 000."""
 MEAN = "mean"
 STATISTICS = (*(name for name in QUANTILES if name not in ("min", "max")), MEAN)
-"""What can be precise. No number of replications bounds the least or greatest value on both sides."""
+"""Statistics that can be precise.
+
+No number of replications bounds the least or greatest value on both sides.
+"""
 _LEAST_FOR_MEAN = 28
 _PER_SKEWNESS = 25
 
 
 def looks_up_to(cap: int) -> Sequence[int]:
-    """Return after how many replications a campaign of at most `cap` looks."""
+    """Return the looks of a campaign with at most `cap` replications."""
     return [*(look for look in LOOKS if look < cap), cap]
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A statistic of a metric is to be known within `tolerance`: of itself if `relative`, or in the metric's unit.
+    """A statistic must be within `tolerance`: a share of itself if `relative`, or in the metric's unit.
 
-    `flow` chooses a role, page load or hosts; `None` means all that have the metric. `text` is the condition as it is
-    written in the record.
+    `flow` chooses a role, page load or hosts; `None` means all flows that have the metric. `text` is the
+    condition as the record shows it.
     """
 
     text: str
@@ -65,7 +69,7 @@ class Condition:
     def precision(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return how far the true statistic may be from the estimate: the distance to the farther end of its interval.
 
-        Relative to the estimate if the tolerance is. NaN or infinite if there is no bound.
+        It is relative to the estimate if the tolerance is. It is NaN or infinite if there is no bound.
         """
         estimate, low, high = self.intervals(values)
         distance = np.maximum(high - estimate, estimate - low)
@@ -75,7 +79,7 @@ class Condition:
         return np.asarray(distance)
 
     def trusted(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Tell whether the interval of the values along the last axis holds for what they look like."""
+        """Tell whether the interval of the values along the last axis can be trusted for such values."""
         return _enough(values) if self.statistic == MEAN else np.ones(values.shape[:-1], dtype=bool)
 
     def met(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -84,7 +88,7 @@ class Condition:
 
 
 def _enough(values: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Tell whether there are values enough for Student's interval of their mean."""
+    """Tell whether there are enough values for Student's interval of their mean."""
     count = values.shape[-1]
     deviations = values - values.mean(axis=-1, keepdims=True)
     spread, third = np.mean(deviations**2, axis=-1), np.mean(deviations**3, axis=-1)

@@ -41,9 +41,10 @@ def conditions_of(manifest: Mapping[str, Any]) -> list[Condition]:
 def precision_table(conditions: Sequence[Condition], tables: Tables) -> pl.DataFrame:
     """Return how precise each flow of each cell is.
 
-    Columns: those of the factors, then those of `_SCHEMA`. `value`, `ci_low` and `ci_high` are in the metric's unit;
-    the interval is that of the last look. `precision` is the distance of the value to the farther end of its interval:
-    as a share of the value if the condition is relative, else in the metric's unit; null if it is unknown.
+    Columns: the factors, then the columns of `_SCHEMA`. `value`, `ci_low` and `ci_high` are in the metric's
+    unit; the interval belongs to the last look. `precision` is the distance from the value to the farther end
+    of its interval: a share of the value if the condition is relative, else in the metric's unit; null if it
+    is unknown.
     """
     columns = tables.runs.collect_schema()
     factors = columns.names()[: columns.names().index("set")]
@@ -69,7 +70,7 @@ def precision_table(conditions: Sequence[Condition], tables: Tables) -> pl.DataF
 def precision_lines(tables: Tables, manifest: Mapping[str, Any], *, rows: int | None, rest: str) -> list[str]:
     """Say how precise finished results are, condition by condition.
 
-    At most `rows` rows of a table are shown; `rest` says how to see the others.
+    It shows at most `rows` rows of a table; `rest` tells the user how to see the others.
     """
     conditions = conditions_of(manifest)
     table = precision_table(conditions, tables)
@@ -117,7 +118,7 @@ def _condition_lines(condition: Condition, rows: pl.DataFrame, names: Mapping[st
 
 
 def interval_text(scale: Scale, value: float | None, low: float | None, high: float | None) -> str:
-    """Write an estimate with its interval, with two digits of its error; a question mark is an end without bound."""
+    """Write an estimate with its interval, to two digits of its error; a question mark is an open end."""
     if value is None:
         return "-"
     error = max((abs(value - end) for end in (low, high) if end is not None), default=0.0)
@@ -134,7 +135,7 @@ def precision_text(condition: Condition, reached: float | None) -> str:
 
 
 def verdict(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """Say how many cells are precise, and which ones the cap has stopped."""
+    """Say how many cells are precise, and which cells the cap has stopped."""
     until, cells = manifest["until"], manifest["identity"]["cells"]
     counts, short = until["replications"], until["short"]
     least, most = min(counts), max(counts)

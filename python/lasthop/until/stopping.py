@@ -1,8 +1,8 @@
-"""How many replications each cell of a campaign gets: as many as its own results need, whatever the other cells do.
+"""The number of replications of each cell: as many as its own results need, whatever other cells do.
 
-After the replications of a look a cell is done if all conditions are met in all flows that they are about. Otherwise it
-goes on to the next look. At the cap it is done in any case. What a cell needs follows from its results alone, so it is
-the same whatever was in the store before, and after any interruption.
+After the replications of a look, a cell is done if every flow that a condition covers meets it. Otherwise it
+goes on to the next look. At the cap it is done in any case. The number follows from the cell's results alone.
+So it is the same whatever was in the store before, and after any interruption.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lasthop.scenario.points import factors_of, level_column
 from lasthop.until.looks import LOOKS, Condition, looks_up_to
 
 CAP = 1000
-"""The most replications of a cell, unless another number is given."""
+"""The largest number of replications of a cell, unless another number is given."""
 _READ_AT_ONCE = 20_000
 _ELAPSED = "elapsed_s"
 
@@ -37,9 +37,10 @@ Read = Callable[[Sequence[range]], Mapping[str, pl.DataFrame]]
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """The values of a condition's metric for one flow of a cell, a value per replication; NaN where there is none.
+    """The values of a condition's metric for one flow of a cell, one per replication; NaN if one is missing.
 
-    `levels` are the cell's, in the order of the records' columns. `unfinished`: whether a flow did not do all its work.
+    `levels` are the cell's, in the order of the records' columns. `unfinished`: whether a flow did not do all
+    its work.
     """
 
     levels: Levels
@@ -54,19 +55,19 @@ def _sections(condition: Condition, tables: Tables) -> list[Section]:
 
 
 def values_of(condition: Condition, tables: Tables) -> Iterator[Values]:
-    """Yield the values that a condition is about."""
+    """Yield the values that a condition covers."""
     for section in _sections(condition, tables):
         rows = section.rows
         if condition.flow is not None:
             rows = rows.filter(pl.col(WHO) == condition.flow)
         elif condition.metric == _ELAPSED and "protocol" in rows.columns:
-            # A stream lasts as long as its sender is told to.
+            # A stream lasts as long as its sender was told.
             rows = rows.filter(pl.col("protocol").is_in(TRANSFER_PROTOCOLS))
         yield from _by_flow(section, rows, condition.metric)
 
 
 def _by_levels(cells: Sequence[_core.Cell]) -> dict[Levels, list[int]]:
-    """Return which cells have which levels, as the records have them. Samples may be equal."""
+    """Return the levels of each cell, as the records have them. Samples may be equal."""
     factors = factors_of(cells)
     rows = pl.DataFrame([level_column(factor, factor, cells) for factor in factors]).rows() if factors else [()]
     found: dict[Levels, list[int]] = {}
@@ -105,9 +106,9 @@ class Stopping:
         self.looks = looks_up_to(cap)
         self._cells = _by_levels(cells)
         self.counts = [self.looks[0]] * len(cells)
-        """How many replications each cell gets, as far as is known."""
+        """The number of replications of each cell, as far as it is known."""
         self.undecided = list(range(len(cells)))
-        """The cells that may yet get more."""
+        """The cells that may yet get more replications."""
         self._read = [0] * len(cells)
         self._short: list[int] = []
         self._values: list[dict[tuple[int, tuple[str, str]], list[Values]]] = [{} for _ in cells]
@@ -133,7 +134,7 @@ class Stopping:
         self.undecided = [cell for cell in self.undecided if cell not in done]
 
     def _take(self, block: Sequence[int], read: Read) -> None:
-        """Read what is new of some cells."""
+        """Read the new replications of some cells."""
         wanted = [range(0)] * len(self.counts)
         for cell in block:
             wanted[cell] = range(self._read[cell], self.counts[cell])
@@ -176,7 +177,7 @@ class Stopping:
 
     @property
     def record(self) -> dict[str, Any]:
-        """What the manifest says: the rule, the replications of each cell, and the cells that the cap stopped."""
+        """The manifest's record: the rule, each cell's replications, and the cells that the cap stopped."""
         return {
             "conditions": [condition.text for condition in self.conditions],
             "looks": list(self.looks),
@@ -186,5 +187,5 @@ class Stopping:
         }
 
     def restore(self, record: Mapping[str, Any]) -> None:
-        """Take over what a manifest says."""
+        """Take over the record of a manifest."""
         self.counts, self.undecided, self._short = list(record["replications"]), [], list(record["short"])
