@@ -11,7 +11,7 @@ from lasthop.pictures.shapes import Panel
 
 
 def made_by(plan: Plan) -> str:
-    """Say with which seed and engine a plan's runs were made."""
+    """Name the seed and the engine of a plan's runs."""
     return f"seed {plan.seed}, {plan.engine.name} engine, lasthop {_core.VERSION}"
 
 

@@ -1,4 +1,7 @@
-"""Which flows a picture shows, and how. Readers tell few colours apart, and a page holds few panels."""
+"""Chooses the flows of a picture, and their looks.
+
+Readers tell few colours apart, and a page holds few panels.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,12 @@ from lasthop.pictures.shapes import Panel
 from lasthop.pictures.tables import FlowOf, TraceTables
 
 MOST_COLOURS = len(FLOW_COLORS)
-"""So many flows have a colour; further ones are grey."""
+"""This many flows have a colour; further flows are grey."""
 MOST_PANELS = 4
-"""So many flows have a sequence panel, and so many page loads a waterfall. Flows asked for by name have a few more."""
+"""This many flows have a sequence panel, and this many page loads a waterfall.
+
+Flows chosen by name have more.
+"""
 
 _NAMED_AT_MOST = 12
 _TELLING = "those with most losses and timeouts, then the longest"
@@ -26,10 +32,10 @@ _TELLING = "those with most losses and timeouts, then the longest"
 class Cast:
     """The flows of a picture, in the order of the scenario.
 
-    `looks` are those of the flows that have a colour, by the flow's number. The others look alike; `one_by_one` is
-    whether each of them has a goodput of its own, or all have one together. `apart` are the TCP flows, and `pages` the
-    page loads, that have panels of their own. `said` tells the reader what is missing or grey, by the kind of panel; an
-    empty kind stands for those that show flows together.
+    `looks` holds the look of each flow that has a colour, by the flow's number. The other flows look alike;
+    `one_by_one` says whether each of them has its own goodput, or all have one together. `apart` are the TCP
+    flows, and `pages` the page loads, with panels of their own. `said` tells the reader what is missing or
+    grey, by the kind of panel; an empty kind stands for panels that show flows together.
     """
 
     flows: list[FlowOf]
@@ -42,11 +48,11 @@ class Cast:
 
     @classmethod
     def of(cls, tables: TraceTables, named: Sequence[FlowOf] = (), *, one_by_one: bool = False) -> Cast:
-        """Choose among all flows of a run, or among those asked for by name.
+        """Choose among all flows of a run, or among flows chosen by name.
 
-        With up to `MOST_COLOURS` flows in the run, each has the colour of its number. Of more, those have one that tell
-        most: of every application in turn the flow with most drops, retransmissions and timeouts, and the longest of
-        equals.
+        If the run has at most `MOST_COLOURS` flows, each has the colour of its number. Otherwise the flows
+        that tell most have a colour: for every application in turn the flow with most drops, retransmissions
+        and timeouts, and among equals the longest.
         """
         flows = list(named or tables.flows)
         ranked = _ranked(tables, flows)
@@ -67,7 +73,7 @@ class Cast:
         return cls(flows, looks, others, _in_order(apart), sorted(pages[:most]), said, one_by_one)
 
     def painted(self, flows: Sequence[FlowOf]) -> list[tuple[FlowOf, Look]]:
-        """Return flows with their looks, those in grey first: what is drawn later lies above."""
+        """Return flows with their looks, grey flows first: what is drawn later lies above."""
         grey = [(flow, self.others) for flow in flows if flow.number not in self.looks]
         return [*grey, *((flow, self.looks[flow.number]) for flow in flows if flow.number in self.looks)]
 
@@ -78,7 +84,7 @@ class Cast:
 
 
 def check_flows(names: Sequence[str], known: Sequence[str]) -> None:
-    """Raise `InputError` if one of the names that `--flow` gives is none of a run's."""
+    """Raise `InputError` if the run has no flow of a name in `--flow`."""
     for name in names:
         if name not in known:
             some = ", ".join(known[:_NAMED_AT_MOST]) + (", ..." if len(known) > _NAMED_AT_MOST else "")
@@ -100,7 +106,7 @@ def _said(shown: int, total: int, what: str) -> str:
 
 
 def _ranked(tables: TraceTables, flows: Sequence[FlowOf]) -> list[FlowOf]:
-    """Return the flows by how much they tell: the first of every application, then the second of each, and so on."""
+    """Return the flows by how much they tell: the first of each application, then the second, and so on."""
     in_trouble = pl.col("event").str.contains("^(dropped|retransmitted|timeout)")
     troubles = pl.concat([table.filter(in_trouble).select("flow") for table in (tables.packets, tables.tcp)])
     counts = dict(troubles.group_by("flow").len().iter_rows())

@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 
 _PANEL_HEIGHT_IN = 1.75
 _LONGEST_TITLE_IN = 1.6
-"""Of a vertical axis; longer ones are broken."""
+"""Longest title of a vertical axis; longer titles are broken."""
 _ROW_IN = 0.16
 _CHARACTER_IN = 0.062
 _SYMBOLS = dict(zip(FLOW_SYMBOLS, "os^D", strict=True))
 _WIDEST_BOX = 0.25
 _WIDEST_BAR = 0.5
 _GROUP_GAP = 0.7
-"""Between groups of levels, beside the distance of two levels."""
+"""Gap between groups of levels, in addition to the distance between two levels."""
 _GROUP_IN = 0.16
-"""Height of a row of names of groups."""
+"""Height of a row of group names."""
 _MOST_BELOW = 4
-"""So many panels stand below each other in one column."""
+"""Most panels below each other in one column."""
 _FROM_ZERO = 0.5
-"""The axis begins at zero if the smallest value is less than this share of the largest."""
+"""The axis begins at zero if the smallest value is below this share of the largest."""
 
 
 def draw_chart(chart: Chart, path: Path, file_format: str, width: str) -> None:
@@ -50,7 +50,7 @@ def draw_chart(chart: Chart, path: Path, file_format: str, width: str) -> None:
 
 
 def chart_figure(chart: Chart, width: str) -> Figure:
-    """Return the matplotlib figure of a chart: its panels side by side and below each other, with one legend."""
+    """Return the matplotlib figure of a chart: a grid of panels with one legend."""
     if chart.kind == HEATMAP:
         return heatmap_figure(chart, width)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -156,7 +156,7 @@ def _lay_out_values(grid: Sequence[Axes], chart: Chart) -> None:
 
 
 def _numbers(chart: Chart) -> list[float] | None:
-    """Return the numbers at which the levels stand, of a line over those of one factor that are numbers."""
+    """Return the levels' numbers if a line is drawn over a single factor with numeric levels."""
     return levels.numbers(chart.x_levels) if chart.kind == LINE and not _groups(chart) else None
 
 
@@ -175,7 +175,7 @@ def _places(chart: Chart) -> dict[str, float]:
 
 
 def _groups(chart: Chart) -> list[list[tuple[str, list[str]]]]:
-    """Return the groups of levels with their names, those of the innermost factor but one first."""
+    """Return the groups of levels with their names: the levels of the factor next to the innermost."""
     paths = [chart.split(level) for level in chart.x_levels]
     rows = []
     for depth in range(len(paths[0]) - 1, 0, -1):
@@ -187,7 +187,7 @@ def _groups(chart: Chart) -> list[list[tuple[str, list[str]]]]:
 
 
 def _beside(chart: Chart, hue: str) -> tuple[float, float]:
-    """Return how far from its level a colour stands, and how much room it has there."""
+    """Return the offset of a colour from its level, and its width."""
     count = len(chart.hue_levels)
     room = 0.8 / count
     return (chart.hue_levels.index(hue) - (count - 1) / 2) * room, room
@@ -275,7 +275,7 @@ def _draw_second(twins: Sequence[Axes], chart: Chart, across: int) -> None:
 
 
 def _second_look(chart: Chart, hue: str) -> dict[str, Any]:
-    """Return how the second metric looks: in the colour of its level, or in one of its own where there is one level."""
+    """Return the look of the second metric: its level's colour, or its own colour if there is one level."""
     color = _look(chart, hue)["color"] if chart.hue else FLOW_COLORS[1]
     return {"color": color, "linestyle": "--", "markerfacecolor": "white"}
 
@@ -320,9 +320,9 @@ def _make_logarithmic(set_scale: Callable[[str], object], axis: Axis) -> None:
 
 
 def _lay_out_levels(grid: Sequence[Axes], chart: Chart, width_in: float) -> float:
-    """Put the levels under the axes: where their numbers are, or side by side; slanted if there is no room.
+    """Put the levels under the axes: at their numbers, or side by side; slanted if there is no room.
 
-    Return the inches that the names of groups of levels take below.
+    Return the height below in inches that the names of groups take.
     """
     if chart.kind in (CDF, BAND):
         return 0.0
@@ -372,7 +372,7 @@ def _name_groups(axes: Axes, chart: Chart, below_in: float) -> None:
 
 
 def _add_legend(figure: Figure, chart: Chart, width_in: float) -> int:
-    """Name the levels of the colours above the panels; return in how many rows."""
+    """Name the levels of the colours above the panels; return the number of rows."""
     if not chart.hue:
         return 0
     from matplotlib.lines import Line2D

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 _LINE_IN = 0.125
 _PAD_IN = 0.06
 _BETWEEN_IN = 0.1
-"""From one box to the next below."""
+"""Distance from one box to the next below."""
 _EDGE_IN = 0.35
-"""From a box to those to its right."""
+"""Distance from a box to the boxes on its right."""
 _SIDE_IN, _TITLE_IN = 0.08, 0.26
 _WIDEST_IN = 2.4
 _TEXT_PT = 7.5
 _FILLS = {True: "#ffffff", False: "#eceff1"}
-"""Of what holds packets, and of what only lends."""
+"""Fill of a class that holds packets, and of one that only lends."""
 
 
 def class_figure(picture: Picture, width: str) -> Figure:
@@ -58,9 +58,9 @@ def _depth(node: Node) -> int:
 
 
 def _draw(axes: Axes, node: Node, corner: tuple[float, float], box_in: float) -> tuple[float, float]:
-    """Draw a node with all to its right, below a corner; return the middle of its box, and where it all ends below.
+    """Draw a node with everything to its right, below a corner.
 
-    The axes are in inches, downwards.
+    Return the middle of its box, and the lower end. The axes are in inches, downwards.
     """
     left, top = corner
     lines = [node.name, *(line for said in node.said for line in wrapped([said], box_in - 2 * _PAD_IN))]

@@ -1,4 +1,4 @@
-"""The classes of a router (HTB) as a tree: which lends to which, at what rates, and what each one's queue takes."""
+"""The classes of a router (HTB) as a tree: which lends to which, at what rates, and what its queue holds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ROOT = "root"
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A class, or the root: its name, what is to be said of it, and the nodes that borrow from it."""
+    """A class, or the root: its name, the remarks on it, and the nodes that borrow from it."""
 
     name: str
     said: Sequence[str]
@@ -44,7 +44,7 @@ class ClassPicture:
         return Picture(list(panels), 0.0, 0.0, [])
 
     def told(self) -> list[str]:
-        """Return nothing: it leaves nothing out."""
+        """Return nothing, because the picture leaves nothing out."""
         return []
 
     def caption(self, panels: Sequence[Panel]) -> str:
@@ -82,14 +82,17 @@ def _tree(side: Mapping[str, Any]) -> Node:
 
 
 def _below(parent: str | None, classes: Sequence[Mapping[str, Any]], queue: Mapping[str, Any]) -> list[Node]:
-    """Return the nodes below a class, or below the root. `queue` is that of classes without one of their own."""
+    """Return the nodes below a class, or below the root.
+
+    Classes without a queue of their own have `queue`.
+    """
     nodes = []
     for one in classes:
         if one.get("parent") != parent:
             continue
         children = _below(one["name"], classes, queue)
         said = [_rates(one)]
-        if not children:  # what holds packets
+        if not children:  # only leaves hold packets
             said = [f"{said[0]}, {_turns(one)}", f"takes {_matched(one)}", _queued(one.get("queue") or queue)]
         nodes.append(Node(one["name"], said, children))
     return nodes
@@ -114,7 +117,7 @@ def _matched(one: Mapping[str, Any]) -> str:
 
 
 def _queued(queue: Mapping[str, Any]) -> str:
-    """Say what discipline a queue has, and how long it may get."""
+    """Name the discipline of a queue, and its limit."""
     red = queue.get("red")
     if red:
         return f"RED from {red['min']} to {red['max']}, at most {queue['limit']}"

@@ -1,4 +1,4 @@
-"""The figure of a picture of one run: panels over an axis of time, or what has a layout of its own."""
+"""The figure of a picture of one run: panels over an axis of time, or a layout of its own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _OWN: dict[str, Callable[[Picture, str], Figure]] = {LADDER: ladder_figure, CLASSES: class_figure}
-"""Kinds of pictures that have a layout of their own, and how they are drawn."""
+"""Kinds of pictures with a layout of their own, and the functions that draw them."""
 
 
 def run_figure(picture: Picture, width: str) -> Figure:

@@ -34,14 +34,14 @@ _NEEDS = {
     "delay": ("packets that arrived", "has none"),
     "sizes": ("what is sent in a part of the run", "sends nothing then"),
 }
-"""What kinds of pictures show if it is not TCP, and what flows lack that have none of it."""
+"""For kinds of pictures not about TCP: what they show, and how to say that a flow has none of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PictureRequest:
-    """What to draw: all kinds and all flows of the whole run if not given; times in seconds.
+    """The picture to draw; by default all kinds and all flows of the whole run. Times are in seconds.
 
-    Without `out` it is a file in the working folder, named after the scenario.
+    Without `out`, it becomes a file in the working folder, named after the scenario.
     """
 
     out: Path | None = None
@@ -52,7 +52,7 @@ class PictureRequest:
     file_format: str | None = None
     width: str = PAGE
     caption: Path | None = None
-    """A new file for the captions, which then do not stand in the pictures."""
+    """A new file for the captions, which are then left out of the pictures."""
 
 
 def _kinds(text: str | None) -> list[str]:
@@ -73,13 +73,13 @@ def _kinds(text: str | None) -> list[str]:
 
 
 def file_suffix(out: Path) -> str:
-    """Return what `out` ends with if it is a file; an empty text for a folder."""
+    """Return the ending of `out` if it is a file; an empty text for a folder."""
     suffix = out.suffix.lower().removeprefix(".")
     return suffix if suffix.isalpha() else ""
 
 
 def choose_out(out: Path | None, file_format: str | None, name: str, option: str = "--out") -> Path:
-    """Return the new file or folder to write: `out`, or else `name` with an ending, and a number if that is taken.
+    """Return the new file or folder: `out`, or else `name` with an ending, and a number if it is taken.
 
     Raises InputError, about `option`, if `out` exists, or is no picture, or a file of another format.
     """
@@ -104,7 +104,7 @@ def choose_out(out: Path | None, file_format: str | None, name: str, option: str
 
 
 def _named(names: Sequence[str], flows: Sequence[FlowOf]) -> list[FlowOf]:
-    """Return the flows of these names; the name of a page load stands for all its connections."""
+    """Return the flows with these names; the name of a page load stands for all its connections."""
     known = list(dict.fromkeys(name for flow in flows for name in (flow.name, flow.application)))
     check_flows(names, known)
     return [flow for flow in flows if flow.name in names or flow.application in names]
@@ -124,7 +124,7 @@ def _panels(request: PictureRequest, tables: TraceTables, cast: Cast) -> list[Pa
 
 
 def _span(request: PictureRequest, tables: TraceTables, named: Sequence[FlowOf]) -> tuple[float, float]:
-    """Return the times to draw: those asked for, or else those of the flows asked for, or of the run."""
+    """Return the times to draw: the given ones, or else the times of the chosen flows, or of the run."""
     end = tables.end_s()
     first, last = tables.span_s(named) if named else (0.0, end)
     start = first if request.start is None else request.start
@@ -138,7 +138,10 @@ def _name(panel: Panel) -> str:
 
 
 def write_chart(folder: Path, request: ResultRequest, drawn: PictureRequest) -> tuple[list[Path], list[str]]:
-    """Draw the results in a folder as one new file; return it, and how to read it. Nothing is left of a failure."""
+    """Draw the results in a folder as one new file; return it, and how to read it.
+
+    A failure leaves nothing behind.
+    """
     chart = read_chart(folder, request)
     path = choose_out(drawn.out, drawn.file_format, chart.file_name)
     suffix = picture_file(path, "--out")
@@ -149,13 +152,16 @@ def write_chart(folder: Path, request: ResultRequest, drawn: PictureRequest) -> 
 
 
 def check_caption(path: Path | None, picture: Path) -> None:
-    """Raise `InputError` if the file of the caption exists, or is the picture."""
+    """Raise `InputError` if the caption's file exists, or is the picture."""
     if path is not None and (path.exists() or path == picture):
         raise InputError(f"{path} exists, or is the picture, and nothing is overwritten: choose another --caption.")
 
 
 def write_captions(path: Path | None, captions: Mapping[Path, str]) -> list[Path]:
-    """Write the captions of pictures into one new text file, behind their names if they are several; return it."""
+    """Write the captions of pictures into one new text file, with their names if there are several.
+
+    Return it.
+    """
     if path is None:
         return []
     several = len(captions) > 1
@@ -165,7 +171,10 @@ def write_captions(path: Path | None, captions: Mapping[Path, str]) -> list[Path
 
 
 def picture_file(path: Path, option: str = "--plot") -> str:
-    """Return the format of the new file that an option names; raise InputError if it exists or is no picture."""
+    """Return the format of the new file that an option names.
+
+    Raise InputError if it exists or is no picture.
+    """
     choose_out(path, None, "", option)
     suffix = file_suffix(path)
     if not suffix:
@@ -174,7 +183,7 @@ def picture_file(path: Path, option: str = "--plot") -> str:
 
 
 def write_picture(path: Path, make: Callable[[Path], object]) -> None:
-    """Write one new picture, or its caption. Nothing is left of a failure."""
+    """Write one new picture, or its caption. A failure leaves nothing behind."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_atomically(path, make)
@@ -189,17 +198,17 @@ def write_forest(compared: Compare, path: Path) -> None:
 
 
 class Shown(Protocol):
-    """The panels of a picture, and what there is to say of them."""
+    """The panels of a picture, and the remarks on them."""
 
     @property
     def panels(self) -> list[Panel]:
-        """All of them."""
+        """All panels."""
 
     def of(self, panels: Sequence[Panel]) -> Picture:
         """Return a picture of some of the panels."""
 
     def told(self) -> list[str]:
-        """Return what to say to who asked for it."""
+        """Return the remarks for the user."""
 
     def caption(self, panels: Sequence[Panel]) -> str:
         """Return the caption of a picture of some of the panels."""
@@ -207,7 +216,7 @@ class Shown(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunPicture:
-    """The panels of a run between two times, and what there is to say of what they do not show."""
+    """The panels of a run between two times, and the remarks on what they do not show."""
 
     run: ChosenRun
     tables: TraceTables
@@ -220,7 +229,7 @@ class RunPicture:
         return self.tables.picture(panels, *self.span, self.cast.notes(panels))
 
     def told(self) -> list[str]:
-        """Return what to say of flows that are not shown or are grey, and of parts that are not drawn."""
+        """Return the remarks on flows that are missing or grey, and on parts that are not drawn."""
         told = [f"{note} Choose others with --flow." for note in self.cast.notes(self.panels)]
         if self.tables.left_out and not all(panel.is_whole for panel in self.panels):
             told.append(f"{self.tables.left_out} Draw a part of the run with --from and --to to see more of it.")
@@ -232,8 +241,8 @@ class RunPicture:
 
 
 def picture_run(run: ChosenRun, request: PictureRequest) -> Shown:
-    """Run it, unless its scenario tells all that is drawn, and return its picture."""
-    kinds = _kinds(request.kinds)  # a wrong word is said before the run, which may be long
+    """Run it, unless the scenario alone contains everything that is drawn, and return its picture."""
+    kinds = _kinds(request.kinds)  # report a wrong word before the run, which may be long
     if kinds == [CLASSES]:
         asked = {"--flow": request.flows, "--from": request.start is not None, "--to": request.stop is not None}
         if unfit := [option for option, given in asked.items() if given]:
@@ -252,8 +261,8 @@ def picture_run(run: ChosenRun, request: PictureRequest) -> Shown:
 def write_pictures(make: Callable[[], Shown], request: PictureRequest, name: str) -> tuple[list[Path], list[str]]:
     """Make panels and draw them: one file with all, `name` by default, or a new folder with a file for each.
 
-    Return the files, and what there is to say of flows that are not shown or are grey.
-    Nothing is left of a failure, and nothing is overwritten.
+    Return the files, and the remarks on flows that are missing or grey. A failure leaves nothing behind, and
+    nothing is overwritten.
     """
     out = choose_out(request.out, request.file_format, name)
     check_caption(request.caption, out)

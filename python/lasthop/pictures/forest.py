@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_SHOWN = 240
-"""So many comparisons have room in one picture."""
+"""Most comparisons that one picture has room for."""
 _ONE_PANEL = 30
 """With more comparisons, each level of the first other factor has a panel."""
 _ROW_IN = 0.13
 _GAP_ROWS = 0.6
-"""Between two cases."""
+"""Gap between two cases."""
 _AXIS_IN = 1.4
 """Room for a title under one of two panels side by side."""
 _PANEL_IN = 0.6
-"""What a panel needs besides its rows: title and axis."""
+"""Room for the parts of a panel besides its rows: title and axis."""
 _NOTE_IN = 0.16
 _CHARACTER_IN = 0.065
 _SYMBOLS = dict(zip(FLOW_SYMBOLS, "os^D", strict=True))
@@ -46,9 +46,9 @@ def forest_caption(compared: Compare) -> str:
 
 
 def forest_figure(compared: Compare, *, noted: bool = True) -> Figure:
-    """Return the figure: a row per comparison, levels told apart by colour, hollow marks where p is not below 0.05.
+    """Return the figure: a row per comparison, a colour per level, hollow marks where p is not below 0.05.
 
-    Below it stands how to read it, if it is to be `noted`.
+    If it is `noted`, a text below says how to read it.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -70,7 +70,7 @@ def forest_figure(compared: Compare, *, noted: bool = True) -> Figure:
         axes.set_visible(False)
     for place, (axes, title, cases) in enumerate(zip(grid.flat, panels, bands, strict=False)):
         _draw_panel(axes, cases, looks, scale, numbers=across == 1)
-        # Rows are equally high in all panels of a row of the grid.
+        # All panels in a row of the grid have equally high rows.
         axes.set_ylim(rows[place // across] - 0.5, -1.0)
         axes.set_title(title, fontsize=8)
         if place + across >= len(panels):
@@ -149,7 +149,7 @@ def _draw_panel(
 
 
 def _axis_title(compared: Compare, looks: Mapping[str, object], scale: Scale) -> str:
-    """Name the difference, and the level if it is alone."""
+    """Name the difference, and its level if there is only one."""
     unit = f" ({scale.unit})" if scale.unit else ""
     level = f" of {next(iter(looks))}" if len(looks) == 1 else ""
     return f"{label(compared.metric)}: difference{level} from {compared.factor} = {compared.reference}{unit}"
@@ -170,7 +170,7 @@ def _notes(compared: Compare) -> list[str]:
 
 
 def _add_legend(figure: Figure, factor: str, looks: Mapping[str, Mapping[str, Any]]) -> int:
-    """Name the levels above the panels; return in how many rows. A level that is alone is named by the axis."""
+    """Name the levels above the panels; return the number of rows. The axis names a level that is alone."""
     if len(looks) == 1:
         return 0
     from matplotlib.lines import Line2D

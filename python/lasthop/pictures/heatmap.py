@@ -1,6 +1,6 @@
-"""Heat maps: a metric over two factors, a number and a colour in each cell. For papers, by matplotlib.
+"""Heat maps of a metric over two factors, with a number and a colour in each cell. For papers, by matplotlib.
 
-The report draws its own from the same colours and numbers.
+The report draws its own heat maps with the same colours and numbers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _ABOUT_A_HALF = ("#0072b2", "#7fb8d8", "#ffffff", "#eaae7f", "#d55e00")
 _FROM_NOTHING = ("#ffffff", "#9ecae1", "#3182bd", "#08306b")
 _HALF = {SHARE}
-"""Shares that two have of one thing: a half is neutral."""
+"""Shares of two flows in one thing: a half is neutral."""
 _MOST_CELLS_ACROSS = 6
 """With more levels, a panel takes half of the page's width."""
 _CELL_IN = 0.21
@@ -35,7 +35,7 @@ _LIGHT = 0.5
 
 
 def colours(metric: str) -> Sequence[str]:
-    """Return the colours of a metric's cells from its least to its greatest value, evenly spaced."""
+    """Return the colours of a metric's cells from the least to the greatest value, evenly spaced."""
     return _ABOUT_A_HALF if metric in _HALF else _FROM_NOTHING
 
 
@@ -49,7 +49,10 @@ def limits(metric: str, values: Iterable[float]) -> tuple[float, float]:
 
 
 def number(scale: Scale, value: float, greatest: float) -> str:
-    """Write the number in a cell, which has room for three digits; `greatest` is that of all cells."""
+    """Write the number in a cell, which has room for three digits.
+
+    `greatest` is the greatest of all cells.
+    """
     shown = abs(greatest) * scale.factor
     decimals = 0 if shown >= 10 or scale.whole else 1 if shown >= 1 else 2
     return scale.number(value, decimals=decimals) if math.isfinite(value) else ""
@@ -82,7 +85,7 @@ def heatmap_figure(chart: Chart, width: str) -> Figure:
 
 
 def _coloured(chart: Chart) -> str:
-    """Return the metric that decides the colours; none does those of ratios."""
+    """Return the metric that decides the colours; for ratios there is none."""
     return chart.y if chart.ratio is None else ""
 
 

@@ -16,16 +16,19 @@ from lasthop.pictures.tables import FlowOf, TraceTables
 
 LADDER = "ladder"
 SERVER, CLIENT = 0.0, 1.0
-"""Where the hosts' lines stand."""
+"""Positions of the hosts' lines."""
 MOST_ARROWS = 100
-"""So many packets fit on a page with their labels, if each second one is acknowledged."""
+"""Most packets that fit on a page with their labels, if each second packet is acknowledged."""
 _AT_ROUTER, _ON_LINK = 0.2, 0.6
-"""How far a lost packet gets on its way: to the queue of its direction, which is near the sender, or onto the link."""
+"""How far a lost packet gets: to the queue of its direction, which is near the sender, or onto the link."""
 _FLAGS = {0x02: "SYN", 0x01: "FIN", 0x04: "RST", 0x40: "ECE", 0x80: "CWR"}
 
 
 def ladder_panels(tables: TraceTables, cast: Cast) -> list[Panel]:
-    """Return a panel for each flow that sent packets; raise `InputError` if they are more than a page has room for."""
+    """Return a panel for each flow that sent packets.
+
+    Raise `InputError` if a page has no room for so many packets.
+    """
     numbers = [flow.number for flow in cast.flows]
     sent = tables.packets.filter(pl.col("event") == "sent", pl.col("flow").is_in(numbers))
     if sent.height > MOST_ARROWS:
@@ -45,10 +48,10 @@ def ladder_panels(tables: TraceTables, cast: Cast) -> list[Panel]:
 
 
 def _before(times: pl.Series) -> float:
-    """Return a time, with as few digits as possible, up to which no more than `MOST_ARROWS` packets are sent."""
+    """Return a time, with as few digits as possible, up to which at most `MOST_ARROWS` packets are sent."""
     last, too_late = float(times[MOST_ARROWS - 1]), float(times[MOST_ARROWS])
     first = float(times[0])
-    if last == too_late:  # all of one burst, or none
+    if last == too_late:  # take a burst as a whole or not at all
         earlier = times.filter(times < too_late)
         last = float(earlier[-1]) if earlier.len() else first
     for digits in range(1, 10):
@@ -63,7 +66,7 @@ def _panel(tables: TraceTables, flow: FlowOf, look: Look) -> Panel:
     sent = packets.filter(pl.col("event") == "sent").with_columns(mark=pl.lit(""))
     settled = packets.filter(pl.col("event").is_in(["delivered", *DROP_EVENTS]))
     fates = settled.select("serial", "event", pl.col("time_s").alias("end_s"), pl.col("ce").alias("marked"))
-    # The end of a run may find a packet on its way. What a link duplicates arrives twice.
+    # A packet may be on its way when the run ends. A packet that the link duplicates arrives twice.
     arrows = _kinds(tables, flow, sent).join(fates, on="serial", how="left", suffix="_end", maintain_order="left")
     arrows = arrows.with_columns(label=_labels(arrows, flow), end_s=pl.col("end_s").fill_null(tables.end_s()))
     layers = [*_arrows(arrows, look), *_losses(arrows), *_expiries(tables, flow, look)]
@@ -80,12 +83,12 @@ def _kinds(tables: TraceTables, flow: FlowOf, sent: pl.DataFrame) -> pl.DataFram
     )
     plain = pl.when(pl.col("payload_bytes") > 0).then(pl.lit("data")).otherwise(pl.lit("control"))
     kinds = sent.join(again, on=["time_ns", "seq", "direction"], how="left", maintain_order="left")
-    taking = pl.col("end") > pl.col("seq")  # an ACK of the same number is none
+    taking = pl.col("end") > pl.col("seq")  # packets that take sequence numbers; a pure ACK takes none
     return kinds.with_columns(kind=pl.when(taking).then("again").fill_null(plain))
 
 
 def _labels(arrows: pl.DataFrame, flow: FlowOf) -> pl.Series:
-    """Return what stands beside each arrow: flags, bytes as tcpdump has them, ACK, newest SACK block, how many more."""
+    """Return each arrow's label: flags, bytes as in tcpdump, ACK, newest SACK block, and how many more."""
     names = ("seq", "end", "ack", "flags", "sack", "payload_bytes", "marked")
     rows = arrows.select(names).iter_rows(named=True)
     transfer = flow.protocol in TRANSFER_PROTOCOLS
@@ -118,7 +121,7 @@ def _label(
 
 
 def _arrows(arrows: pl.DataFrame, look: Look) -> Iterator[Layer]:
-    """Yield the arrows of packets that arrived, and those of what the end of the run found on its way."""
+    """Yield the arrows of packets that arrived, and of packets on their way at the end of the run."""
     arrived = arrows.filter(pl.col("event_end") == "delivered")
     own = {"data": marks.LADDER_DATA.tinted(look), "control": marks.LADDER_CONTROL, **marks.LADDER_AGAIN}
     for kind, mark in own.items():
@@ -133,7 +136,7 @@ def _losses(arrows: pl.DataFrame) -> Iterator[Layer]:
 
 
 def _layer(mark: Mark, rows: pl.DataFrame, share: float) -> Layer:
-    """Return arrows from the line of the sending host over a share of the way to the other one."""
+    """Return arrows from the line of the sending host over a share of the way to the other host."""
     down = rows["direction"] == "down"
     start = [SERVER if is_down else CLIENT for is_down in down]
     stop = [SERVER + share if is_down else CLIENT - share for is_down in down]

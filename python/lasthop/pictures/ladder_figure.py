@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 _LABEL_PT = 6.5
 _LABEL_IN = 0.105
-"""From one label to the next below."""
+"""Distance from one label to the next below."""
 _BESIDE_IN = 0.1
-"""From a host's line to its labels."""
+"""Distance from a host's line to its labels."""
 _LEAST_BETWEEN_IN = 1.0
-"""Between the hosts, beside the label of a lost packet."""
+"""Width between the hosts, beside the label of a lost packet."""
 _HOSTS_IN = 0.24
 _LEAST_IN = 1.6
 _LEFT_IN, _RIGHT_IN, _BELOW_IN, _GAP_IN = 0.5, 0.05, 0.08, 0.1
@@ -33,7 +33,7 @@ _NAMES = {SERVER: "server", CLIENT: "client"}
 
 @dataclass(frozen=True, slots=True)
 class _Rung:
-    """A packet: where its arrow starts and stops, in hosts and seconds, and what stands beside its end."""
+    """A packet: start and end of its arrow, in hosts and seconds, and the text beside its end."""
 
     layer: Layer
     start: tuple[float, float]
@@ -42,12 +42,12 @@ class _Rung:
 
     @property
     def column(self) -> float:
-        """Where its label stands: beside the host that it reaches, or beside the place where it is lost."""
+        """Position of its label: beside the host that it reaches, or beside the place where it is lost."""
         return self.stop[0]
 
     @property
     def outwards(self) -> int:
-        """Which way the label goes from there: 1 to the right, -1 to the left."""
+        """Direction of the label from there: 1 to the right, -1 to the left."""
         return 1 if self.start[0] == SERVER else -1
 
 
@@ -82,7 +82,7 @@ def ladder_figure(picture: Picture, width: str) -> Figure:
 
 
 def _within(panel: Panel, bad: Sequence[BadPeriod]) -> list[BadPeriod]:
-    """Return the bad periods that a ladder's time has part in."""
+    """Return the bad periods within a ladder's time."""
     rungs = _rungs(panel)
     first, last = min(rung.start[1] for rung in rungs), max(rung.stop[1] for rung in rungs)
     return [period for period in bad if period.start < last and period.stop > first]
@@ -133,12 +133,12 @@ def _columns(rungs: Sequence[_Rung]) -> dict[tuple[float, int], list[_Rung]]:
 
 
 def _spread(rungs: Sequence[_Rung], apart: float) -> Iterator[tuple[_Rung, float]]:
-    """Yield packets, in order, with the times at which their labels stand: as near as there is room to their own.
+    """Yield packets, in order, with the times of their labels, as near to their own as there is room.
 
-    Labels that would cover each other become a block around the mean of where they want to be (the algorithm of pool
-    adjacent violators, of least squares).
+    Labels that would overlap become a block around the mean of their wanted places (the pool adjacent
+    violators algorithm for least squares).
     """
-    blocks: list[list[float]] = []  # of each block its labels' wishes, less what the labels above them take
+    blocks: list[list[float]] = []  # per block: its labels' wanted places, less the room of labels above
     for number, rung in enumerate(rungs):
         blocks.append([rung.stop[1] - number * apart])
         while len(blocks) > 1 and fmean(blocks[-2]) > fmean(blocks[-1]):
@@ -148,7 +148,7 @@ def _spread(rungs: Sequence[_Rung], apart: float) -> Iterator[tuple[_Rung, float
 
 
 def _columns_in(axes: Axes, rungs: Sequence[_Rung], width_in: float) -> tuple[float, float, float]:
-    """Return the inches for labels beside the server, for what is between the hosts, and for labels beside the client.
+    """Return three widths in inches: labels beside the server, between the hosts, labels beside the client.
 
     The side with the longer labels gives way first.
     """
@@ -167,7 +167,7 @@ def _columns_in(axes: Axes, rungs: Sequence[_Rung], width_in: float) -> tuple[fl
 
 
 def _width_in(axes: Axes, label: str) -> float:
-    """Return how wide a label is."""
+    """Return the width of a label."""
     text = axes.text(0, 0, label, fontsize=_LABEL_PT)
     width = text.get_window_extent().width / axes.figure.dpi
     text.remove()
@@ -192,7 +192,7 @@ def _draw_rung(axes: Axes, rung: _Rung) -> None:
 
 
 def _draw_label(axes: Axes, rung: _Rung, at: float, between_in: float, room_in: float | None) -> None:
-    """Write the label of a packet, with a thin line to it from where the packet ends."""
+    """Write the label of a packet, with a thin line to it from the place where the packet ends."""
     out = rung.outwards * _BESIDE_IN / between_in
     x, y = rung.stop
     text = rung.label

@@ -22,7 +22,7 @@ def numbers(levels: Sequence[str]) -> list[float] | None:
 
 
 def in_order(levels: Sequence[str]) -> list[str]:
-    """Return levels by their numbers if they have them, otherwise as they are."""
+    """Return levels in the order of their numbers, if they have numbers; otherwise unchanged."""
     values = numbers(levels)
     return list(levels) if values is None else [level for _, level in sorted(zip(values, levels, strict=True))]
 
@@ -33,7 +33,7 @@ def is_logarithmic(values: Sequence[float]) -> bool:
 
 
 def _number(level: str) -> tuple[tuple[str, str], float] | None:
-    """Return the kind of a number, which is what stands around it, and its value."""
+    """Return the kind of a number (the text around it) and its value."""
     match = _LEVEL.fullmatch(level.strip())
     if match is None:
         return None

@@ -1,9 +1,10 @@
-"""What each kind of event is called, and how it looks: the legend of every picture of a run.
+"""The name and the look of each kind of event: the legend of every picture of a run.
 
-A flow has one colour in all panels. What happened to it has colours that no flow has: black where a packet was dropped,
-reds where one was sent again, greys for what receiver, link and router say. The first five colours of flows are those
-of Okabe and Ito (2008), the last two of Tol (2021); colour-blind readers tell them apart, and neighbours differ in
-lightness. Shapes and dashes differ as well, so that prints in grey can be read. Symbols are plotly's names.
+A flow has one colour in all panels. Its events have colours that no flow has: black for a drop, reds for a
+retransmission, greys for reports of receiver, link and router. The first five colours of flows come from
+Okabe and Ito (2008), the last two from Tol (2021). Colour-blind readers tell them apart, and neighbours
+differ in lightness. Shapes and dashes differ as well, so that prints in grey can be read. Symbols are
+plotly's names.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ FLOW_COLORS = (BLUE, ORANGE, GREEN, PURPLE, INDIGO, SKY, OLIVE)
 FLOW_SYMBOLS = ("circle", "square", "triangle-up", "diamond")
 _DROP_SIZES = {"x-thin-open": 6}
 OTHERS_COLOR = PALE
-"""Of flows that have no colour of their own."""
+"""Colour of flows that have none of their own."""
 CLASS_COLORS = (GREY, BLACK, "#a5814f")
-"""Of a router's classes, unless a class is one flow's."""
+"""Colour of a router's classes, unless a class belongs to one flow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How a flow, or a class of a router, looks in every panel."""
+    """The look of a flow, or of a class of a router, in every panel."""
 
     name: str
     color: str
@@ -36,14 +37,14 @@ class Look:
 
 
 class Shape(Enum):
-    """How values become ink."""
+    """The way in which values are drawn."""
 
     POINTS = "points"
     STEPS = "steps"
     BARS = "bars"  # vertical, from y to `far`
     SPANS = "spans"  # horizontal, from x to `far`
     BANDS = "bands"  # areas from y to `far`, both in steps
-    ARROWS = "arrows"  # from one host to the other, with time downwards; with a symbol, those that do not get there
+    ARROWS = "arrows"  # from one host to the other, time downwards; with a symbol if they do not arrive
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +58,12 @@ class Mark:
     size: float = 0.0
     width: float = 0.0
     dash: str = "solid"
-    optional: bool = False  # shown on request only: left out of static pictures
+    optional: bool = False  # shown only on request: left out of static pictures
 
     owner: str = ""
     """The flow or class that it belongs to."""
     quantity: str = ""
-    """What it shows of its owner."""
+    """The quantity of its owner that it shows."""
 
     def of(self, look: Look) -> Mark:
         """Return the mark of a flow or class, named after it, in its colour and symbol."""
@@ -70,7 +71,7 @@ class Mark:
         return replace(self.tinted(look), name=f"{self.name} of {look.name}", symbol=symbol)
 
     def banded(self, look: Look) -> Mark:
-        """Return the mark of the band around it, through which others show. Legends only have its line."""
+        """Return the mark of a band around it, through which other marks show. Legends only have the line."""
         name = f"band of {look.name}".strip()
         return replace(self, name=name, color=f"{look.color}33", shape=Shape.BANDS, quantity=self.name)
 
@@ -82,7 +83,7 @@ class Mark:
 def _event(
     name: str, color: str, shape: Shape = Shape.POINTS, *, size: float, width: float = 0.0, optional: bool = False
 ) -> Mark:
-    """Return the mark of a kind of event, called as the engine calls it."""
+    """Return the mark of a kind of event, under the engine's name."""
     kind = EVENTS[name]
     return Mark(kind.label, color, shape, kind.symbol, size, width, optional=optional)
 
@@ -98,7 +99,7 @@ BAD_PERIODS = {
     "down": Mark("bad period of the link down", "#f0e6d2", symbol="square", size=11),
     "up": Mark("bad period of the link up", "#dbe8f2", symbol="square", size=11),
 }
-"""Of both directions together, or of the one whose link has errors of its own."""
+"""Bad periods of both directions together, or of one direction whose link has errors of its own."""
 
 _AGAIN_COLORS = {"timeout": CRIMSON}
 _AGAIN_SIZES = {"timeout": 6.5, "forward": 6}
@@ -119,7 +120,7 @@ DROPS = {
     for event, cause in DROP_EVENTS.items()
 }
 LINK_DROPS = tuple(event for event, cause in DROP_EVENTS.items() if cause.on_link)
-"""These strike behind the router queue."""
+"""These happen behind the router queue."""
 UNDOS = tuple(kind.name for kind in EVENTS.values() if kind.role == "undo")
 
 CWND = Mark("cwnd", BLUE, Shape.STEPS, width=1.5)

@@ -1,4 +1,4 @@
-"""Pictures over replications: in every step the median of each level, and the band around it."""
+"""Pictures over replications: the median of each level in every step, and a band around it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lasthop.pictures.shapes import Layer, Panel, Picture, check_span, filled
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What a kind of picture takes from the time series, and whether that is of each flow rather than of the hop."""
+    """The values that a kind of picture takes from the time series, of each flow or of the hop."""
 
     metric: str
     quantity: str
@@ -43,7 +43,7 @@ _USUAL_KINDS = ("queue", "goodput", "fairness")
 
 @dataclass(frozen=True, slots=True)
 class OverPicture:
-    """The panels between two times, and what there is to say of them."""
+    """The panels between two times, and the remarks on them."""
 
     panels: list[Panel]
     span: tuple[float, float]
@@ -57,7 +57,7 @@ class OverPicture:
         return Picture([panel.within(start, stop) for panel in panels], start, stop, [], [*self.notes, *self.left_out])
 
     def told(self) -> list[str]:
-        """Return how to read it, and what it leaves out."""
+        """Return the notes on how to read it, and on what it leaves out."""
         return [*self.notes, *(f"{note} Choose others with --flow." for note in self.left_out)]
 
     def caption(self, panels: Sequence[Panel]) -> str:
@@ -67,7 +67,7 @@ class OverPicture:
 
 @dataclass(frozen=True, slots=True)
 class _Folded:
-    """The folded time series of each chosen cell, by the levels in which it differs from the others."""
+    """The folded time series of each chosen cell, by the levels that distinguish it from the others."""
 
     levels: dict[str, pl.DataFrame]
     step_s: float
@@ -87,7 +87,10 @@ class _Folded:
 
 
 def check_kinds(text: str | None) -> list[str]:
-    """Return the kinds that `--kind` asks for, or those of the hop; raise `InputError` for one of a single run."""
+    """Return the kinds of `--kind`, or the default kinds of the hop.
+
+    Raise `InputError` for a kind of a single run.
+    """
     kinds = list(_USUAL_KINDS) if text is None else [kind.strip() for kind in text.split(",")]
     for kind in kinds:
         if kind not in OVER_KINDS:
@@ -131,7 +134,7 @@ def picture_over(
 
 
 def _fold(runs: Sequence[ChosenRun]) -> _Folded:
-    """Run everything; steps are as long as in the picture of a single run, the longest of the first replications."""
+    """Run everything; steps are as long as for a single run: the longest among the first replications."""
     steps = [step for run in runs for step in run.overview().series["step_s"][:1]]
     if not steps:
         raise InputError("--over replications: nothing is sent in the chosen cells.")
@@ -140,7 +143,7 @@ def _fold(runs: Sequence[ChosenRun]) -> _Folded:
 
 
 def _names(runs: Sequence[ChosenRun]) -> list[str]:
-    """Name each run by the levels in which its cell differs from the others."""
+    """Name each run by the levels that distinguish its cell from the others."""
     levels = {factor: [run.cell.levels.get(factor, "") for run in runs] for factor in runs[0].cell.levels}
     varied = [factor for factor, own in levels.items() if len(set(own)) > 1]
     return [", ".join(f"{factor} = {levels[factor][place]}" for factor in varied) for place in range(len(runs))]
@@ -152,9 +155,9 @@ def _step(drawn: _Folded) -> str:
 
 
 def _panels(drawn: _Folded, name: str, flows: Sequence[str]) -> tuple[list[Panel], list[str]]:
-    """Return the panels of a kind, and what to say of flows that have none.
+    """Return the panels of a kind, and the remarks on flows without a panel.
 
-    Without `flows` what the whole hop did has one for each direction in which data go.
+    Without `flows`, there is a panel of the whole hop for each direction of data.
     """
     kind = _KINDS[name]
     having = [(flow, way) for flow, way in drawn.flows(kind.metric) if not flows or flow in flows]
@@ -176,7 +179,7 @@ def _panels(drawn: _Folded, name: str, flows: Sequence[str]) -> tuple[list[Panel
 
 
 def _layers(drawn: _Folded, kind: _Kind, flow: str | None, way: str) -> Iterator[Layer]:
-    """Yield the bands of all levels, and above them their medians; a pause ends both."""
+    """Yield the bands of all levels, and above them their medians; both end at a pause."""
     rows = drawn.rows(kind, flow, way)
     for mark_of in (marks.Mark.banded, marks.Mark.of):
         for place, (level, own) in enumerate(rows.items()):
@@ -189,7 +192,7 @@ def _layers(drawn: _Folded, kind: _Kind, flow: str | None, way: str) -> Iterator
 
 
 def _stretches(rows: pl.DataFrame, step_s: float) -> Iterator[tuple[list[float], ...]]:
-    """Yield times, lows, medians and highs of steps that follow each other, with the end of the last one."""
+    """Yield times, lows, medians and highs of consecutive steps, with the end of the last step."""
     numbered = rows.with_columns((pl.col("time_s") / step_s).round().cast(pl.Int64).alias("step"))
     apart = numbered.with_columns((pl.col("step").diff().fill_null(1) != 1).cum_sum().alias("stretch"))
     for own in apart.partition_by("stretch", maintain_order=True):
@@ -198,6 +201,6 @@ def _stretches(rows: pl.DataFrame, step_s: float) -> Iterator[tuple[list[float],
 
 
 def _span(asked: tuple[float | None, float | None], panels: Sequence[Panel]) -> tuple[float, float]:
-    """Return the times to draw: those asked for, or else from 0 to the end of the last line."""
+    """Return the times to draw: the given ones, or else from 0 to the end of the last line."""
     end = max((layer.x[-1] for panel in panels for layer in panel.layers), default=0.0)
     return check_span(asked[0] or 0.0, end if asked[1] is None else asked[1], end)

@@ -31,14 +31,14 @@ def _layer(mark: Mark, rows: pl.DataFrame, y: str, per: float = 1.0, flow: str =
 
 
 def _bars(mark: Mark, rows: pl.DataFrame) -> Layer:
-    """Bars from `seq` to `end`, labelled as tcpdump does."""
+    """Bars from `seq` to `end`, labelled as in tcpdump."""
     first, last = rows["seq"].to_list(), rows["end"].to_list()
     labels = rows.select(pl.format("{}:{} ({})", "seq", "end", pl.col("end") - pl.col("seq"))).to_series().to_list()
     return Layer(mark, rows["time_s"].to_list(), first, last, labels)
 
 
 def scaled(panel: Panel) -> Panel:
-    """Return a panel in `s`, `B` or `B/s` in the unit that suits its largest value."""
+    """Return a panel in `s`, `B` or `B/s`, converted to the unit that suits its largest value."""
     by = scale(panel.unit, [panel.peak()])
     return replace(panel, unit=by.unit, layers=[layer.times(by.factor) for layer in panel.layers])
 
@@ -55,8 +55,9 @@ def _sack_blocks(acks: pl.DataFrame) -> pl.DataFrame:
 def sequence_panel(tables: TraceTables, flow: FlowOf, look: Look) -> Panel:
     """Sequence numbers over time, as tcptrace draws them.
 
-    Segments and retransmissions stand at the time they were sent, from their first byte to their last; the lines of
-    acknowledged bytes and of the advertised window, and SACK blocks, at the time the sender got to know.
+    Segments and retransmissions stand at the time of sending, from their first byte to their last. The lines
+    of acknowledged bytes and of the advertised window, and SACK blocks, stand at the time when the sender
+    learned of them.
     """
     packets = tables.packets_of(flow)
     outbound = packets.filter(pl.col("direction") == flow.direction)
@@ -84,7 +85,7 @@ def sequence_panel(tables: TraceTables, flow: FlowOf, look: Look) -> Panel:
     probes = events.filter(_event("tail-loss-probe")).select("time_ns", pl.col("seq").cast(pl.Int64))
     layers.append(_bars(marks.NEW_PROBE, probes.join(new, on=["time_ns", "seq"])))
     for event, mark in _drops_in(outbound):
-        layers.append(_bars(mark, outbound.filter(_event(event))))  # a lost ACK of the handshake as well
+        layers.append(_bars(mark, outbound.filter(_event(event))))  # also a lost ACK of the handshake
     layers.append(_layer(marks.TIMER.tinted(look), events.filter(_event("timeout")), "seq"))
     return scaled(Panel("sequence", "sequence number", "B", filled(layers), flow.name, of_flows=True))
 
@@ -97,8 +98,8 @@ def _drops_in(packets: pl.DataFrame) -> list[tuple[str, Mark]]:
 def queue_panels(tables: TraceTables, direction: str, cast: Cast) -> list[Panel]:
     """Length of the router queue of a direction in packets, RED's average, drops and marks.
 
-    A router with classes has a line for each of them, in the colour of its flow if it has only one. An average over
-    bytes has a panel of its own.
+    A router with classes has a line for each class, in the colour of its flow if it has only one. An average
+    over bytes has a panel of its own.
     """
     queues = tables.queues[direction]
     events = tables.packets.filter(pl.col("direction") == direction)
@@ -145,7 +146,7 @@ def _queue_events(events: pl.DataFrame) -> list[Layer]:
     layers = [_layer(marks.ECN_MARK, events.filter(_event("marked")), "queue_packets")]
     for event, mark in _drops_in(events):
         dropped = events.filter(_event(event))
-        if event in marks.LINK_DROPS:  # on the axis: the queue is not to blame
+        if event in marks.LINK_DROPS:  # on the axis, because the queue is not the cause
             dropped = dropped.with_columns(queue_packets=pl.lit(0.0))
         layers.append(_layer(mark, dropped, "queue_packets"))
     return layers
@@ -169,7 +170,7 @@ def cwnd_panel(tables: TraceTables, cast: Cast, flows: Sequence[FlowOf]) -> Pane
 
 
 def rtt_panel(tables: TraceTables, cast: Cast, flows: Sequence[FlowOf]) -> Panel:
-    """Round-trip times as measured, the timeout computed from them, and expiries of the timer.
+    """Measured round-trip times, the timeout computed from them, and expiries of the timer.
 
     The timeout is the one after the last sample: exponential back-off shows in the spacing of expiries. Flows in grey
     show no timeout.
@@ -187,7 +188,7 @@ def rtt_panel(tables: TraceTables, cast: Cast, flows: Sequence[FlowOf]) -> Panel
 
 
 def sliding_rate(arrivals: Iterable[tuple[float, int]], window: float) -> tuple[list[float], list[float]]:
-    """Return steps of the rate, sizes per second: at every time the sum over the `window` seconds before."""
+    """Return steps of the rate, sizes per second: at every time the sum over the last `window` seconds."""
     some = [(time, size) for time, size in arrivals if size]
     changes = sorted([*some, *((time + window, -size) for time, size in some)])
     x: list[float] = []
@@ -204,7 +205,7 @@ def sliding_rate(arrivals: Iterable[tuple[float, int]], window: float) -> tuple[
 
 
 def rate_window_s(duration: float) -> float:
-    """Return a round number of seconds, 1, 2 or 5 times a power of ten, of about a thirtieth of `duration`."""
+    """Return a round number of seconds, 1, 2 or 5 times a power of ten, about a thirtieth of `duration`."""
     wanted = max(duration, 1e-3) / 30
     power = 10.0 ** math.floor(math.log10(wanted))
     return min((factor * power for factor in (1, 2, 5, 10)), key=lambda width: abs(math.log(width / wanted)))
@@ -228,7 +229,7 @@ def goodput_panel(tables: TraceTables, cast: Cast, window: float) -> Panel:
 
 
 def _new_payload(tables: TraceTables, flow: FlowOf) -> list[tuple[float, int]]:
-    """Return when how many bytes reached a flow's receiver that it had not yet."""
+    """Return times, and the numbers of bytes that reached a flow's receiver for the first time."""
     arrived = tables.packets_of(flow).filter(pl.col("fresh_bytes") > 0)
     return list(arrived.select("time_s", "fresh_bytes").iter_rows())
 
@@ -238,10 +239,10 @@ def _of_hop(tables: TraceTables, direction: str) -> pl.DataFrame:
 
 
 def stack_panel(tables: TraceTables, cast: Cast, direction: str) -> Panel:
-    """Goodput of the flows of a direction on top of each other, and what the link could have carried.
+    """Goodput of the flows of a direction on top of each other, and the capacity of the link.
 
-    Flows without a colour are one band, by their sum, unless the cast shows them one by one. So the top of the stack is
-    the goodput of all.
+    Flows without a colour are one band, by their sum, unless the cast shows them one by one. So the top of
+    the stack is the goodput of all.
     """
     hop = _of_hop(tables, direction)
     times = hop["time_s"].to_list()
@@ -270,7 +271,7 @@ def stack_panel(tables: TraceTables, cast: Cast, direction: str) -> Panel:
 
 
 def fairness_panel(tables: TraceTables, direction: str) -> Panel:
-    """Jain's index over the goodput of the flows that had data to send, in each step in which these were several."""
+    """Jain's index over the goodput of flows that had data to send, in each step with several such flows."""
     hop = _of_hop(tables, direction).with_columns(
         pl.when(pl.col("sending_flows") > 1).then("fairness_jain").alias("fairness_jain")
     )
@@ -285,7 +286,7 @@ def _step(tables: TraceTables) -> str:
 
 
 def _to_end(layer: Layer, tables: TraceTables) -> Layer:
-    """Let the last step be as long as the others."""
+    """Make the last step as long as the others."""
     end = layer.x[-1] + tables.series["step_s"][0]
     far = None if layer.far is None else [*layer.far, layer.far[-1]]
     return replace(layer, x=[*layer.x, end], y=[*layer.y, layer.y[-1]], far=far)
@@ -294,7 +295,7 @@ def _to_end(layer: Layer, tables: TraceTables) -> Layer:
 def delay_panel(tables: TraceTables, cast: Cast) -> Panel:
     """Distribution functions of the one-way delays of each flow's data: the share that took no longer.
 
-    Beside flows that were asked for by name, the others of the run are grey.
+    If flows were chosen by name, the other flows of the run are grey.
     """
     by = scale("s", [tables.delays["delay_s"].max()])  # type: ignore[list-item]
     layers = []
@@ -377,17 +378,17 @@ KINDS = tuple(_PANELS)
 _ON_REQUEST = ("stack", "fairness", "delay", LADDER, SIZES)
 USUAL_KINDS = tuple(kind for kind in KINDS if kind not in _ON_REQUEST)
 OF_EVERY_PACKET = (LADDER, SIZES)
-"""Kinds that are made of a recording of every event, of the part that is asked for, and are drawn alone.
+"""Kinds that need a recording of every event in the chosen part of the run. Each is drawn alone.
 
-The others are made of an overview.
+The other kinds need only an overview.
 """
 
 
 def panels(tables: TraceTables, kinds: Sequence[str] = USUAL_KINDS, cast: Cast | None = None) -> list[Panel]:
-    """Return the panels of the given kinds, with all flows by default; none where there is nothing to show.
+    """Return the panels of the given kinds, with all flows by default; none if there is nothing to show.
 
-    A waterfall for each page that the flows load, a sequence panel for each TCP flow, as far as `cast` gives them one,
-    and a queue panel for each direction that carries data.
+    There is a waterfall for each page that the flows load and a sequence panel for each TCP flow, if `cast`
+    gives it one, and a queue panel for each direction that carries data.
     """
     cast = cast or Cast.of(tables)
     return [panel for kind in kinds for panel in _PANELS[kind](tables, cast)]

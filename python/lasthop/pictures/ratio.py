@@ -15,19 +15,19 @@ _LOWER = "lower"
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """A metric at one level of a factor, divided by the same at another."""
+    """A metric at one level of a factor, divided by the metric at another level."""
 
     factor: str
     upper: str
     lower: str
 
     def title(self, metric: str) -> str:
-        """Return what an axis says of it."""
+        """Return the title of its axis."""
         return f"ratio of {units.label(metric)}, {self.factor} {self.upper}\u00a0/\u00a0{self.lower}"
 
 
 def read_ratio(text: str, levels: dict[str, list[str]]) -> Ratio:
-    """Read `FACTOR=LEVEL/LEVEL`, the levels of each factor being known; a level may have strokes itself."""
+    """Read `FACTOR=LEVEL/LEVEL`, given the levels of each factor; a level may contain strokes itself."""
     factor, equals, pair = text.partition("=")
     if not equals:
         raise InputError(f"--ratio {text}: write it as FACTOR=LEVEL/LEVEL.")
@@ -51,7 +51,7 @@ def read_ratio(text: str, levels: dict[str, list[str]]) -> Ratio:
 def quotients(values: pl.DataFrame, ratio: Ratio, metric: str, who: Sequence[str]) -> tuple[pl.DataFrame, int]:
     """Return the ratios of values that agree in `who`, and how many values have no partner other than 0.
 
-    Such values are of equal replications, so that both met the same link and the same arrivals.
+    Both values come from equal replications, which met the same link and the same arrivals.
     """
     upper, lower = (values.filter(pl.col(ratio.factor) == level) for level in (ratio.upper, ratio.lower))
     pairs = upper.join(lower.select(*who, pl.col(metric).alias(_LOWER)), on=who, how="inner", maintain_order="left")

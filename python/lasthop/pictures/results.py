@@ -38,35 +38,35 @@ _SHOWN_AS = {
     HEATMAP: "Heat map",
     LINE: "Means",
 }
-"""How captions begin."""
+"""Beginnings of captions."""
 MOST_RESULT_PANELS = 12
-"""So many combinations of the factors on neither axis have a panel."""
+"""Most combinations of the factors on neither axis that get a panel."""
 MOST_HUES = 14
-"""So many levels are told apart by colour and dash."""
+"""Most levels that colour and dash tell apart."""
 MOST_ROWS = 40
-"""So many rows of a heat map fit on a page."""
+"""Most rows of a heat map that fit on a page."""
 IQR, EXTREMES = "iqr", "extremes"
 WHISKERS = (IQR, EXTREMES)
-"""Where the whiskers of a box end: within 1.5 interquartile ranges (Tukey 1977), or at minimum and maximum."""
+"""Ends of a box's whiskers: within 1.5 interquartile ranges (Tukey 1977), or at minimum and maximum."""
 _JOINT = " \u00b7 "
-"""Between the levels of several factors on one axis."""
+"""Separates the levels of several factors on one axis."""
 _REPLICATION = ["set", "replication"]
 _HEADLINES = ("response_time_s", "fct_mean_s", "elapsed_s", "throughput_Bps", "efficiency", "duration_s")
-"""What a table is drawn by, in order of preference, if it has a value in every row."""
+"""Metrics to draw a table by, in order of preference; each needs a value in every row."""
 _NOT_DRAWN = frozenset({"start_s", *_REPLICATION})
 _TRANSFER = "is_transfer"
 _LEAST_WINDOW = 5
 _FEW_LEVELS = 3
-"""From so many numeric levels on, a metric is drawn against them as a line."""
+"""From this many numeric levels on, a metric is drawn against them as a line."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResultRequest:
-    """What to draw of results; what is not given is chosen. `only` are filters as for `select_cells`.
+    """A picture of results; missing choices are made by default. `only` are filters as for `select_cells`.
 
     `x` may be several factors, with commas between them: their levels stand in groups, the last factor's side by side.
     `y2` is a second metric, against an axis on the right.
-    `whiskers` are those of boxes, one of `WHISKERS`; `ratio` is read by `lasthop.pictures.ratio`.
+    `whiskers` belong to boxes and are one of `WHISKERS`; `lasthop.pictures.ratio` reads `ratio`.
     """
 
     x: str | None = None
@@ -84,7 +84,7 @@ class ResultRequest:
 class Group:
     """Values of one level of `hue` at one level of `x`, in the unit of the records; one for each replication.
 
-    Over a range they stand `at` its levels, in the order of these.
+    Over a range they stand `at` its levels, in the same order.
     """
 
     x: str
@@ -95,7 +95,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class ResultPanel:
-    """The groups of one combination of the factors on neither axis, which `title` names: `iw = 3`."""
+    """The groups of one combination of the factors on neither axis; `title` names it: `iw = 3`."""
 
     title: str
     groups: list[Group]
@@ -115,9 +115,9 @@ class Second:
 class Chart:
     """Panels over the same levels, of the scenario `name`.
 
-    `x` and `hue` are the factors' names, or empty; `scale` is that of the values. `over` is the range on the horizontal
-    axis, if it is one. Of several factors on that axis, `x` names all, and each of `x_levels` is one combination, whose
-    parts `split` returns.
+    `x` and `hue` are the factors' names, or empty; `scale` is the scale of the values. `over` is the range on
+    the horizontal axis, if it is one. With several factors on that axis, `x` names them all, and each of
+    `x_levels` is one combination, which `split` takes apart.
     """
 
     name: str
@@ -132,12 +132,12 @@ class Chart:
     notes: list[str]
     over: Range | None = None
     looks: int = 1
-    """How many looks the intervals hold over; see `lasthop.until`."""
+    """Number of looks that the intervals cover; see `lasthop.until`."""
     source: str = ""
-    """Whose results they are, and how they were made."""
+    """The scenario of the results, and how they were made."""
     whiskers: str = IQR
     ratio: Ratio | None = None
-    """Of which levels the values are ratios, if they are."""
+    """The levels whose ratios are drawn, if they are ratios."""
     second: Second | None = None
 
     def split(self, level: str) -> tuple[str, ...]:
@@ -146,18 +146,18 @@ class Chart:
 
     @property
     def title(self) -> str:
-        """What the values are, and their unit."""
+        """Name and unit of the values."""
         return _title(self.ratio, self.y, self.scale)
 
     @property
     def file_name(self) -> str:
-        """What its file is called by default, without an ending."""
+        """Default name of its file, without an ending."""
         metrics = [self.y, *([] if self.second is None else [self.second.y])]
         return "-".join([self.name, *metrics, *([] if self.ratio is None else ["ratio"])])
 
     @property
     def caption(self) -> str:
-        """What it shows, and how to read it."""
+        """Its caption: what it shows, and how to read it."""
         shows = f"{_SHOWN_AS[self.kind]} of {self.title}" + (f" and {self.second.title}" if self.second else "")
         shows += f" against {self.x}" if self.x else ""
         shows += f", for each {self.hue}" if self.hue else ""
@@ -165,25 +165,28 @@ class Chart:
 
     @property
     def window(self) -> int:
-        """How many neighbours a band is made of: an eighth of the values, and at least five."""
+        """Number of neighbours in a band: an eighth of the values, and at least five."""
         most = max(len(group.values) for panel in self.panels for group in panel.groups)
         return max(_LEAST_WINDOW, math.ceil(most / 8))
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Rows of a table that have the metric. `factors` are the columns that tell rows apart, `who` the last of them."""
+    """Rows of a table that have the metric.
+
+    `factors` are the columns that tell rows apart; `who` is the last one.
+    """
 
     frame: pl.DataFrame
     factors: list[str]
     who: str | None
     missing: str = ""
-    """How many rows have no value, in words."""
+    """Number of rows without a value, in words."""
     averaged: bool = False
-    """Whether the rows of a replication are several that look alike."""
+    """Whether a replication has several rows that look alike."""
     ratio: Ratio | None = None
     alone: int = 0
-    """How many values have no partner, of which their ratio would be."""
+    """Number of values without a partner for their ratio."""
 
     def like(self, frame: pl.DataFrame) -> _Rows:
         return replace(self, frame=frame)
@@ -196,7 +199,7 @@ class _Rows:
 
 
 def result_kind(text: str | None) -> str | None:
-    """Return what `--kind` asks for; raise InputError if results are not drawn so."""
+    """Return the kind in `--kind`; raise InputError if results are not drawn like that."""
     if text is not None and text not in RESULT_KINDS:
         why = f"did you mean '{nearest(text, RESULT_KINDS)}'?"
         if set(text.split(",")) <= {*KINDS, CLASSES}:
@@ -207,7 +210,10 @@ def result_kind(text: str | None) -> str | None:
 
 
 def read_chart(folder: Path, request: ResultRequest) -> Chart:
-    """Read what to draw from finished results; raise InputError if there are none, or not what was asked for."""
+    """Read the picture's values from finished results.
+
+    Raise InputError if they or the results do not exist.
+    """
     manifest = finished(folder)
     axis = _range_axis(read_space(folder), request)
     places = None if axis is None else read_space(folder).places(scan_rows(folder / RUNS), axis)
@@ -225,7 +231,7 @@ def read_chart(folder: Path, request: ResultRequest) -> Chart:
 
 
 def _with_values(rows: _Rows, metric: str, request: ResultRequest) -> _Rows:
-    """Return the rows that have a metric, or its ratios, and what to say of the others."""
+    """Return the rows that have a metric, or its ratios, and remarks on the other rows."""
     here = rows.frame.drop_nulls(metric)
     missing = rows.frame.height - here.height
     rows = replace(
@@ -238,7 +244,7 @@ def _with_values(rows: _Rows, metric: str, request: ResultRequest) -> _Rows:
 
 
 def _with_second(chart: Chart, first: _Rows, tables: Sequence[_Rows], request: ResultRequest) -> Chart:
-    """Return a chart with a second metric: of the first table that has it and knows the factors that are told apart."""
+    """Return a chart with a second metric, of the first table that has it and the picture's factors."""
     metric = str(request.y2)
     option = f"--y2 {metric}"
     if chart.kind not in (BAR, BOX, LINE):
@@ -277,7 +283,7 @@ def _title(ratio: Ratio | None, metric: str, scale: units.Scale) -> str:
 
 
 def _ratios(rows: _Rows, metric: str, request: ResultRequest) -> _Rows:
-    """Return a row for each replication, with the ratio of the metric at two levels of a factor, which is gone."""
+    """Return a row for each replication with the ratio of the metric at two levels of a factor, now gone."""
     ratio = read_ratio(str(request.ratio), {name: rows.levels(name) for name in rows.factors})
     for option, asked in (("--x", request.x), ("--hue", request.hue)):
         if ratio.factor in _names(asked):
@@ -290,14 +296,14 @@ def _ratios(rows: _Rows, metric: str, request: ResultRequest) -> _Rows:
 
 
 def _source(identity: Mapping[str, Any], request: ResultRequest) -> str:
-    """Say whose results they are, which of them, and how they were made."""
+    """Name the scenario of the results, the chosen part, and how they were made."""
     chosen = [*request.only, *([] if request.role is None else [f"role {request.role}"])]
     made = [f"seed {identity['seed']}", f"{identity['engine']} engine", f"lasthop {identity['lasthop_version']}"]
     return ", ".join([identity["scenario"], *chosen, *made])
 
 
 def _range_axis(space: Space, request: ResultRequest) -> Range | None:
-    """Return the range on the horizontal axis: the one asked for, or the first where nothing else is."""
+    """Return the range on the horizontal axis: the chosen one, or by default the first."""
     ranges = {one.name: one for one in space.ranges.values()}
     if request.kind == BAND and not ranges:
         raise InputError(f"--kind {BAND}: no factor of these results is a range; draw them as {BOX} or {LINE}.")
@@ -313,7 +319,7 @@ def _range_axis(space: Space, request: ResultRequest) -> Range | None:
 
 
 def _all_rows(tables: Tables) -> list[_Rows]:
-    """Return the tables in the order in which a metric is looked for."""
+    """Return the tables in the order of the search for a metric."""
     columns = tables.runs.collect_schema().names()
     factors = columns[: columns.index("set")]
     flows = with_computed(tables.flows)
@@ -325,7 +331,7 @@ def _all_rows(tables: Tables) -> list[_Rows]:
             continue
         transfers = [pl.col("protocol").is_in(TRANSFER_PROTOCOLS).alias(_TRANSFER)] if who == "role" else []
         names = {column: _factor_name(column) for column in factors}
-        own = [name for column, name in names.items() if column != name]  # what a factor's column was renamed for
+        own = [name for column, name in names.items() if column != name]  # the metric has a factor's name
         named = frame.with_columns(transfers).drop(own, strict=False).rename(names)
         telling = [*names.values(), *([who] if who else [])]
         found.append(_Rows(named.with_columns(pl.col(telling).cast(pl.String)), telling, who))
@@ -344,7 +350,10 @@ def _metrics(rows: _Rows) -> list[str]:
 
 
 def _chosen(tables: Sequence[_Rows], request: ResultRequest) -> list[_Rows]:
-    """Return what `--only` and `--role` leave of each table, and no table of which nothing is left."""
+    """Return the part of each table that `--only` and `--role` leave.
+
+    Drop tables of which nothing is left.
+    """
     if request.only:
         runs = tables[-1]
         known = {name: runs.levels(name) for name in runs.factors}
@@ -375,9 +384,9 @@ def _choose_metric(tables: Sequence[_Rows], asked: str | None) -> tuple[str, _Ro
 
 
 def _headline(tables: Sequence[_Rows]) -> tuple[str, _Rows]:
-    """Return the metric that tells most: of the first table that has any, the first that every row has."""
+    """Return the metric that tells most: from the first table that has any, the first that every row has."""
     for rows in tables:
-        # A stream lasts as long as it was told to.
+        # A stream lasts as long as it was told.
         own = rows.like(rows.frame.filter(_TRANSFER)) if _TRANSFER in rows.frame.columns else rows
         found = [name for name in _HEADLINES if name in _metrics(rows) and own.frame[name].count()]
         whole = [name for name in found if own.frame[name].null_count() == 0]
@@ -401,7 +410,10 @@ def _factor(rows: _Rows, option: str, asked: str) -> str:
 
 
 def _axes(rows: _Rows, request: ResultRequest) -> tuple[list[str], str]:
-    """Return the factors of the horizontal axis and that of the colours; an empty name for none."""
+    """Return the factors of the horizontal axis and the factor of the colours.
+
+    An empty name stands for none.
+    """
     if request.kind == BAND:
         return [], _hue(rows, request, [])
     if request.kind == CDF and request.x is not None:
@@ -469,7 +481,7 @@ def _check_whiskers(request: ResultRequest, kind: str) -> None:
 
 
 def _band(name: str, rows: _Rows, metric: str, request: ResultRequest, over: tuple[Range, pl.DataFrame]) -> Chart:
-    """Return a chart over a range, whose level in each replication is in the column `AT` of `over`."""
+    """Return a chart over a range; the column `AT` of `over` has the level of each replication."""
     axis, places = over
     _check_whiskers(request, BAND)
     x, hue = _axes(rows, replace(request, kind=BAND))
@@ -490,7 +502,7 @@ def _band(name: str, rows: _Rows, metric: str, request: ResultRequest, over: tup
 
 
 def _rest(rows: _Rows, shown: Sequence[str]) -> list[str]:
-    """Return the factors that panels have to tell apart: those that vary where what is shown on the axes does not."""
+    """Return the factors that panels must tell apart: they vary where everything on the axes is equal."""
     told = [name for name in shown if name]
     rest: list[str] = []
     for name in rows.varied():
@@ -503,12 +515,15 @@ def _rest(rows: _Rows, shown: Sequence[str]) -> list[str]:
 
 
 def _levels(rows: _Rows, factors: Sequence[str]) -> list[str]:
-    """Return the combinations of the levels of some factors, of which those without a name have none."""
+    """Return the combinations of the levels of some factors.
+
+    Without factors, a combination without a name.
+    """
     return [_JOINT.join(levels) for levels in itertools.product(*(rows.levels(name) for name in factors if name))]
 
 
 def _level(factors: Sequence[str]) -> pl.Expr:
-    """Return the combination in a row."""
+    """Return the combination of levels in a row."""
     named = [pl.col(name) for name in factors if name]
     return pl.concat_str(named, separator=_JOINT) if named else pl.lit("")
 
@@ -524,7 +539,7 @@ def _panels(
 ) -> list[ResultPanel]:
     """Return a panel for each combination of the levels of `rest` that has values.
 
-    `places` has the level of a range in each replication, by which groups are ordered.
+    `places` has the level of a range in each replication; groups follow this order.
     """
     values = rows.frame if each_row else _per_replication(rows, metric)
     if places is not None:
@@ -553,7 +568,7 @@ def _per_replication(rows: _Rows, metric: str) -> pl.DataFrame:
 
 
 def _method(kind: str, groups: Sequence[Group], whiskers: str) -> str:
-    """Say what is drawn, and of how many values."""
+    """Say what is drawn, and how many values are behind it."""
     sizes = [len(group.values) for group in groups]
     count = str(min(sizes)) if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
     if kind == CDF:

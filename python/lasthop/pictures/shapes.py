@@ -14,9 +14,10 @@ Value = float | None
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Values that share a mark. Times in seconds, `y` in the panel's unit, `far` is the other end of a bar or span.
+    """Values that share a mark.
 
-    An arrow goes from `y` at the time `x` to `ends` at the time `far`.
+    Times are in seconds, `y` in the panel's unit; `far` is the other end of a bar or span. An arrow goes from
+    `y` at time `x` to `ends` at time `far`.
     """
 
     mark: Mark
@@ -25,7 +26,7 @@ class Layer:
     far: Sequence[float] | None = None
     labels: Sequence[str] | None = None
     flow: str = ""
-    """The flow it shows, in a panel of several."""
+    """The flow that it shows, in a panel of several flows."""
     ends: Sequence[float] | None = None
 
     def peak(self) -> float:
@@ -38,7 +39,7 @@ class Layer:
         return replace(self, y=y, far=None if self.far is None else [value * factor for value in self.far])
 
     def within(self, start: float, stop: float) -> Layer:
-        """Return what lies between two times; a line of steps enters and leaves at its height."""
+        """Return the part between two times; a line of steps enters and leaves at its height."""
         if self.x and start <= min(self.x) and max(self.x) <= stop:
             return self
         inside = [i for i, x in enumerate(self.x) if start <= x <= stop]
@@ -59,8 +60,9 @@ class Layer:
 class Panel:
     """One pair of axes. `subject` tells panels of one kind apart; `rows` names the heights 0, 1, ... of spans.
 
-    `of_flows` is whether it shows flows, of which a `Cast` may have left some out. `across` is what the horizontal axis
-    shows, with its unit, if that is not time. `top` is where the vertical axis ends, if that is known.
+    `of_flows` says whether it shows flows; a `Cast` may have left some out. `across` is the quantity on the
+    horizontal axis, with its unit, if that is not time. `top` is the end of the vertical axis, if it is
+    known.
     """
 
     kind: str
@@ -73,11 +75,11 @@ class Panel:
     across: str = ""
     top: float | None = None
     is_whole: bool = False
-    """Whether it shows all of the run, however long that is."""
+    """Whether it shows the whole run, however long."""
 
     @property
     def title(self) -> str:
-        """What its vertical axis shows, in which unit."""
+        """Title of its vertical axis, with the unit."""
         return f"{self.quantity} ({self.unit})" if self.unit else self.quantity
 
     @property
@@ -90,7 +92,7 @@ class Panel:
         return max((layer.peak() for layer in self.layers), default=0.0)
 
     def within(self, start: float, stop: float) -> Panel:
-        """Return the panel between two times; whole, if it is not over time."""
+        """Return the panel between two times; unchanged if it is not over time."""
         if self.across:
             return self
         return replace(self, layers=filled(layer.within(start, stop) for layer in self.layers))
@@ -98,7 +100,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class BadPeriod:
-    """A bad period of the link, in seconds: of one direction, or of both, which have no name."""
+    """A bad period of the link, in seconds: of one direction, or of both (without a name)."""
 
     start: float
     stop: float
@@ -109,7 +111,7 @@ class BadPeriod:
 class Picture:
     """Panels over one axis of time, from `start` to `stop` in seconds, with the bad periods of the link.
 
-    `notes` are sentences for whoever looks at it.
+    `notes` are sentences for the reader.
     """
 
     panels: list[Panel]
@@ -120,7 +122,10 @@ class Picture:
 
 
 def check_span(start: float, stop: float, end: float) -> tuple[float, float]:
-    """Return the times to draw of what ends at `end`; raise `InputError` if `--from` and `--to` leave none."""
+    """Return the times to draw of a run that ends at `end`.
+
+    Raise `InputError` if `--from` and `--to` leave none.
+    """
     if start >= end:
         raise InputError(f"--from {start:g}: the run ends at {end:.3f} s.")
     if start >= stop:
@@ -129,7 +134,7 @@ def check_span(start: float, stop: float, end: float) -> tuple[float, float]:
 
 
 def joined(layers: Iterable[Layer]) -> list[Layer]:
-    """Return the layers with those of one mark after each other as one, in which a gap ends each line."""
+    """Join consecutive layers of the same mark into one, in which a gap ends each line."""
     found = []
     for mark, group in itertools.groupby(layers, lambda layer: layer.mark):
         own = list(group)

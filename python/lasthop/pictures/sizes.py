@@ -1,4 +1,4 @@
-"""Histograms of packet sizes: how many packets of each size the hosts sent, each flow's on top of each other."""
+"""Histograms of packet sizes: the number of packets of each size that the hosts sent, stacked by flow."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_BINS = 50
 
 
 def size_panels(tables: TraceTables, cast: Cast) -> list[Panel]:
-    """Return a panel for each direction in which packets went, of IP packets with their headers.
+    """Return a panel for each direction that packets took, for IP packets with their headers.
 
     Flows without a colour are one band, by their sum.
     """
@@ -28,7 +28,7 @@ def size_panels(tables: TraceTables, cast: Cast) -> list[Panel]:
         return []
     largest = max(sent["ip_bytes"])
     width = _width(largest)
-    binned = sent.with_columns(bin=(pl.col("ip_bytes") - 1) // width)  # a bin has its upper edge: 1500 B ends one
+    binned = sent.with_columns(bin=(pl.col("ip_bytes") - 1) // width)  # 1500 B lies in the bin that it ends
     edges = [float(place * width) for place in range(1 + -(-largest // width))]
     ways = [direction for direction in ("down", "up") if direction in set(sent["direction"])]
     return [_panel(binned.filter(direction=direction), cast, edges, direction) for direction in ways]

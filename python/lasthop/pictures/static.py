@@ -20,12 +20,15 @@ if TYPE_CHECKING:
 
 FORMATS = ("png", "svg", "pdf")
 COLUMN, PAGE = "column", "page"
-# Of two-column papers, in inches (89 and 183 mm), and the heights that go with them.
+# Widths for two-column papers, in inches (89 and 183 mm), and heights that suit them.
 WIDTHS_IN = {COLUMN: 3.5, PAGE: 7.2}
 _HEIGHTS_IN = {COLUMN: {"sequence": 2.2, "other": 1.35}, PAGE: {"sequence": 2.7, "other": 1.5}}
 _WATERFALL_ROW_IN = 0.16
 _MOST_ROWS = 50
-"""So many objects of a page load have a row of full height; with more, rows are thinner and only some have names."""
+"""Most objects of a page load with a row of full height.
+
+With more, rows are thinner and only some have names.
+"""
 _DPI = 300
 # Marks are sized for screens, where they have more room.
 _POINTS_PER_PX = 0.6
@@ -57,7 +60,7 @@ _SYMBOLS: dict[str, Any] = {
 _DASHES: dict[str, str | tuple[float, tuple[float, ...]]] = {"solid": "-", "dash": (0, (4, 2)), "dot": (0, (1.2, 1.4))}
 STYLE: dict[Any, Any] = {
     "font.family": "STIXGeneral",  # shipped with matplotlib: the same letters everywhere
-    "text.parse_math": False,  # a dollar sign in a name is one
+    "text.parse_math": False,  # a dollar sign in a name stays a dollar sign
     "font.size": 8,
     "axes.labelsize": 8,
     "xtick.labelsize": 7.5,
@@ -99,7 +102,7 @@ _CHARACTERS_PER_IN = 23
 _LEAST_SYMBOL_PX = 4
 _COUNTS = ("packets", "segments")
 _SPAN_HEIGHT = 0.62
-"""Of a row in a waterfall."""
+"""Height of a row in a waterfall."""
 
 
 def _line(mark: Mark) -> dict[str, Any]:
@@ -107,12 +110,12 @@ def _line(mark: Mark) -> dict[str, Any]:
 
 
 def dashes(mark: Mark) -> str | tuple[float, tuple[float, ...]]:
-    """Return how the line of a mark is broken."""
+    """Return the dash pattern of a mark's line."""
     return _DASHES[mark.dash]
 
 
 def symbol(mark: Mark) -> dict[str, Any]:
-    """Return how the symbol of a mark looks."""
+    """Return the look of a mark's symbol."""
     hollow = (mark.symbol or "").endswith("-open")
     return {
         "marker": _SYMBOLS.get(mark.symbol or "", ""),
@@ -158,19 +161,19 @@ def _draw_spans(axes: Axes, layer: Layer) -> None:
 
 
 def _shown_name(name: str) -> str:
-    """Return a name that a legend has room for."""
+    """Shorten a name to the room in a legend."""
     half = _LONGEST_NAME // 2
     return name if len(name) <= _LONGEST_NAME else f"{name[:half]}…{name[-half:]}"
 
 
 def legend_handles(panel: Panel, shaded: Sequence[BadPeriod]) -> dict[str, Artist]:
-    """Return what the legend shows: flows by their colour, then kinds of marks, which stand in grey if flows differ.
+    """Return the legend's entries: flows by colour, then kinds of marks, in grey if flows differ in colour.
 
-    A kind that is alone in its panel is named by the axis.
+    The axis names a kind that is alone in its panel.
     """
     drawn = [layer.mark for layer in panel.layers if not layer.mark.optional]
     owners = {mark.owner: mark.color for mark in reversed(drawn) if mark.owner}
-    # A band is its flow's colour, and nothing else looks so.
+    # A band has its flow's colour, and nothing else looks like it.
     kinds = {mark.quantity or mark.name: mark for mark in drawn if mark.shape is not Shape.BANDS}
     handles: dict[str, Artist] = {_shown_name(name): _swatch(color) for name, color in reversed(owners.items())}
     if len(kinds) > 1 or len(kinds) < len({mark.quantity or mark.name for mark in drawn}):
@@ -204,7 +207,7 @@ def _sample(mark: Mark) -> Artist:
 
 
 def add_legend(axes: Axes, handles: Mapping[str, Artist], room_in: float) -> float:
-    """Name the marks above the axes, in as many columns as there is room for; return the height in inches."""
+    """Name the marks above the axes, in as many columns as fit; return the height in inches."""
     if not handles:
         return 0.0
     filled = (math.ceil(len(handles) / rows) for rows in range(1, len(handles) + 1))
@@ -260,7 +263,7 @@ def figure_of(picture: Picture, width: str) -> Figure:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(WIDTHS_IN[width], 1))
-    FigureCanvasAgg(figure)  # one renderer to measure texts by, instead of one for each text
+    FigureCanvasAgg(figure)  # one renderer to measure texts, instead of one for each text
     heights = [_height_in(panel, width) for panel in picture.panels]
     stacked = [figure.add_axes((0.1, 0.1, 0.8, 0.8), label=str(number)) for number in range(len(picture.panels))]
     margin = (picture.stop - picture.start) * 0.01
@@ -291,7 +294,7 @@ def figure_of(picture: Picture, width: str) -> Figure:
 
 
 def _break_labels(stacked: Sequence[Axes], heights: Sequence[float]) -> None:
-    """Break the labels of vertical axes that are longer than these, so that none covers that of a neighbour."""
+    """Break the labels of vertical axes that exceed these lengths, so that no label covers its neighbour."""
     for axes, height in zip(stacked, heights, strict=True):
         label = axes.yaxis.label
         long = label.get_window_extent().height / axes.figure.dpi
@@ -301,14 +304,14 @@ def _break_labels(stacked: Sequence[Axes], heights: Sequence[float]) -> None:
 
 
 def _labels_in(stacked: Sequence[Axes]) -> float:
-    """Return how much room the labels of the vertical axes need besides their ticks, in inches."""
+    """Return the room in inches that the labels of the vertical axes need besides their ticks."""
     broken = [axes.yaxis.label for axes in stacked if "\n" in axes.yaxis.label.get_text()]
     widths = [label.get_window_extent().width / stacked[0].figure.dpi + _BESIDE_LABEL_IN for label in broken]
     return max([_Y_LABEL_IN, *widths])
 
 
 def _left_in(figure: Figure, stacked: Sequence[Axes], heights: Sequence[float]) -> float:
-    """Return how much room the labels of the vertical axes need, in inches."""
+    """Return the room in inches that the labels of the vertical axes need."""
     guess = 0.6
     place(figure, stacked, [(_GAP_IN, height) for height in heights], left=guess, below=_TIME_AXIS_IN)
     left = 0.0
@@ -329,8 +332,8 @@ def place(
 ) -> None:
     """Place the axes above each other and the lines of `notes` below, and make the figure as high as they need.
 
-    All in inches: `rooms` are the heights of what is above each of the axes and of the axes, `left` is where they all
-    begin, `below` what the lowest has under it.
+    All lengths are in inches. `rooms` are the heights above each of the axes and of the axes; `left` is where
+    all axes begin; `below` is the room under the lowest.
     """
     width = figure.get_figwidth()
     below += _GAP_IN + _NOTE_LINE_IN * len(notes) if notes else 0
@@ -361,7 +364,7 @@ def save(make: Callable[[], Figure], target: Path | BinaryIO, file_format: str) 
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Have matplotlib draw in the style of papers, whatever the user's matplotlibrc says."""
+    """Let matplotlib draw in the style of papers, whatever the user's matplotlibrc says."""
     import matplotlib as mpl
 
     with mpl.rc_context():

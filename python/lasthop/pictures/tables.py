@@ -44,8 +44,8 @@ class FlowOf:
 class TraceTables:
     """The tables of a trace, with times in seconds beside the nanoseconds.
 
-    `objects` has a row per object of a page load; see `lasthop.pictures.waterfall`. `queues` are those of each
-    direction's router, by the number that packets' `queue_class` has.
+    `objects` has a row per object of a page load; see `lasthop.pictures.waterfall`. `queues` are the queues
+    of each direction's router, by the number in the packets' `queue_class`.
     """
 
     packets: pl.DataFrame
@@ -55,11 +55,11 @@ class TraceTables:
     bad_periods: list[BadPeriod]
     queues: Mapping[str, Sequence[Queue]]
     series: pl.DataFrame
-    """The run in steps: a row for each of a flow, and of the hop, whose `flow` is empty."""
+    """The run in steps: a row for each step of a flow, and of the hop, whose `flow` is empty."""
     delays: pl.DataFrame
     """Distribution functions of the one-way delays: `flow`, `share`, `delay_s`."""
     left_out: str
-    """What of a long run is not in the tables, in words."""
+    """The parts of a long run that are not in the tables, in words."""
 
     @classmethod
     def of(cls, trace: Trace, facts: Facts) -> TraceTables:
@@ -85,9 +85,9 @@ class TraceTables:
     def picture(
         self, panels: Sequence[Panel], start: float = 0.0, stop: float | None = None, notes: Sequence[str] = ()
     ) -> Picture:
-        """Return what panels show between two times, with the bad periods; all of the run by default.
+        """Return the part for panels between two times, with the bad periods; by default the whole run.
 
-        A bad period as long as the run tells nothing apart, and is a note instead.
+        A bad period as long as the run distinguishes nothing, and becomes a note instead.
         """
         end = self.end_s() if stop is None else stop
         bad = [
@@ -104,7 +104,7 @@ class TraceTables:
     def sent_between(self, start: float, stop: float) -> TraceTables:
         """Return it with the packets that were sent between two times, until they arrive, and the hosts' events then.
 
-        Takes a recording of every event.
+        This needs a recording of every event.
         """
         during = pl.col("time_s").is_between(start, stop)
         serials = self.packets.filter(during, pl.col("event") == "sent")["serial"]
@@ -116,10 +116,10 @@ class TraceTables:
         return self._packets_by_flow.get((flow.number,), self.packets.clear())
 
     def sender_events(self, flow: FlowOf) -> pl.DataFrame:
-        """Return what happened in the TCP of the flow's data sender."""
+        """Return the events in the TCP of the flow's data sender."""
         return self._tcp_by_host.get((flow.number, flow.sender), self.tcp.clear())
 
-    # Split once: a picture of hundreds of flows asks for each of them several times.
+    # Split once: a picture of hundreds of flows asks for each flow several times.
 
     @functools.cached_property
     def _packets_by_flow(self) -> dict[tuple[object, ...], pl.DataFrame]:
@@ -131,14 +131,17 @@ class TraceTables:
 
 
 def _merged(periods: Sequence[tuple[float, float, str]]) -> list[BadPeriod]:
-    """Return the bad periods in order; one that both directions have of their own is one of both."""
+    """Return the bad periods in order; equal periods of both directions become one of both."""
     times = Counter((start, stop) for start, stop, _ in periods)
     merged = {BadPeriod(start, stop, "" if times[start, stop] > 1 else way): None for start, stop, way in periods}
     return sorted(merged, key=lambda period: period.start)
 
 
 def _table(trace: Trace, name: str) -> pl.DataFrame:
-    """Return a table of a trace as a data frame with types; of the engines' own without a Python object per value."""
+    """Return a table of a trace as a typed data frame.
+
+    The engines' own tables need no Python object per value.
+    """
     buffers = trace.buffers(name) if isinstance(trace, _core.Trace) else None
     return as_frame(getattr(trace, name)) if buffers is None else gathered_frame(buffers)
 
@@ -153,15 +156,15 @@ def _in_seconds(events: pl.DataFrame) -> pl.DataFrame:
 
 
 def as_frame(table: Mapping[str, Sequence[Any]]) -> pl.DataFrame:
-    """Return a table of a trace as a data frame with types."""
+    """Return a table of a trace as a typed data frame."""
     frame = pl.DataFrame(dict(table), strict=False, infer_schema_length=None)
-    # A column without a value has no type. Without a packet or a TCP event that is every column.
+    # A column without a value has no type. Without a packet or a TCP event, no column has one.
     types = {name: pl.String if name in _TEXT else pl.Int64 for name, dtype in frame.schema.items() if dtype == pl.Null}
     return frame.cast(types)  # type: ignore[arg-type]
 
 
 def _left_out(counts: Mapping[str, int]) -> str:
-    """Say what a long run's overview lacks."""
+    """Say what the overview of a long run lacks."""
     said = []
     if counts["points"]:
         said.append(
@@ -191,8 +194,8 @@ _OBJECT_COLUMNS = {
 def _objects(objects: pl.DataFrame, packets: pl.DataFrame, flows: Sequence[FlowOf]) -> pl.DataFrame:
     """Put together what happened to each object of a page load, as the client saw it.
 
-    An object whose connection is not yet there is requested when it is. Only the last object of a connection waits
-    for its end, which is the client's ACK of the server's FIN.
+    An object whose connection is not yet established is requested when it is. Only the last object of a
+    connection waits for its end, which is the client's ACK of the server's FIN.
     """
     if objects.is_empty():
         return pl.DataFrame(schema=_OBJECT_COLUMNS)
@@ -217,7 +220,10 @@ def _objects(objects: pl.DataFrame, packets: pl.DataFrame, flows: Sequence[FlowO
 
 
 def _connection(packets: pl.DataFrame, flow: int) -> dict[str, int | None]:
-    """Return when the client sent its SYN, was connected, and acknowledged the server's FIN; `None` if it did not."""
+    """Return when the client sent its SYN, was connected, and acknowledged the server's FIN.
+
+    `None` if it did not.
+    """
     own = packets.filter(pl.col("flow") == flow)
     up, down = (own.filter(pl.col("direction") == direction) for direction in ("up", "down"))
     arrived = down.filter(pl.col("event") == "delivered")

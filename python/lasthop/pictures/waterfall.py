@@ -1,4 +1,4 @@
-"""Page loads as waterfalls: what each object waited for, over time."""
+"""Page loads as waterfalls: the waiting times of each object."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lasthop.pictures import marks
 from lasthop.pictures.marks import Mark
 from lasthop.pictures.shapes import Layer, Panel
 
-# From one time to the next; an object whose load did not get that far lacks the later times.
+# Stages from one time to the next; an object whose load stopped earlier lacks the later times.
 _PHASES = (
     (marks.CONNECTING, "t_connect_s", "t_request_s"),
     (marks.WAITING, "t_request_s", "t_first_byte_s"),
