@@ -30,9 +30,9 @@ class BoxPanel:
 
 @dataclass(frozen=True, slots=True)
 class BoxAxes:
-    """What all panels of a figure share: levels of a factor side by side, and a quantity with its unit upwards.
+    """Common parts of a figure's panels: levels of a factor side by side, a quantity with its unit upwards.
 
-    Values are shown times `factor`. `name` is that of the factor, `None` without one.
+    Values are multiplied by `factor` to be shown. `name` is the factor's name, `None` without a factor.
     """
 
     levels: Sequence[str]
@@ -41,12 +41,12 @@ class BoxAxes:
     factor: float = 1.0
 
     def scaled(self, values: Iterable[float]) -> list[float]:
-        """Return values as they are shown."""
+        """Return values in the unit that is shown."""
         return [round(value * self.factor, 4) for value in values]
 
 
 def _dots(values: Sequence[float]) -> Sequence[float]:
-    """Return the values that have a dot: all, or as many as can be told apart, evenly chosen."""
+    """Return the values that get a dot: all, or as many as can be told apart, chosen evenly."""
     if len(values) <= _MOST_DOTS:
         return values
     import numpy as np
@@ -96,7 +96,7 @@ def _measured(panel: BoxPanel, axes: BoxAxes, method: PercentileMethod, index: i
 
 
 def _published(panel: BoxPanel, axes: BoxAxes, index: int) -> list[Figure]:
-    """Draw published boxes; where only a median or a mean was published, a line."""
+    """Draw published boxes; draw a line if only a median or a mean was published."""
     known = [(i, panel.published[level]) for i, level in enumerate(axes.levels) if level in panel.published]
     ref = style.axis_number(index)
     place = {"legendgroup": "published", "xaxis": f"x{ref}", "yaxis": f"y{ref}"}

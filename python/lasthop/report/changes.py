@@ -1,4 +1,4 @@
-"""What comparisons of levels say on the first screen of a report: a few sentences and one chart."""
+"""Comparisons of levels on the first screen of a report: a few sentences and one chart."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _JITTER = 0.5
 
 
 def in_sentences(found: Sequence[Difference]) -> list[str]:
-    """Tell the differences that matter most, and how many more there are below."""
+    """Tell the differences that matter most, and the number of further ones below."""
     each = sentences(found)
     more = len(each) - _SENTENCES
     return each if more <= 0 else [*each[:_SENTENCES], f"{more} more: see the paired differences below."]
@@ -68,7 +68,7 @@ def change_chart(found: Sequence[Difference]) -> Figure:
 
 
 def _change(one: Difference) -> float:
-    """Return a change as it is drawn: of scores in points, of all else in per cent."""
+    """Return a change as it is drawn: scores in points, everything else in per cent."""
     if one.metric in units.SCORES:
         return one.mean * units.scale_of(one.metric, [one.mean]).factor
     return 100 * one.relative

@@ -18,7 +18,7 @@ _CSS = {UPHELD: "good", NOT_UPHELD: "bad", UNDECIDED: "open"}
 
 @dataclass(frozen=True, slots=True)
 class ClaimBar:
-    """The interval of left less right on an axis of its own; `band` is what the tolerance allows, empty for none."""
+    """The interval of left less right on an axis of its own; `band` is the tolerance, empty without one."""
 
     axis: Axis
     bar: IntervalView
@@ -27,7 +27,7 @@ class ClaimBar:
 
 @dataclass(frozen=True, slots=True)
 class ClaimView:
-    """A claim in words, and what was found; empty where there is no number. `css` is the class of its badge."""
+    """A claim in words, and the findings; empty if there is no number. `css` is the class of its badge."""
 
     id: str
     section: str
@@ -48,7 +48,7 @@ class ClaimView:
 
 @dataclass(frozen=True, slots=True)
 class AnswerView:
-    """A statement of the source, the claims that answer it, and what explains the verdict."""
+    """A statement of the source, the claims that answer it, and the explanation of the verdict."""
 
     id: str
     section: str
@@ -61,9 +61,10 @@ class AnswerView:
 
 @dataclass(frozen=True, slots=True)
 class ClaimsView:
-    """All claims, in the study's order, and those that cannot both hold, side by side.
+    """All claims, in the study's order, and pairs of claims that cannot both hold.
 
-    Before them what the source says: `open` what is not upheld, or not for certain, and `upheld` the rest.
+    The source's statements come first: `open` are statements that are not upheld, or not for certain;
+    `upheld` the rest.
     """
 
     summary: Sequence[str]

@@ -1,4 +1,4 @@
-"""Paired differences between the levels of factors: which ones a report shows, and their forest plots."""
+"""Paired differences between the levels of factors: the ones that a report shows, and their forest plots."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ from lasthop.statistics.estimates import Interval, PairedDifference
 from lasthop.studies.presentation.spec import Presentation
 
 _MOST_ROWS = 50
-"""So many rows of forest plots are open; further plots are folded."""
+"""This many rows of forest plots are open; further plots are folded."""
 
 
 def compared(findings: Findings) -> list[Difference]:
-    """Compare levels as the study does; without published numbers, those of every factor with the factor's first."""
+    """Compare levels as the study does.
+
+    Without published numbers, compare each factor with its first level.
+    """
     if findings.assets is None:
         return differences(findings.sections)
     return against_references(findings.things, list(findings.factors), findings.presentation, findings.tables.looks)
@@ -34,15 +37,16 @@ def against_references(
 ) -> list[Difference]:
     """Compare each level of the presentation's factor with its reference, replication by replication.
 
-    The reference of a case (equal levels of all other factors) is the first that it has of the presentation's.
-    Statistics are those of `lasthop.answer.differences`.
+    The reference of a case (equal levels of all other factors) is the first of the presentation's references
+    that it has.
+    Statistics come from `lasthop.answer.differences`.
     """
     factor = presentation.compare.factor
     if factor is None or factor not in factors or not things:
         return []
     column = factor_column(factor)
     names = {factor_column(name): name for name in factors}
-    # One list for all, so that all are told apart by the same factors.
+    # One list for all cases, so that the same factors tell all of them apart.
     cells = pl.concat([thing.rows.select(list(names)) for thing in things]).unique(maintain_order=True)
     others = telling(cells, (name for name in names if name != column), [column])
     factors_told = {column: factor, **{other: names[other] for other in others}}
@@ -66,7 +70,7 @@ def _of_thing(thing: Timed, factors: Mapping[str, str], references: Sequence[str
     for reference, parts in of_references.items():
         section = Section("", pl.concat(parts), factors, [thing.metric], looks=looks)
         pairs = pairs_of(section, column, Compared(thing.metric, section.rows), reference)
-        # What does not vary among these cases is not told.
+        # Levels that do not vary among these cases are left out.
         first = section.rows.row(0, named=True)
         alike = {name: str(first[key]) for key, name in where.items()}
         for one in against(section, pairs):
@@ -81,7 +85,7 @@ def place(one: Difference) -> str:
 
 
 def first_place(one: Difference) -> str:
-    """Name the first of what tells the case apart; empty if there is nothing."""
+    """Name the first level that tells the case apart; empty if there is none."""
     return place(replace(one, where=one.where[:1]))
 
 
@@ -89,7 +93,8 @@ def first_place(one: Difference) -> str:
 class ForestRow:
     """A line of a forest plot; `css` is `more` or `less` if the level differs significantly.
 
-    `p` is that of the paired t test, `ranks_p` that of the signed-rank test; `median` gives the median of the pairs.
+    `p` belongs to the paired t test, `ranks_p` to the signed-rank test; `median` gives the median of the
+    pairs.
     """
 
     level: str
@@ -106,7 +111,7 @@ class ForestRow:
 
 @dataclass(frozen=True, slots=True)
 class ForestGroup:
-    """The lines of one case, whose reference had this mean."""
+    """The lines of one case, with the mean of its reference."""
 
     title: str
     reference: str
@@ -115,7 +120,7 @@ class ForestGroup:
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """Comparisons of one metric over one axis; `open` is whether they are shown at once."""
+    """Comparisons of one metric over one axis; `open` says whether they are shown at once."""
 
     title: str
     factor: str

@@ -23,15 +23,19 @@ _DODGE, _DODGE_MARKS = 0.07, 0.13
 """Distance of neighbouring lines' points, in levels: intervals must not hide each other."""
 
 Panels = Mapping[str, Sequence[str]]
-"""Of each panel its title and its level, or the pair of levels whose quotient it shows; no level without a factor."""
+"""For each panel its title and its level, or the pair of levels of its quotient.
+
+No level without a factor.
+"""
 
 
 def curve_figures(
     shorts: pl.DataFrame, spec: CurvesSpec, factors: Mapping[str, list[str]], looks: int = 1
 ) -> Iterator[tuple[str, Figure]]:
-    """Yield the figures with their titles. Levels that were not run have no point, lines without points no entry.
+    """Yield the figures with their titles.
 
-    Intervals hold over so many `looks`.
+    Levels that were not run have no point, and lines without points no entry. Intervals hold over this many
+    `looks`.
     """
     rows = shorts.filter(*(pl.col(factor_column(factor)).is_in(levels) for factor, levels in spec.where.items()))
     others = [factor for factor in factors if factor not in spec.factors]
@@ -64,7 +68,7 @@ def _panels(rows: pl.DataFrame, spec: CurvesSpec, factors: Mapping[str, list[str
 def _figure(
     lines: Mapping[str, pl.DataFrame], spec: CurvesSpec, ticks: Sequence[str], panels: Panels, looks: int
 ) -> Figure:
-    """Draw a row of panels per metric; without a factor of panels a panel per metric, three in a row."""
+    """Draw a row of panels per metric; without a factor for panels, a panel per metric, three in a row."""
     places = [(metric, title, levels) for metric in spec.metrics for title, levels in panels.items()]
     alone = spec.panels is None
     in_a_row = _IN_A_ROW if alone else len(panels)
@@ -159,7 +163,7 @@ def _traces(
 
 
 def _values(rows: pl.DataFrame, spec: CurvesSpec, metric: str, levels: Sequence[str]) -> NDArray[np.float64]:
-    """Return a metric's values, one per replication, or the quotients of those of two levels in equal replications."""
+    """Return a metric's values, one per replication, or their quotients between two levels."""
     if spec.panels is None:
         return _numbers(rows[metric])
     column = factor_column(spec.panels)

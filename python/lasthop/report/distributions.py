@@ -1,4 +1,4 @@
-"""Which box plots a report shows: times of page loads and transfers, by level of the compared factor."""
+"""The box plots that a report shows: times of page loads and transfers, by level of the compared factor."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from lasthop.studies.presentation.spec import NOT_STATED
 
 _MOST_FIGURES = 24
 _FEW_PANELS = 6
-"""So many panels stand in one figure, whatever combination of levels they are of."""
+"""Most panels in one figure, whatever their combination of levels."""
 _ALL = "_all"
 
 
 @dataclass(frozen=True, slots=True)
 class BoxSection:
-    """The figures of one kind of thing, each with its title; `left_out` more would have been too many."""
+    """The figures of one kind, each with its title; `left_out` further figures would have been too many."""
 
     title: str
     figures: Sequence[tuple[str, Figure]]
@@ -30,18 +30,18 @@ class BoxSection:
 
 
 def box_sections(findings: Findings) -> Iterator[BoxSection]:
-    """Yield the box plots of page loads, short flows, transfers and streams, whichever there are."""
+    """Yield the box plots of page loads, short flows, transfers and streams, as far as there are any."""
     for thing in findings.things:
         figures = list(_figures(thing, findings))
         yield BoxSection(thing.title, figures[:_MOST_FIGURES], max(0, len(figures) - _MOST_FIGURES))
 
 
 def _figures(thing: Timed, findings: Findings) -> Iterator[tuple[str, Figure]]:
-    """Yield a figure per combination of the factors that are not compared, those with published numbers first.
+    """Yield a figure per combination of the factors that are not compared; published combinations come first.
 
-    A figure has a panel per role, or per level of another factor if there are so few that one figure holds them all.
-    Page loads have one per level of the first other factor: pages, the factor with most levels, differ in size more
-    than anything else does, so that each has figures of its own.
+    A figure has a panel per role, or per level of another factor if one figure has room for all of them. Page
+    loads have a figure per level of the first other factor. That factor is the page, which has most levels.
+    Pages differ more in size than anything else does, so each has figures of its own.
     """
     names = {factor_column(factor): factor for factor in findings.factors}
     compared = findings.presentation.compare.factor
@@ -93,9 +93,9 @@ def _with_equal_levels(rows: pl.DataFrame, panels_by: Sequence[str], column: str
 def _panels(
     rows: pl.DataFrame, thing: Timed, panels_by: Mapping[str, str], column: str, published: pl.DataFrame | None
 ) -> Iterator[BoxPanel]:
-    """Yield the panels that have values, in the order of the scenario, roles alone by name.
+    """Yield the panels that have values, in the order of the scenario; if there are only roles, by name.
 
-    `panels_by` gives the name of each column; a role's is empty.
+    `panels_by` gives the name of each column; the name of the role column is empty.
     """
     parts = rows.partition_by(list(panels_by), as_dict=True, maintain_order=True)
     if list(panels_by) == ["role"]:
@@ -116,9 +116,9 @@ def _panels(
 
 
 def _published(findings: Findings, thing: Timed) -> pl.DataFrame | None:
-    """Return the published numbers of a metric that are no misprints, in the words of the records.
+    """Return the published numbers of a metric without misprints, in the words of the records.
 
-    Columns: those of the factors, `role`, `statistic`, `value`. `None` without a study.
+    Columns: the factors, `role`, `statistic`, `value`. `None` without a study.
     """
     assets = findings.assets
     if assets is None:
@@ -132,11 +132,11 @@ def _published(findings: Findings, thing: Timed) -> pl.DataFrame | None:
     columns = {factor: factor_column(factor) for factor in findings.factors}
     cells = findings.tables.flows.select(list(columns.values())).unique().collect()
     known = [factor for factor in columns if factor in rows.columns]
-    # Response times are those of whole page loads.
+    # Response times belong to whole page loads.
     who = [] if thing.metric == "response_time_s" else [pl.col("flow").alias("role")]
     rows = rows.select(*known, *who, "statistic", "value")
     rows = rows.rename({factor: columns[factor] for factor in known})
-    # A field that is empty names no level: the number is that of all levels.
+    # An empty field names no level: the number covers all levels.
     empty = pl.concat_str(pl.col(columns[factor]).is_null().cast(pl.String) for factor in known)
     found = []
     for part in rows.with_columns(empty.alias("_empty")).partition_by("_empty"):

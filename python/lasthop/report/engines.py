@@ -1,4 +1,4 @@
-"""The engine of a run: what it does differently from the scenario, and its numbers beside those of others."""
+"""The engine of a run: its differences from the scenario, and its numbers beside those of other engines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TIMES = ("elapsed_s", "response_time_s", "overall_time_s", "fct_mean_s")
 
 @dataclass(frozen=True, slots=True)
 class DifferenceView:
-    """A difference of Linux, and where it is true if not everywhere."""
+    """A difference of Linux, and where it holds if not everywhere."""
 
     what: str
     effect: str
@@ -30,7 +30,10 @@ class DifferenceView:
 
 @dataclass(frozen=True, slots=True)
 class EnginesView:
-    """`sides`, `agreement` and `tables` are empty if there is one engine only; the first table is the main one."""
+    """`sides`, `agreement` and `tables` are empty if there is only one engine.
+
+    The first table is the main one.
+    """
 
     sides: TableView | None
     agreement: TableView | None
@@ -39,7 +42,7 @@ class EnginesView:
 
 
 def engines_view(findings: Findings) -> EnginesView | None:
-    """Lay out what is to be said of engines; `None` of one that does all that was asked."""
+    """Lay out the facts about engines; `None` for an engine that did everything as asked."""
     campaign, beside = findings.campaign, findings.beside
     if beside is None:
         own = _differences(
@@ -58,7 +61,10 @@ def engines_view(findings: Findings) -> EnginesView | None:
 
 
 def _differences(by_side: Mapping[str, Sequence[Difference]], cells: Sequence[str]) -> list[DifferenceView]:
-    """Merge what several sides do: with its place only if it is not that of all cells on all real hosts."""
+    """Merge the differences of several sides.
+
+    Name the place only if it is not all cells on all real hosts.
+    """
     real = [name for name, found in by_side.items() if found]
     places: dict[tuple[str, str], dict[str, list[str]]] = {}
     for name, found in by_side.items():
@@ -104,7 +110,7 @@ def _agreement(met: Mapping[str, Sequence[Agreement]]) -> TableView | None:
 
 
 def _tables(beside: Beside, assets: Assets | None) -> Iterator[TableView]:
-    """Yield the times of all cells, then every table's own centres."""
+    """Yield the times of all cells, then the centres of every table."""
     numbers = beside.numbers.filter(pl.col("statistic").is_in(CENTRES))
     if assets is None:
         shown = numbers.filter(pl.col("metric").is_in(HEADLINE))
@@ -124,7 +130,7 @@ def _table(title: str, part: pl.DataFrame, beside: Beside, assets: Assets | None
     names = [side.name for side in beside.sides]
     values = [*(["published"] if assets else []), *names]
     part = part.filter(pl.any_horizontal(pl.col(values).fill_null(0) != 0))
-    said = ("metric", "statistic", "direction")  # or the same in all rows
+    said = ("metric", "statistic", "direction")  # left out if equal in all rows
     labels = [key for key in beside.keys if key == "table" or (key not in said and part[key].n_unique() > 1)]
     rows: list[Row] = []
     for record in part.iter_rows(named=True):
@@ -132,7 +138,7 @@ def _table(title: str, part: pl.DataFrame, beside: Beside, assets: Assets | None
         direction = f" ({record['direction']})" if record.get("direction") not in (None, "data") else ""
         words = [str(record[label] or "") for label in labels]
         published = record.get("published")
-        if assets is None:  # in the units of the answer; a study has those of its own tables
+        if assets is None:  # in the units of the answer; a study uses the units of its tables
             scale = units.scale_of(metric, [record[name] for name in names])
             label, fields = units.axis_title(metric, scale), [CellView(scale.number(record[name])) for name in names]
         else:

@@ -18,7 +18,7 @@ _EMPTY = CellView("")
 
 
 class _Numbers:
-    """A table's numbers by the columns `keys`; `field` lays one out beside the published one."""
+    """A table's numbers by the columns `keys`; `field` lays one out beside the published number."""
 
     def __init__(self, part: pl.DataFrame, keys: list[str], field: Field) -> None:
         # Shares, unlike changes, have no sign.
@@ -37,7 +37,7 @@ class _Numbers:
         return number(float(str(record["value"])), str(record["unit"]))
 
     def with_spread(self, *key: str) -> CellView:
-        """Lay out the mean with half its interval, if it is one of several replications."""
+        """Lay out the mean, with half its interval if there are several replications."""
         view = self.view(*key, VALUE)
         if (*key, "min") not in self._records:
             return view
@@ -55,7 +55,10 @@ def factorial_view(kind: str, title: str, part: pl.DataFrame, spec: FactorialSpe
 
 
 def _by_cell(title: str, part: pl.DataFrame, spec: FactorialSpec, field: Field) -> TableView:
-    """A row per combination of the levels of the other factors; side by side the levels of the second, by metric."""
+    """A row per combination of the other factors' levels.
+
+    The levels of the second stand side by side, by metric.
+    """
     across = list(spec.factors)[1]
     down = [factor for factor in spec.factors if factor != across]
     columns = spec.factors[across].levels
@@ -74,7 +77,7 @@ def _by_cell(title: str, part: pl.DataFrame, spec: FactorialSpec, field: Field) 
 
 
 def _variation(title: str, part: pl.DataFrame, spec: FactorialSpec, field: Field) -> TableView:
-    """A row per source of variation, and one for the standard error."""
+    """A row per source of variation, and a row for the standard error."""
     numbers = _Numbers(part, ["flow", "metric", "statistic"], field)
     words = ["sum of squares", "%", *(["% in single replications"] if numbers.replicated else [])]
     rows: list[Row] = []

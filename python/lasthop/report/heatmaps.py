@@ -1,4 +1,4 @@
-"""Heat maps: a metric over two factors, a map for each combination of the others."""
+"""Heat maps: a metric over two factors, with a map for each combination of the others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _GAP_PX = 2
 def heatmap_figures(
     tables: Tables, spec: HeatmapSpec, factors: Mapping[str, list[str]]
 ) -> Iterator[tuple[str, Figure]]:
-    """Yield the maps with the combinations of levels that they are of. Cells that were not run are empty."""
+    """Yield the maps with their combinations of levels. Cells that were not run are empty."""
     means = _means(tables, spec, factors)
     others = [factor_column(factor) for factor in factors if factor not in spec.factors]
     varied = [column for column in others if means[column].n_unique() > 1]

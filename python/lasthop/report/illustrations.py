@@ -1,4 +1,4 @@
-"""Which replications a report shows packet by packet."""
+"""The replications that a report shows packet by packet."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from lasthop.studies.presentation.spec import FigureSpec
 
 
 def illustrated(findings: Findings) -> Iterator[tuple[FigureSpec, ChosenRun]]:
-    """Yield the runs that the study names, else the median replication of the first cell.
+    """Yield the runs that the study names, or else the median replication of the first cell.
 
-    The latter only of so few flows that those drawn in detail tell something. A cell that was not run is left out, and
-    so are runs that cannot be made again.
+    The latter needs so few flows that the ones drawn in detail tell something. Cells that were not run are
+    left out, and so are runs that cannot be made again.
     """
     plan = findings.campaign.plan
     if not plan.repeatable:
@@ -31,21 +31,21 @@ def illustrated(findings: Findings) -> Iterator[tuple[FigureSpec, ChosenRun]]:
 
 
 def _median_run(findings: Findings) -> Iterator[FigureSpec]:
-    """Choose a typical replication of the first set of the first cell: that with the median of the headline metric."""
+    """Choose a typical replication of the first cell's first set: the median one by the headline metric."""
     plan = findings.campaign.plan
     first = plan.cells[0]
-    # Of a space these are the replications of its first point.
+    # In a space, these are the replications of its first point.
     named = in_cell({factor: level for factor, level in first.levels.items() if factor in findings.factors})
     own_runs = named & (pl.col("set") == 1) & (pl.col("replication") <= plan.replications)
     flows = findings.tables.flows
     first_flows = 0 if is_empty(flows) else height(flows.filter(own_runs, pl.col("replication") == 1))
-    # The first cell may have none of the things that other cells have.
+    # The first cell may lack metrics that other cells have.
     there = (thing for thing in findings.things if not thing.rows.filter(own_runs).is_empty())
     thing = next(there, None)
     if not 0 < first_flows <= PICTURED_FLOWS or thing is None:
         return
     own = thing.rows.filter(own_runs)
-    # A replication in which something has no value, since it did not end, is worse than any that has all.
+    # A replication with a missing value, since something did not end, ranks behind all complete ones.
     ranked = (
         own.group_by("replication")
         .agg(pl.col(thing.metric).is_null().sum().alias("missing"), pl.col(thing.metric).mean())

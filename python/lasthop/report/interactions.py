@@ -29,7 +29,7 @@ def _of_kind(frame: pl.DataFrame, assets: Assets, kind: str) -> pl.DataFrame:
 
 
 def _groups(summary: pl.DataFrame, assets: Assets, spec: FactorialSpec) -> list[str]:
-    """Return the columns of the factors outside the design that tell its repetitions apart, such as the path."""
+    """Return the columns of factors outside the design that tell its repetitions apart, such as the path."""
     keys = key_columns(assets)
     cells = [key for key in keys[keys.index("table") + 1 : keys.index("flow")] if key not in spec.factors]
     return telling(summary, cells) or cells[:1]
@@ -67,11 +67,11 @@ def factorial_figures(summary: pl.DataFrame, assets: Assets) -> Iterator[tuple[s
 
 
 Rows = Sequence[tuple[str, pl.DataFrame, pl.DataFrame | None]]
-"""Of each row of panels its name, what was measured, and what was published."""
+"""For each row of panels: its name, the measured rows, and the published ones."""
 
 
 def _interaction(rows: Rows, spec: FactorialSpec, metric: str) -> Figure:
-    """Draw a row of panels per path, in it a panel per level of the third factor, over the levels of the second."""
+    """Draw a row of panels per path: a panel per level of the third factor, over the levels of the second."""
     _, across, panels = spec.factors
     ticks = list(spec.factors[across].levels.values())
     data: list[Figure] = []
@@ -114,7 +114,10 @@ def _interaction(rows: Rows, spec: FactorialSpec, metric: str) -> Figure:
 
 
 def _lines(part: pl.DataFrame, spec: FactorialSpec, *, hollow: bool) -> Iterator[Figure]:
-    """Yield a line per level of the first factor, with intervals if there are any; of published numbers the marks."""
+    """Yield a line per level of the first factor, with intervals if there are any.
+
+    Published numbers get only marks.
+    """
     lines, across, _ = spec.factors
     places = {level: place for place, level in enumerate(spec.factors[across].levels)}
     middle = (len(spec.factors[lines].levels) - 1) / 2
@@ -146,7 +149,7 @@ def _lines(part: pl.DataFrame, spec: FactorialSpec, *, hollow: bool) -> Iterator
 
 
 def _bars(bars: Sequence[tuple[str, pl.DataFrame]], spec: FactorialSpec) -> Figure:
-    """Draw a stacked bar per path, in a panel per metric; what no source of variation explains is left white."""
+    """Draw a stacked bar per path, in a panel per metric; the unexplained share is left white."""
     names = [name for name, _ in bars]
     flows = bars[-1][1].filter(pl.col("metric").str.starts_with(SHARE), ~pl.col("flow").is_in([_WHOLE, _REST]))
     data: list[Figure] = []

@@ -1,4 +1,4 @@
-"""Bars that show an interval on an axis. The page itself draws them; places are per cent of its width."""
+"""Bars that show an interval on an axis. The page itself draws them; positions are per cent of its width."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Axis:
     high: float
     step: float
     factor: float = 1.0
-    """What ticks are multiplied with when they are written."""
+    """Factor by which ticks are multiplied for their text."""
 
     @classmethod
     def over(cls, values: Iterable[float]) -> Axis:
@@ -63,7 +63,7 @@ class Axis:
         return round(100 * (value - self.low) / (self.high - self.low), 2)
 
     def view(self, interval: Interval) -> IntervalView:
-        """Lay an interval on the axis; an end that is infinite lies at the end of the axis."""
+        """Lay the interval on the axis; an infinite end lies at the end of the axis."""
         low, high = (min(max(end, self.low), self.high) for end in (interval.low, interval.high))
         left = self.place(low)
         return IntervalView(left, round(self.place(high) - left, 2), self.place(interval.estimate))

@@ -1,7 +1,7 @@
-"""What the levels of a scenario's factors stand for, read off the resolved scenarios of its cells.
+"""The meaning of the levels of a scenario's factors, read off the resolved scenarios of its cells.
 
-A level is a code such as `iw4`. What it changes is told by the keys in which its cell differs from the cell with the
-factor's first level and equal levels of all other factors.
+A level is a code such as `iw4`. Its meaning is the set of keys in which its cell differs from the cell with
+the factor's first level and equal levels of all other factors.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Changes = Mapping[str, tuple[Any, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Flat:
-    """A scenario's values by their keys, such as `down.queue.limit`, flows and classes by name; and its tables.
+    """A scenario's values by their keys, such as `down.queue.limit`, with flows and classes by name.
 
-    A table holds all values that lie below it, by the rest of their keys.
+    And its tables. A table holds all values that lie below it, by the rest of their keys.
     """
 
     values: Mapping[str, Any]
@@ -43,12 +43,12 @@ class Flat:
         return cls(values, tables)
 
     def at(self, key: str) -> object:
-        """Return the value at a key, or the table of all that lies below it."""
+        """Return the value at a key, or the table of everything below it."""
         return self.tables.get(key) or self.values.get(key)
 
 
 class CellLike(Protocol):
-    """What is needed of a cell."""
+    """The properties of a cell that are needed here."""
 
     @property
     def levels(self) -> dict[str, str]:
@@ -61,12 +61,12 @@ class CellLike(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LevelView:
-    """A level and what it stands for; `meaning` is empty if it changes nothing that can be told."""
+    """A level and its meaning; `meaning` is empty if it changes nothing that words can tell."""
 
     name: str
     meaning: str
     recordings: Sequence[Recorded] = field(default=(), compare=False)
-    """Those that it sets, to be drawn."""
+    """Recordings that it sets, to be drawn."""
 
 
 def level_views(
@@ -81,7 +81,7 @@ def level_views(
 
 
 def short(value: Any, known: Sequence[Recorded]) -> Any:  # noqa: ANN401  JSON
-    """Return a value of a resolved scenario with recordings in place of their texts, which may be long."""
+    """Return a value of a resolved scenario with recordings in place of their long texts."""
     if isinstance(value, dict):
         return {key: short(item, known) for key, item in value.items()}
     if isinstance(value, list):
@@ -102,7 +102,7 @@ def recordings_in(value: object) -> Iterator[Recorded]:
 def _views(cells: Sequence[CellLike], factor: str, levels: Sequence[str], known: Sequence[Recorded]) -> list[LevelView]:
     found: dict[str, tuple[str, Changes]] = {}
     for place, name in enumerate(levels[1:], start=1):
-        # Not every level has cells that are otherwise like cells of the first.
+        # Some levels have no cell that otherwise equals a cell of the first level.
         for base in levels[:place]:
             if (pair := _pair(cells, factor, base, name)) is not None:
                 changed = _changes(*pair)
@@ -123,7 +123,7 @@ def _views(cells: Sequence[CellLike], factor: str, levels: Sequence[str], known:
 
 
 def _telling(levels: Sequence[Mapping[str, Any]]) -> frozenset[str]:
-    """Return the keys within tables that tell levels with such a table apart."""
+    """Return the keys within tables that distinguish levels with such a table."""
     values: dict[str, set[str]] = {}
     for changes in levels:
         for key, table in changes.items():
@@ -158,7 +158,7 @@ def _flat(key: str, value: object) -> Iterator[tuple[str, Any]]:
 
 
 def _changes(base: Flat, own: Flat) -> Changes:
-    """Return what differs, before and after; a table that only one of the two has is one change."""
+    """Return the differences, before and after; a table that only one side has is one change."""
     changes: dict[str, tuple[Any, Any]] = {}
     for key in dict.fromkeys((*own.values, *base.values)):
         whole = _root(key, base, own)
@@ -169,7 +169,7 @@ def _changes(base: Flat, own: Flat) -> Changes:
 
 
 def _root(key: str, *flats: Flat) -> str:
-    """Return the shortest beginning of a key that one of the scenarios has no table at."""
+    """Return the shortest beginning of a key at which one of the scenarios has no table."""
     parts = key.split(".")
     for end in range(1, len(parts)):
         beginning = ".".join(parts[:end])

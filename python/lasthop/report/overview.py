@@ -27,7 +27,7 @@ _CLASSES = {UPHELD: "good", NOT_UPHELD: "bad", UNDECIDED: "open"} | dict.fromkey
 
 @dataclass(frozen=True, slots=True)
 class Badge:
-    """A short verdict that leads to its section; `css` is `good`, `bad`, `open` or `none`."""
+    """A short verdict that links to its section; `css` is `good`, `bad`, `open` or `none`."""
 
     text: str
     css: str
@@ -35,7 +35,7 @@ class Badge:
 
 
 def asked(findings: Findings) -> str:
-    """Say in a sentence or two what was varied, what is looked at, and how often it was run."""
+    """Say in a sentence or two which factors vary, which metrics matter, and how often each cell was run."""
     plan = findings.campaign.plan
     run = {factor: {cell.levels[factor] for cell in plan.cells if factor in cell.levels} for factor in findings.factors}
     varied = [f"{factor} ({len(levels)} levels)" for factor, levels in run.items() if len(levels) > 1]
@@ -43,7 +43,7 @@ def asked(findings: Findings) -> str:
     often = "once" if each == "1" else f"{each} times"
     if not varied:
         return f"One scenario, run {often}."
-    # Curves are of short flows; what else there is, is background.
+    # Curves are about short flows; everything else is background.
     things = findings.things[:1] if findings.drawn.curves else findings.things
     metrics = [spec.metric for spec in findings.drawn.heatmaps] or [thing.metric for thing in things]
     what = list(dict.fromkeys(map(units.label, metrics)))
@@ -53,7 +53,7 @@ def asked(findings: Findings) -> str:
 
 
 def spread(findings: Findings) -> list[str]:
-    """Say between which cells the median of the first thing that is shown spreads; nothing if it has no values."""
+    """Say between which cells the median of the first shown metric spreads; nothing if it has no values."""
     return [sentence for thing in findings.things[:1] if (sentence := _spread(findings, thing.metric, thing.rows))]
 
 
@@ -90,7 +90,7 @@ def nothing_sent(findings: Findings) -> bool:
 
 
 def badges(findings: Findings) -> Iterator[Badge]:
-    """Yield verdicts: on the precision that was asked for, on the claims of a study, and on its published numbers."""
+    """Yield verdicts: on the requested precision, on the claims of a study, and on its published numbers."""
     if findings.precision is not None:
         until = findings.campaign.manifest["until"]
         short, cells = len(until["short"]), len(until["replications"])
@@ -114,13 +114,13 @@ def _claims_badge(findings: Findings) -> Badge:
 
 
 def _widest(agreement: Sequence[Agreement]) -> list[Agreement]:
-    """Return the line over all links of each kind of time, rate or ratio, at its widest tolerance."""
+    """Return the line over all links for each kind of time, rate or ratio, at its widest tolerance."""
     lines = {row.what: row for row in agreement if row.scope == "all" and not row.tolerance.isdigit() and not row.level}
     return list(lines.values())[:3]
 
 
 def exceptions(findings: Findings) -> list[tuple[str, str, str]]:
-    """Return verdict, its class and the words of every statement, or else claim, that is not upheld."""
+    """Return verdict, its class and the words of every statement (or else claim) that is not upheld."""
     if findings.answers:
         words = [(one.verdict, one.sentence.text) for one in failing_first(findings.answers)]
     else:

@@ -1,4 +1,7 @@
-"""What a report carries packed: plotly.js and the figures, which take a third of the room then. The browser unpacks."""
+"""The packed parts of a report: plotly.js and the figures, at a third of their size.
+
+The browser unpacks them.
+"""
 
 from __future__ import annotations
 
@@ -12,22 +15,22 @@ from lasthop.cache import cache_folder
 from lasthop.results.atomic import replace_atomically
 
 _LEVEL = 6
-"""Harder packing takes longer and saves no tenth of a per cent."""
+"""Harder packing takes longer and saves less than 0.1 per cent."""
 _PLAIN = bytes.maketrans(b"<>&", b",./")
-"""What HTML gives a meaning, and what stands for it."""
+"""Characters with a meaning in HTML, and their replacements."""
 
 
 def packed(content: bytes) -> bytes:
-    """Pack bytes as text that may stand inside a script element: what browsers call `deflate`, in digits of base 85.
+    """Pack bytes as text for a script element: browsers' `deflate`, in digits of base 85.
 
-    Five of them have four bytes, where base64 has three in four.
+    Five digits hold four bytes, while base64 holds three bytes in four.
     """
     return base64.b85encode(zlib.compress(content, _LEVEL)).translate(_PLAIN)
 
 
 def plotly_js() -> bytes:
-    """Return plotly.js, packed. It is kept in the user's cache if it can be: packing takes a tenth of a second."""
-    # Found without an import: none of plotly's Python is needed.
+    """Return plotly.js, packed. The user's cache keeps it if possible: packing takes a tenth of a second."""
+    # Found without an import, because none of plotly's Python is needed.
     package = find_spec("plotly")
     assert package is not None
     assert package.origin is not None
@@ -37,7 +40,7 @@ def plotly_js() -> bytes:
     with suppress(OSError):
         return kept.read_bytes()
     content = packed(source.read_bytes())
-    with suppress(OSError):  # full, read-only, or there is no home
+    with suppress(OSError):  # the disk is full or read-only, or there is no home
         kept.parent.mkdir(parents=True, exist_ok=True)
         replace_atomically(kept, lambda path: path.write_bytes(content))
     return content

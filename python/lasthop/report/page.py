@@ -46,7 +46,7 @@ class FigureView:
 
     @property
     def width(self) -> int:
-        """The least width in pixels at which it can be read; in a narrower window it scrolls."""
+        """The least width in pixels at which it is readable; in a narrower window it scrolls."""
         layout = self.figure["layout"]
         axes = [layout[name] for name in layout if name.startswith("xaxis")]
         columns = len({tuple(axis["domain"]) for axis in axes if "domain" in axis})
@@ -66,14 +66,14 @@ class FigureView:
 
 
 class PackedFigures:
-    """The figures of a page, in the order in which it shows them: what they have in common is there once."""
+    """The figures of a page, in the order in which it shows them; common parts are stored once."""
 
     def __init__(self) -> None:
         """Begin without figures."""
         self._figures: list[str] = []
 
     def add(self, figure: FigureView) -> str:
-        """Take a figure; return nothing, which stands in its place."""
+        """Take a figure; return an empty text for its place."""
         self._figures.append(figure.json)
         return ""
 
@@ -149,7 +149,7 @@ def _groups(findings: Findings) -> list[TableGroup]:
 
 @dataclass(frozen=True, slots=True)
 class HeatmapsView:
-    """The heat maps of one metric; the title of each names the levels that it is of."""
+    """The heat maps of one metric; the title of each names its levels."""
 
     title: str
     caption: str
@@ -192,7 +192,7 @@ class _Sections:
         )
 
     def chart(self, findings: Findings) -> FigureView | None:
-        """Take the chart of the first screen: a figure that would follow below, or all comparisons in one."""
+        """Take the chart of the first screen: a figure from further below, or all comparisons in one."""
         if self.factorial:
             return replace(self.factorial.pop(0), caption=_FACTORIAL_CAPTION)
         if (curve := first_curve(findings)) is not None:
@@ -235,7 +235,7 @@ def _comparisons(findings: Findings) -> tuple[list[Difference], list[Forest]]:
 
 
 def _outcome(findings: Findings, found: Sequence[Difference]) -> list[str]:
-    """Say in a few sentences what came out of comparing levels; of a report without comparisons, how values spread."""
+    """Sum up the comparison of levels in a few sentences; without comparisons, say how values spread."""
     if not found:
         return spread(findings)
     from lasthop.report.changes import in_sentences
@@ -245,7 +245,8 @@ def _outcome(findings: Findings, found: Sequence[Difference]) -> list[str]:
 
 def _factorial(findings: Findings) -> Iterator[tuple[str, Figure]]:
     """Yield the figures of a full-factorial study."""
-    # With levels that the study does not know, each is a design of its own: a table has them side by side.
+    # If the study does not know some levels, each of these is a design of its own: a table has them side by
+    # side.
     if findings.assets is not None and not findings.assets.extra_factors(findings.factors):
         from lasthop.report.interactions import factorial_figures
 
@@ -255,7 +256,7 @@ def _factorial(findings: Findings) -> Iterator[tuple[str, Figure]]:
 def _of_single_flows(findings: Findings) -> bool:
     """Tell whether single flows and page loads are shown.
 
-    Not of a study whose tables are of runs as wholes, nor of one that says what is drawn instead.
+    They are not if a study's tables cover whole runs, or if a study asks for other figures instead.
     """
     return not (findings.presentation.of_runs or findings.drawn)
 
@@ -314,7 +315,7 @@ def _context(findings: Findings) -> dict[str, Any]:
 
 
 def _seldom(findings: Findings) -> dict[str, Any]:
-    """Return the parts that few reports have; what makes them is loaded if it is used."""
+    """Return the parts that few reports have; their code is loaded only if it is used."""
     found: dict[str, Any] = dict.fromkeys(("claims", "precision", "agreement", "rules", "scatter", "engines"))
     if findings.claims:
         from lasthop.report.claims import claims_view
@@ -339,7 +340,7 @@ def _seldom(findings: Findings) -> dict[str, Any]:
 
 
 def write_outputs(findings: Findings) -> Path:
-    """Write the tables and the report into the campaign's folder; return where the report is."""
+    """Write the tables and the report into the campaign's folder; return the report's path."""
     write_tables(findings)
     report = findings.campaign.out / REPORT
     replace_atomically(report, lambda path: write_report(findings, path))
@@ -357,7 +358,7 @@ def write_report(findings: Findings, path: Path) -> None:
         "figures": PackedFigures(),
     }
     page = template.page(_context(findings) | parts).encode()
-    # Two megabytes are put in as bytes: as text they would cost ten times as much memory.
+    # Two megabytes are inserted as bytes: as text they would cost ten times as much memory.
     before, _, after = page.partition(_PLOTLY_HERE.encode())
     with path.open("wb") as file:
         file.writelines((before, plotly_js(), after))

@@ -1,4 +1,4 @@
-"""How precise the cells of a campaign with `--until` are."""
+"""The precision of the cells of a campaign with `--until`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lasthop.until.show import interval_text, precision_text, verdict
 
 @dataclass(frozen=True, slots=True)
 class PrecisionView:
-    """A table per condition, and what they add up to."""
+    """A table per condition, and their summary."""
 
     verdict: str
     looks: str

@@ -1,4 +1,4 @@
-"""Published medians, and numbers of single runs, against measured ones."""
+"""Published medians, and numbers of single runs, plotted against measured ones."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _in_own_unit(panel: _Panel, part: pl.DataFrame) -> tuple[_Panel, pl.DataFram
 
 
 def _axis_settings(scale: _Scale, values: Sequence[float]) -> dict[str, Any]:
-    """Return what both axes of a panel that shows `values` have in common."""
+    """Return the common settings of both axes of a panel that shows `values`."""
     low, high = min(values), max(values)
     if scale in (_Scale.LINEAR, _Scale.SHARE):
         margin = 0.05 * (high - low) or 1.0
@@ -108,7 +108,8 @@ def _diagonal(span: Sequence[float], ref: str, scale: _Scale) -> list[dict[str, 
 def published_figure(comparison: pl.DataFrame, misprints: Sequence[str] = ()) -> Figure | None:
     """Draw one panel per kind of metric; on the diagonal published and measured are equal.
 
-    `None` if no published median was measured. Numbers whose note has one of the phrases `misprints` are left out.
+    `None` if no published median was measured. Numbers whose note contains one of the phrases `misprints` are
+    left out.
     """
     rows = comparison.filter(
         pl.col("statistic").is_in(CENTRES), pl.col("measured").is_not_null(), ~misprinted(misprints)

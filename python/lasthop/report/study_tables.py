@@ -66,7 +66,7 @@ class _Published:
 
 
 def table_groups(findings: Findings, assets: Assets) -> list[TableGroup]:
-    """Lay out a study's tables, and the cells that none of them has; side by side what the study does not know."""
+    """Lay out a study's tables, and the cells outside them; levels new to the study stand side by side."""
     extra = extra_columns(list(findings.factors), assets)
     if extra and findings.comparison is not None:
         return [levels_table(findings.comparison, extra)]
@@ -200,7 +200,7 @@ def _without_published(findings: Findings, assets: Assets) -> list[TableGroup]:
 
 
 def rules(comparison: pl.DataFrame) -> list[tuple[str, str]]:
-    """Return the rules of comparison, each with the metrics that it is for."""
+    """Return the rules of comparison, each with its metrics."""
     metrics: dict[str, list[str]] = {}
     for metric in comparison["metric"].unique(maintain_order=True):
         if metric in RULES:
@@ -209,9 +209,10 @@ def rules(comparison: pl.DataFrame) -> list[tuple[str, str]]:
 
 
 def agreement_tables(agreement: Sequence[Agreement]) -> list[tuple[str, list[tuple[str, list[Agreement]]]]]:
-    """Group by the kind of number: of times and rates a line per scope, tolerances side by side; counts by metric.
+    """Group by the kind of number: for times and rates a line per scope, tolerances side by side.
 
-    With several levels: a table for each kind of number, in which each level has its line.
+    Counts by metric. With several levels there is a table for each kind of number, with a line for each
+    level.
     """
     levels = len({row.level for row in agreement}) > 1
     tables: dict[str, dict[str, list[Agreement]]] = {}

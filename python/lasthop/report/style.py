@@ -22,12 +22,12 @@ PUBLISHED = "#8a8f98"
 PUBLISHED_FILL = "rgba(138,143,152,0.14)"
 SERIES = ["#2f6690", "#c8553d", "#3a7d44", "#8a5fa8", "#c98a1b", "#4a9fa5", "#7d6b5d"]
 CONTRASTING = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#999999"]
-"""Colours that the colour-blind can tell apart as well (Okabe and Ito 2008)."""
+"""Colours that colour-blind readers can tell apart as well (Okabe and Ito 2008)."""
 SYMBOLS = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x"]
 FONT = "'Source Sans 3', 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
 
 _TEXTS = frozenset({"text", "name", "ticktext", "hovertemplate", "x", "y", "categoryarray"})
-"""The keys of plotly under which texts stand that it shows."""
+"""Keys of plotly whose texts it shows."""
 _AXIS: dict[str, Any] = {
     "gridcolor": GRID,
     "linecolor": "#c5cad1",
@@ -41,7 +41,7 @@ _AXIS: dict[str, Any] = {
 
 
 def literal(value: Any, key: str = "") -> Any:  # noqa: ANN401  JSON of any shape
-    """Return a part of a figure, for plotly, which reads texts as HTML, to show them as they are.
+    """Return a part of a figure for plotly, with texts escaped, because plotly reads texts as HTML.
 
     A line ends at a newline, and the box of a hover text stands in <extra>.
     """
@@ -76,17 +76,17 @@ def layout(height: int, **settings: object) -> dict[str, Any]:
 
 
 def axis_number(index: int) -> str:
-    """Return what plotly puts behind `x`, `y`, `xaxis` and `yaxis` of the panel with this index, from 0."""
+    """Return plotly's suffix of `x`, `y`, `xaxis` and `yaxis` for the panel with this index, from 0."""
     return str(index + 1) if index else ""
 
 
 def legend_above(height: int, gap: int) -> dict[str, Any]:
-    """Return a legend that stands `gap` pixels above panels that are together `height` pixels high."""
+    """Return a legend `gap` pixels above panels that are together `height` pixels high."""
     return {"orientation": "h", "x": 0, "y": 1 + gap / height, "yanchor": "bottom", "font": {"size": 12}}
 
 
 def panel_title(text: str, x: float, y: float = 1.0) -> dict[str, Any]:
-    """Return an annotation that stands centred above a panel; positions in shares of the figure."""
+    """Return an annotation centred above a panel; positions are shares of the figure."""
     return {
         "text": text,
         "x": x,

@@ -31,14 +31,15 @@ HEADLINE = [
     "data_drops_red",
     "data_drops_error",
 ]
-"""Metrics whose medians are shown of cells that no published table has."""
+"""Metrics whose medians are shown for cells without a published table."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellView:
-    """One field: what was measured and, where there is one, the published number and what is noted about it.
+    """One field: the measured number and, if there is one, the published number with its note.
 
-    `within` says whether it is met; a misprint is not compared. `spread` tells how far the measurements lie apart.
+    `within` says whether the published number is met; a misprint is not compared. `spread` tells how far the
+    measurements lie apart.
     """
 
     measured: str
@@ -61,7 +62,7 @@ Row = tuple[Sequence[str], Sequence[CellView]]
 class TableView:
     """A table with `labels` leading text columns; `title` is its heading, empty for none.
 
-    `over` is a line above the head of the other columns: words, and how many columns they stand over.
+    `over` is a line above the heads of the other columns: words, and the number of columns below them.
     """
 
     title: str
@@ -72,23 +73,23 @@ class TableView:
 
     @property
     def notes(self) -> list[str]:
-        """What is noted about published numbers, each once."""
+        """The notes about published numbers, each once."""
         return list(dict.fromkeys(cell.note for _, cells in self.rows for cell in cells if cell.note))
 
     @property
     def compared(self) -> int:
-        """How many fields have a rule and a published number."""
+        """Number of fields that have a rule and a published number."""
         return sum(cell.within is not None for _, cells in self.rows for cell in cells)
 
     @property
     def met(self) -> int:
-        """How many of them are met."""
+        """Number of these fields that meet it."""
         return sum(cell.within is True for _, cells in self.rows for cell in cells)
 
 
 @dataclass(frozen=True, slots=True)
 class TableGroup:
-    """Tables that show the same thing of different cells."""
+    """Tables that show the same things for different cells."""
 
     title: str
     tables: Sequence[TableView]
@@ -122,7 +123,7 @@ def generic_table(
 ) -> TableGroup:
     """Lay out the medians of the headline metrics: one row per cell and role or page load.
 
-    What is 0 throughout is named, and has no column.
+    Metrics that are 0 throughout are named, and have no column.
     """
     medians = summary.filter(pl.col("statistic") == "median", pl.col("metric").is_in(HEADLINE))
     scales = {

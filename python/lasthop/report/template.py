@@ -1,4 +1,7 @@
-"""The report's page, made from its template. Loaded late, as Jinja takes longer to load than a short run takes."""
+"""The report's page, made from its template.
+
+It is loaded late, as loading Jinja takes longer than a short run.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,10 @@ from lasthop.cache import cache_folder
 
 
 class _Compiled(FileSystemBytecodeCache):
-    """Keeps the compiled template in the user's cache if it can: compiling takes a tenth of a second."""
+    """Keeps the compiled template in the user's cache if possible: compiling takes a tenth of a second."""
 
     def dump_bytecode(self, bucket: Bucket) -> None:
-        with suppress(OSError):  # full, read-only, or there is no home
+        with suppress(OSError):  # the disk is full or read-only, or there is no home
             cache_folder("templates").mkdir(parents=True, exist_ok=True)
             super().dump_bytecode(bucket)
 

@@ -1,4 +1,4 @@
-"""One replication, packet by packet: the panels of a trace one above the other, drawn by plotly."""
+"""One replication, packet by packet: the panels of a trace, one above the other, drawn by plotly."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _SHADE_PAPER = {"type": "rect", "xref": "x", "yref": "paper", "y0": 0, "y1": 1, 
 def _look(mark: Mark) -> dict[str, Any]:
     if mark.shape is Shape.STEPS:
         return {"mode": "lines", "line": {"color": mark.color, "width": mark.width, "shape": "hv", "dash": mark.dash}}
-    # A bar without a symbol still needs a point to hover over and a sign in the legend.
+    # A bar without a symbol still needs a point to hover over and an entry in the legend.
     symbol = {"symbol": mark.symbol, "size": mark.size} if mark.symbol else {"symbol": "line-ns-open", "size": 3}
     return {"mode": "markers", "marker": {"color": mark.color, **symbol}}
 
 
 def _bars(layer: Layer) -> dict[str, Any]:
-    """Points in the middle of bars, with the bars as their error bars: so they grow with the zoom."""
+    """Points in the middle of bars, with the bars as error bars, so that they grow with the zoom."""
     low, high = layer.y, layer.far or ()
     pairs = [(a, b) for a, b in zip(low, high, strict=True) if a is not None]
     bars: dict[str, Any] = {
@@ -50,7 +50,7 @@ def _bars(layer: Layer) -> dict[str, Any]:
 
 
 def _band(layer: Layer) -> dict[str, Any]:
-    """Return the outline of an area between two lines of steps: there along the upper one and back along the lower."""
+    """Return the outline of an area between two lines of steps: along the upper one, back along the lower."""
     steps = list(zip(layer.x, layer.x[1:], layer.y, layer.far or (), strict=False))
     there = [(x, high) for start, stop, _, high in steps for x in (start, stop)]
     back = [(x, low) for start, stop, low, _ in reversed(steps) for x in (stop, start)]
@@ -100,7 +100,7 @@ def _trace(layer: Layer, axis: str, unit: str) -> Figure:
 
 
 def _named_once(drawn: Sequence[Figure]) -> None:
-    """Let each kind stand in its panel's legend once, and be switched there in all panels."""
+    """Show each kind once in its panel's legend, where a click switches it in all panels."""
     named: set[tuple[str, str]] = set()
     for trace in drawn:
         key = trace["legend"], trace["name"]
@@ -147,7 +147,7 @@ def trace_figure(trace: Trace, facts: Facts) -> tuple[Figure, str]:
     """Draw the overview of a run: page loads, sequence numbers of flows, windows, round-trip times, queues, rates.
 
     `facts` are those of its scenario. If there are more flows than colours, the text says which have one,
-    and the reader may highlight each.
+    flows have one, and the reader may highlight each flow.
     """
     tables = TraceTables.of(trace, facts)
     cast = Cast.of(tables, one_by_one=True)
@@ -160,7 +160,7 @@ def trace_figure(trace: Trace, facts: Facts) -> tuple[Figure, str]:
 
 
 def _shared(tables: TraceTables) -> tuple[str, ...]:
-    """Return the kinds of pictures that tell how flows share the link, if several had data to send at a time."""
+    """Return the kinds of pictures about sharing the link, if several flows had data to send at a time."""
     several = not tables.series.filter(pl.col("sending_flows") > 1).is_empty()
     return ("stack", "fairness") if several else ()
 
@@ -180,7 +180,7 @@ def _layout(picture: Picture, shapes: list[dict[str, Any]]) -> dict[str, Any]:
             shown = {"tickvals": list(range(count)), "ticktext": list(panel.rows), "range": [count - 0.5, -0.5]}
         ref = style.axis_number(row)
         axes[f"yaxis{ref}"] = style.axis(panel.label, **anchor, **shown)
-        # Beside the panel: above it, a legend of many entries would cover the panel before.
+        # The legend stands beside the panel: above it, many entries would cover the previous panel.
         axes[f"legend{ref}"] = {"x": 1.01, "y": domain[1], "yanchor": "top", "font": {"size": 12}, "tracegroupgap": 0}
         top -= height + _GAP_PX
     span = picture.stop - picture.start

@@ -1,4 +1,4 @@
-"""Results of the same scenario from other engines, number by number beside those of a campaign.
+"""Results of the same scenario from other engines, number by number beside a campaign's results.
 
 `engines.csv` has the key columns of `summary.csv`, `published` if there are published numbers, and one column per
 folder of results, named after its engine.
@@ -39,18 +39,18 @@ class Side:
 
     @property
     def differences(self) -> list[Difference]:
-        """What Linux did otherwise than the scenario asks of TCP."""
+        """The differences of Linux from the scenario's TCP settings."""
         return differences_of(self.manifest)
 
     @property
     def late_runs(self) -> int | None:
-        """How many runs were too late to be valid, if the engine says so."""
+        """Number of runs that were too late to be valid, if the engine counts them."""
         runs = self.tables.runs
         return height(runs.filter(~pl.col("valid"))) if "valid" in runs.collect_schema() else None
 
 
 def read_side(folder: Path, plan: Plan) -> Side:
-    """Read finished results of the scenario of `plan` that have some of its cells."""
+    """Read finished results that belong to the scenario of `plan` and have some of its cells."""
     manifest = finished(folder)
     identity = manifest["identity"]
     if identity["scenario_digest"] != plan.study.digest:
@@ -64,7 +64,7 @@ def read_side(folder: Path, plan: Plan) -> Side:
 
 
 def named(sides: Sequence[Side]) -> list[Side]:
-    """Tell sides of the same engine apart by their folders."""
+    """Distinguish sides of the same engine by their folders."""
     engines = [side.engine for side in sides]
     return [
         side if engines.count(side.engine) == 1 else replace(side, name=f"{side.engine} ({side.folder})")
@@ -74,7 +74,7 @@ def named(sides: Sequence[Side]) -> list[Side]:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """The sides, and their numbers in one table: the `keys`, `published` if it is a study, a column per side."""
+    """The sides, and their numbers in a table: the `keys`, `published` for a study, and a column per side."""
 
     sides: Sequence[Side]
     keys: Sequence[str]

@@ -14,7 +14,7 @@ from lasthop.studies.presentation.spec import Drawn, Presentation
 
 SCENARIO_FILE = "study.toml"
 PUBLISHED = Path(__file__).with_name("published")
-"""The folder of the shipped studies; in a checkout a link."""
+"""The folder of the shipped studies; in a checkout, this is a link."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Assets:
         return pl.concat(parts) if parts else self.published.clear()
 
     def extra_factors(self, factors: Iterable[str]) -> list[str]:
-        """Return those of a scenario's factors that the published numbers do not know, such as an assumption."""
+        """Return the factors of a scenario that the published numbers do not know, such as an assumption."""
         known = {*self.tables.columns, *self.published.columns}
         return [factor for factor in factors if factor not in known]
 
@@ -66,9 +66,9 @@ def find_scenario(name: str) -> Path:
 
 
 def load_assets(scenario_file: Path, factors: Iterable[str]) -> Assets | None:
-    """Read the published side that stands beside a scenario file.
+    """Read the published side of a study that stands beside a scenario file.
 
-    `None` if there is none, or if `factors` lack one of those that tell the published numbers apart.
+    `None` if there is none, or if `factors` lack a factor that tells the published numbers apart.
     """
     folder = scenario_file.resolve().parent
     published_file, tables_file = folder / "published.csv", folder / "tables.csv"
@@ -88,7 +88,10 @@ def load_assets(scenario_file: Path, factors: Iterable[str]) -> Assets | None:
 
 
 def load_drawn(scenario_file: Path, factors: Iterable[str]) -> Drawn:
-    """Read which figures are drawn of a scenario with these factors; none if nothing beside the file says so."""
+    """Read the figures that are drawn for a scenario with these factors.
+
+    None if no file beside it names any.
+    """
     known = set(factors)
     presentation = load_presentation(scenario_file.resolve().parent)
     return Drawn(
@@ -98,7 +101,7 @@ def load_drawn(scenario_file: Path, factors: Iterable[str]) -> Drawn:
 
 
 def _factors_together(published: pl.DataFrame) -> pl.DataFrame:
-    """Let the factors of which a study has columns behind its notes follow the others."""
+    """Append the factors for which a study has columns behind its notes."""
     columns = published.columns
     late, flow = columns[columns.index("note") + 1 :], columns.index("flow")
     return published.select(*columns[:flow], *late, *(name for name in columns[flow:] if name not in late))

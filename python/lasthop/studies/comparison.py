@@ -1,4 +1,4 @@
-"""Published numbers against measured ones: `comparison.csv` and the agreement table."""
+"""Published numbers compared with measured ones: `comparison.csv` and the agreement table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _EPSILON = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """When a measured number counts as equal to the published one."""
+    """The rule by which a measured number counts as equal to the published one."""
 
     tolerance: float
     relative: bool
@@ -34,7 +34,7 @@ _TIME = Rule(_RELATIVE, relative=True, text="within 5 %")
 _COUNT = Rule(2.0, relative=False, text="within 2")
 _FEW = Rule(1.0, relative=False, text="within 1")
 RATIO = Rule(0.05, relative=False, text="within 0.05")
-"""Of what lies between 0 and 1."""
+"""The rule for numbers between 0 and 1."""
 RULES: dict[str, Rule] = {
     "elapsed_s": _TIME,
     "overall_time_s": _TIME,
@@ -58,8 +58,10 @@ RULES: dict[str, Rule] = {
     "efficiency": RATIO,
     "fairness": RATIO,
 }
-"""Times and rates: relative. Counts: absolute, as they are small and often zero. RED's are random: a wider bound.
-Efficiency and fairness: absolute."""
+"""The rules: times and rates are relative. Counts are absolute, as they are small and often zero.
+
+RED's counts are random, so their bound is wider. Efficiency and fairness are absolute.
+"""
 
 
 def judge(metric: str, published: float, measured: float | None) -> tuple[bool | None, str]:
@@ -80,9 +82,10 @@ def judge(metric: str, published: float, measured: float | None) -> tuple[bool |
 def compare(summary: pl.DataFrame, assets: Assets, extra: Sequence[str] = ()) -> pl.DataFrame:
     """Join a study's summary to its published numbers.
 
-    One row per published number of a cell that was run, in the order of `published.csv`: its key columns, `published`,
-    `measured`, `ratio` (measured / published), `difference` (measured - published), `within`, `rule`, `note`. The same
-    for every combination of the levels in the columns `extra`, which come first.
+    One row per published number of a cell that was run, in the order of `published.csv`: its key columns,
+    `published`, `measured`, `ratio` (measured / published), `difference` (measured - published), `within`,
+    `rule`, `note`. The rows repeat for every combination of the levels in the columns `extra`, which come
+    first.
     """
     return for_each_level(summary, extra, lambda part, _: _compare(part, assets))
 
@@ -113,7 +116,7 @@ def _compare(summary: pl.DataFrame, assets: Assets) -> pl.DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How many published numbers of a kind are met, among those that were run."""
+    """The number of met published numbers of a kind, among those that were run."""
 
     what: str
     scope: str
@@ -123,7 +126,7 @@ class Agreement:
     level: str = ""
     """Levels of the factors that the published numbers do not know."""
     rms: float | None = None
-    """Root mean square of the differences, told once of each kind if they are absolute and not of counts."""
+    """Root mean square of the differences, once per kind; only for absolute rules that are not for counts."""
 
     @property
     def share(self) -> float:
@@ -142,20 +145,20 @@ _COUNT_TITLES = {
     "sack_blocks": "ACKs with SACK",
 }
 MIDDLES = ["median", NOT_STATED]
-"""Statistics over replications that say where the numbers lie."""
+"""Statistics over replications that locate the numbers."""
 CENTRES = [*MIDDLES, VALUE]
-"""Statistics that are counted in the agreement: those that say where the numbers lie, not how far apart."""
+"""Statistics that count in the agreement: they locate the numbers and do not describe their spread."""
 
 
 def misprinted(phrases: Sequence[str]) -> pl.Expr:
-    """Return whether the note of a published number has one of `phrases`."""
+    """Return whether the note of a published number contains one of `phrases`."""
     note = pl.col("note").fill_null("")
     return pl.any_horizontal(pl.lit(value=False), *(note.str.contains(phrase, literal=True) for phrase in phrases))
 
 
 def _times(middles: pl.DataFrame, not_stated: str) -> Iterator[tuple[str, pl.DataFrame]]:
     """Yield the kinds of times and rates whose agreement is counted."""
-    # Throughput of a bulk transfer is its elapsed time over again; of page loads it is a number of its own.
+    # The throughput of a bulk transfer repeats its elapsed time; of page loads it is a number of its own.
     of_pages = middles.filter(metric="response_time_s")["table"].unique()
     kinds = {
         "response time": pl.col("metric") == "response_time_s",
@@ -193,14 +196,14 @@ def agreement(
 ) -> list[Agreement]:
     """Count how many published medians and numbers of single runs are met.
 
-    `not_stated` is the statistic that was compared where the study does not state one.
+    `not_stated` is the statistic that was compared if the study does not state one.
 
-    For every combination of the levels in the columns `extra`.
-    A level that was not run in a cell changes nothing there: the first level's numbers count, so that all are counted
-    over the same cells.
-    Times are those of TCP flows (a UDP stream lasts as long as it is told to). Counts are those of the data direction,
-    UDP included; the ACK direction has next to no drops and would flatter the figure. Numbers whose replications are
-    marked doubtful are included; those whose note has one of the phrases `misprints` are not.
+    There is a count for every combination of the levels in the columns `extra`. If a cell was not run at a
+    level, that level changes nothing there: the first level's numbers count, so that all counts cover the
+    same cells. Times are those of TCP flows (a UDP stream lasts as long as it is told to). Counts are those
+    of the data direction, UDP included; the ACK direction has next to no drops and would flatter the figure.
+    Numbers whose replications are marked doubtful are included; numbers whose note contains one of the
+    phrases `misprints` are not.
     """
     comparison = comparison.filter(~misprinted(misprints))
     if not extra:
@@ -236,7 +239,7 @@ def _agreement(comparison: pl.DataFrame, not_stated: str) -> list[Agreement]:
 def agreement_lines(rows: Sequence[Agreement]) -> list[str]:
     """Lay out the agreement for reading: one line per kind of number.
 
-    Of several levels one line each, with the shares of all links together in per cent.
+    Several levels have a line each, with the shares of all links together in per cent.
     """
     by_level: dict[str, list[Agreement]] = {}
     for row in rows:

@@ -1,13 +1,14 @@
 """The tables of a full-factorial study: metrics of runs by cell, and the analysis of their variance.
 
-A published number comes from single runs. Ours is the mean over the replications, and the analysis is that of these
-means: the same quantity with less noise. The tables also show the noise. For a metric in a cell they give the least and
-greatest value, the standard deviation and Student's 90 % interval of the mean, over the replications. For a share of
-the variation they give the same over the analyses of single replications, which have one run per cell like the
-published one. Averaging takes noise out of the rest, so a share of the means may exceed that of most replications.
+A published number comes from single runs. Ours is the mean over the replications, and the analysis covers
+these means: the same quantity with less noise. The tables also show the noise. For a metric in a cell they
+give the least and greatest value, the standard deviation and Student's 90 % interval of the mean, over the
+replications. For a share of the variation they give the same over the analyses of single replications, which
+have one run per cell like the published one. Averaging takes noise out of the rest, so a share of the means
+may exceed the share in most replications.
 
-All intervals hold over the `looks` of a campaign that ran until it was precise. Its cells may have different numbers of
-replications; the analysis is of those that all of them have.
+All intervals hold over the `looks` of a campaign that ran until it was precise. Its cells may have different
+numbers of replications; the analysis uses the replications that all cells have.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def run_metrics(runs: pl.DataFrame, spec: FactorialSpec, looks: int) -> Iterator
 
 
 def _in_common(runs: pl.DataFrame, spec: FactorialSpec, looks: int) -> pl.DataFrame:
-    """Leave out the replications that not every cell has, of cells that ended when they were precise."""
+    """Leave out replications that some cells lack, if cells ended when they were precise."""
     return runs if looks == 1 else balanced(Table(runs, "", [factor_column(factor) for factor in spec.factors])).frame
 
 
@@ -103,7 +104,7 @@ def variation(runs: pl.DataFrame, spec: FactorialSpec, looks: int) -> Iterator[L
 
 
 def _shares(analyses: Sequence[Analysis]) -> dict[tuple[str, str], list[float]]:
-    """Collect the shares of each source of variation; the whole is always 100 per cent."""
+    """Collect the shares of each source of variation; the total is always 100 per cent."""
     found: dict[tuple[str, str], list[float]] = {}
     for analysis in analyses:
         for one in analysis.components:

@@ -7,22 +7,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 VALUE = "value"
-"""Statistic of a number that in its study is none over replications."""
+"""Statistic of a number that is no statistic over replications in its study."""
 SPREAD = ("min", "max", "standard_deviation", "ci_low", "ci_high")
-"""Statistics that say how far several replications are apart."""
+"""Statistics of the spread of several replications."""
 SHARE = "percent_variation"
 SQUARES = "sum_of_squares"
 STANDARD_ERROR = "standard_error"
 EFFECT = "main_effect"
-"""Quantities of an analysis; with the metric they make the name of a number."""
+"""Quantities of an analysis; together with the metric they name a number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What a table says of a flow: a statistic of a metric, over that many replications.
+    """A table's number about a flow: a statistic of a metric, over a number of replications.
 
-    `levels` are those of factors of which the table has several levels. `ci_low` and `ci_high` are the ends of the
-    value's 95 % interval, NaN where there is none.
+    `levels` holds the levels of factors of which the table has several. `ci_low` and `ci_high` are the ends
+    of the value's 95 % interval, NaN if there is none.
     """
 
     flow: str

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A scenario, and what its folder says of its results."""
+    """A scenario, and its folder's files about its results."""
 
     study: _core.Study
     assets: Assets | None = None
@@ -28,16 +28,20 @@ class Loaded:
 
 
 def load(file: Path, points: int | None = None) -> Loaded:
-    """Read a scenario file and all beside it; raise `InputError` or `ScenarioError` if something is wrong.
+    """Read a scenario file and the files beside it.
 
-    `points` is how many points its ranges have, if the file's number does not hold.
+    Raise `InputError` or `ScenarioError` if something is wrong. `points` replaces the file's number of points
+    for its ranges.
     """
     study = read_study(file, points)
     return Loaded(study, load_assets(file, study.factors), _claims(file, study), load_drawn(file, study.factors))
 
 
 def _claims(file: Path, study: _core.Study) -> Claims | None:
-    """Read the claims on a study. Other scenario files of its folder vary what the claims do not speak of."""
+    """Read the claims on a study.
+
+    Other scenario files of its folder vary things that the claims do not cover.
+    """
     if file.name != SCENARIO_FILE:
         return None
     from lasthop.studies.claims.file import claims_file, load_claims
@@ -47,7 +51,7 @@ def _claims(file: Path, study: _core.Study) -> Claims | None:
 
 
 def file_to_run(file: Path) -> Path:
-    """Return the file; raise `InputError` if what is named is a study, which another command runs."""
+    """Return the file; raise `InputError` if the name is a study's, which another command runs."""
     if file.exists() or file.suffix:
         return file
     studies = list_studies()

@@ -4,10 +4,10 @@ Columns: `study`, `table`, the factors, `flow` (role), `direction`, `metric`, `s
 `unit`, `ci_low`, `ci_high` - the key columns of its `published.csv` in its spellings. Factors that the published
 numbers do not know come first, and each combination of their levels has all the numbers.
 
-The numbers are those of `lasthop.statistics.summary`; besides, a change has the jackknife's interval, and sums and
-shares of variation have none. Tables of runs as wholes and of their analysis of variance: see
-`lasthop.studies.factorial`; there `value` is the mean over all replications of all sets, and `replications` counts
-those of a cell.
+The numbers come from `lasthop.statistics.summary`. In addition, a change has the jackknife's interval; sums
+and shares of variation have none. For tables of whole runs and of their analysis of variance, see
+`lasthop.studies.factorial`; there `value` is the mean over all replications of all sets, and `replications`
+counts the replications of a cell.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ def study_summary(
     *,
     looks: int = 1,
 ) -> pl.DataFrame:
-    """Compute every number of every table of a study whose cell was run. Tables of runs are left out without `runs`.
+    """Compute every number of every table of a study whose cell was run. Tables of runs need `runs`.
 
-    Intervals hold over so many `looks`.
+    Intervals hold over this many `looks`.
     """
     extra = extra_columns(factors, assets)
 
@@ -75,7 +75,7 @@ def study_summary(
 
 
 def summary_of(tables: Tables, factors: Sequence[str], assets: Assets | None) -> pl.DataFrame:
-    """Compute the statistics of finished results: those of a study's tables, or of every metric."""
+    """Compute the statistics of finished results: those of a study's tables, or those of every metric."""
     if assets is None:
         return whole_summary(tables, factors)
     pages = None if tables.pages is None else tables.pages.collect()
@@ -83,7 +83,10 @@ def summary_of(tables: Tables, factors: Sequence[str], assets: Assets | None) ->
 
 
 class _Cells:
-    """A frame's rows by cell, split once, when a table asks for them: a study has hundreds of tables."""
+    """A frame's rows by cell.
+
+    They are split once, when a table needs them: a study has hundreds of tables.
+    """
 
     def __init__(self, frame: pl.DataFrame, factors: Sequence[str]) -> None:
         self._frame = frame

@@ -1,4 +1,4 @@
-"""Claims: what a study says of its results, as data, and whether the records support it."""
+"""Claims: statements of a study about its results, as data, and whether the records support them."""
 
 UPHELD = "upheld"
 NOT_UPHELD = "not upheld"
@@ -7,4 +7,4 @@ UNCOMPUTABLE = "uncomputable"
 NOT_RUN = "not run"
 VERDICTS = (UPHELD, NOT_UPHELD, UNDECIDED, UNCOMPUTABLE, NOT_RUN)
 UNANSWERED = "unanswered"
-"""Of a statement that no claim is about."""
+"""Verdict on a statement that no claim is about."""

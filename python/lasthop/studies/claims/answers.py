@@ -1,4 +1,4 @@
-"""What the claims say of each statement of a source."""
+"""The claims' answer to each statement of a source."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from lasthop.studies.claims.sentences import Sentence
 
 _FAILING_FIRST = (NOT_UPHELD, UNDECIDED, NOT_RUN, UNCOMPUTABLE, UNANSWERED, UPHELD)
-"""Verdicts on a statement: the first that one of its claims has is its own."""
+"""Verdicts in order of rank: a statement gets the first verdict in this list that one of its claims has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The verdict on a sentence, which follows from those on the claims that name it."""
+    """The verdict on a sentence, which follows from the verdicts on its claims."""
 
     sentence: Sentence
     verdict: str
@@ -26,7 +26,7 @@ class Answer:
 
 
 def answers(sentences: Sequence[Sentence], outcomes: Sequence[Outcome]) -> list[Answer]:
-    """Return what the claims say of each sentence."""
+    """Return the claims' answer to each sentence."""
     of_sentence: dict[str, list[Outcome]] = {sentence.id: [] for sentence in sentences}
     for outcome in outcomes:
         for name in outcome.claim.statements:

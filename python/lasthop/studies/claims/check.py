@@ -1,4 +1,4 @@
-"""The claims of a study on a finished results folder, for the command line."""
+"""The claims of a study, checked on a finished results folder, for the command line."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _STYLES = {UPHELD: "green", NOT_UPHELD: "red"}
 
 
 def check(folder: Path, scenario: Path | None, reading: str | None = None) -> tuple[list[Outcome], list[Answer]]:
-    """Evaluate the claims that stand beside a scenario file, by default that of the study that was run.
+    """Evaluate the claims that stand beside a scenario file, by default the file of the study that was run.
 
-    `reading` is the id of one of its readings, if not the words of `claims.toml` hold. Return the outcomes, and what
-    they say of the source's statements.
+    `reading` is the id of one of its readings; by default the words of `claims.toml` hold. Return the
+    outcomes, and their answers to the source's statements.
 
-    Raises InputError if the folder is none of finished results, or of another scenario.
+    Raises InputError if the folder holds no finished results, or results of another scenario.
     """
     file, study = _scenario(folder, scenario)
     if reading is None:
@@ -71,7 +71,7 @@ def _judge(claims: Claims, folder: Path) -> tuple[list[Outcome], list[Answer]]:
 
 
 def choose(outcomes: Sequence[Outcome], only: Sequence[str], verdicts: Sequence[str]) -> list[Outcome]:
-    """Return the outcomes with these ids and these verdicts; without ids or verdicts, with any."""
+    """Return the outcomes with these ids and these verdicts; by default all ids and all verdicts."""
     known = [outcome.claim.id for outcome in outcomes]
     wanted = [name.strip() for text in only for name in text.split(",")]
     for name in wanted:

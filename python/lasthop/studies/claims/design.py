@@ -1,4 +1,4 @@
-"""The cells that a statement compares, and those that it covers."""
+"""The cells that a statement compares, and the cells that it covers."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from lasthop.studies.claims.language import (
 )
 
 Place = Mapping[str, str]
-"""Level of each factor that tells the cells of a claim apart."""
+"""Level of each factor that distinguishes the cells of a claim."""
 Key = tuple[str, ...]
 
 
 class Scenario(Protocol):
-    """What must be known of a scenario."""
+    """The properties of a scenario that are needed here."""
 
     @property
     def factors(self) -> dict[str, list[str]]:
@@ -74,7 +74,7 @@ class Design:
 
 @dataclass(frozen=True)
 class Laid:
-    """A statement laid out over a design: `places` are its cells, told apart by `dimensions`."""
+    """A statement laid out over a design: `places` are its cells, distinguished by `dimensions`."""
 
     statement: Statement
     dimensions: tuple[str, ...]
@@ -93,9 +93,9 @@ class Laid:
 def lay_out(statement: Statement, where: Levels, design: Design) -> Laid:
     """Find the cells of a statement.
 
-    A factor that any of its terms names, or that a function goes through, is chosen by the terms; a term that does not
-    name it takes the levels of `where`. The other factors tell the cells apart. A cell belongs to the claim if the
-    scenario has all that the terms name in it.
+    If a term names a factor, or a function goes through it, the terms choose its levels; a term that does not
+    name it takes the levels of `where`. The other factors distinguish the cells. A cell belongs to the claim
+    if the scenario has all levels that the terms name in it.
     """
     terms = [pair for side in sides(statement) for pair in bound_terms(side)]
     if not terms:

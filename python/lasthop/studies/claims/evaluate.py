@@ -1,8 +1,8 @@
-"""Whether the records bear a claim out.
+"""Whether the records support a claim.
 
-The two sides of a statement are computed from means over replications in each cell, and averaged over cells. What is
-tested is their difference d, from replications of the same number, that is of the same conditions: with d(i) computed
-without replication i of n, the jackknife's standard error is
+The two sides of a statement are computed from means over replications in each cell, and averaged over cells.
+The test is about their difference d, from replications of the same number, which means the same conditions.
+If d(i) is computed without replication i of n, the jackknife's standard error is
 
     s = sqrt((n - 1) / n sum (d(i) - mean of d(.))^2)
 
@@ -12,13 +12,13 @@ the same rule. Quantiles over replications have the bootstrap's standard error i
 interval of a - b lies above 0, not upheld if it lies at or below 0, and undecided otherwise. A tolerance w moves the
 bound: `a >= b` asks for a >= b - w |b|, and `a == b` for a <= b + w |b| as well.
 
-A claim of several parts (statements, levels of `every`) is upheld if each part is, and not upheld if one part is not.
-The latter is a search for one among k parts, so the interval's confidence is then 1 - (1 - confidence) / k, after
-Bonferroni. Where m of k levels must uphold it (one of `some`, or `at_least` so many, four fifths of `most`), it is
-1 - (1 - confidence) / (k - m + 1) for them, and 1 - (1 - confidence) / m for the k - m + 1 levels that refute it
-(Benjamini and Heller 2008).
+A claim of several parts (statements, levels of `every`) is upheld if each part is, and not upheld if one part
+is not. The latter is a search for one among k parts, so the interval's confidence is then 1 - (1 -
+confidence) / k, after Bonferroni. If m of k levels must uphold it (one for `some`, the given number for
+`at_least`, four fifths for `most`), the confidence is 1 - (1 - confidence) / (k - m + 1) for them, and 1 - (1
+- confidence) / m for the k - m + 1 levels that refute it (Benjamini and Heller 2008).
 
-If means decide, a difference is as if it were certain: a claim is upheld or not.
+If means decide, a difference counts as certain: a claim is upheld or not.
 """
 
 from __future__ import annotations
@@ -66,27 +66,30 @@ _MOST = 0.8
 
 @dataclass(frozen=True)
 class Bound:
-    """What must be above 0, or at least 0 if `weak`. A `step` of a trend must only not be seen to be below."""
+    """A value that must be above 0, or at least 0 if `weak`.
+
+    A `step` of a trend only must not be seen to be below 0.
+    """
 
     value: Resampled
     weak: bool = False
     step: str = ""
 
     def holds(self, confidence: float) -> bool:
-        """Whether the interval says so."""
+        """Whether the interval confirms it."""
         if self.step:
             return not self.fails(confidence)
         low = self.value.interval(confidence).low
         return low >= 0 if self.weak else low > 0
 
     def fails(self, confidence: float) -> bool:
-        """Whether the interval says the opposite."""
+        """Whether the interval refutes it."""
         high = self.value.interval(confidence).high
         return high < 0 if self.weak or self.step else high <= 0
 
     @property
     def distance(self) -> float:
-        """How far it is from failing, in standard errors. What is 0 for certain fails for certain, unless 0 will do."""
+        """Distance from failing, in standard errors. An exact 0 fails for certain, unless 0 suffices."""
         if self.value.estimate == self.value.error == 0:
             return math.inf if self.weak or self.step else -math.inf
         return self.value.distance
@@ -96,8 +99,9 @@ class Bound:
 class Part:
     """A statement, at the levels of `place`, on the mean over `cells` cells.
 
-    `left` and `right` are its sides, `difference` that of left to right with its interval; of a trend the values at the
-    last and the first level. `None` where there is no value. `pairs` counts the replications that have all values.
+    `left` and `right` are its sides, `difference` is left less right with its interval; for a trend these are
+    the values at the last and the first level. `None` stands for a missing value. `pairs` counts the
+    replications that have all values.
     """
 
     statement: str
@@ -140,7 +144,7 @@ class Part:
 
     @property
     def remark(self) -> str:
-        """What its numbers do not show."""
+        """A remark that its numbers do not show."""
         if not self.bounds:
             few = self.pairs < 2
             return "fewer than two replications have values of all its terms" if few else "a side has no finite value"
@@ -214,7 +218,7 @@ def _conclude(claim: Claim, whole: Sequence[Sequence[Part]], cells: Sequence[Par
 class _Evaluation:
     """One statement over some of its cells.
 
-    Values are arrays: first that of all replications, then those of the resamples.
+    Values are arrays: the value over all replications, then the values over the resamples.
     """
 
     def __init__(self, laid: Laid, places: Sequence[Place], within: float, records: Records, *, by_means: bool) -> None:
@@ -229,7 +233,7 @@ class _Evaluation:
             for term, bound in bound_terms(side)
             for chosen in single_levels({f: levels for f, levels in bound.items() if f == REPLICATION})
         ]
-        # Terms of the same replications are paired by replication, others by set.
+        # Terms of the same replications are paired by replication, other terms by set.
         choices = {{**bound, **term.levels}.get(REPLICATION) for term, bound in terms}
         self._by_set = len(choices) > 1
         raw = [
@@ -255,7 +259,7 @@ class _Evaluation:
             yield np.array(means) if self._by_set else values[chosen]
 
     def part(self, place: Place) -> Part:
-        """Compute the sides and what must be above 0."""
+        """Compute the sides, and the values that must be above 0."""
         text, cells, pairs = self._text(), len(self._places), self._pairs
         confidence = self._records.confidence
         if pairs == 0:
@@ -319,7 +323,7 @@ class _Evaluation:
         return np.asarray(total / len(self._places))
 
     def _value(self, node: Expression, here: Levels, *, each: bool = False) -> Values:
-        """Compute an expression in one cell, from means over replications, or with `each` in each replication."""
+        """Compute an expression in one cell, from means over replications, or with `each` per replication."""
         match node:
             case Number(value):
                 return np.full(self._pairs if each else self._plan.size, value)
@@ -348,7 +352,10 @@ def _slope(values: Values, levels: Sequence[tuple[str, ...]]) -> Values:
 
 
 def _explained(values: Values, levels: Sequence[tuple[str, ...]]) -> Values:
-    """Return SSA / SST of a full-factorial design, as `lasthop.statistics.anova` has them; A is the first factor."""
+    """Return SSA / SST of a full-factorial design, as in `lasthop.statistics.anova`.
+
+    A is the first factor.
+    """
     cells, mean = values.shape[0], values.mean(axis=0)
     effects = values.reshape(len(levels[0]), -1, values.shape[-1]).mean(axis=1) - mean
     return np.asarray(cells / len(effects) * (effects**2).sum(axis=0) / ((values - mean) ** 2).sum(axis=0))
@@ -360,11 +367,11 @@ _OVER_LEVELS: Mapping[str, Callable[[Values, Sequence[tuple[str, ...]]], Values]
     "greatest": lambda values, _: np.asarray(values.max(axis=0)),
     EXPLAINED: _explained,
 }
-"""`FUNCTIONS` of values at each combination of the factors' levels, the first factor's varying slowest."""
+"""`FUNCTIONS` of values at each combination of the factors' levels; the first factor varies slowest."""
 
 
 def _relation(holds: Callable[[Values, Values], NDArray[np.bool_]]) -> Callable[[Values, Values], Values]:
-    """Return a function that is 1 where a relation holds and 0 where it does not; NaN where a side is."""
+    """Return a function that is 1 if a relation holds and 0 if it does not; NaN if a side is NaN."""
     return lambda left, right: np.where(np.isnan(left) | np.isnan(right), np.nan, holds(left, right))
 
 

@@ -28,12 +28,13 @@ _STORY = "lasthop explain "
 class Claim:
     """One statement of a study.
 
-    What `holds` must all hold, on the mean over its cells, but for each level of the factors `every`, and there for
-    four fifths of the levels of the factors `most`, or for `at_least` so many of the factors `some`. `where` names the
-    levels that it is about. `within` is the tolerance of `==`, `<=` and `>=`, a share of the right side. `reading` says
-    how the words were understood, `explanation` why the records do not bear them out, and `contradicts_source` what of
-    its own source they contradict. `story` is the command that tells of one run. `statements` are the ids of the
-    sentences that it answers. If nothing must hold, `uncomputable` says why.
+    All statements in `holds` must hold, on the mean over the cells. They must hold at each level of the
+    factors `every`, and there at four fifths of the levels of the factors `most`, or at one level (or
+    `at_least` this many) of the factors `some`. `where` names the levels that the claim is about. `within` is
+    the tolerance of `==`, `<=` and `>=`, a share of the right side. `reading` says how the words were
+    understood, `explanation` why the records do not support them, and `contradicts_source` which part of the
+    source they contradict. `story` is the command that tells of one run. `statements` are the ids of the
+    sentences that the claim answers. If nothing must hold, `uncomputable` says why.
     """
 
     id: str
@@ -57,9 +58,10 @@ class Claim:
 
 @dataclass(frozen=True)
 class Claims:
-    """All claims of a study, in the order of the file. `elsewhere` are ids that the source has and the file has not.
+    """All claims of a study, in the order of the file.
 
-    `sentences` are what the source says, if a file beside it lists that.
+    `elsewhere` are ids that the source has and the file lacks. `sentences` are the source's statements, if a
+    file beside it lists them.
     """
 
     file: Path
@@ -73,7 +75,7 @@ class Claims:
 
 @dataclass(frozen=True)
 class Changes:
-    """What a reading of the source changes: levels that claims are about, what metrics mean, and who decides."""
+    """The changes by a reading of the source: levels of claims, meanings of metrics, and who decides."""
 
     where: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, Any] = field(default_factory=dict)
@@ -81,7 +83,7 @@ class Changes:
 
 
 def claims_file(scenario_file: Path) -> Path:
-    """Return where the claims on a scenario stand."""
+    """Return the path of the claims on a scenario."""
     return scenario_file.resolve().parent / CLAIMS_FILE
 
 
@@ -92,7 +94,10 @@ def load_claims(file: Path, study: Scenario, changes: Changes | None = None) -> 
 
 
 def read_toml(file: Path) -> tuple[str, dict[str, Any]]:
-    """Return the text of a TOML file and what it says. Raises InputError with the reason if it cannot be read."""
+    """Return the text of a TOML file and its contents.
+
+    Raises InputError with the reason if it cannot be read.
+    """
     try:
         text = _core.read_file(str(file)).decode("utf-8")
     except _core.ScenarioError as error:
@@ -106,7 +111,7 @@ def read_toml(file: Path) -> tuple[str, dict[str, Any]]:
 
 
 def error_at(file: Path, text: str, pattern: str, what: str, reason: str) -> InputError:
-    """Make an error about the first line of a file that begins with the pattern; about the file if none does."""
+    """Make an error about the first line that begins with the pattern, or about the file if none does."""
     line = next((n for n, line in enumerate(text.splitlines(), 1) if pattern and re.match(pattern, line)), None)
     return InputError(": ".join(filter(None, (f"{file}:{line}" if line else str(file), what, reason))))
 
@@ -149,14 +154,14 @@ class _Reader:
         )
 
     def _error(self, place: str, reason: str) -> InputError:
-        """Say where: a table, or the id of a claim, whose line is looked for."""
+        """Name the place: a table, or the id of a claim, whose line is searched."""
         if place[:1] in ("", "["):
             return error_at(self._file, self._text, re.escape(place), place, reason)
         return error_at(self._file, self._text, id_pattern(place), f"claim {place}", reason)
 
     @contextmanager
     def _reading(self, place: str, key: str) -> Iterator[None]:
-        """Say of an error in what is read meanwhile where it is."""
+        """Add the place to errors of the code within this context."""
         try:
             yield
         except ClaimError as error:

@@ -25,17 +25,20 @@ from dataclasses import dataclass, field, replace
 from lasthop.errors import nearest
 
 FLOW = "flow"
-"""What a term chooses flows, page loads or applications by, as if it were a factor."""
+"""The pseudo-factor by which a term chooses flows, page loads or applications."""
 REPLICATION = "replication"
-"""What a term chooses replications by, by their numbers within a set."""
+"""The pseudo-factor by which a term chooses replications, by their numbers within a set."""
 EXPLAINED = "explained"
-"""Of the variation over all combinations of several factors' levels: the share that the first of them explains."""
+"""The share of the first factor in the variation over all combinations of several factors' levels."""
 FUNCTIONS = ("slope", "least", "greatest", EXPLAINED)
-"""Of an expression over levels: least-squares slope per unit of the levels, least value, greatest value, a share."""
+"""Functions of an expression over levels: least-squares slope, least value, greatest value, a share."""
 ROWS = ("sum", "min", "max")
-"""Of a column over the rows of a replication."""
+"""Aggregates of a column over the rows of a replication."""
 QUANTILES: dict[str, tuple[float, ...]] = {"median": (0.5,), "iqr": (0.75, 0.25), "quantile": ()}
-"""Over replications: one quantile, or the difference of two; `quantile` says itself which."""
+"""Statistics over replications: a quantile, or the difference of two.
+
+`quantile` gets its share as an argument.
+"""
 FRACTION = "fraction"
 TRENDS = {"increases": 1, "decreases": -1}
 RELATIONS: dict[type[ast.cmpop], str] = {ast.Gt: ">", ast.Lt: "<", ast.GtE: ">=", ast.LtE: "<=", ast.Eq: "=="}
@@ -49,7 +52,7 @@ Levels = Mapping[str, tuple[str, ...]]
 
 
 class ClaimError(ValueError):
-    """A claim is wrong; the text says what, and what is nearest to it."""
+    """A claim is wrong; the text says what, and names the nearest valid thing."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +64,9 @@ class Number:
 
 @dataclass(frozen=True)
 class Term:
-    """The mean of a column of the records at the named levels; of several levels the mean of their means.
+    """The mean of a column of the records at the named levels; for several levels, the mean of their means.
 
-    `rows` is what a replication's value is of its rows: their mean, or one of `ROWS`.
+    `rows` says how a replication's value follows from its rows: by their mean, or one of `ROWS`.
     """
 
     text: str
@@ -99,7 +102,7 @@ class Over:
 
 @dataclass(frozen=True)
 class Among:
-    """A statistic over replications of an expression that is computed in each: the quantile `at`, or else the mean.
+    """A statistic over replications of an expression computed in each: the quantile `at`, or else the mean.
 
     Replications are pooled over the levels `through`.
     """
@@ -124,7 +127,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Trend:
-    """An expression that goes up (`sign` 1) or down (-1) from level to level of a factor."""
+    """An expression that rises (`sign` 1) or falls (-1) from level to level of a factor."""
 
     text: str
     sign: int
@@ -146,7 +149,7 @@ def _unknown(kind: str, word: str, known: Sequence[str]) -> ClaimError:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What the statements of one study may name."""
+    """The names that the statements of one study may use."""
 
     factors: Mapping[str, Sequence[str]]
     metrics: Mapping[str, Expression] = field(default_factory=dict)
@@ -167,7 +170,7 @@ class Vocabulary:
         picked = {level for word in words for level in self._picked(factor, str(word))}
         levels = [level for level in self.factors[factor] if level in picked]
         values = {level: number(level) for level in levels}
-        # Numbers go up, whatever the order of the scenario.
+        # Numbers ascend, whatever the order of the scenario.
         return tuple(levels if None in values.values() else sorted(levels, key=lambda level: values[level] or 0.0))
 
     def _picked(self, factor: str, word: str) -> list[str]:
@@ -185,7 +188,7 @@ class Vocabulary:
         return inside
 
     def selection(self, chosen: Mapping[str, object]) -> Levels:
-        """Return levels of several factors as chosen."""
+        """Return the chosen levels of several factors."""
         return {factor: self.levels(factor, levels) for factor, levels in chosen.items()}
 
 
@@ -199,7 +202,7 @@ def ends(factor: str, word: str) -> tuple[float, float]:
 
 
 def number(level: str) -> float | None:
-    """Return a level as a number; `None` if it is none."""
+    """Return a level as a number; `None` if it is no number."""
     try:
         return float(level)
     except ValueError:
@@ -209,7 +212,7 @@ def number(level: str) -> float | None:
 def _syntax(text: str) -> ast.expr:
     try:
         return ast.parse(text.strip(), mode="eval").body
-    except MemoryError:  # of the parser's own stack
+    except MemoryError:  # the parser's own stack
         raise RecursionError from None
     except (SyntaxError, ValueError) as error:
         reason = error.msg if isinstance(error, SyntaxError) else str(error)
@@ -217,7 +220,7 @@ def _syntax(text: str) -> ast.expr:
 
 
 def parse_metric(name: str, text: str) -> Expression:
-    """Read a metric that is made of columns, such as `lost_packets / sent_packets`."""
+    """Read a metric that is computed from columns, such as `lost_packets / sent_packets`."""
     if name in _RESERVED or not name.isidentifier():
         raise ClaimError(f"a metric cannot be called '{name}'.")
 
@@ -259,7 +262,7 @@ class Parser:
         self._words = vocabulary
 
     def statements(self, text: str) -> list[Statement]:
-        """Read a statement; a chain such as `a > b > c` is one for each of its relations."""
+        """Read a statement; a chain such as `a > b > c` becomes a statement for each of its relations."""
         node = _syntax(text)
         match node:
             case ast.Compare(left=first, ops=relations, comparators=others):
@@ -355,7 +358,7 @@ class Parser:
         return quantiles[0] if len(quantiles) == 1 else Operation("-", quantiles[0], quantiles[1])
 
     def _condition(self, node: ast.expr) -> Expression:
-        """Read what holds in a replication or does not; all relations of a chain must."""
+        """Read a condition that holds in a replication or not; all relations of a chain must hold."""
         if not isinstance(node, ast.Compare):
             raise ClaimError(f"'{FRACTION}({ast.unparse(node)})' needs a relation, as in {FRACTION}(timeouts() > 0).")
         sides = itertools.pairwise([node.left, *node.comparators])
@@ -385,7 +388,7 @@ class Parser:
 
 
 def _literal(node: ast.expr) -> object:
-    """Return levels as a statement has them: words, numbers, texts or a list of these."""
+    """Return the levels in a statement: words, numbers, texts or a list of these."""
     match node:
         case ast.Name(id=word):
             return word
@@ -438,7 +441,7 @@ def _both(bound: Levels, more: Levels) -> Levels:
 
 
 def _parts(node: Expression) -> tuple[Expression, ...]:
-    """Return what an expression is made of."""
+    """Return the parts of an expression."""
     match node:
         case Operation(_, left, right):
             return left, right

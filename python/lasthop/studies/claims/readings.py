@@ -22,7 +22,7 @@ _MEANS = "means"
 
 @dataclass(frozen=True)
 class Reading:
-    """A way to read the source, in a sentence, and the claims as they are then."""
+    """A way to read the source, in a sentence, and the claims under it."""
 
     id: str
     text: str
@@ -31,7 +31,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Judged:
-    """A reading, the outcomes of the claims under it, and what they say of the source's statements."""
+    """A reading, the outcomes of the claims under it, and their answers to the source's statements."""
 
     reading: Reading
     outcomes: Sequence[Outcome]

@@ -1,4 +1,4 @@
-"""One view of a results folder's tables: a column's value in each cell, replication by replication."""
+"""A view of a results folder's tables: a column's value in each cell, replication by replication."""
 
 from __future__ import annotations
 
@@ -31,12 +31,16 @@ Values = NDArray[np.float64]
 class Records:
     """The tables of a campaign.
 
-    A column is looked for in `runs`, `pages`, `shorts` and `flows`, in this order. Where flows are named, it is that of
-    the first table that has them. A replication's value is the mean over its rows, or another aggregate of them.
+    A column is looked up in `runs`, `pages`, `shorts` and `flows`, in this order. If flows are named, the
+    first table that has them counts. A replication's value is the mean over its rows, or another aggregate of
+    them.
     """
 
     def __init__(self, tables: Mapping[str, pl.DataFrame], factors: Sequence[str], looks: int = 1) -> None:
-        """Take tables by the names above; `factors` in the scenario's order. Intervals must hold over all `looks`."""
+        """Take tables by the names above; `factors` are in the scenario's order.
+
+        Intervals must hold over all `looks`.
+        """
         self.factors = list(factors)
         self.confidence = shared(CONFIDENCE, looks)
         self._tables = {name: self._own(tables[name]) for name in _FILES if name in tables}
@@ -48,7 +52,7 @@ class Records:
             for key in (table.select(self.factors).unique().rows() if self.factors else [()])
         )
         self._columns: dict[tuple[str, tuple[str, ...] | None, str], dict[Key, Values]] = {}
-        # Replications are numbered on from set to set.
+        # Numbers of replications continue from set to set.
         number = pl.col("replication") - pl.col("replication").min().over("set") + 1
         self.sets, self._numbers = pairs.select("set", number).to_numpy().T
 
@@ -64,7 +68,7 @@ class Records:
         return cls(tables, factors, looks_of(read_manifest(folder)))
 
     def _own(self, table: pl.DataFrame) -> pl.DataFrame:
-        # A column of its own name, such as `protocol` of flows, is not the factor.
+        # A column with a name of its own, such as `protocol` of flows, is not the factor.
         prefixed = {f"factor_{f}": f for f in self.factors if f"factor_{f}" in table.columns}
         others = {f for f in self.factors if f in prefixed.values() or factor_column(f) != f}
         table = table.drop(others, strict=False).rename(prefixed)
@@ -73,7 +77,10 @@ class Records:
         return table.with_columns(*absent, *numbers).with_columns(pl.col(_PAIRED_BY).cast(pl.Int64))
 
     def chosen(self, words: tuple[str, ...] | None) -> NDArray[np.bool_]:
-        """Return which pairs of set and replication are chosen by numbers and ranges; all of them by `None`."""
+        """Return the pairs of set and replication that numbers and ranges choose.
+
+        `None` chooses all of them.
+        """
         ranges = [ends(REPLICATION, word) for word in words or ("..",)]
         inside = [(low <= self._numbers) & (self._numbers <= high) for low, high in ranges]
         return np.asarray(np.any(inside, axis=0))
@@ -81,11 +88,11 @@ class Records:
     def values(self, column: str, flows: tuple[str, ...] | None, key: Key, rows: str = "mean") -> Values:
         """Return a column's values in one cell of the scenario, one for each pair of set and replication; NaN if none.
 
-        That of a factor is the level, if it is a number.
+        The value of a factor is its level, if it is a number.
 
-        `flows` names roles, page loads or applications, or patterns such as `tcp-*`; `None` takes all rows. `rows` is
-        what a value is of its rows: their mean, sum, min or max. Raises ClaimError if no table has the column, or the
-        flows.
+        `flows` names roles, page loads or applications, or patterns such as `tcp-*`; `None` takes all rows.
+        `rows` says how a value follows from its rows: by their mean, sum, min or max. Raises ClaimError if no
+        table has the column, or the flows.
         """
         if column in self.factors:
             return np.full(len(self._pairs), _level(column, key[self.factors.index(column)]))

@@ -1,4 +1,4 @@
-"""What a source says, sentence by sentence, from the `statements.csv` beside the claims."""
+"""The statements of a source, sentence by sentence, from the `statements.csv` beside the claims."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _CLAIM = ("id", "section", "verdict", "statement", "levels")
 
 
 def place_text(part: Part) -> str:
-    """Name the levels that a part is about."""
+    """Name the levels of a part."""
     return ",".join(f"{factor}={level}" for factor, level in part.place.items())
 
 
@@ -37,10 +37,10 @@ def _numbers(part: Part) -> dict[str, object]:
 
 
 def claims_frame(outcomes: Sequence[Outcome]) -> pl.DataFrame:
-    """Return one row per claim. Numbers are those of its decisive part; `difference` is left less right.
+    """Return one row per claim. Numbers belong to its decisive part; `difference` is left less right.
 
-    `where`, `text`, `reading` and `explanation` are the file's; `reason` says why there is no verdict, or what the
-    numbers do not show.
+    `where`, `text`, `reading` and `explanation` come from the file; `reason` says why there is no verdict, or
+    adds a remark that the numbers do not show.
     """
     rows = []
     for outcome in outcomes:
@@ -74,7 +74,7 @@ def cells_frame(outcomes: Sequence[Outcome]) -> pl.DataFrame:
 
 
 def statements_frame(found: Sequence[Answer]) -> pl.DataFrame:
-    """Return one row per statement of the source: the verdict on it, and the claims that it follows from."""
+    """Return one row per statement of the source: its verdict, and the claims behind it."""
     rows: list[dict[str, object]] = [
         {
             "id": answer.sentence.id,
@@ -89,7 +89,7 @@ def statements_frame(found: Sequence[Answer]) -> pl.DataFrame:
 
 
 def readings_frame(found: Iterable[Judged]) -> pl.DataFrame:
-    """Return one row per reading and statement of the source, or claim if the statements are not listed."""
+    """Return one row per reading and statement of the source, or per claim if statements are not listed."""
     parts = [
         (statements_frame(judged.answers) if judged.answers else claims_frame(judged.outcomes)).select(
             pl.lit(judged.reading.id).alias("reading"), "id", "section", "text", "verdict"
@@ -100,13 +100,16 @@ def readings_frame(found: Iterable[Judged]) -> pl.DataFrame:
 
 
 def _frame(rows: Sequence[dict[str, object]], schema: dict[str, pl.DataType]) -> pl.DataFrame:
-    """Make a table in which an empty text is no value."""
+    """Make a table in which an empty text stands for a missing value."""
     frame = pl.DataFrame(rows, schema=schema, orient="row")
     return frame.with_columns(pl.col(pl.String).replace("", None))
 
 
 def contradictions(outcomes: Sequence[Outcome]) -> list[tuple[str, str]]:
-    """Return the pairs of ids that cannot both hold, each once; a claim that contradicts itself is a pair too."""
+    """Return the pairs of ids that cannot both hold, each once.
+
+    A claim that contradicts itself is also a pair.
+    """
     pairs = [(outcome.claim.id, other) for outcome in outcomes for other in outcome.claim.contradicts]
     return [pair for number, pair in enumerate(pairs) if pair[::-1] not in pairs[:number]]
 
@@ -117,9 +120,9 @@ def disputed(outcomes: Sequence[Outcome]) -> set[str]:
 
 
 def summary_lines(outcomes: Sequence[Outcome], found: Sequence[Answer] = ()) -> list[str]:
-    """Count the verdicts: over all statements of the source, or over all claims if these are not listed.
+    """Count the verdicts: over all statements of the source, or over all claims if statements are not listed.
 
-    Of claims also over those that are not contradicted where some are.
+    If some claims are contradicted, claims are also counted without them.
     """
     if found:
         counts = Counter(answer.verdict for answer in found)

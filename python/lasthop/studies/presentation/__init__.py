@@ -1,1 +1,1 @@
-"""How a study's results are summarised and shown: what `report.toml` says."""
+"""How a study's results are summarised and shown, by its `report.toml`."""

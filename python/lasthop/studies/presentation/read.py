@@ -31,7 +31,7 @@ def load_presentation(folder: Path) -> Presentation:
 
 def read_presentation(text: str, name: str = PRESENTATION_FILE) -> Presentation:
     """Parse the text of the file called `name`. Raises InputError, with a line for each thing that is wrong."""
-    import tomllib  # late, as pydantic: few scenarios have this file beside them
+    import tomllib  # late, like pydantic: few scenarios have this file
 
     from pydantic import TypeAdapter, ValidationError
 
@@ -63,7 +63,7 @@ def _expanded(text: str) -> list[str]:
 
 
 def _contradictions(found: Presentation) -> Iterator[tuple[_Place, str]]:
-    """Yield what is wrong between the parts of a presentation."""
+    """Yield errors between the parts of a presentation."""
     kinds = [*FACTORIAL_KINDS, *found.rows]
     for number, table in enumerate(found.tables):
         if table.kind not in kinds:
@@ -119,7 +119,7 @@ def _parts(hint: object) -> Iterator[object]:
 
 
 def _words(place: _Place) -> str:
-    """Write a place as in the file: `rows.page.numbers.metric`; which of several is said by the line."""
+    """Write a place as in the file: `rows.page.numbers.metric`; the line number tells equal names apart."""
     return ".".join(step for step in place if isinstance(step, str)) + ": "
 
 

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, TypeAlias
 from lasthop.statistics.quantiles import PercentileMethod
 
 NOT_STATED = "not stated"
-"""Statistic of a printed number whose study does not say which one over the replications it is."""
+"""Statistic of a printed number if its study does not name one over the replications."""
 FACTORIAL_KINDS = ("run-metrics", "variation", "effects")
 """Kinds of tables of a full-factorial study: metrics of runs, and the two halves of their analysis of variance."""
 EACH = "each"
@@ -23,9 +23,9 @@ _STRICT = {"extra": "forbid"}
 class NumberSpec:
     """Numbers of a row of a table: statistics of the sum of `columns`.
 
-    `columns` are by default the one called `metric`. `protocol` restricts them to flows of one. `statistics` are those
-    of the row unless given; `called` gives them names (the study's word: ours). `change` is a name under which the
-    change against the table's reference follows, in per cent.
+    By default, `columns` is the column named `metric`. `protocol` restricts them to flows of that protocol.
+    `statistics` default to the row's; `called` gives them names (the study's word: ours). `change` is the
+    name for the change against the table's reference in per cent, which follows then.
     """
 
     __pydantic_config__: ClassVar = _STRICT
@@ -40,19 +40,19 @@ class NumberSpec:
 
     @property
     def summed(self) -> tuple[str, ...]:
-        """The columns that the number is the sum of."""
+        """The columns that the number sums up."""
         return self.columns or (self.metric,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowSpec:
-    """A row of a table: its numbers, and the records that they are computed from.
+    """A row of a table: its numbers, and the records behind them.
 
-    `flow` is what the table calls it, or `each` for a row of each role in its own name. `role` restricts the records to
-    a role: of several called `inline-1`, `inline-2` and so on, `inline-first` and `inline-last` are the ends. `cells`
-    restricts the row to cells with these levels, `aborted = false` leaves out flows that were aborted. `over` says what
-    is made of the roles' numbers: all records are taken together, or the numbers of the worst role are shown, or the
-    sum over the roles. `replications` counts values, or runs.
+    `flow` is the table's name for it, or `each` for a row per role under the role's own name. `role`
+    restricts the records to a role. For roles named `inline-1`, `inline-2` and so on, `inline-first` and
+    `inline-last` are the ends. `cells` restricts the row to cells with these levels; `aborted = false` leaves
+    out aborted flows. `over` says how the roles' numbers combine: all records are taken together, or the
+    numbers of the worst role are shown, or the sum over the roles. `replications` counts values, or runs.
     """
 
     __pydantic_config__: ClassVar = _STRICT
@@ -70,11 +70,12 @@ class RowSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSpec:
-    """What some of a study's tables show; `ids` are table numbers as in `tables.csv`, such as `T7 T26-T72`.
+    """The contents of some of a study's tables.
 
-    `kind` names rows in `[[rows.KIND]]`, or is one of the `FACTORIAL_KINDS`. `roles` says what the tables call roles,
-    `levels` what they call levels of a factor (their word: ours); `reference` is the cell, by the factor's level in
-    `tables.csv`, that changes are relative to. `percentiles` overrides the study's.
+    `ids` are table numbers as in `tables.csv`, such as `T7 T26-T72`. `kind` names rows in `[[rows.KIND]]`, or
+    is one of the `FACTORIAL_KINDS`. `roles` are the tables' names of roles, `levels` their names of a
+    factor's levels (their word: ours). `reference` is the reference cell of changes, by the factor's level in
+    `tables.csv`. `percentiles` overrides the study's.
     """
 
     __pydantic_config__: ClassVar = _STRICT
@@ -104,8 +105,9 @@ class FactorSpec:
 class FactorialSpec:
     """A full-factorial study of metrics of runs.
 
-    `metrics` are columns of `runs.parquet` (our word: the study's). `factors` are those of the analysis of variance. A
-    figure has a line per level of the first of them, over the levels of the second, in a panel per level of the third.
+    `metrics` are columns of `runs.parquet` (our word: the study's). `factors` are the factors of the analysis
+    of variance. A figure has a line per level of the first factor, over the levels of the second, in a panel
+    per level of the third.
     """
 
     __pydantic_config__: ClassVar = _STRICT
@@ -133,11 +135,11 @@ class FigureSpec:
 class CurvesSpec:
     """Metrics of short flows over the levels of factor `x`, as small multiples.
 
-    A figure has a row of panels per metric (column of `shorts.parquet` or rate of its events: its name, to which the
-    unit is added) and a panel per level of factor `panels`, or per pair of them in `quotients`, of which the metric's
-    quotient is shown; without `panels`, a panel per metric. `lines` gives of each line its levels and, as `flow`, the
-    name of its hosts. `where` restricts the cells. There is a figure for each combination of levels of the other
-    factors.
+    A figure has a row of panels per metric (a column of `shorts.parquet`, or a rate of its events: its name,
+    to which the unit is added). The row has a panel per level of factor `panels`, or a panel per pair of
+    levels in `quotients` that shows the metric's quotient; without `panels`, there is a panel per metric.
+    `lines` gives for each line its levels and, as `flow`, the name of its hosts. `where` restricts the cells.
+    There is a figure for each combination of levels of the other factors.
     """
 
     __pydantic_config__: ClassVar = _STRICT
@@ -153,7 +155,7 @@ class CurvesSpec:
 
     @property
     def factors(self) -> list[str]:
-        """The factors that a figure shows, in no order."""
+        """The factors of a figure, in no order."""
         of_lines = {factor for levels in self.lines.values() for factor in levels} - {"flow"}
         return [self.x, *([self.panels] if self.panels else []), *of_lines]
 
@@ -162,9 +164,9 @@ class CurvesSpec:
 class HeatmapSpec:
     """A metric over the levels of two factors, `rows` and `columns`: a number and a colour in each cell.
 
-    `metric` is of the flow with role `flow`, a column of `flows.parquet` or computed from these; without `flow` it is a
-    column of `runs.parquet`. A cell has the mean over the replications. `where` restricts the cells. There is a map for
-    each combination of levels of the other factors.
+    `metric` belongs to the flow with role `flow`: a column of `flows.parquet`, or computed from such columns.
+    Without `flow` it is a column of `runs.parquet`. A cell has the mean over the replications. `where`
+    restricts the cells. There is a map for each combination of levels of the other factors.
     """
 
     __pydantic_config__: ClassVar = _STRICT
@@ -184,13 +186,13 @@ class HeatmapSpec:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """The figures of results that a study asks for in place of those that every report has."""
+    """The figures of results that a study asks for in place of the figures of every report."""
 
     curves: tuple[CurvesSpec, ...] = ()
     heatmaps: tuple[HeatmapSpec, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
+        """Whether it asks for any."""
         return bool(self.curves or self.heatmaps)
 
 
@@ -207,8 +209,8 @@ class CompareSpec:
 class Presentation:
     """How a study's results are summarised and shown.
 
-    `not_stated` is the statistic that is compared where the study does not state one. `misprints` lists phrases; a
-    published number whose note has one of them is left out of the agreement.
+    `not_stated` is the statistic that is compared if the study does not state one. `misprints` lists phrases;
+    a published number whose note contains one of them is left out of the agreement.
     """
 
     __pydantic_config__: ClassVar = _STRICT
@@ -225,5 +227,5 @@ class Presentation:
 
     @property
     def of_runs(self) -> bool:
-        """Whether every table is of runs as wholes, so that single flows have no part in it."""
+        """Whether every table covers whole runs, so that single flows have no part in it."""
         return bool(self.tables) and all(spec.kind in FACTORIAL_KINDS for spec in self.tables)

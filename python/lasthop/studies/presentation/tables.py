@@ -31,7 +31,8 @@ class Sample:
     @classmethod
     def of(cls, rows: pl.DataFrame, columns: Sequence[str], confidence: float) -> Sample:
         """Take the sum of `columns` from `rows`; null becomes NaN."""
-        # Not by an expression: a study asks for thousands of samples, and planning a query takes a millisecond.
+        # Not with an expression: a study asks for thousands of samples, and planning a query takes a
+        # millisecond.
         values = sum(rows[column].cast(pl.Float64).to_numpy() for column in columns)
         return cls(np.asarray(values), rows["set"].to_numpy(), confidence)
 
@@ -43,8 +44,8 @@ class Sample:
     def statistics(self, names: Sequence[str], method: PercentileMethod) -> dict[str, NDArray[np.float64]]:
         """Return estimate, low and high of each statistic.
 
-        A percentile is the mean over the sets of each set's; the mean is that of all values. Missing values are left
-        out; NaN if nothing is left.
+        A percentile is the mean of the sets' percentiles; the mean is over all values. Missing values are
+        left out; the result is NaN if nothing is left.
         """
         present = ~np.isnan(self.values)
         values = self.values[present]
@@ -61,9 +62,9 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The records of one cell of a table. `reference` are the page loads that changes are relative to.
+    """The records of one cell of a table. Changes are relative to the page loads in `reference`.
 
-    Intervals hold over so many `looks`.
+    Intervals hold over this many `looks`.
     """
 
     levels: Mapping[str, str]
@@ -113,7 +114,7 @@ class Cell:
                         yield replace(self._change(row, number, line, records), flow=flow)
 
     def _statistics(self, row: RowSpec, number: NumberSpec, records: pl.DataFrame) -> Iterator[Line]:
-        """Yield a line of each statistic, with its interval."""
+        """Yield a line for each statistic, with its interval."""
         names = number.called or {name: name for name in number.statistics or row.statistics}
         meant = {word: self.study.not_stated if name == NOT_STATED else name for word, name in names.items()}
         sample = Sample.of(records, number.summed, shared(CONFIDENCE, self.looks))
@@ -133,7 +134,7 @@ class Cell:
         (reference,) = self._statistics(row, number, self.reference)
         change = 100 * (line.value / reference.value - 1)
         low = high = math.nan
-        # The jackknife is that of a mean.
+        # The jackknife applies to a mean.
         if self.study.not_stated == "mean" and (
             jackknife := _jackknife_of_change(records, self.reference, number.summed)
         ):
@@ -150,7 +151,7 @@ def _by_role(flows: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
 
 
 def _role(wanted: str, roles: pl.Series) -> str:
-    """Return the role that is meant: of numbered ones, `-first` and `-last` are the ends."""
+    """Return the role in question: among numbered roles, `-first` and `-last` are the ends."""
     if not wanted.endswith((_FIRST, _LAST)):
         return wanted
     series = wanted.rpartition("-")[0] + "-"
@@ -169,12 +170,15 @@ def _sum(lines: Sequence[Line]) -> Line:
 
 
 def _same(records: pl.DataFrame, reference: pl.DataFrame | None) -> bool:
-    """Whether there is nothing to compare with but the records themselves."""
+    """Whether the reference is the records themselves."""
     return reference is None or records.equals(reference)
 
 
 def _jackknife_of_change(records: pl.DataFrame, reference: pl.DataFrame, columns: Sequence[str]) -> Resampled | None:
-    """Return the jackknife of the change of a mean, in per cent; replications of a number are pairs."""
+    """Return the jackknife of the change of a mean, in per cent.
+
+    Replications of the same number are pairs.
+    """
     keys = ["set", "replication"]
     own, base = (
         rows.select(*keys, pl.sum_horizontal(*columns, ignore_nulls=False).alias(name))
