@@ -4,9 +4,9 @@
     benches/budget.py             check; exit code 1 if a run takes 3 % more than its budget
     benches/budget.py --write     make what was counted the budget
 
-Valgrind counts while Python loads a scenario and runs it. The same without the run is subtracted. What remains is the
-engine and the analysis. Another compiler, C library or kind of processor counts a little differently; budget.json says
-which compiler counted.
+Valgrind counts while Python loads a scenario and runs it. The count without the run is subtracted. The rest
+belongs to the engine and the analysis. Another compiler, C library or kind of processor counts a little
+differently; budget.json names the compiler of the counts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BUDGET = ROOT / "benches" / "budget.json"
 MARGIN = 0.03
 
-# Name: file, every which cell, how many replications.
+# Name: file, step between cells, number of replications.
 RUNS = {
     "thin": ("benches/scenarios/thin.toml", 1, 10),
     "fat": ("benches/scenarios/fat.toml", 3, 1),
@@ -48,7 +48,7 @@ def counted(file: str, step: int, replications: int) -> int:
     """Return the instructions of one process."""
     program = [sys.executable, "-c", PROGRAM, str(ROOT / file), str(step), str(replications)]
     valgrind = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
-    # What Python does first must not depend on this run: hashes, and whether compiled files are there.
+    # Python's own start must not depend on this run: hashes, and whether compiled files are there.
     environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run([*valgrind, *program], capture_output=True, text=True, env=environment, check=False)
     found = re.search(r"I\s+refs:\s+([\d,]+)", done.stderr)

@@ -111,7 +111,7 @@ def wall_s(out: Path, *words: object) -> float:
 
 @contextlib.contextmanager
 def cluster(workers: int) -> Iterator[str]:
-    """Yield the address of a scheduler with so many workers."""
+    """Yield the address of a scheduler with `workers` workers."""
     with contextlib.closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -156,7 +156,7 @@ def speedup(runs: int, folder: Path) -> None:
 
 
 def main() -> None:
-    """Measure what is asked for, everything by default."""
+    """Measure the chosen parts, everything by default."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=20_000, metavar="N", help="runs of a campaign  [default: 20000]")
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}  [default: all]")

@@ -77,7 +77,7 @@ def turned(scenario: str, turns: int) -> list[float]:
             for number in range(FIRST_TURNS + turns):
                 place = least + (most - least) * (0.3 + 0.4 * (number % 7) / 7)
                 times.append(float(driver.execute_async_script(TURN, path, round(place))))
-                driver.execute_async_script(PAUSE)  # the story is told meanwhile, as for a person who looks
+                driver.execute_async_script(PAUSE)  # meanwhile the story is told, as for a person who looks
             server.terminate()
     return times[FIRST_TURNS:]
 

@@ -25,12 +25,14 @@ PACKET = 1500
 DATAGRAM = 1472
 SHARE = DATAGRAM / PACKET
 BURST_S = 5e-4
-"""Datagrams of so much time are sent by one system call, which the kernel cuts into packets; sent singly at 1 Gbit/s
-they would cost more than forwarding them."""
+"""One system call sends the datagrams of this much time, and the kernel cuts it into packets.
+
+Sent one by one at 1 Gbit/s, they would cost more than forwarding them.
+"""
 SINGLE_PACKETS_UP_TO = 100e6
 """Rate up to which Linux' token bucket filter gets packets one by one."""
 READ_INTERVAL_S = 2e-3
-"""How often the receiver looks for what has come."""
+"""How often the receiver looks for new packets."""
 WARM_UP_S = 1.0
 PORT = 9000
 

@@ -103,7 +103,7 @@ def main() -> None:
         path = ROOT / "benches" / "scenarios" / file
         cost = command(["run", str(path), "--jobs", "1", *rest])
         print(cost.row(name), flush=True)
-        # In a process of its own: later commands would inherit this one's peak memory.
+        # In a process of its own: later commands would inherit this command's peak memory.
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
             alone = pool.submit(engine, path, rest[-1] if rest else "").result()
         print(Cost(alone, alone, cost.peak_mb, cost.packets).row(f"{name}, engine and analysis"), flush=True)

@@ -150,7 +150,7 @@ def last_hop(draw: random.Random, rate: int, delay: int, mtu: int, queue: int) -
 
 
 def switch(draw: random.Random, rate: int, delay: int, mtu: int, queue: int) -> list[str]:
-    """An ATM switch whose buffer holds so many packets, with one policy or the other."""
+    """An ATM switch whose buffer holds `queue` packets, with one policy or the other."""
     cells = -(-(mtu + 16) // 48)
     policy = draw.choice(['policy = "early-packet"', 'policy = "selective", share = 0.8'])
     return [
@@ -268,7 +268,7 @@ def early_marks(draw: random.Random, rate: int, mtu: int) -> list[str]:
 
 
 def red(queue: int, mtu: int, *, ecn: bool) -> str:
-    """RED within a queue of so many packets."""
+    """RED within a queue of `queue` packets."""
     low = max(queue // 4, 1)
     thresholds = f'min = "{low} packets", max = "{max(queue // 2, low + 1)} packets"'
     thresholds += ", ecn = true" if ecn else ""

@@ -93,7 +93,7 @@ def expand_use_tree(tree: str, prefix: str = "") -> Iterator[str]:
 
 
 def test_modules(path: Path, code: str) -> Iterator[Path]:
-    """Yield what holds the modules that a file declares under `#[cfg(test)]`: a file or a folder."""
+    """Yield the places of the modules that a file declares under `#[cfg(test)]`: a file or a folder."""
     folder = path.parent if path.name in {"lib.rs", "mod.rs"} else path.with_suffix("")
     for match in TEST_MODULE.finditer(code):
         yield folder / f"{match['name']}.rs"

@@ -38,7 +38,7 @@ SCENARIOS = HERE.parent / "scenarios"
 NS3_LIBRARIES = ("core", "network", "internet", "applications", "point-to-point", "traffic-control")
 RATE_BPS = {"fat": 45e6, "thin": 64e3}
 REPLICATIONS = 200
-# Least and most that a peer may have of what lasthop has.
+# Least and greatest ratio of a peer's value to lasthop's.
 UTILISATION_WITHIN = {"fat": 0.02, "thin": 0.03}
 DROPS_WITHIN = {"ns-2": (0.4, 2.5), "ns-3": (0.2, 2.5)}
 COMPLETION_WITHIN = 0.15
@@ -46,7 +46,7 @@ COMPLETION_WITHIN = 0.15
 
 @dataclass
 class Outcome:
-    """What one program made of a scenario, over all replications, and the processor seconds of each round."""
+    """One program's results on a scenario, over all replications, and the processor seconds of each round."""
 
     packets: int = 0
     drops: int = 0
@@ -78,7 +78,7 @@ def cpu_of(arguments: list[str]) -> tuple[float, str]:
 
 
 def peer(program: list[str], scenario: str, seconds: int, monitored: list[str], plain: list[str]) -> Iterator[Outcome]:
-    """Yield what ns-2 or ns-3 makes of a scenario once it was watched, then once for each round, timed."""
+    """Yield the results of ns-2 or ns-3 on a scenario: first observed, then once for each round, timed."""
     runs = [str(seconds)] if scenario == "fat" else [str(run) for run in range(1, REPLICATIONS + 1)]
     outcome = Outcome()
     for run in runs:
@@ -96,7 +96,7 @@ def peer(program: list[str], scenario: str, seconds: int, monitored: list[str], 
 
 
 def lasthop(scenario: str, seconds: int, folder: Path) -> Iterator[Outcome]:
-    """Yield what lasthop makes of a scenario, first once untimed."""
+    """Yield the results of lasthop on a scenario, first once untimed."""
     file = SCENARIOS / f"{scenario}.toml"
     if scenario == "fat":
         text = file.read_text().replace('long.time_limit = "1000 s"', f'long.time_limit = "{seconds} s"')
@@ -105,7 +105,7 @@ def lasthop(scenario: str, seconds: int, folder: Path) -> Iterator[Outcome]:
     only = ["--only", "length=long"] if scenario == "fat" else []
     outcome = Outcome()
     for number in itertools.count():
-        # A folder that holds results already would be taken as it is.
+        # A folder that holds results already would be used as it is.
         out = folder / f"{scenario}-{number}"
         options = [*only, "--jobs", "1", "--out", str(out), "--quiet"]
         cpu, _ = cpu_of([sys.executable, "-m", "lasthop.cli", "run", str(file), *options])
@@ -122,7 +122,7 @@ def lasthop(scenario: str, seconds: int, folder: Path) -> Iterator[Outcome]:
 
 
 def engine_alone() -> float:
-    """Return how many million packets the engine simulates in a second of processor time if nobody observes them."""
+    """Return how many million packets the engine simulates per second of processor time without observers."""
     command = ["cargo", "bench", "--locked", "--quiet", "--package", "lasthop-sim", "--", "fat", "unobserved"]
     told = re.search(r"unobserved +([0-9.]+) million packets/s", cpu_of(command)[1])
     if not told:
@@ -131,7 +131,7 @@ def engine_alone() -> float:
 
 
 def compare(scenario: str, peer_name: str, ours: Outcome, theirs: Outcome) -> list[str]:
-    """Return in which ways a peer did not simulate the same."""
+    """Return the ways in which a peer did not simulate the same."""
     faults = []
     name = f"{scenario}: {peer_name}"
     if abs(theirs.rate_bps / ours.rate_bps - 1) > UTILISATION_WITHIN[scenario]:
@@ -156,7 +156,7 @@ def build_ns3(folder: Path) -> Path:
 
 
 def table(scenario: str, seconds: int, rounds: int, folder: Path, ns3: Path) -> list[str]:
-    """Print a scenario's table. Return what did not agree."""
+    """Print a scenario's table. Return the disagreements."""
     programs: dict[str, Iterator[Outcome]] = {
         "lasthop": lasthop(scenario, seconds, folder),
         "ns-2": peer(["ns", str(HERE / "ns2" / f"{scenario}.tcl")], scenario, seconds, ["1"], ["0"]),

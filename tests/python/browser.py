@@ -21,7 +21,7 @@ FLAGS = (
     "--no-first-run",
     "--window-size=1280,1000",
 )
-# A limit, not a goal: a test that meets it has waited in vain.
+# A limit, not a goal: a test that reaches it has waited in vain.
 PATIENCE_S = 60
 
 
@@ -40,12 +40,15 @@ def start_chrome(profile: Path) -> webdriver.Chrome:
 
 
 def window(width: int) -> dict[str, object]:
-    """Return what sets the size of the window; one of the browser's own is never narrower than 500 pixels."""
+    """Return the option that sets the size of the window.
+
+    The browser's own is never narrower than 500 pixels.
+    """
     return {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
 
 
 def requested(browser: webdriver.Chrome) -> list[str]:
-    """Return the addresses asked for since the last call, without what the page holds itself."""
+    """Return the addresses requested since the last call, without contents of the page itself."""
     messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
     addresses = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
     return [address for address in addresses if urlsplit(address).scheme not in ("data", "blob")]

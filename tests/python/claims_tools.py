@@ -26,7 +26,7 @@ class Cell:
 
 @dataclass
 class Scenario:
-    """What claims must know of a scenario."""
+    """The properties of a scenario that claims must know."""
 
     factors: dict[str, list[str]]
     cells: list[Cell]
@@ -61,5 +61,5 @@ def check(folder: Path, text: str, study: Scenario, **tables: pl.DataFrame) -> l
 
 
 def one(folder: Path, body: str, study: Scenario, **tables: pl.DataFrame) -> Outcome:
-    """Evaluate a single claim, given by its lines but id and text."""
+    """Evaluate a single claim, given by its lines without id and text."""
     return check(folder, f'[[claim]]\nid = "C"\ntext = "said"\n{body}\n', study, **tables)[0]

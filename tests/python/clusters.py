@@ -86,7 +86,7 @@ class Cluster:
         return self.workers[-1]
 
     def wait_for_workers(self, count: int) -> None:
-        """Wait until so many workers, and no more, are there."""
+        """Wait until exactly `count` workers are there."""
         from distributed import Client
 
         deadline = time.monotonic() + PATIENCE_S
@@ -101,7 +101,7 @@ class Cluster:
         self.workers.remove(worker)
 
     def restart(self) -> None:
-        """Start what has ended: the scheduler, and workers up to two."""
+        """Restart what has ended: the scheduler, and workers up to two."""
         if self.scheduler.poll() is not None:
             self.scheduler = self._start_scheduler()
         self.workers = [worker for worker in self.workers if worker.poll() is None]

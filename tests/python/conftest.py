@@ -72,14 +72,14 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "two-flows.toml"
 
 
 def _group(item: pytest.Function) -> str | None:
-    """Return what the test shares a process with: tests that use a module's fixture."""
+    """Return the group of tests that share a process with this one: they use the same module's fixture."""
     fixtures = item._fixtureinfo.name2fixturedefs.values()
     return item.path.stem if any(definitions[-1].scope == "module" for definitions in fixtures) else None
 
 
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the marks in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
-    """Group the tests, start with what takes longest, and spread the others.
+    """Group the tests, start with the longest, and spread the others.
 
     Neighbours in a file often wait for the same thing: side by side, they would leave the processors idle.
     """
@@ -139,7 +139,7 @@ def endless(tmp_path: Path) -> Path:
     """Return a scenario whose runs take longer than anybody waits."""
     file = tmp_path / "endless.toml"
     text = EXAMPLE.read_text(encoding="utf-8").replace("64 kbit/s", "100000 kbit/s").replace('"10 min"', '"6000 min"')
-    # Less than what is refused beforehand, and minutes all the same.
+    # Less than the limit that is checked beforehand, and still minutes.
     file.write_text(text.replace('"188640 B"', '"50000 MB"'), encoding="utf-8")
     return file
 
@@ -155,7 +155,7 @@ def kernel() -> Kernel:
 
 @pytest.fixture(scope="session")
 def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], None]], Path]:
-    """Return what gives the folder of a name, and has it filled before.
+    """Return a function that gives the folder of a name, filled.
 
     The processes that share the tests share the folders: the first that needs one fills it, tests only read it.
     """
@@ -164,7 +164,7 @@ def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Ca
 
     def filled(name: str, fill: Callable[[Path], None]) -> Path:
         folder = shared / name
-        with folder.with_suffix(".lock").open("a+") as lock:  # what is written there says that the folder is full
+        with folder.with_suffix(".lock").open("a+") as lock:  # its text says that the folder is full
             fcntl.flock(lock, fcntl.LOCK_EX)
             lock.seek(0)
             if not lock.read():
@@ -177,9 +177,9 @@ def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Ca
 
 @pytest.fixture(scope="session")
 def study_results(shared_folder: Callable[[str, Callable[[Path], None]], Path]) -> Callable[..., Path]:
-    """Return what makes the results of a study, with the options of `STUDIES` or others.
+    """Return a function that makes the results of a study, with the options of `STUDIES` or others.
 
-    It returns their folder. Beside it is what the command printed, as a `.txt`.
+    It returns their folder. Beside it stands the command's output, as a `.txt`.
     """
 
     def results(name: str, *options: str) -> Path:
@@ -203,7 +203,7 @@ def lasthop_main(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..
     return lambda *arguments: main([str(argument) for argument in arguments])
 
 
-# What a module's own fixture `results`, a finished study's folder, holds.
+# The folder of a finished study that a module's own fixture `results` returns.
 
 
 @pytest.fixture(scope="module")

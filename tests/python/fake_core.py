@@ -89,7 +89,7 @@ class Cell:
 
     @property
     def digest(self) -> str:
-        """Return a digest of what the cell is; cells with other levels have another one."""
+        """Return a digest of the cell's contents; cells with other levels have another digest."""
         return hashlib.sha256(f"{self.scenario} {self.levels}".encode()).hexdigest()
 
     @property
@@ -197,7 +197,7 @@ class Cell:
 
 
 def _shared(names: Sequence[str]) -> dict[str, list[Any]]:
-    """Return two steps, in which all flows get as much."""
+    """Return two steps, in which all flows get the same."""
     rows = [(time, name) for time in (0.0, 10.0) for name in (*names, "")]
     of_hop = [not name for _, name in rows]
     return {
@@ -282,7 +282,7 @@ class Engine:
         self.before_run(number)
 
     def load(self, path: str, points: int | None = None, draw: object = None, for_link: bool = False) -> Study:
-        """Load by the word that the file consists of."""
+        """Load by the word that is the file's contents."""
         del points, draw, for_link
         file = Path(path)
         if not file.is_file():

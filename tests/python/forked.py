@@ -38,7 +38,7 @@ def _become(program: str, arguments: Sequence[str], environment: Mapping[str, st
 
 
 class Forked:
-    """`dask` or `lasthop` at work; what subprocess.Popen offers that our tests use."""
+    """`dask` or `lasthop` at work, with the part of subprocess.Popen that our tests use."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Looks at single replications: of a chain that begins at `first`, the one called `number`."""
+"""Observes single replications: replication `number` of a chain that begins at `first`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lasthop.engines.model.engine import ModelEngine
 def observe(
     cell: _core.Cell, seed: int, first: int, number: int, wanted: Observation, *, engine: Engine | None = None
 ) -> Trace | None:
-    """Return what was kept, by the model unless by another engine."""
+    """Return what was kept, by the model or another given engine."""
     return (engine or ModelEngine()).run(cell, Request.of_one(seed, first, number, wanted)).trace
 
 

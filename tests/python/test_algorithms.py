@@ -1,4 +1,4 @@
-"""Algorithms of one's own in Python: the same records as the built-in ones, and errors that say what went wrong."""
+"""Algorithms of the user's own, in Python: the same records as the built-in ones, and clear errors."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def renumbered(packet: bytes, number: int) -> bytes:
 
 @pytest.fixture(scope="module")
 def suspects(runs: list[Run], tmp_path_factory: pytest.TempPathFactory) -> list[list[list[str]]]:
-    """Return the suspects of each run. One tshark reads all runs, because it takes long to start."""
+    """Return the suspects of each run. A single tshark reads all runs, because it takes long to start."""
     packets = [
         (seconds, micros, length, renumbered(packet, number))
         for number, run in enumerate(runs, 1)
@@ -155,7 +155,7 @@ def suspects(runs: list[Run], tmp_path_factory: pytest.TempPathFactory) -> list[
 
 
 def connections(run: Run) -> Iterator[tuple[Row, Row, dict[str, Pair], Row]]:
-    """Yield either direction of each connection, what tcptrace says, and the engine's record."""
+    """Yield both directions of each connection, tcptrace's numbers, and the engine's record."""
     tcp = [row for row in run.streams if row["protocol"] == "tcp"]
     records = {20_001 + number: record for number, record in enumerate(run.records)}
     opened = sum(record["protocol"] == "tcp" and record["start_s"] is not None for record in run.records)
@@ -224,8 +224,9 @@ def test_tshark_counts_the_same_retransmissions_and_finds_nothing_wrong(
 ) -> None:
     """tshark's verdicts retransmission, fast retransmission and spurious retransmission are ours.
 
-    One exception: a retransmission that comes soon after newer data, before its own data was acknowledged, tshark
-    takes for reordering. At the sender, whose packets leave in order, that can only be a retransmission.
+    There is one exception. If a retransmission comes soon after newer data, before its own data was
+    acknowledged, tshark takes it for reordering. At the sender, whose packets leave in order, it can only be
+    a retransmission.
     """
     totals: Counter[str] = Counter()
     for run, found in zip(runs, suspects, strict=True):

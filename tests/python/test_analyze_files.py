@@ -90,7 +90,7 @@ def test_nanoseconds_in_big_endian_say_the_same(server: Path, tmp_path: Path) ->
 
 @pytest.mark.parametrize("snap", [68, 96])
 def test_a_snap_length_changes_no_count(micros: Path, tmp_path: Path, snap: int) -> None:
-    """But for the SACK option: with timestamps and more than one block it reaches beyond 68 bytes."""
+    """All but the SACK option: with timestamps and more than one block it reaches beyond 68 bytes."""
     file = tmp_path / "snapped.pcap"
     tool("editcap", "-F", "pcap", "-s", str(snap), micros, file)
     cut, whole = streams(file), streams(micros)
@@ -180,7 +180,7 @@ def test_the_command_prints_a_table_and_writes_every_column(
 
 
 def hierarchy(file: Path) -> dict[str, tuple[int, int]]:
-    """Return what tshark's protocol hierarchy says of each protocol: frames and bytes. Names are paths from IP up."""
+    """Return tshark's protocol hierarchy: frames and bytes of each protocol. Names are paths from IP up."""
     found: dict[str, tuple[int, int]] = {}
     path: dict[int, str] = {}
     for line in tool("tshark", "-n", "-q", "-r", file, "-z", "io,phs").splitlines():
@@ -193,7 +193,7 @@ def hierarchy(file: Path) -> dict[str, tuple[int, int]]:
 
 
 def lengths(file: Path) -> list[tuple[str | Any, ...]]:
-    """Return what tshark's packet lengths say: from, to, count, mean, least, most."""
+    """Return tshark's packet lengths: from, to, count, mean, least, most."""
     pattern = r" (\d+)(?:-(\d+)| and greater) +(\d+) +(\S+) +(\S+) +(\S+)"
     lines = tool("tshark", "-n", "-q", "-r", file, "-z", "plen,tree").splitlines()
     return [match.groups() for line in lines if (match := re.match(pattern, line))]
@@ -239,7 +239,7 @@ def test_the_command_prints_protocols_and_sizes(
     assert first.split()[:3] == ["40", "to", "79"]
     assert first.split()[-2:] == ["52", "72"]
     assert last.split()[5] == "100.00"
-    # An empty capture has no rows, beside one that has.
+    # An empty capture has no rows, beside a capture that has some.
     write_pcap(Path("empty.pcap"), [])
     for table in ("flows", "protocols", "sizes"):
         assert lasthop_main("analyze", "empty.pcap", micros, "--table", table, "--out", f"{table}.parquet") == 0

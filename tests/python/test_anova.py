@@ -1,4 +1,4 @@
-"""`lasthop anova` against published tables, worked examples of the textbook, and what holds for every design."""
+"""`lasthop anova` against published tables, worked examples of the textbook, and laws of all designs."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ PRINTED = [
     for row in pl.read_csv(ATMF1998 / "published.csv", infer_schema=False).iter_rows(named=True)
     if row["table"] in ("T5", "T6")
 ]
-# The source cuts the numbers of fairness after the last digit instead of rounding them, but for these two.
+# The source cuts the numbers of fairness after the last digit instead of rounding them, except for these two.
 ROUNDED_FAIRNESS = (
     ("Drop Policy", "percent_variation_fairness", "value"),
     ("Buffer Size: 0.5 RTT", "main_effect_fairness", "ci_high"),
@@ -117,7 +117,7 @@ def test_the_published_analysis_comes_out_to_the_last_digit(t4: dict[str, list[R
     number = computed(t4[metric], printed)
     cut = metric == "fairness" and (printed["flow"], printed["metric"], printed["statistic"]) not in ROUNDED_FAIRNESS
     assert like(number, printed["value"], ROUND_DOWN if cut else ROUND_HALF_UP) == Decimal(printed["value"])
-    # The notes name exactly those numbers that rounding would have printed otherwise.
+    # The notes name exactly the numbers that rounding would have printed otherwise.
     rounded = like(number, printed["value"], ROUND_HALF_UP)
     assert (rounded != Decimal(printed["value"])) == ("truncates" in (printed["note"] or ""))
 
@@ -311,7 +311,7 @@ def test_effects_are_differences_of_means_and_sum_to_zero(table: Table) -> None:
 
 
 def numbers(analysis: Analysis) -> dict[tuple[str, ...], NDArray[np.float64]]:
-    """Return all numbers by what they are about."""
+    """Return all numbers by their subjects."""
     names = ("kind", "term", "level")
     return {
         tuple(str(row.pop(name)) for name in names): np.array([row[c] for c in sorted(row) if c != "response"], float)

@@ -1,4 +1,4 @@
-"""What a run prints of its results, and `lasthop summary`."""
+"""The results that a run prints, and `lasthop summary`."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_the_table_has_the_medians_in_the_units_of_people(
     out = shown(capsys, results["two-flows"])
     row = next(line.split() for line in out.splitlines() if line.startswith("cbi     tcp-second"))
     assert row[2] == f"{np.median(values):.1f}"
-    # Of eight values the first and the last bound the median.
+    # Among eight values, the first and the last bound the median.
     assert f"[{values[0]:.1f}..{values[7]:.1f}]" in out
     assert f"{rate:.1f}" in row
     assert "kbit/s" in out
@@ -189,7 +189,7 @@ def test_the_quartile_range_says_how_steady_a_metric_is(
     (line,) = (line for line in out.splitlines() if line.split()[:2] == ["cbi", "tcp-first"])
     assert line.split()[2].startswith(f"{stats.iqr(flows['elapsed_s'].to_numpy()):.3g}")
     assert lasthop_main("run", EXAMPLES / "queue.toml", "--replications", "1", "--out", "one", "--quiet") == 0
-    assert "Flows: no iqr of a single replication." in shown(capsys, "one", "--stat", "iqr")
+    assert "Flows: a single replication has no iqr." in shown(capsys, "one", "--stat", "iqr")
 
 
 def test_means_over_different_cells_are_marked(
@@ -275,7 +275,7 @@ def test_differences_are_paired_t_tests_corrected_after_holm() -> None:
 def test_holm_is_that_of_statsmodels(values: list[float]) -> None:
     expected = multipletests(values, method="holm")[1] if values else []
     assert list(holm(values)) == pytest.approx(list(expected))
-    # What was not tested is no member of the family.
+    # Comparisons that were not tested are no members of the family.
     assert list(holm([*values, math.nan]))[:-1] == pytest.approx(list(expected))
 
 
@@ -411,7 +411,7 @@ def test_the_largest_difference_comes_first_whatever_the_order_of_the_tables() -
         ("tcp-2", "throughput_Bps", Topic.TRANSFERS, 2e6, 1.7e6),
         ("tcp-3", "queue_delay_p95_s", Topic.TRANSFERS, 0.08, 0.8),
     )
-    # What counts most of transfers stands before; the largest of all is never further down than second.
+    # The main metric of transfers comes before; the largest of all is never further down than second.
     assert told[:2] == ["v=b takes 16 % longer than v=a", "v=b has 10.0 times the p95 of queueing delay of v=a"]
 
 
@@ -443,7 +443,7 @@ def test_a_difference_that_is_certain_but_small_is_smaller_than_one_that_is_larg
     noisy = replace(steady, mean=5.0, low=2.0, high=8.0, p=0.01)
     chance = replace(steady, mean=50.0, low=-10.0, high=110.0, p=0.3)
     assert size(chance) == 0 < size(steady) < size(noisy) == pytest.approx(math.log(12.12 / 10.12))
-    # A tenth of a millisecond more is no tenfold delay, and a loss may come from nothing.
+    # A tenth of a millisecond more is no tenfold delay, and a loss may start from zero.
     assert size(replace(steady, reference_mean=1e-5, mean=1e-4, low=1e-4, high=1e-4)) < 0.1
     loss = replace(steady, metric="lost_per_packet", reference_mean=0.0, mean=0.05, low=0.04, high=0.06)
     assert 2 < size(loss) < 5

@@ -199,7 +199,7 @@ def test_a_program_says_and_sends_the_same_twice(name: str, folder: Path, tmp_pa
 
 @pytest.mark.usefixtures("kernel")
 def test_a_certificate_is_valid_on_the_guests_date_and_tls_repeats(folder: Path, tmp_path: Path) -> None:
-    """The authority and its certificate are made in the guest, whose date counts; keys follow from the seed."""
+    """The authority and its certificate are made in the guest, by its date; keys follow from the seed."""
     assert shutil.which("openssl"), "this test makes a certificate with openssl: install it"
     key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
     line = (
@@ -217,7 +217,8 @@ def test_waiting_by_looking_again_and_again_takes_few_calls_and_ends_in_time() -
     done = run_shell("--engine", "kernel", "--link", "lte", "--quiet", "--", *program(LOOKS))
     assert done.returncode == 0, done.stderr
     looks, late_s = map(float, done.stdout.split())
-    # Two calls each; after the first thousand of them, 10 us each. A call takes a quarter of a microsecond otherwise.
+    # Two calls each; after the first thousand calls, 10 us each. Otherwise a call takes a quarter of a
+    # microsecond.
     assert 0.2 / 40e-6 < looks < 500 + 0.2 / 20e-6
     assert late_s < 40e-6
 

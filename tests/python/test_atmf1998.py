@@ -252,7 +252,7 @@ def test_a_run_behind_an_atm_switch_can_be_drawn(tmp_path: Path) -> None:
 
 
 def published_runs(assets: Assets, *, off: tuple[float, ...] = (0.0,)) -> pl.DataFrame:
-    """Runs with the printed efficiency and fairness, each with as many replications as there are numbers in `off`."""
+    """Runs with the printed efficiency and fairness, each with as many replications as `off` has numbers."""
     cells = assets.published.filter(table="T4").pivot(
         on="metric", index=FACTORS, values="value", aggregate_function="first"
     )
@@ -301,7 +301,7 @@ def test_the_spread_is_that_of_the_replications(assets: Assets) -> None:
 
 
 def test_shares_of_single_replications_stand_beside_those_of_the_means(assets: Assets) -> None:
-    """What is added to all cells of a replication changes no share; what is added to one flavour does."""
+    """A constant for all cells of a replication changes no share; a constant for one flavour does."""
     runs = published_runs(assets, off=(0.0, 0.0))
     better = pl.when(variant="sack", replication=2).then(pl.col("efficiency") + 0.1).otherwise("efficiency")
     summary = summarised(runs.with_columns(better), assets).filter(table="T5", flow="TCP Flavor")

@@ -29,9 +29,10 @@ SHARES = PUBLISHED.filter(
 
 
 def evaluated(file: Path) -> list[Outcome]:
-    """Evaluate claims on T4: one simulation a cell was printed; taken twice, its numbers decide by their sign.
+    """Evaluate claims on T4.
 
-    That packets were dropped in each cell was not printed.
+    One simulation per cell was printed; taken twice, its numbers decide by their sign. The study did not
+    print that packets were dropped in each cell.
     """
     once = (
         PUBLISHED.filter(pl.col("metric").is_in(["efficiency", "fairness"]), statistic="value", flow="all")

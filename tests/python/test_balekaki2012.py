@@ -1,4 +1,4 @@
-"""The study balekaki2012: what it says of its figures, its curves in the report, and the share of its claims."""
+"""The study balekaki2012: its words on its figures, its curves in the report, and the share of its claims."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_of_two_servers_at_a_time_the_one_that_passes_the_queue_less_often_is_fa
         for window, host in [("iw3", "iw3"), ("hybrid", "iw3"), ("hybrid", "iw10")]
     }
     assert fct_s["iw3", "iw3"] < fct_s["hybrid", "iw10"] < fct_s["hybrid", "iw3"] / 1.5
-    # Together they get what one has alone: flows per second, as each one's follow each other.
+    # Together they get the share of one flow alone: flows per second, as each one's follow each other.
     together = 1 / fct_s["hybrid", "iw3"] + 1 / fct_s["hybrid", "iw10"]
     assert together == pytest.approx(1 / fct_s["iw3", "iw3"], rel=0.05)
 
@@ -190,7 +190,7 @@ def test_curves_are_for_scenarios_that_have_their_factors() -> None:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Run the whole part of 64 kbit/s."""
+    """Run the whole 64 kbit/s part."""
     from lasthop.cli import main
 
     folder = tmp_path_factory.mktemp("whole") / "out"
@@ -208,7 +208,7 @@ def found(whole: Path) -> pl.DataFrame:
 
 @pytest.fixture(scope="module")
 def undisputed(found: pl.DataFrame) -> pl.DataFrame:
-    """Return the claims of the list that no other contradicts."""
+    """Return the claims of the list that no other claim contradicts."""
     listed = pl.read_csv(STUDY / "published_claims.csv")["id"]
     return found.filter(pl.col("id").is_in(listed.implode()), contradicts="")
 

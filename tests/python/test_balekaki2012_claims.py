@@ -1,4 +1,4 @@
-"""The claims of balekaki2012 as they are encoded, against the list of what the study says."""
+"""The encoded claims of balekaki2012, against the list of the study's statements."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FACTORS = {
 }
 
 COMPARED_WITH = {"SV33": {"9"}, "HV09": {"9", "10"}, "HV12": {"9", "10"}}
-"""Sizes that a claim is not about, but names."""
+"""Sizes that a claim names, but is not about."""
 
 
 NO_NUMBER = {"B042", "B074"}
@@ -51,13 +51,13 @@ def published() -> list[dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def listed(encoded: Claims, published: list[dict[str, str]]) -> list[Claim]:
-    """Return the claims of the list; the others answer sentences that none of these does."""
+    """Return the claims of the list; the others answer sentences that no claim of the list covers."""
     ids = {row["id"] for row in published}
     return [claim for claim in encoded.claims if claim.id in ids]
 
 
 def short_flows(levels: dict[str, str], replication: int) -> list[dict[str, object]]:
-    """Make up what is true of flows that get the share of the link that is left, with IW10 a tenth the slower."""
+    """Make up flows that get the share of the link that is left; with IW10 they are a tenth slower."""
     level = 70.0 if levels["congestion"] == "tcp" else float(levels["congestion"])
     applications = ["iw3", "iw10"] if levels["window"] == "hybrid" else [levels["window"]]
     rows = []
@@ -128,7 +128,7 @@ def test_claims_are_about_the_slow_link_the_patterns_and_the_sizes_of_the_list(
         assert claim.holds, claim.id
         assert places(claim, "link") == {"64k"}, claim.id
         patterns = set(FACTORS["pattern"]) if row["pattern"] == "all" else set(row["pattern"].split(";"))
-        # A level of congestion in per cent is none of the varying pattern.
+        # A congestion level in per cent does not belong to the varying pattern.
         assert places(claim, "pattern") in (patterns, patterns - {"varying"}), claim.id
         sizes = set(row["flow_packets"].replace(" vs ", ";").replace(" ", "").split(";"))
         assert places(claim, "packets") <= sizes | COMPARED_WITH.get(claim.id, set()), claim.id

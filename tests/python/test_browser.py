@@ -58,7 +58,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def open_report(browser: webdriver.Chrome, address: Path) -> Callable[[Path], None]:
-    """Return what shows a report, ready to draw its figures.
+    """Return a function that shows a report, ready to draw its figures.
 
     All reports have one address. So the browser knows plotly.js again, and compiles it once: that takes longer than all
     the rest of opening a report.
@@ -82,7 +82,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def tables() -> TraceTables:
-    """Return what the report's first picture is made of: the first replication of the first cell."""
+    """Return the contents of the report's first picture: the first replication of the first cell."""
     study = _core.load(str(EXAMPLE))
     return TraceTables.of(overviewed(study.cells[0], study.seed, 1, 1), Facts.of(study.cells[0]))
 
@@ -109,14 +109,14 @@ WIDER = """
     }
     return [document.documentElement.scrollWidth - width, wider];
 """
-"""How far the page is wider than the window, and what reaches out of it but for what a scroller holds."""
+"""How far the page exceeds the window, and which elements reach out of it, except a scroller's contents."""
 
 
 SCROLLED = """
     return [...document.querySelectorAll(".scroll")]
       .filter(one => one.scrollWidth > one.clientWidth + 1).map(one => one.innerText.slice(0, 80));
 """
-"""What scrolls sideways within the page, because it has no room."""
+"""Elements that scroll sideways within the page, because they have no room."""
 
 
 def axis_ranges(browser: webdriver.Chrome, plot: WebElement) -> tuple[Range, Range]:
@@ -151,7 +151,7 @@ def test_dragging_zooms_and_a_double_click_goes_back(browser: webdriver.Chrome, 
     def is_back(_: webdriver.Chrome) -> bool:
         if axis_ranges(browser, trace_plot) == whole:
             return True
-        # A page that is busy sees two clicks too late after each other; then one clicks again.
+        # A busy page sees the two clicks too far apart; then the test clicks again.
         ActionChains(browser).move_to_element(panel).double_click().perform()
         return False
 
@@ -282,7 +282,7 @@ def test_the_figures_of_a_factorial_study_are_drawn_without_errors(
 
 REPORTS = {
     "kulve2003": ["study", "run", "kulve2003", "--only", "link=e0", "--replications", 2],
-    "balekaki2012": None,  # what the tests run of it anyway
+    "balekaki2012": None,  # the part that the tests run anyway
     "iip2004": ["study", "run", "iip2004", "--only", "link=r2", "--replications", 2],
     "page": ["run", EXAMPLES / "web-page.toml"],
     "one-cell": ["run", EXAMPLES / "two-flows.toml", "--only", "memory=cbi"],
@@ -295,7 +295,7 @@ REPORTS = {
 def make_report(
     tmp_path: Path, lasthop_main: Callable[..., int], study_results: Callable[..., Path]
 ) -> Callable[[str], Path]:
-    """Return what makes one of `REPORTS`."""
+    """Return a function that makes one of `REPORTS`."""
     plain = EXAMPLE.read_text(encoding="utf-8").split("# --- Factors")[0]
     Path("plain.toml").write_text(plain, encoding="utf-8")
     silent = plain.replace('time_limit = "10 min"', 'time_limit = "1 ms"').replace('start = "0 s"', 'start = "1 s"')
@@ -395,7 +395,8 @@ def test_the_report_of_a_whole_study_is_small_and_opens_at_once(
     report = study_results(study) / "report.html"
     assert report.stat().st_size < 3_000_000
     open_report(report)
-    # Why it opens at once (`benches/report.py` measures how soon): few elements, and nothing far off is drawn.
+    # Why it opens at once (`benches/report.py` measures how soon): few elements, and nothing out of view is
+    # drawn.
     assert len(browser.find_elements(By.CSS_SELECTOR, "*")) < 30_000
     distant = browser.find_elements(By.CSS_SELECTOR, ".plot")[1:]
     assert len(distant) > 10
@@ -428,7 +429,7 @@ def test_seven_hundred_pixels_show_the_report_of_a_study_whole(
         WebDriverWait(browser, PATIENCE_S).until(lambda _, plot=plot: plot.find_elements(By.CSS_SELECTOR, ".nsewdrag"))
     assert browser.execute_script(WIDER) == [0, []]
     assert browser.execute_script(SCROLLED) == []
-    # Every level of a figure has its name, and no name lies over another.
+    # Every level of a figure has its name, and no name covers another.
     plot = browser.find_element(By.CSS_SELECTOR, "#times .plot")
     names = [tick.text for tick in plot.find_elements(By.CSS_SELECTOR, ".xaxislayer-above .xtick text")]
     levels = ["baseline", "frto", "dsack", "eifel", "eifel+red", "eifel+ecn", "eifel+cbi", "eifel+cbi+ecn"]
@@ -468,7 +469,7 @@ def crowd_plot(
 
 
 def highlighted(browser: webdriver.Chrome, plot: WebElement) -> set[str]:
-    """Return the flows whose lines and areas are black in the page, while all others' are faint."""
+    """Return the flows whose lines and areas are black in the page, while those of all others are faint."""
     script = """
         const found = new Set(), wrong = [], black = "rgb(0, 0, 0)";
         for (const group of arguments[0].querySelectorAll(".scatterlayer .trace")) {
@@ -509,10 +510,10 @@ def test_each_of_many_flows_can_be_highlighted(browser: webdriver.Chrome, crowd_
     until({coloured.removeprefix("goodput of ")})
     ActionChains(browser).move_to_element(entries["goodput of 13 other flows"]).perform()
     WebDriverWait(browser, PATIENCE_S).until(lambda _: len(highlighted(browser, crowd_plot)) == 13)
-    ActionChains(browser).move_to_element(select).perform()  # away from it: what was chosen comes back
+    ActionChains(browser).move_to_element(select).perform()  # leaving the figure brings the chosen flow back
     until({"file-10"})
 
-    # A click on a line keeps its flow, also after the pointer has left; a second one lets it go.
+    # A click on a line keeps its flow, even after the pointer has left; a second click lets it go.
     place = """
         const [plot, name] = arguments;
         plot.scrollIntoView({block: "end", behavior: "instant"});

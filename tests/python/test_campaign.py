@@ -452,7 +452,7 @@ def test_a_killed_capture_is_made_again(engine: fake_core.Engine, scenario_file:
     with pytest.raises(OSError, match="No space"):
         Campaign(plan, out, snap_length=65535).run(Threads(1), ignore)
     assert {name.split("/")[0] for name in captured(out)} == {"queue=5 packets"}
-    # What a kill would leave.
+    # The traces of a kill.
     half = out / TRACES / "queue=20 packets" / "set-1" / "replication-1.tmp"
     half.mkdir(parents=True)
     (half / "router-in.pcapng").write_bytes(b"half")

@@ -47,12 +47,12 @@ class Run:
 
 
 def read_packets(folders: list[Path]) -> list[pl.DataFrame]:
-    """Return what tshark reads in the captures of several runs; one call, for it starts slowly."""
+    """Return tshark's reading of the captures of several runs; in one call, because it starts slowly."""
     merged = folders[0] / "all.pcapng"
     files = [folder / f"{point}.pcapng" for folder in folders for point in POINTS]
     # Without -I none, equal interfaces of different runs would become one.
     tool("mergecap", "-a", "-I", "none", "-w", merged, *files)
-    # A segment is there at up to four points, which is no retransmission.
+    # A segment appears at up to four points, which is no retransmission.
     rows = tshark(merged, FIELDS, "-o", "tcp.analyze_sequence_numbers:FALSE")
     run = pl.col("frame.interface_id").cast(pl.Int64) // len(POINTS)
     packets = pl.DataFrame(rows, schema=list(FIELDS), orient="row").with_columns(run.alias("run"))

@@ -98,7 +98,7 @@ def test_there_is_a_request_and_a_response_for_every_object(pages: list[Page]) -
 
 
 def test_the_objects_that_tshark_puts_together_are_whole(pages: list[Page]) -> None:
-    """The names that tshark gives to pipelined objects are those of the latest request: the text tells them apart."""
+    """tshark names pipelined objects after the latest request, so the text tells them apart."""
     for page in pages:
         found = {}
         for content in page.objects.values():

@@ -59,7 +59,7 @@ def test_noise_that_replications_share_does_not_matter(tmp_path: Path, relation:
     ("relation", "verdict"), [(">", "not upheld"), ("<", "not upheld"), (">=", "upheld"), ("<=", "upheld")]
 )
 def test_equal_values_are_neither_greater_nor_less(tmp_path: Path, relation: str, verdict: str) -> None:
-    """0.1 + 0.2 is 0.3: what rounding makes of it is no difference."""
+    """0.1 + 0.2 is 0.3: a rounding error is no difference."""
     outcome = among(tmp_path, f"time_s(variant=a) {relation} time_s(variant=b)", a=[0.1 + 0.2] * 4, b=[0.3] * 4)
     assert outcome.verdict == verdict
 
@@ -312,7 +312,7 @@ def test_flows_in_where_are_cells_of_their_own(tmp_path: Path) -> None:
 
 
 def test_named_flows_are_found_in_the_table_that_has_them(tmp_path: Path) -> None:
-    """A column that several tables have is that of runs, unless flows are named."""
+    """A column that several tables have is read from runs, unless flows are named."""
     runs, shorts = rows({("a",): [7.0] * 3}, VARIANTS), rows({("a",): [8.0] * 3}, VARIANTS, application="iw3")
     for term, value in (("variant=a", 7), ("variant=a, flow=iw3", 8), ("variant=a, flow=udp", 100)):
         outcome = one(tmp_path, f'holds = "time_s({term}) > 0"', ONE, runs=runs, shorts=shorts, flows=TIMES)
@@ -412,7 +412,7 @@ def test_contradictions_are_listed_once_and_left_out_of_the_second_count(several
     assert contradictions(several) == [("yes", "no"), ("no", "X9"), ("self", "self")]
     assert summary_lines(several) == [
         "claims: 3 upheld, 1 not upheld, 0 undecided, 1 uncomputable of 5",
-        "  of those that no other contradicts: 1 upheld, 0 not upheld, 0 undecided, 1 uncomputable of 2",
+        "  without contradicted claims: 1 upheld, 0 not upheld, 0 undecided, 1 uncomputable of 2",
     ]
 
 

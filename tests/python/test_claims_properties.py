@@ -1,4 +1,4 @@
-"""What must hold of claims whatever the records say."""
+"""Properties of claims that hold for all records."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def read(table: pl.DataFrame) -> Records:
     return Records({"runs": table}, list(ORDERS))
 
 
-# What is evaluated more than once is read once.
+# Values that are evaluated more than once are read once.
 RECORDS = tables().map(read)
 
 
@@ -66,7 +66,7 @@ QUANTIFIERS = ("", 'every = ["load"]', 'some = ["load"]')
 def test_a_claim_and_its_negation_are_never_both_upheld(
     sides: tuple[str, str], quantifier: int, relations: tuple[str, str], records: Records
 ) -> None:
-    """What holds at every level is denied by its negation at some level."""
+    """If a statement holds at every level, its negation fails at some level."""
     relation, negation = relations
     left, right = sides
     claim = verdict(f'holds = "{left} {relation} {right}"\n{QUANTIFIERS[quantifier]}', records)

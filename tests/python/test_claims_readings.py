@@ -1,4 +1,4 @@
-"""Other readings of a source: what they change, what they say of each statement, and what is wrong with them."""
+"""Other readings of a source: their changes, their verdicts on each statement, and their errors."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_what_holds_in_every_replication(tmp_path: Path) -> None:
 
 
 def test_the_part_that_fails_for_certain_is_the_one_that_is_shown(tmp_path: Path) -> None:
-    """Of two parts one never differs, so that it is certainly not greater."""
+    """One of two parts never differs, so it is certainly not greater."""
     table = two([2.0, 2.1, 1.9, 2.2], [1.0, 1.1, 1.3, 1.2])
     both = ["time_s(variant=a) > time_s(variant=b)", "time_s(variant=a) > time_s(variant=a)"]
     outcome = one(tmp_path, f"holds = {both}", STUDY, runs=table)
@@ -115,7 +115,7 @@ def test_a_quantile_is_the_mean_over_the_sets_of_those_of_each(tmp_path: Path) -
 
 
 def test_replications_are_pooled_over_levels(tmp_path: Path) -> None:
-    """The medians of the flows are 2 and 8, and that of all six values is 3.5."""
+    """The medians of the flows are 2 and 8; the median of all six values is 3.5."""
     table = pl.concat([rows({("a",): v}, VARIANTS, role=r) for r, v in (("x", [1.0, 2, 3]), ("y", [4.0, 8, 9]))])
     study, text = scenario({"variant": ["a"]}), "median(time_s(variant=a), flow=[x, y]) > 3"
     outcome = one(tmp_path, f'holds = "{text}"', study, flows=table)
@@ -266,7 +266,7 @@ def test_a_replications_value_may_be_the_sum_or_an_end_of_its_rows(tmp_path: Pat
 
 
 def of_sets(**cells: list[list[float]]) -> pl.DataFrame:
-    """As in results: replications are numbered on from set to set."""
+    """As in results, the numbers of replications continue from set to set."""
     frames = [
         rows({(variant,): values}, VARIANTS).with_columns(
             set=pl.lit(number), replication=pl.col("replication") + (number - 1) * len(values)
@@ -287,7 +287,7 @@ def test_a_term_chooses_replications_of_each_set(tmp_path: Path, chosen: str, va
 
 
 def test_different_replications_are_compared_set_by_set(tmp_path: Path) -> None:
-    """Differences 7.5, 6.5 and 9: the interval is that of the paired t test."""
+    """Differences 7.5, 6.5 and 9: the interval equals the paired t test's."""
     holds = "time_s(variant=a, replication=1) > time_s(variant=a, replication='2..')"
     outcome, part = evaluated(tmp_path, holds, runs=CACHED)
     known = stats.ttest_1samp([7.5, 6.5, 9.0], 0).confidence_interval(0.95)

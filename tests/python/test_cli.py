@@ -152,7 +152,7 @@ def test_overwrite_starts_afresh_and_touches_results_only(
     assert lasthop_main("run", study_file, "--overwrite", "--out", "mine") == 2
     assert "something other than results of lasthop" in capsys.readouterr().err
     assert Path("mine/notes.txt").is_file()
-    # Whatever a study's run leaves must be known to be its own.
+    # Every file that a study's run leaves must be known as its own.
     folder.empty(Path("results/kulve2003"))
     assert {path.name for path in Path("results/kulve2003").iterdir()} == {"notes.txt", "store.sqlite"}
 

@@ -51,7 +51,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")  # so that tests that need no more may run in other processes
 def whole(shared_folder: Callable[[str, Callable[[Path], None]], Path]) -> Path:
-    """Return what an undisturbed run on threads leaves of `LONG`."""
+    """Return the results that an undisturbed run of `LONG` on threads leaves."""
 
     def run(out: Path) -> None:
         assert ended(lasthop("run", EXAMPLE, *LONG, "--out", out)) == (0, "", "")
@@ -168,7 +168,7 @@ def test_a_worker_of_another_version_is_refused_with_both_versions(cluster: Clus
 def test_a_worker_of_another_version_that_comes_later_is_refused_too(cluster: Cluster, tmp_path: Path) -> None:
     place = other_version(tmp_path / "other")
     out = tmp_path / "out"
-    # Far more runs than are done before a worker has started.
+    # Far more runs than can be done before a worker has started.
     process = lasthop("run", EXAMPLE, "--replications", "100000", "--quiet", "--cluster", cluster.address, "--out", out)
     wait_for_results(process, out)
     worker = cluster.start_worker(environment={"PYTHONPATH": str(place)})
@@ -234,7 +234,7 @@ def test_work_that_kills_its_workers_is_named_and_nothing_else(tmp_path: Path) -
     assert re.fullmatch(
         r"Error: 1 worker died while running nothing but queue=q3, replications \d+ to \d+; "
         r"the last was tcp://[\d.:]+\. Its log says why; often there was not enough memory\.",
-        error.splitlines()[-1],  # a slow machine also tells how far it is
+        error.splitlines()[-1],  # on a slow machine the error also tells the progress
     )
 
 

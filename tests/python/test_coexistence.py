@@ -1,4 +1,4 @@
-"""The study coexistence: its claims and heat maps on a few of its cells, and what its files say."""
+"""The study coexistence: its claims and heat maps on a few of its cells, and the contents of its files."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_claims_on_these_cells_have_verdicts_and_the_others_wait(out: Path) -> N
 def test_the_report_draws_what_was_run_as_heat_maps(out: Path) -> None:
     page = read(out / "report.html")
     assert "Who gets the link, equal round-trip times" in " ".join(page.text)
-    # The first screen's, three of each queue, and that of one beside several.
+    # The figure of the first screen, three per queue, and the figure of one flow beside several.
     assert len(page.figures) == 1 + 3 * 3 + 1
     for figure in page.figures[:4]:
         (trace,) = figure["data"]  # type: ignore[misc]

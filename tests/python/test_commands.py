@@ -51,10 +51,10 @@ OF_THE_READER = {
     "linux.toml": MY_FILE,
     "cellular.trace": "1\n",
     "server.pcapng": "",
-    # Of `lasthop example copy`, which stands in each document but is run once.
+    # For `lasthop example copy`, which stands in each document but is run once.
     **{f"{name}.toml": find_example(name).read_text(encoding="utf-8") for name in ("queue", "two-flows")},
 }
-"""Files that a document supposes its reader to have."""
+"""Files that a document expects its reader to have."""
 
 
 def _reason(command: Command) -> str | None:
@@ -63,7 +63,7 @@ def _reason(command: Command) -> str | None:
 
 
 def _read(words: list[str]) -> None:
-    """Parse a command's options; click raises an error for what it does not know."""
+    """Parse a command's options; click raises an error for unknown ones."""
     command: click.Command = cli
     while isinstance(command, click.Group) and words[0] in (known := commands_of(command)):
         command, words = known[words[0]], words[1:]
@@ -71,7 +71,7 @@ def _read(words: list[str]) -> None:
 
 
 def _once(words: list[str]) -> list[str]:
-    """Return the words of a run with as few replications as may be, and nothing printed."""
+    """Return the words of a run with the least number of replications, and nothing printed."""
     words = list(words)
     if "--replications" in words:
         at = words.index("--replications")

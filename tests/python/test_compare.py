@@ -235,7 +235,7 @@ def test_unfinished_flows_have_no_time_and_are_counted(tmp_path: Path) -> None:
     (row,) = found.table().iter_rows(named=True)
     assert (row["pairs"], row["without_partner"], row["without_value"]) == (2, 0, 2)
     text = " ".join(compare_lines(found))
-    assert "Left out: 2 pairs of which a value of elapsed time is missing" in text
+    assert "Left out: 2 pairs in which a side lacks a value of elapsed time" in text
     assert "flatters a level that leaves slow flows unfinished" in text
     assert "Not finished: 2 of 8 (2 cut)." in text
 
@@ -246,8 +246,8 @@ def test_a_case_without_any_pair_is_named(tmp_path: Path) -> None:
     found = compare_results(made(tmp_path / "out", rows), Request("variant=a", "elapsed_s"))
     assert found.table()["link"].to_list() == ["e0"]
     lines = compare_lines(found)
-    assert "Not compared, for want of a pair with both values: 1 (variant=b,link=r1)." in lines
-    assert lines[3].startswith("e0    b ")  # it says which case is left
+    assert "Not compared, because no pair has both values: 1 (variant=b,link=r1)." in lines
+    assert lines[3].startswith("e0    b ")  # it names the case that is left
 
 
 def test_filters_choose_cells_and_flows(results: Path) -> None:
@@ -267,7 +267,7 @@ def test_a_file_has_the_same_columns_always(results: Path, tmp_path: Path, suffi
     assert main([*command, "--out", str(out), "--quiet"]) == 0
     table = {"csv": pl.read_csv, "json": pl.read_json, "parquet": pl.read_parquet}[suffix](out)
     assert dict(table.schema) == {"queue": pl.String, **SCHEMA}
-    # Also where there is next to nothing to tell.
+    # This holds even if there is next to nothing to tell.
     small = made(tmp_path / "small", levels_of({"a": [1.0], "b": [3.0]}))
     assert dict(compare(small).schema) == SCHEMA
 

@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md says which files an addition touches. Examples that are there hold it to its word."""
+"""CONTRIBUTING.md says which files an addition touches. Existing examples hold it to its word."""
 
 from __future__ import annotations
 

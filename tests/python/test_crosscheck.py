@@ -1,4 +1,4 @@
-"""Engines against each other: where a flow's histories part, and how far its metrics lie apart."""
+"""Engines against each other: where a flow's histories first differ, and how far its metrics lie apart."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_each_difference_is_told_with_both_stories(
     tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "flows.csv"
-    # The kernel is no Linux 2.4: they must part, and soon.
+    # The kernel is no Linux 2.4: they must differ, and soon.
     assert lasthop_main("crosscheck", ROOT / "examples" / "two-flows.toml", "--only", "memory=none", "--out", out) == 0
     text = capsys.readouterr().out
     assert "model beside kernel" in text
@@ -229,7 +229,7 @@ def test_the_models_of_other_controls_follow_the_kernel_on_random_scenarios(
     rows = pl.read_csv(out)
     assert rows.height >= count
     assert statistics.median(rows["elapsed_distance"].abs()) < 0.001
-    # A tie at a full queue parts some.
+    # A tie at a full queue separates some flows.
     assert (rows["elapsed_distance"].abs() < 0.01).mean() > 0.8  # type: ignore[operator]
 
 
@@ -253,7 +253,7 @@ def test_the_model_of_bbr_follows_the_kernel_over_its_random_phases(
 
 
 def _drops(file: Path) -> pl.DataFrame:
-    """Return what all flows of each replication have lost in the queue."""
+    """Return the queue losses of all flows in each replication."""
     return pl.read_parquet(file).group_by("link", "replication").agg(pl.col("data_drops_queue").sum().alias("drops"))
 
 
@@ -287,7 +287,7 @@ def test_quic_takes_as_long_over_real_sockets_of_the_guest_as_in_the_model(
     assert rows.height >= count
     assert rows["outcome"].to_list() == rows["outcome_reference"].to_list()
     assert statistics.median(rows["elapsed_distance"].abs()) < 0.0001
-    # A tie at a full queue parts some.
+    # A tie at a full queue separates some flows.
     assert (rows["elapsed_distance"].abs() < 0.01).mean() > 0.8  # type: ignore[operator]
     assert rows["acks"].min() > 5  # type: ignore[operator]
     assert (rows["same_acks"] / rows["acks"]).mean() > 0.5  # type: ignore[operator]
@@ -348,8 +348,8 @@ def test_the_models_of_queues_follow_those_of_linux_on_random_scenarios(
     assert lasthop_main("crosscheck", file, "--router", "linux", "--quiet", "--out", out) == 0
     rows = pl.read_csv(out)
     assert rows.height > 150
-    # Some disciplines draw numbers, each engine its own: of single runs only the medians agree, and the tails as far as
-    # chance lets them (1.8 % in one draw of FQ-PIE).
+    # Some disciplines draw random numbers, each engine its own. So single runs differ, and only the medians
+    # agree, and the tails as far as chance lets them (1.8 % in one draw of FQ-PIE).
     draws = "pie" in discipline or "red" in discipline
     most = {"elapsed": 0.01, "queue_delay_median": 0.01, "queue_delay_p95": 0.03} if draws else {}
     for metric in ("elapsed", "queue_delay_median", "queue_delay_p95"):
@@ -377,12 +377,12 @@ def test_timeouts_come_at_the_same_time_through_all_their_backoffs(tmp_path: Pat
         assert len(model) > 5
         assert model == pytest.approx(guest, rel=0, abs=5_000)
         seen.append(model)
-    # The phase of the timers is a draw.
+    # The phase of the timers is random.
     assert seen[0] != pytest.approx(seen[1], rel=0, abs=100_000)
 
 
 def test_a_receiver_of_the_model_acknowledges_as_seldom_as_one_of_the_kernel(kernel: Kernel) -> None:
-    """Senders write long stretches, so every second segment is acknowledged, but for those behind a gap."""
+    """Senders write long stretches, so every second segment is acknowledged, except behind a gap."""
     (cell,) = _core.load(str(ROOT / "docs" / "kernel-acks.toml")).cells
     acks = []
     for trace in (traced(cell, 1, 1, 1), traced(cell, 1, 1, 1, engine=KernelEngine(kernel))):
@@ -424,7 +424,7 @@ def test_the_example_runs_on_the_model_and_follows_the_kernel(tmp_path: Path, la
 
 
 def test_medians_over_replications_stand_beside_single_runs() -> None:
-    # One of three runs is far off, as where chance is drawn anew; the medians are not.
+    # One of three runs is far off, because chance is drawn anew; the medians are not.
     comparisons = [
         FlowComparison(
             cell="a",

@@ -148,7 +148,7 @@ def test_the_example_of_short_flows_runs_and_the_load_is_offered(lasthop_main: M
     assert use["half"] == pytest.approx(0.5, abs=0.05)
     times = dict(shorts.group_by("load").agg(pl.col("fct_mean_s").mean()).iter_rows())
     assert times["busy"] > times["half"]
-    # Without any flow but short ones, they alone are summarised.
+    # Without any flow but short ones, only short flows are summarised.
     assert set(pl.read_csv("out/summary.csv")["flow"]) == {"iw3", "iw10"}
 
 

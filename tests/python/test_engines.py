@@ -1,4 +1,4 @@
-"""What an engine says of itself reaches the store, the manifest and the command line."""
+"""An engine's description of itself reaches the store, the manifest and the command line."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "metrics": [],
     "kernel build": [],
 }
-"""What each command needs that takes a place from the user; `finished` are results of `EXAMPLE`."""
+"""Further arguments of each command that takes a place from the user; `finished` are results of `EXAMPLE`."""
 NO_PLACES = {"schema", "example list", "example show", "study list", "kernel info", "kernel list", "kernel remove"}
 COMMANDS = [
     ["schema"],
@@ -99,7 +99,7 @@ def all_commands(group: click.Group, path: str = "") -> Iterator[tuple[str, clic
 
 
 def places(name: str, command: click.Command) -> Iterator[tuple[str, list[str]]]:
-    """Yield each parameter that takes a place, or a text in whose stead one may stand, and how to ask with `PLACE`."""
+    """Yield each parameter that takes a place, or a text in place of one, and how to ask with `PLACE`."""
     arguments = [each for each in command.params if isinstance(each, click.Argument)]
     for parameter in command.params:
         words = list(ARGUMENTS[name])

@@ -457,7 +457,7 @@ ERRORS = (
 
 @pytest.mark.parametrize("bad", ["down", "up"])
 def test_a_link_that_is_bad_in_one_direction_is_told(tmp_path: Path, bad: str) -> None:
-    """The other direction's ARQ waits for another time, and no try of its fails."""
+    """The other direction's ARQ waits for another time, and no try in that direction fails."""
     good = "up" if bad == "down" else "down"
     never = ERRORS.replace("packet_error_probability = 1", "packet_error_probability = 0").replace("DELAY", "1 ms")
     scenario = ONE_WAY.replace(bad.upper(), ERRORS.replace("DELAY", "70 ms")).replace(good.upper(), never)
@@ -568,9 +568,9 @@ STREAM = ("--only", "queue=long", "--flow", "call")
 def stream(
     delays_ms: Sequence[int | None], every_ms: int = 20, *, silent_after: int = 10_000
 ) -> tuple[UdpFacts, Story]:
-    """Return what is told of datagrams with these delays, 5 ms of them on the link; `None` of those that are lost.
+    """Return the story of datagrams with these delays, 5 ms of them on the link.
 
-    A second of silence follows on one of them.
+    `None` stands for a lost datagram. A second of silence follows one of them.
     """
     tape = Tape()
     events: list[tuple[int, int, str]] = []
@@ -580,7 +580,7 @@ def stream(
         events += [] if delay is None else [(at + delay - 5, number, "dequeued"), (at + delay, number, "delivered")]
     for ms, number, event in sorted(events, key=lambda event: event[0]):
         if event == "sent":
-            tape.sent(ms, number, number, 1)  # its number in place of the one byte
+            tape.sent(ms, number, number, 1)  # its number stands in place of the one byte
         else:
             tape.event(ms, number, event)
     packets = Packets(_columns(tape.packets), {"down": 0, "up": 0})

@@ -1,4 +1,4 @@
-"""What all kinds of flows have in common, on the model and on a real TCP; and the examples of it."""
+"""The common properties of all kinds of flows, on the model and on a real TCP; and their examples."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_real_tcp_does_what_the_model_does(kernel: Kernel, tmp_path: Path, key
         assert guest[column] == model[column], column
     measured = "throughput_Bps" if key == "duration" else "elapsed_s"
     assert guest[measured] == pytest.approx(model[measured], rel=0.02)
-    # What is left in the socket of the transfer that stops is sent, too.
+    # The rest in the socket of the transfer that stops is sent, too.
     close = 0.1 if key == "duration" else 0.02
     assert guest["sent_packets"] == pytest.approx(model["sent_packets"], rel=close)
     if key == "tcp":

@@ -130,7 +130,7 @@ def test_the_slowest_flow_takes_the_published_time(sound: pl.DataFrame) -> None:
 def test_the_slowest_flow_of_every_mixture_takes_its_time(
     flows: pl.DataFrame, workload: str, role: str, published: float
 ) -> None:
-    """Tables T32, T33, T35, T36; of the last three the study's own files lack the numbers."""
+    """Tables T32, T33, T35, T36; the study's own files lack the numbers of the last three."""
     assert elapsed(flows, workload, role) == pytest.approx(published, rel=0.02)
 
 
@@ -177,7 +177,7 @@ def test_misprints_are_left_out_and_named(comparison: pl.DataFrame, sound: pl.Da
     assert rows.height == 42 + 2 + 2  # two throughputs that look swapped, two means below the minimum
     others = left_out.filter(table="T34")
     assert others.height == 16
-    # 13 throughputs that are no size over time, 3 means that cannot be.
+    # 13 throughputs that do not equal size over time, 3 means that are impossible.
     assert others["metric"].value_counts().sort("count")["count"].to_list() == [3, 13]
     assert set(left_out["table"]) == {"T32", "T34"}
 
@@ -268,7 +268,7 @@ order = ["turns"]
 
 
 def test_what_the_study_says_in_short_holds(results: Path) -> None:
-    """The README names them among what is upheld."""
+    """The README lists them as upheld."""
     named = ["connections", "connections-large", "window-small", "overshoot", "dsack-arq", "classes", "fairest"]
     verdicts = dict(pl.read_csv(results / "claims.csv").select("id", "verdict").iter_rows())
     assert {name: verdicts[name] for name in named} == dict.fromkeys(named, "upheld")
@@ -301,7 +301,10 @@ def test_cached_metrics_avoid_the_overshoot_of_slow_start(summary: pl.DataFrame,
 @pytest.mark.parametrize("link", ["e0", "r2", "r4"])
 @pytest.mark.parametrize("workload", ["3tcp", "3tcp5s"])
 def test_the_combination_is_steadiest(flows: pl.DataFrame, link: str, workload: str) -> None:
-    """By all flows together, if not by each. Without ARQ the spread of a few sets is itself too uncertain."""
+    """This holds for all flows together, if not for each.
+
+    Without ARQ the spread of a few sets is itself too uncertain.
+    """
 
     def spread(variant: str) -> float:
         times = flows.filter(link=link, workload=workload, variant=variant)["elapsed_s"]
@@ -370,7 +373,7 @@ def test_at_six_times_the_rate_the_buffer_by_the_studys_rule_loses_less(tmp_path
 
 @pytest.fixture(scope="module")
 def unprinted(tmp_path_factory: pytest.TempPathFactory) -> pl.DataFrame:
-    """Flows of what the study tells of without a table, on the link without errors."""
+    """Flows that the study describes without a table, on the link without errors."""
     out = tmp_path_factory.mktemp("unprinted") / "out"
     arguments = ["--only", "link=e0", "--replications", "5", "--quiet", "--out", str(out)]
     assert main(["run", str(STUDY / "unprinted.toml"), *arguments]) == 0
@@ -392,7 +395,8 @@ def test_only_a_greater_weight_keeps_red_from_overflowing(unprinted: pl.DataFram
     quick = {queue for queue in drops if queue.startswith("red-weight-tc")}
     assert len(quick) == 3
     assert {queue for queue in drops if drops[queue] == 0} == quick
-    # With ECN a packet is marked that was dropped. The average never reaches max: nothing for the gentle variant.
+    # With ECN a packet is marked instead of dropped. The average never reaches max: nothing for the gentle
+    # variant.
     (marks,) = rows.filter(queue="red+ecn", protocol="tcp").select(pl.sum("data_marks_ecn", "data_drops_red")).rows()
     assert marks[0] > 5 * marks[1]
     assert rows.filter(queue="red").drop("queue").equals(rows.filter(queue="red-gentle").drop("queue"))
@@ -402,7 +406,7 @@ def test_a_start_during_recovery_is_not_locked_out(unprinted: pl.DataFrame) -> N
     third = unprinted.filter(variant="baseline", queue="fifo", role="tcp-third")
     time = dict(third.group_by("workload").agg(pl.median("elapsed_s")).iter_rows())
     assert time["3tcp-recovery"] < 0.95 * time["3tcp5s"]
-    # The SYN-ACK of one that starts later waits longer than the timer of the SYN.
+    # The SYN-ACK of a flow that starts later waits longer than the timer of the SYN.
     again = dict(third.group_by("workload").agg((pl.col("syn_timeouts") > 0).mean()).iter_rows())
     assert again["3tcp-recovery"] == 0
     assert again["3tcp-avoidance"] > 0.5

@@ -1,4 +1,4 @@
-"""What the command lines of real programs name, by its contents."""
+"""The files that the command lines of real programs name, by their contents."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_folder_is_known_by_the_names_and_contents_of_its_files(here: Path, ch
     (data / "empty").mkdir()
     (data / "results").mkdir()
     with Store(data / "results"):
-        pass  # what lasthop makes there is no input
+        pass  # files that lasthop makes there are no input
     assert digest() == before
     change(data)
     assert digest() != before

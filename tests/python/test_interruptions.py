@@ -55,7 +55,7 @@ def test_a_campaign_that_is_killed_again_and_again_ends_with_the_rows_of_an_undi
     assert run(whole, *options) == (0, "", "")
     moments = random.Random(2003)
     for _ in range(kills):
-        (killed / ".lock").unlink(missing_ok=True)  # so that its return is seen
+        (killed / ".lock").unlink(missing_ok=True)  # so that the test sees it return
         with start(killed, *options) as process:
             wait_for_start(process, killed)
             time.sleep(moments.uniform(0.0, 0.6))
@@ -236,7 +236,7 @@ def test_a_full_disk_and_a_read_only_folder_lose_nothing_that_was_done(
     remount(small_disk, "ro")
     code, _, error = show(out)
     assert (code, error.count("\n")) == (2, 1)
-    assert f"Whoever wrote {out / 'store.sqlite'} was killed." in error
+    assert f"The process that wrote {out / 'store.sqlite'} was killed." in error
     assert f"cannot write to {out}: Read-only file system. Copy the folder" in error
     remount(small_disk, "rw")
     assert show(out)[0] == 0

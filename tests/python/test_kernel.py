@@ -52,7 +52,7 @@ def command(*arguments: object, **options: object) -> subprocess.CompletedProces
 
 @pytest.fixture
 def own_kernel(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
-    """The guest kernel under a path of the test's own, which tells its guests from those of tests beside it."""
+    """The guest kernel under the test's own path, which distinguishes its guests from other tests' guests."""
     cache = tmp_path / "cache"
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     store().mkdir(parents=True)
@@ -110,7 +110,10 @@ def test_the_same_seed_gives_the_same_records_byte_for_byte_on_one_instance_and_
 
 
 def test_what_else_the_process_has_open_changes_nothing(kernel: Kernel, tmp_path: Path) -> None:
-    """On a busy machine, threads that start guests open their files in another order. BBR draws a number a run."""
+    """On a busy machine, threads that start guests open their files in another order.
+
+    BBR draws a number per run.
+    """
     file = scenario(
         tmp_path, DOWNLOAD.replace("100 kB", "1 MB"), '[factor.control.bbr]\ntcp.congestion_control = "bbr"\n'
     )
@@ -209,7 +212,7 @@ def test_an_ordinary_user_without_capabilities_gets_the_same_bytes(kernel: Kerne
         "kernel = Kernel(name, Path(folder), Info(**info))\n"
         "print(json.dumps(KernelEngine(kernel).run_cell(_core.load(file).cells[0], Request(1, 1, 2)).flows))\n"
     )
-    # The kernel lies in root's home, and this tree maybe too: the user gets both to read.
+    # The kernel lies in root's home, and this tree may, too: the user gets both to read.
     home = Path("/tmp") / f"lasthop-user-{os.getpid()}"
     shutil.copytree(kernel.folder, home / "kernel")
     shutil.copytree(Path(_core.__file__).parent, home / "site" / "lasthop", symlinks=False)
@@ -412,7 +415,7 @@ def test_a_release_that_apt_does_not_know_names_the_nearest(tmp_path: Path) -> N
 def test_the_newest_source_is_taken_unless_one_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: tuple[str, ...], chosen: str, why: str
 ) -> None:
-    """What apt says is said by a program in its place; the sources are as good as installed."""
+    """A stand-in program says what apt would say; the sources are as good as installed."""
     listed = "".join(f"linux-source-{release} - a kernel\\n" for release in known)
     (tmp_path / "apt-cache").write_text(f"#!/bin/sh\nprintf '{listed}linux-source-6.12-rt - none\\n'\n")
     (tmp_path / "apt-cache").chmod(0o755)

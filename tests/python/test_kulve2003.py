@@ -1,7 +1,7 @@
 """The study kulve2003 against its published numbers and statements: ten sets of twenty replications.
 
-Medians are compared as the study prints them (the lower of the two middle replications), as the mean over the ten
-sets, so that no noise of one set of twenty is chased.
+Medians are compared as the study prints them (the lower of the two middle replications), as the mean over the
+ten sets. So no test chases the noise of one set of twenty.
 """
 
 from __future__ import annotations

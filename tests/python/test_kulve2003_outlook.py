@@ -1,4 +1,4 @@
-"""The outlook of kulve2003: what its pages say of the scenarios beside the study."""
+"""The outlook of kulve2003: the statements of its pages on the scenarios beside the study."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_cached_metrics_help_few_transfers_more_than_many(tmp_path: Path) -> Non
     assert left == sorted(left)
     assert left[0] < 0.2
     assert left[2] > 0.7
-    # ECN's marks take the place of drops, the more the more transfers there are.
+    # ECN's marks replace drops, and more of them with more transfers.
     assert drops["8tcp eifel+ecn"] < 0.3 * drops["8tcp eifel"]
 
 

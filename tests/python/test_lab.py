@@ -1,4 +1,4 @@
-"""The lab: what it answers, what it refuses, and its page in a real browser."""
+"""The lab: its answers, its refusals, and its page in a real browser."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ long.down.queue.limit = "60 packets"
 
 
 def look(text: str, opened: Opened | None = None, **question: object) -> dict[str, Any]:
-    """Return the header of the answer to what the page asks."""
+    """Return the header of the answer to a question of the page."""
     desk = Desk(opened or Opened(text), lambda: False)
     return split(desk.answer({"ask": "look", "text": text, **question}))[0]
 
@@ -190,7 +190,7 @@ def test_a_story_knows_the_times_of_its_drops_and_the_lives_of_the_packets() -> 
 
 
 def told(desk: Desk, span: object = None, text: str = SCENARIO) -> dict[str, Any]:
-    """Return what the desk tells, of a part between two times if given."""
+    """Return the desk's story, or its part between two times."""
     return split(desk.answer({"ask": "story", "text": text, **({} if span is None else {"span": span})}))[0]
 
 
@@ -671,7 +671,7 @@ def test_a_pinned_run_is_drawn_and_named_beside_the_next(page: webdriver.Chrome)
 
 
 def drop_of(page: webdriver.Chrome) -> dict[str, Any]:
-    """Return where on the screen the first drop in view is in the queue's panel, and when it happened."""
+    """Return the place on the screen of the first visible drop in the queue's panel, and its time."""
     found: dict[str, Any] = page.execute_script(
         "const panel = lab.chart.panels.find(each => each.panel.kind === 'queue');"
         "const box = panel.canvas.getBoundingClientRect();"

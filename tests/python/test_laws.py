@@ -20,7 +20,7 @@ BDP = PACKETS_PER_S * RTT_S
 
 
 def ware(flows: int, queue_packets: float) -> float:
-    """Return the share of so many BBR flows beside loss-based ones: Ware et al. (IMC 2019), equations 9 to 11."""
+    """Share of `flows` BBR flows beside loss-based ones: Ware et al. (IMC 2019), equations 9 to 11."""
     p = max(0.0, 0.5 - BDP / (2 * queue_packets) - 4 * flows / queue_packets)
     probing = (queue_packets / PACKETS_PER_S + 0.2 + RTT_S) / 10
     return (1 - p) * (1 - probing)
@@ -42,9 +42,9 @@ def _windows(flows: pl.DataFrame) -> pl.Series:
 
 @pytest.mark.parametrize("loss", [0.0003, 0.003])
 def test_renos_window_is_1_31_over_the_root_of_the_loss_rate(tmp_path: Path, loss: float) -> None:
-    """Of independent losses (Ott, Kemperman, Mathis 1996); of regular ones it would be the root of 3/2, 1.22.
+    """Losses are independent (Ott, Kemperman, Mathis 1996); regular ones would give the root of 3/2, 1.22.
 
-    Some 20 and 70 losses in each of four runs: the standard error is 4 and 2 %.
+    There are some 20 and 70 losses in each of four runs: the standard error is 4 and 2 %.
     """
     text = f"""
 replications = 4
@@ -58,10 +58,12 @@ down = {{ link = {{ rate = "100 Mbit/s", delay = "20 ms", loss = {loss} }}, queu
 
 @pytest.mark.parametrize("control", ["dctcp", "prague"])
 def test_the_window_of_dctcp_and_prague_is_two_over_the_share_of_marks(tmp_path: Path, control: str) -> None:
-    """A segment more per round trip, half of that share of the window less (RFC 9332, appendix; Alizadeh et al. 2011).
+    """The window grows by a segment per round trip, and loses half of that share of itself.
 
-    It is 2 if every round trip has a mark. At two a round trip one in seven has none: 2.2. DCTCP does not grow in the
-    round trip after a mark, so it has less.
+    See RFC 9332, appendix, and Alizadeh et al. 2011.
+
+    The product of window and share is 2 if every round trip has a mark. At two marks a round trip, one round trip
+    in seven has none, which gives 2.2. DCTCP does not grow in the round trip after a mark, so it has less.
     """
     text = f"""
 tcp = {{ congestion_control = "{control}", ecn = true }}
@@ -75,7 +77,7 @@ down.queue = {{ discipline = "python:user_algorithms.Marks", limit = "1000 packe
 
 
 def test_wares_formula_is_that_of_the_paper() -> None:
-    # A deep buffer: half of the link, less what probing for the round-trip time costs.
+    # A deep buffer: half of the link, less the cost of probing for the round-trip time.
     assert ware(1, 1000 * BDP) == pytest.approx(0.5 * (1 - (40 + 0.24) / 10), abs=0.01)
     assert ware(1, BDP) == pytest.approx(1 - 0.28 / 10)
 

@@ -1,4 +1,4 @@
-"""What is refused before it starts: files that never end, counts that nobody waits for, and runs that take too much."""
+"""Refusals before a start: endless files, counts that nobody waits for, and runs that take too much."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_python_refuses_counts_as_the_command_line_does(tmp_path: Path) -> None:
         lasthop.run(lasthop.Scenario.parse(ENDLESS), progress=False)
     with pytest.raises(lasthop.InputError, match="half of this machine's"):
         lasthop.run(lasthop.Scenario.parse(WIDE), anyway=True, progress=False)
-    with pytest.raises(lasthop.InputError, match="the most that you allow"):
+    with pytest.raises(lasthop.InputError, match="more than your limit"):
         lasthop.run(scenario, limit_memory="1 kB", out=tmp_path / "out", progress=False)
 
 
@@ -126,10 +126,10 @@ def test_steps_that_are_too_many_are_refused_with_the_nearest_length(
     file = written(tmp_path, 'time_limit = "60 s"\n' + DOWNLOAD)
     assert lasthop_main("series", file, "--step", "1us", "--out", "series.csv") == 2
     told = capsys.readouterr().err
-    assert "steps of 1 us may be 6e+07, and 10000000 are the most" in told
+    assert "there may be 6e+07 steps of 1 us, and at most 10000000 are written" in told
     assert "take 10us, or lower time_limit" in told
     assert lasthop_main("series", file, "--step", "1us", "--out", "series.csv", "--over", "replications") == 2
-    assert "steps of 1 us may be 6e+07" in capsys.readouterr().err
+    assert "there may be 6e+07 steps of 1 us" in capsys.readouterr().err
     assert lasthop_main("series", file, "--step", "10us", "--out", "series.csv") == 0
 
 
@@ -183,7 +183,7 @@ def test_what_is_recorded_needs_memory_for_every_packet(monkeypatch: pytest.Monk
     monkeypatch.setattr("lasthop.campaign.limits._machine_memory", lambda: 8e9)
     (cell,) = parse_study(DOWNLOAD.replace("100 kB", "10 GB")).cells
     Limits().check("x", [cell])
-    with pytest.raises(lasthop.InputError, match="of memory, and 4 GB are half of this machine's"):
+    with pytest.raises(lasthop.InputError, match=r"of memory, more than half of this machine's memory \(4 GB\)"):
         Limits().check("x", [cell], recorded=True)
 
 
@@ -216,7 +216,7 @@ _PACKETS, _MEMORY = 400_000, 300e6
 
 
 def mutated(file: Path, chance: random.Random) -> str:
-    """Return a scenario some of whose numbers are far from what they were."""
+    """Return a scenario in which some numbers are far from their original values."""
     lines = file.read_text(encoding="utf-8").split("\n")
     places = [
         (index, found.start(1), found.end(1))
@@ -270,7 +270,7 @@ def test_what_is_accepted_takes_no_more_than_was_estimated(file: Path, number: i
     assert math.isfinite(memory)
     if packets > _PACKETS or memory > _MEMORY:
         return
-    # What any run takes, whatever it runs.
+    # The base cost of any run.
     least = 64e6
     answer = ran(cell, study.seed, memory + least)
     assert answer is not None, (cell.key, packets, memory)

@@ -1,4 +1,4 @@
-"""What befalls packets on a link: loss, bursts, corruption, jitter and reordering."""
+"""Impairments of packets on a link: loss, bursts, corruption, jitter and reordering."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def recorded_at(folder: Path, payload: int) -> _core.Cell:
 
 
 def permitted_and_delivered(trace: _core.Trace) -> tuple[list[int], list[int]]:
-    """Return the milliseconds of opportunities to send and those at which full packets left, of two seconds."""
+    """Return the milliseconds of opportunities to send, and of departures of full packets, in two seconds."""
     start, end = 1_500, 3_500
     permitted = [at + second * 1000 for second in range(5) for at in OPPORTUNITIES]
     arrived = pl.DataFrame(trace.packets).filter(pl.col("event") == "delivered")["time_ns"]

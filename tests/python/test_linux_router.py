@@ -1,4 +1,4 @@
-"""The guest's own queue disciplines as router: the rate, delay, queue and losses that were stated."""
+"""The guest's own queue disciplines as router: the stated rate, delay, queue and losses."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_lone_packet_takes_the_stated_delay(kernel: Kernel, tmp_path: Path) ->
     results, packets = recorded(kernel, scenario(tmp_path, stream("100 kbit/s", "10 s"), delay="33.333 ms"))
     sent, delivered = times(packets, "sent"), times(packets, "delivered")
     assert sent.len() == delivered.len() == 85
-    # Nothing is added for its own length: HTB lets go what its bucket has room for.
+    # Nothing is added for its own length: HTB releases packets for which its bucket has room.
     late = delivered - sent - LAN_NS - 33_333_000
     assert 0 <= late.min() <= late.max() < 5000  # type: ignore[operator]
     assert results.runs["lateness_max_us"][0] < 5.0
@@ -105,7 +105,7 @@ def test_a_saturating_flow_leaves_at_the_stated_rate(
 ) -> None:
     one = f'[{{ name = "all", rate = "{rate_bits} bit/s", default = true }}]'
     htb = f'down.htb = {{ overhead = "{overhead} B", class = {one} }}\n'
-    # Not so long a delay that netem's limit, which counts what it delays, would hold the flow back.
+    # The delay is short enough that netem's limit, which counts delayed packets, does not hold the flow back.
     load = stream(f"{2 * rate_bits} bit/s", f"{4_000_000 / rate_bits} s")
     file = scenario(tmp_path, htb, load, rate="100 Mbit/s", delay="5 ms")
     results, packets = recorded(kernel, file)
@@ -206,7 +206,7 @@ def red(low: int, high: int, probability: float, *keys: str) -> str:
 @pytest.mark.parametrize(
     ("queue", "ecn", "drops"),
     [
-        # Thresholds next to each other leave nothing to chance.
+        # Adjacent thresholds leave nothing to chance.
         (red(29_999, 30_000, 1), False, "data_drops_red"),
         (red(29_999, 30_000, 1, "ecn"), True, "data_drops_red"),
         (red(29_999, 30_000, 0.5, "adaptive"), False, "data_drops_red"),
@@ -224,7 +224,8 @@ def red(low: int, high: int, probability: float, *keys: str) -> str:
 def test_linux_and_the_model_drop_and_mark_the_same_packets(
     kernel: Kernel, tmp_path: Path, queue: str, ecn: bool, drops: str
 ) -> None:
-    # Not at 433 ms: fq_codel marks others, as a departure and an arrival meet within a microsecond there.
+    # Not at 433 ms: fq_codel marks other packets, as a departure and an arrival meet within a microsecond
+    # there.
     two = DOWNLOAD + DOWNLOAD.replace("download", "later").replace("100 ms", "441 ms")
     linux, model = both_routers(kernel, tmp_path, queue, f"tcp.ecn = {str(ecn).lower()}\n", two)
     counts = [name for name in linux.columns if "drops_" in name or name in ("data_marks_ecn", "retransmitted_packets")]
@@ -232,7 +233,7 @@ def test_linux_and_the_model_drop_and_mark_the_same_packets(
     if drops in counts:
         assert linux[drops].sum() > 0, "it was felt"
     for metric in ("elapsed_s", "queue_delay_median_s", "queue_delay_p95_s"):
-        # What the guest's system calls take is all that a packet waits in an empty queue.
+        # In an empty queue, a packet waits only for the guest's system calls.
         assert linux[metric].to_list() == pytest.approx(model[metric].to_list(), rel=0.01, abs=5e-6)
 
 
@@ -251,7 +252,7 @@ def test_linux_and_the_model_hold_the_same_delay_with_as_many_drops_by_chance(
     drops = f"data_drops_{drops}"
     linux, model = both_routers(kernel, tmp_path, queue, stream(f"{load_mbit} Mbit/s", "5 s"))
     sent, excess = linux["sent_packets"][0], 1 - 4 / load_mbit
-    # Standard deviation of the drops if each were independent; both spread them more evenly than that.
+    # Standard deviation of independent drops; both engines spread them more evenly.
     chance = (sent * excess * (1 - excess)) ** 0.5
     assert linux[drops][0] == pytest.approx(model[drops][0], abs=4 * chance)
     assert linux[drops][0] == pytest.approx(sent * excess, rel=0.2)

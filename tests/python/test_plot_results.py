@@ -196,7 +196,7 @@ def test_a_metric_of_runs_stands_beside_one_of_flows_where_flows_are_not_told_ap
     chart = read_chart(folder, ResultRequest(y="elapsed_s", y2="fairness_jain", x="a", role="one", kind="line"))
     assert chart.second is not None
     assert [list(group.values) for group in chart.second.panels[0].groups] == [[0.1] * 3, [0.2] * 3]
-    with pytest.raises(InputError, match="no table has it by a and role"):
+    with pytest.raises(InputError, match="no table has it together with a and role"):
         read_chart(folder, ResultRequest(y="elapsed_s", y2="fairness_jain", x="a", kind="line"))
 
 

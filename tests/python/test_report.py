@@ -209,9 +209,7 @@ def test_the_median_replication_is_drawn_packet_by_packet(tmp_path: Path, lastho
     number, elapsed = means.row(2)
     assert means["elapsed_s"].n_unique() > 2
     text = " ".join("".join(read(tmp_path / "out" / "report.html").text).split())
-    assert (
-        f"Of 5 replications this is the median one: its elapsed time (mean over its flows) is {elapsed:.1f} s." in text
-    )
+    assert f"This is the median of 5 replications: its elapsed time (mean over its flows) is {elapsed:.1f} s." in text
     assert f"Cell memory=cbi, replication {number}." in text
 
 

@@ -251,7 +251,7 @@ def test_a_folder_of_results_has_the_series_of_its_runs(
         assert lasthop_main("series", out, *options, "--out", "other.csv") == 2
         return capsys.readouterr().err
 
-    assert "which says that itself" in refused("--seed", "7")
+    assert "which determines that already" in refused("--seed", "7")
     assert "has no results of these cells: it has queue=short" in refused("--only", "queue=long")
     assert "a set of 'queue' has 3 replications" in refused("--replication", "4")
     file.write_text(file.read_text(encoding="utf-8").replace("1 MB", "2 MB"), encoding="utf-8")
@@ -335,7 +335,7 @@ def test_what_cannot_be_taken_over_replications_is_said(
     until = ("--until", "median(elapsed_s) of one within 50 %", "--replications", 12)
     assert lasthop_main("run", file, "--only", "queue=short", *until, "--out", "precise", "--quiet") == 0
     capsys.readouterr()
-    assert "has replications of its own number" in refused("precise")
+    assert "their numbers of replications differ" in refused("precise")
 
 
 def test_a_guest_sends_a_series_in_parts_while_it_runs_and_runs_as_without(

@@ -325,7 +325,7 @@ def method(compared: Compare) -> str:
         f"{compared.factor}={compared.reference}, with Student's 95 % interval. Median: of the pairs, with a "
         "percentile-bootstrap 95 % interval. d_z: Cohen's effect size, mean over standard deviation of the pairs. "
         f"p: paired t test; rank p: Wilcoxon's signed-rank test; both {correction(compared)}. * marks p < 0.05. "
-        f"Each interval is of one comparison alone.{until}"
+        f"Each interval covers one comparison alone.{until}"
     )
 
 
@@ -338,13 +338,13 @@ def remarks(compared: Compare) -> list[str]:
     missing = sum(one.without_value for one in compared.found)
     if missing:
         said.append(
-            f"Left out: {missing} pair{_s(missing)} of which a value of {label(compared.metric)} is missing, as it is "
-            "for the times of what did not finish. This flatters a level that leaves slow flows unfinished."
+            f"Left out: {missing} pair{_s(missing)} in which a side lacks a value of {label(compared.metric)}. A flow "
+            "that did not finish has no time, for example. This flatters a level that leaves slow flows unfinished."
         )
     if compared.uncompared:
         shown = "; ".join(compared.uncompared[:_NAMED_AT_MOST])
         more = "; ..." if len(compared.uncompared) > _NAMED_AT_MOST else ""
-        said.append(f"Not compared, for want of a pair with both values: {len(compared.uncompared)} ({shown}{more}).")
+        said.append(f"Not compared, because no pair has both values: {len(compared.uncompared)} ({shown}{more}).")
     return said
 
 

@@ -132,7 +132,7 @@ def _table(section: Section, shown: Shown) -> list[str]:
     groups = found.partition_by(keys, maintain_order=True)
     fields = [_fields(group, shown.statistic, ranges=ranges) for group in groups]
     if not any(fields):
-        return [f"{section.title}: no {shown.statistic} of a single replication."]
+        return [f"{section.title}: a single replication has no {shown.statistic}."]
     scales, without = _scales(section, fields)
     names = [[str(group[name][0]) for name in labels] for group in groups]
     lines = [_title(section, shown, found, ranges=ranges)]

@@ -28,8 +28,8 @@ def runs_of(
     file = Path(manifest.get(SCENARIO_FILE, identity["scenario"]))
     if not file.is_file():
         raise InputError(
-            f"{folder} holds no events, and {file}, from which they could be made again, is not there: give the "
-            "scenario file or the study that was run."
+            f"{folder} holds no events, and the scenario to make them again, {file}, is not there: give the scenario "
+            "file or the study that was run."
         )
     engine = ENGINES.get(identity["engine"])
     if engine is None:
@@ -43,7 +43,7 @@ def runs_of(
     if not cells:
         raise InputError(f"{folder} has no results of these cells: it has {'; '.join(identity['cells'])}.")
     if set_number > identity["sets"]:
-        raise InputError(f"--set {set_number}: {folder} has {identity['sets']}.")
+        raise InputError(f"--set {set_number}: the number of sets in {folder} is {identity['sets']}.")
     plan = Plan(
         study=study,
         cells=cells,

@@ -43,8 +43,8 @@ def _every_replication(run: ChosenRun) -> list[ChosenRun]:
     """Return all replications of a run's cell and set; refuse cells whose numbers of replications differ."""
     if run.plan.until:
         raise InputError(
-            f"Each cell of '{run.plan.study.name}' ran until it was precise, and has replications of its own number; "
-            "run it again with a given one."
+            f"The cells of '{run.plan.study.name}' ran until they were precise, so their numbers of replications "
+            "differ. Run it again without --until."
         )
     return [replace(run, replication=number) for number in range(1, run.plan.replications + 1)]
 

@@ -231,7 +231,7 @@ def runs_of_source(context: click.Context) -> list[ChosenRun]:
 
     for name in ("points", "replications", "seed", "engine", "kernel"):
         if is_given(context, name):
-            raise InputError(f"--{name}: {folder} is a folder of results, which says that itself; leave it out.")
+            raise InputError(f"--{name}: {folder} is a results folder, which determines that already; leave it out.")
     if options.key is not None:
         raise InputError("--cell names a cell of a scenario file; choose among those of results with --only.")
     return runs_of(folder, options.only, options.replication, options.set_number, options.limits)

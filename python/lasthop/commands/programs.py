@@ -46,7 +46,7 @@ def named_servers(options: Sequence[str]) -> dict[str, str]:
     for option in options:
         named = re.match(r"([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)=(.*)", option, re.DOTALL)
         if named is None and servers:
-            raise InputError(f"--server {option!r}: where there are several servers, each needs a name: NAME=COMMAND.")
+            raise InputError(f"--server {option!r}: with several servers, each needs a name: NAME=COMMAND.")
         name, command = named.groups() if named else (SERVER, option)
         if name == "client" or name in servers:
             raise InputError(f"--server {option!r}: there is a host called {name} already; choose another name.")

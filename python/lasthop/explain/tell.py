@@ -214,7 +214,7 @@ class _Teller:
         detected = any(cause == "frto" for _, cause in timeout.undone)
         # Conventional recovery leaves a window of one segment with that one in flight.
         if self.tcp["frto"] != "off" and (detected or timeout.after.cwnd > 1 or timeout.after.in_flight > 1):
-            text = "F-RTO: only the head is sent again, and the next two ACKs tell."
+            text = "F-RTO: only the head is sent again, and the next two ACKs decide."
             if not detected and timeout.ended_by == "recovered":
                 text += " They did not both advance the window: conventional recovery."
             return text

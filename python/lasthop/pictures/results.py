@@ -273,8 +273,8 @@ def _with_second(chart: Chart, first: _Rows, tables: Sequence[_Rows], request: R
         note = f"Hollow symbols, right axis: {what} of {second.title}."
         return replace(chart, second=second, notes=[*chart.notes, note])
     raise InputError(
-        f"{option}: no table has it by {units.listed(told)}, which the picture tells apart; choose a level of what is "
-        "unknown there with --only or --role."
+        f"{option}: no table has it together with {units.listed(told)}, which the picture shows separately; choose one "
+        "level of each factor that its table lacks, with --only or --role."
     )
 
 

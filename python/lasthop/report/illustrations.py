@@ -59,7 +59,7 @@ def _median_run(findings: Findings) -> Iterator[FigureSpec]:
         return
     what = units.label(thing.metric)
     caption = (
-        f"Of {ranked.height} replications this is the median one: its {what}"
+        f"This is the median of {ranked.height} replications: its {what}"
         f"{' (mean over its flows)' if own.filter(replication=number).height > 1 else ''} is "
         f"{units.human(thing.metric, value)}."
     )

@@ -170,9 +170,9 @@ def _mend(folder: Path) -> None:
             pass
     except OSError as error:
         raise InputError(
-            f"Whoever wrote {folder / STORE} was killed. lasthop has to bring it into order before it can read it, and "
-            f"cannot write to {folder}: {error.strerror}. Copy the folder to a place where you may write, and read the "
-            "copy. Nothing is lost."
+            f"The process that wrote {folder / STORE} was killed. lasthop must repair this file before it can read it, "
+            f"and cannot write to {folder}: {error.strerror}. Copy the folder to a place where you may write, and read "
+            "the copy. Nothing is lost."
         ) from error
 
 

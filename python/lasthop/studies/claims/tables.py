@@ -133,7 +133,7 @@ def summary_lines(outcomes: Sequence[Outcome], found: Sequence[Answer] = ()) -> 
     contradicted = disputed(outcomes)
     sound = [outcome for outcome in outcomes if outcome.claim.id not in contradicted]
     if sound and len(sound) < len(outcomes):
-        lines.append(f"  of those that no other contradicts: {_counted(sound)}")
+        lines.append(f"  without contradicted claims: {_counted(sound)}")
     return lines
 
 
