@@ -6,17 +6,17 @@ from typing import Any, Literal, Self
 VERSION: str
 COMMIT: str
 RULES: str
-"""Digest of the source of the engines: what decides results."""
+"""Digest of the engines' source, which decides results."""
 CAPTURE_FILES: list[str]
 """Names of a capture's files: a pcapng for each capture point, and last the table of drops."""
 DROP_CAUSES: list[dict[str, str]]
-"""Why packets are lost; see `lasthop.metrics.labels.DropCause` for the keys."""
+"""The causes of lost packets; see `lasthop.metrics.labels.DropCause` for the keys."""
 EVENT_KINDS: list[dict[str, str]]
-"""What may happen in a run, apart from drops; see `lasthop.metrics.labels.EventKind` for the keys."""
+"""The kinds of events in a run, apart from drops; see `lasthop.metrics.labels.EventKind` for the keys."""
 PROTOCOLS: dict[str, bool]
 """The transport protocols by name, and whether their flows are transfers, not streams."""
 SNAP_LENGTH: int
-"""Bytes captured of a packet unless less is asked for."""
+"""Default and largest number of bytes captured per packet."""
 
 MEANINGS: dict[str, list[tuple[str, str, str, str]]]
 """Name, label, unit and definition of the columns of each table of results."""
@@ -31,32 +31,32 @@ class CaptureError(ValueError):
     """A capture file cannot be analysed; the text says what is wrong, at which byte, after how many packets."""
 
 class UserCodeError(RuntimeError):
-    """An algorithm of your own failed, or did what it must not: cell, replication, virtual time, and what it did.
+    """An algorithm of your own failed or broke a rule: cell, replication, virtual time, and what it did.
 
-    What it raised itself is the cause.
+    An exception that it raised itself is the cause.
     """
 
 class Ack:
-    """What an ACK says to a congestion control."""
+    """The facts that an ACK gives to a congestion control."""
 
     @property
     def now_s(self) -> float:
         """When it arrived, seconds since the start of the run."""
     @property
     def acked(self) -> int:
-        """Segments that have arrived, as far as is known from now on."""
+        """Segments whose arrival this ACK made known."""
     @property
     def window_limited(self) -> bool:
         """The window was in use: only then may it grow (RFC 7661)."""
     @property
     def delivery_rate_Bps(self) -> float | None:  # noqa: N802  the unit
-        """How fast segments arrived, bytes per second, if `rate_based` (draft-ietf-ccwg-bbr, section 4.1)."""
+        """Arrival rate of segments, bytes per second, if `rate_based` (draft-ietf-ccwg-bbr, section 4.1)."""
     @property
     def app_limited(self) -> bool:
         """The sender had too little to send: the path may be faster."""
 
 class Packet:
-    """What a queue discipline may know of a packet."""
+    """The facts that a queue discipline may know about a packet."""
 
     @property
     def number(self) -> int:
@@ -90,7 +90,7 @@ def analyze(path: str) -> list[dict[str, list[Any]]]:
     """
 
 def initial_file_system(init: bytes, spec: str) -> bytes:
-    """What a guest kernel boots from (cpio): the program `init`, `spec` as `/spec.json`, and a console."""
+    """Return a guest kernel's boot archive (cpio): program `init`, `spec` as `/spec.json`, and a console."""
 
 def live_run(spec: str) -> str:
     """Run replications with this machine's TCP; see `RunSpec` of crates/lasthop-host (JSON).
@@ -114,13 +114,13 @@ def load(
 ) -> Study:
     """Read, validate and expand a scenario file. Raises `ScenarioError`.
 
-    `draw` is called as `lasthop.scenario.points.draw` if a factor is a range; `points` is the number of points if the
-    file's does not hold. Use `lasthop.scenario.points.read_study`, which gives both. With `for_link`, a scenario
+    `draw` is called like `lasthop.scenario.points.draw` if a factor is a range; `points` replaces the file's
+    number of points. Use `lasthop.scenario.points.read_study`, which gives both. With `for_link`, a scenario
     without flows is assumed to have a download.
     """
 
 def to_toml(json: str) -> str:
-    """Return a JSON object as the text of a TOML file, in its order; raise `ValueError` for what TOML does not have."""
+    """Return a JSON object as a TOML file's text, in its order; raise `ValueError` if TOML cannot hold it."""
 
 def parse(
     text: str,
@@ -128,15 +128,15 @@ def parse(
     draw: Callable[[str, int, int, int], list[list[float]]] | None = None,
     files: list[str] | None = None,
 ) -> Study:
-    """Read, validate and expand the text of a scenario, which errors call `name`; as `load`.
+    """Read, validate and expand the text of a scenario, as `load` does; errors call the text `name`.
 
-    It extends presets only, and the files of traces and courses are found by absolute paths only. With `files`, the
-    text stands in place of that of the file `name`. It may name these files and no others, exactly so; they are found
-    from where `name` lies.
+    It may extend only presets, and name files of traces and courses only by absolute paths. With `files`, the
+    text replaces the text of the file `name`. It may name only these files, spelled exactly like this; paths
+    are relative to the folder of `name`.
     """
 
 def read_file(path: str) -> bytes:
-    """Read a regular file of some MB at most, such as scenarios are; raise `ScenarioError` for any other."""
+    """Read a regular file of a few MB at most, such as a scenario; raise `ScenarioError` for any other."""
 
 def schema() -> str:
     """JSON Schema of scenario files."""
@@ -161,8 +161,8 @@ class Study:
     def space(self) -> dict[str, Any] | None:
         """`method` and `points` of the sample and the factors that are `ranges`; `None` if no factor is one.
 
-        Of each range by its factor: `unit`, `from` and `to` in that unit, `counts` (every whole number is a level),
-        `scale` (`linear` or `log`) and `sets`, the keys of the scenario.
+        Each range has, under its factor: `unit`, `from` and `to` in that unit, `counts` (every whole number
+        is a level), `scale` (`linear` or `log`) and `sets`, the keys of the scenario.
         """
     @property
     def cells(self) -> list[Cell]: ...
@@ -174,23 +174,23 @@ class Study:
         """Key and name of every algorithm of the user's own in its cells, each once."""
     @property
     def assumed(self) -> list[tuple[str, str, str]]:
-        """What the file does not say of the study as a whole: key, value that is assumed, why."""
+        """Assumptions for the study as a whole where the file says nothing: key, value, reason."""
     @property
     def notes(self) -> list[str]:
-        """What can be run but is hardly meant, such as a flow that never starts."""
+        """Remarks on things that can run but are hardly intended, such as a flow that never starts."""
     def check_hosts(self, keys: list[str], *, real_hosts: bool, linux_router: bool) -> None:
         """Check that hosts can run the cells called `keys`; else raise `ScenarioError`.
 
-        They are the model's, or real ones, and Linux may be the router between these.
+        The hosts are the model's or real ones; Linux may be the router between real ones.
         """
 
 class Cell:
     """One combination of factor levels."""
 
     def __new__(cls, levels: list[tuple[str, str]], scenario: str) -> Self:
-        """Make a cell again from its levels and its resolved scenario; nothing is known of what was assumed.
+        """Make a cell again from its levels and its resolved scenario; its assumptions are lost.
 
-        It is not checked whether the model engine can run it. Raises `ValueError`.
+        This does not check whether the model engine can run the cell. Raises `ValueError`.
         """
     @property
     def key(self) -> str:
@@ -202,19 +202,19 @@ class Cell:
         """The levels of the factors that are ranges, in bit/s, s, B, packets or as pure numbers."""
     @property
     def sequential(self) -> bool:
-        """Whether a replication starts with what the previous one left in the caches."""
+        """Whether a replication starts with the caches of the previous one."""
     @property
     def flows(self) -> int:
-        """How many flows are known before a run."""
+        """Number of flows that are known before a run."""
     @property
     def time_limit_s(self) -> float:
-        """When a run ends at the latest."""
+        """Latest end of a run."""
     @property
     def estimate(self) -> tuple[float, float]:
-        """Packets that one replication sends and bytes of memory that it takes, at most, by and large."""
+        """Rough upper bounds for one replication: packets sent, and bytes of memory."""
     @property
     def assumed(self) -> list[tuple[str, str, str]]:
-        """What the file does not say of the cell: key, value that is assumed, why."""
+        """Assumptions for the cell where the file says nothing: key, value, reason."""
     @property
     def scenario(self) -> str:
         """The resolved scenario as JSON."""
@@ -239,27 +239,29 @@ class Cell:
     ) -> Results:
         """Run replications `first` .. `first + count - 1`, a chain if sequential. Releases the GIL.
 
-        `observations` has what is wanted of some of them besides records, by their numbers: `Observation` of
-        crates/lasthop-trace as JSON. Captures and time series are new files. Raises `OSError` if one cannot be written
-        or exists, or if a packet does not fit its headers. Without `records` the tables of the results are empty.
+        `observations` says what to keep of some replications besides records, by their numbers: `Observation`
+        of crates/lasthop-trace as JSON. Captures and time series are new files. Raises `OSError` if a file
+        exists or cannot be written, or if a packet does not fit its headers. Without `records` the tables of
+        the results are empty.
 
-        An overview is in bounded memory: a long run keeps, of each short stretch of time, the first, last, least and
-        greatest segments, ACKs, windows, samples and queue lengths, and all drops, timeouts, retransmissions and the
-        like up to 20 000; within its span as much of all as fits. `packets` has a further column, `fresh_bytes`:
-        payload that reached the receiver for the first time since the flow's last row. `flows` has `flow`,
-        `application`, `protocol` and `direction`, that of the data, of the first 2000 flows.
+        An overview takes bounded memory. For each short stretch of a long run, it keeps the first, last,
+        least and greatest segments, ACKs, windows, samples and queue lengths. It keeps up to 20 000 drops,
+        timeouts, retransmissions and the like. Within its span it keeps as much of everything as fits.
+        `packets` has a further column, `fresh_bytes`: payload that reached the receiver for the first time
+        since the flow's last row. `flows` has `flow`, `application`, `protocol` and the data's `direction`
+        for the first 2000 flows.
 
-        `stop` is asked now and then; once it is true, the call raises `KeyboardInterrupt`, as after Ctrl-C in the main
-        thread.
+        `stop` is asked now and then; once it is true, the call raises `KeyboardInterrupt`, as after Ctrl-C in
+        the main thread.
         """
 
 def gather(
     results: list[Results], position: str
 ) -> dict[str, dict[str, list[str] | tuple[Literal["Q", "d"], bytes, bytes]]]:
-    """The tables of several results below each other: columns by name.
+    """Stack the tables of several results: columns by name.
 
-    Text is a list. Numbers are a type as `struct` has it, bytes in native order, and a byte per row: 1 if it has a
-    value. The column called `position` says which of `results` a row is of. Releases the GIL.
+    Text is a list. Numbers are a type code of `struct`, bytes in native order, and a byte per row: 1 if it
+    has a value. The column named by `position` says to which of `results` a row belongs. Releases the GIL.
     """
 
 class Results:
@@ -275,7 +277,7 @@ class Results:
     def runs(self) -> dict[str, list[Any]]: ...
     @property
     def trace(self) -> Trace | None:
-        """What was kept of the last replication of which a trace or an overview was wanted."""
+        """What was kept of the last replication with a trace or an overview."""
 
 class Trace:
     """Columns by name. `time_ns` counts from the start of the run; `flow` is the index of a row of `flows`.
@@ -284,7 +286,7 @@ class Trace:
     """
 
     def buffers(self, table: str) -> dict[str, list[str] | tuple[Literal["Q", "d"], bytes, bytes]] | None:
-        """A table's columns as `gather` has them; `None` once it has been asked for as lists, which replace them."""
+        """A table's columns in the form of `gather`; `None` after they were read as lists instead."""
     @property
     def packets(self) -> dict[str, list[Any]]: ...
     @property
@@ -299,10 +301,10 @@ class Trace:
         """`start_s`, `end_s` of the bad periods."""
     @property
     def left_out(self) -> dict[str, int]:
-        """How many `points`, `marks` and `flows` an overview does not hold; 0 of each in a whole recording."""
+        """Numbers of `points`, `marks` and `flows` that an overview lacks; 0 of each in a whole recording."""
     @property
     def series(self) -> dict[str, list[Any]]:
-        """Of an overview, the run in up to 160 steps: `MEANINGS["series"]`, and `step_s`, the length of a step."""
+        """In an overview: the run in up to 160 steps, by `MEANINGS["series"]`, and `step_s`, a step's length."""
     @property
     def delays(self) -> dict[str, list[Any]]:
-        """Of an overview, the distribution functions of the one-way delays: `flow`, `share`, `delay_s`."""
+        """In an overview: the distribution functions of the one-way delays: `flow`, `share`, `delay_s`."""

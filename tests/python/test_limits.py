@@ -141,7 +141,7 @@ def test_every_command_refuses_a_run_that_takes_too_much(
     assert lasthop_main(command, written(tmp_path, ENDLESS, "endless.toml"), *out.get(command, [])) == 2
     told = capsys.readouterr().err
     assert "Error: endless: a run may send " in told, told
-    assert "1 000 million are the most" in told
+    assert "at most 1 000 million are allowed" in told
 
 
 def test_validate_tells_the_estimate_and_what_passes_the_bounds(
