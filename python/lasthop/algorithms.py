@@ -308,7 +308,7 @@ def is_interrupt(error: BaseException, trace: TracebackType | None) -> bool:
     """Whether an exception is a Ctrl-C, and not a fault of the code that happened to run."""
     if not isinstance(error, KeyboardInterrupt):
         return False
-    # Python raises it between other instructions. Code that raises it itself has come to the one that raises.
+    # Python raises Ctrl-C between other instructions. Code that raises the exception itself is at a raise instruction.
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     return trace is None or dis.opname[trace.tb_frame.f_code.co_code[trace.tb_lasti]] != "RAISE_VARARGS"

@@ -168,7 +168,7 @@ class Pairs:
 
 
 def pairs_of(section: Section, factor: str, compared: Compared, reference: str) -> Pairs:
-    """Pair each replication of the other levels with that of the reference of the same set and number, in each case."""
+    """Pair each replication with the reference's replication of the same set and number, in each case."""
     others = [name for name in section.varied if name != factor]
     # With several flows, a comparison names its flow. If every level has one flow, these are pairs, whatever
     # their names.

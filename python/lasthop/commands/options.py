@@ -233,7 +233,7 @@ def runs_of_source(context: click.Context) -> list[ChosenRun]:
         if is_given(context, name):
             raise InputError(f"--{name}: {folder} is a results folder, which determines that already; leave it out.")
     if options.key is not None:
-        raise InputError("--cell names a cell of a scenario file; choose among those of results with --only.")
+        raise InputError("--cell names a cell of a scenario file; choose among the cells of results with --only.")
     return runs_of(folder, options.only, options.replication, options.set_number, options.limits)
 
 

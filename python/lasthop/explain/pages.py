@@ -8,7 +8,7 @@ from lasthop.explain.words import Entry, Story, count, length
 
 
 def tell_page(trace: Trace, name: str) -> Story:
-    """Say of each object when it was asked for, over which connection, and when it arrived."""
+    """Say when each object was requested, over which connection, and when it arrived."""
     flows = list(rows(trace.flows))
     objects = [row for row in rows(trace.objects) if flows[row["flow"]]["application"] == name]
     connections = {row["flow"] for row in objects}

@@ -259,7 +259,7 @@ def _metrics(frame: pl.DataFrame, keys: Sequence[str]) -> list[str]:
 
 def _from_csv(file: Path, response: str) -> Table:
     if not file.is_file():  # reading a pipe waits until somebody writes into it
-        raise InputError(f"{file} is no regular file, but a pipe or a device; save what it gives, and name that file.")
+        raise InputError(f"{file} is no regular file, but a pipe or a device; save its output, and name that file.")
     try:
         frame = pl.read_csv(file, infer_schema=False, glob=False)
     except OSError as error:

@@ -83,7 +83,7 @@ def describe(
     ends_of_mean: bool = False,
     looks: int = 1,
 ) -> list[Statistic]:
-    """Compute the statistics of metrics, the columns of `rows`, whose sets are `sets`; of a metric without values none.
+    """Compute the statistics of metrics (columns of `rows`, with their `sets`); skip metrics without values.
 
     A missing value, and a missing end of an interval, is NaN.
     """

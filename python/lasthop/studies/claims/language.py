@@ -396,7 +396,7 @@ def _literal(node: ast.expr) -> object:
             return value
         case ast.List(elts=elements) | ast.Tuple(elts=elements):
             return [_literal(element) for element in elements]
-    raise ClaimError(f"'{ast.unparse(node)}' is no level; put one that is no plain word in quotation marks.")
+    raise ClaimError(f"'{ast.unparse(node)}' is no level; put a level that is no plain word in quotation marks.")
 
 
 def rewritten(expression: Expression, change: Callable[[Term], Expression]) -> Expression:
