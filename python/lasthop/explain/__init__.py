@@ -52,7 +52,7 @@ def followed(trace: Trace, facts: Facts) -> Packets:
 def stories(trace: Trace, facts: Facts, flow: str | None = None, *, packets: Packets | None = None) -> Iterator[Story]:
     """Yield the story of each flow of a trace, or of the flow named `flow`; a page load's objects come first.
 
-    A caller that has followed the packets already passes them as `followed`.
+    A caller that has `followed` the packets already passes them as `packets`.
     """
     packets = packets or followed(trace, facts)
     states, tcp = trace.link_states, trace.tcp  # each call makes the table anew
