@@ -184,8 +184,8 @@ def test_a_page_travels_on_the_streams_of_one_connection(lasthop_main: Main, tmp
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (('stack = "quic"', ""), "`flow[0].stack`: HTTP/3 is what QUIC carries"),
-        (('"http3"', '"http1.1"'), "`flow[0].stack`: HTTP/3 is what QUIC carries"),
+        (('stack = "quic"', ""), "`flow[0].stack`: HTTP/3 runs over QUIC only"),
+        (('"http3"', '"http1.1"'), "`flow[0].stack`: HTTP/3 runs over QUIC only"),
         (
             ("connections = 1", "connections = 4"),
             "`http.connections`: 4: HTTP/3 loads a page over one connection; write 1",

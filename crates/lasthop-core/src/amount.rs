@@ -1,4 +1,4 @@
-//! Numbers of any kind, with their unit, and ranges of them: what a numeric factor varies.
+//! Numbers of any kind with their unit, and ranges of such numbers: a numeric factor varies over a range.
 
 use std::fmt;
 use std::str::FromStr;
@@ -30,7 +30,7 @@ const TABLES: [(Kind, &UnitTable); 4] = [
     (Kind::Packets, &PACKET_UNITS),
 ];
 
-/// From here on not every whole number is a float.
+/// Above this number, some whole numbers have no exact float.
 const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
 impl Kind {
@@ -54,7 +54,7 @@ impl Kind {
         }
     }
 
-    /// True for what is counted: every whole number between two others is a level of its own.
+    /// True for kinds that are counted: each whole number of a range is a separate level.
     pub const fn is_count(self) -> bool {
         matches!(self, Self::Packets | Self::Whole)
     }
@@ -65,7 +65,7 @@ impl Kind {
 pub struct Amount {
     /// What it counts.
     pub kind: Kind,
-    /// How many; a whole number for all kinds but [`Kind::Real`], and exact.
+    /// The amount. It is a whole number, and exact, for all kinds but [`Kind::Real`].
     value: f64,
 }
 
@@ -91,7 +91,7 @@ impl Amount {
         !matches!(self.kind, Kind::Duration | Kind::Real)
     }
 
-    /// The same number for one that may be real.
+    /// The same number, as a kind that may be real.
     #[must_use]
     pub fn as_real(self) -> Self {
         Self { kind: if self.kind == Kind::Whole { Kind::Real } else { self.kind }, ..self }
@@ -159,7 +159,8 @@ pub struct Range {
 const RESOLUTION: f64 = 1e-5;
 
 impl Range {
-    /// From `from` to `to`; none unless both are of one kind, the first is less, and above zero on a logarithmic scale.
+    /// The range from `from` to `to`. None unless both ends have the same kind, `from` is less than `to`,
+    /// and, on a logarithmic scale, `from` is above zero.
     pub fn new(from: Amount, to: Amount, scale: Scale) -> Option<Self> {
         let ordered = from.kind == to.kind && from.value < to.value;
         let drawn = scale == Scale::Linear || from.value > 0.0;
@@ -176,8 +177,8 @@ impl Range {
         self.scale
     }
 
-    /// The level below which the share `share` of the range lies, `0.0..=1.0`, rounded to few digits. It depends on
-    /// nothing else.
+    /// The level below which the share `share` (`0.0..=1.0`) of the range lies, rounded to few digits. The
+    /// level depends on the range and the share only.
     pub fn at(&self, share: f64) -> Amount {
         let Self { from, to, scale } = *self;
         // Every whole number has as much of the range as any other: 1 to 3 is everything from 1 to less than 4.

@@ -1,7 +1,7 @@
 //! Distributions of lengths: static, uniform, exponential with cuts, and user-defined sequences.
 //!
-//! A [`Distribution`] is what a scenario says; a [`Sampler`] draws from it. A sampler is made afresh
-//! for each run, so a sequence is rewound for every variant.
+//! A scenario states a [`Distribution`]; a [`Sampler`] draws from it. Each run makes a new sampler, so a
+//! sequence starts from its first value in every variant.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -69,21 +69,21 @@ pub enum Distribution<T> {
         min: Option<T>,
         /// Largest value; unlimited if absent.
         max: Option<T>,
-        /// What becomes of a draw outside.
+        /// How a draw outside the limits is treated.
         cut: Cut,
     },
     /// These values in this order, again and again.
     Sequence(Vec<T>),
 }
 
-/// What becomes of an exponential draw outside the limits.
+/// How an exponential draw outside the limits is treated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cut {
-    /// It is drawn again until it lies inside.
+    /// The value is drawn again until it lies inside.
     #[default]
     Redraw,
-    /// It is moved to the limit it passed.
+    /// The value is moved to the limit that it passed.
     Clamp,
 }
 
@@ -134,7 +134,8 @@ impl<T: Quantity> Distribution<T> {
         }
     }
 
-    /// The most that is drawn: nearly always if an exponential distribution has no `max`, where it is ten times the mean.
+    /// The greatest value that can be drawn. For an exponential distribution without `max` it is ten times
+    /// the mean, which few draws exceed.
     pub fn most(&self) -> T {
         match self {
             Self::Static(value) | Self::Uniform { max: value, .. } => *value,

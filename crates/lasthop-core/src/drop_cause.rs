@@ -1,4 +1,4 @@
-//! Why packets are lost: the one list of causes, with what each is called in results, pictures and stories.
+//! The causes of packet loss: one list, with the names of each cause in results, pictures and stories.
 
 /// Defines an enum whose variants have a name.
 macro_rules! named {
@@ -10,7 +10,7 @@ macro_rules! named {
         }
 
         impl $name {
-            /// What it is called.
+            /// Its name.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $text,)*
@@ -25,7 +25,7 @@ named! {
     DropPlace {
         /// On arrival at the router queue.
         Arrival = "arrival",
-        /// In the router queue, out of which it was taken.
+        /// In the router queue: the packet had been accepted, and was taken out again.
         Queue = "queue",
         /// On the link.
         Link = "link",
@@ -33,7 +33,8 @@ named! {
 }
 
 named! {
-    /// What a lost packet counts as: a column of the records is called so, behind `data_` or `ack_`.
+    /// The category that a lost packet is counted in. The records have a column for it, named `data_` or
+    /// `ack_` and this name.
     DropCount {
         /// The router queue was full.
         Queue = "drops_queue",
@@ -50,24 +51,25 @@ named! {
     }
 }
 
-/// What is to be known of a cause.
+/// The properties of a cause.
 #[derive(Clone, Copy, Debug)]
 pub struct DropLabels {
     /// Short name, as in tables.
     pub name: &'static str,
-    /// `dropped-` and the name: what the drop is called among the events of a trace.
+    /// Name of the drop among the events of a trace: `dropped-` and the name.
     pub event: &'static str,
     /// Where the packet is lost.
     pub place: DropPlace,
-    /// What it counts as.
+    /// The category that the packet is counted in.
     pub count: DropCount,
-    /// What stands behind "dropped: " in legends and captures.
+    /// The text after "dropped: " in legends and captures.
     pub label: &'static str,
-    /// How a story tells it.
+    /// Its wording in a story.
     pub words: &'static str,
-    /// Its symbol in pictures, by plotly's name; `pictures/static.py` knows which of them matplotlib has.
+    /// Plotly's name of its symbol in pictures; `pictures/static.py` knows which of the symbols matplotlib
+    /// has.
     pub symbol: &'static str,
-    /// What it means.
+    /// Its meaning.
     pub doc: &'static str,
 }
 
@@ -86,7 +88,7 @@ macro_rules! causes {
             /// Every cause.
             pub const ALL: &'static [Self] = &[$(Self::$cause,)*];
 
-            /// What is to be known of it.
+            /// Its properties.
             pub const fn labels(self) -> &'static DropLabels {
                 &LABELS[self as usize]
             }

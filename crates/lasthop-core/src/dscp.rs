@@ -16,7 +16,7 @@ mod tests;
 pub struct Dscp(u8);
 
 /// Class selectors (RFC 2474, section 4.2.2), assured forwarding (RFC 2597, section 6), expedited forwarding
-/// (RFC 3246). The first name of a code point is the one that is written; CS0 is best effort.
+/// (RFC 3246). Output uses the first name of a code point; CS0 is best effort.
 const NAMES: [(&str, u8); 22] = [
     ("BE", 0),
     ("CS0", 0),
@@ -46,7 +46,7 @@ impl Dscp {
     /// Largest code point.
     pub const MAX: u8 = 63;
 
-    /// The code point of six bits, the lower ones of `bits`.
+    /// The code point in the lower six bits of `bits`.
     pub const fn from_bits(bits: u8) -> Self {
         Self(bits & Self::MAX)
     }

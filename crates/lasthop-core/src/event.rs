@@ -1,17 +1,17 @@
-//! The waist of the hourglass: engines produce these events, analysis consumes them.
+//! The waist of the hourglass: engines produce these events, and the analysis consumes them.
 //!
-//! Observers are chosen at compile time, so a run that nobody records pays nothing.
+//! Observers are chosen at compile time, so events cost nothing in a run without an observer.
 
 use crate::{DropCause, Dscp, Duration, Ecn, FlowId, Host, Instant, Packet, Protocol, Rate};
 
-/// What is known of a flow when it is announced.
+/// Properties of a flow that are known when it is announced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowInfo {
     /// Name in the records, unique in the run.
     pub name: String,
-    /// Index in the scenario of the application it belongs to.
+    /// Index in the scenario of the application that the flow belongs to.
     pub application: u32,
-    /// What results are called that it goes into, where it is one of many short flows.
+    /// Name of the results that the flow is counted in, if it is one of many short flows.
     pub group: Option<String>,
     /// It arranges such a flow, and its group has no record.
     pub is_control: bool,
@@ -19,13 +19,13 @@ pub struct FlowInfo {
     pub protocol: Protocol,
     /// The host that sends the flow's data.
     pub sender: Host,
-    /// Most payload that will be offered, where the transport does not tell the end: UDP.
+    /// Upper bound of the payload that will be offered, for a transport that does not signal the end (UDP).
     pub offered_bytes: Option<u64>,
-    /// How long it sends, where it is a transfer that is told a time instead of an amount.
+    /// How long the flow sends, if it is a transfer for a given time instead of a given amount.
     pub sends_for: Option<Duration>,
     /// Code point of its packets, in both directions.
     pub dscp: Dscp,
-    /// ECN field of its datagrams; TCP sets that of its segments itself.
+    /// ECN field of its datagrams; TCP sets the field of its segments itself.
     pub ecn: Ecn,
     /// Port of the fixed host.
     pub server_port: u16,
@@ -53,23 +53,23 @@ pub enum PacketEvent {
     Sent,
     /// The router put the congestion-experienced mark on it.
     Marked,
-    /// The router accepted it; depth with this packet counted.
+    /// The router accepted it. The depth includes this packet.
     Enqueued(QueueDepth),
-    /// It left the router queue for the link's send buffer; depth without it. A packet that finds the
-    /// queue empty and room in the buffer is enqueued and dequeued at the same instant.
+    /// It left the router queue for the link's send buffer. The depth excludes it. A packet that finds an
+    /// empty queue and room in the buffer is enqueued and dequeued at the same instant.
     Dequeued(QueueDepth),
-    /// A try over the link failed and ARQ will try again.
+    /// A transmission over the link failed, and ARQ will retransmit.
     LinkRetry,
-    /// It is gone.
+    /// It is lost.
     Dropped(DropCause),
-    /// The receiving host got it.
+    /// The receiving host received it.
     Delivered,
-    /// The receiving host got a copy of it, which the link made, right behind it.
+    /// The receiving host received a copy, which the link made, directly after the packet.
     Duplicated,
 }
 
 impl PacketEvent {
-    /// What to tell when a host gets `packet`.
+    /// The event to report when a host receives `packet`.
     pub const fn arrival_of(packet: &Packet) -> Self {
         if packet.is_copy { Self::Duplicated } else { Self::Delivered }
     }
@@ -82,11 +82,12 @@ pub enum RetransmissionKind {
     Fast,
     /// Sent because the retransmission timer expired.
     Timeout,
-    /// A hole below the furthest SACK, sent because the window allowed and no new data was left.
+    /// A hole below the highest SACK, filled because the window had room and no new data was left.
     Forward,
     /// The last segment, sent again as a tail loss probe.
     Probe,
-    /// Data whose packet counts as lost, where a packet is never sent again, only what it carried (RFC 9002).
+    /// Data of a packet that counts as lost, in a protocol that never sends a packet again but only its
+    /// content (RFC 9002).
     Lost,
 }
 
@@ -101,8 +102,9 @@ pub enum UndoCause {
     FRto,
 }
 
-/// What happened inside a transport, in terms that any transport with acknowledgments can use. Positions are offsets in
-/// its stream. Windows are in segments, cut to whole ones where a sender counts bytes.
+/// An event inside a transport, in terms that any transport with acknowledgments can use. Positions are
+/// offsets in its stream. Windows are in segments; a window that the sender counts in bytes is rounded down
+/// to whole segments.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TransportEvent {
     /// The handshake is complete.
@@ -114,33 +116,35 @@ pub enum TransportEvent {
         /// Number of expiries in a row, this one included.
         backoff: u32,
     },
-    /// No ACK came for a while, and a segment was sent to bring one (RFC 8985, section 7): new data, or the last
-    /// segment again, which is told as a retransmission too.
+    /// No ACK came for a while, and a probe segment was sent to elicit one (RFC 8985, section 7). The probe
+    /// is new data or the last segment again; the latter is reported as a retransmission, too.
     TailLossProbe {
         /// First byte of the segment.
         seq: u64,
     },
-    /// Fast recovery began, or what Tahoe has in its place.
+    /// Fast recovery began, or Tahoe's reaction to duplicate ACKs.
     RecoveryEntered {
-        /// Everything below must be acknowledged before recovery ends.
+        /// Recovery ends once everything below this position is acknowledged.
         recovery_point: u64,
     },
     /// Fast recovery or loss recovery is over.
     RecoveryLeft,
-    /// All that was sent for long was lost, and the window falls to its minimum (RFC 9002, section 7.6).
+    /// Everything that was sent over a long period was lost, and the window falls to its minimum (RFC 9002,
+    /// section 7.6).
     PersistentCongestion,
     /// The window was reduced because of an ECN echo.
     EcnReduction,
     /// An earlier reduction was found spurious and undone.
     Undone(UndoCause),
-    /// A segment was sent again: data, or what opens or closes the stream.
+    /// A segment was sent again: data, or the segment that opens or closes the stream.
     Retransmitted {
         /// First byte of the segment.
         seq: u64,
         /// Why.
         kind: RetransmissionKind,
     },
-    /// State after an ACK was processed or a timer expired; only when it differs from the last.
+    /// State after an ACK was processed or a timer expired. It is reported only if it differs from the last
+    /// one.
     Window {
         /// Congestion window.
         cwnd: u32,
@@ -153,16 +157,16 @@ pub enum TransportEvent {
     RttSample {
         /// The sample.
         rtt: Duration,
-        /// Retransmission timeout after it; zero where nobody knows.
+        /// Retransmission timeout after the sample; zero if it is unknown.
         rto: Duration,
     },
-    /// Both directions are closed: the connection's work is done.
+    /// Both directions are closed.
     Closed,
     /// The connection was given up, by this end or by the peer.
     Aborted,
 }
 
-/// What happened in a web page load. Objects are numbered from 0, the main one.
+/// An event in a web page load. Objects are numbered from 0, which is the main object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HttpEvent {
     /// The browser asked for an object.
@@ -171,49 +175,50 @@ pub enum HttpEvent {
         object: u32,
         /// Size of the request.
         bytes: u64,
-        /// HTTP/1.1: the connection stays open after the answer.
+        /// HTTP/1.1: the connection stays open after the response.
         persistent: bool,
     },
-    /// The server answered.
+    /// The server responded.
     Response {
-        /// Which object.
+        /// Number of the object.
         object: u32,
         /// Size of the header.
         header_bytes: u64,
         /// Size of the object.
         body_bytes: u64,
     },
-    /// The browser got the first byte of the answer.
+    /// The browser received the first byte of the response.
     FirstByte {
-        /// Which object.
+        /// Number of the object.
         object: u32,
     },
-    /// The browser has the whole answer.
+    /// The browser has the complete response.
     LastByte {
-        /// Which object.
+        /// Number of the object.
         object: u32,
     },
 }
 
-/// What happened to a video that is watched while it comes.
+/// An event in a video that plays while it is being received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlaybackEvent {
     /// The client has a segment.
     Segment {
-        /// That it was asked for in.
+        /// Bitrate at which the segment was requested.
         bitrate: Rate,
     },
-    /// It plays, from the beginning or after a stall.
+    /// Playback starts, at the beginning or after a stall.
     Playing,
-    /// Nothing is left to play, but more is to come.
+    /// Playback stalls: the buffer is empty, and more segments are to come.
     Stalled,
-    /// It has played to its end.
+    /// Playback has reached the end.
     Ended,
 }
 
 /// Consumes events as they happen. Every method has an empty default.
 pub trait Observer {
-    /// A flow that may send from now on; flows are announced in the order of their [`FlowId`], from 0.
+    /// Announces a flow, which may send from now on. Flows are announced in the order of their [`FlowId`],
+    /// from 0.
     fn announce(&mut self, info: &FlowInfo) {
         let _ = info;
     }
@@ -223,40 +228,40 @@ pub trait Observer {
         let _ = (now, flow, host, bytes);
     }
 
-    /// The application at `host` got the datagram with this number, where a connection carries datagrams (RFC 9221): a
-    /// packet with one may arrive and not be understood.
+    /// The application at `host` received the datagram with this number, on a connection that carries
+    /// datagrams (RFC 9221). A packet with a datagram may arrive without being understood.
     fn datagram(&mut self, now: Instant, flow: FlowId, host: Host, number: u64) {
         let _ = (now, flow, host, number);
     }
 
-    /// The application that asked for something on this flow has all of it; or a source whose amount was not known
-    /// before has written it all.
+    /// The application that made a request on this flow has the complete response; or a source whose amount
+    /// was not known in advance has written everything.
     fn completed(&mut self, now: Instant, flow: FlowId) {
         let _ = (now, flow);
     }
 
-    /// Both ends of the connection are done with it. Packets of it may still be under way.
+    /// Both ends have finished the connection. Some of its packets may still be in flight.
     fn retired(&mut self, now: Instant, flow: FlowId) {
         let _ = (now, flow);
     }
 
-    /// The bytes of a packet that is about to be sent, where hosts make real ones; or those in a datagram of QUIC, whose
-    /// packet has no serial yet.
+    /// The bytes of a packet that is about to be sent, if hosts make real packets; or the bytes in a QUIC
+    /// datagram, whose packet has no serial number yet.
     fn bytes(&mut self, packet: &Packet, bytes: &[u8]) {
         let _ = (packet, bytes);
     }
 
-    /// A secret that packets of `flow` will be encrypted with, as a line of a key log (draft-ietf-tls-keylogfile).
+    /// A secret that `flow` will encrypt packets with, as a line of a key log (draft-ietf-tls-keylogfile).
     fn secret(&mut self, flow: FlowId, line: &str) {
         let _ = (flow, line);
     }
 
-    /// Whether it wants [`Observer::qlog`], which takes time.
+    /// Whether the observer wants [`Observer::qlog`], which costs time.
     fn wants_qlog(&self) -> bool {
         false
     }
 
-    /// The next records of what the end of `flow` at `host` logs as qlog (draft-ietf-quic-qlog-main-schema).
+    /// The next records in the qlog of the end of `flow` at `host` (draft-ietf-quic-qlog-main-schema).
     fn qlog(&mut self, flow: FlowId, host: Host, records: &[u8]) {
         let _ = (flow, host, records);
     }
@@ -271,12 +276,12 @@ pub trait Observer {
         let _ = (now, flow, host, event);
     }
 
-    /// Something happened in the page load that `flow` is a connection of.
+    /// Something happened in the page load that the connection `flow` belongs to.
     fn http(&mut self, now: Instant, flow: FlowId, event: HttpEvent) {
         let _ = (now, flow, event);
     }
 
-    /// Something happened to the video that comes over `flow`.
+    /// Something happened in the video that `flow` carries.
     fn playback(&mut self, now: Instant, flow: FlowId, event: PlaybackEvent) {
         let _ = (now, flow, event);
     }

@@ -1,23 +1,23 @@
-//! What happens to packets and inside transports: the one list of kinds of events, with what each is called in traces,
+//! The kinds of events of packets and of transports: one list, with the names of each kind in traces,
 //! pictures and stories.
 
 use crate::{DropCause, PacketEvent, RetransmissionKind, TransportEvent, UndoCause};
 
-/// What a kind of event is told as.
+/// The category of a kind of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventRole {
     /// Something happened to a packet.
     Packet,
     /// Something happened inside a transport.
     Transport,
-    /// A transport sent something again; the name says why, behind `retransmitted-`.
+    /// A transport sent something again. Its name is `retransmitted-` and the reason.
     Retransmission,
-    /// A transport took a reduction back; the name says which evidence it had, behind `undone-`.
+    /// A transport undid a reduction. Its name is `undone-` and the evidence.
     Undo,
 }
 
 impl EventRole {
-    /// What it is called.
+    /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Packet => "packet",
@@ -28,20 +28,20 @@ impl EventRole {
     }
 }
 
-/// What is to be known of a kind of event.
+/// The properties of a kind of event.
 #[derive(Clone, Copy, Debug)]
 pub struct EventLabels {
-    /// What it is called in traces.
+    /// Its name in traces.
     pub name: &'static str,
-    /// What it is told as.
+    /// Its category.
     pub role: EventRole,
-    /// What stands in legends.
+    /// Its text in legends.
     pub label: &'static str,
-    /// How a story tells it.
+    /// Its wording in a story.
     pub words: &'static str,
-    /// Its symbol in pictures, by plotly's name; empty if it has none.
+    /// Plotly's name of its symbol in pictures; empty if it has none.
     pub symbol: &'static str,
-    /// What it means.
+    /// Its meaning.
     pub doc: &'static str,
 }
 
@@ -56,7 +56,7 @@ macro_rules! kinds {
         }
 
         impl $name {
-            /// Of every kind, in the order of the kinds.
+            /// The properties of every kind, in the order of the kinds.
             pub const LABELS: &'static [EventLabels] = &[$(
                 EventLabels {
                     name: $text,
@@ -68,7 +68,7 @@ macro_rules! kinds {
                 },
             )*];
 
-            /// What is to be known of it.
+            /// Its properties.
             pub const fn labels(self) -> &'static EventLabels {
                 &Self::LABELS[self as usize]
             }
@@ -77,7 +77,7 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// What may happen to a packet, apart from its loss.
+    /// The events of a packet, apart from its loss.
     PacketStep:
     /// The sending host sent it.
     Sent = "sent" (Packet): "segment sent", "sent", "square";
@@ -87,16 +87,16 @@ kinds! {
     Enqueued = "enqueued" (Packet): "entered the router queue", "taken into the router queue", "";
     /// It left the router queue.
     Dequeued = "dequeued" (Packet): "left the router queue", "handed to the link", "";
-    /// A try over the link failed.
+    /// A transmission over the link failed.
     LinkRetry = "link-retry" (Packet): "failed try over the link", "tried in vain over the link", "";
-    /// The receiving host got it.
+    /// The receiving host received it.
     Delivered = "delivered" (Packet): "segment arrived", "arrived", "circle";
-    /// The receiving host got a copy of it, which the link made.
+    /// The receiving host received a copy of it, which the link made.
     Duplicated = "duplicated" (Packet): "copy arrived", "arrived a second time", "";
 }
 
 kinds! {
-    /// What may happen inside a transport.
+    /// The events inside a transport.
     TransportKind:
     /// The handshake is complete.
     Established = "established" (Transport): "connection established", "established", "";
@@ -109,9 +109,10 @@ kinds! {
     RecoveryEntered = "recovery-entered" (Transport): "fast recovery", "fast recovery began", "";
     /// Recovery is over.
     RecoveryLeft = "recovery-left" (Transport): "end of recovery", "recovery ended", "";
-    /// All that was sent for long was lost, and the window fell to its minimum.
+    /// Everything that was sent over a long period was lost, and the window fell to its minimum.
     PersistentCongestion = "persistent-congestion" (Transport):
-        "persistent congestion", "everything was lost for long, and the window fell to its minimum", "";
+        "persistent congestion", "everything was lost over a long period, and the window fell to its \
+        minimum", "";
     /// The window was reduced because of an ECN echo.
     EcnReduction = "ecn-reduction" (Transport): "reduction by ECN", "an ECN echo reduced the window", "";
     /// A reduction was undone because of timestamps.
@@ -129,7 +130,7 @@ kinds! {
     /// A segment was sent again after a timeout.
     RetransmittedTimeout = "retransmitted-timeout" (Retransmission):
         "retransmission after timeout", "sent again after the timeout", "diamond";
-    /// A hole was filled because the window allowed.
+    /// A hole was filled because the window had room.
     RetransmittedForward = "retransmitted-forward" (Retransmission):
         "forward retransmission", "sent again because the window allowed", "square";
     /// The last segment was sent again as a tail loss probe.
@@ -158,7 +159,7 @@ pub enum PacketKind {
 }
 
 impl PacketKind {
-    /// What it is called in traces.
+    /// Its name in traces.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Step(step) => step.labels().name,
@@ -166,7 +167,7 @@ impl PacketKind {
         }
     }
 
-    /// Another number for every kind.
+    /// A number, different for each kind.
     pub const fn number(self) -> u32 {
         match self {
             Self::Step(step) => step as u32,

@@ -1,13 +1,13 @@
-//! What is wrong with a configuration.
+//! Faults in a configuration.
 //!
-//! A configuration type checks itself, beside its definition, in a method `check(&self, .., faults)`. It names its own
-//! keys only; whoever holds it says with [`Faults::below`] where it stands. What spans several configurations is checked
-//! by whoever holds them all.
+//! A configuration type checks itself, beside its definition, in a method `check(&self, .., faults)`. It
+//! names only its own keys; its owner states the place of the configuration with [`Faults::below`]. A rule
+//! across several configurations is checked by the owner of all of them.
 
 use std::fmt;
 use std::ops::RangeInclusive;
 
-/// Something that is wrong with a configuration.
+/// A fault in a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Path of the value, as in `queue.red.max`.
@@ -16,7 +16,7 @@ pub struct Fault {
     pub message: String,
 }
 
-/// Everything that is wrong, as far as it has been checked.
+/// The faults found so far.
 #[derive(Debug, Default)]
 pub struct Faults {
     /// Path of the table that is being checked; empty at the top.
@@ -25,7 +25,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// What `checks` find, in their order.
+    /// The faults that `checks` find, in their order.
     pub fn found_by(checks: impl FnOnce(&mut Self)) -> Vec<Fault> {
         let mut faults = Self::default();
         checks(&mut faults);
@@ -39,12 +39,12 @@ impl Faults {
         }
     }
 
-    /// Requires another value than zero.
+    /// Requires a value other than zero.
     pub fn not_zero<T: Default + PartialEq>(&mut self, value: &T, key: &str, example: &str) {
         self.require(*value != T::default(), key, || format!("must not be zero; write {example:?}, say"));
     }
 
-    /// Requires a value that is not above `max`.
+    /// Requires a value of at most `max`.
     pub fn at_most<T: Copy + PartialOrd + fmt::Display>(&mut self, value: T, max: T, key: &str) {
         self.require(value <= max, key, || {
             format!("{} is out of range; write at most {}", as_written(&value), as_written(&max))
@@ -61,7 +61,7 @@ impl Faults {
         });
     }
 
-    /// Does checks of what stands at `key`.
+    /// Runs checks of the configuration at `key`.
     pub fn below(&mut self, key: &str, checks: impl FnOnce(&mut Self)) {
         let length = self.place.len();
         self.place = joined(&self.place, key);

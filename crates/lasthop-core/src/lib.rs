@@ -1,5 +1,6 @@
-//! What every part of lasthop speaks: integer-nanosecond time, rates and sizes, packets, events, named random streams
-//! and faults of configurations. Nothing here reads a clock or draws from a global generator.
+//! The vocabulary that all parts of lasthop share: integer-nanosecond time, rates and sizes, packets, events,
+//! named random streams and faults of configurations. Nothing here reads a clock or draws from a global
+//! generator.
 
 pub mod amount;
 mod dispatch;

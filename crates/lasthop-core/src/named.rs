@@ -1,17 +1,18 @@
-//! The values that files call by a word. They are found in a type's schema, so that no list has to repeat them.
+//! The values that have a name in files. They are read from a type's schema, so that no list has to repeat
+//! them.
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// The values of `T` that have a word of their own in files, in the order of the type.
+/// The values of `T` that have a name in files, in the order of the type.
 pub fn named<T: JsonSchema + DeserializeOwned>() -> Vec<T> {
     let mut words = Vec::new();
     collect(schemars::schema_for!(T).as_value(), &mut words);
     words.into_iter().map(|word| serde_json::from_value(word).expect("a schema's own word")).collect()
 }
 
-/// Alternatives are `oneOf` or `anyOf`; their words are `const` (with a text of its own) or `enum`.
+/// Alternatives are `oneOf` or `anyOf`; their names are `const` (with a description) or `enum`.
 fn collect(schema: &Value, words: &mut Vec<Value>) {
     for key in ["oneOf", "anyOf"] {
         schema[key].as_array().into_iter().flatten().for_each(|schema| collect(schema, words));
@@ -30,7 +31,7 @@ mod tests {
     #[serde(rename_all = "kebab-case")]
     enum Mixed {
         PlainWord,
-        /// With a text.
+        /// With a description.
         Told,
         #[serde(untagged)]
         Other(Bytes),

@@ -1,4 +1,4 @@
-//! Packets as plain values, and the arena that holds the ones in flight.
+//! Packets as plain values, and the arena of the packets in flight.
 //!
 //! Sequence numbers are 64-bit stream offsets that never wrap: the SYN occupies 0, the first data
 //! byte is 1. Captures fold them into 32 bits; the models never compare modulo 2^32.
@@ -58,7 +58,7 @@ impl Direction {
         }
     }
 
-    /// The host whose packets travel this way.
+    /// The host whose packets travel in this direction.
     pub const fn sender(self) -> Host {
         match self {
             Self::Down => Host::Server,
@@ -67,7 +67,7 @@ impl Direction {
     }
 }
 
-/// The way of what a host sends.
+/// The direction of the packets that a host sends.
 impl From<Host> for Direction {
     fn from(sender: Host) -> Self {
         match sender {
@@ -91,9 +91,9 @@ pub enum Ecn {
     Ce,
 }
 
-/// One packet: what a capture would show of it, and which transmission it is.
-// In this order, what nearly every event reads lies together, and SACK blocks lie behind everything else. So aligned, it lies
-// in two cache lines of an arena, never in three.
+/// One packet: the fields that a capture would show, and the serial number of the transmission.
+// The order keeps the fields that nearly every event reads together, and SACK blocks last. With this
+// alignment those fields lie in two cache lines of an arena, never in three.
 #[repr(C, align(32))]
 #[derive(Clone, Debug)]
 pub struct Packet {
@@ -107,23 +107,24 @@ pub struct Packet {
     pub direction: Direction,
     /// ECN field of the IP header.
     pub ecn: Ecn,
-    /// The link made it: it follows the packet with its serial number.
+    /// True for a copy that the link made: it follows the packet with the same serial number.
     pub is_copy: bool,
     /// Code point in the DS field of the IP header.
     pub dscp: Dscp,
     /// Transport port of the fixed host: the source on the way down, the destination on the way up.
     pub server_port: u16,
-    /// When the router's queue took it in; [`Instant::MAX`] unless it waits there, or leaves at this moment.
+    /// When it entered the router queue; [`Instant::MAX`] unless it waits there or is leaving at this moment.
     pub queued_at: Instant,
     /// What the IP packet carries.
     pub body: Body,
 }
 
-// Thousands are in flight, and beyond the caches they cost time: think twice before it grows.
+// Thousands of packets are in flight, and they cost time once they exceed the caches: think twice before this
+// struct grows.
 const _: () = assert!(size_of::<Packet>() == 160);
 
 /// Transport header and payload length of a packet.
-// With a tag of its own, outside of the header, a body is copied in whole words.
+// A separate tag, outside of the header, lets a body be copied in whole words.
 #[repr(u8)]
 #[derive(Clone, Debug)]
 pub enum Body {
@@ -154,7 +155,8 @@ impl Ecn {
 }
 
 impl Body {
-    /// The segment that it is to be, to be written in place: copying what was just written is slow.
+    /// Turns the body into a segment and returns it to be written in place: copying a segment that was just
+    /// written is slow.
     pub fn make_tcp(&mut self) -> &mut Segment {
         if !matches!(self, Self::Tcp(_)) {
             *self = Self::default();
@@ -163,7 +165,7 @@ impl Body {
         segment
     }
 
-    /// The protocol that a router sees: QUIC is UDP there.
+    /// The protocol that a router sees: it sees QUIC as UDP.
     pub const fn protocol(&self) -> Protocol {
         match self {
             Self::Tcp(_) => Protocol::Tcp,
@@ -180,7 +182,8 @@ impl Body {
         }
     }
 
-    /// Its place among what its sender sends: sequence numbers of TCP, bytes of QUIC's stream, else numbers of datagrams.
+    /// Its position among the packets of its sender: the sequence number of TCP, the byte of QUIC's stream,
+    /// or the number of the datagram.
     pub fn place(&self) -> Range<u64> {
         match self {
             Self::Tcp(segment) => segment.seq..segment.end(),
@@ -211,26 +214,27 @@ impl Datagram {
     pub const HEADER_BYTES: u32 = 28;
 }
 
-/// A UDP datagram with QUIC packets inside, and what its sender knows of the stream in them. Positions in the stream are
-/// as those of TCP: the first byte is 1, and the end of the stream occupies one behind the last. Of a connection with many
-/// streams the stream is all that its sender writes, one stream behind the other; it has no end then.
+/// A UDP datagram with QUIC packets inside, and its sender's knowledge of the stream that they carry.
+/// Positions in the stream are counted as in TCP: the first byte is 1, and the end of the stream occupies one
+/// position after the last byte. On a connection with many streams, "the stream" is the concatenation of
+/// everything that the sender writes; it then has no end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuicDatagram {
     /// Number of the datagram in its direction, from 0.
     pub number: u64,
     /// Payload of UDP in bytes.
     pub payload_bytes: u32,
-    /// Bytes of the stream in it, or of datagrams.
+    /// Bytes of the stream or of datagrams in it.
     pub stream_bytes: u32,
-    /// The first position that has not reached its sender: what an acknowledgment means for TCP.
+    /// The first position that has not reached the sender of this packet, like TCP's acknowledgment number.
     pub ack: u64,
-    /// Position of the end of the stream, if that is in it.
+    /// Position of the end of the stream, if the packet carries the end.
     pub end: Option<NonZeroU64>,
-    /// The parts of the stream in it; behind the fourth there may be more.
+    /// The first four parts of the stream in it; there may be more.
     pub blocks: SackList,
-    /// The first part with bytes that were sent before, if there is one; it may be behind the fourth.
+    /// The first part with bytes that were sent before, if there is one. It need not be among the first four.
     pub repeated: Option<u8>,
-    /// Of a flow of datagrams (RFC 9221): the numbers of those in it, from the first to one behind the last.
+    /// For a flow of datagrams (RFC 9221): the range of the numbers of the datagrams in it, the end excluded.
     pub datagrams: [u32; 2],
 }
 
@@ -291,7 +295,7 @@ impl Flags {
         Self(bits & 0x1ff)
     }
 
-    /// The flag byte as on the wire, which AE is not in.
+    /// The flag byte as on the wire. It does not contain AE.
     pub const fn byte(self) -> u8 {
         self.0 as u8
     }
@@ -346,7 +350,7 @@ pub struct SackBlock {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SackList {
     len: u8,
-    /// Behind the first `len` there may be anything.
+    /// Entries after the first `len` are undefined.
     blocks: [SackBlock; Self::CAPACITY],
 }
 
@@ -359,7 +363,7 @@ impl PartialEq for SackList {
 impl Eq for SackList {}
 
 impl SackList {
-    /// Most blocks that 40 bytes of TCP options can carry.
+    /// Maximum number of blocks that fit in 40 bytes of TCP options.
     pub const CAPACITY: usize = 4;
 
     /// Appends a block; ignored once the list is full.
@@ -380,7 +384,7 @@ impl SackList {
         self.len as usize
     }
 
-    /// True without blocks, that is without the option.
+    /// True if there are no blocks, so that the option is absent.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -418,7 +422,7 @@ pub struct Segment {
     pub flags: Flags,
     /// SACK-permitted option; on SYN segments.
     pub sack_permitted: bool,
-    /// SACK-permitted stands in the padding of the timestamps, if both are there.
+    /// SACK-permitted occupies the padding of the timestamps option, if both options are present.
     pub compact: bool,
     /// Window scale option, its shift count; on SYN segments (RFC 7323, section 2). Windows are scaled once
     /// both ends have sent it.
@@ -435,8 +439,8 @@ impl Segment {
     /// The timestamps option with its two no-operation bytes.
     pub const TIMESTAMPS_BYTES: u32 = 12;
 
-    /// Makes it a segment with this payload from `seq` on and nothing else, in place: the room for SACK blocks is left as
-    /// it is, as few segments have any.
+    /// Resets it, in place, to a plain segment with this payload from `seq` on. The room for SACK blocks is
+    /// not cleared, as few segments have blocks.
     pub fn begin(&mut self, first: u64, payload: u32) {
         let Self {
             seq,
@@ -462,8 +466,9 @@ impl Segment {
         self.compact && self.sack_permitted && self.timestamps.is_some()
     }
 
-    /// Length of the IP packet. Every option is padded to four bytes on its own, but for what
-    /// [`Self::shares_padding`]: a SYN is 48 bytes long, 60 with timestamps, or with compact ones and window scaling.
+    /// Length of the IP packet. Each option is padded to four bytes on its own, except for options that share
+    /// padding ([`Self::shares_padding`]). A SYN is 48 bytes long; it is 60 bytes long with timestamps, or
+    /// with compact timestamps and window scaling.
     pub fn ip_bytes(&self) -> u32 {
         let mss = if self.mss.is_some() { 4 } else { 0 };
         let sack_permitted = if self.sack_permitted && !self.shares_padding() { 4 } else { 0 };
@@ -492,13 +497,14 @@ impl Segment {
 pub struct PacketId(u32);
 
 impl PacketId {
-    /// The slot, for what an engine keeps beside the packet.
+    /// The number of the slot, for data that an engine keeps beside the packet.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// What a processor fetches at once. What nearly every event reads of a packet lies in two of these.
+/// Bytes that a processor fetches at once (a cache line). The fields of a packet that nearly every event
+/// reads lie in two cache lines.
 #[cfg(target_arch = "x86_64")]
 const CACHE_LINE_BYTES: usize = 64;
 
@@ -517,7 +523,8 @@ impl PacketArena {
         id
     }
 
-    /// A slot for a packet that waits nowhere yet, with whatever else was there before, to be written in place.
+    /// A slot for a new packet, to be written in place. The packet is marked as waiting in no queue; all
+    /// other fields hold old values.
     pub fn reserve(&mut self) -> PacketId {
         if let Some(index) = self.free.pop() {
             self.slots[index as usize].queued_at = Instant::MAX;
@@ -543,15 +550,15 @@ impl PacketArena {
         &self.slots[id.0 as usize]
     }
 
-    /// Has the processor fetch a packet that is wanted soon, where Rust can ask for that. Reading it would not do: whatever
-    /// follows would wait for it.
+    /// Lets the processor prefetch a packet that is needed soon, on platforms where Rust can request that. A
+    /// plain read would not do: the instructions after it would wait for it.
     #[inline]
     pub fn fetch(&self, id: PacketId) {
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
             let packet = std::ptr::from_ref(self.get(id)).cast::<i8>();
-            // SAFETY: a hint, which reads and writes nothing, whatever the address is.
+            // SAFETY: a prefetch is a hint; it reads and writes nothing, whatever the address is.
             #[allow(unsafe_code)]
             unsafe {
                 _mm_prefetch::<_MM_HINT_T0>(packet);

@@ -14,7 +14,7 @@ pub enum Protocol {
     Udp,
     /// QUIC, in datagrams of UDP.
     Quic,
-    /// QUIC with datagrams of its own inside (RFC 9221), which it does not repeat.
+    /// QUIC with QUIC datagrams inside (RFC 9221), which it does not retransmit.
     #[serde(rename = "quic-datagram")]
     QuicDatagrams,
 }
@@ -23,7 +23,7 @@ impl Protocol {
     /// Every protocol.
     pub const ALL: [Self; 4] = [Self::Tcp, Self::Udp, Self::Quic, Self::QuicDatagrams];
 
-    /// What it is called in the records.
+    /// Its name in the records.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",
@@ -33,8 +33,8 @@ impl Protocol {
         }
     }
 
-    /// True if its flows are transfers: what is written arrives whole, and the sender adapts to the network. Others are
-    /// streams, which last as long as their application sends.
+    /// True if its flows are transfers: all data that is written arrives, and the sender adapts to the
+    /// network. The flows of the other protocols are streams, which last as long as their application sends.
     pub const fn is_transfer(self) -> bool {
         match self {
             Self::Tcp | Self::Quic => true,

@@ -1,13 +1,13 @@
-//! Rings that outlive their longest time.
+//! Ring buffers that stay in use long after their peak length.
 
 use std::collections::VecDeque;
 
-/// A ring with less room than that is left as it is.
+/// A ring with less room than this is left as it is.
 const ROOM_KEPT: usize = 16;
 
-/// Gives back most of the room of a ring that is much shorter now than it once was. Entries wander through all of the room:
-/// after one long flight each would be written where nothing was for long, outside of the processor's caches. Whoever takes
-/// entries out of a ring calls this.
+/// Frees most of the room of a ring that is now much shorter than it once was. Entries move through all of
+/// the room: after one large flight, each new entry would be written to memory that was not touched for long,
+/// outside of the processor's caches. Code that takes entries out of a ring calls this.
 #[inline]
 pub fn trim<T>(ring: &mut VecDeque<T>) {
     if ring.len() < ring.capacity() / 3 && ring.capacity() > ROOM_KEPT {

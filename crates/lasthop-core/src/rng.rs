@@ -1,11 +1,11 @@
-//! Named random streams: every component draws from its own, so that adding a component, a thread
-//! or a variant changes nothing elsewhere.
+//! Named random streams: each component draws from its own stream, so that adding a component, a thread or a
+//! variant changes nothing elsewhere.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-/// What all streams of one replication derive from: the study's seed and the replication's number,
-/// recorded apart.
+/// The seed of all streams of one replication: the study's seed and the replication's number, recorded
+/// separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seed {
     /// Seed of the study.
@@ -15,7 +15,7 @@ pub struct Seed {
 }
 
 impl Seed {
-    /// The stream called `name`. The same name always gives the same numbers, whatever else draws.
+    /// The stream named `name`. The same name always gives the same numbers, whatever other components draw.
     pub fn stream(self, name: &str) -> RandomStream {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&self.study.to_le_bytes());

@@ -91,7 +91,7 @@ impl Duration {
 
 impl Add<Duration> for Instant {
     type Output = Self;
-    /// Never wraps: what lies beyond the end of the clock is at [`Instant::MAX`], "never". The tail of an
+    /// Never wraps: an instant beyond the end of the clock becomes [`Instant::MAX`], "never". The tail of an
     /// exponential distribution can reach that far.
     fn add(self, rhs: Duration) -> Self {
         Self(self.0.saturating_add(rhs.0))
@@ -114,7 +114,7 @@ impl Sub for Instant {
 
 impl Add for Duration {
     type Output = Self;
-    /// Never wraps, like sums of an instant and a length.
+    /// Never wraps, like the sum of an instant and a length.
     fn add(self, rhs: Self) -> Self {
         Self(self.0.saturating_add(rhs.0))
     }
@@ -145,15 +145,15 @@ impl Rate {
         self.time_of_nanobits(u64::from(bytes) * 8 * 1_000_000_000)
     }
 
-    /// Time to transmit that many billionths of a bit, to the nearest nanosecond. They count parts of a packet without
-    /// rounding, as `1 bit/s` is one of them in each nanosecond.
+    /// Time to transmit this number of billionths of a bit, to the nearest nanosecond. This unit counts parts
+    /// of a packet without rounding: a rate of `1 bit/s` sends one billionth of a bit in each nanosecond.
     pub fn time_of_nanobits(self, nanobits: u64) -> Duration {
         let rate = self.bits_per_second();
         Duration::from_nanos((nanobits + rate / 2) / rate)
     }
 }
 
-/// Transmission times at one rate. The latest is remembered: lengths repeat, and a division is slow.
+/// Transmission times at one rate. The latest result is cached, as lengths repeat and a division is slow.
 #[derive(Clone, Copy, Debug)]
 pub struct Transmission {
     rate: Rate,

@@ -10,7 +10,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Why a text is not the quantity it should be, in words for whoever wrote it.
+/// Why a text is not the expected quantity, in words for its author.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError(String);
 
@@ -72,7 +72,7 @@ impl Probability {
         self.0
     }
 
-    /// As a share of the greatest number of 32 bits, as Linux takes it.
+    /// As a share of the greatest 32-bit number, the form that Linux expects.
     pub fn share_of_u32(self) -> u32 {
         libm::round(self.0 * f64::from(u32::MAX)) as u32
     }
@@ -81,9 +81,9 @@ impl Probability {
 /// A queue size or threshold, in packets or in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueSize {
-    /// That many packets, whatever their length.
+    /// This number of packets, whatever their length.
     Packets(u32),
-    /// That many bytes of IP length.
+    /// This number of bytes of IP length.
     Bytes(u32),
 }
 
@@ -150,7 +150,7 @@ pub(crate) const PACKET_UNITS: UnitTable = UnitTable {
     named: &[],
 };
 
-/// Packets and bytes share one table; which of the two a unit means is told by its name.
+/// Packets and bytes share one table; the name of a unit tells which of the two it counts.
 const QUEUE_UNITS: UnitTable = UnitTable {
     what: "a queue size",
     example: "20 packets",
@@ -173,7 +173,7 @@ impl UnitTable {
         self.parse_with_unit(text).map(|(value, _)| value)
     }
 
-    /// Reads a text as a whole number of base units, and says which unit it was written in.
+    /// Reads a text as a whole number of base units, and returns the unit of the text.
     fn parse_with_unit(&self, text: &str) -> Result<(u64, &'static str), ParseError> {
         let (whole, fraction, unit) = self.split(text)?;
         let size = self.unit_size(text, unit)?;
@@ -278,7 +278,7 @@ impl UnitTable {
     }
 }
 
-/// The candidate a writer most likely meant, letter case aside; `None` only without candidates.
+/// The candidate that the author most likely meant, ignoring letter case; `None` only without candidates.
 pub fn nearest<'a>(text: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let lower = text.to_lowercase();
     candidates.min_by_key(|candidate| {
@@ -379,7 +379,7 @@ impl fmt::Display for Probability {
     }
 }
 
-/// Reads a value from text through `FromStr`; a bare number is told apart as a missing unit.
+/// Reads a value from text through `FromStr`; a bare number is reported as a missing unit.
 pub(crate) struct TextVisitor<T> {
     pub expecting: &'static str,
     pub value: std::marker::PhantomData<T>,

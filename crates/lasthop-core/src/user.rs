@@ -1,4 +1,4 @@
-//! Code of users: a scenario names it, and whoever runs the scenario brings it along.
+//! User code: a scenario names it, and the program that runs the scenario supplies it.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -9,11 +9,11 @@ use std::sync::Arc;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// What makes instances of code, each from a setup of its own.
+/// A function that makes instances of user code, each from its own setup.
 pub type Maker<S, T> = Arc<dyn Fn(S) -> Box<T> + Send + Sync>;
 
-/// Code as a scenario names it, and what makes instances of it once it has been found. `S` is what an instance is told
-/// at first, `T` what it does.
+/// User code as a scenario names it, and its maker once the code has been found. `S` is the setup of an
+/// instance, `T` its interface.
 pub struct UserCode<S, T: ?Sized> {
     name: UserName,
     maker: Option<Maker<S, T>>,
@@ -24,7 +24,7 @@ pub struct UserCode<S, T: ?Sized> {
 #[serde(try_from = "String", into = "String")]
 pub struct UserName(String);
 
-/// The languages that code may be written in, and how it is named.
+/// The languages of user code, with an example of a name in each.
 const LANGUAGES: [(&str, &str); 2] = [("python", "python:my_module.Mine"), ("rust", "rust:mine")];
 
 impl TryFrom<String> for UserName {
@@ -59,22 +59,22 @@ impl<S, T: ?Sized> UserCode<S, T> {
         Self { name, maker: Some(maker) }
     }
 
-    /// As the scenario calls it.
+    /// Its name in the scenario.
     pub fn name(&self) -> &str {
         &self.name.0
     }
 
-    /// It has been found: `maker` makes its instances.
+    /// Binds the code that has been found: `maker` makes its instances.
     pub fn bind(&mut self, maker: Maker<S, T>) {
         self.maker = Some(maker);
     }
 
-    /// Makes an instance; raises a [`Failure`] if nobody has bound it.
+    /// Makes an instance; raises a [`Failure`] if the code is not bound.
     pub fn make(&self, setup: S) -> Box<T> {
         match &self.maker {
             Some(maker) => maker(setup),
             None => {
-                Failure::new(format!("{self}: whoever runs the scenario has not brought it along")).raise()
+                Failure::new(format!("{self}: the program that runs the scenario does not supply it")).raise()
             }
         }
     }
@@ -133,18 +133,18 @@ impl<S, T: ?Sized> JsonSchema for UserCode<S, T> {
     }
 }
 
-/// Code of a user's cannot go on, or did what it must not. It ends the run at once, wherever it stands: built-in
-/// algorithms, which cannot fail, pay nothing for it.
+/// User code cannot continue, or broke a rule. The failure ends the run at once, from any depth of calls;
+/// built-in algorithms, which cannot fail, pay nothing for this.
 #[derive(Debug)]
 pub struct Failure {
-    /// What it did, in a sentence without an end.
+    /// What it did: a sentence without a full stop.
     pub message: String,
-    /// What it raised itself.
+    /// The error that it raised itself.
     pub cause: Option<Box<dyn Any + Send>>,
 }
 
 impl Failure {
-    /// What it must not have done.
+    /// A failure by breaking a rule.
     pub fn new(message: String) -> Self {
         Self { message, cause: None }
     }
@@ -154,7 +154,7 @@ impl Failure {
         resume_unwind(Box::new(self))
     }
 
-    /// What has ended a run; anything but a failure goes on unwinding.
+    /// The failure that ended a run; any other panic continues to unwind.
     pub fn caught(payload: Box<dyn Any + Send>) -> Self {
         *payload.downcast().unwrap_or_else(|other| resume_unwind(other))
     }

@@ -1,4 +1,4 @@
-//! What a scenario need not say, and what is assumed then. Nothing that is stated is touched.
+//! Defaults for keys that a scenario leaves out. Stated values are never changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -14,14 +14,14 @@ use crate::tree::{Entry, NAME, Node, Value};
 use crate::types;
 use crate::when;
 
-/// Something that a scenario does not say.
+/// A key that a scenario leaves out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Assumption {
-    /// The key it would say it with.
+    /// The key.
     pub key: String,
-    /// What is assumed.
+    /// The value that is assumed.
     pub value: String,
-    /// The rule by which it is, or why it does not matter.
+    /// The rule behind the value, or why it does not matter.
     pub why: String,
 }
 
@@ -31,31 +31,33 @@ impl Assumption {
     }
 }
 
-/// Least packets of a queue whose limit is not stated.
+/// Minimum limit, in packets, of a queue whose limit is not stated.
 const QUEUE_PACKETS_MIN: u64 = 10;
 
-/// Most bytes of it, which 32 bits still count.
+/// Maximum limit of such a queue in bytes, so that 32 bits can count them.
 const QUEUE_BYTES_MAX: u64 = u32::MAX as u64;
 
-/// A time limit that is not stated: so long in any case.
+/// Fixed part of a time limit that is not stated.
 const TIME_LIMIT_S: f64 = 60.0;
 
-/// That many round trips more.
+/// Number of round trips that are added to the time limit.
 const TIME_LIMIT_ROUND_TRIPS: f64 = 20.0;
 
-/// And so many times as long as all bytes take at the rate of the slowest link.
+/// The time that all bytes take at the rate of the slowest link is added this many times.
 const TIME_LIMIT_TRANSFERS: f64 = 10.0;
 
-/// But no longer, 11 days: timestamps have to last.
+/// Maximum of the assumed time limit, 11 days: timestamps must not wrap.
 const TIME_LIMIT_MAX_S: f64 = 1e6;
 
-/// What an `[up]` that is stated in part takes from `[down]`. What else a link or queue may have, it does without.
+/// The keys that a partly stated `[up]` takes from `[down]`. All other keys of its link and queue stay
+/// absent.
 const LINK_KEYS: [&str; 4] = ["rate", "delay", "release", "send_buffer"];
 
-/// The flow of a scenario that is read for its link alone.
+/// The flow of a scenario that is read only for its link.
 const DOWNLOAD: &str = r#"[{ kind = "bulk-tcp", name = "download", bytes = "1 MB" }]"#;
 
-/// Names the flows that have none, in every list of a file: after their kind, with a number if there are several.
+/// Names the unnamed flows in every list of a file. The name is the kind, with a number if there are several
+/// of that kind.
 pub fn flow_names(file: &mut Node) {
     name_flows(file);
     for level in tables_of(file.child("factor")).flat_map(|factor| tables_of(Some(factor))) {
@@ -79,7 +81,7 @@ fn name_flows(part: &mut Node) {
     let nameless = |flow: &Node| flow.get(NAME).is_none();
     let mut taken: BTreeSet<String> =
         flows.iter().filter_map(|flow| flow.get(NAME)?.text()).map(str::to_owned).collect();
-    // Of each kind, how many have no name, and the number of the latest one that got one.
+    // For each kind: the number of unnamed flows, and the number of the last one that was named.
     let mut kinds: BTreeMap<String, (usize, u64)> = BTreeMap::new();
     for flow in flows.iter().filter(|flow| nameless(flow)) {
         kinds.entry(kind(flow)).or_default().0 += 1;
@@ -102,7 +104,8 @@ fn name_flows(part: &mut Node) {
     }
 }
 
-/// Completes the scenario of a cell; says what was assumed. One that is read for its link alone may lack flows.
+/// Completes the scenario of a cell and returns the assumptions. A scenario that is read only for its link
+/// may lack flows.
 pub fn complete(tree: &mut Node, for_link: bool) -> Vec<Assumption> {
     let mut assume = Assume { tree, list: Vec::new() };
     assume.text("mtu", types::default_mtu(), "the packets of an Ethernet");
@@ -120,8 +123,8 @@ pub fn complete(tree: &mut Node, for_link: bool) -> Vec<Assumption> {
     assume.list
 }
 
-/// Lets the switches that only the profile sets follow those that are stated: without SACK there are no D-SACKs. Those
-/// of a flow's own TCP follow the flow's.
+/// Adapts the TCP switches that only the profile sets to the stated switches: without SACK there are no
+/// D-SACKs. The switches of a flow's own TCP follow the switches that the flow states.
 pub fn switches(scenario: &mut Node) -> Vec<Assumption> {
     let mut followed = Vec::new();
     if let Some(tcp) = scenario.child("tcp") {
@@ -179,7 +182,7 @@ impl Assume<'_> {
         self.node(path, Node::from_text(&value.to_string()), why);
     }
 
-    /// Programs come in place of it.
+    /// Real programs replace it.
     fn download(&mut self) {
         if !self.has("flow")
             && let Some(flows) = Node::literal(DOWNLOAD)
@@ -256,7 +259,8 @@ impl Assume<'_> {
         }
     }
 
-    /// The longest round-trip time of a flow, without any queue; and whose it is, in words, if flows differ.
+    /// The longest round-trip time of a flow without queueing, and, if flows differ, the name of that flow in
+    /// words.
     fn round_trip(&self) -> (Duration, String) {
         let delay = |path: &str| self.read::<Duration>(path);
         let down = delay("down.link.delay").unwrap_or_default();
@@ -265,7 +269,7 @@ impl Assume<'_> {
         let access = |flow: &Node| Duration::deserialize(flow.at("access.delay")?.to_toml()).ok();
         let flows = self.tree.get("flow").and_then(Node::items).unwrap_or_default();
         let of = |flow: &Node| (delays.round_trip(access(flow)), flow.get(NAME).map(Node::shown));
-        // Of equals, the first.
+        // If several are equal, the first.
         let longest = flows.iter().map(of).rev().max_by_key(|(round_trip, _)| *round_trip);
         let (round_trip, name) = longest.unwrap_or((delays.round_trip(None), None));
         let name = name.filter(|_| flows.iter().any(|flow| access(flow).is_some()));
@@ -302,7 +306,7 @@ impl Assume<'_> {
         let bytes = |flow: &Flow| flow.traffic().offered_bytes() as f64 * f64::from(flow.many());
         let bits = 8.0 * flows.iter().map(bytes).sum::<f64>();
         let begun = flows.iter().map(|flow| flow.traffic().latest_begin()).max().unwrap_or_default();
-        // Each request waits for the response to the last one.
+        // Each request waits for the response to the previous one.
         let requests = flows.iter().filter_map(|flow| flow.traffic().requests()).max().unwrap_or(1);
         let round_trips = TIME_LIMIT_ROUND_TRIPS * f64::from(requests);
         let (round_trip, whose) = self.round_trip();

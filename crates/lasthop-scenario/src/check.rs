@@ -1,9 +1,9 @@
-//! A tree of values against a JSON Schema derived from the types, with errors for people: the place, the
-//! key, what is accepted there and what is nearest.
+//! Checks a tree of values against the JSON Schema that is derived from the types. An error names the place,
+//! the key, the accepted values and the nearest one.
 //!
-//! Only the part of JSON Schema that the derivation uses is understood. Texts with units are read by
-//! their own types, found by the names of their definitions. A fault is repaired once it is found, so that all that is
-//! wrong with a file is found at once.
+//! The check understands only the part of JSON Schema that the derivation uses. Texts with units are read by
+//! their own types, which are found by the names of their definitions. A fault is repaired once it is found,
+//! so that a single pass finds all faults of a file.
 
 use lasthop_core::{Bytes, Distribution, Dscp, Duration, Probability, QueueSize, Rate, UserName};
 use lasthop_tcp::InitialSsthresh;
@@ -14,52 +14,53 @@ use crate::error::{FAULTS_MAX, Problem, Span, close, suggest};
 use crate::range::End;
 use crate::tree::{Entry, Node, Value, quote};
 
-/// Something that the schema does not accept.
+/// A fault: something that the schema does not accept.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
     pub problem: Problem,
-    /// Keys and indices from the root to what is wrong or missing.
+    /// Keys and indices from the root to the wrong or missing value.
     path: Vec<String>,
     repair: Repair,
 }
 
-/// How to go on as if a fault were none.
+/// How to repair a fault, so that the check can continue.
 #[derive(Clone, Debug, PartialEq)]
 enum Repair {
-    /// The key that was meant.
+    /// Replaces the key by the one that was probably meant.
     Rename(String),
-    /// A value that is accepted, in place of the one that is not, or of none.
+    /// Puts an accepted value in place of the rejected or missing one.
     Put(Node),
     Remove,
 }
 
 impl Fault {
-    /// Where it is: `flow[1].payload`.
+    /// Its place, such as `flow[1].payload`.
     pub fn path(&self) -> String {
         join(&self.path)
     }
 
-    /// True if the repair is a guess at the value that was meant, not only at the key.
+    /// True if the repair guesses the value, not only the key.
     pub fn is_guess(&self) -> bool {
         !matches!(self.repair, Repair::Rename(_))
     }
 }
 
-/// Checks `tree`, the top of a file or cell, against the root of `schema`, and repairs what is wrong. What the repair of
-/// one thing brings to light is found, too. With [`FAULTS_MAX`] faults the tree is left as it is then.
+/// Checks `tree`, the top of a file or cell, against the root of `schema`, and repairs the faults. Faults
+/// that a repair brings to light are found, too. Once there are [`FAULTS_MAX`] faults, the tree is left as it
+/// is.
 pub fn mend(tree: &mut Node, schema: &Schema) -> Vec<Fault> {
     let mut found: Vec<Fault> = Vec::new();
     loop {
         let mut checker = Checker { root: schema, path: Vec::new(), faults: Vec::new() };
         checker.any(tree, schema);
         let faults = checker.faults;
-        // From the last to the first: no repair moves what another one is about.
+        // From the last to the first, so that no repair moves the place of another one.
         for fault in faults.iter().rev() {
             repair(tree, fault);
         }
         let known = found.len();
         for fault in faults {
-            // What is missing or empty now had something wrong in it.
+            // A table that is missing or empty now had a fault inside.
             if !found[..known].iter().any(|earlier| earlier.path.starts_with(&fault.path)) {
                 found.push(fault);
             }
@@ -98,7 +99,7 @@ fn repair(tree: &mut Node, Fault { path, repair, .. }: &Fault) {
     }
 }
 
-/// Reads a value as a type, for its message if that fails.
+/// Reads a value as a type, for the error message if that fails.
 fn read<T: DeserializeOwned>(node: &Node) -> Result<(), String> {
     T::deserialize(node.to_toml()).map(drop).map_err(|error| error.message().to_owned())
 }
@@ -135,12 +136,12 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Says what is wrong with a value itself, and finds every fault in it.
+    /// Returns the fault of the value itself, and records every fault inside it.
     fn value(&mut self, node: &Node, schema: &'a Schema) -> Result<(), Problem> {
         if let Some(name) = definition_name(schema) {
             let definition = &self.root["$defs"][name];
             let reader = READERS.iter().find(|(reader, _)| *reader == name);
-            // The structure first: its errors are the more exact ones.
+            // The structure first: its errors are more exact.
             if reader.is_none() || node.table().is_some() && definition.get("oneOf").is_some() {
                 let known = self.faults.len();
                 self.value(node, definition)?;
@@ -207,7 +208,7 @@ impl<'a> Checker<'a> {
             };
         }
         if rest.is_empty() || code.is_some() && !keywords.is_empty() {
-            // One of these, or code of the user's, which no keyword looks like.
+            // One of these keywords, or user code, whose names look different from all keywords.
             return match code.filter(|_| node.text().is_some_and(|text| text.contains(':'))) {
                 Some(code) => self.value(node, code),
                 None => self.keyword(node, &keywords),
@@ -301,7 +302,7 @@ impl<'a> Checker<'a> {
         if empty { Err(self.problem(node, "the table is empty; give it at least one entry")) } else { Ok(()) }
     }
 
-    /// The key that the path ends with is none of those known, but perhaps the one that is near.
+    /// The fault of an unknown key at the end of the path; it suggests the nearest known key.
     fn unknown_key(&mut self, key: &str, span: Option<Span>, known: &[&str], near: Option<&str>) {
         let message = format!("unknown key `{}`{}", join(&self.path), suggest(key, known));
         let repair = near.map_or(Repair::Remove, |near| Repair::Rename(near.into()));
@@ -325,7 +326,7 @@ impl<'a> Checker<'a> {
     fn array(&mut self, node: &Node, schema: &'a Schema) -> Result<(), Problem> {
         let by_name = schema["type"].as_array().is_some_and(|types| types.contains(&"object".into()));
         if by_name && let Some(entries) = node.table() {
-            // What it makes of the list is checked with the rest of the cell.
+            // The resulting list is checked with the rest of the cell.
             for Entry { key, node, .. } in entries.iter().filter(|entry| entry.node.table().is_none()) {
                 let problem = self.unexpected(node, "a table");
                 let path = [&self.path[..], std::slice::from_ref(key)].concat();
@@ -367,7 +368,7 @@ impl<'a> Checker<'a> {
         ))
     }
 
-    /// What a quantity is written as.
+    /// How a quantity is written.
     fn quantity(&self, definition: &Schema) -> String {
         let example = self.example(definition).unwrap_or_default();
         match definition["type"].as_str() {
@@ -410,8 +411,8 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// Of tables that no tag tells apart, the first that has one of the keys with a value that is no table itself, or else
-/// the one of which any key is a table.
+/// Chooses among table types without a tag: the first type that has one of the keys whose value is not a
+/// table, or else the type in which every key is a table.
 fn known_by_key<'a>(node: &Node, tables: &[&'a Schema]) -> Option<&'a Schema> {
     let (open, closed): (Vec<_>, Vec<_>) =
         tables.iter().copied().partition(|table| table["additionalProperties"].is_object());

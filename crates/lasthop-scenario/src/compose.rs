@@ -20,26 +20,26 @@ use crate::validate::validate;
 pub struct Chosen<'a> {
     pub factor: &'a str,
     pub level: &'a str,
-    /// What it says in this cell.
+    /// The values that it sets in this cell.
     pub node: Node,
 }
 
-/// What a cell comes to.
+/// The result of composing a cell.
 #[derive(Default)]
 pub struct Composed {
-    /// None if something is wrong.
+    /// None if there are faults.
     pub scenario: Option<Scenario>,
     pub assumed: Vec<Assumption>,
-    /// What is wrong.
+    /// The faults.
     pub problems: Vec<Problem>,
-    /// What is hardly meant.
+    /// Notes on settings that are probably unintended.
     pub notes: Vec<Problem>,
     /// Why the model engine cannot run it.
     pub unmodelled: Option<Problem>,
 }
 
-/// Composes a cell. What stands at `guessed` is a guess: what may only come of that is left out. `for_link` is
-/// [`Loaded::for_link`](crate::extends::Loaded).
+/// Composes a cell. The values at `guessed` are guesses; faults that may be due to a guess only are left out.
+/// `for_link` is [`Loaded::for_link`](crate::extends::Loaded).
 pub fn compose(
     base: &Node,
     chosen: &[Chosen<'_>],
@@ -52,14 +52,14 @@ pub fn compose(
     for Chosen { node, .. } in chosen {
         merged.merge(node);
     }
-    // What none of them says is missing in the file, not in the last level.
+    // A key that neither the file nor a level states is missing in the file, not in the last level.
     merged.span = base.span;
     composed.assumed = assume::complete(&mut merged, for_link);
     if let Err(problem) = fill_in_profiles(&mut merged) {
         composed.problems.push(problem);
         return composed;
     }
-    // A direction that is as the other has the same faults.
+    // A direction that is a copy of the other has the same faults.
     let copied = composed.assumed.iter().any(|assumption| assumption.key == "up");
     let is_copy = |path: &str| copied && begins_with(path, "up");
     let mut guessed = guessed.to_vec();
@@ -110,8 +110,8 @@ fn begins_with(path: &str, beginning: &str) -> bool {
     path.strip_prefix(beginning).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
-/// True if what is wrong at `path` may only come of the guess at `faulty`: one of them stands in the table
-/// of the other, or everything depends on it.
+/// True if a fault at `path` may be due only to the guess at `faulty`: one of the two paths lies in the table
+/// of the other, or everything depends on the guess.
 fn may_come_of(path: &str, faulty: &str) -> bool {
     fn table(path: &str) -> &str {
         path.rsplit_once(['.', '[']).map_or(path, |(table, _)| table)
@@ -120,8 +120,8 @@ fn may_come_of(path: &str, faulty: &str) -> bool {
     everywhere || begins_with(path, table(faulty)) || begins_with(faulty, table(path))
 }
 
-/// Levels of different factors must not give one key different values: which one holds would depend on
-/// the order of the factors. Only a file that extends another may change what that one's levels set.
+/// Levels of different factors must not give one key different values: the result would depend on the order
+/// of the factors. Only a file that extends another may change values that the levels of the other file set.
 fn contradictions(chosen: &[Chosen<'_>], sources: &Sources) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (index, later) in chosen.iter().enumerate() {
@@ -148,13 +148,14 @@ fn contradictions(chosen: &[Chosen<'_>], sources: &Sources) -> Vec<Problem> {
     problems
 }
 
-/// True if what is wrong at `path`, in the TCP of a flow, is wrong in that of all flows already: it is laid over that.
+/// True if a fault at `path`, in the TCP of a flow, comes from the `[tcp]` of all flows, which the flow's TCP
+/// is merged over.
 fn is_of_all(path: &str, wrong: &BTreeSet<String>) -> bool {
     let own = path.strip_prefix("flow[").and_then(|rest| rest.split_once("].tcp"));
     own.is_some_and(|(_, key)| wrong.contains(&format!("tcp{key}")))
 }
 
-/// Lays the stated TCP switches over those of the profile, and those of a flow over both.
+/// Merges the stated TCP switches over the profile's, and the switches of a flow over both.
 fn fill_in_profiles(merged: &mut Node) -> Result<(), Problem> {
     let stated = merged.get("tcp").cloned().unwrap_or_default();
     if let Some(tcp) = merged.child("tcp") {

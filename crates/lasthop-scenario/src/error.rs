@@ -1,10 +1,10 @@
-//! Errors that say where, what and what instead, in one paragraph.
+//! Errors: each states the place, the fault and a remedy, in one paragraph.
 
 use std::fmt;
 
 use lasthop_core::units::nearest;
 
-/// Most faults that are told of a file or cell: nobody reads more at once.
+/// Maximum number of faults reported for a file or cell: nobody reads more at once.
 pub const FAULTS_MAX: usize = 1000;
 
 /// Why a scenario file cannot be used. Displays as one paragraph: `file:line: reason; suggestion`.
@@ -29,12 +29,12 @@ impl fmt::Display for ScenarioError {
 
 impl std::error::Error for ScenarioError {}
 
-/// All that is wrong with a scenario file, in the order of its lines; at least one error. Displays as a line for each.
+/// All errors of a scenario file, at least one, in the order of its lines. Displays as one line for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioErrors(Vec<ScenarioError>);
 
 impl ScenarioErrors {
-    /// These errors, of which there is one at least.
+    /// Wraps these errors; there must be at least one.
     pub(crate) const fn new(errors: Vec<ScenarioError>) -> Self {
         Self(errors)
     }
@@ -88,7 +88,7 @@ pub struct Cells {
 }
 
 impl Cells {
-    /// What to add to a problem, if there are `total` cells.
+    /// The text to add to a problem, if there are `total` cells.
     pub fn told(&self, total: usize) -> String {
         let Self { first, count } = self;
         match *count {
@@ -103,13 +103,14 @@ impl Cells {
 /// Where a value or key stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span {
-    /// Index of the file: 0 is the one that was named, every further one is extended by the one before.
+    /// Index of the file: 0 is the file that the user named; each further file is extended by the one before
+    /// it.
     pub file: usize,
     /// First byte in the file's text.
     pub start: usize,
 }
 
-/// An error before it is known in which file and on which line its span is.
+/// An error whose file and line are not known yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Where; `None` for the file as a whole.
@@ -136,7 +137,7 @@ pub fn suggest(text: &str, candidates: &[&str]) -> String {
     format!("{suggestion} (accepted: {})", candidates.join(", "))
 }
 
-/// The nearest candidate, if it is near enough to be what was meant.
+/// The nearest candidate, if it is near enough to be the intended one.
 pub fn close<'a>(text: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let near = nearest(text, candidates.iter().copied())?;
     let similarity = strsim::normalized_damerau_levenshtein(&text.to_lowercase(), &near.to_lowercase());

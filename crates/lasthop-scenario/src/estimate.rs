@@ -1,7 +1,8 @@
-//! What a run may take, told before it begins: arithmetic over a scenario, so that nothing absurd is started unseen.
+//! Estimates the cost of a run before it begins: arithmetic over a scenario, so that nobody starts an absurd
+//! run unawares.
 //!
-//! The numbers are meant to be too large rather than too small, by up to some ten times. They know nothing of what code
-//! of users and real programs do.
+//! The estimates are meant to be too high rather than too low, by a factor of up to about ten. They do not
+//! include user code and real programs.
 
 use lasthop_core::{Direction, QueueSize, Segment};
 use lasthop_link::{HtbConfig, PathConfig};
@@ -10,15 +11,15 @@ use lasthop_traffic::{Offer, Outlook, period};
 use crate::flow::Flow;
 use crate::types::{Scenario, Topology};
 
-/// A flow that is known before the run: both its ends, and its record.
+/// Memory of a flow that is known before the run: both its ends and its record.
 const FLOW_BYTES: f64 = 16e3;
 /// The same with QUIC, TLS and its streams.
 const QUIC_FLOW_BYTES: f64 = 300e3;
-/// What is noted of each packet of a flow, for its quantiles, and the most of it.
+/// Memory for each packet of a flow, for quantiles, and its maximum.
 const NOTED_BYTES: (f64, f64) = (48.0, 800e3);
-/// A packet on its way.
+/// A packet in flight.
 const PACKET_BYTES: f64 = 400.0;
-/// What a sender keeps of it until it is acknowledged.
+/// The sender's copy of a packet, until it is acknowledged.
 const KEPT_BYTES: f64 = 200.0;
 /// A short flow while it lasts, with its packets.
 const PASSING_BYTES: f64 = 12e3;
@@ -26,28 +27,29 @@ const PASSING_BYTES: f64 = 12e3;
 const ENDED_BYTES: f64 = 300.0;
 /// A state of a link that comes and goes.
 const STATE_BYTES: f64 = 48.0;
-/// Packets of a handshake, and what is sent again and again before a flow is given up.
+/// Packets of a handshake, and the retransmissions before a flow is given up.
 const HANDSHAKE: f64 = 40.0;
-/// Data packets sent for one that is offered, or that the link carries: half of them lost.
+/// Data packets sent for each packet that is offered or that the link carries: half of them are lost.
 const SENT_AGAIN: f64 = 2.0;
-/// A packet of QUIC takes as long as so many of TCP: it is encrypted.
+/// A packet of QUIC takes as long as this number of TCP packets, because it is encrypted.
 const QUIC_PACKETS: f64 = 4.0;
-/// Access links that one looks through in the time that a packet takes.
+/// Number of access links that can be searched in the time that a packet takes.
 const ACCESS_LINKS: f64 = 64.0;
-/// Applications that offer more of the link than this together may outgrow it; their flows stay then.
+/// If applications together offer more than this share of the link, they may overload it, and their flows do
+/// not end.
 const CROWDED: f64 = 0.9;
 
-/// What one replication may take.
+/// The estimated cost of one replication.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Estimate {
-    /// Packets that hosts send. What else takes time counts as the packets that take as long.
+    /// Packets that hosts send. Other work is converted to the number of packets that takes the same time.
     pub packets: f64,
     /// Bytes of memory.
     pub memory: f64,
 }
 
 impl Scenario {
-    /// What one replication takes at most, by and large.
+    /// The approximate maximum cost of one replication.
     pub fn estimate(&self) -> Estimate {
         let offers: Vec<(&Flow, Offer)> = self.flow.iter().map(|flow| (flow, self.offer(flow))).collect();
         let mut packets = 0.0;
@@ -74,7 +76,7 @@ impl Scenario {
         let cells = self.atm.as_ref().map_or(0.0, |atm| f64::from(atm.cells(self.mtu.0 as u32)));
         let effort =
             (1.0 + cells) * (1.0 + links as f64 / ACCESS_LINKS) * if is_quic { QUIC_PACKETS } else { 1.0 };
-        // QUIC keeps what its packets carry.
+        // QUIC keeps the content of its packets.
         let content = if is_quic { 3.0 * self.mtu.0 as f64 } else { 0.0 };
         Estimate {
             packets: packets * effort + states,
@@ -105,7 +107,7 @@ impl Scenario {
         flow.kind.traffic().offer(&around).times(f64::from(flow.many()))
     }
 
-    /// Packets of so many bytes that the last hop carries in a direction until the run ends.
+    /// The number of packets of this size that the last hop carries in a direction until the run ends.
     fn carried(&self, direction: Direction, ip_bytes: f64) -> f64 {
         let limit = self.time_limit.as_secs_f64();
         let rates = self.rates(direction);
@@ -125,7 +127,7 @@ impl Scenario {
         flow.direction.directions().iter().map(of).fold(0.0, f64::max)
     }
 
-    /// Rate of a recorded schedule. That of its link is only what it is said to carry.
+    /// Rate of a recorded schedule. The rate of its link is only a nominal value.
     fn recorded(&self, direction: Direction) -> f64 {
         let path = match direction {
             Direction::Down => &self.down,
@@ -135,7 +137,7 @@ impl Scenario {
         trace.map_or(0.0, |trace| trace.mean_rate().bits_per_second() as f64)
     }
 
-    /// Packets that senders keep at a time, and those that find room between the hosts.
+    /// The packets that senders keep at a time, and the packets that fit between the hosts.
     fn places(&self, offers: &[(&Flow, Offer)]) -> (f64, f64) {
         let window = |(flow, offer): &(&Flow, Offer)| {
             let tcp = flow.tcp.as_deref().unwrap_or(&self.tcp);
@@ -163,9 +165,9 @@ impl Scenario {
     }
 }
 
-/// The least packet.
+/// The smallest packet.
 const SMALL: f64 = Segment::BASE_HEADER_BYTES as f64;
-/// Packets that a connection of QUIC has under way at most.
+/// Maximum number of packets that a QUIC connection has in flight.
 const QUIC_WINDOW: f64 = 10_000.0;
 
 fn flow_bytes(offers: &[(&Flow, Offer)]) -> f64 {
@@ -180,7 +182,7 @@ fn flow_bytes(offers: &[(&Flow, Offer)]) -> f64 {
     offers.iter().map(bytes).sum()
 }
 
-/// Packets that find room in a direction of the last hop.
+/// Packets that fit in a direction of the last hop.
 fn path_places(path: &PathConfig, ip_bytes: f64) -> f64 {
     let queue = |limit: QueueSize| match limit {
         QueueSize::Packets(packets) => f64::from(packets),

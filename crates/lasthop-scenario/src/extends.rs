@@ -1,4 +1,4 @@
-//! A scenario file laid over the one it extends, that one over the next, and so on.
+//! Merges a scenario file over the file it extends, that file over the next, and so on.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -16,34 +16,34 @@ use crate::tree::Node;
 /// Key by which a file names the file or the preset that it extends.
 pub const KEY: &str = "extends";
 
-/// A file with all that it extends, as far as it can be read.
+/// A file merged with all files it extends, as far as they can be read.
 #[derive(Default)]
 pub struct Loaded {
-    /// Their tables merged: the extending file's values win, and its lists and distributions replace those they meet;
-    /// places keep the file they come from. What is wrong has been repaired.
+    /// The merged tables. The values of the extending file win, and its lists and distributions replace
+    /// existing ones. Places keep the file that they come from. Faults have been repaired.
     pub tree: Node,
     pub sources: Sources,
-    /// What is wrong.
+    /// The faults.
     pub found: Findings,
-    /// Where the repair is a guess.
+    /// The places where the repair is a guess.
     pub guessed: Vec<String>,
-    /// Whether it is read for its last hop alone, and may lack flows.
+    /// Whether the file is read only for its last hop, and may lack flows.
     pub for_link: bool,
 }
 
 impl Loaded {
-    /// Reads a file and all that it extends.
+    /// Reads a file and all files it extends.
     pub fn read(path: &Path) -> Result<Self, ScenarioErrors> {
         Self::read_as(path, &source::read(path)?, None)
     }
 
-    /// Reads bytes in place of those of a file, and what they name from where it lies: any file, or only those of `files`,
-    /// as the bytes must have them.
+    /// Reads bytes in place of a file's content. Names in them are relative to the folder of that file. They
+    /// may name any file, or only `files`, exactly as written in the bytes.
     pub fn read_as(path: &Path, bytes: &[u8], files: Option<&[String]>) -> Result<Self, ScenarioErrors> {
         Self::chain(path, Some(path), bytes, files)
     }
 
-    /// Reads a text without a place among files, which therefore extends presets only.
+    /// Reads a text that has no folder, so it can extend presets only.
     pub fn read_alone(file_name: &str, bytes: &[u8]) -> Result<Self, ScenarioErrors> {
         Self::chain(Path::new(file_name), None, bytes, None)
     }
@@ -78,7 +78,7 @@ impl Loaded {
         Ok(loaded)
     }
 
-    /// One file, checked as far as that goes while others may supply what it lacks.
+    /// Reads one file, and checks it as far as possible while other files may supply the missing keys.
     fn layer(&mut self, path: &Path, bytes: &[u8], files: Option<&[String]>) -> Result<Node, ScenarioErrors> {
         let file = self.sources.add(&path.display().to_string(), bytes)?;
         let mut tree = Node::parse(self.sources.text(file), file).map_err(|problems| {
@@ -94,7 +94,7 @@ impl Loaded {
             self.found.add(fault.problem);
         }
         if gives_up {
-            let message = format!("there are {FAULTS_MAX} things wrong or more; only these are told");
+            let message = format!("there are {FAULTS_MAX} errors or more; only these are reported");
             self.found.add(Problem::new(None, message));
             return Err(self.failed());
         }
@@ -104,7 +104,7 @@ impl Loaded {
         Ok(tree)
     }
 
-    /// What has been found, where nothing can be read further.
+    /// The findings so far, if reading cannot continue.
     fn failed(&mut self) -> ScenarioErrors {
         std::mem::take(&mut self.found).all(&self.sources, 0)
     }
@@ -116,18 +116,18 @@ fn circle(paths: &[PathBuf], extended: &Path) -> String {
     format!("the files extend each other in a circle ({}); break it here", chain.join(" -> "))
 }
 
-/// What a file extends.
+/// The file or preset that a file extends.
 struct Extended {
-    /// What errors call it.
+    /// Its name in errors.
     name: PathBuf,
-    /// Where it lies; presets lie nowhere.
+    /// Its path; presets have none.
     place: Option<PathBuf>,
     bytes: Cow<'static, [u8]>,
 }
 
 impl Extended {
-    /// A file named from where the extending one lies, or a preset if no file has its name. `earlier` are the files of the
-    /// chain so far, `files` those that may be named, if not all may.
+    /// Finds a file, relative to the folder of the extending file, or a preset if there is no such file.
+    /// `earlier` are the files of the chain so far; `files` are the files that may be named, if not all may.
     fn find(
         named: &str,
         from: Option<&Path>,

@@ -1,21 +1,21 @@
-//! What is found while a file is read.
+//! Findings while a file is read.
 
 use std::collections::BTreeMap;
 
 use crate::error::{Cells, FAULTS_MAX, Problem, ScenarioError, ScenarioErrors, Span};
 use crate::source::Sources;
 
-/// What has been found so far, each thing once, in the order of places.
+/// The findings so far, each once, in the order of places.
 #[derive(Debug, Default)]
 pub struct Findings(BTreeMap<(Option<Span>, String), Option<Cells>>);
 
 impl Findings {
-    /// Adds what was found in a file, whatever its cells are.
+    /// Adds the findings in a file that do not depend on cells.
     pub fn add(&mut self, problem: Problem) {
         self.0.entry((problem.span, problem.message)).or_default();
     }
 
-    /// Adds what was found in a cell.
+    /// Adds the findings in a cell.
     pub fn add_in(&mut self, cell: &str, problem: Problem) {
         let cells = self.0.entry((problem.span, problem.message)).or_default();
         cells.get_or_insert_with(|| Cells { first: cell.into(), count: 0 }).count += 1;
@@ -30,12 +30,12 @@ impl Findings {
         self.0.into_iter().map(told).collect()
     }
 
-    /// Everything as errors, of which there is one at least.
+    /// All findings as errors; there must be at least one.
     pub fn all(self, sources: &Sources, total: usize) -> ScenarioErrors {
         ScenarioErrors::new(self.located(sources, total))
     }
 
-    /// True if nobody reads more: a search may end.
+    /// True if there are more findings than anyone reads, so that a search may end.
     pub fn is_full(&self) -> bool {
         self.0.len() >= FAULTS_MAX
     }

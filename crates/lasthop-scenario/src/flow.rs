@@ -1,4 +1,4 @@
-//! An entry of the scenario's list of flows: its kind, and what all kinds have in common.
+//! An entry of the scenario's list of flows: its kind, and the keys that all kinds have in common.
 
 use std::ops::{Deref, RangeInclusive};
 
@@ -10,34 +10,35 @@ use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Applications that one entry may stand for.
+/// Maximum number of applications that one entry may stand for.
 const COUNTS: RangeInclusive<u32> = 1..=1000;
 
 /// An entry of the scenario's list of flows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(transform = into_kinds)]
 pub struct Flow {
-    /// What it is.
+    /// Its kind, with the keys of that kind.
     #[serde(flatten)]
     pub kind: FlowConfig,
-    /// Which way its data go: `down` if the fixed host sends them, `up` if the mobile host does. A call may go `both`
-    /// ways: a flow each, called after it with `-down` and `-up`, which start together.
+    /// Direction of its data: `down` if the fixed host sends them, `up` if the mobile host does. A call may
+    /// go `both` ways: it is then two flows, named after it with `-down` and `-up`, which start together.
     #[serde(default, skip_serializing_if = "is_default")]
     pub direction: Ways,
-    /// So many flows of this kind, called after it with `-1`, `-2` and so on; each draws its own start. One, with the
-    /// plain name, if absent.
+    /// Number of flows that this entry stands for. They are named after it with `-1`, `-2` and so on, and
+    /// each draws its own start. If absent, there is one flow, with the plain name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u32>,
-    /// TCP of both its ends, laid over `[tcp]`.
+    /// TCP of both its ends, merged over `[tcp]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<Box<TcpConfig>>,
-    /// Transport of the flow, where QUIC can carry it in place of TCP, or of UDP.
+    /// Transport of the flow: QUIC in place of TCP or UDP, for kinds that QUIC can carry.
     #[serde(default, skip_serializing_if = "is_default")]
     pub stack: FlowStack,
     /// QUIC of both its ends, with `stack = "quic"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quic: Option<Box<QuicConfig>>,
-    /// Between its server and the router, in place of the LAN there; each flow of a `count` has its own.
+    /// Access link between the flow's server and the router, in place of the LAN; each flow of a `count` has
+    /// its own access link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<AccessConfig>,
 }
@@ -53,7 +54,7 @@ pub enum FlowStack {
     Quic,
 }
 
-/// Which way the data of an entry go.
+/// Direction of the data of an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Ways {
@@ -62,12 +63,12 @@ pub enum Ways {
     Down,
     /// From the mobile host to the fixed host.
     Up,
-    /// Either way, over a flow each.
+    /// Both ways, with one flow for each.
     Both,
 }
 
 impl Ways {
-    /// Each of them.
+    /// Each direction of the data.
     pub(crate) const fn directions(self) -> &'static [Direction] {
         match self {
             Self::Down => &[Direction::Down],
@@ -76,7 +77,7 @@ impl Ways {
         }
     }
 
-    /// Whether some data go the same way.
+    /// Whether the two have a direction in common.
     pub(crate) fn meet(self, other: Self) -> bool {
         self == other || self == Self::Both || other == Self::Both
     }
@@ -91,7 +92,7 @@ impl From<Direction> for Ways {
     }
 }
 
-/// What lies between the server of a flow and the router, in both directions.
+/// The access link between the server of a flow and the router, in both directions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AccessConfig {
@@ -108,13 +109,13 @@ pub struct AccessConfig {
 pub(crate) struct Delays {
     /// Between a host and the router.
     pub lan: Duration,
-    /// Of each link.
+    /// Delay of each link.
     pub down: Duration,
     pub up: Duration,
 }
 
 impl Delays {
-    /// From one host to the other, for a flow whose server has this access delay in place of the LAN.
+    /// Delay from one host to the other, for a flow whose server has this access delay in place of the LAN.
     pub fn one_way(self, direction: Direction, access: Option<Duration>) -> Duration {
         match direction {
             Direction::Down => access.unwrap_or(self.lan) + self.down,
@@ -122,7 +123,7 @@ impl Delays {
         }
     }
 
-    /// There and back, without any queue.
+    /// Round-trip delay without queueing.
     pub fn round_trip(self, access: Option<Duration>) -> Duration {
         self.one_way(Direction::Down, access) + self.one_way(Direction::Up, access)
     }
@@ -151,19 +152,21 @@ impl Deref for Flow {
 }
 
 impl Flow {
-    /// How many flows of its kind it stands for. Of too many, which `check` refuses, as many as there may be: all of a
-    /// file's errors are told at once, so others look at the flows before it is refused.
+    /// The number of flows that the entry stands for. A number that is too large counts as the maximum: all
+    /// errors of a file are reported at once, so other checks look at the flows before `check` refuses the
+    /// entry.
     pub fn many(&self) -> u32 {
         self.count.unwrap_or(1).min(*COUNTS.end())
     }
 
-    /// How many applications it stands for, where a call both ways is two.
+    /// The number of applications that the entry stands for; a call both ways is two.
     pub fn applications(&self) -> usize {
         self.many() as usize * self.direction.directions().len()
     }
 
-    /// The applications of a run that this entry stands for, which has this index in the list. Without a count the
-    /// stream of the start is called after the index alone, so that no other entry's count changes a start.
+    /// The applications of a run that this entry, with this index in the list, stands for. Without a count,
+    /// the random stream of the start is named after the index alone, so that the count of another entry
+    /// changes no start.
     pub(crate) fn instances(&self, entry: usize) -> impl Iterator<Item = Instance<'_>> {
         let ways = self.direction.directions();
         let each = move |number| ways.iter().map(move |direction| self.instance(entry, number, *direction));
@@ -195,7 +198,7 @@ impl Flow {
         }
     }
 
-    /// Finds what no flow with packets of up to `mtu` bytes can be, in a run that ends at `time_limit`.
+    /// Finds faults of a flow with packets of up to `mtu` bytes, in a run that ends at `time_limit`.
     pub(crate) fn check(&self, mtu: Bytes, time_limit: Duration, faults: &mut Faults) {
         self.kind.check(mtu, faults);
         if let (Ways::Up, Some(why)) = (self.direction, self.traffic().only_down()) {
@@ -224,7 +227,7 @@ impl Flow {
 }
 
 impl Flow {
-    /// QUIC of its ends, if that carries it.
+    /// QUIC of its ends, if QUIC carries the flow.
     pub fn quic(&self) -> Option<QuicConfig> {
         (self.stack == FlowStack::Quic).then(|| self.quic.as_deref().cloned().unwrap_or_default())
     }
@@ -253,7 +256,7 @@ impl Flow {
     }
 }
 
-/// Of a LAN that is never felt.
+/// Rate of a LAN that has no noticeable effect.
 pub const fn default_lan_rate() -> Rate {
     Rate::from_bits_per_second(100_000_000_000)
 }
@@ -262,7 +265,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// Gives the keys that all kinds have in common to the schema of each kind, so that each says all that it may have.
+/// Adds the keys that all kinds have in common to the schema of each kind, so that each schema is complete.
 fn into_kinds(schema: &mut Schema) {
     let Some(Value::Object(common)) = schema.remove("properties") else { return };
     for key in ["type", "additionalProperties", "unevaluatedProperties"] {

@@ -1,4 +1,5 @@
-//! Streams of datagrams that a host offers its network: more than it can carry would wait there without end.
+//! Checks the streams of datagrams that a host offers to its network: a load above its capacity would let the
+//! queue grow without end.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -10,7 +11,8 @@ use lasthop_traffic::Datagrams;
 use crate::flow::{Flow, Ways};
 use crate::types::{Scenario, Topology};
 
-/// Checks that the streams fit the network of the host that sends them, each by itself and all that may send at once.
+/// Checks that the streams fit the network of the host that sends them: each stream by itself, and all
+/// streams that may send at once.
 pub fn streams_fit(scenario: &Scenario, faults: &mut Faults) {
     let of_all = match scenario.topology() {
         Topology::LastHop { lan, .. } => (lan.rate, "lan.rate", true),
@@ -39,17 +41,18 @@ pub fn streams_fit(scenario: &Scenario, faults: &mut Faults) {
     }
 }
 
-/// All of a network, in the parts that loads count in: whole ones, so that no order of adding up decides.
+/// The full capacity of a network, in the units of loads. They are integers, so that the order of a sum does
+/// not matter.
 const WHOLE: u128 = 1 << 40;
 
-/// What some streams fill of a network.
+/// The share of a network that some streams fill.
 #[derive(Clone, Copy, Default)]
 struct Load {
     streams: usize,
     share: u128,
 }
 
-/// The streams that share the LAN, by their index, and the load that each meets as it starts: the greatest load is met
+/// The streams that share the LAN, by their index, and the load at the start of each: the load is greatest
 /// when some stream starts.
 fn at_once(streams: &[Stream<'_>], rate: Rate) -> BTreeMap<usize, Load> {
     let mut sharing: Vec<&Stream<'_>> = streams.iter().filter(|stream| stream.access.is_none()).collect();
@@ -87,10 +90,10 @@ struct Stream<'a> {
     index: usize,
     ways: Ways,
     many: u32,
-    /// Rate of the access link that its server has in place of the LAN, if that sends.
+    /// Rate of the access link that replaces the LAN of its server, if the server sends.
     access: Option<Rate>,
     datagrams: Datagrams<'a>,
-    /// When it may send at the earliest and at the latest.
+    /// The earliest and the latest time at which it may send.
     first: Duration,
     last: Duration,
 }

@@ -1,19 +1,20 @@
 //! Scenario files: types, validation, JSON Schema, factor matrix.
 //!
-//! A file goes through these steps, each a module, and every error names file, line, key and remedy:
+//! A file goes through these steps, each a module. Every error names file, line, key and remedy:
 //!
-//! 1. `source`: bytes to text, with lines;
-//! 2. `tree`: text to a tree of values that know where they stand; merging of trees; `extends`: a file laid
-//!    over another, or over one of the `presets`;
-//! 3. `schema` and `check`: the tree against the JSON Schema derived from the types;
-//! 4. `matrix`: which combinations of levels are cells; `range`: factors between two ends, and their points; `when`:
-//!    what levels say beside other levels; `study`: the whole;
-//! 5. `compose`: each cell's levels merged over the base, over the TCP profile; `assume`: what none of them says;
+//! 1. `source` turns bytes into text, with lines;
+//! 2. `tree` turns text into a tree of values that know their places, and merges trees; `extends` merges a
+//!    file over another file or over one of the `presets`;
+//! 3. `schema` and `check` hold the tree against the JSON Schema that is derived from the types;
+//! 4. `matrix` determines which combinations of levels are cells; `range` handles factors between two ends,
+//!    and their points; `when` handles levels that depend on other levels; `study` joins these steps;
+//! 5. `compose` merges each cell's levels over the base and over the TCP profile; `assume` adds the values
+//!    that none of these states;
 //! 6. `validate`: what the parts of the merged [`Scenario`] find wrong with themselves, and what several of them say
 //!    together; `notes`: what is hardly meant; `estimate`: what a run may take;
 //!    `facts`: what stories and pictures have to know.
 //!
-//! A step repairs what it finds wrong, so that the next ones find what else is.
+//! Each step repairs the faults that it finds, so that the next steps can find other faults.
 
 mod assume;
 mod check;

@@ -6,13 +6,13 @@ use crate::error::{Problem, Span, suggest};
 use crate::findings::Findings;
 use crate::tree::{Entry, Node};
 
-/// Most cells of a study, and so most points; a larger matrix is a mistake in one of its blocks.
+/// Maximum number of cells of a study, and so of points. A larger matrix is a mistake in one of its blocks.
 pub const CELLS_MAX: usize = 10_000;
 
-/// Most combinations that the blocks of a matrix list, each as often as it is listed.
+/// Maximum number of combinations that the blocks of a matrix list; repeated ones count each time.
 const LISTED_MAX: usize = 100 * CELLS_MAX;
 
-/// Most factors of a study: each is compared with each in every cell.
+/// Maximum number of factors of a study: every pair is compared in every cell.
 pub const FACTORS_MAX: usize = 100;
 
 /// A factor and its levels, in the order of the file.
@@ -28,7 +28,8 @@ impl Factor<'_> {
 }
 
 /// For every cell the index of its level of every factor. Cells stand in the order of the blocks, the
-/// last factor varying fastest, each cell once. The `ranges` are no part of it. What a block lists and is not there is found, and left out.
+/// last factor varying fastest, each cell once. The `ranges` are not part of it. A factor or level that a
+/// block lists and that does not exist is reported and left out.
 pub fn expand(
     factors: &[Factor<'_>],
     ranges: &[&str],
@@ -68,7 +69,7 @@ pub fn expand(
     cells
 }
 
-/// One line of a block: the factor's index and those of the levels listed.
+/// One line of a block: the index of the factor, and the indices of the listed levels.
 fn listed_levels(factors: &[Factor<'_>], entry: &Entry, found: &mut Findings) -> Option<(usize, Vec<usize>)> {
     let names: Vec<&str> = factors.iter().map(|factor| factor.name).collect();
     let Some(index) = names.iter().position(|name| *name == entry.key) else {

@@ -1,11 +1,11 @@
-//! What can be run, but is hardly meant.
+//! Notes on scenarios that can be run, but are probably unintended.
 
 use lasthop_core::Fault;
 
 use crate::flow::Flow;
 use crate::types::Scenario;
 
-/// Flows of which nothing will be seen, and why.
+/// Flows that will send or transfer nothing, and why.
 pub fn notes(scenario: &Scenario) -> Vec<Fault> {
     let of_flow =
         |(index, flow)| Some(Fault { key: format!("flow[{index}].start"), message: note(scenario, flow)? });

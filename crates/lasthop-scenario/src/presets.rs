@@ -1,4 +1,4 @@
-//! Named last hops, which are part of the program, so that a file in any folder can extend them.
+//! Named last hops. They are part of the program, so that a file in any folder can extend them.
 
 /// The folder `presets` by the names of its files.
 macro_rules! presets {
@@ -23,7 +23,7 @@ const PRESETS: &[(&str, &str)] = presets![
     "wifi-lossy"
 ];
 
-/// What the others have in common.
+/// The common part of the other presets.
 const COMMON: &str = "base";
 
 /// The text of a preset.

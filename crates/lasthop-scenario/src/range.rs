@@ -27,14 +27,14 @@ pub const KEYS: [&str; 4] = ["from", "to", "scale", "sets"];
 /// The key of a file that says how ranges are sampled.
 pub const SAMPLE: &str = "sample";
 
-/// Points of a file that states no number.
+/// Number of points, if a file states none.
 pub const POINTS: u32 = 64;
 
 /// How points are spread over the ranges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
-    /// A scrambled Sobol sequence: more points keep those there are.
+    /// A scrambled Sobol sequence: when points are added, the existing points stay.
     #[default]
     Sobol,
     /// A Latin hypercube: one point in each of as many slices of every range as there are points.
@@ -42,7 +42,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// As the file has it.
+    /// Its name in files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Sobol => "sobol",
@@ -51,39 +51,39 @@ impl Method {
     }
 }
 
-/// What has to be drawn.
+/// A request for points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// How.
+    /// The method.
     pub method: Method,
-    /// How many points.
+    /// Number of points.
     pub points: u32,
-    /// How many numbers a point has, each from 0 to 1.
+    /// How many numbers from 0 to 1 a point has.
     pub dimensions: usize,
-    /// What decides the points.
+    /// Seed that determines the points.
     pub seed: u64,
 }
 
 /// Draws points: `points` rows of `dimensions` numbers from 0 to 1.
 pub type Draw<'a> = dyn Fn(Sample) -> Result<Vec<Vec<f64>>, String> + 'a;
 
-/// Where the points of ranges come from.
+/// The source of the points of ranges.
 pub struct Sampler<'a> {
-    /// How many points, if the file's number does not hold.
+    /// Number of points, if it overrides the number in the file.
     pub points: Option<u32>,
-    /// What draws them.
+    /// The function that draws them.
     pub draw: &'a Draw<'a>,
 }
 
 impl Sampler<'_> {
-    /// For files without ranges; a range is an error.
+    /// A sampler for files without ranges: a range is an error.
     pub const NONE: Sampler<'static> = Sampler {
         points: None,
         draw: &|_| Err("a range cannot be sampled here; state levels instead".into()),
     };
 }
 
-/// The end of a range, as it is written.
+/// The end of a range, as written.
 pub struct End(Amount);
 
 impl<'de> Deserialize<'de> for End {
@@ -110,16 +110,16 @@ pub struct RangeFactor<'a> {
     pub name: &'a str,
     /// Its index among all factors of the file.
     pub place: usize,
-    /// What its levels lie between.
+    /// The range of its levels.
     pub range: Range,
-    /// The keys that it sets, each as steps of a path, and where the file says so.
+    /// The keys that it sets, each as the steps of a path, and their place in the file.
     pub sets: Vec<(Vec<String>, Option<Span>)>,
-    /// Its ends as they are written.
+    /// Its ends, as written.
     ends: [Node; 2],
 }
 
 impl RangeFactor<'_> {
-    /// What a level says of the scenario; it stands where the file names the key.
+    /// The values that a level sets in the scenario; their place is where the file names the key.
     pub fn level(&self, amount: Amount) -> Node {
         let value = match amount.kind {
             Kind::Whole => Value::Integer(amount.number() as i64),
@@ -129,7 +129,7 @@ impl RangeFactor<'_> {
         self.part(&Node { span: None, value })
     }
 
-    /// What its ends say, where they stand.
+    /// The values that its ends set, with the places of the ends.
     pub fn ends(&self) -> [(Amount, Node); 2] {
         let [from, to] = self.range.ends();
         [(from, self.part(&self.ends[0])), (to, self.part(&self.ends[1]))]
@@ -145,7 +145,7 @@ impl RangeFactor<'_> {
         part
     }
 
-    /// The keys that it sets, as the file has them.
+    /// The keys that it sets, as written in the file.
     pub fn keys(&self) -> Vec<String> {
         self.sets.iter().map(|(path, _)| path.join(".")).collect()
     }
@@ -157,7 +157,7 @@ pub fn is_range(factor: &Node) -> bool {
     KEYS.iter().any(stated)
 }
 
-/// Reads the factors that are ranges. What is wrong is found, and the range left out.
+/// Reads the factors that are ranges. A faulty range is reported and left out.
 pub fn read<'a>(factors: &'a [Entry], found: &mut Findings) -> Vec<RangeFactor<'a>> {
     let mut ranges: Vec<RangeFactor<'a>> = Vec::new();
     for (place, factor) in factors.iter().enumerate().filter(|(_, factor)| is_range(&factor.node)) {
@@ -179,7 +179,7 @@ fn range(place: usize, factor: &Entry) -> Result<RangeFactor<'_>, Problem> {
     let [from, to] = [end(factor, "from", "64 kbit/s")?, end(factor, "to", "10 Mbit/s")?];
     let sets = factor.node.get("sets").ok_or_else(|| {
         let message = format!(
-            "missing key `{name}.sets`: the key of the scenario that is given the level; add for example \
+            "missing key `{name}.sets`: the key of the scenario that is set to the level; add for example \
              sets = \"down.link.rate\""
         );
         Problem::new(factor.span, message)
@@ -209,7 +209,7 @@ fn end(factor: &Entry, key: &str, example: &str) -> Result<Amount, Problem> {
 /// The range between two ends.
 fn spread(name: &str, factor: &Entry, from: Amount, to: Amount, scale: Scale) -> Result<Range, Problem> {
     let span = |key| factor.node.span_of(key);
-    // Of 0 and 0.5, the first is no count.
+    // If one end is 0 and the other 0.5, the 0 is not a count.
     let (from, to) = match (from.kind, to.kind) {
         (Kind::Real, Kind::Whole) | (Kind::Whole, Kind::Real) => (from.as_real(), to.as_real()),
         _ => (from, to),
@@ -239,7 +239,7 @@ fn spread(name: &str, factor: &Entry, from: Amount, to: Amount, scale: Scale) ->
     Err(Problem::new(span("scale"), message))
 }
 
-/// The steps of a path such as `down.link.rate`, read as TOML reads a key.
+/// The steps of a path such as `down.link.rate`, parsed like a TOML key.
 fn steps(name: &str, key: &Node) -> Result<Vec<String>, Problem> {
     let text = key.text().unwrap_or_default();
     let wrong = || {
@@ -277,7 +277,7 @@ fn set_once<'a>(earlier: &[RangeFactor<'_>], range: RangeFactor<'a>) -> Result<R
     Ok(range)
 }
 
-/// What a file says of its points; the number holds unless `points` is given.
+/// The file's settings for its points; `points`, if given, overrides the number.
 pub fn sample(file: &Node, ranges: &[RangeFactor<'_>], seed: u64, points: Option<u32>) -> Sample {
     let stated = file.get(SAMPLE);
     let method = stated.and_then(|sample| Method::deserialize(sample.get("method")?.to_toml()).ok());
@@ -290,7 +290,7 @@ pub fn sample(file: &Node, ranges: &[RangeFactor<'_>], seed: u64, points: Option
     }
 }
 
-/// What a file with ranges does not say of its points.
+/// The settings for points that a file with ranges leaves out.
 pub fn assumed(file: &Node, sample: Sample, points: Option<u32>) -> Vec<Assumption> {
     let keys = [("method", sample.method.name().to_owned()), ("points", sample.points.to_string())];
     let stated = |key: &str| {
@@ -301,7 +301,7 @@ pub fn assumed(file: &Node, sample: Sample, points: Option<u32>) -> Vec<Assumpti
     missing.map(|(key, value)| Assumption::new(format!("{SAMPLE}.{key}"), value, "default")).collect()
 }
 
-/// Draws the levels of all ranges, a row for each point; points that come to the same levels once.
+/// Draws the levels of all ranges, a row for each point. Points with the same levels appear once.
 pub fn levels(
     ranges: &[RangeFactor<'_>],
     sample: Sample,
@@ -317,7 +317,7 @@ pub fn levels(
     Ok(points)
 }
 
-/// What is hardly meant of a sample that came to `points` different points.
+/// Notes on a sample that resulted in `points` different points.
 pub fn note(sample: Sample, points: usize) -> Option<String> {
     let drawn = sample.points;
     if sample.method == Method::Sobol && !drawn.is_power_of_two() {

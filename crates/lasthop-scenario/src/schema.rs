@@ -14,8 +14,8 @@ use crate::when;
 /// Schema of a complete [`Scenario`].
 pub static SCENARIO: LazyLock<Value> = LazyLock::new(|| schema_for!(Scenario).to_value());
 
-/// Schema of a scenario file. What a scenario must have may stand in the file, in a level or in a file it extends, so
-/// that only tables which are stated whole have required keys.
+/// Schema of a scenario file. A required value of a scenario may stand in the file, in a level or in an
+/// extended file. So only tables that are always stated as a whole have required keys.
 pub static FILE: LazyLock<Value> = LazyLock::new(file_schema);
 
 /// Seed of a file that states none.
@@ -32,8 +32,8 @@ pub fn json_schema() -> String {
     format!("{:#}", *FILE)
 }
 
-/// A scenario in which every part may be absent, once as the base at the top of the file and once for
-/// the levels of factors; and around it what makes a study of it.
+/// A scenario in which every part may be absent, once as the base at the top of the file and once for the
+/// levels of factors, together with the keys of a study.
 fn file_schema() -> Value {
     let mut scenario = SCENARIO.as_object().cloned().unwrap_or_default();
     let mut definitions = match scenario.remove("$defs") {
@@ -49,7 +49,7 @@ fn file_schema() -> Value {
     for key in ["$schema", "title"] {
         level.remove(key);
     }
-    level.insert("description".into(), "Any part of a scenario; laid over the base".into());
+    level.insert("description".into(), "Any part of a scenario, merged over the base".into());
     definitions.insert("Part".into(), level.clone().into());
     if let Some(Value::Object(properties)) = level.get_mut("properties") {
         properties.insert(when::KEY.into(), when_schema());
@@ -74,7 +74,7 @@ fn file_schema() -> Value {
     file
 }
 
-/// A flow without a name is called after its kind, and its TCP is laid over another.
+/// A flow without a name is named after its kind, and its TCP is merged over that of the scenario.
 fn flows_may_leave_out(definitions: &mut Map<String, Value>) {
     let mut flow = definitions.get("Flow").cloned().unwrap_or_default();
     for kind in flow["oneOf"].as_array_mut().into_iter().flatten() {
@@ -95,7 +95,8 @@ fn referenced(schema: &Value) -> Option<&str> {
 fn when_schema() -> Value {
     json!({
         "type": "object",
-        "description": "What the level adds beside levels of other factors: by factor, by level",
+        "description": "Values that the level adds in combination with levels of other factors: by factor, \
+        then by level",
         "additionalProperties": {
             "type": "object",
             "additionalProperties": { "$ref": "#/$defs/Part" },
@@ -117,7 +118,8 @@ fn range_schema() -> Value {
                 "default": "linear",
             },
             "sets": {
-                "description": "The key of the scenario that is given the level, such as down.link.rate, or several",
+                "description": "The key of the scenario that is set to the level, such as down.link.rate, \
+                or several keys",
                 "anyOf": [
                     { "type": "string", "examples": ["down.link.rate"] },
                     { "type": "array", "items": { "type": "string" }, "minItems": 1 },
@@ -135,25 +137,25 @@ fn study_properties() -> Map<String, Value> {
         "extends": {
             "type": "string",
             "examples": ["study.toml", "lte"],
-            "description": "Scenario file that this one is laid over, from this file's folder, or a preset of \
-                            `lasthop shell --list`: tables are merged, other values, lists and distributions \
-                            replaced; factors of this file come last, and their levels may change what levels of \
-                            the extended file set",
+            "description": "Scenario file that this file is merged over, relative to this file's folder, \
+                            or a preset of `lasthop shell --list`. Tables are merged; other values, lists \
+                            and distributions are replaced. Factors of this file come last, and their \
+                            levels may change values that levels of the extended file set",
         },
         "name": { "type": "string", "pattern": name, "description": "Short name, also of output folders; that of the file if absent" },
         "title": { "type": "string", "description": "Title of the report; the name if absent" },
-        "description": { "type": "string", "description": "What the study is about" },
+        "description": { "type": "string", "description": "Description of the study" },
         "seed": {
             "type": "integer", "minimum": 0, "default": SEED,
-            "description": "What all random streams derive from",
+            "description": "Seed of all random streams",
         },
         "replications": {
             "type": "integer", "minimum": 1, "maximum": u32::MAX, "default": REPLICATIONS,
-            "description": "How often every cell is run",
+            "description": "Number of runs of each cell",
         },
         "factor": {
             "type": "object",
-            "description": "Factors by name; of each its levels by name, or the range of its levels",
+            "description": "Factors by name: each has levels by name, or a range of levels",
             "propertyNames": { "pattern": label },
             "additionalProperties": {
                 "anyOf": [
@@ -186,8 +188,9 @@ fn study_properties() -> Map<String, Value> {
         "matrix": {
             "type": "array",
             "minItems": 1,
-            "description": "Blocks of cells: each the product of the levels it lists; a factor that is not \
-                            listed takes all its levels. Without any block: the product of all levels",
+            "description": "Blocks of cells. Each block is the product of the levels it lists; a factor \
+                            that is not listed takes all its levels. Without any block: the product of all \
+                            levels",
             "items": {
                 "type": "object",
                 "additionalProperties": { "type": "array", "items": { "type": "string" }, "minItems": 1 },
@@ -200,8 +203,8 @@ fn study_properties() -> Map<String, Value> {
     }
 }
 
-/// The struct `schema` with every key optional, all the way down its structs. Lists and tagged tables
-/// are values: they are stated whole or not at all.
+/// The struct `schema` with every key optional, recursively. Lists and tagged tables are values: they are
+/// stated as a whole or not at all.
 fn partial(mut schema: Map<String, Value>, definitions: &mut Map<String, Value>) -> Map<String, Value> {
     schema.remove("required");
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
@@ -224,7 +227,7 @@ fn items_have_names(list: &Map<String, Value>, definitions: &Map<String, Value>)
 fn partial_property(property: &mut Value, definitions: &mut Map<String, Value>) {
     let Some(property) = property.as_object_mut() else { return };
     if property.get("type") == Some(&json!("array")) && items_have_names(property, definitions) {
-        // A table is laid over what a list has by these names.
+        // A table is merged over the items of a list by these names.
         property.insert("type".into(), json!(["array", "object"]));
         return;
     }

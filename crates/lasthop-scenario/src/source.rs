@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::error::{Problem, ScenarioError, close};
 
-/// Largest file that is read; the greatest study is a hundredth of it.
+/// Maximum size of a file. The largest study has a hundredth of it.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
 /// The texts that a scenario is read from, in the order in which they were added.
@@ -16,7 +16,7 @@ pub struct Sources(Vec<Source>);
 struct Source {
     file: String,
     text: String,
-    /// Where in the text each line begins.
+    /// Offset in the text at which each line begins.
     lines: Vec<usize>,
 }
 
@@ -52,7 +52,7 @@ impl Sources {
         &self.0[file].text
     }
 
-    /// Puts a file name and a line to a problem.
+    /// Adds the file name and line to a problem.
     pub fn locate(&self, problem: Problem) -> ScenarioError {
         let Problem { span, message } = problem;
         let source = &self.0[span.map_or(0, |span| span.file)];
@@ -62,12 +62,12 @@ impl Sources {
     }
 }
 
-/// Reads a text file whole, or says in words why that is not possible.
+/// Reads a whole text file, or returns in words why that is not possible.
 pub fn read(path: &Path) -> Result<Vec<u8>, ScenarioError> {
     let error = |message: String| ScenarioError { file: path.display().to_string(), line: None, message };
     let mut bytes = Vec::new();
     let file = open(path, FILE_BYTES_MAX).map_err(error)?;
-    // Some files of the system's do not say how large they are.
+    // Some special files of the system do not report their size.
     file.take(FILE_BYTES_MAX + 1)
         .read_to_end(&mut bytes)
         .map_err(|cause| error(format!("cannot read the file: {cause}")))?;
@@ -77,21 +77,22 @@ pub fn read(path: &Path) -> Result<Vec<u8>, ScenarioError> {
     Ok(bytes)
 }
 
-/// Opens a file that somebody names: a regular one, or a link to one, of at most `most` bytes. Otherwise says why not.
+/// Opens a file that the user names: a regular file, or a link to one, of at most `most` bytes. Otherwise
+/// returns the reason.
 pub fn open(path: &Path, most: u64) -> Result<File, String> {
     let told = |cause: std::io::Error| match cause.kind() {
         ErrorKind::NotFound => format!("there is no such file{}", similar_file(path)),
         ErrorKind::PermissionDenied => "no permission to read the file; change its mode, or copy it".into(),
         _ => format!("cannot open the file: {cause}"),
     };
-    // Asked first: who opens a pipe waits until somebody writes into it.
+    // Checked before opening: opening a pipe blocks until another process writes into it.
     let facts = path.metadata().map_err(told)?;
     if facts.is_dir() {
         return Err("this is a directory; name a file in it".into());
     }
     if !facts.is_file() {
         return Err(
-            "this is no regular file, but a pipe or a device; save what it gives, and name that file".into(),
+            "this is a pipe or a device, not a regular file; save its output, and name that file".into()
         );
     }
     if facts.len() > most {
@@ -101,10 +102,10 @@ pub fn open(path: &Path, most: u64) -> Result<File, String> {
 }
 
 fn too_large(most: u64) -> String {
-    format!("the file is larger than the {most} bytes that are read; name a smaller one")
+    format!("the file is larger than {most} bytes, the maximum; name a smaller one")
 }
 
-/// A file beside `path` with nearly its name.
+/// A file beside `path` with a similar name.
 fn similar_file(path: &Path) -> String {
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let names: Vec<String> = folder.read_dir().map_or_else(

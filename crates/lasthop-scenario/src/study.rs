@@ -19,33 +19,33 @@ use crate::tree::{Entry, Node, Value};
 use crate::types::Scenario;
 use crate::when;
 
-/// Most values of all cells together; the greatest study has a twentieth of them.
+/// Maximum number of values in all cells together. The largest study has a twentieth of it.
 const VALUES_MAX: usize = 4_000_000;
 
-/// A scenario file, read and checked whole.
+/// A scenario file, completely read and checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Study {
-    /// Short name, fit for a folder.
+    /// Short name, usable as a folder name.
     pub name: String,
     /// Title for people.
     pub title: String,
-    /// What the study is about; empty if the file does not say.
+    /// Description of the study; empty if the file has none.
     pub description: String,
-    /// What all random streams derive from.
+    /// Seed of all random streams.
     pub seed: u64,
-    /// How often every cell is run; at least 1.
+    /// Number of runs of each cell; at least 1.
     pub replications: u32,
     /// The factors with named levels and the levels of each, in the order of the file.
     pub factors: Vec<(String, Vec<String>)>,
     /// The factors that are ranges, and their points, if there are any.
     pub space: Option<Space>,
-    /// The cells in the order of the matrix, at each point one after the other; at least one.
+    /// The cells, at least one, in the order of the matrix; the cells of a point follow each other.
     pub cells: Vec<Cell>,
-    /// What the file does not say of the study as a whole.
+    /// Assumptions about the study as a whole.
     pub assumed: Vec<Assumption>,
-    /// The file that it was read from, as it was named.
+    /// The file that it was read from, as the user named it.
     pub file: String,
-    /// What can be run but is hardly meant: a flow that never starts.
+    /// Notes on settings that are probably unintended, such as a flow that never starts.
     pub notes: Vec<ScenarioError>,
 }
 
@@ -54,9 +54,9 @@ pub struct Study {
 pub struct Space {
     /// How points are spread.
     pub method: Method,
-    /// How many points were drawn.
+    /// Number of points that were drawn.
     pub points: u32,
-    /// In the order of the file.
+    /// The ranges, in the order of the file.
     pub ranges: Vec<RangeInfo>,
 }
 
@@ -80,11 +80,11 @@ pub struct Cell {
     pub levels: Vec<(String, String)>,
     /// The levels of the factors that are ranges, in their order.
     pub point: Vec<(String, Amount)>,
-    /// What is run.
+    /// The scenario that is run.
     pub scenario: Scenario,
-    /// What the file does not say of it.
+    /// Assumptions about it.
     pub assumed: Vec<Assumption>,
-    /// Key and name of all code of users in it.
+    /// Key and name of all user code in it.
     pub code: Vec<(String, String)>,
     /// Why the model engine cannot run it.
     unmodelled: Option<ScenarioError>,
@@ -96,8 +96,8 @@ impl Study {
         ScenarioError { file: self.file.clone(), line: None, message }
     }
 
-    /// An error for everything that keeps some of the cells called `keys` from being run, each told once; `refusal`
-    /// says of one cell why it cannot be run.
+    /// The errors, each once, for which some of the cells named `keys` cannot be run; `refusal` returns the
+    /// error of one cell.
     pub fn accepts(
         &self,
         keys: &[String],
@@ -110,13 +110,13 @@ impl Study {
 }
 
 impl Cell {
-    /// A cell of a study that was loaded elsewhere, where the model engine accepted it; without its point.
+    /// A cell of a study that was loaded elsewhere and accepted by the model engine; without its point.
     pub fn resolved(levels: Vec<(String, String)>, mut scenario: Scenario) -> Self {
         let code = scenario.user_code();
         Self { levels, point: Vec::new(), scenario, assumed: Vec::new(), code, unmodelled: None }
     }
 
-    /// An error that names the place of what the model engine has no model of, if there is such a thing.
+    /// An error that names the place of a feature that the model engine does not model, if there is one.
     pub fn needs_model(&self) -> Result<(), ScenarioError> {
         self.unmodelled.clone().map_or(Ok(()), Err)
     }
@@ -137,15 +137,15 @@ const STUDY_KEYS: [&str; 9] =
     [extends::KEY, "name", "title", "description", "seed", "replications", "factor", "matrix", range::SAMPLE];
 
 impl Study {
-    /// Reads and checks a file, and those it extends.
+    /// Reads and checks a file and the files it extends.
     ///
-    /// `extends = "study.toml"` names another file, from the folder of the one that says so, and `extends =
-    /// "lte"` a preset if that folder has no file `lte`. The extending file is laid over it: tables are merged
-    /// key by key, so a level of a factor gets further keys and a factor further levels; other values, lists
-    /// (such as `flow` and `matrix`) and distributions are replaced. Its own factors come after those of the
-    /// extended file, and their levels may change what the levels there set.
+    /// `extends = "study.toml"` names another file, relative to the folder of the extending file; `extends =
+    /// "lte"` names a preset, if that folder has no file `lte`. The extending file is merged over the other:
+    /// tables are merged key by key, so a level of a factor gets further keys and a factor further levels;
+    /// other values, lists (such as `flow` and `matrix`) and distributions are replaced. The factors of the
+    /// extending file come last, and their levels may change values that the levels of the extended file set.
     ///
-    /// Everything that is wrong is told at once, an error in many cells once.
+    /// All errors are reported at once; an error that occurs in many cells is reported once.
     pub fn from_path(path: &Path) -> Result<Self, ScenarioErrors> {
         Self::sampled(path, &Sampler::NONE)
     }
@@ -155,7 +155,8 @@ impl Study {
         Self::from_loaded(Loaded::read(path)?, path, sampler)
     }
 
-    /// Reads and checks a file as [`Study::sampled`] does, for its last hop alone: it may lack flows, and then gets one.
+    /// Reads and checks a file as [`Study::sampled`] does, but only for its last hop: it may lack flows, and
+    /// then gets one.
     pub fn of_link(path: &Path, sampler: &Sampler<'_>) -> Result<Self, ScenarioErrors> {
         Self::from_loaded(Loaded { for_link: true, ..Loaded::read(path)? }, path, sampler)
     }
@@ -166,7 +167,8 @@ impl Study {
         Self::from_loaded(Loaded::read_alone(file_name, bytes)?, Path::new(file_name), sampler)
     }
 
-    /// Reads and checks bytes in place of those of a file. They may name `files` only, which are found from where it lies.
+    /// Reads and checks bytes in place of a file's content. They may name only `files`, which are found
+    /// relative to the folder of that file.
     pub fn in_place_of(
         path: &Path,
         bytes: &[u8],
@@ -181,7 +183,7 @@ impl Study {
         Self::from_bytes(text.as_bytes(), file_name, &Sampler::NONE)
     }
 
-    /// `file_name` is that of the file, which gives the study its name if it states none.
+    /// `file_name` names the study if the file states no name.
     fn from_loaded(loaded: Loaded, file_name: &Path, sampler: &Sampler<'_>) -> Result<Self, ScenarioErrors> {
         let Loaded { tree, sources, mut found, guessed, for_link } = loaded;
         let mut assumed = Vec::new();
@@ -197,7 +199,7 @@ impl Study {
         let stated = tree.get("factor").map_or(&[][..], entries_of).iter();
         let stated = stated.filter(|factor| range::is_range(&factor.node)).count();
         if ranges.len() < stated {
-            // What the cells lack may be what this range sets.
+            // The range might set the value that the cells lack.
             return Err(found.all(&sources, 0));
         }
         let sample = range::sample(&tree, &ranges, header.seed, sampler.points);
@@ -214,7 +216,7 @@ impl Study {
         };
         let mut points = vec![Vec::new()];
         if stated > 0 {
-            // What is wrong with a key or an end is wrong at every point: an end tells it once.
+            // A fault of a key or an end occurs at every point: the ends report it once.
             for end in reading.ends() {
                 reading.cells(&combinations, &[end]);
                 if !reading.found.is_empty() {
@@ -244,10 +246,10 @@ impl Study {
     }
 }
 
-/// A level of each range, and what it says of the scenario.
+/// A level of each range, and the values that it sets in the scenario.
 type Point = Vec<(Amount, Node)>;
 
-/// A file on its way to cells.
+/// A file that is being expanded into cells.
 struct Reading<'a> {
     base: Node,
     factors: &'a [Factor<'a>],
@@ -260,7 +262,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// Composes every combination of named levels at every point. What is wrong is found, and the cell left out.
+    /// Composes every combination of named levels at every point. A faulty cell is reported and left out.
     fn cells(&mut self, combinations: &[Vec<usize>], points: &[Point]) -> Vec<Cell> {
         let mut cells = Vec::new();
         if let Some(problem) = too_long(&self.base, self.factors, combinations.len() * points.len()) {
@@ -305,7 +307,7 @@ impl Reading<'_> {
         [0, 1].map(|end| self.ranges.iter().map(|range| range.ends()[end].clone()).collect())
     }
 
-    /// Draws the points; `file` says where they are asked for.
+    /// Draws the points; `file` is the place of the request.
     fn draw(
         &mut self,
         file: &Node,
@@ -345,7 +347,7 @@ impl RangeInfo {
     }
 }
 
-/// The levels of a combination, each with what it says beside the others.
+/// The levels of a combination, each with the values that it sets in that combination.
 fn choose<'a>(factors: &[Factor<'a>], combination: &[usize]) -> Vec<Chosen<'a>> {
     let entries =
         factors.iter().zip(combination).map(|(factor, level)| (factor.name, &factor.levels[*level]));
@@ -358,7 +360,7 @@ fn choose<'a>(factors: &[Factor<'a>], combination: &[usize]) -> Vec<Chosen<'a>> 
     chosen.collect()
 }
 
-/// The path in a cell of what stands at `path` in a file: `tcp.sack` for `factor.variant.sack.tcp.sack`.
+/// The path in a cell for the `path` in a file: `tcp.sack` for `factor.variant.sack.tcp.sack`.
 fn in_cell(path: &str) -> &str {
     let mut rest = path;
     while let Some((first, others)) = rest.split_once('.') {
@@ -370,7 +372,7 @@ fn in_cell(path: &str) -> &str {
     rest
 }
 
-/// What a file says of the study as a whole.
+/// The keys of a file for the study as a whole.
 #[derive(Default, Deserialize)]
 struct Header {
     #[serde(default)]
@@ -405,7 +407,7 @@ impl Header {
             assumed.push(Assumption::new("name", &header.name, "from the file name"));
         } else if !header.name.chars().all(fits_folder) || !header.name.starts_with(fits_start) {
             let message = format!(
-                "`name`: {:?} is not fit for a folder; use letters, digits, `.`, `_` and `-`, \"kulve2003\" say",
+                "`name`: {:?} cannot name a folder; use letters, digits, `.`, `_` and `-`, \"kulve2003\" say",
                 header.name
             );
             found.add(Problem::new(file.span_of("name"), message));
@@ -430,7 +432,7 @@ fn fits_start(letter: char) -> bool {
     letter.is_ascii_alphanumeric()
 }
 
-/// The name of a file as that of a study: without its ending, and fit for a folder.
+/// The name of a study after its file: without the extension, and usable as a folder name.
 fn name_of(path: &Path) -> String {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let name: String = stem.chars().map(|letter| if fits_folder(letter) { letter } else { '-' }).collect();
@@ -442,7 +444,8 @@ fn entries_of(node: &Node) -> &[Entry] {
     node.table().map_or(&[], Vec::as_slice)
 }
 
-/// The factors with named levels, and those that are ranges; names can stand in a cell's key.
+/// The factors with named levels, and the factors that are ranges. Their names must be usable in a cell's
+/// key.
 fn factors<'a>(file: &'a Node, found: &mut Findings) -> (Vec<Factor<'a>>, Vec<RangeFactor<'a>>) {
     let entries = file.get("factor").map_or(&[][..], entries_of);
     let named = entries.iter().filter(|factor| !range::is_range(&factor.node));
@@ -461,7 +464,7 @@ fn factors<'a>(file: &'a Node, found: &mut Findings) -> (Vec<Factor<'a>>, Vec<Ra
     (factors.collect(), range::read(entries, found))
 }
 
-/// What is wrong with more factors or levels than cells can be made of, and compared in.
+/// The fault of too many factors or levels to build and compare cells.
 fn too_wide(factors: &[Factor<'_>], ranges: usize, tree: &Node) -> Option<Problem> {
     let many = factors.len() + ranges;
     let message =
@@ -473,7 +476,7 @@ fn too_wide(factors: &[Factor<'_>], ranges: usize, tree: &Node) -> Option<Proble
     })
 }
 
-/// What is wrong with cells that say more than can be read: each says all of `base`, and a level of each factor.
+/// The fault of cells with too many values: each cell repeats all of `base`, and a level of each factor.
 fn too_long(base: &Node, factors: &[Factor<'_>], cells: usize) -> Option<Problem> {
     let largest =
         |factor: &Factor<'_>| factor.levels.iter().map(|level| level.node.size()).max().unwrap_or(0);
@@ -488,7 +491,7 @@ fn too_long(base: &Node, factors: &[Factor<'_>], cells: usize) -> Option<Problem
     })
 }
 
-/// The file without what belongs to the study.
+/// The file without the keys of the study.
 fn base(file: &Node) -> Node {
     let mut base = file.clone();
     if let Value::Table(entries) = &mut base.value {

@@ -1,4 +1,4 @@
-//! Recordings, of links and of traffic, from the files that a scenario names.
+//! Recordings of links and of traffic, read from the files that a scenario names.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -12,10 +12,11 @@ use crate::error::Problem;
 use crate::source;
 use crate::tree::{Node, Value};
 
-/// Reads a file and writes it as the whole scenario has it.
+/// Reads a file and returns its content in the form that the complete scenario holds.
 type Read = fn(&Path) -> Result<String, String>;
 
-/// The keys by which a link or a flow names a file; and a text that any file may have, to go on with after an error.
+/// The keys by which a link or a flow names a file, with a valid content that replaces the file after an
+/// error.
 const OF_LINK: [(&str, Read, &str); 2] = [
     ("trace", |path| of_text(path, |text| Schedule::parse(text).map_err(|error| error.to_string())), "1"),
     (
@@ -35,10 +36,11 @@ const CAPTURES: [[u8; 4]; 5] = [
     [0x0a, 0x0d, 0x0d, 0x0a],
 ];
 
-/// Largest capture that is read; its packets become part of the scenario.
+/// Maximum size of a capture; its packets become part of the scenario.
 const CAPTURE_BYTES_MAX: u64 = 1 << 30;
 
-/// Puts the text of every file in place of its name. The files lie in `folder`, and are among `files` if these are given.
+/// Replaces the name of every file by its content. The files lie in `folder`, and must be among `files`, if
+/// given.
 pub fn read(
     tree: &mut Node,
     folder: Option<&Path>,
@@ -81,7 +83,7 @@ fn read_all(
     }
 }
 
-/// Whether a scenario may name a file; if not, why.
+/// Checks that a scenario may name a file; if not, returns the reason.
 pub fn allowed(file: &str, files: Option<&[String]>) -> Result<(), String> {
     match files {
         Some(files) if !files.iter().any(|own| own == file) => {
@@ -92,7 +94,7 @@ pub fn allowed(file: &str, files: Option<&[String]>) -> Result<(), String> {
     }
 }
 
-/// The text of a text file, once it was parsed.
+/// The text of a text file, checked by `parse`.
 fn of_text<T: ToString>(path: &Path, parse: impl Fn(&str) -> Result<T, String>) -> Result<String, String> {
     let bytes = source::read(path).map_err(|error| error.to_string())?;
     let parsed = parse(&String::from_utf8_lossy(&bytes));
@@ -110,8 +112,8 @@ fn recording(path: &Path) -> Result<String, String> {
     captured(path).and_then(Recording::new).map(|packets| packets.to_string()).map_err(named)
 }
 
-/// The IP packets of a capture as datagrams of the same length, counted from the first one. Other frames are left out,
-/// and so is a last one that was cut off.
+/// The IP packets of a capture as datagrams of the same length, counted from the first one. Other frames are
+/// left out, and so is a truncated last frame.
 fn captured(path: &Path) -> Result<Vec<Packet>, String> {
     let file = source::open(path, CAPTURE_BYTES_MAX)?;
     let mut packets: Vec<(u64, u32)> = Vec::new();

@@ -1,4 +1,4 @@
-//! A tree of TOML values that know where in the text they stand, and merging of such trees.
+//! A tree of TOML values that know their place in the text, and merging of such trees.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::error::{Problem, Span};
 
-/// A value and its place; no place for what a profile supplies.
+/// A value and its place; a value that a profile supplies has no place.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Node {
     pub span: Option<Span>,
@@ -43,10 +43,10 @@ pub struct Entry {
     pub node: Node,
 }
 
-/// Key of the tables that are one value, a distribution: merging replaces them whole.
+/// Key that marks a table as a single value, a distribution: merging replaces it as a whole.
 const DISTRIBUTION_TAG: &str = "distribution";
 
-/// Key by which the things of a list are told apart.
+/// Key that identifies the items of a list.
 pub const NAME: &str = "name";
 
 fn all_named(items: &[Node]) -> bool {
@@ -54,7 +54,7 @@ fn all_named(items: &[Node]) -> bool {
 }
 
 impl Node {
-    /// Reads a TOML document, the text of file number `file`; what cannot be read, if anything, is said instead.
+    /// Reads a TOML document, the text of file number `file`; returns the problem if it cannot be read.
     pub fn parse(text: &str, file: usize) -> Result<Self, Vec<Problem>> {
         let (document, errors) = DeTable::parse_recoverable(text);
         let mut problems: Vec<_> = errors.iter().map(|error| invalid(error, file)).collect();
@@ -63,7 +63,7 @@ impl Node {
         if problems.is_empty() { Ok(node) } else { Err(problems) }
     }
 
-    /// The value that `text` is in TOML, without a place.
+    /// Parses `text` as a TOML value, without a place.
     pub fn literal(text: &str) -> Option<Self> {
         let table = Self::parse(&format!("value = {text}"), 0).ok()?;
         table.get("value").cloned().map(Self::without_spans)
@@ -114,7 +114,7 @@ impl Node {
         }
     }
 
-    /// What it is called, if it is a table that says so.
+    /// Its name, if it is a table with a name.
     fn name(&self) -> Option<&str> {
         self.get(NAME)?.text()
     }
@@ -157,7 +157,8 @@ impl Node {
         }
     }
 
-    /// Sets the value at a path of keys, with the tables that lead there; a value that is no table stays in the way.
+    /// Sets the value at a path of keys, and creates the tables on the way. A value on the way that is not a
+    /// table is left as it is.
     pub fn set(&mut self, path: &[&str], node: Self) {
         let place = self.span;
         let (Value::Table(entries), Some((key, rest))) = (&mut self.value, path.split_first()) else {
@@ -175,7 +176,7 @@ impl Node {
         }
     }
 
-    /// How many values it is, itself and all within.
+    /// The number of values in it, itself included.
     pub fn size(&self) -> usize {
         1 + match &self.value {
             Value::Array(items) => items.iter().map(Self::size).sum(),
@@ -184,7 +185,7 @@ impl Node {
         }
     }
 
-    /// Place of the deepest value on a path such as `flow[1].payload` that stands in the file.
+    /// Place of the deepest value on a path such as `flow[1].payload` that exists in the file.
     pub fn span_of(&self, path: &str) -> Option<Span> {
         let mut node = self;
         let mut span = self.span;
@@ -196,7 +197,7 @@ impl Node {
         span
     }
 
-    /// The value as the toml crate has it, for serde.
+    /// The value in the toml crate's type, for serde.
     pub fn to_toml(&self) -> toml::Value {
         match &self.value {
             Value::Text(text) => toml::Value::String(text.clone()),
@@ -211,8 +212,8 @@ impl Node {
         }
     }
 
-    /// Lays `over` on top: tables are merged key by key, anything else is replaced whole, and so are
-    /// arrays and distributions. A table over an array of things with names is laid over these by name.
+    /// Merges `over` on top: tables are merged key by key; anything else, arrays and distributions included,
+    /// is replaced as a whole. A table over an array of named items is merged over these items by name.
     pub fn merge(&mut self, over: &Self) {
         match (&mut self.value, &over.value) {
             (Value::Array(items), Value::Table(entries)) if all_named(items) => {
@@ -247,8 +248,8 @@ impl Node {
         }
     }
 
-    /// The first path, in the order of `other`, to which both trees give a value, and not the same;
-    /// with the two places. A value of `other` from a file that extends that of `self` is meant to win.
+    /// The first path, in the order of `other`, to which the two trees give different values, with the two
+    /// places. If the file of `other` extends that of `self`, the value of `other` is meant to win.
     pub fn conflict(&self, other: &Self) -> Option<Conflict> {
         let merged = |node: &Self| node.table().is_some() && node.get(DISTRIBUTION_TAG).is_none();
         let laid_over_names = self.items().is_some_and(all_named) && merged(other);
@@ -270,7 +271,7 @@ impl Node {
         })
     }
 
-    /// What it is, for "expected a, found b".
+    /// Describes the value, for "expected a, found b".
     pub fn describe(&self) -> String {
         match &self.value {
             Value::Text(text) => format!("the text {text:?}"),
@@ -284,7 +285,8 @@ impl Node {
     }
 }
 
-/// For each entry, which of these names its key is: the first one. Looked up one by one, many keys would take for ever.
+/// For each entry, the index of the first of these names that equals its key. A separate search for each of
+/// many keys would be too slow.
 fn places<'a>(entries: &[Entry], names: impl Iterator<Item = &'a str>) -> Vec<Option<usize>> {
     let mut known = BTreeMap::new();
     for (place, name) in names.enumerate() {
@@ -328,7 +330,7 @@ fn table(entries: DeTable<'_>, file: usize, problems: &mut Vec<Problem>) -> Tabl
     table
 }
 
-/// Where a value is mentioned first: a header may open a part of a table before the table itself.
+/// Where a value is mentioned first: a header may open a subtable before the table itself.
 fn first_place(span: Option<Span>, node: &Node) -> usize {
     let own = span.map_or(usize::MAX, |span| span.start);
     let first = node.table().and_then(|entries| entries.first());
@@ -346,7 +348,7 @@ fn convert(value: DeValue<'_>, place: Span, problems: &mut Vec<Problem>) -> Valu
                 i64::MAX
             }))
         }
-        // The parser has checked the syntax; a float beyond the range reads as infinite.
+        // The parser has checked the syntax; a float out of range is read as infinite.
         DeValue::Float(number) => Value::Float(number.as_str().parse().unwrap_or(f64::NAN)),
         DeValue::Boolean(flag) => Value::Boolean(flag),
         DeValue::Datetime(date) => Value::Date(date),

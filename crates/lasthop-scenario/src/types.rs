@@ -1,4 +1,4 @@
-//! What a complete scenario says.
+//! The types of a complete scenario.
 
 use std::collections::BTreeSet;
 
@@ -11,43 +11,44 @@ use serde::{Deserialize, Serialize};
 
 use crate::flow::{Delays, Flow, default_lan_rate};
 
-/// One complete scenario: what a cell of the factor matrix runs.
+/// One complete scenario, which a cell of the factor matrix runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
     /// Largest IP packet on the path.
     #[schemars(default = "default_mtu")]
     pub mtu: Bytes,
-    /// Between each host and the router; as good as none if absent.
+    /// Network between each host and the router; if absent, its effect is negligible.
     pub lan: Option<LanConfig>,
     /// From the fixed host to the mobile host.
     pub down: Option<PathConfig>,
-    /// From the mobile host to the fixed host; as `down` if absent. Of an `up` that is stated, the link's rate, delay,
-    /// release and send buffer and the queue's limit are those of `down` unless it says others.
+    /// From the mobile host to the fixed host; a copy of `down` if absent. In a stated `up`, the link's rate,
+    /// delay, release and send buffer and the queue's limit default to those of `down`.
     pub up: Option<PathConfig>,
     /// An ATM switch in place of router and last hop, without `lan`, `down` and `up`. Each flow has an access
-    /// link and hosts of its own; the way back is delay only, that of the way there.
+    /// link and hosts of its own. The reverse path has only a delay, equal to that of the forward path.
     pub atm: Option<AtmConfig>,
-    /// What stands between each LAN and the last hop.
+    /// The router between each LAN and the last hop.
     #[serde(default, skip_serializing_if = "RouterConfig::is_default")]
     pub router: RouterConfig,
     /// Errors of the link, in both directions; none if absent.
     pub errors: Option<ErrorConfig>,
-    /// TCP of both hosts; that of today's Linux if absent.
+    /// TCP of both hosts; if absent, the TCP of today's Linux.
     pub tcp: TcpConfig,
-    /// How web pages are loaded, for the flows that do.
+    /// How web pages are loaded, for flows that load web pages.
     pub http: Option<HttpConfig>,
     /// The flows, in the order in which simultaneous events are handled.
     pub flow: Vec<Flow>,
-    /// How flows get their role in the statistics.
+    /// How flows are assigned their role in the statistics.
     #[serde(default)]
     pub roles: Roles,
-    /// Virtual time at which a run ends even if flows are not done. If absent: 60 s, 20 round trips and ten times as
-    /// long as all bytes take at the slowest rate, after the last start and every constant stream.
+    /// Virtual time at which a run ends even if flows are not done. If absent: 60 s, 20 round trips and ten
+    /// times the time that all bytes take at the slowest rate, counted from the last start and the end of
+    /// every constant stream.
     pub time_limit: Duration,
 }
 
-/// What lies between the hosts.
+/// The network between the hosts.
 #[derive(Clone, Copy, Debug)]
 pub enum Topology<'a> {
     /// A LAN to the router and the last hop behind it.
@@ -64,11 +65,11 @@ pub enum Topology<'a> {
 }
 
 impl Scenario {
-    /// What lies between the hosts.
+    /// The network between the hosts.
     ///
     /// # Panics
     ///
-    /// If the scenario has not been validated and states neither a whole last hop nor a switch.
+    /// If the scenario has not been validated and states neither a complete last hop nor a switch.
     pub fn topology(&self) -> Topology<'_> {
         match (&self.atm, &self.lan, &self.down, &self.up) {
             (Some(atm), ..) => Topology::Atm(atm),
@@ -77,7 +78,7 @@ impl Scenario {
         }
     }
 
-    /// When a link changes, in the order of time: the mobile host goes from one network to another.
+    /// The times at which a link changes, in order: the mobile host moves from one network to another.
     pub fn handovers(&self) -> Vec<Instant> {
         let paths = [&self.down, &self.up].into_iter().flatten();
         let times: BTreeSet<Instant> =
@@ -85,7 +86,7 @@ impl Scenario {
         times.into_iter().collect()
     }
 
-    /// TCP of the scenario, and of the flows that have one of their own.
+    /// TCP of the scenario, and of the flows that have their own TCP.
     pub fn tcps(&self) -> impl Iterator<Item = &TcpConfig> {
         let own = self.flow.iter().filter_map(|flow| flow.tcp.as_deref());
         std::iter::once(&self.tcp).chain(own)
@@ -96,7 +97,7 @@ impl Scenario {
         self.flow[instance.entry].tcp.as_deref().unwrap_or(&self.tcp)
     }
 
-    /// Payload of a full TCP segment, of flows without a TCP of their own.
+    /// Payload of a full TCP segment of flows without their own TCP.
     pub fn segment_bytes(&self) -> u32 {
         self.segment_bytes_with(&self.tcp)
     }
@@ -107,8 +108,8 @@ impl Scenario {
         self.mtu.0 as u32 - Segment::BASE_HEADER_BYTES - options
     }
 
-    /// Most that the last hop carries in a direction, in bit/s of full IP packets, and since when; the first since the
-    /// start. Data go down only where there is a switch.
+    /// Capacity of the last hop in a direction, in bit/s of full IP packets, with the time from which it
+    /// holds; the first holds from the start. With a switch, data go down only.
     pub fn rates(&self, direction: Direction) -> Vec<(Instant, f64)> {
         let packet = self.mtu.0 as u32;
         match self.topology() {
@@ -120,8 +121,8 @@ impl Scenario {
         }
     }
 
-    /// The bad periods of a run that ended at `end`, and the direction if they are of one: those of `[errors]`, then those
-    /// of each link's own.
+    /// The bad periods of a run that ended at `end`, with the direction if they belong to one: first those of
+    /// `[errors]`, then those of each link.
     pub fn bad_periods(&self, seed: Seed, end: Instant) -> Vec<(Option<Direction>, Instant, Instant)> {
         let own = |path: &Option<PathConfig>| path.as_ref().and_then(|path| path.link.errors.clone());
         let of = [
@@ -136,7 +137,8 @@ impl Scenario {
         periods.collect()
     }
 
-    /// How much of the period of a host's clock has passed when a run starts, `0.0..1.0`: hosts do not boot in step.
+    /// The phase of a host's clock when a run starts, `0.0..1.0` of its period: hosts do not boot
+    /// simultaneously.
     pub fn clock_phase(host: Host, seed: Seed) -> f64 {
         let stream = match host {
             Host::Server => "clock.server",
@@ -156,22 +158,23 @@ impl Scenario {
         }
     }
 
-    /// Round-trip time of a flow without any queue.
+    /// Round-trip time of a flow without queueing.
     pub fn round_trip(&self, flow: &Flow) -> Duration {
         self.one_way(flow, Direction::Down) + self.one_way(flow, Direction::Up)
     }
 
-    /// The applications of a run, in the order of the scenario: as many of each entry as it stands for.
+    /// The applications of a run, in the order of the scenario. An entry may stand for several.
     pub fn applications(&self) -> Vec<Instance<'_>> {
         (0..).zip(&self.flow).flat_map(|(index, flow)| flow.instances(index)).collect()
     }
 
-    /// The flows that are known before a run, in the order of their numbers.
+    /// The flows that are known before a run, ordered by number.
     pub fn flows(&self) -> Vec<FlowInfo> {
         lasthop_traffic::flows(&self.applications(), self.http.as_ref())
     }
 
-    /// The applications at work, in the order of [`Scenario::applications`], with the starts of this replication.
+    /// The instances of the applications, in the order of [`Scenario::applications`], with the starts of this
+    /// replication.
     pub fn programs(&self, seed: Seed) -> Vec<Program> {
         let first_rate = |direction| {
             let mut rates = self.rates(direction).into_iter().map(|(_, rate)| rate);
@@ -207,12 +210,12 @@ impl Scenario {
         }
     }
 
-    /// The real program that runs behind the last hop, if it is that and no model of traffic.
+    /// The real program that runs behind the last hop, if the scenario has one in place of modelled traffic.
     pub fn real_program(&self) -> Option<&ProgramConfig> {
         self.flow.iter().find_map(|flow| flow.real_program())
     }
 
-    /// What the model engine has no model of: the key, and what to do instead.
+    /// A feature that the model engine does not model: the key, and what to do instead.
     pub(crate) fn unmodelled(&self) -> Option<Fault> {
         let router = match self.router.implementation {
             RouterImplementation::Lasthop => None,
@@ -246,8 +249,7 @@ impl Scenario {
         })
     }
 
-    /// True if replications depend on each other and must run in order: cached metrics carry over from
-    /// one to the next.
+    /// True if replications must run in order because cached metrics carry over from one to the next.
     pub fn sequential(&self) -> bool {
         self.tcps().any(|tcp| tcp.cached_metrics)
     }
@@ -265,16 +267,16 @@ pub struct LanConfig {
     pub delay: Duration,
 }
 
-/// Packets of a scenario that does not state their size.
+/// Size of the packets, if a scenario does not state it.
 pub const fn default_mtu() -> Bytes {
     Bytes(1500)
 }
 
-/// What stands between each LAN and the last hop.
+/// The router between each LAN and the last hop.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RouterConfig {
-    /// Whose queues, rate, delay and losses these are.
+    /// Implementation of the queues, rate, delay and losses.
     #[serde(default)]
     pub implementation: RouterImplementation,
 }
@@ -285,7 +287,7 @@ impl RouterConfig {
     }
 }
 
-/// Whose queues, rate, delay and losses there are between the LANs and the hosts behind them.
+/// Implementation of the queues, rate, delay and losses between the LANs and the hosts behind them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RouterImplementation {
@@ -299,17 +301,18 @@ pub enum RouterImplementation {
     Linux,
 }
 
-/// How flows of a replication get their role in the statistics.
+/// How the flows of a replication are assigned their role in the statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Roles {
-    /// Each flow is its own role, by its name.
+    /// Each flow has its own role: its name.
     #[default]
     ByName,
     /// TCP flows by elapsed time: `tcp-faster` and `tcp-slower` (of three: `tcp-fastest`, `tcp-medium`, `tcp-slowest`).
     ByElapsed,
-    /// TCP flows that start within a second of each other by elapsed time, these groups by start: of three of which
-    /// one starts late, `tcp-faster`, `tcp-slower`, `tcp-third`.
+    /// TCP flows that start within a second of each other form a group. Groups are ordered by start, flows
+    /// within a group by elapsed time. Example: of three flows, one of which starts late, `tcp-faster`,
+    /// `tcp-slower`, `tcp-third`.
     ByStartThenElapsed,
     /// TCP flows by the start of the scenario: `tcp-first`, `tcp-second`, `tcp-third`.
     ByStart,

@@ -1,4 +1,4 @@
-//! Code of users that a scenario names: where it stands, and how it is found before a run.
+//! User code that a scenario names: its places in a scenario, and how it is found before a run.
 
 use lasthop_core::{Fault, Maker};
 use lasthop_link::{
@@ -10,8 +10,8 @@ use lasthop_traffic::{TrafficAlgorithm, TrafficSetup, UserTraffic};
 
 use crate::types::Scenario;
 
-/// Finds code by the name that a scenario gives it. A program that runs scenarios with code of its own implements what
-/// it has.
+/// Finds code by its name in a scenario. A program that runs scenarios with its own code implements the
+/// methods for the kinds of code that it has.
 pub trait Library {
     /// Makes congestion controls.
     fn congestion_control(&self, name: &str) -> Found<ControlSetup, dyn CongestionAlgorithm> {
@@ -34,14 +34,14 @@ pub trait Library {
     }
 }
 
-/// What makes instances, or why there is no such code.
+/// The maker of instances, or why there is no such code.
 pub type Found<S, T> = Result<Maker<S, T>, String>;
 
 fn unknown(name: &str, what: &str) -> String {
     format!("there is no {what} {name:?} in the program that runs the scenario")
 }
 
-/// Code in a scenario.
+/// User code in a scenario.
 enum Code<'a> {
     Control(&'a mut UserControl),
     Queue(&'a mut UserDiscipline),
@@ -50,7 +50,7 @@ enum Code<'a> {
 }
 
 impl Scenario {
-    /// Key and name of all code of users in it.
+    /// Key and name of all user code in it.
     pub(crate) fn user_code(&mut self) -> Vec<(String, String)> {
         let named = |(key, code): (String, Code<'_>)| {
             let name = match code {
@@ -64,7 +64,7 @@ impl Scenario {
         self.codes().into_iter().map(named).collect()
     }
 
-    /// Finds all code of users in it, so that it can be run. The fault names the key of what there is not.
+    /// Finds all user code in it, so that it can be run. The fault names the key of code that does not exist.
     pub fn bind(&mut self, library: &dyn Library) -> Result<(), Fault> {
         for (key, code) in self.codes() {
             let bound = match code {

@@ -1,5 +1,5 @@
-//! What several parts of a scenario say together. What one part says is checked beside its type, in the crate that it
-//! configures.
+//! Checks across several parts of a scenario. The check of a single part stands beside its type, in the crate
+//! that it configures.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::types::{RouterImplementation, Scenario, Topology};
 /// Smallest and largest IP packets that a path must carry (RFC 791, section 3.1 and 3.2).
 const MTU_RANGE: std::ops::RangeInclusive<Bytes> = Bytes(68)..=Bytes(65_535);
 
-/// Checks everything; everything that is wrong, in the order of the types.
+/// Checks everything, and returns all faults in the order of the types.
 pub fn validate(scenario: &Scenario) -> Vec<Fault> {
     let faults = Faults::found_by(|faults| parts(scenario, faults));
     if faults.is_empty() { Faults::found_by(|faults| streams_fit(scenario, faults)) } else { faults }
@@ -40,10 +40,10 @@ fn parts(scenario: &Scenario, faults: &mut Faults) {
     faults.not_zero(&scenario.time_limit, "time_limit", "300 s");
 }
 
-/// Checks what lies between the hosts.
+/// Checks the network between the hosts.
 fn network(scenario: &Scenario, faults: &mut Faults) {
     let mtu = scenario.mtu;
-    // Linux' queue disciplines can be less than the models.
+    // Linux' queue disciplines can do less than the models.
     let is_linux = scenario.router.implementation == RouterImplementation::Linux;
     match scenario.topology() {
         Topology::LastHop { down, up, .. } => {
@@ -52,7 +52,7 @@ fn network(scenario: &Scenario, faults: &mut Faults) {
                 faults.require(
                     scenario.errors.is_none() || path.link.errors.is_none(),
                     &format!("{name}.link.errors"),
-                    || "[errors] is that of both directions; leave out one of them".into(),
+                    || "[errors] applies to both directions; leave out one of the two".into(),
                 );
                 if is_linux {
                     faults.below(name, |faults| path.check_linux(mtu, scenario.errors.is_some(), faults));
@@ -71,12 +71,14 @@ fn network(scenario: &Scenario, faults: &mut Faults) {
     }
 }
 
-/// Some kinds of flows need something of the rest.
+/// Checks the requirements that some kinds of flows have on the rest of the scenario.
 fn kinds(scenario: &Scenario, faults: &mut Faults) {
     let short = scenario.flow.iter().position(|flow| flow.traffic().opens_later());
     let place = format!("flow[{}].kind", short.unwrap_or_default());
     faults.require(short.is_none() || scenario.atm.is_none(), &place, || {
-        "short flows come and go, but a switch has an access link for each flow from the start; leave out [atm]".into()
+        "short flows begin during the run, but a switch has an access link for each flow from the start; \
+        leave out [atm]"
+            .into()
     });
     let up = scenario.flow.iter().position(|flow| flow.direction != Ways::Down);
     let place = format!("flow[{}].direction", up.unwrap_or_default());
@@ -105,7 +107,8 @@ fn kinds(scenario: &Scenario, faults: &mut Faults) {
         for (index, flow) in scenario.flow.iter().enumerate().filter(|(_, flow)| is_page(flow)) {
             let stack = if http.protocol.has_streams() { FlowStack::Quic } else { FlowStack::Tcp };
             faults.require(flow.stack == stack, &format!("flow[{index}].stack"), || {
-                "HTTP/3 is what QUIC carries, and QUIC carries no other HTTP; write both stack = \"quic\" here and \
+                "HTTP/3 runs over QUIC only, and QUIC carries no other HTTP; write both stack = \"quic\" \
+                here and \
                  protocol = \"http3\" in [http], or neither"
                     .into()
             });
@@ -114,11 +117,13 @@ fn kinds(scenario: &Scenario, faults: &mut Faults) {
     let page = scenario.flow.iter().position(|flow| is_page(&flow));
     let place = format!("flow[{}].kind", page.unwrap_or_default());
     faults.require(page.is_none() || scenario.http.is_some(), &place, || {
-        "the flow loads a web page, but nothing says how; add a table [http] with protocol = \"http1.0\", say".into()
+        "the flow loads a web page, but there is no [http]; add a table [http] with protocol = \"http1.0\", \
+        say"
+        .into()
     });
 }
 
-/// Either a whole last hop or a switch. True if there is one of them.
+/// Checks that there is either a complete last hop or a switch. True if there is one of them.
 fn one_topology(scenario: &Scenario, faults: &mut Faults) -> bool {
     let atm = scenario.atm.is_some();
     for (key, stated) in [
@@ -138,7 +143,7 @@ fn one_topology(scenario: &Scenario, faults: &mut Faults) -> bool {
     stated != atm
 }
 
-/// Where a server has a way of its own to the router.
+/// Checks whether a server may have its own access link to the router.
 fn access(scenario: &Scenario, flow: &Flow, faults: &mut Faults) {
     if flow.access.is_none() {
         return;
@@ -148,7 +153,7 @@ fn access(scenario: &Scenario, flow: &Flow, faults: &mut Faults) {
     } else if scenario.router.implementation == RouterImplementation::Linux {
         Some("packets leave Linux' router straight for their host; write router.implementation = \"lasthop\"")
     } else if flow.traffic().opens_later() {
-        Some("short flows come and go, and share the LAN")
+        Some("short flows begin during the run and share the LAN")
     } else {
         None
     };

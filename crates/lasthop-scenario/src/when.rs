@@ -1,4 +1,4 @@
-//! `when`: what a level of a factor adds beside certain levels of other factors.
+//! `when`: the values that a level of a factor adds in combination with certain levels of other factors.
 //!
 //! ```toml
 //! [factor.buffer_rtt."2".when.link]
@@ -55,7 +55,8 @@ pub fn check(factors: &[Factor<'_>], found: &mut Findings) {
     }
 }
 
-/// What `level` says in a cell with the levels `chosen` (factor and level): itself, and what it adds beside them.
+/// The values that `level` sets in a cell with the levels `chosen` (factor and level): its own, and those of
+/// its `when`.
 pub fn resolve(level: &Node, chosen: &[(&str, &str)]) -> Node {
     let mut resolved = level.clone();
     if let Value::Table(entries) = &mut resolved.value {

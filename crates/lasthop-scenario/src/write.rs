@@ -1,6 +1,7 @@
 //! Writing scenario files.
 
-/// The TOML of what a JSON object says, in its order; the error names what TOML does not have, such as `null`.
+/// The TOML form of a JSON object, in its order; the error names a value that TOML does not have, such as
+/// `null`.
 pub fn to_toml(json: &str) -> Result<String, String> {
     let table: serde_json::Map<String, serde_json::Value> =
         serde_json::from_str(json).map_err(|error| error.to_string())?;

@@ -3,7 +3,8 @@
 use crate::support::{BASE, FACTORS, base_with, error, errors, read};
 use lasthop_scenario::{Sampler, Study};
 
-/// What to replace in the base, by what; the line blamed; texts the message must contain.
+/// The text to replace in the base, its replacement, the line that the error must name, and texts that the
+/// message must contain.
 type Case = (&'static str, &'static str, usize, &'static [&'static str]);
 
 #[track_caller]
@@ -172,7 +173,7 @@ fn unknown_values_and_wrong_types() {
         ("sack = true", "retries = 2024-01-01", 26, &["found the date", "a whole number"]),
         ("seed = 7", "seed = 99999999999999999999", 3, &["too large"]),
         ("seed = 7", "seed = -7", 3, &["`seed`", "from 0"]),
-        ("name = \"small\"", "name = \"a/b\"", 1, &["`name`", "not fit for a folder"]),
+        ("name = \"small\"", "name = \"a/b\"", 1, &["`name`", "cannot name a folder"]),
         ("title = \"Small\"", "title = 1", 2, &["`title`", "a text in quotation marks"]),
         ("replications = 3", "replications = 0", 4, &["`replications`", "the nearest is 1"]),
         ("[lan]\n", "[[lan]]\n", 7, &["`lan`", "found a list", "a table"]),
@@ -418,7 +419,9 @@ fn page_loads_that_nobody_can_run() {
     }
     let nobody_says_how = error(base.split("[http]").next().unwrap());
     assert_eq!(nobody_says_how.line, Some(28));
-    assert!(nobody_says_how.to_string().contains("`flow[0].kind`: the flow loads a web page, but nothing says how; add a table [http] with protocol"), "{nobody_says_how}");
+    let wanted =
+        "`flow[0].kind`: the flow loads a web page, but there is no [http]; add a table [http] with protocol";
+    assert!(nobody_says_how.to_string().contains(wanted), "{nobody_says_how}");
 }
 
 #[test]

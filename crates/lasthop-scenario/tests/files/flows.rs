@@ -1,4 +1,4 @@
-//! What all kinds of flows have in common.
+//! The keys that all kinds of flows have in common.
 
 use lasthop_core::{Direction, Duration, Instant, QueueSize, Seed};
 use lasthop_scenario::Cell;
@@ -12,7 +12,7 @@ const PAGE: &str = "[[flow]]\nkind = \"http-page\"\nmain = \"1 kB\"\ninline = \"
 const HTTP: &str = "[http]\nprotocol = \"http1.0\"\nconnections = 2\nrequest = \"100 B\"\n\
                     response_header = \"100 B\"\nclose_after = \"0 s\"\n";
 
-/// What is wrong with a file of these parts.
+/// The errors of a file that consists of these parts.
 fn shown(parts: &[&str]) -> String {
     error(&format!("{LINK}{}", parts.concat())).to_string()
 }
@@ -78,7 +78,7 @@ fn an_access_link_without_a_rate_is_as_fast_as_a_lan_that_is_never_felt() {
     assert!(study.cells[0].assumed.iter().any(|one| one.key == "flow[0].access.rate"));
 }
 
-/// A flow called "far", 200 ms from the router; without them, it is as near as any other.
+/// A flow named "far", 200 ms from the router. Without this delay it is as near as any other flow.
 const FAR: [&str; 2] =
     ["[[flow]]\nkind = \"bulk-tcp\"\nname = \"far\"\nbytes = \"1 kB\"\n", "access.delay = \"200 ms\"\n"];
 
@@ -97,7 +97,7 @@ fn the_longest_round_trip_decides_what_is_assumed_of_queues_and_of_the_time_limi
         queue.contains("1 Mbit/s x 100 ms, is") && time.contains("20 round trips and"),
         "{queue}; {time}"
     );
-    // Twice the access link more: 500 ms are 41.7 packets.
+    // Twice the access delay is added: 500 ms are 41.7 packets.
     let (limits, queue, time) = assumed(&format!("{LINK}{BULK}{}{}", FAR[0], FAR[1]));
     assert_eq!(limits, (QueueSize::Packets(42), 71.0));
     assert!(queue.contains("x 500 ms of far (the longest), is 42 packets"), "{queue}");
@@ -161,7 +161,7 @@ fn what_no_flow_can_have_is_said_with_the_reason() {
     let wrong = shown(&[udp, slow]);
     assert!(wrong.contains("of its access.rate = \"900 bit/s\", and datagrams would pile up"), "{wrong}");
     read(&format!("{LINK}{udp}{slow}direction = \"up\"\n"));
-    // What is wrong for all flows is said once.
+    // A fault of all flows is reported once.
     shown(&["[tcp]\ninitial_window = 0\n", BULK, "tcp = { sack = false }\n"]);
 }
 

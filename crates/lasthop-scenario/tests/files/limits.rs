@@ -1,4 +1,4 @@
-//! Files that are too large, too many things wrong, and what a run may take.
+//! Files that are too large, files with too many faults, and the estimated cost of a run.
 
 use std::ops::Range;
 use std::os::unix::fs::symlink;
@@ -12,7 +12,8 @@ use crate::support::{SHORT, errors, read};
 
 const LINK: &str = "[down.link]\nrate = \"1 Mbit/s\"\ndelay = \"50 ms\"\n";
 
-/// What takes seconds takes no longer than that on the busiest machine; what is quadratic takes hours.
+/// Time limit of a test: linear work takes seconds and stays below it even on a busy machine; quadratic work
+/// takes hours.
 const SOON: Duration = Duration::from_secs(600);
 
 fn folder(name: &str) -> PathBuf {
@@ -34,14 +35,14 @@ fn pipes_and_devices_are_refused_where_a_file_is_named_and_links_to_files_are_no
     let wrong = |path: &Path| Study::from_path(path).unwrap_err().to_string();
     for path in [&file("pipe"), Path::new("/dev/zero")] {
         let name = path.display();
-        assert!(wrong(path).contains("this is no regular file, but a pipe or a device"), "{name}");
+        assert!(wrong(path).contains("this is a pipe or a device, not a regular file"), "{name}");
         for text in [
             format!("extends = \"{name}\"\n"),
             format!("{SHORT}[down]\nlink.trace = \"{name}\"\n").replace("[down.link]", "[up.link]"),
             format!("{LINK}[[flow]]\nkind = \"replay\"\nfile = \"{name}\"\n"),
         ] {
             std::fs::write(file("study.toml"), &text).unwrap();
-            assert!(wrong(&file("study.toml")).contains("this is no regular file"), "{text}");
+            assert!(wrong(&file("study.toml")).contains("this is a pipe or a device"), "{text}");
         }
     }
     std::fs::write(file("study.toml"), SHORT).unwrap();
@@ -73,7 +74,7 @@ fn of_very_many_wrong_keys_a_thousand_are_told() {
     let keys = lines(0..50_000, |key| format!("key-{key} = 1"));
     let found = errors(&format!("{keys}{SHORT}"));
     assert_eq!(found.len(), 1001);
-    assert!(found[0].message.contains("1000 things wrong or more"), "{}", found[0]);
+    assert!(found[0].message.contains("1000 errors or more"), "{}", found[0]);
     let flows = "[[flow]]\nkind = \"bulk-tcp\"\nbytes = \"0 B\"\n".repeat(10_000);
     assert_eq!(errors(&format!("{LINK}{flows}")).len(), 1000);
     assert!(began.elapsed() < SOON, "{:?}", began.elapsed());

@@ -1,4 +1,4 @@
-//! Scenario files: what they say, and what is said of wrong ones.
+//! Scenario files: their meaning, and the errors of faulty files.
 
 mod atm;
 mod errors;

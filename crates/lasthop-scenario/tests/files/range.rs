@@ -1,4 +1,4 @@
-//! Factors between two ends: their points, their cells, and what is said of wrong ones.
+//! Factors between two ends: their points, their cells, and the errors of faulty ranges.
 
 use crate::study::at_least;
 use crate::support::SHORT;
@@ -7,7 +7,7 @@ use lasthop_scenario::{Cell, Flow, Method, Sample, Sampler, ScenarioError, Study
 use lasthop_traffic::FlowConfig;
 use proptest::prelude::*;
 
-/// Two ranges and a factor over [`SHORT`]; they begin at line 7.
+/// Two ranges and a factor on top of [`SHORT`]; they begin at line 7.
 const SPACE: &str = r#"[factor.rate]
 from = "100 kbit/s"
 to = "10 Mbit/s"

@@ -1,4 +1,4 @@
-//! Short files: what they need not say, and what follows what they say.
+//! Short files: the keys that they may leave out, and the defaults that follow stated keys.
 
 use lasthop_core::{Bytes, Duration, QueueSize, Rate};
 use lasthop_link::BufferRelease;
@@ -178,7 +178,8 @@ fn everything_that_is_wrong_is_told_at_once() {
 #[test]
 fn what_only_comes_of_another_error_is_not_told() {
     for (from, to, line) in [
-        // With the 1500 bytes that are assumed neither a buffer of 9600 nor a queue would be wrong, but with an example.
+        // With the assumed MTU of 1500 bytes, neither a buffer of 9600 bytes nor a queue would be faulty;
+        // with an example value they would be.
         ("mtu = \"576 B\"", "mtu = \"576\"", 5),
         ("sack = true", "timestamp = true\neifel = true", 26),
         ("kind = \"bulk-tcp\"", "kind = \"bulk\"", 28),

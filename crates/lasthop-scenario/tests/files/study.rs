@@ -1,4 +1,5 @@
-//! Merging, the matrix, the example, the schema; and no file whatsoever makes the reader panic.
+//! Merging, the matrix, the example and the schema; and random files, none of which may make the reader
+//! panic.
 
 use crate::support::{BASE, FACTORS, base_with, read};
 use lasthop_core::{Distribution, Duration, QueueSize, Seed};
@@ -203,7 +204,7 @@ fn assert_one_paragraph(bytes: &[u8]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// So many cases, or as many as `PROPTEST_CASES` says if that is more.
+/// This number of cases, or the number in `PROPTEST_CASES` if that is greater.
 pub fn at_least(cases: u32) -> ProptestConfig {
     let stated = ProptestConfig::default();
     ProptestConfig { cases: stated.cases.max(cases), ..stated }

@@ -1,4 +1,4 @@
-//! Recordings, of links and of traffic, which are files beside the scenario.
+//! Recordings of links and of traffic, in files beside the scenario.
 
 use lasthop_core::{Direction, Duration, QueueSize, Rate};
 use lasthop_link::{Schedule, Timetable};
@@ -30,7 +30,7 @@ fn a_trace_is_read_from_the_folder_of_the_file_that_names_it() {
     assert_eq!([down.rate, up.rate], [2_400_000, 600_000].map(Rate::from_bits_per_second));
     let assumed = &study.cells[0].assumed;
     assert!(assumed.iter().any(|each| each.key == "down.link.rate" && each.why == "the mean of the trace"));
-    // The whole scenario carries the trace itself.
+    // The complete scenario contains the trace itself.
     let json = serde_json::to_string(scenario).unwrap();
     assert_eq!(&serde_json::from_str::<Scenario>(&json).unwrap(), scenario);
 }
@@ -161,7 +161,7 @@ fn what_is_wrong_with_a_recording_is_told_with_the_place_in_the_scenario() {
         unsorted.line.is_some() && unsorted.message.contains("a.csv: line 3: the time is before"),
         "{unsorted}"
     );
-    // A cut capture, and one of nothing.
+    // A truncated capture, and an empty one.
     let cut = error("\n\r\r\n1234");
     assert!(cut.message.contains("`file`") && cut.message.contains("a.csv: "), "{cut}");
     let large = error("time_s,bytes\n0,2000\n");

@@ -1,4 +1,4 @@
-//! A small valid file, and what to do to it.
+//! A small valid file, and functions that change it.
 
 use lasthop_scenario::{ScenarioError, Study};
 
@@ -43,7 +43,7 @@ duration = "180 s"
 start = { distribution = "uniform", min = "0 s", max = "100 ms" }
 "#;
 
-/// The shortest file there is.
+/// The shortest valid file.
 pub const SHORT: &str = r#"[down.link]
 rate = "1 Mbit/s"
 delay = "50 ms"
@@ -52,7 +52,7 @@ kind = "bulk-tcp"
 bytes = "1 MB"
 "#;
 
-/// Three factors laid over [`BASE`]; they begin at line 39.
+/// Three factors on top of [`BASE`]; they begin at line 39.
 pub const FACTORS: &str = r#"[factor.link.e0]
 [factor.link.r1]
 errors = { good = { distribution = "exponential", mean = "15 s", min = "1 s", max = "20 s" }, bad = { distribution = "uniform", min = "0.2 s", max = "1.5 s" }, packet_error_probability = 0.63, arq = { retransmissions = 1, delay = "700 ms" } }
@@ -83,7 +83,7 @@ pub fn errors(text: &str) -> Vec<ScenarioError> {
     }
 }
 
-/// Reads a text with one thing wrong.
+/// Reads a text with one fault.
 #[track_caller]
 pub fn error(text: &str) -> ScenarioError {
     let errors = errors(text);
