@@ -1,16 +1,16 @@
-//! What applications do, whichever engine carries it out.
+//! The interface between applications and engines: the actions that an application wants done.
 
 use lasthop_core::{Host, HttpEvent, Instant, News, Observer, PlaybackEvent, Transport};
 
-/// What an application wants done. It numbers its flows itself, from 0: first those known before the run
-/// ([`crate::Traffic::flow_names`]), then those that it opens.
+/// An action that an application wants done. The application numbers its flows itself, from 0: first the
+/// flows that are known before the run ([`crate::Traffic::flow_names`]), then the flows that it opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// A flow comes to be that was not known before the run.
+    /// Opens a flow that was not known before the run.
     Open {
         /// Number of the flow: the next one.
         flow: u32,
-        /// Which of [`crate::Traffic::later_flows`] it is one of.
+        /// Index in [`crate::Traffic::later_flows`] of the flow's description.
         hosts: usize,
         /// It arranges another flow between them.
         is_control: bool,
@@ -19,63 +19,64 @@ pub enum Action {
     Connect {
         /// Number of the flow.
         flow: u32,
-        /// Which host.
+        /// The host.
         host: Host,
     },
     /// A host writes.
     Write {
         /// Number of the flow.
         flow: u32,
-        /// Which host.
+        /// The host.
         host: Host,
-        /// How much.
+        /// Number of bytes.
         bytes: u64,
-        /// Size of each write; one datagram each, where the flow carries datagrams.
+        /// Size of each write. On a flow of datagrams, each write is one datagram.
         write_bytes: u64,
-        /// What these bytes are.
+        /// The content of these bytes.
         content: Content,
     },
-    /// A host writes a whole message on a stream of its own, or answers on a stream that the other one began: on a flow
-    /// whose transport has streams.
+    /// A host writes a complete message on a new stream, or answers on a stream that the other host began.
+    /// Only for flows whose transport has streams.
     Send {
         /// Number of the flow.
         flow: u32,
-        /// Which host.
+        /// The host.
         host: Host,
-        /// Number of the stream, from 0 in the order in which they are begun.
+        /// Number of the stream: from 0, in the order in which streams are begun.
         stream: u32,
-        /// How much.
+        /// Number of bytes.
         bytes: u64,
     },
-    /// A host takes back what it has written and what has not been sent yet.
+    /// A host withdraws data that it has written and that has not been sent yet.
     Stop {
         /// Number of the flow.
         flow: u32,
-        /// Which host.
+        /// The host.
         host: Host,
     },
     /// A host has nothing more to write.
     Close {
         /// Number of the flow.
         flow: u32,
-        /// Which host.
+        /// The host.
         host: Host,
     },
-    /// Something to tell the observer.
+    /// An event for the observer.
     Report {
         /// Number of the flow.
         flow: u32,
-        /// What.
+        /// The event.
         event: HttpEvent,
     },
-    /// Something to tell the observer of a video.
+    /// An event of a video, for the observer.
     Play {
         /// Number of the flow.
         flow: u32,
-        /// What.
+        /// The event.
         event: PlaybackEvent,
     },
-    /// Who asked for something on a flow has all of it; or who sends an amount that was not known before has written all.
+    /// The host that made a request on a flow has the complete response; or a host that sends an amount not
+    /// known in advance has written everything.
     Complete {
         /// Number of the flow.
         flow: u32,
@@ -83,7 +84,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// The end that something is to be done with: number of the flow, and host.
+    /// The end that the action applies to: number of the flow, and host.
     #[inline]
     pub const fn end(self) -> Option<(u32, Host)> {
         match self {
@@ -96,7 +97,7 @@ impl Action {
         }
     }
 
-    /// Does it with that end.
+    /// Performs the action on that end.
     #[inline]
     pub fn act_on<T: Transport, O: Observer>(self, end: &mut T, now: Instant, observer: &mut O) {
         match self {
@@ -109,14 +110,14 @@ impl Action {
         }
     }
 
-    /// The host that has a stream of datagrams sends one.
+    /// The sender of a stream of datagrams sends one.
     #[inline]
     pub(crate) const fn datagram(host: Host, bytes: u64) -> Self {
         Self::Write { flow: 0, host, bytes, write_bytes: bytes, content: Content::Filler }
     }
 }
 
-/// What is written. The model engine only counts bytes; real hosts write real messages.
+/// The content of a write. The model engine only counts bytes; real hosts write real messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Anything.
@@ -127,30 +128,30 @@ pub enum Content {
     Response(u32),
 }
 
-/// An application at work. Sans-IO: its owner calls [`Application::handle_wakeup`] at [`Application::next_wakeup`] and
-/// [`Application::handle_news`] when there is news, and each time then does what [`Application::poll_action`] returns,
-/// until there is nothing.
+/// A running application. Sans-IO: its owner calls [`Application::handle_wakeup`] at
+/// [`Application::next_wakeup`] and [`Application::handle_news`] when there is news. After each call it
+/// performs the actions that [`Application::poll_action`] returns, until there are none.
 pub trait Application {
-    /// When it wants to act next without being told anything.
+    /// When it next wants to act, if there is no news until then.
     fn next_wakeup(&self) -> Option<Instant>;
 
-    /// Does what is due by `now`.
+    /// Handles everything that is due by `now`.
     fn handle_wakeup(&mut self, now: Instant);
 
-    /// Something is new at the end of a flow at `host`.
+    /// There is news at the end of a flow at `host`.
     fn handle_news(&mut self, now: Instant, flow: u32, host: Host, news: News);
 
-    /// Whether it may act upon data that a host gets, before the stream ends.
+    /// Whether it may react to data that a host receives before the stream ends.
     fn heeds_data(&self) -> bool {
         true
     }
 
-    /// So many bytes have arrived in order on a stream of a flow at `host`, where the transport has streams. Told before
-    /// the other news of that moment.
+    /// `bytes` have arrived in order so far on a stream of a flow at `host`, if the transport has streams.
+    /// Called before the other news of the same instant.
     fn handle_stream(&mut self, now: Instant, flow: u32, host: Host, stream: u32, received: u64) {
         let _ = (now, flow, host, stream, received);
     }
 
-    /// What to do next.
+    /// The next action.
     fn poll_action(&mut self) -> Option<Action>;
 }

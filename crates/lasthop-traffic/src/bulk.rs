@@ -18,11 +18,13 @@ pub struct BulkConfig {
     /// Application bytes to transfer; or `duration`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Bytes>,
-    /// How long the sender writes as fast as it can, in place of `bytes`. What it has not sent by then it leaves out.
+    /// How long the sender writes as fast as it can, in place of `bytes`. Data that it has not sent by then
+    /// are dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration: Option<Duration>,
-    /// Size of each write. Under `linux-6` what waits to be sent is joined, as Linux does; 128 KiB if absent, as iperf3 writes.
-    /// Under the older profiles segments do not span writes; one maximum segment if absent.
+    /// Size of each write. Under `linux-6`, writes that wait to be sent are joined, as in Linux; 128 KiB if
+    /// absent, as in iperf3. Under the older profiles a segment never spans two writes; one maximum segment
+    /// if absent.
     pub write: Option<Bytes>,
     /// When the sender connects.
     #[schemars(default = "crate::at_once")]
@@ -110,20 +112,21 @@ impl Traffic for BulkConfig {
     }
 }
 
-/// A transfer under way.
+/// A running transfer.
 #[derive(Clone, Debug)]
 pub struct Bulk {
     start: Option<Instant>,
     sender: Host,
     bytes: u64,
     write_bytes: u64,
-    /// When it is to stop, where it is told that.
+    /// When it is to stop, if it has a duration.
     end: Option<Instant>,
     actions: VecDeque<Action>,
 }
 
 impl Bulk {
-    /// A transfer of so many bytes, in writes of so many, that begins at `start`, and stops at `end` if there is one.
+    /// A transfer of `bytes`, in writes of `write_bytes`, that begins at `start` and stops at `end`, if
+    /// given.
     pub fn new(start: Instant, sender: Host, (bytes, write_bytes): (u64, u64), end: Option<Instant>) -> Self {
         Self { start: Some(start), sender, bytes, write_bytes, end, actions: VecDeque::new() }
     }

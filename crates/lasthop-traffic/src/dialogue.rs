@@ -1,4 +1,4 @@
-//! One connection on which a client asks and a server answers at once, one request after another.
+//! One connection on which a client sends requests, one after another, and a server answers each at once.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use lasthop_core::{Host, News};
 
 use crate::{Action, Content};
 
-/// Both ends of the connection, flow 0 of its application, and what they want done.
+/// Both ends of the connection (flow 0 of its application), and the actions that they want done.
 #[derive(Clone, Debug)]
 pub(crate) struct Dialogue {
     server: Host,
@@ -16,7 +16,7 @@ pub(crate) struct Dialogue {
     /// Bytes of all requests so far, and of all responses to them.
     asked: u64,
     awaited: u64,
-    /// Of the response that is still to be written.
+    /// Bytes of the response that are still to be written.
     response_bytes: Option<u64>,
     actions: VecDeque<Action>,
 }
@@ -36,7 +36,7 @@ impl Dialogue {
         }
     }
 
-    /// The client asks; it has the whole response to its last request.
+    /// The client sends a request; it has the complete response to its last one.
     pub fn ask(&mut self, request: u64, response: u64) {
         let client = self.server.other();
         if !std::mem::replace(&mut self.connected, true) {
@@ -48,13 +48,13 @@ impl Dialogue {
         self.write(client, request);
     }
 
-    /// The client has nothing more to ask.
+    /// The client has no more requests.
     pub fn close(&mut self) {
         self.actions.push_back(Action::Close { flow: 0, host: self.server.other() });
     }
 
-    /// Lets the server answer, and whichever end hears of the other's end close, too. True if the client has the whole
-    /// response now.
+    /// Lets the server answer, and lets an end close when the other end has closed. True if the client now
+    /// has the complete response.
     pub fn handle_news(&mut self, host: Host, news: News) -> bool {
         let received = |bytes| news.received.is_some_and(|received| received >= bytes);
         let mut is_whole = false;
@@ -72,12 +72,12 @@ impl Dialogue {
         is_whole
     }
 
-    /// An end has closed, or the connection is lost: nothing can be asked any more.
+    /// An end has closed, or the connection is lost: no more requests are possible.
     pub const fn is_over(&self) -> bool {
         self.over
     }
 
-    /// Wants something else done.
+    /// Adds an action.
     pub fn tell(&mut self, action: Action) {
         self.actions.push_back(action);
     }

@@ -1,5 +1,5 @@
-//! Requests and responses on one connection that is kept: a client asks, waits for the whole response, thinks, and asks
-//! again.
+//! Requests and responses on one persistent connection: a client sends a request, waits for the complete
+//! response, pauses, and sends the next request.
 
 use std::num::NonZeroU16;
 
@@ -13,16 +13,16 @@ use crate::{Action, Application, OBJECT_MAX, Offer, Outlook, Program, Surroundin
 #[cfg(test)]
 mod tests;
 
-/// Most requests of a client.
+/// Maximum number of requests of a client.
 const REQUESTS_MAX: u32 = 1_000_000;
 
-/// Requests on a kept connection, one after another.
+/// Requests on a persistent connection, one after another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RequestResponseConfig {
     /// Name of the flow in the records.
     pub name: String,
-    /// How many requests are made.
+    /// Number of requests.
     #[serde(default = "default_requests")]
     pub requests: u32,
     /// Size of each request.
@@ -30,10 +30,10 @@ pub struct RequestResponseConfig {
     pub request: Distribution<Bytes>,
     /// Size of each response.
     pub response: Distribution<Bytes>,
-    /// From the whole response to the next request.
+    /// Pause from the complete response to the next request.
     #[serde(default = "crate::at_once")]
     pub think: Distribution<Duration>,
-    /// When the client connects. It makes its first request then, too.
+    /// When the client connects and makes its first request.
     #[schemars(default = "crate::at_once")]
     pub start: Distribution<Duration>,
     /// Code point of the flow's packets, in both directions; best effort if absent.
@@ -79,7 +79,7 @@ impl Traffic for RequestResponseConfig {
         self.check_size(&self.response, "response", faults);
     }
 
-    /// When the last request would leave if nothing took time but thinking.
+    /// When the last request would leave if only the pauses took time.
     fn latest_begin(&self) -> Duration {
         let thinking = self.think.most().as_nanos().saturating_mul(u64::from(self.requests));
         Duration::from_nanos(self.start.most().as_nanos().saturating_add(thinking))
@@ -110,7 +110,7 @@ impl Traffic for RequestResponseConfig {
     }
 
     fn offer(&self, around: &Outlook<'_>) -> Offer {
-        // Each waits for a round trip.
+        // Each request waits for a round trip.
         let requests = f64::from(self.requests).min(1.0 + around.limit / around.round_trip.max(1e-9));
         let [request, response] =
             [&self.request, &self.response].map(|size| around.segments(size.most().0 as f64));
@@ -123,7 +123,7 @@ impl Traffic for RequestResponseConfig {
     }
 }
 
-/// A client and its server at work.
+/// A running client and its server.
 #[derive(Clone, Debug)]
 pub struct Exchanges {
     request: Sampler<Bytes>,
@@ -131,7 +131,7 @@ pub struct Exchanges {
     think: Sampler<Duration>,
     stream: RandomStream,
     dialogue: Dialogue,
-    /// When the next request is made, unless a response is awaited.
+    /// When the next request is made, unless the client awaits a response.
     next: Option<Instant>,
     requests_left: u32,
 }

@@ -1,8 +1,8 @@
 //! A web page load: a main object, in-line objects, and the connections that fetch them.
 //!
-//! Both applications stand here, the browser on the mobile host and the server on the fixed host, as one
-//! state machine without input or output: the owner tells what each connection's ends have seen, and
-//! carries out the [`Action`]s. What is not modelled: parsing times, server think times, caches.
+//! Browser (on the mobile host) and server (on the fixed host) are one state machine without input or output.
+//! Its owner reports what the ends of each connection have received, and performs the [`Action`]s. Parsing
+//! times, server think times and caches are not modelled.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU16;
@@ -145,18 +145,19 @@ impl Traffic for HttpPageConfig {
     }
 }
 
-/// One page load under way. Its flows are its connections, in the order of [`HttpPageConfig::connection_names`].
+/// One running page load. Its flows are its connections, in the order of
+/// [`HttpPageConfig::connection_names`].
 #[derive(Clone, Debug)]
 pub struct PageLoad {
     http: HttpConfig,
     page: HttpPageConfig,
     start: Option<Instant>,
-    /// Connections, or the streams of the only one.
+    /// Connections, or the streams of the only connection.
     connections: Vec<Connection>,
-    /// In-line objects not yet asked for; none before the browser knows of them.
+    /// In-line objects that are not yet requested; none before the browser knows of them.
     waiting: VecDeque<u32>,
     discovered: bool,
-    /// Objects the browser has whole, or will never have because their connection is lost.
+    /// Objects that are complete, or will never be because their connection is lost.
     settled: u32,
     close_at: Option<Instant>,
     actions: VecDeque<Action>,
@@ -164,14 +165,14 @@ pub struct PageLoad {
 
 #[derive(Clone, Debug, Default)]
 struct Connection {
-    /// Objects asked for, in order.
+    /// The requested objects, in order.
     objects: Vec<u32>,
-    /// How many of them the server has answered.
+    /// How many of the requests the server has answered.
     answered: usize,
-    /// How many the browser has whole, and their bytes with headers.
+    /// How many objects are complete at the browser, and their bytes with headers.
     complete: usize,
     complete_bytes: u64,
-    /// The first byte of the next one has arrived.
+    /// True if the first byte of the next object has arrived.
     begun: bool,
     closed: bool,
 }
@@ -199,12 +200,13 @@ impl PageLoad {
         }
     }
 
-    /// The server has received `bytes` in order so far on a connection: it answers every whole request.
+    /// The server has received `bytes` in order so far on a connection: it answers every complete request.
     fn handle_requests(&mut self, connection: u32, bytes: u64) {
         let requests = (bytes / self.http.request.0) as usize;
         loop {
             let state = &mut self.connections[connection as usize];
-            // More may be answered than the browser still asks for: it forgets what a lost connection owed it.
+            // The server may have answered more requests than the browser still has: the browser forgets the
+            // requests on a lost connection.
             if state.answered >= requests.min(state.objects.len()) {
                 break;
             }
@@ -227,7 +229,7 @@ impl PageLoad {
         }
     }
 
-    /// The browser has closed its side: so does the server.
+    /// The browser has closed its side; the server closes, too.
     fn handle_browser_closed(&mut self, connection: u32) {
         if self.http.protocol.persistent() {
             self.actions.push_back(Action::Close { flow: connection, host: Host::Server });
@@ -260,8 +262,8 @@ impl PageLoad {
         }
     }
 
-    /// An object is whole. HTTP/1.0 waits for the server to close; HTTP/1.1 asks for the next object, or
-    /// closes some time after the last.
+    /// An object is complete. HTTP/1.0 waits for the server to close; HTTP/1.1 requests the next object, or
+    /// closes some time after the last one.
     fn after_object(&mut self, now: Instant, connection: u32) {
         if !self.http.protocol.persistent() {
             return;
@@ -272,7 +274,8 @@ impl PageLoad {
         self.close_if_settled(now);
     }
 
-    /// HTTP/1.1: the browser closes what is still open some time after it has all it can get.
+    /// HTTP/1.1: some time after the last object that it can get, the browser closes the connections that are
+    /// still open.
     fn close_if_settled(&mut self, now: Instant) {
         let known = if self.discovered { self.page.objects() } else { 1 };
         let is_open = |(number, state): (u32, &Connection)| self.flow(number) == number && !state.closed;
@@ -281,8 +284,8 @@ impl PageLoad {
         }
     }
 
-    /// The browser has seen the end of the server's stream, or lost the connection: it closes. HTTP/1.0 takes
-    /// the free place for the next object; HTTP/1.1 closes all once nothing more can come.
+    /// The browser has seen the end of the server's stream, or lost the connection, and closes. HTTP/1.0 then
+    /// opens a connection for the next object; HTTP/1.1 closes all connections once nothing more can come.
     fn handle_server_closed(&mut self, now: Instant, connection: u32) {
         self.close(connection);
         if !self.http.protocol.persistent() {
@@ -307,7 +310,7 @@ impl PageLoad {
         connection
     }
 
-    /// Number of the flow that a connection is, or a stream is in.
+    /// Number of the flow of a connection, or of the flow that a stream belongs to.
     fn flow(&self, connection: u32) -> u32 {
         if self.http.protocol.has_streams() { 0 } else { connection }
     }
@@ -328,7 +331,7 @@ impl PageLoad {
         });
     }
 
-    /// The browser closes a connection; of streams, the first one stands for theirs.
+    /// The browser closes a connection; with streams, the first stream stands for their connection.
     fn close(&mut self, connection: u32) {
         if self.flow(connection) == connection
             && !std::mem::replace(&mut self.connections[connection as usize].closed, true)
@@ -342,13 +345,14 @@ impl PageLoad {
         self.actions.push_back(Action::Report { flow, event });
     }
 
-    /// True once so much of the main object's response has arrived that its references are read.
+    /// True once enough of the main object's response has arrived for the browser to read the references in
+    /// it.
     fn knows_inline(&self, arrived: u64) -> bool {
         let needed = self.http.inline_after.unwrap_or(self.page.main).min(self.page.main);
         arrived >= self.http.response_header.0 + needed.0
     }
 
-    /// The browser has read which in-line objects there are.
+    /// The browser has read the references to the in-line objects.
     fn discover(&mut self) {
         if std::mem::replace(&mut self.discovered, true) {
             return;
@@ -383,7 +387,7 @@ impl PageLoad {
         }
     }
 
-    /// HTTP/1.0: opens a connection for each object that waits, as far as there are places.
+    /// HTTP/1.0: opens a connection for each waiting object, up to the maximum number of connections.
     fn fill_places(&mut self) {
         let open = |page: &Self| page.connections.iter().filter(|connection| !connection.closed).count();
         while open(self) < self.http.connections as usize
@@ -401,7 +405,7 @@ impl Application for PageLoad {
         self.start.or(self.close_at)
     }
 
-    /// Starts the page load, or closes its connections, when that is due.
+    /// Starts the page load or closes its connections, whichever is due.
     fn handle_wakeup(&mut self, now: Instant) {
         if self.start.take_if(|start| *start <= now).is_some() {
             let connection = self.connect();

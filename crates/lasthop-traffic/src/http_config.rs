@@ -1,4 +1,4 @@
-//! How browser and server speak, whichever page is loaded.
+//! How browser and server communicate, for all pages.
 
 use lasthop_core::{Bytes, Duration, Faults};
 use schemars::JsonSchema;
@@ -6,32 +6,32 @@ use serde::{Deserialize, Serialize};
 
 use crate::{COUNT_MAX, OBJECT_MAX};
 
-/// A request or response header with the fields that a capture shows has room in so much.
+/// Size in which a request or response header fits, with the fields that a capture shows.
 const MESSAGE_MIN: Bytes = Bytes(100);
 
-/// How browser and server speak.
+/// How browser and server communicate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HttpConfig {
     /// How objects share connections.
     pub protocol: HttpProtocol,
-    /// Connections of a page load open at once at most.
+    /// Maximum number of connections that a page load has open at once.
     pub connections: u32,
-    /// Size of each request; every request is written on its own.
+    /// Size of each request; each request is a separate write.
     pub request: Bytes,
-    /// Size of the header in front of every object; zero if the objects' sizes are those of whole responses.
+    /// Size of the header in front of every object; zero if the objects' sizes include it.
     pub response_header: Bytes,
     /// How the server writes the header.
     #[serde(default, skip_serializing_if = "HeaderWrite::is_together")]
     pub header_write: HeaderWrite,
-    /// How much of the main object (header apart) the browser has when it asks for the in-line objects;
-    /// the whole of it if absent, or if it is smaller.
+    /// Part of the main object (without its header) after which the browser requests the in-line objects. If
+    /// absent, or if the object is smaller: the complete object.
     pub inline_after: Option<Bytes>,
-    /// HTTP/1.1 and HTTP/3: how long the browser keeps its connections once it has everything.
+    /// HTTP/1.1 and HTTP/3: how long the browser keeps its connections open after the last object.
     #[serde(default)]
     pub close_after: Duration,
-    /// What answers where hosts are real. The model engine's server is a state machine, whatever stands here; its
-    /// messages have the same sizes.
+    /// The server program on engines with real hosts. On the model engine the server is always a state
+    /// machine; its messages have the same sizes.
     #[serde(default, skip_serializing_if = "HttpServer::is_built_in")]
     pub server: HttpServer,
 }
@@ -76,7 +76,8 @@ pub enum HeaderWrite {
     /// In one write with the object.
     #[default]
     Together,
-    /// By itself, before the object: so it is a segment of its own, which takes one of the initial window.
+    /// In a separate write, before the object. The header is then a segment of its own, which uses one
+    /// segment of the initial window.
     Separate,
 }
 
@@ -91,7 +92,7 @@ impl HeaderWrite {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HttpServer {
-    /// The one that comes with the engine.
+    /// The server that comes with the engine.
     #[default]
     BuiltIn,
     /// The program nginx of this machine.
@@ -111,7 +112,7 @@ pub enum HttpProtocol {
     /// One object per connection, which the server closes.
     #[serde(rename = "http1.0")]
     Http10,
-    /// Persistent connections, one request under way on each.
+    /// Persistent connections, with one outstanding request on each.
     #[serde(rename = "http1.1")]
     Http11,
     /// Persistent connections; all requests are sent at once, spread evenly.
@@ -123,7 +124,7 @@ pub enum HttpProtocol {
 }
 
 impl HttpProtocol {
-    /// True if a connection stays open after an answer.
+    /// True if a connection stays open after a response.
     pub fn persistent(self) -> bool {
         self != Self::Http10
     }

@@ -1,7 +1,7 @@
-//! Applications: bulk TCP, constant-bit-rate UDP, web page loads, web clients by the hundred, short flows, phone calls,
-//! requests on a kept connection, datagrams with silence between, video, recordings.
+//! Applications: bulk TCP, constant-bit-rate UDP, web page loads, hundreds of web clients, short flows, phone
+//! calls, requests on a persistent connection, on-off streams of datagrams, video, recordings.
 //!
-//! A kind of traffic has a file of its own with its configuration ([`Traffic`]) and the application at work
+//! Each kind of traffic has its own file, with its configuration ([`Traffic`]) and the running application
 //! ([`Application`]), and a line in `kinds!` below.
 
 mod application;
@@ -50,18 +50,18 @@ use lasthop_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Port of the first flow: in a range that no analyser takes for an application's.
+/// Port of the first flow, in a range that no analyser assigns to an application.
 const FIRST_PORT: u16 = 30_001;
-/// Most bytes of one transfer; sums with headers and sequence numbers stay far from overflow.
+/// Maximum size of one transfer. Sums with headers and sequence numbers stay far from overflow.
 const TRANSFER_MAX: Bytes = Bytes(1_000_000_000_000_000);
-/// Largest object or message, far from overflow when many are summed.
+/// Maximum size of an object or message. Sums of many stay far from overflow.
 const OBJECT_MAX: Bytes = Bytes(1_000_000_000);
-/// Most clients, objects, connections and the like.
+/// Maximum number of clients, objects, connections and the like.
 const COUNT_MAX: u32 = 1000;
-/// Flows whose ports differ if the scenario states none.
+/// Number of flows that get different ports if the scenario states none.
 const DEFAULT_PORTS: usize = 10_000;
 
-/// The kinds of traffic: configuration, and the application at work.
+/// The kinds of traffic: the configuration and the running application of each.
 macro_rules! kinds {
     ($($(#[doc = $doc:expr])* $kind:ident = $name:tt ($config:ty) => $application:ty;)*) => {
         /// One application of the scenario.
@@ -86,21 +86,21 @@ macro_rules! kinds {
                 }
             }
 
-            /// What is known of it before it runs.
+            /// Its properties that are known before it runs.
             pub fn traffic(&self) -> &dyn Traffic {
                 match self {
                     $(Self::$kind(config) => config,)*
                 }
             }
 
-            /// Calls it something else.
+            /// Changes its name.
             pub fn rename(&mut self, name: String) {
                 match self {
                     $(Self::$kind(config) => config.name = name,)*
                 }
             }
 
-            /// Finds what no flow with packets of up to `mtu` bytes can be.
+            /// Finds faults of a flow with packets of up to `mtu` bytes.
             pub fn check(&self, mtu: Bytes, faults: &mut Faults) {
                 let traffic = self.traffic();
                 faults.require(!traffic.name().is_empty(), "name", || {
@@ -112,7 +112,7 @@ macro_rules! kinds {
 
         dispatched! {
             each:
-            /// An application at work: one of these.
+            /// A running application of one of these kinds.
             #[allow(clippy::large_enum_variant, reason = "one per entry of the scenario")]
             #[derive(Debug)]
             pub enum Program {
@@ -129,23 +129,23 @@ kinds! {
     ConstantUdp = "constant-udp" (ConstantUdpConfig) => ConstantUdp;
     /// A web page load by the mobile host, over one connection or several.
     HttpPage = "http-page" (HttpPageConfig) => PageLoad;
-    /// Many mobile hosts, each with a server and a connection of its own that is open from the beginning.
+    /// Many mobile hosts, each with its own server and its own connection, which is open from the beginning.
     WebClients = "web-clients" (WebClientsConfig) => WebClients;
-    /// Short transfers to the mobile host, each over a connection of its own, for as long as the run lasts.
+    /// Short transfers to the mobile host, each over its own connection, for as long as the run lasts.
     ShortFlows = "short-flows" (ShortFlowsConfig) => ShortFlows;
-    /// A phone call over IP, whose quality is told.
+    /// A phone call over IP; the results include its quality.
     Voip = "voip" (VoipConfig) => Call;
-    /// Requests on a connection that is kept, one after another; the responses are the flow's data.
+    /// Requests on a persistent connection, one after another; the responses are the flow's data.
     RequestResponse = "request-response" (RequestResponseConfig) => Exchanges;
-    /// A UDP stream with silence between its bursts.
+    /// A UDP stream of bursts, with silence between them.
     OnOff = "on-off" (OnOffConfig) => OnOff;
     /// Datagrams at the times and of the sizes of a recording.
     Replay = "replay" (ReplayConfig) => Replay;
     /// Video on demand, in segments whose bitrate adapts to the client's buffer.
     Video = "video" (VideoConfig) => Video;
-    /// Traffic of your own, by code that the scenario names; on the model engine only.
+    /// Your own traffic: code that the scenario names; on the model engine only.
     Own = "own" (OwnConfig) => OwnTraffic;
-    /// A real program of this machine's, on engines with real hosts (`lasthop repeat`).
+    /// A real program on this machine, on engines with real hosts (`lasthop repeat`).
     Program = "program" (ProgramConfig) => Elsewhere;
 }
 
@@ -165,12 +165,13 @@ impl Application for Program {
     }
 }
 
-/// When a flow starts that does not state it.
+/// Start of a flow, if it states none.
 const fn at_once() -> Distribution<Duration> {
     Distribution::Static(Duration::ZERO)
 }
 
-/// One application of a run: an entry of the scenario, or one of those that an entry with a count stands for.
+/// One application of a run: an entry of the scenario, or one of the applications that an entry with a count
+/// stands for.
 #[derive(Clone, Debug)]
 pub struct Instance<'a> {
     /// Its configuration.
@@ -179,7 +180,7 @@ pub struct Instance<'a> {
     pub entry: usize,
     /// Its name, unique in the run.
     pub name: String,
-    /// What it is called with all others that stand for the same entry, and send the same way.
+    /// Common name of all applications of the same entry that send in the same direction.
     pub group: String,
     /// The host that sends its data.
     pub sender: Host,
@@ -189,8 +190,9 @@ pub struct Instance<'a> {
     pub protocol: Protocol,
 }
 
-/// The flows that these applications may open and that are known before the run, in the order of their
-/// [`lasthop_core::FlowId`]; page loads need `http`. Others come later, one by one: see [`later_flow`].
+/// The flows of these applications that are known before the run, in the order of their
+/// [`lasthop_core::FlowId`]; page loads need `http`. Other flows are opened during the run, one by one: see
+/// [`later_flow`].
 pub fn flows(applications: &[Instance<'_>], http: Option<&HttpConfig>) -> Vec<FlowInfo> {
     let mut flows = Vec::new();
     for (application, instance) in (0..).zip(applications) {
@@ -215,12 +217,14 @@ pub fn flows(applications: &[Instance<'_>], http: Option<&HttpConfig>) -> Vec<Fl
 }
 
 impl Instance<'_> {
-    /// What its flows belong to in the records: each page load by itself, else all that an entry stands for.
+    /// The group that its flows belong to in the records: a page load is a group by itself, otherwise all
+    /// applications of an entry are one group.
     pub fn application(&self) -> &str {
         if self.config.page().is_some() { &self.name } else { &self.group }
     }
 
-    /// The application at work, with its start, which is drawn from a stream of its own, so that all engines begin alike.
+    /// The running application, and its start. The start is drawn from a separate random stream, so that it
+    /// is the same on all engines.
     pub fn begin(&self, around: &Surroundings<'_>) -> Program {
         let traffic = self.config.traffic();
         let mut stream = around.seed.stream(&self.start_stream);

@@ -1,13 +1,13 @@
-//! What an application may send at most, told before it runs.
+//! Upper bounds of the traffic of an application, computed before it runs.
 
 use lasthop_core::{Bytes, Distribution, Duration, Quantity};
 
 use crate::HttpConfig;
 
-/// What an estimate knows of the scenario around an application.
+/// The facts of the scenario that an estimate for an application uses.
 #[derive(Clone, Copy, Debug)]
 pub struct Outlook<'a> {
-    /// How web pages are loaded, if the scenario says.
+    /// How web pages are loaded, if the scenario states it.
     pub http: Option<&'a HttpConfig>,
     /// Largest IP packet.
     pub mtu: Bytes,
@@ -17,9 +17,9 @@ pub struct Outlook<'a> {
     pub limit: f64,
     /// Seconds that a packet and its answer take on an empty path.
     pub round_trip: f64,
-    /// Most that the last hop carries in the direction of its data, in bit/s.
+    /// Capacity of the last hop in the direction of its data, in bit/s.
     pub fastest_bps: f64,
-    /// What the last hop carries at first towards the mobile host, in bit/s.
+    /// Initial capacity of the last hop towards the mobile host, in bit/s.
     pub down_bps: f64,
 }
 
@@ -34,38 +34,38 @@ impl Outlook<'_> {
         duration.as_secs_f64().min(self.limit)
     }
 
-    /// One flow that has not offered anything yet, in full packets.
+    /// One flow with full packets, without any data yet.
     pub(crate) fn flow(&self) -> Offer {
         Offer { ip_bytes: self.mtu.0 as f64, flows: 1.0, ..Offer::default() }
     }
 
-    /// One flow of data that wait for what the network can carry.
+    /// One flow of data that wait for the capacity of the network.
     pub(crate) fn waiting(&self, packets: f64) -> Offer {
         Offer { waiting: packets, ..self.flow() }
     }
 }
 
-/// What the flows of an application may send.
+/// Upper bounds of the traffic of an application's flows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Offer {
-    /// Data packets that wait for what the network can carry.
+    /// Data packets that wait for the capacity of the network.
     pub waiting: f64,
-    /// Data packets that are sent whatever becomes of them.
+    /// Data packets that are sent regardless of the network.
     pub streaming: f64,
     /// Size of a data packet, in bytes.
     pub ip_bytes: f64,
     /// Flows that are known before the run.
     pub flows: f64,
-    /// Flows that come and go.
+    /// Number of flows that begin during the run.
     pub passing: f64,
-    /// The most of them at a time, if the link carries what all applications offer.
+    /// The greatest number of them at a time, if the link carries the load of all applications.
     pub passing_at_once: f64,
-    /// Share of the link that they offer.
+    /// Their load, as a share of the link.
     pub load: f64,
 }
 
 impl Offer {
-    /// That of so many such applications.
+    /// The same for this number of such applications.
     #[must_use]
     pub fn times(self, many: f64) -> Self {
         Self {
@@ -80,7 +80,8 @@ impl Offer {
     }
 }
 
-/// A mean that draws are not much below: of an exponential distribution, about half of it.
+/// A lower bound, by and large, of the mean of draws: for an exponential distribution, about half of the
+/// mean.
 pub(crate) fn cautious_mean<T: Quantity>(distribution: &Distribution<T>) -> f64 {
     let units = |value: T| value.base_units() as f64;
     match distribution {
@@ -96,7 +97,7 @@ pub(crate) fn cautious_mean<T: Quantity>(distribution: &Distribution<T>) -> f64 
     }
 }
 
-/// Seconds from one stay in a state to the next one.
+/// Seconds from the beginning of one stay in a state to the beginning of the next.
 pub fn period(one: &Distribution<Duration>, other: &Distribution<Duration>) -> f64 {
     ((cautious_mean(one) + cautious_mean(other)) / 1e9).max(1e-9)
 }

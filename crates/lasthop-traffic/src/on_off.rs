@@ -1,4 +1,4 @@
-//! A UDP source that sends at a rate for a while, is silent for a while, and so on.
+//! An on-off UDP source: periods of sending at a constant rate alternate with silence.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU16;
@@ -17,7 +17,7 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
-/// Datagrams at a rate in some times, and silence between these.
+/// Datagrams at a constant rate in on periods, and silence in the off periods between them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OnOffConfig {
@@ -28,11 +28,11 @@ pub struct OnOffConfig {
     /// Payload of each datagram.
     #[serde(default = "default_payload")]
     pub payload: Bytes,
-    /// How long it sends each time. The first datagram leaves at once.
+    /// Length of each on period. Its first datagram leaves at once.
     pub on: Distribution<Duration>,
-    /// How long it is silent each time.
+    /// Length of each off period.
     pub off: Distribution<Duration>,
-    /// How long all of this lasts.
+    /// Total duration.
     #[serde(default = "default_duration")]
     pub duration: Duration,
     /// When it begins to send.
@@ -54,7 +54,7 @@ const fn default_duration() -> Duration {
 }
 
 impl OnOffConfig {
-    /// The stream that it would be if it were never silent.
+    /// The stream that it would be without silence.
     pub fn stream(&self) -> ConstantUdpConfig {
         let Self { name, rate, payload, duration, start, dscp, port, .. } = self.clone();
         ConstantUdpConfig { name, rate, payload, duration, start, dscp, ecn: None, port }
@@ -83,7 +83,7 @@ impl Traffic for OnOffConfig {
         Protocol::Udp
     }
 
-    /// At most: how much it will be is drawn.
+    /// The maximum: the actual amount is drawn.
     fn stream_bytes(&self) -> Option<u64> {
         self.stream().stream_bytes()
     }
@@ -113,7 +113,7 @@ impl Traffic for OnOffConfig {
     }
 }
 
-/// The source at work.
+/// The running source.
 #[derive(Clone, Debug)]
 pub struct OnOff {
     sender: Host,
@@ -124,15 +124,15 @@ pub struct OnOff {
     stream: RandomStream,
     /// When the next datagram leaves, if there is one.
     next: Option<Instant>,
-    /// When it falls silent, and when all is over.
+    /// When it falls silent, and when it ends.
     silent: Instant,
     end: Instant,
     actions: VecDeque<Action>,
 }
 
 impl OnOff {
-    /// A source at `sender` that begins to send at `start`. It draws from `stream` how long it sends, then how long it
-    /// is silent, and so on.
+    /// A source at `sender` that begins to send at `start`. It draws the lengths of its periods from
+    /// `stream`: on, off, on, and so on.
     pub fn new(config: &OnOffConfig, start: Instant, sender: Host, stream: RandomStream) -> Self {
         let mut source = Self {
             sender,
@@ -150,7 +150,7 @@ impl OnOff {
         source
     }
 
-    /// Begins to send at `from`, or later where nothing is sent in the time that is drawn.
+    /// Begins to send at `from`, or later if the drawn on periods are empty.
     fn speak(&mut self, mut from: Instant) {
         while from < self.end {
             self.silent = from + self.on.sample(&mut self.stream);

@@ -1,4 +1,4 @@
-//! Traffic of a user's own: one flow, whose application is code that the scenario names.
+//! A user's own traffic: one flow, whose application is code that the scenario names.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -16,20 +16,21 @@ use crate::{Action, Application, Content, FlowConfig, Offer, Outlook, Program, S
 #[cfg(test)]
 mod tests;
 
-/// An application of one's own, of one flow. The sender of a TCP flow connects by itself, and the receiver closes after
-/// it.
+/// A user's own application, with one flow. The engine connects a TCP flow for the sender, and closes the
+/// receiver's side after the sender's.
 pub trait TrafficAlgorithm: fmt::Debug {
     /// The flow starts.
     fn on_start(&mut self, now: Instant, wanted: &mut Wanted);
 
-    /// The time has come that [`Wanted::wake_at`] asked for.
+    /// The time that was requested with [`Wanted::wake_at`] has come.
     fn on_wakeup(&mut self, now: Instant, wanted: &mut Wanted);
 
-    /// So many bytes more have reached the receiver, or answers the sender if `is_answer`.
+    /// `bytes` more have reached the receiver; or, if `is_answer`, bytes of an answer have reached the
+    /// sender.
     fn on_received(&mut self, _now: Instant, _bytes: u64, _is_answer: bool, _wanted: &mut Wanted) {}
 }
 
-/// What an application wants done, in order.
+/// The actions that an application wants done, in order.
 #[derive(Debug)]
 pub struct Wanted {
     actions: VecDeque<Action>,
@@ -38,23 +39,23 @@ pub struct Wanted {
     config: Facts,
 }
 
-/// What is to be known of the flow.
+/// Properties of the flow.
 #[derive(Clone, Debug)]
 struct Facts {
     name: String,
     sender: Host,
     protocol: Protocol,
-    /// Of a write of TCP, or at most of a datagram.
+    /// Size of a write of TCP, or maximum size of a datagram.
     write_bytes: u64,
 }
 
 impl Wanted {
-    /// The sender writes so many bytes; over UDP they are one datagram.
+    /// The sender writes `bytes`; over UDP they are one datagram.
     pub fn send(&mut self, bytes: u64) {
         self.write(self.config.sender, bytes, "send");
     }
 
-    /// The receiver writes so many bytes.
+    /// The receiver writes `bytes`.
     pub fn answer(&mut self, bytes: u64) {
         self.write(self.config.sender.other(), bytes, "answer");
     }
@@ -68,7 +69,8 @@ impl Wanted {
         }
     }
 
-    /// Calls [`TrafficAlgorithm::on_wakeup`] at this time, in place of any earlier wish. It must lie ahead.
+    /// Calls [`TrafficAlgorithm::on_wakeup`] at this time, which replaces any time requested before. It must
+    /// lie in the future.
     pub fn wake_at(&mut self, at: Instant) {
         if at <= self.now {
             self.fail(&format!("wake_at was given {at}, which does not lie ahead"));
@@ -94,29 +96,29 @@ impl Wanted {
     }
 }
 
-/// What an instance is told at first.
+/// The setup of an instance.
 #[derive(Clone, Debug)]
 pub struct TrafficSetup {
-    /// Draws of its own.
+    /// Its own random stream.
     pub stream: RandomStream,
     /// Name of the flow.
     pub flow: String,
-    /// Payload of a full segment; the most that a datagram takes.
+    /// Payload of a full segment; the maximum payload of a datagram.
     pub segment_bytes: u32,
 }
 
-/// Traffic of one's own, by code in place of keys.
+/// Your own traffic, defined by code instead of keys.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OwnConfig {
     /// Name of the flow in the records.
     pub name: String,
-    /// What sends. On the model engine only.
+    /// The code that sends. On the model engine only.
     pub code: UserTraffic,
     /// Transport protocol of the flow.
     #[serde(default)]
     pub protocol: Carrier,
-    /// How long it lasts at most. What it has not sent by then it leaves out.
+    /// Maximum duration. Data that it has not sent by then are dropped.
     #[serde(default = "default_duration")]
     pub duration: Duration,
     /// When it starts.
@@ -148,7 +150,7 @@ const fn default_duration() -> Duration {
 }
 
 impl FlowConfig {
-    /// The code that the traffic is, if it is a user's own.
+    /// The user code of this traffic, if it has any.
     pub fn own_code(&mut self) -> Option<&mut UserTraffic> {
         match self {
             Self::Own(own) => Some(&mut own.code),
@@ -210,14 +212,14 @@ impl Traffic for OwnConfig {
     }
 }
 
-/// The application at work.
+/// The running application.
 #[derive(Debug)]
 pub struct OwnTraffic {
     code: Box<dyn TrafficAlgorithm>,
     start: Option<Instant>,
     /// When it must stop, until it has.
     end: Option<Instant>,
-    /// Received so far, by the server and by the client.
+    /// Bytes received so far, by the server and by the client.
     received: [u64; 2],
     wanted: Wanted,
 }

@@ -1,5 +1,5 @@
-//! Real programs on the hosts, behind the last hop. They make their connections by themselves: only engines with real
-//! hosts run them.
+//! Real programs on the hosts, behind the last hop. They make their own connections, so only engines with
+//! real hosts run them.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Action, Application, FlowConfig, HttpConfig, Offer, Outlook, Program, Surroundings, Traffic};
 
-/// Programs that talk over the last hop.
+/// Programs that communicate over the last hop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProgramConfig {
@@ -17,40 +17,41 @@ pub struct ProgramConfig {
     pub name: String,
     /// The mobile host's program and its arguments; the run ends with it.
     pub command: Vec<String>,
-    /// What it talks to, each on a host of its own at the far end; if absent, one host that runs nothing.
+    /// The servers that it talks to, each on its own host at the far end. If absent, there is one host that
+    /// runs nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<ServerConfig>,
     /// Whether the program prints JSON, whose numbers become columns.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub json: bool,
-    /// Folders, by their absolute paths, that programs may change. On the kernel engine, what they write elsewhere is gone
-    /// after the run; on the live engine they write wherever their user may.
+    /// Absolute paths of folders that programs may change. On the kernel engine, files written elsewhere are
+    /// gone after the run; on the live engine, programs may write wherever their user may.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub write: Vec<String>,
-    /// Files and folders, by their absolute paths, that decide the results beside those that the command lines name: when
-    /// their contents change, all is run anew.
+    /// Absolute paths of files and folders that influence the results, in addition to those in the command
+    /// lines. When their contents change, everything is run again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub input: Vec<String>,
-    /// On the kernel engine: virtual time that passes while a program computes, per processor time. Above 0, no two runs
-    /// are the same. On the live engine, computing takes the time it takes.
+    /// On the kernel engine: virtual time that passes per processor time while a program computes. Above 0,
+    /// no two runs are the same. On the live engine, computing takes real time.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cpu_cost: f64,
 }
 
-/// A host at the far end, and what runs there.
+/// A host at the far end, and the program on it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ServerConfig {
-    /// What the other hosts call it.
+    /// Its name for the other hosts.
     #[serde(default = "server_name")]
     pub name: String,
     /// A shell command line.
     pub command: String,
 }
 
-/// What the fixed host is called unless told otherwise.
+/// Default name of the fixed host.
 pub const SERVER: &str = "server";
-/// The mobile host, as the others call it.
+/// Name of the mobile host for the other hosts.
 const CLIENT: &str = "client";
 /// Servers' addresses are 10.0.0.1 and so on.
 const SERVERS_MAX: usize = 200;
@@ -84,7 +85,7 @@ impl ServerConfig {
     }
 }
 
-/// A program runs as soon as the hosts are there.
+/// A program runs as soon as the hosts exist.
 static AT_ONCE: Distribution<Duration> = crate::at_once();
 
 impl FlowConfig {
@@ -158,7 +159,7 @@ impl Traffic for ProgramConfig {
     }
 }
 
-/// What a real program looks like to who carries out actions: nothing is left to do.
+/// The application of a real program: it has no actions for the engine.
 #[derive(Clone, Copy, Debug)]
 pub struct Elsewhere;
 

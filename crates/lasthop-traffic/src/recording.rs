@@ -1,4 +1,4 @@
-//! What was recorded of a flow: when its packets left, and how large they were.
+//! A recording of a flow: the times and sizes of its packets.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,14 +12,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 mod tests;
 
 const HEADER: &str = "time_s,bytes";
-/// Most packets of a recording, which becomes part of its scenario.
+/// Maximum number of packets of a recording, which becomes part of its scenario.
 const PACKETS_MAX: usize = 200_000;
-/// Longest recording: no run lasts longer unless it is told to.
+/// Maximum length of a recording: no run lasts longer unless its scenario states it.
 const SPAN_MAX: Duration = Duration::from_secs(1_000_000);
 /// Largest payload of a datagram.
 const BYTES_MAX: u32 = 65_507;
 
-/// The packets of a recording, in order of time. In a whole scenario it is the text of the CSV file.
+/// The packets of a recording, in order of time. A complete scenario holds the text of the CSV file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recording {
     packets: Arc<[Packet]>,
@@ -28,14 +28,14 @@ pub struct Recording {
 /// One packet of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// From the recording's time 0.
+    /// Time since the recording's time 0.
     pub at: Duration,
-    /// Of payload.
+    /// Bytes of payload.
     pub bytes: u32,
 }
 
 impl Recording {
-    /// Takes packets in any order; an error says what is wrong with them all, or with one.
+    /// Takes packets in any order; an error describes a fault of one packet, or of all of them.
     pub fn new(mut packets: Vec<Packet>) -> Result<Self, String> {
         if packets.is_empty() {
             return Err("there are no packets in it".into());

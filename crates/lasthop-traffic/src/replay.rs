@@ -1,4 +1,4 @@
-//! Datagrams at the times and of the sizes that a recording has.
+//! Datagrams with the times and sizes of a recording.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::{Action, Application, Offer, Outlook, Program, Surroundings, Traffic}
 #[cfg(test)]
 mod tests;
 
-/// What was recorded, once more: UDP datagrams, which do not react to the network.
+/// A recording, replayed as UDP datagrams, which do not react to the network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReplayConfig {
@@ -23,7 +23,7 @@ pub struct ReplayConfig {
     pub name: String,
     /// The recording, from the scenario's folder: a capture (pcap or pcapng), or a CSV file.
     pub file: Recording,
-    /// When the recording's time 0 is: of a capture, its first packet.
+    /// Time of the recording's time 0, which is the first packet of a capture.
     #[schemars(default = "crate::at_once")]
     pub start: Distribution<Duration>,
     /// Code point of the flow's packets; best effort if absent.
@@ -92,7 +92,7 @@ pub struct Replay {
     packets: Arc<[Packet]>,
     start: Instant,
     sender: Host,
-    /// Packets that were due, and of these those that have been handed out.
+    /// Number of packets that were due, and of packets that have been handed out.
     due: usize,
     sent: usize,
 }

@@ -1,5 +1,5 @@
-//! Short transfers: the mobile host asks, the fixed host answers with some full segments and closes. One after
-//! another, or at random times whatever is under way.
+//! Short transfers: the mobile host sends a request, and the fixed host answers with some full segments and
+//! closes. Transfers follow one another, or start at random times regardless of running ones.
 
 use std::collections::VecDeque;
 
@@ -21,16 +21,16 @@ mod control;
 #[cfg(test)]
 mod tests;
 
-/// So many seconds, and round trips, does a transfer last whose packets get through.
+/// Seconds, and round trips, that a transfer lasts if its packets get through.
 const LASTS: (f64, f64) = (5.0, 20.0);
-/// Packets of a handshake, and what is sent again and again before a transfer is given up.
+/// Packets of a handshake, and the retransmissions before a transfer is given up.
 const HANDSHAKE: f64 = 20.0;
 
-/// Short transfers, each over a connection of its own.
+/// Short transfers, each over its own connection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShortFlowsConfig {
-    /// Name in the records, where a flow of its own has one.
+    /// Name in the records.
     pub name: String,
     /// Full segments of each response; or, with `packet_size`, how many times that.
     pub packets: u32,
@@ -45,12 +45,13 @@ pub struct ShortFlowsConfig {
     /// the transfer's connection. None if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control: Option<Bytes>,
-    /// When the first one may start.
+    /// Earliest start of the first transfer.
     #[schemars(default = "crate::at_once")]
     pub start: Distribution<Duration>,
-    /// What the next one waits for.
+    /// How the starts of transfers are chosen.
     pub arrivals: Arrivals,
-    /// TCP of the fixed host and window of the mobile one; each flow draws one of these, all equally likely.
+    /// TCP settings of the fixed host and window of the mobile host. Each flow draws one of these entries,
+    /// all equally likely.
     pub hosts: Vec<ShortHosts>,
 }
 
@@ -58,14 +59,15 @@ pub struct ShortFlowsConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "model", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Arrivals {
-    /// One after another: the next one starts so long after the response is there, or the connection given up.
+    /// One after another: the next transfer starts a pause after the response is complete or the connection
+    /// is given up.
     Sequential {
-        /// From one to the next.
+        /// Pause from one transfer to the next.
         gap: Distribution<Duration>,
     },
-    /// A Poisson process, whatever is under way.
+    /// A Poisson process, regardless of running transfers.
     Poisson {
-        /// Load that the responses' packets offer, as a share of the bottleneck.
+        /// Offered load of the responses' packets, as a share of the bottleneck's rate.
         load: Probability,
     },
 }
@@ -162,7 +164,7 @@ impl ShortFlowsConfig {
     }
 }
 
-/// The transfers at work.
+/// The running transfers.
 #[derive(Clone, Debug)]
 pub struct ShortFlows {
     arrivals: Sampler<Duration>,
@@ -232,8 +234,9 @@ impl Transfers {
 }
 
 impl ShortFlows {
-    /// Transfers of which the first starts at `start`, or in a Poisson process the mean interval later on average;
-    /// `response_time` is how long the bottleneck takes for one response, of `response` bytes in writes of `write_bytes`.
+    /// Transfers whose first one starts at `start`, or, in a Poisson process, on average a mean interval
+    /// later. `response_time` is the time that the bottleneck takes for one response, of `response` bytes in
+    /// writes of `write_bytes`.
     pub fn new(
         config: &ShortFlowsConfig,
         start: Instant,
@@ -259,7 +262,7 @@ impl ShortFlows {
         }
     }
 
-    /// The response on `flow` is there, or its connection is given up.
+    /// The response on `flow` is complete, or its connection is given up.
     fn handle_over(&mut self, now: Instant, flow: u32) {
         if self.current.take_if(|current| *current == flow).is_some() {
             self.next = Some(now + self.arrivals.sample(&mut self.stream));

@@ -1,4 +1,4 @@
-//! What is known of an application before it runs.
+//! The properties of an application that are known before it runs.
 
 use std::num::NonZeroU16;
 
@@ -10,15 +10,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::{HttpConfig, Offer, Outlook, Program};
 
-/// What the hosts of some of the short transfers do other than `[tcp]` says.
+/// TCP settings of some short transfers that differ from `[tcp]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShortHosts {
-    /// What results of these are called.
+    /// Name of their results.
     pub name: String,
     /// Initial congestion window in segments.
     pub initial_window: u32,
-    /// Advertised window at first, in segments.
+    /// Initial advertised window in segments.
     pub receive_window_initial: u32,
 }
 
@@ -34,33 +34,33 @@ impl ShortHosts {
     }
 }
 
-/// Datagrams that an application sends at a steady rate, whatever the network does.
+/// Datagrams that an application sends at a steady rate, regardless of the network.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagrams<'a> {
     /// The key of `[[flow]]` that sets the rate.
     pub key: &'static str,
-    /// Of payload.
+    /// Rate of the payload.
     pub rate: Rate,
-    /// Of each datagram.
+    /// Payload of each datagram.
     pub payload: Bytes,
-    /// Between the starts of two datagrams.
+    /// Time between the starts of two datagrams.
     pub interval: Duration,
-    /// When the first one leaves.
+    /// When the first datagram leaves.
     pub start: &'a Distribution<Duration>,
-    /// How long they are sent from then on.
+    /// How long datagrams are sent from then on.
     pub duration: Duration,
 }
 
-/// What decides how a call sounds, beside what the network does.
+/// Properties of a call that determine its quality, apart from the network.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Voice {
     /// Its codec, as scenarios call it.
     pub codec: &'static str,
     /// Speech in a packet.
     pub frame: Duration,
-    /// What passes from speech to the frame that has it, and in the codec.
+    /// Delay from speech to the complete frame, and in the codec.
     pub codec_delay: Duration,
-    /// How long the first frame that arrives waits before it is played.
+    /// How long the first frame to arrive waits before it is played.
     pub jitter_buffer: Duration,
     /// The longest gap that the codec's loss concealment fills, if there is one.
     pub conceals: Option<Duration>,
@@ -70,32 +70,34 @@ pub struct Voice {
     pub loss_robustness: f64,
 }
 
-/// What an application may know of the scenario around it.
+/// The facts of the scenario that an application may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Surroundings<'a> {
     /// Name of the application, unique in the run.
     pub name: &'a str,
     /// The host that sends the application's data; the other one receives them.
     pub sender: Host,
-    /// What carries the application's flows.
+    /// Transport of the application's flows.
     pub protocol: Protocol,
-    /// How web pages are loaded, if the scenario says.
+    /// How web pages are loaded, if the scenario states it.
     pub http: Option<&'a HttpConfig>,
     /// Largest IP packet.
     pub mtu: Bytes,
     /// Payload of a full TCP segment.
     pub segment_bytes: u32,
-    /// What an application writes to a TCP connection at a time, unless its configuration says.
+    /// Bytes that an application writes to a TCP connection at a time, unless its configuration states
+    /// another size.
     pub write_bytes: u64,
-    /// What the last hop carries at first in the direction of the application's data, in bit/s of full IP packets.
+    /// Initial capacity of the last hop in the direction of the application's data, in bit/s of full IP
+    /// packets.
     pub bottleneck_bps: f64,
     /// Propagation delay from the mobile host to the fixed host.
     pub propagation_up: Duration,
-    /// Of the replication's random streams.
+    /// Seed of the replication's random streams.
     pub seed: Seed,
 }
 
-/// An entry of the scenario's list of flows: what is known of an application before it runs.
+/// An entry of the scenario's list of flows: the properties of an application that are known before it runs.
 pub trait Traffic {
     /// Name in the records.
     fn name(&self) -> &str;
@@ -103,15 +105,15 @@ pub trait Traffic {
     /// When it starts.
     fn start(&self) -> &Distribution<Duration>;
 
-    /// Finds what no application with packets of up to `mtu` bytes can be.
+    /// Finds faults of an application with packets of up to `mtu` bytes.
     fn check(&self, mtu: Bytes, faults: &mut Faults);
 
-    /// When it starts at the latest (see [`Distribution::most`]), or when its stream ends then.
+    /// Its latest start (see [`Distribution::most`]), or the end of its stream after such a start.
     fn latest_begin(&self) -> Duration {
         self.start().most()
     }
 
-    /// Bytes of application data that are known to be sent over a transport that waits for the network.
+    /// Bytes of application data, if known, that it sends over a transport that adapts to the network.
     fn offered_bytes(&self) -> u64 {
         0
     }
@@ -121,7 +123,7 @@ pub trait Traffic {
         Protocol::Tcp
     }
 
-    /// Names of the flows that are known before the run, if the application is called `name` there.
+    /// Names of the flows that are known before the run, if `name` is the application's name in that run.
     fn flow_names(&self, name: &str, _http: Option<&HttpConfig>) -> Vec<String> {
         vec![name.to_owned()]
     }
@@ -151,7 +153,8 @@ pub trait Traffic {
         None
     }
 
-    /// The key that says how many flows it is, if it is many by itself; it has no `count` then.
+    /// The key that states its number of flows, if one entry has many flows by itself; it then has no
+    /// `count`.
     fn number_key(&self) -> Option<&'static str> {
         None
     }
@@ -161,54 +164,55 @@ pub trait Traffic {
         None
     }
 
-    /// The host that connects, where `sender` sends the data.
+    /// The host that connects, if `sender` sends the data.
     fn caller(&self, sender: Host) -> Host {
         sender
     }
 
-    /// Its flows are open from the beginning, without a handshake. Only a model can do that.
+    /// True if its flows are open from the beginning, without a handshake. Only the model engine can do that.
     fn is_open_at_first(&self) -> bool {
         false
     }
 
-    /// What the flows are like that it opens while it runs.
+    /// Descriptions of the flows that it opens while it runs.
     fn later_flows(&self) -> &[ShortHosts] {
         &[]
     }
 
-    /// It opens flows while it runs.
+    /// True if it opens flows while it runs.
     fn opens_later(&self) -> bool {
         !self.later_flows().is_empty()
     }
 
-    /// How its frames become speech, of a call.
+    /// For a call: how its frames become speech.
     fn voice(&self) -> Option<Voice> {
         None
     }
 
-    /// The datagrams that it may send at most, whatever the network does.
+    /// The maximum stream of datagrams that it sends regardless of the network.
     fn datagrams(&self) -> Option<Datagrams<'_>> {
         None
     }
 
-    /// QUIC can carry its flows.
+    /// True if QUIC can carry its flows.
     fn runs_over_quic(&self) -> bool {
         false
     }
 
-    /// Requests that it makes one after another, each after the whole response to the last one.
+    /// Number of requests that it makes one after another, each after the complete response to the previous
+    /// one.
     fn requests(&self) -> Option<u32> {
         None
     }
 
-    /// It is a video.
+    /// True for a video.
     fn plays(&self) -> bool {
         false
     }
 
-    /// What it may send at most, by and large.
+    /// Approximate upper bounds of its traffic.
     fn offer(&self, around: &Outlook<'_>) -> Offer;
 
-    /// The application at work, from `start` on.
+    /// The running application, from `start` on.
     fn begin(&self, start: Instant, around: &Surroundings<'_>) -> Program;
 }

@@ -31,8 +31,8 @@ pub struct ConstantUdpConfig {
     /// Code point of the flow's packets, in both directions; best effort if absent.
     #[serde(default)]
     pub dscp: Dscp,
-    /// ECN field of the datagrams: "ect0", or "ect1" for queues of low latency (RFC 9331); not ECN-capable if absent. Marks do
-    /// not slow the stream down.
+    /// ECN field of the datagrams: "ect0", or "ect1" for queues of low latency (RFC 9331); not ECN-capable if
+    /// absent. The stream does not react to marks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn: Option<Ect>,
     /// Port of the fixed host; 30001 for the first flow, 30002 for the second and so on if absent.
@@ -71,12 +71,13 @@ impl ConstantUdpConfig {
         datagrams.saturating_mul(self.payload.0)
     }
 
-    /// Whether its datagrams fit packets of so many bytes.
+    /// Whether its datagrams fit into packets of `mtu` bytes.
     pub(crate) fn fits(&self, mtu: Bytes) -> bool {
         (1..=mtu.0 - u64::from(Datagram::HEADER_BYTES)).contains(&self.payload.0)
     }
 
-    /// Finds a duration in which nothing or too much is sent, and a rate at which datagrams take no time.
+    /// Finds a duration with no data or too much data, and a rate at which there is no time between
+    /// datagrams.
     pub(crate) fn check_amount(&self, faults: &mut Faults) {
         let Self { rate, payload, duration, .. } = self;
         let takes_time = !self.interval().is_zero();
@@ -170,7 +171,7 @@ pub struct ConstantUdp {
     end: Instant,
     interval: Duration,
     payload_bytes: u64,
-    /// Datagrams that are due and not handed out yet.
+    /// Number of datagrams that are due and not handed out yet.
     due: u32,
 }
 

@@ -1,8 +1,8 @@
-//! Video on demand over one connection: a client that fetches segments, and chooses the bitrate of each by how much it has
-//! in its buffer.
+//! Video on demand over one connection: a client fetches segments, and chooses the bitrate of each by the
+//! level of its buffer.
 //!
-//! The choice is BBA-0 of Huang, Johari and others, "A Buffer-Based Approach to Rate Adaptation:
-//! Evidence from a Large Video Streaming Service", SIGCOMM 2014, section 4 and algorithm 1.
+//! The algorithm is BBA-0 of Huang, Johari and others, "A Buffer-Based Approach to Rate Adaptation: Evidence
+//! from a Large Video Streaming Service", SIGCOMM 2014, section 4 and algorithm 1.
 
 use std::num::NonZeroU16;
 
@@ -16,39 +16,39 @@ use crate::{Action, Application, COUNT_MAX, OBJECT_MAX, Offer, Outlook, Program,
 #[cfg(test)]
 mod tests;
 
-/// A request for a segment.
+/// Size of a request for a segment.
 const REQUEST_BYTES: u64 = 200;
-/// Segments of the longest video.
+/// Maximum number of segments of a video.
 const SEGMENTS_MAX: u64 = 1_000_000;
 
-/// A video that is watched while it comes.
+/// A video that plays while it is being received.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VideoConfig {
     /// Name of the flow in the records.
     pub name: String,
-    /// Bitrates in which every segment can be had, the lowest first.
+    /// Bitrates in which every segment is available, the lowest first.
     #[serde(default = "default_bitrates")]
     pub bitrates: Vec<Rate>,
-    /// What a segment plays.
+    /// Playing time of a segment.
     #[serde(default = "default_segment")]
     pub segment: Duration,
-    /// What the whole video plays: so many segments, the last one whole.
+    /// Playing time of the video, rounded up to whole segments.
     #[serde(default = "default_duration")]
     pub duration: Duration,
-    /// How much must have come before it plays, also after a stall.
+    /// Buffer level at which playback starts, also after a stall.
     #[serde(default = "default_startup")]
     pub startup: Duration,
-    /// Most that the client keeps; it asks for nothing that would not fit.
+    /// Maximum buffer level; the client requests no segment that would not fit.
     #[serde(default = "default_buffer")]
     pub buffer: Duration,
-    /// With no more than this, the lowest bitrate is asked for.
+    /// Up to this buffer level, the client requests the lowest bitrate.
     #[serde(default = "default_reservoir")]
     pub reservoir: Duration,
-    /// With as much more than the reservoir, the highest bitrate is asked for.
+    /// From this level above the reservoir, the client requests the highest bitrate.
     #[serde(default = "default_cushion")]
     pub cushion: Duration,
-    /// When the client connects. It asks for the first segment then, too.
+    /// When the client connects and requests the first segment.
     #[schemars(default = "crate::at_once")]
     pub start: Distribution<Duration>,
     /// Code point of the flow's packets, in both directions; best effort if absent.
@@ -100,11 +100,12 @@ impl VideoConfig {
         u64::try_from(bits.div_ceil(8)).unwrap_or(u64::MAX).max(1)
     }
 
-    /// Algorithm 1: the place in the ladder of the next segment, after one of `previous` and with so much in the buffer.
+    /// Algorithm 1: the index in the ladder of the next segment's bitrate, after the index `previous` and
+    /// with this buffer level.
     ///
-    /// The rate map f rises in a straight line from the lowest bitrate at the end of the reservoir to the highest at the
-    /// end of the cushion. The bitrate stays until f passes the next one up or down. Compared are products, not f: these
-    /// are whole numbers.
+    /// The rate map f rises linearly from the lowest bitrate at the end of the reservoir to the highest at
+    /// the end of the cushion. The bitrate stays until f passes the next higher or lower bitrate. The
+    /// comparison uses products in place of f, because they are whole numbers.
     fn next_rung(&self, previous: usize, content: Duration) -> usize {
         let top = self.bitrates.len() - 1;
         if content <= self.reservoir {
@@ -188,7 +189,7 @@ impl Traffic for VideoConfig {
         self.start.most() + self.duration
     }
 
-    /// As little as it may be: what is offered adapts to the network.
+    /// The minimum: the offered data adapts to the network.
     fn offered_bytes(&self) -> u64 {
         let lowest = self.bitrates.first().map_or(0, |bitrate| self.segment_bytes(*bitrate));
         self.segments().saturating_mul(lowest)
@@ -226,26 +227,27 @@ impl Traffic for VideoConfig {
     }
 }
 
-/// A client and its server at work.
+/// A running client and its server.
 #[derive(Clone, Debug)]
 pub struct Video {
     config: VideoConfig,
     dialogue: Dialogue,
-    /// When the next segment is asked for, where that waits for the start or for room.
+    /// When the next segment is requested, if that waits for the start or for room in the buffer.
     next: Option<Instant>,
-    /// Segments that have not been asked for, and whether one that has is awaited.
+    /// Number of segments that are not yet requested, and whether a requested one is awaited.
     segments_left: u64,
     is_awaiting: bool,
-    /// Place in the ladder of the segment that was asked for last.
+    /// Index in the ladder of the bitrate that was requested last.
     rung: usize,
-    /// What the buffer had at `since`, and whether it has been playing from then on.
+    /// Buffer level at `since`, and whether the video has been playing since then.
     content: Duration,
     since: Instant,
     is_playing: bool,
 }
 
 impl Video {
-    /// A client that asks `server` for its first segment at `start`, and gets answers in writes of `write_bytes`.
+    /// A client that requests its first segment from `server` at `start`, and gets responses in writes of
+    /// `write_bytes`.
     pub fn new(config: &VideoConfig, start: Instant, server: Host, write_bytes: u64) -> Self {
         Self {
             dialogue: Dialogue::new(server, write_bytes),
@@ -260,12 +262,12 @@ impl Video {
         }
     }
 
-    /// When the buffer is empty, if nothing comes until then.
+    /// When the buffer will be empty, if nothing arrives until then.
     fn emptied(&self) -> Option<Instant> {
         self.is_playing.then(|| self.since + self.content)
     }
 
-    /// Plays what is due by `now`.
+    /// Plays the video until `now`.
     fn play(&mut self, now: Instant) {
         if self.is_playing {
             self.content = self.content.saturating_sub(now.saturating_since(self.since));
@@ -285,7 +287,7 @@ impl Video {
         self.dialogue.ask(REQUEST_BYTES, self.config.segment_bytes(bitrate));
     }
 
-    /// A segment has come. Asks for the next one at once if that will fit, or once it does.
+    /// A segment has arrived. Requests the next one as soon as it fits.
     fn take_in(&mut self, now: Instant) {
         self.play(now);
         self.is_awaiting = false;

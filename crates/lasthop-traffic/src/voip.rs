@@ -1,7 +1,7 @@
-//! A phone call over IP: one speech frame per RTP packet, without pauses. UDP carries the packets, or QUIC as datagrams of
-//! its own (RFC 9221) on a connection whose handshake comes first.
+//! A phone call over IP: one speech frame per RTP packet, without pauses. The packets travel in UDP, or in
+//! QUIC's datagrams (RFC 9221) on a connection whose handshake comes first.
 //!
-//! RTP is RFC 3550; only its header's length matters here. RTCP is not sent. The receiver plays what arrives out of a
+//! RTP is RFC 3550; only its header's length matters here. RTCP is not sent. The receiver plays frames from a
 //! jitter buffer, which the analysis models with [`Voice`].
 
 use std::collections::VecDeque;
@@ -21,26 +21,26 @@ mod tests;
 
 /// Header of an RTP packet without contributing sources (RFC 3550, section 5.1).
 const RTP_HEADER_BYTES: u64 = 12;
-/// Both codecs send a frame so often.
+/// Interval of frames, for both codecs.
 const FRAME: Duration = Duration::from_millis(20);
 
-/// A phone call over IP, one way. Its quality is that of ITU-T G.107's E-model.
+/// A phone call over IP, one way. Its quality is computed with the E-model of ITU-T G.107.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VoipConfig {
     /// Name of the flow in the records.
     pub name: String,
-    /// What encodes the speech.
+    /// The codec.
     #[serde(default)]
     pub codec: Codec,
-    /// How long the call lasts; over QUIC from the end of the handshake on.
+    /// Duration of the call; over QUIC it is counted from the end of the handshake.
     #[serde(default = "default_duration")]
     pub duration: Duration,
-    /// How much longer than the first frame's delay the receiver waits for a frame before it plays; what comes later is
-    /// lost for it.
+    /// How much longer than the first frame's delay the receiver waits for a frame before it plays. A frame
+    /// that arrives later counts as lost.
     #[serde(default = "default_jitter_buffer")]
     pub jitter_buffer: Duration,
-    /// When the first frame leaves; over QUIC when the speaker connects.
+    /// When the first frame leaves; over QUIC, when the speaker connects.
     #[schemars(default = "crate::at_once")]
     pub start: Distribution<Duration>,
     /// Code point of the flow's packets; best effort if absent.
@@ -58,21 +58,21 @@ const fn default_jitter_buffer() -> Duration {
     Duration::from_millis(60)
 }
 
-/// A speech codec: what it sends, and how lost frames sound.
+/// A speech codec: its packets, and the effect of lost frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Codec {
     /// 160 bytes every 20 ms (64 kbit/s), with the loss concealment of G.711's Appendix I. Ie 0, Bpl 25.1 (ITU-T
-    /// G.113, Appendix I, which has them for packets of 10 ms).
+    /// G.113, Appendix I, which gives them for packets of 10 ms).
     #[default]
     #[serde(rename = "G.711")]
     G711,
     /// 80 bytes every 20 ms (32 kbit/s at a constant rate: fullband speech by RFC 7587, section 3.1.1), without
-    /// in-band error correction. No Recommendation has its values: Ie 0 and Bpl 10 are assumed.
+    /// in-band error correction. No ITU-T Recommendation states its values: Ie 0 and Bpl 10 are assumed.
     Opus,
 }
 
 impl Codec {
-    /// Encoded speech of a frame.
+    /// Bytes of encoded speech in a frame.
     const fn frame_bytes(self) -> u64 {
         match self {
             Self::G711 => 160,
@@ -80,8 +80,8 @@ impl Codec {
         }
     }
 
-    /// How long encoder and decoder hold speech back beside the frame itself: G.711's loss concealment (Appendix I,
-    /// 30 samples), Opus' look-ahead (RFC 6716, section 2).
+    /// Delay of encoder and decoder in addition to the frame itself: G.711's loss concealment (Appendix I, 30
+    /// samples), Opus' look-ahead (RFC 6716, section 2).
     const fn look_ahead(self) -> Duration {
         match self {
             Self::G711 => Duration::from_micros(3_750),
@@ -105,14 +105,14 @@ impl Codec {
         }
     }
 
-    /// Ie of ITU-T G.107: how it sounds without losses.
+    /// Ie of ITU-T G.107: the impairment without losses.
     const fn impairment(self) -> f64 {
         match self {
             Self::G711 | Self::Opus => 0.0,
         }
     }
 
-    /// Bpl of ITU-T G.107: how well it stands losses.
+    /// Bpl of ITU-T G.107: the robustness against losses.
     const fn loss_robustness(self) -> f64 {
         match self {
             Self::G711 => 25.1,
@@ -122,7 +122,7 @@ impl Codec {
 }
 
 impl VoipConfig {
-    /// Its packets: a frame and an RTP header each.
+    /// Its packets, each with a frame and an RTP header.
     pub fn stream(&self) -> ConstantUdpConfig {
         let Self { name, codec, duration, start, dscp, port, .. } = self.clone();
         let payload = Bytes(codec.frame_bytes() + RTP_HEADER_BYTES);
@@ -200,7 +200,7 @@ impl Traffic for VoipConfig {
     }
 }
 
-/// A call at work.
+/// A running call.
 #[derive(Clone, Debug)]
 pub struct Call {
     stream: ConstantUdpConfig,
@@ -211,16 +211,17 @@ pub struct Call {
 
 #[derive(Clone, Debug)]
 enum State {
-    /// It needs a connection, and connects at this time.
+    /// The call needs a connection, and connects at this time.
     Idle(Instant),
     Connecting,
-    /// Frames leave; it hangs up at this time, if there is a connection.
+    /// Frames are being sent. If there is a connection, the call hangs up at this time.
     Speaking(ConstantUdp, Option<Instant>),
     Over,
 }
 
 impl Call {
-    /// A call of these packets from `sender` that begins at `start`, with a connection first if `protocol` has any.
+    /// A call of these packets from `sender` that begins at `start`. It first makes a connection if
+    /// `protocol` has connections.
     pub fn new(stream: ConstantUdpConfig, start: Instant, sender: Host, protocol: Protocol) -> Self {
         let state = if protocol == Protocol::Udp {
             State::Speaking(ConstantUdp::new(&stream, start, sender), None)
@@ -253,7 +254,7 @@ impl Application for Call {
                 self.actions.extend(std::iter::from_fn(|| frames.poll_action()));
                 if end.is_some_and(|end| end <= now) {
                     self.state = State::Over;
-                    // How much was sent of what was written, the connection decides.
+                    // The connection determines how much of the written data was sent.
                     self.actions.extend([Action::Complete { flow }, Action::Close { flow, host }]);
                 }
             }

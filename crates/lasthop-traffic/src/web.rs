@@ -1,8 +1,8 @@
-//! Web clients that ask in batches, in the manner of the benchmark `SPECweb96`: each over one persistent connection to
-//! a server of its own, and servers that answer at once.
+//! Web clients that send requests in batches, like the benchmark `SPECweb96`. Each client has one persistent
+//! connection to its own server; servers answer at once.
 //!
 //! A request's own packets are not simulated: it reaches the server after the one-way delay, and the server adds the
-//! response to the stream. What is asked for does not depend on what has arrived.
+//! response to the stream. Requests do not depend on the data that has arrived.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -21,29 +21,29 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
-/// Largest cut of a Poisson distribution; beyond, drawing would be slow.
+/// Maximum limit of a truncated Poisson distribution; beyond it, drawing would be slow.
 const POISSON_MAX: u32 = 100;
 
-/// Web clients and their servers, one each.
+/// Web clients, each with its own server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WebClientsConfig {
     /// Name in the records; the flow of client 7 has "-7" behind it.
     pub name: String,
-    /// How many.
+    /// Number of clients.
     pub clients: u32,
-    /// When every client's first batch begins.
+    /// When the first batch of every client begins.
     #[schemars(default = "crate::at_once")]
     pub start: Distribution<Duration>,
-    /// Batches of each client.
+    /// Number of batches of each client.
     pub batches: u32,
-    /// From one batch to the next.
+    /// Interval from one batch to the next.
     pub interval: Duration,
-    /// Requests of a batch.
+    /// Number of requests of a batch.
     pub requests: CutPoisson,
-    /// Before each request, the first one included.
+    /// Pause before each request, the first one included.
     pub gap: Distribution<Duration>,
-    /// A response has a multiple of its class's unit; this is the multiple.
+    /// Size of a response in units of its class.
     pub multiple: CutPoisson,
     /// Unit of the response to a batch's first request: the index page.
     pub first_unit: Bytes,
@@ -55,9 +55,9 @@ pub struct WebClientsConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WebClass {
-    /// Responses have a multiple of this size.
+    /// The size of a response is a multiple of this.
     pub unit: Bytes,
-    /// Share of the responses, in proportion to the other classes'.
+    /// Share of the responses, relative to the shares of the other classes.
     pub share: Probability,
 }
 
@@ -104,13 +104,13 @@ fn poisson(mean: f64, stream: &mut RandomStream) -> u32 {
     events
 }
 
-/// The clients at work: what their servers write, and when.
+/// The running clients: the data that their servers write, and the times.
 #[derive(Clone, Debug)]
 pub struct WebClients {
     config: WebClientsConfig,
     one_way: Duration,
     clients: Vec<Client>,
-    /// Next response of each client that has one.
+    /// Next response of each client, if it has one.
     due: BinaryHeap<Reverse<(Instant, u32)>>,
     response: Option<Action>,
 }
@@ -122,7 +122,7 @@ struct Client {
     batch_start: Instant,
     batches_left: u32,
     requests_left: u32,
-    /// The next request is the batch's first.
+    /// True if the next request is the first of its batch.
     first: bool,
 }
 
@@ -151,7 +151,7 @@ impl WebClients {
         clients
     }
 
-    /// Notes the request that follows what a client did at `now`.
+    /// Schedules the next request after a client's action at `now`.
     fn schedule(&mut self, number: u32, now: Instant) {
         let client = &mut self.clients[number as usize];
         let mut now = now;
@@ -172,7 +172,7 @@ impl WebClients {
     }
 }
 
-/// The servers answer one after the other, also those whose requests come at the same instant.
+/// The servers answer one after the other, even if requests arrive at the same instant.
 impl Application for WebClients {
     #[inline]
     fn next_wakeup(&self) -> Option<Instant> {
@@ -268,7 +268,7 @@ impl WebClientsConfig {
                 return class.unit;
             }
         }
-        // Rounding left a hair beyond the last class.
+        // Rounding errors can lead to just beyond the last class.
         self.others.last().map_or(self.first_unit, |class| class.unit)
     }
 }

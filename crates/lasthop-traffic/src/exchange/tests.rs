@@ -29,7 +29,7 @@ fn close(host: Host) -> Action {
     Action::Close { flow: 0, host }
 }
 
-/// What is done when so many bytes have come to a host.
+/// The actions after a host has received this number of bytes.
 fn received(exchanges: &mut Exchanges, millis: u64, host: Host, bytes: u64) -> Vec<Action> {
     exchanges.handle_news(
         at(millis),
@@ -95,7 +95,7 @@ fn what_cannot_be_is_said_with_its_key() {
 }
 
 proptest! {
-    /// Whatever the sizes and pauses, each request has one response and each response one completion.
+    /// For random sizes and pauses, each request has one response and each response one completion.
     #[test]
     fn as_many_responses_as_requests(requests in 1..50_u32, think in 0..500_u64, seed in any::<u64>()) {
         let sizes = r#"{ distribution = "uniform", min = "1 B", max = "5 kB" }"#;

@@ -1,4 +1,5 @@
-//! Traces: what the ends of the connections see, and what browser and server then do. Requests have 100 bytes.
+//! Traces: the data that the ends of the connections receive, and the reactions of browser and server.
+//! Requests have 100 bytes.
 
 mod properties;
 
@@ -42,7 +43,7 @@ struct Trace {
 }
 
 impl Trace {
-    /// A page load that has begun: the first connection is open and the main object asked for.
+    /// A page load that has begun: the first connection is open, and the main object is requested.
     fn begun(http: &HttpConfig, inline_count: u32) -> Self {
         let mut trace = Self { load: PageLoad::new(http, &page(inline_count), at(5)) };
         assert_eq!(trace.load.next_wakeup(), Some(at(5)));
@@ -54,7 +55,7 @@ impl Trace {
         trace
     }
 
-    /// What is done next, a write told together with what it is.
+    /// The next actions; a write is shown with its content.
     fn does(&mut self, expected: &[&str]) {
         let mut done = Vec::new();
         while let Some(action) = self.load.poll_action() {
@@ -175,7 +176,7 @@ fn http3_asks_for_each_object_on_a_stream_of_one_connection() {
     let last = |object| Action::Report { flow, event: HttpEvent::LastByte { object } };
     let mut does = |host, stream, received, expected: &[Action]| {
         load.handle_stream(at(50), flow, host, stream, received);
-        // What came on all streams together says nothing.
+        // The sum over all streams causes no action.
         load.handle_news(at(50), flow, host, News { received: Some(9999), ended: false, ..News::default() });
         assert_eq!(std::iter::from_fn(|| load.poll_action()).collect::<Vec<_>>(), expected);
     };

@@ -8,7 +8,7 @@ fn config(keys: &str) -> OnOffConfig {
     toml::from_str(&text).expect("a configuration")
 }
 
-/// When the datagrams of a source leave, in ms, and whether it says at last that this was all.
+/// The departure times of a source's datagrams, in ms, and whether the source reports its end.
 fn departures(config: &OnOffConfig, study: u64) -> (Vec<u64>, bool) {
     let stream = Seed { study, replication: 1 }.stream("on-off.source");
     let start = Instant::ZERO + Duration::from_millis(10);
@@ -65,7 +65,8 @@ fn what_cannot_be_is_said_with_its_key() {
 }
 
 proptest! {
-    /// Whatever is drawn, it keeps within its duration, says that it is done, and the same seed draws the same.
+    /// For random periods, the source keeps within its duration and reports its end, and the same seed gives
+    /// the same draws.
     #[test]
     fn it_comes_to_an_end(study in any::<u64>(), on in 1..2_000_u64, off in 0..2_000_u64, seconds in 1..60_u64) {
         let source = config(&format!(

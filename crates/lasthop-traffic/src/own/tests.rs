@@ -21,7 +21,7 @@ impl TrafficAlgorithm for Twice {
     }
 }
 
-/// Wants to be woken at once, for ever.
+/// Requests to be woken immediately, forever.
 #[derive(Debug)]
 struct Restless;
 
@@ -42,7 +42,7 @@ fn traffic(code: fn() -> Box<dyn TrafficAlgorithm>, duration: u64, protocol: Pro
     OwnTraffic::new(code.make(setup), Instant::ZERO, Duration::from_millis(duration), facts)
 }
 
-/// What it does, and when in ms.
+/// Its actions, each with its time in ms.
 fn played(mut traffic: OwnTraffic) -> Vec<(u64, Action)> {
     let mut actions = Vec::new();
     while let Some(due) = traffic.next_wakeup() {

@@ -45,7 +45,7 @@ fn packets_of_a_capture_may_come_in_any_order() {
 }
 
 proptest! {
-    /// What is written is read again.
+    /// Written text can be read again.
     #[test]
     fn text_comes_back_as_it_was(rows in prop::collection::vec((0..u64::from(u32::MAX), 1..=BYTES_MAX), 1..50)) {
         let packets = rows.into_iter().map(|(nanos, bytes)| Packet { at: Duration::from_nanos(nanos), bytes });
@@ -53,7 +53,7 @@ proptest! {
         prop_assert_eq!(Recording::parse(&recording.to_string()).unwrap(), recording);
     }
 
-    /// Any text is read or refused with a reason.
+    /// Any text is either read or rejected with a reason.
     #[test]
     fn no_text_makes_it_panic(text in "(time_s,bytes\n)?[0-9.,\n a-z\u{feff}-]{0,60}") {
         if let Err(reason) = Recording::parse(&text) {

@@ -27,7 +27,7 @@ fn woken(source: &mut ConstantUdp, now: Instant) -> Vec<u64> {
     std::iter::from_fn(|| source.poll_action()).map(write).collect()
 }
 
-/// When every datagram leaves, if the source is woken whenever it asks for it.
+/// The departure times of all datagrams, if the source is woken at each requested time.
 fn departures(config: &ConstantUdpConfig, start: Instant) -> Vec<Instant> {
     let mut source = ConstantUdp::new(config, start, Host::Client);
     let mut departures = Vec::new();

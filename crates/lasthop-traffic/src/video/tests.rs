@@ -19,7 +19,8 @@ fn straight() -> VideoConfig {
     )
 }
 
-/// The bitrates, in Mbit/s, that are chosen one after another with so much in the buffer, in s, after one of `first`.
+/// The bitrates, in Mbit/s, that are chosen one after another at these buffer levels, in s, after the bitrate
+/// `first`.
 fn chosen(first: usize, contents: &[u64]) -> Vec<usize> {
     let config = straight();
     let mut rung = first - 1;
@@ -42,9 +43,10 @@ fn the_bitrate_stays_until_the_map_passes_the_next_one() {
     assert_eq!(chosen(1, &[15, 19, 21]), [1, 1, 2]);
     // At 20 s f is 2 Mbit/s, and the highest below that is the first one.
     assert_eq!(chosen(1, &[20]), [1]);
-    // Down again only once f has fallen to the one below: at 25 and 21 s nothing happens, nor at 19.
+    // The bitrate falls only once f has fallen to the next lower one: at 25, 21 and 19 s nothing happens.
     assert_eq!(chosen(3, &[35, 25, 21, 20]), [3, 3, 3, 3]);
-    // At 20 s f is at the bitrate below: the lowest above f is taken, which is the third one. At 19 s, the second.
+    // At 20 s f equals the next lower bitrate: the lowest bitrate above f is chosen, which is the third one.
+    // At 19 s it is the second.
     assert_eq!(chosen(3, &[19, 11]), [2, 2]);
 }
 
@@ -62,7 +64,8 @@ fn a_ladder_of_one_has_no_choice() {
     );
 }
 
-/// 2 s segments of one bitrate, 250 kB each; it plays from 4 s on and keeps 8 s at most.
+/// 2 s segments of one bitrate, 250 kB each; playback starts at a level of 4 s, and the buffer holds at most
+/// 8 s.
 fn small() -> Video {
     let config = config(
         "bitrates = [\"1 Mbit/s\"]\nsegment = \"2 s\"\nduration = \"9 s\"\nstartup = \"4 s\"\nbuffer = \"8 s\"\n\
@@ -72,7 +75,7 @@ fn small() -> Video {
     Video::new(&config, at(0), Host::Server, 1460)
 }
 
-/// A word for each action.
+/// A short name for each action.
 fn told(video: &mut Video) -> Vec<&'static str> {
     let word = |action| match action {
         Action::Connect { .. } => "connect",
@@ -93,7 +96,7 @@ fn woken(video: &mut Video, millis: u64) -> Vec<&'static str> {
     told(video)
 }
 
-/// The segment of this number comes whole, its request having reached the server at once.
+/// The segment with this number arrives completely; its request reached the server at once.
 fn comes(video: &mut Video, millis: u64, number: u64) -> Vec<&'static str> {
     let news = |bytes| News { received: Some(bytes), ended: false, ..News::default() };
     video.handle_news(at(millis), 0, Host::Server, news(200 * number));
@@ -131,7 +134,7 @@ fn what_would_not_fit_is_asked_for_when_there_is_room() {
     comes(&mut film, 10, 1);
     comes(&mut film, 20, 2);
     comes(&mut film, 30, 3);
-    // 8 s less the 20 ms that have played.
+    // 8 s minus the 20 ms that have been played.
     assert_eq!(comes(&mut film, 40, 4), ["segment"]);
     assert_eq!(film.next_wakeup(), Some(at(2020)));
     assert_eq!(woken(&mut film, 2019), [""; 0]);
@@ -167,7 +170,7 @@ fn what_cannot_be_is_said_with_its_key() {
 }
 
 proptest! {
-    /// On a link of any rate the client never keeps more than it may, and every segment comes.
+    /// On a link of any rate, the client never exceeds its buffer, and every segment arrives.
     #[test]
     fn the_buffer_never_overflows(kilobits in 100..10_000_u64, seconds in 1..600_u64, buffer in 20..60_u64) {
         let config = config(&format!(

@@ -19,7 +19,7 @@ fn config() -> WebClientsConfig {
     }
 }
 
-/// Everything the servers write: time, client, bytes.
+/// All writes of the servers: time, client, bytes.
 fn responses(config: &WebClientsConfig, one_way: Duration, replication: u64) -> Vec<(Instant, u32, u64)> {
     let seed = Seed { study: 1, replication };
     let mut clients = WebClients::new(config, Instant::ZERO, one_way, seed);

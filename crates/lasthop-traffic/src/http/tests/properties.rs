@@ -13,10 +13,10 @@ struct Stream {
     end_seen: bool,
 }
 
-/// What the world sees of a page load.
+/// A page load as seen from outside.
 #[derive(Default)]
 struct World {
-    /// From the browser, from the server.
+    /// The direction from the browser, and the direction from the server.
     connections: Vec<[Stream; 2]>,
     /// Objects of each connection: requested, answered, complete.
     objects: Vec<[Vec<u32>; 3]>,
@@ -65,8 +65,8 @@ impl World {
         self.most_under_way = self.most_under_way.max(requested.len() - complete.len());
     }
 
-    /// Lets some bytes arrive, or the end after the last, on one of the connections where they can; false if
-    /// nothing is under way.
+    /// Lets some bytes arrive, or the end of the stream after the last byte, on a connection with data in
+    /// flight; false if there is none.
     fn deliver(&mut self, load: &mut PageLoad, now: Instant, choice: u16, piece: u16) -> bool {
         let pending =
             |stream: &Stream| stream.arrived < stream.written || (stream.closed && !stream.end_seen);
@@ -86,7 +86,7 @@ impl World {
         true
     }
 
-    /// The browser loses a connection: nothing arrives any more.
+    /// The browser loses a connection: nothing more arrives.
     fn lose(&mut self, load: &mut PageLoad, now: Instant, connection: usize) {
         for stream in &mut self.connections[connection] {
             stream.end_seen = true;
