@@ -1,34 +1,36 @@
-//! What a scenario says of QUIC.
+//! The QUIC configuration of a scenario.
 
 use lasthop_core::{Bytes, Datagram, Duration, Faults};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// QUIC of both ends of a flow. What is not a key here is as quinn-proto has it.
+/// QUIC of both ends of a flow. Settings without a key here have quinn-proto's defaults.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a key of the scenario")]
 pub struct QuicConfig {
     /// Congestion control.
     pub congestion_control: CongestionControl,
-    /// What handshake and encryption are made of. The records are the same to the byte.
+    /// Implementation of handshake and encryption. The records are the same to the byte.
     pub crypto: Crypto,
     /// Packets are sent as ECN-capable, and marks are answered (RFC 9000, section 13.4).
     pub ecn: bool,
-    /// Datagrams grow to what the path carries (RFC 8899); else all are of 1200 bytes at most.
+    /// Datagrams grow to the path's MTU (RFC 8899); otherwise they have at most 1200 bytes.
     pub mtu_discovery: bool,
     /// Round-trip time that is assumed before the first is measured (RFC 9002, section 6.2.2).
     pub initial_rtt: Duration,
-    /// A connection without any packet from the other end for so long is given up (RFC 9000, section 10.1).
+    /// A connection is given up after this time without any packet from the other end (RFC 9000, section
+    /// 10.1).
     pub idle_timeout: Duration,
-    /// The hosts have met before the run, so the one that connects sends data in its first packets (0-RTT; RFC 9001,
-    /// section 4.6).
+    /// The hosts have had a connection before the run, so the connecting host sends data in its first packets
+    /// (0-RTT; RFC 9001, section 4.6).
     pub zero_rtt: bool,
-    /// With each change of a link the mobile host moves to another address, and its connection with it (RFC 9000,
-    /// section 9); else it keeps its address.
+    /// With each change of a link, the mobile host moves to another address, and its connection migrates (RFC
+    /// 9000, section 9); otherwise it keeps its address.
     pub migration: bool,
-    /// The receiver is asked to acknowledge only every so many packets and one (the ACK frequency extension); the
-    /// receiver's own rule, every second packet, if absent.
+    /// The sender asks the receiver to let this number of packets pass without an acknowledgment, and to
+    /// acknowledge the next one (the ACK frequency extension). If absent, the receiver's own rule holds: it
+    /// acknowledges every second packet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ack_eliciting_threshold: Option<u32>,
 }
@@ -43,18 +45,19 @@ pub enum CongestionControl {
     /// RFC 9438.
     #[default]
     Cubic,
-    /// BBR version 1 as far as it sets the window, which begins with 240 kB. Pacing follows the window, not BBR's gains.
+    /// The window of BBR version 1, initially 240 kB. Pacing follows the window, not BBR's gains.
     Bbr,
 }
 
-/// What handshake and encryption are made of.
+/// Implementation of handshake and encryption.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Crypto {
     /// TLS 1.3, as on the Internet (RFC 9001).
     #[default]
     Tls,
-    /// Messages and packets of the same lengths without meaning: faster, but no capture of them can be read.
+    /// Messages and packets of the same lengths, but without content: faster, but captures of them cannot be
+    /// decoded.
     Null,
 }
 
@@ -79,7 +82,7 @@ impl QuicConfig {
     pub const MTU_MIN: Bytes = Bytes(1200 + Datagram::HEADER_BYTES as u64);
     const THRESHOLD_MAX: u32 = 1000;
 
-    /// Finds what no connection over packets of up to `mtu` bytes can be.
+    /// Finds faults of a connection over packets of up to `mtu` bytes.
     pub fn check(&self, mtu: Bytes, faults: &mut Faults) {
         faults.require(mtu >= Self::MTU_MIN, "stack", || {
             format!(

@@ -1,4 +1,4 @@
-//! What is seen of congestion control: a controller that asks another one, and notes what happens.
+//! Observation of congestion control: a controller that delegates to another one and records events.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use quinn_proto::congestion::{
 use crate::config::CongestionControl;
 use crate::tap::{Note, Notes};
 
-/// Makes controllers of a kind that are watched.
+/// Makes observed controllers of a kind.
 pub(crate) struct Watched {
     pub kind: CongestionControl,
     pub notes: Notes,
@@ -33,9 +33,10 @@ impl ControllerFactory for Watched {
 struct WatchedController {
     inner: Box<dyn Controller>,
     notes: Notes,
-    /// Of the packet that was sent last among those that this ACK acknowledges for the first time.
+    /// Send time of the last sent packet among those that this ACK newly acknowledges.
     rtt: Option<Duration>,
-    /// When the last recovery period began: losses of packets sent before it belong to it (RFC 9002, section 7.3.2).
+    /// When the last recovery period began. Losses of packets sent earlier belong to that period (RFC 9002,
+    /// section 7.3.2).
     recovery: Option<Instant>,
 }
 
@@ -78,7 +79,7 @@ impl Controller for WatchedController {
         if self.recovery.is_none_or(|began| sent > began) {
             self.recovery = Some(now);
             self.notes.add(Note::Congestion { lost_bytes });
-            // BBR does not care.
+            // BBR ignores it.
             if is_persistent_congestion && self.inner.window() < before {
                 self.notes.add(Note::PersistentCongestion);
             }
@@ -93,8 +94,9 @@ impl Controller for WatchedController {
         self.inner.window()
     }
 
-    /// For logs. Without the rate at which quinn's BBR would like to pace: it draws where in its cycle of gains it begins,
-    /// from the operating system, and the rate is all that the cycle changes. quinn's pacer goes by the window.
+    /// For logs. The pacing rate of quinn's BBR is left out: BBR starts at a random phase of its gain cycle,
+    /// drawn from the operating system, and the rate is the only value that the phase changes. quinn's pacer
+    /// uses the window instead.
     fn metrics(&self) -> ControllerMetrics {
         let mut metrics = self.inner.metrics();
         metrics.pacing_rate = None;

@@ -32,11 +32,11 @@ use crate::tap::{Note, Notes, Tap, Tapped};
 use crate::tls::{Calendar, Identities, SERVER_NAME, Secrets};
 
 const PORT: u16 = 4433;
-/// First byte of data in the terms of [`TransportEvent`]: 0 is what opens the stream.
+/// Position of the first byte of data in [`TransportEvent`]s; position 0 is the opening of the stream.
 const FIRST_BYTE: u64 = 1;
 
-/// Both ends of a flow, server's and client's, over IP packets of up to `mtu` bytes. The mobile host moves at these
-/// times, if its connections can. If they `log`, the observer gets it as qlog.
+/// Both ends of a flow, the server's and the client's, over IP packets of up to `mtu` bytes. The mobile host
+/// moves at these times, if its connections can migrate. If `log` is set, the ends pass qlog to the observer.
 pub fn ends(
     config: &QuicConfig,
     mtu: Size,
@@ -65,8 +65,8 @@ pub fn ends(
     pair("quic", log)
 }
 
-/// Lets both ends meet before the run, in no time: TLS, which both share with the ends of the run, then has a ticket for
-/// whichever connects.
+/// Completes a handshake before the run, in no time. The ends of the run share their TLS state, so the
+/// connecting end then has a session ticket.
 fn meet(mut ends: [Quic; 2]) {
     let mut arena = PacketArena::default();
     let id = arena.reserve();
@@ -84,7 +84,7 @@ fn meet(mut ends: [Quic; 2]) {
     }
 }
 
-/// Where an end is.
+/// Time and addresses of an end.
 struct Place {
     /// The time zero of the run.
     base: StdInstant,
@@ -92,7 +92,7 @@ struct Place {
     host: Host,
     /// When the mobile host moves to another address.
     moves: Rc<[Instant]>,
-    /// What it sends, and what is sent to it.
+    /// The datagrams that it sends, and those sent to it.
     flights: [Rc<RefCell<Flight>>; 2],
 }
 
@@ -106,12 +106,12 @@ impl Place {
         Instant::from_nanos(u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// So often the mobile host has moved.
+    /// Number of moves of the mobile host so far.
     fn moved(&self, now: Instant) -> u16 {
         self.moves.partition_point(|at| *at <= now) as u16
     }
 
-    /// Where the other end is, for one that has a datagram to or from this address of the mobile host.
+    /// Address of the other end, for an end with a datagram to or from this address of the mobile host.
     fn peer(&self, address: u16) -> SocketAddr {
         let [high, low] = address.to_be_bytes();
         let address = match self.host {
@@ -121,7 +121,7 @@ impl Place {
         SocketAddr::new(IpAddr::V4(address), PORT)
     }
 
-    /// The address of the mobile host in a datagram that leaves now for `remote`.
+    /// Address of the mobile host in a datagram that leaves now for `remote`.
     fn address(&self, now: Instant, remote: SocketAddr) -> u16 {
         match (self.host, remote.ip()) {
             (Host::Server, IpAddr::V4(address)) => {
@@ -140,7 +140,7 @@ pub struct Quic {
     endpoint: Endpoint,
     client: ClientConfig,
     ecn: bool,
-    /// What TLS draws from.
+    /// Random stream of TLS.
     random: Option<RandomStream>,
     connection: Option<(ConnectionHandle, Connection)>,
     is_caller: bool,
@@ -149,31 +149,31 @@ pub struct Quic {
     log: Option<Log>,
     seen: Vec<Note>,
     secrets: Arc<Secrets>,
-    /// When quinn wants to be woken.
+    /// When quinn must be woken.
     wakeup: Option<Instant>,
     /// Moves of the mobile host that quinn knows of.
     moved: u16,
-    /// A timer has run, and nothing was polled since; no probe of it has been seen yet.
+    /// True if a timer has expired, and nothing was polled since, so that its probe has not been seen yet.
     woken: bool,
-    /// Timeouts in a row.
+    /// Consecutive timeouts.
     backoff: u32,
-    /// Probes of the MTU that have been seen.
+    /// Number of MTU probes seen so far.
     mtu_probes: u64,
-    /// Answers that belong to no connection, and the mobile host's address.
+    /// Responses that belong to no connection, with the mobile host's address.
     answers: VecDeque<(Vec<u8>, u16)>,
     buffer: Vec<u8>,
-    /// The mobile host's address in the datagram that is being made.
+    /// The mobile host's address in the datagram being built.
     address: u16,
     streams: Streams,
     /// In place of streams, if it is a connection of datagrams.
     datagrams: Option<Datagrams>,
-    /// Since when it may send datagrams, until the application is told.
+    /// The time from which it may send datagrams, until the application has been told.
     ready: Option<Instant>,
-    /// First byte of all streams that has not been sent yet, nor any behind it.
+    /// First position, over all streams, from which on nothing has been sent yet.
     sent: u64,
-    /// First position that the other end has not said to have.
+    /// First position that the other end has not acknowledged.
     acknowledged: u64,
-    /// What is known of the datagram that is being made.
+    /// Description of the datagram being built.
     datagram: QuicDatagram,
     told: u64,
     is_end_told: bool,
@@ -255,7 +255,7 @@ impl Quic {
         }
     }
 
-    /// An end of a flow of this protocol: its writes are a stream, or datagrams (RFC 9221).
+    /// An end of a flow of this protocol. Its writes form a stream, or are datagrams (RFC 9221).
     #[must_use]
     pub fn carrying(self, protocol: Protocol) -> Self {
         let datagrams = (protocol == Protocol::QuicDatagrams).then(Datagrams::default);
@@ -277,13 +277,13 @@ impl Quic {
         self.datagrams.as_ref().map_or_else(|| self.streams.received(), |datagrams| datagrams.received_bytes)
     }
 
-    /// A datagram of the other end has come through a socket.
+    /// Takes a datagram of the other end that has arrived through a socket.
     pub fn handle_datagram<O: Observer>(&mut self, now: Instant, bytes: &[u8], ecn: Ecn, observer: &mut O) {
         self.take_in(now, (bytes, 0), ecn, observer);
     }
 
-    /// What the next datagram to send is to be on the way, what is known of it, and its bytes, for a socket. The numbers
-    /// are the owner's.
+    /// The next datagram to send through a socket: its ECN field, its description and its bytes. The owner
+    /// assigns the numbers.
     pub fn poll_datagram<O: Observer>(
         &mut self,
         now: Instant,
@@ -294,7 +294,8 @@ impl Quic {
         Some((ecn, known, &self.buffer))
     }
 
-    /// A datagram has arrived that says so much has come in order at the other end.
+    /// Notes which data the other end has received in order, according to a datagram that has arrived from
+    /// it.
     pub fn note_acknowledged(&mut self, datagram: &QuicDatagram) {
         self.acknowledged = self.acknowledged.max(datagram.ack);
     }
@@ -306,7 +307,7 @@ impl Quic {
         Some(Ecn::NotEct)
     }
 
-    /// What is known of the datagram in the buffer, which has no number yet.
+    /// Description of the datagram in the buffer, which has no number yet.
     fn known(&mut self) -> QuicDatagram {
         let (payload_bytes, ack) = (self.buffer.len() as u32, self.awaited());
         QuicDatagram { payload_bytes, ack, ..mem::take(&mut self.datagram) }
@@ -355,7 +356,7 @@ impl Quic {
         self.settle(now, observer);
     }
 
-    /// Carries out what quinn has to say, until it is silent.
+    /// Handles quinn's events until there are none.
     fn settle<O: Observer>(&mut self, now: Instant, observer: &mut O) {
         let Some((handle, mut connection)) = self.connection.take() else { return };
         loop {
@@ -414,7 +415,7 @@ impl Quic {
             return;
         }
         self.is_over = true;
-        // The host that connected closes once it has all and all of its own is acknowledged.
+        // The host that connected closes once it has received everything and all its data is acknowledged.
         let is_done = self.streams.is_finished()
             && matches!(&reason, ConnectionError::ApplicationClosed(close) if close.error_code == VarInt::from_u32(0));
         if is_done {
@@ -425,7 +426,7 @@ impl Quic {
         }
     }
 
-    /// Gives quinn what it may send next.
+    /// Gives quinn the data that it may send next.
     fn feed(&mut self, now: Instant, connection: &mut Connection) {
         let may_send = self.is_caller && (self.is_established || connection.has_0rtt());
         if let Some(datagrams) = &mut self.datagrams {
@@ -468,7 +469,7 @@ impl Quic {
         }
     }
 
-    /// Tells the observer what quinn's callbacks have noted.
+    /// Passes the notes of quinn's callbacks to the observer.
     fn tell<O: Observer>(&mut self, now: Instant, observer: &mut O) {
         let Place { flow, host, .. } = self.place;
         let mut seen = mem::take(&mut self.seen);
@@ -520,14 +521,15 @@ impl Quic {
         }
     }
 
-    /// The datagram that has just been made probes the MTU: it has a PING, too, but no timer sent it.
+    /// The datagram just built probes the MTU: it has a PING, too, but no timer caused it.
     fn probes_mtu(&mut self) -> bool {
         let Some((_, connection)) = &self.connection else { return false };
         let probes = connection.stats().path.sent_plpmtud_probes;
         mem::replace(&mut self.mtu_probes, probes) < probes
     }
 
-    /// The datagram that is being made carries these bytes of a stream; their position if some of them were sent before.
+    /// Notes that the datagram being built carries these bytes of a stream. Returns their position if some of
+    /// them were sent before.
     fn carry(&mut self, stream: u32, bytes: &Range<u64>, fin: bool) -> Option<u64> {
         let Part { place, ends, is_again } = self.streams.carry(stream, bytes, fin);
         let (start, end) = (FIRST_BYTE + place.start, FIRST_BYTE + place.end);
@@ -546,7 +548,8 @@ impl Quic {
         is_again.then_some(start)
     }
 
-    /// The datagram of UDP that is being made carries this one. They leave in order, so it follows the last.
+    /// Notes that the UDP datagram being built carries this QUIC datagram. Datagrams leave in order, so it
+    /// follows the last one.
     fn carry_datagram(&mut self, number: u64, bytes: u32) {
         if let Some(datagrams) = &mut self.datagrams {
             datagrams.carry(number);
@@ -557,13 +560,13 @@ impl Quic {
         self.datagram.stream_bytes += bytes;
     }
 
-    /// When the mobile host moves next, with a connection that it has begun.
+    /// When the mobile host moves next, if its connection has begun.
     fn next_move(&self) -> Option<Instant> {
         let moves = self.place.host == Host::Client && self.is_caller && !self.is_over;
         self.place.moves.get(usize::from(self.moved)).copied().filter(|_| moves)
     }
 
-    /// The first position of what the other end writes that has not arrived.
+    /// The first position of the other end's data that has not arrived.
     fn awaited(&self) -> u64 {
         let mut arriving = self.place.flights[1].borrow_mut();
         FIRST_BYTE
@@ -583,7 +586,7 @@ fn field(ecn: EcnCodepoint) -> Ecn {
     }
 }
 
-/// What quinn is told of transport.
+/// quinn's transport configuration.
 fn transport_config(config: &QuicConfig, payload: u16, notes: &Notes) -> TransportConfig {
     let mut transport = TransportConfig::default();
     let idle = std::time::Duration::from_nanos(config.idle_timeout.as_nanos());
@@ -621,7 +624,8 @@ fn endpoint_config(stream: &mut RandomStream, ids: RandomStream, payload: u16) -
     config
 }
 
-// Nothing long is inlined: it would come between the few instructions that a packet of TCP or UDP needs.
+// Long functions are not inlined: their code would separate the few instructions that a packet of TCP or UDP
+// needs.
 impl Transport for Quic {
     #[inline(never)]
     fn connect<O: Observer>(&mut self, now: Instant, observer: &mut O) {
@@ -635,7 +639,7 @@ impl Transport for Quic {
         self.settle(now, observer);
     }
 
-    /// QUIC has no connections without a handshake: a scenario with such flows is refused.
+    /// QUIC has no connections without a handshake; a scenario with such flows is rejected.
     fn open<O: Observer>(&mut self, _now: Instant, _observer: &mut O) {
         unreachable!("QUIC flows are not open at first")
     }
@@ -677,7 +681,7 @@ impl Transport for Quic {
         let arrived = Rc::clone(&self.place.flights[1]);
         let mut arrived = arrived.borrow_mut();
         let Some((bytes, address)) = arrived.arrive(datagram.number) else { return };
-        // The mobile host hears nothing of what is sent to an address that it has left.
+        // The mobile host does not receive packets sent to an address that it has left.
         if self.place.host == Host::Server || address == self.place.moved(now) {
             self.take_in(now, (bytes, address), packet.ecn, observer);
         }

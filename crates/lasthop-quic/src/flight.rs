@@ -1,28 +1,29 @@
-//! The datagrams between both ends of a flow. Packets of the engine are plain values without bytes, so the bytes wait
-//! here for their packet's arrival.
+//! The datagrams in flight between both ends of a flow. Packets of the engine are plain values without bytes,
+//! so the bytes wait here for the arrival of their packet.
 
 use std::collections::VecDeque;
 
-/// So many later datagrams may overtake one before it counts as lost.
+/// Number of later datagrams that may overtake a datagram before it counts as lost.
 const OVERTAKEN_MAX: u64 = 10_000;
 
-/// One direction of a flow. Nobody says which datagrams the network drops, so a datagram is forgotten once many later
-/// ones have arrived: memory is that of the datagrams under way and of the latest losses.
+/// One direction of a flow. The network does not report which datagrams it drops, so a datagram is forgotten
+/// once many later ones have arrived. Memory is limited to the datagrams in flight and the latest losses.
 #[derive(Debug, Default)]
 pub(crate) struct Flight {
-    /// Number of the first datagram here.
+    /// Number of the first stored datagram.
     first: u64,
-    /// Each with the address of the mobile host that it was sent from or to; empty where they have arrived.
+    /// The datagrams, each with the address of the mobile host that it was sent from or to. A datagram that
+    /// has arrived is empty.
     datagrams: VecDeque<(Vec<u8>, u16)>,
-    /// The last to arrive: the network may deliver a copy right behind it.
+    /// The last datagram to arrive: the network may deliver a copy directly after it.
     latest: Option<u64>,
-    /// Room of datagrams that are gone.
+    /// Buffers of past datagrams, for reuse.
     spare: Vec<Vec<u8>>,
-    /// The messages in them, in the order of writing: stream and bytes.
+    /// The messages in the datagrams, in the order of writing: stream and bytes.
     messages: Vec<(u32, u64)>,
     /// Bytes of all messages.
     written: u64,
-    /// So many of the first messages have arrived whole, with so many bytes.
+    /// Number of messages from the first on that have arrived completely, and their bytes.
     whole: usize,
     whole_bytes: u64,
 }
@@ -54,7 +55,7 @@ impl Flight {
         (!datagram.is_empty()).then_some((datagram, *address))
     }
 
-    /// A message is written; returns how much was written before it.
+    /// Registers a new message; returns the number of bytes written before it.
     pub fn begin(&mut self, stream: u32, bytes: u64) -> u64 {
         self.messages.push((stream, bytes));
         self.written += bytes;
@@ -65,7 +66,8 @@ impl Flight {
         !self.messages.is_empty()
     }
 
-    /// How much of all messages one behind the other has arrived without a gap, if so much `received` of each stream.
+    /// The number of bytes of all messages, concatenated, that have arrived without a gap. `received` returns
+    /// the bytes received on a stream.
     pub fn in_order(&mut self, received: impl Fn(u32) -> u64) -> u64 {
         while let Some(&(stream, bytes)) = self.messages.get(self.whole) {
             let arrived = received(stream);

@@ -2,24 +2,25 @@
 
 use std::ops::Range;
 
-/// What matters here of a frame.
+/// The relevant content of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Frame<'a> {
     /// Bytes of a stream.
     Stream { id: u64, bytes: Range<u64>, fin: bool },
-    /// Asks for an acknowledgment without delay, or for any: a probe carries one. Its type is this.
+    /// A frame that only elicits an acknowledgment (PING), or one without delay (IMMEDIATE_ACK), as in
+    /// probes; with its type.
     Probe(u64),
     /// Bytes of the handshake.
     Crypto(Range<u64>),
     /// A datagram with this content (RFC 9221).
     Datagram(&'a [u8]),
-    /// Packets have arrived.
+    /// An acknowledgment of packets.
     Ack(Acknowledgment<'a>),
     /// Anything else, of this type.
     Other(u64),
 }
 
-/// The packets that have arrived, and how long the last of them waited for this frame: in units of the sender's.
+/// The acknowledged packets, and how long the last of them waited for this frame, in the sender's units.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Acknowledgment<'a> {
     largest: u64,
@@ -44,7 +45,7 @@ impl Acknowledgment<'_> {
     }
 }
 
-/// The frames of a payload, up to the first that is not known.
+/// The frames of a payload, up to the first unknown frame.
 pub(crate) fn frames(payload: &[u8]) -> impl Iterator<Item = Frame<'_>> {
     let mut reader = Reader(payload);
     std::iter::from_fn(move || reader.frame())
@@ -166,7 +167,7 @@ mod tests {
         assert_eq!(found, expected);
     }
 
-    /// RFC 9221, section 4: one that states its length, and one up to the packet's end.
+    /// RFC 9221, section 4: a datagram with a length field, and one that extends to the end of the packet.
     #[test]
     fn a_datagram_frame_has_its_content() {
         let found: Vec<Frame<'_>> = frames(&[0x31, 2, 8, 9, 0x01, 0x30, 7, 7, 7]).collect();

@@ -1,12 +1,14 @@
-//! QUIC in virtual time: `quinn-proto`, the state machine of a stack in production, behind [`lasthop_core::Transport`].
+//! QUIC in virtual time: `quinn-proto`, the state machine of a production stack, behind
+//! [`lasthop_core::Transport`].
 //!
-//! The parts: `end` is one end of a flow, `streams` what its connection
-//! carries, `datagrams` what it carries without repeating it, `tls` its handshake, `null` a twin of that for speed, `random` where all randomness comes from, `tap` what is
-//! seen of packets that are not encrypted, `frames` how these are read, `controller` what is seen of congestion
-//! control, `qlog` what qvis draws of it all, `flight` the datagrams between the ends.
+//! The parts: `end` is one end of a flow, `streams` the streams of its connection, `datagrams` its unreliable
+//! datagrams, `tls` its handshake, `null` a faster replacement for that, `random` the source of all
+//! randomness, `tap` the observation of packets before encryption, `frames` the parser of their frames,
+//! `controller` the observation of congestion control, `qlog` the log for qvis, and `flight` the datagrams in
+//! flight between the ends.
 //!
-//! quinn-proto is told the time as `std::time::Instant`. They are made of virtual nanoseconds on a base that both ends of
-//! a flow share; as only differences count, results do not depend on it.
+//! quinn-proto takes the time as `std::time::Instant`. These instants are virtual nanoseconds added to a base
+//! that both ends of a flow share. Only differences count, so results do not depend on the base.
 
 mod config;
 mod controller;

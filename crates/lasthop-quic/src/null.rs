@@ -1,6 +1,6 @@
-//! The null twin of TLS: messages of the same lengths in the same flights, without any meaning but the transport
-//! parameters, and packets that are not encrypted. A key leaves a mark where encryption leaves its tag, so that a packet
-//! is refused exactly where TLS would refuse it.
+//! The null replacement for TLS: messages of the same lengths in the same flights, with no content but the
+//! transport parameters, and packets that are not encrypted. A key writes a mark in place of the encryption's
+//! tag, so that a packet is rejected exactly where TLS would reject it.
 
 use std::any::Any;
 use std::io::Cursor;
@@ -14,23 +14,24 @@ use quinn_proto::crypto::{
 use quinn_proto::transport_parameters::TransportParameters;
 use quinn_proto::{ConnectError, ConnectionId, Side, TransportError};
 
-// Lengths of the messages of `tls`; those of the hosts' first flights without their transport parameters.
+// Lengths of the messages of `tls`. The first flights of the hosts are counted without their transport
+// parameters.
 const CLIENT_HELLO: usize = 198;
 const SERVER_HELLO: usize = 90;
 const SERVER_FLIGHT: usize = 469;
 const CLIENT_FINISHED: usize = 52;
 const SESSION_TICKETS: usize = 162;
 
-/// Of AES-GCM, as are the limits (RFC 9001, section 6.6).
+/// Length of the tag of AES-GCM; the limits are those of AES-GCM, too (RFC 9001, section 6.6).
 const TAG: usize = 16;
 const CONFIDENTIALITY_LIMIT: u64 = 1 << 23;
 const INTEGRITY_LIMIT: u64 = 1 << 52;
 
-/// Marks of keys; Initial packets have their connection ID's.
+/// Marks of keys; Initial packets use a mark derived from their connection ID.
 const HANDSHAKE: u64 = u64::MAX;
 const FIRST_DATA: u64 = 0;
 
-/// Either host's part in the handshake.
+/// A host's role in the handshake.
 pub(crate) struct Null;
 
 impl ClientConfig for Null {
@@ -63,10 +64,10 @@ struct NullSession {
     params: Vec<u8>,
     peer: Option<TransportParameters>,
     unread: Vec<u8>,
-    /// Messages that were written and read.
+    /// Number of messages written and read.
     written: u32,
     read: u32,
-    /// Mark of the next keys for data.
+    /// Mark of the next data keys.
     next: u64,
 }
 
@@ -77,7 +78,8 @@ impl NullSession {
         Self { side, params: own, peer: None, unread: Vec::new(), written: 0, read: 0, next: FIRST_DATA }
     }
 
-    /// Writes a message of `length` bytes, and the transport parameters in it: its length, theirs, they themselves, zeros.
+    /// Writes a message of `length` bytes with the transport parameters: the length of the message, the
+    /// length of the parameters, the parameters, zeros.
     fn write(buf: &mut Vec<u8>, length: usize, params: &[u8]) {
         let end = buf.len() + length + params.len();
         for number in [length + params.len(), params.len()] {
@@ -87,7 +89,7 @@ impl NullSession {
         buf.resize(end, 0);
     }
 
-    /// The transport parameters in the next message, if it has arrived whole.
+    /// The transport parameters in the next message, if it has arrived completely.
     fn message(&mut self) -> Option<Vec<u8>> {
         let number = |place: usize| {
             let bytes = self.unread.get(place..place + 2)?;
@@ -196,7 +198,7 @@ fn keys(mark: u64) -> Keys {
     }
 }
 
-/// Leaves its mark.
+/// Writes its mark.
 struct NullKey(u64);
 
 impl PacketKey for NullKey {
@@ -226,7 +228,7 @@ impl PacketKey for NullKey {
     }
 }
 
-/// Leaves headers as they are.
+/// Leaves headers unprotected.
 struct NullHeaderKey;
 
 impl HeaderKey for NullHeaderKey {

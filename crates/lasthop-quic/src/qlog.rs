@@ -1,8 +1,8 @@
-//! What an end logs as qlog, for qvis: draft-ietf-quic-qlog-main-schema-03 and -quic-events-03, as a JSON text sequence
-//! (RFC 7464).
+//! The qlog of an end, for qvis: draft-ietf-quic-qlog-main-schema-03 and -quic-events-03, as a JSON text
+//! sequence (RFC 7464).
 //!
-//! quinn-proto writes the events. Here they get what it leaves out: whose log it is, and of packets their length and
-//! frames. What it has wrong is mended, too.
+//! quinn-proto writes the events. This module adds the missing parts: the owner of the log, and the length
+//! and frames of packets. It also corrects quinn-proto's errors.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,20 +14,21 @@ use serde_json::{Value, json};
 
 use crate::frames::{Frame, frames};
 
-/// Leads each record of a JSON text sequence.
+/// First byte of each record of a JSON text sequence.
 const RECORD_SEPARATOR: u8 = 0x1e;
-/// A unit of an acknowledgment's delay in ms: 2^3 us, as no end says otherwise (RFC 9000, section 18.2).
+/// Unit of an acknowledgment's delay in ms: 2^3 us, the default, which no end changes (RFC 9000, section
+/// 18.2).
 const ACK_DELAY_MS: f64 = 0.008;
 const RTTS: [&str; 4] = ["min_rtt", "smoothed_rtt", "latest_rtt", "rtt_variance"];
 
-/// The log of an end. Its parts are in quinn-proto's hands, so they must be `Send`.
+/// The log of an end. quinn-proto holds its parts, so they must be `Send`.
 #[derive(Clone, Debug)]
 pub(crate) struct Log(Arc<Mutex<Kept>>);
 
 #[derive(Debug)]
 struct Kept {
     host: Host,
-    /// Whole records that nobody has taken yet.
+    /// Complete records that have not been taken yet.
     records: Vec<u8>,
     /// The record that quinn-proto is writing.
     coming: Vec<u8>,
@@ -41,14 +42,15 @@ impl Log {
         Self(Arc::new(Mutex::new(Kept { host, records: Vec::new(), coming: Vec::new(), packet })))
     }
 
-    /// Where quinn-proto writes, with `base` as time zero.
+    /// The writer for quinn-proto, with `base` as time zero.
     pub fn stream(&self, base: Instant) -> Option<QlogStream> {
         let mut config = QlogConfig::default();
         config.writer(Box::new(self.clone())).start_time(base);
         config.into_stream()
     }
 
-    /// A packet of this length with this payload is sent or has come. quinn-proto logs it next, or not at all.
+    /// Notes that a packet of this length with this payload was sent or received. quinn-proto logs it next,
+    /// or not at all.
     pub fn note_packet(&self, length: usize, payload: &[u8]) {
         let mut shown: Vec<Value> = Vec::new();
         for frame in frames(payload) {
@@ -102,7 +104,7 @@ impl Kept {
     }
 
     fn amend(&mut self, record: &mut Value) {
-        // The log is of one connection, whatever connection ID quinn-proto calls it by.
+        // The log describes one connection, regardless of the connection ID that quinn-proto uses for it.
         forget(record, "group_id");
         match record["name"].as_str() {
             None => {
@@ -117,7 +119,8 @@ impl Kept {
                 record["data"]["raw"] = json!({ "length": length });
                 record["data"]["frames"] = frames.into();
             }
-            // quinn-proto gives seconds; they are milliseconds, here to the microsecond.
+            // quinn-proto writes seconds, but qlog requires milliseconds; this writes them to the
+            // microsecond.
             Some("recovery:metrics_updated") => {
                 for name in RTTS {
                     if let Some(seconds) = record["data"][name].as_f64() {
@@ -129,7 +132,7 @@ impl Kept {
                     forget(&mut record["data"], "ssthresh");
                 }
             }
-            // quinn-proto takes every loss for one that later packets have shown.
+            // quinn-proto attributes every loss to the reordering threshold.
             Some("recovery:packet_lost") => {
                 forget(&mut record["data"], "trigger");
             }
@@ -144,7 +147,7 @@ fn forget(object: &mut Value, key: &str) {
     }
 }
 
-/// A frame as qlog has it. Of those that only steer the connection, the type.
+/// A frame in qlog's form. Frames that only control the connection have just a type.
 fn described(frame: &Frame<'_>) -> Value {
     match frame {
         Frame::Stream { id, bytes, fin } => json!({
@@ -170,7 +173,7 @@ fn described(frame: &Frame<'_>) -> Value {
     }
 }
 
-/// RFC 9000, section 19; nothing of an extension.
+/// RFC 9000, section 19; without extensions.
 fn name(kind: u64) -> Option<&'static str> {
     Some(match kind {
         0x00 => "padding",

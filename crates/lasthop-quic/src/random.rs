@@ -1,4 +1,4 @@
-//! Where QUIC's randomness comes from: named streams, so that the same seed gives the same bytes.
+//! The source of QUIC's randomness: named streams, so that the same seed gives the same bytes.
 
 use std::cell::RefCell;
 use std::mem;
@@ -10,16 +10,16 @@ use rustls::ffdhe_groups::FfdheGroup;
 use rustls::{Error, NamedGroup, PeerMisbehaved};
 use x25519_dalek::{PublicKey, StaticSecret};
 
-/// As long as those of quinn's own generators.
+/// The length that quinn's own generators use.
 const CONNECTION_ID_BYTES: usize = 8;
 
-// rustls wants generator and key exchange as `&'static`, so they cannot belong to a connection. Each call into rustls
-// lends them the connection's stream instead; between calls there is none.
+// rustls requires generator and key exchange as `&'static`, so they cannot belong to a connection. Instead,
+// each call into rustls lends them the connection's stream; between calls they have none.
 thread_local! {
     static LENT: RefCell<Option<RandomStream>> = const { RefCell::new(None) };
 }
 
-/// Does `work`, in which rustls draws from `stream`.
+/// Runs `work`, during which rustls draws from `stream`.
 pub(crate) fn drawing_from<T>(stream: &mut Option<RandomStream>, work: impl FnOnce() -> T) -> T {
     LENT.with_borrow_mut(|lent| mem::swap(lent, stream));
     let done = work();
@@ -44,7 +44,7 @@ fn fill_from_lent(bytes: &mut [u8]) -> Result<(), GetRandomFailed> {
     LENT.with_borrow_mut(|lent| lent.as_mut().map(|stream| fill(stream, bytes)).ok_or(GetRandomFailed))
 }
 
-/// What rustls draws.
+/// rustls' random generator.
 #[derive(Debug)]
 pub(crate) struct Lent;
 
@@ -54,7 +54,7 @@ impl SecureRandom for Lent {
     }
 }
 
-/// X25519 (RFC 7748) with drawn keys: that of ring takes them from the operating system.
+/// X25519 (RFC 7748) with keys from the stream: ring's implementation takes them from the operating system.
 #[derive(Debug)]
 pub(crate) struct X25519;
 

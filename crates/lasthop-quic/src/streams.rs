@@ -5,20 +5,20 @@ use std::ops::Range;
 use bytes::Bytes;
 use quinn_proto::{Connection, Dir, ReadError, StreamId};
 
-/// Bytes given to quinn beyond those sent: what it has, an application cannot take back.
+/// Bytes given to quinn in advance of sending. An application cannot withdraw the data that quinn has.
 const AHEAD_BYTES: u64 = 16_384;
-/// What applications write: the models only count bytes.
+/// The content that applications write; the models only count bytes.
 static FILLER: [u8; AHEAD_BYTES as usize] = [0; AHEAD_BYTES as usize];
 
 /// One stream in both directions.
 #[allow(clippy::struct_excessive_bools, reason = "each direction of a stream ends in steps of its own")]
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
-    /// Of quinn, once it is open.
+    /// quinn's stream, once it is open.
     id: Option<StreamId>,
-    /// What is written is a message, and so a stream of its own that ends behind it.
+    /// True if the data is a message: the stream carries only this message and ends after it.
     is_message: bool,
-    /// Where it begins in what this end writes, all streams together.
+    /// Its start position in the data that this end writes on all streams.
     first: u64,
     /// Written by the application and not given to quinn yet.
     unwritten: u64,
@@ -66,22 +66,22 @@ impl Stream {
                 Err(ReadError::Blocked) => break,
             }
         }
-        // Credit that this grants leaves with the next packets, which are polled in any case.
+        // The credit that this grants is sent with the next packets, which are polled in any case.
         let _ = chunks.finalize();
     }
 }
 
 /// A part of a stream that a packet carries.
 pub(crate) struct Part {
-    /// Its place in what this end writes, all streams together.
+    /// Its position in the data that this end writes on all streams.
     pub place: Range<u64>,
-    /// The end of the connection's only stream is in it.
+    /// True if it contains the end of the connection's only stream.
     pub ends: bool,
-    /// Some of it was sent before.
+    /// True if some of it was sent before.
     pub is_again: bool,
 }
 
-/// By number, in the order in which the host that connects opens them.
+/// Streams by number, in the order in which the connecting host opens them.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
     list: Vec<Stream>,
@@ -103,18 +103,18 @@ impl Streams {
         self.at(0).unwritten += bytes;
     }
 
-    /// The application writes a message, which begins at `first` of what this end writes.
+    /// The application writes a message, which begins at `first` in the data of this end.
     pub fn send(&mut self, number: u32, first: u64, bytes: u64) {
         let stream = self.at(number);
         (stream.is_message, stream.first, stream.unwritten) = (true, first, bytes);
     }
 
-    /// Takes back what quinn has not been given.
+    /// Withdraws the data that quinn has not been given.
     pub fn stop(&mut self) {
         self.list.iter_mut().for_each(|stream| stream.unwritten = 0);
     }
 
-    /// Opens those that have been written to, as many as the other end allows; the first one in any case.
+    /// Opens the streams with data, as many as the other end allows, and the first stream in any case.
     pub fn open(&mut self, connection: &mut Connection) {
         self.at(0);
         for stream in self.list.iter_mut().filter(|stream| stream.id.is_none()) {
@@ -122,7 +122,7 @@ impl Streams {
         }
     }
 
-    /// Takes those that the other end has opened.
+    /// Accepts the streams that the other end has opened.
     pub fn accept(&mut self, connection: &mut Connection) {
         while let Some(id) = connection.streams().accept(Dir::Bi) {
             self.at(id.index() as u32).id = Some(id);
@@ -138,8 +138,8 @@ impl Streams {
         self.at(id.index() as u32).is_finish_acknowledged = true;
     }
 
-    /// Gives quinn what it may send next. Messages leave in the order of their streams, as HTTP/3 sends responses that are
-    /// equally urgent (RFC 9218, section 10).
+    /// Gives quinn the data that it may send next. Messages leave in the order of their streams, as HTTP/3
+    /// sends responses of equal urgency (RFC 9218, section 10).
     pub fn feed(&mut self, connection: &mut Connection) {
         for (number, stream) in (0..).zip(&mut self.list) {
             if stream.given == 0
@@ -178,17 +178,17 @@ impl Streams {
         self.list.first().is_some_and(|stream| stream.has_peer_finished)
     }
 
-    /// This end has nothing more to send, and the other end has said the same.
+    /// This end has nothing more to send, and the other end has signalled the same.
     pub fn is_finished(&self) -> bool {
         self.list.iter().all(|stream| stream.is_finished && stream.has_peer_finished)
     }
 
-    /// The other end has it all, and so does this one.
+    /// Both ends have received everything.
     pub fn is_done(&self) -> bool {
         self.closing && self.list.iter().all(Stream::is_done)
     }
 
-    /// A stream with bytes that nobody was told of, and how many have arrived on it.
+    /// A stream with unreported bytes, and the number of bytes that have arrived on it.
     pub fn poll(&mut self) -> Option<(u32, u64)> {
         let (number, stream) = (0..).zip(&mut self.list).find(|(_, stream)| stream.received > stream.told)?;
         stream.told = stream.received;

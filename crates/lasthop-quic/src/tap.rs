@@ -1,4 +1,4 @@
-//! What is seen of packets that are not encrypted: a session that lets its keys pass, and notes their packets' frames.
+//! Observation of packets before encryption: a session whose keys note the frames of their packets.
 
 use std::any::Any;
 use std::ops::Range;
@@ -17,12 +17,12 @@ use crate::datagrams;
 use crate::frames::{Frame, frames};
 use crate::qlog::Log;
 
-/// Something that an end did, in order.
+/// An action of an end, in order.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Note {
-    /// It sends these bytes of the stream with this number, and its end behind them.
+    /// It sends these bytes of the stream with this number, and possibly the end of the stream.
     Bytes(u32, Range<u64>, bool),
-    /// It sends the datagram with this number, of so many bytes.
+    /// It sends the datagram with this number and size.
     Datagram(u64, u32),
     /// It sends `PING` or `IMMEDIATE_ACK`.
     Probe,
@@ -30,15 +30,15 @@ pub(crate) enum Note {
     Crypto,
     /// It has measured a round-trip time.
     Rtt(Duration),
-    /// Its congestion window and slow start threshold, if there is one, are so large now, and so many bytes are in flight.
+    /// The current congestion window, the slow start threshold if there is one, and the bytes in flight.
     Window { window: u64, threshold: Option<u64>, in_flight: u64 },
     /// It has found losses, or a mark if there are none.
     Congestion { lost_bytes: u64 },
-    /// All that was sent for long was lost.
+    /// Everything sent over a long period was lost.
     PersistentCongestion,
 }
 
-/// What quinn-proto's callbacks have noted, for the end to read: they must be `Send`.
+/// The notes of quinn-proto's callbacks, which the end reads. They must be `Send`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Notes(Arc<Mutex<Vec<Note>>>);
 
@@ -57,7 +57,7 @@ impl Notes {
     }
 }
 
-/// Who is told what is seen.
+/// The receivers of observations.
 #[derive(Clone)]
 pub(crate) struct Tap {
     pub notes: Notes,
@@ -82,7 +82,7 @@ impl Tap {
     }
 }
 
-/// A configuration whose sessions are tapped.
+/// A configuration with observed sessions.
 pub(crate) struct Tapped<T: ?Sized> {
     pub inner: Arc<T>,
     pub tap: Tap,
@@ -192,7 +192,8 @@ impl PacketKey for TappedKey {
         for frame in frames(&buf[payload]) {
             match frame {
                 Frame::Stream { id, bytes, fin } => {
-                    // The two lowest bits say who opened it, and that it has two directions (RFC 9000, section 2.1).
+                    // The two lowest bits tell which end opened the stream, and that it is bidirectional (RFC
+                    // 9000, section 2.1).
                     self.tap.notes.add(Note::Bytes((id >> 2) as u32, bytes, fin));
                 }
                 Frame::Datagram(content) => {

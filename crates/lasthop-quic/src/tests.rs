@@ -1,4 +1,4 @@
-//! Both ends with a line between them: a delay, and losses that are drawn.
+//! Both ends with a line between them: a delay and random losses.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,10 +14,10 @@ use crate::{CongestionControl, Crypto, Quic, QuicConfig, ends};
 
 const MTU: Bytes = Bytes(1500);
 const DELAY: Duration = Duration::from_millis(50);
-/// When the mobile host moves, in ms, if its connections can.
+/// When the mobile host moves, in ms, if its connections can migrate.
 const MOVES: [u64; 2] = [400, 700];
 
-/// What both ends have told: events, logs, and which datagrams the client got.
+/// The reports of both ends: events, logs, and the datagrams that the client received.
 #[derive(Debug, Default, PartialEq)]
 struct Told(Vec<(Instant, Host, TransportEvent)>, [Vec<u8>; 2], Vec<(Instant, u64)>);
 
@@ -37,7 +37,7 @@ impl Observer for Told {
 }
 
 impl Told {
-    /// When the server told what `is` it.
+    /// When the server reported an event that `is` accepts.
     fn times(&self, is: impl Fn(&TransportEvent) -> bool) -> Vec<Instant> {
         let server = self.0.iter().filter(|(_, host, event)| *host == Host::Server && is(event));
         server.map(|(now, ..)| *now).collect()
@@ -60,18 +60,18 @@ struct Line {
     /// All datagrams, one after another.
     bytes: Vec<u8>,
     loss: f64,
-    /// Every packet in this range is lost, too, and every one that is sent in this time.
+    /// Packets with numbers in this range are lost, too, and packets sent in this period.
     hole: Range<u64>,
-    /// What the server answers with once it has the client's request.
+    /// Bytes of the server's response to the client's request.
     answer: Option<u64>,
-    /// When the client had the first of it.
+    /// When the client received the first of them.
     answered: Option<Instant>,
     dark: Range<Instant>,
-    /// When which host sent which packet.
+    /// Time, sender and packet of each transmission.
     log: Vec<(u64, Instant, Host)>,
     drawn: RandomStream,
     blank: PacketArena,
-    /// What the server says, if it calls.
+    /// The server's call, if it makes one.
     speech: Option<Speech>,
     /// The numbers of datagrams in each packet that has any.
     carried: Vec<[u32; 2]>,
@@ -111,7 +111,7 @@ impl Line {
         &mut self.ends[host as usize]
     }
 
-    /// The server sends so much, and both close.
+    /// The server sends `bytes`, and both close.
     fn transfer(mut self, bytes: u64) -> Self {
         let Self { ends: [server, _], told, now, .. } = &mut self;
         server.connect(*now, told);
@@ -121,8 +121,8 @@ impl Line {
         self
     }
 
-    /// The server sends so many datagrams of 172 bytes, the first once it may and one every `interval`, and closes with the
-    /// next; the numbers of those in each packet.
+    /// The server sends this number of datagrams of 172 bytes, the first as soon as it may and one every
+    /// `interval`, and then closes. Returns the numbers of the datagrams in each packet.
     fn call(mut self, count: u64, interval: Duration) -> Self {
         self.ends = self.ends.map(|end| end.carrying(Protocol::QuicDatagrams));
         let Self { ends: [server, _], told, now, .. } = &mut self;
@@ -132,7 +132,7 @@ impl Line {
         self
     }
 
-    /// The server speaks, if it is time.
+    /// Lets the server send its next frame, if it is due.
     fn speak(&mut self) {
         let Self { ends: [server, _], told, now, speech, .. } = self;
         let Some(Speech { left, interval, next }) = speech else { return };
@@ -235,7 +235,7 @@ fn a_transfer_arrives_whole_and_both_ends_close() {
         }
         let again = |event: &TransportEvent| matches!(event, TransportEvent::Retransmitted { .. });
         assert_eq!(line.told.times(again), []);
-        // One round trip, but for the first ACK of a probe of the MTU no more than 25 ms later.
+        // One round trip, except for the first ACK of an MTU probe, at most 25 ms later.
         let rtts = line.told.0.iter().filter_map(|(.., event)| match event {
             TransportEvent::RttSample { rtt, .. } => Some(*rtt),
             _ => None,
@@ -267,7 +267,7 @@ fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
     assert_ne!(bytes(1).0[..1200], bytes(2).0[..1200]);
 }
 
-/// Handshakes of all kinds, so that a message which differs in length or place shows.
+/// Handshakes of all kinds, to detect a message that differs in length or place.
 #[test]
 fn the_null_twin_differs_in_nothing_but_the_bytes() {
     for (seed, loss) in (1..).zip([0.0, 0.01, 0.1, 0.2, 0.3]) {
@@ -293,7 +293,7 @@ fn an_endpoint_marks_packets_only_with_ecn() {
     }
 }
 
-/// Each completes, or fails with a reason.
+/// Each handshake completes or fails with a reason.
 fn handshakes(count: u64) {
     let (mut completed, mut failed) = (0, 0);
     for number in 0..count {
@@ -321,7 +321,7 @@ fn handshakes_under_loss_complete_or_fail_with_a_reason() {
     handshakes(100);
 }
 
-/// As the last one; a minute and a half of processor time.
+/// Like the previous test; it takes a minute and a half of processor time.
 #[test]
 #[ignore = "long"]
 fn ten_thousand_handshakes_under_loss_complete_or_fail_with_a_reason() {
@@ -375,7 +375,7 @@ fn newreno() -> QuicConfig {
 /// The last packets that the server sends without losses, the last one first: number and time.
 fn last_of_server(bytes: u64) -> Vec<(u64, Instant)> {
     let line = Line::new(&newreno(), 1, 0.0).transfer(bytes);
-    // The one behind the last with data closes the connection.
+    // The packet after the last one with data closes the connection.
     let sent = line.log.iter().rev().filter(|(.., host)| *host == Host::Server);
     sent.map(|(number, at, _)| (*number, *at)).skip(1).collect()
 }
@@ -407,9 +407,9 @@ fn a_lost_tail_is_probed_after_a_round_trip_its_variation_and_the_delay_of_ackno
     assert!(waited > Duration::from_millis(125) && waited < Duration::from_millis(175), "{waited:?}");
 }
 
-/// RFC 9002, section 7.6: when everything is lost for longer than three PTOs, the window falls to two packets; in the
-/// example of section 7.6.3 that happens with the acknowledgment of what the second probe brings. After a shorter time it
-/// is halved once.
+/// RFC 9002, section 7.6: when everything is lost for longer than three PTOs, the window falls to two
+/// packets; in the example of section 7.6.3 that happens when the second probe is acknowledged. After a
+/// shorter time it is halved once.
 #[test]
 fn persistent_congestion_collapses_the_window() {
     let least_after = |dark: u64| {
@@ -430,7 +430,7 @@ fn persistent_congestion_collapses_the_window() {
     assert!(halved > 20 && told == 0, "{halved}, {told}");
 }
 
-/// A download that the client asks for.
+/// A download that the client requests.
 fn download(config: &QuicConfig, bytes: u64, loss: f64) -> Line {
     let mut line = Line::new(config, 1, loss);
     let Line { ends: [_, client], told, now, .. } = &mut line;
@@ -442,7 +442,8 @@ fn download(config: &QuicConfig, bytes: u64, loss: f64) -> Line {
     line
 }
 
-/// RFC 9000, section 9.4: on a new path the sender begins anew; what was under way to the old address is lost.
+/// RFC 9000, section 9.4: on a new path the sender starts again; packets in flight to the old address are
+/// lost.
 #[test]
 fn a_connection_goes_on_at_its_hosts_new_address() {
     let [stays, moves] = [false, true].map(|migration| {
@@ -471,7 +472,8 @@ fn a_connection_goes_on_at_its_hosts_new_address() {
     }
 }
 
-/// RFC 9001, section 4.6: the request rides with the first packet, so its answer is there after one round trip, not two.
+/// RFC 9001, section 4.6: the first packet carries the request, so the response arrives after one round trip,
+/// not two.
 #[test]
 fn hosts_that_have_met_need_no_round_trip_for_the_handshake() {
     for loss in [0.0, 0.2] {
@@ -486,7 +488,7 @@ fn hosts_that_have_met_need_no_round_trip_for_the_handshake() {
         if loss == 0.0 {
             assert_eq!((answered(&first), answered(&known)), (DELAY + DELAY + DELAY + DELAY, DELAY + DELAY));
         }
-        // The bytes repeat, as they do without.
+        // The bytes are reproducible, as they are without 0-RTT.
         let config = QuicConfig { zero_rtt: true, ..QuicConfig::default() };
         assert!(download(&config, 1_000, loss).bytes == known.bytes);
     }
@@ -516,7 +518,7 @@ fn both_ends_log_every_packet_in_order() {
         };
         let line = transfer();
         assert!(transfer().told == line.told, "the bytes repeat");
-        // What is sent does not depend on it.
+        // Logging does not change the packets.
         assert!(Line::new(&config, 1, loss).transfer(30_000).bytes == line.bytes);
         let logs = logs(&line);
         for (host, end) in [(Host::Server, "server"), (Host::Client, "client")] {
@@ -546,13 +548,13 @@ fn both_ends_log_every_packet_in_order() {
             let datagrams = line.log.iter().zip(&line.lengths).filter(|((.., from), _)| *from == host);
             assert_eq!(bytes, datagrams.map(|(_, length)| u64::from(*length) - 28).sum::<u64>());
             assert!(sent.iter().all(|packet| packet[3] != &Value::Array(Vec::new())));
-            // Whoever has closed takes no more.
+            // An end that has closed accepts no more data.
             let received = packets(others, "transport:packet_received");
             assert!(received.len() > 5 && received.iter().all(|packet| sent.contains(packet)));
             assert!(loss > 0.0 || sent.starts_with(&received));
             assert_eq!(named(events, "recovery:packet_lost").count() == 0, loss == 0.0 || end == "client");
             let rtts = named(events, "recovery:metrics_updated").filter_map(|data| data["min_rtt"].as_f64());
-            // It begins with the 333 ms that are assumed.
+            // The log begins with the initial round-trip time of 333 ms.
             let measured: Vec<f64> = rtts.filter(|rtt| *rtt < 300.0).collect();
             assert!(!measured.is_empty());
             assert!(measured.iter().all(|rtt| *rtt >= 100.0), "{measured:?} ms");
@@ -560,7 +562,8 @@ fn both_ends_log_every_packet_in_order() {
     }
 }
 
-/// RFC 9221: a handshake of a round trip, then a datagram every 20 ms, each in a packet of its own, and none again.
+/// RFC 9221: a handshake of one round trip, then a datagram every 20 ms, each in its own packet, and no
+/// retransmissions.
 #[test]
 fn datagrams_leave_one_by_one_behind_the_handshake_and_never_again() {
     let frame = Duration::from_millis(20);
@@ -587,7 +590,8 @@ fn datagrams_leave_one_by_one_behind_the_handshake_and_never_again() {
     assert!(lossy.told.times(|event| matches!(event, TransportEvent::Retransmitted { .. })).is_empty());
 }
 
-/// A window of ten packets holds back what is written faster; it waits in quinn's buffer and leaves with others.
+/// A window of ten packets delays datagrams that are written faster; they wait in quinn's buffer and share
+/// packets with others.
 #[test]
 fn datagrams_that_congestion_control_holds_back_share_packets() {
     let line = Line::new(&newreno(), 1, 0.0).call(1000, Duration::from_micros(10));
@@ -615,7 +619,7 @@ fn hosts_that_have_met_send_datagrams_at_once() {
     assert_eq!(line.told.2.len(), 10);
 }
 
-/// The estimator of RFC 9002, section 5, by its text; times are milliseconds.
+/// The estimator of RFC 9002, section 5, written from its text; times are in milliseconds.
 #[derive(Default)]
 struct Estimator {
     latest: f64,
@@ -642,7 +646,7 @@ impl Estimator {
         self.smoothed = Some(0.875 * smoothed + 0.125 * adjusted);
     }
 
-    /// As the logs call them.
+    /// The names in the logs.
     fn values(&self) -> [(&'static str, f64); 4] {
         let smoothed = self.smoothed.unwrap_or_default();
         [
@@ -654,8 +658,8 @@ impl Estimator {
     }
 }
 
-/// What the server's log says of round-trip times, beside what RFC 9002, section 5, makes of the packets and
-/// acknowledgments in it; the estimator after each sample.
+/// Compares the round-trip times in the server's log with RFC 9002, section 5, applied to the packets and
+/// acknowledgments in the log. Returns the estimator after each sample.
 fn round_trip_times(line: &Line) -> Vec<[f64; 4]> {
     let (_, events) = &logs(line)[0];
     let mut sent = BTreeMap::new();
@@ -702,7 +706,8 @@ fn round_trip_times(line: &Line) -> Vec<[f64; 4]> {
 }
 
 /// RFC 9002, sections 5.1 to 5.3, by hand: the first sample of 100 ms makes rttvar 50 ms, another one of 100 ms makes it
-/// 3/4 x 50 = 37.5 ms, and acknowledgments that wait at the receiver are corrected by what they say they waited.
+/// 3/4 x 50 = 37.5 ms, and acknowledgments that wait at the receiver are corrected by the delay that they
+/// report.
 #[test]
 fn round_trip_times_are_estimated_as_in_section_5_of_rfc_9002() {
     for (seed, loss) in [(1, 0.0), (2, 0.05)] {
@@ -719,7 +724,7 @@ fn round_trip_times_are_estimated_as_in_section_5_of_rfc_9002() {
                     sample.iter().zip(by_hand).any(|(value, expected)| (value - expected).abs() > 1e-9);
                 assert!(!differs, "{sample:?}");
             }
-            // All round trips are of 100 ms, so nothing but waiting at the receiver makes a sample longer.
+            // All round trips take 100 ms, so only waiting at the receiver makes a sample longer.
             assert!(samples.iter().any(|[latest, ..]| *latest > 101.0));
             assert!(samples.iter().all(|[_, _, smoothed, _]| *smoothed < 101.0), "{samples:?}");
         }

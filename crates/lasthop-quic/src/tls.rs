@@ -1,4 +1,4 @@
-//! The handshake: TLS 1.3 by rustls, with a certificate of Ed25519, whose signatures are all of one length.
+//! The handshake: TLS 1.3 by rustls, with an Ed25519 certificate, whose signatures all have the same length.
 
 use std::fmt::Write;
 use std::mem;
@@ -20,16 +20,16 @@ use crate::random::{Lent, X25519};
 
 /// Name of the fixed host in its certificate.
 pub(crate) const SERVER_NAME: &str = "server.lasthop";
-/// What runs over QUIC here (ALPN, RFC 7301): bytes without meaning.
+/// The application protocol (ALPN, RFC 7301): bytes without meaning.
 const ALPN: &[u8] = b"lasthop";
 /// 2000-01-01, 00:00 UTC, as in captures: the certificate holds from 1999 to 2099.
 const EPOCH: Duration = Duration::from_secs(946_684_800);
 
-// A certificate that it signed itself, and its key: the same in every run, and no secret.
+// A self-signed certificate and its key: the same in every run, and not secret.
 const CERTIFICATE: &[u8] = include_bytes!("../identity/certificate.der");
 const KEY: &[u8] = include_bytes!("../identity/key.der");
 
-/// The day that certificates and tokens are checked for.
+/// The date for checks of certificates and tokens.
 #[derive(Debug)]
 pub(crate) struct Calendar;
 
@@ -45,19 +45,19 @@ impl TimeSource for Calendar {
     }
 }
 
-/// ring's algorithms, with randomness of ours.
+/// ring's algorithms, with our own source of randomness.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(CryptoProvider { kx_groups: vec![&X25519], secure_random: &Lent, ..ring::default_provider() })
 }
 
-/// What both ends of one connection bring to its handshake. Nothing is shared between connections: rustls remembers
-/// sessions here.
+/// TLS configuration of both ends of one connection. Connections do not share it, because rustls stores
+/// sessions in it.
 pub(crate) struct Identities {
-    /// Of the host that connects.
+    /// Configuration of the connecting host.
     pub client: Arc<dyn crypto::ClientConfig>,
-    /// Of the host that is connected to.
+    /// Configuration of the other host.
     pub server: Arc<dyn crypto::ServerConfig>,
-    /// What both agree on.
+    /// The common part.
     pub secrets: Arc<Secrets>,
 }
 
@@ -74,8 +74,8 @@ impl Identities {
     }
 }
 
-/// The secrets of a connection that nobody has looked at yet, as lines of a key log. The server tells them: it has each
-/// before any packet is encrypted with it.
+/// The secrets of a connection that have not been read yet, as lines of a key log. The server reports them:
+/// it has each secret before any packet is encrypted with it.
 #[derive(Debug, Default)]
 pub(crate) struct Secrets(Mutex<Vec<String>>);
 
@@ -85,7 +85,7 @@ impl Secrets {
     }
 }
 
-/// Where the client tells what it encrypts with before the server knows of it.
+/// Receives the client's secrets that it uses before the server knows them.
 #[derive(Debug)]
 struct Early(Arc<Secrets>);
 

@@ -1,6 +1,7 @@
-//! How fast the model engine is: `cargo bench -p lasthop-sim [-- SCENARIO ... OBSERVER ...]`, without names all.
+//! Measures the speed of the model engine: `cargo bench -p lasthop-sim [-- SCENARIO ... OBSERVER ...]`.
+//! Without names, all scenarios and observers are measured.
 //!
-//! Figures are per second of CPU time, so that a busy machine does not spoil them.
+//! Figures are per second of CPU time, so that a busy machine does not distort them.
 
 #![allow(clippy::disallowed_macros, reason = "a benchmark prints")]
 
@@ -47,20 +48,20 @@ fn main() {
     }
 }
 
-/// True for what the command line names, or if it names nothing of its kind.
+/// True if the command line names it, or names nothing of its kind.
 fn is_wanted(name: &str, kind: &[&str]) -> bool {
     let named: Vec<String> = std::env::args().filter(|argument| kind.contains(&argument.as_str())).collect();
     named.is_empty() || named.iter().any(|argument| argument == name)
 }
 
-/// A scenario of `benches/scenarios`: its second cell, where there are several.
+/// A scenario of `benches/scenarios`: its second cell, if there are several.
 fn bench(file: &str) -> Scenario {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/scenarios");
     let study = Study::from_path(&folder.join(format!("{file}.toml"))).expect("a valid scenario");
     study.cells.get(1).unwrap_or(&study.cells[0]).scenario.clone()
 }
 
-/// Counts what arrives: data and ACKs.
+/// Counts the packets that arrive: data and ACKs.
 #[derive(Default)]
 struct Delivered(u64);
 
@@ -70,7 +71,7 @@ impl Observer for Delivered {
     }
 }
 
-/// The fastest of three, in seconds.
+/// The fastest of three runs, in seconds.
 fn least<O: Observer>(scenario: &Scenario, observer: impl Fn(&Scenario) -> O) -> f64 {
     let once = || {
         timed(|| {

@@ -1,4 +1,5 @@
-//! What stands between the servers of some flows and the router, in place of the LAN: a wire each way.
+//! Access links between the servers of some flows and the router, in place of the LAN: a wire in each
+//! direction.
 
 use std::collections::VecDeque;
 
@@ -11,16 +12,16 @@ use crate::wire::Wire;
 /// The access links of a scenario, one for each application that has one.
 #[derive(Debug)]
 pub(crate) struct Access {
-    /// By flow, which access link its packets take, if not the LAN.
+    /// For each flow, the access link that its packets take, if not the LAN.
     of: Vec<Option<usize>>,
-    /// Towards the router, and towards the server.
+    /// The wires towards the router and towards the server.
     links: Vec<[Wire; 2]>,
-    /// What has come over the last hop for a server without one.
+    /// Packets that came over the last hop, for servers without an access link.
     arrived: VecDeque<PacketId>,
 }
 
 impl Access {
-    /// Those of a scenario, if it has any.
+    /// The access links of a scenario, if it has any.
     pub fn of(scenario: &Scenario) -> Option<Self> {
         if scenario.flow.iter().all(|flow| flow.access.is_none()) {
             return None;
@@ -36,12 +37,12 @@ impl Access {
         Some(Self { of, links, arrived: VecDeque::new() })
     }
 
-    /// The wire on which a server sends a packet, if it has one of its own.
+    /// The wire on which a server sends a packet, if it has an access link.
     pub fn towards_router(&mut self, packet: &Packet) -> Option<&mut Wire> {
         self.link(packet).map(|link| &mut self.links[link][Direction::Down as usize])
     }
 
-    /// Takes what has come over the last hop.
+    /// Takes a packet that came over the last hop.
     pub fn take(&mut self, now: Instant, mut poll: impl FnMut() -> Option<PacketId>, arena: &PacketArena) {
         while let Some(id) = poll() {
             let packet = arena.get(id);
@@ -62,13 +63,14 @@ impl Access {
         self.arrived.pop_front().or_else(|| self.poll(now, Direction::Up))
     }
 
-    /// When the next packet reaches the router, on the way down, or its server; `Instant::MAX` if nothing is under way.
+    /// When the next packet reaches the router (on the way down) or its server; `Instant::MAX` if none is in
+    /// flight.
     pub fn next_wakeup(&self, direction: Direction) -> Instant {
         let wakeups = self.links.iter().map(|link| link[direction as usize].next_wakeup());
         wakeups.min().unwrap_or(Instant::MAX)
     }
 
-    /// At the same instant, in the order of the scenario.
+    /// Ties are broken by the order of the scenario.
     fn poll(&mut self, now: Instant, direction: Direction) -> Option<PacketId> {
         self.links.iter_mut().find_map(|link| link[direction as usize].poll_arrival(now))
     }

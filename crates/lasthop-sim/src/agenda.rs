@@ -1,4 +1,4 @@
-//! What happens next. Every component has at most one live entry, for its own earliest wakeup.
+//! The schedule of events. Every component has at most one live entry, for its own earliest wakeup.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,24 +10,25 @@ use crate::network::Component;
 /// A component of the run. The number is its rank among simultaneous events.
 pub type ComponentId = u32;
 
-/// Those of the network come first.
+/// Components of the network come first.
 pub const NETWORK_COMPONENTS: ComponentId = Component::ALL.len() as ComponentId;
 
 /// The agenda of a run, in the total order (time, component).
 ///
-/// Nearly every event concerns the components of the network. They have no entry in the heap: looking at all of them is
-/// cheaper. For the others entries are never cancelled: a component whose wakeup moved earlier gets a second entry, and
-/// an entry that no longer is the component's earliest is skipped when its time comes.
+/// Nearly every event concerns the components of the network. They have no entry in the heap, because
+/// checking all of them is cheaper. Entries of other components are never cancelled: a component whose wakeup
+/// moves earlier gets a second entry, and an entry that is no longer the component's earliest is skipped when
+/// its time comes.
 #[derive(Debug)]
 pub struct Agenda {
     network: [Instant; Component::ALL.len()],
     heap: BinaryHeap<Reverse<(Instant, ComponentId)>>,
-    /// Of the components behind the network's, as stated in the heap.
+    /// Wakeups of the components after those of the network, as entered in the heap.
     earliest: Vec<Instant>,
 }
 
 impl Agenda {
-    /// An agenda of the network's components, and so many `others`.
+    /// An agenda of the network's components and `others` further ones.
     pub fn new(others: u32) -> Self {
         let network = [Instant::MAX; Component::ALL.len()];
         Self { network, heap: BinaryHeap::new(), earliest: vec![Instant::MAX; others as usize] }
@@ -38,7 +39,7 @@ impl Agenda {
         self.earliest.resize(self.earliest.len() + components as usize, Instant::MAX);
     }
 
-    /// A component of the network is to be woken at `wakeup`, whatever was said before.
+    /// Sets the wakeup of a component of the network; it replaces the previous one.
     #[inline]
     pub fn schedule_network(&mut self, component: Component, wakeup: Instant) {
         self.network[component as usize] = wakeup;

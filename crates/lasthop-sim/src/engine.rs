@@ -30,7 +30,7 @@ use crate::network::{Component, Network};
 #[cfg(test)]
 mod tests;
 
-/// What the hosts remember from one replication to the next, if the scenario lets them.
+/// State that the hosts keep from one replication to the next, if the scenario allows it.
 #[derive(Clone, Debug, Default)]
 pub struct HostMemory {
     /// The server's cached metrics for the client, and the client's for the server.
@@ -48,7 +48,7 @@ pub struct RunEnd {
 
 const FIRST_APPLICATION: ComponentId = NETWORK_COMPONENTS;
 
-/// Virtual time between two checkpoints: so much that they cost nothing.
+/// Virtual time between two checkpoints, long enough that they cost nothing.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
 
 struct Engine<'a, H: Hosts, A, O> {
@@ -59,7 +59,7 @@ struct Engine<'a, H: Hosts, A, O> {
     hosts: H,
     applications: Vec<Running<'a, A>>,
     flows: Vec<Flow<H::End>>,
-    /// The ends that an application has just done something with.
+    /// The ends that an application has just acted on.
     touched: Vec<(FlowId, Host)>,
     next_serial: u64,
     observer: &'a mut O,
@@ -78,8 +78,8 @@ pub fn run<O: Observer>(
     run_by(&mut clock, scenario, seed, memory, observer, &mut || ())
 }
 
-/// Runs a scenario with code of a user's as [`run`] does, and says when that failed, and how. `checkpoint` is called
-/// once in a second of virtual time, and may end the run by [`Failure::raise`], too.
+/// Runs a scenario with user code as [`run`] does, and reports when and how that code failed. `checkpoint` is
+/// called once per second of virtual time; it may end the run by [`Failure::raise`], too.
 pub fn try_run<O: Observer>(
     scenario: &Scenario,
     seed: Seed,
@@ -88,15 +88,15 @@ pub fn try_run<O: Observer>(
     checkpoint: &mut dyn FnMut(),
 ) -> Result<RunEnd, RunFailure> {
     let mut clock = Instant::ZERO;
-    // What a run that has failed leaves half done, nobody looks at.
+    // After a failure, nothing reads the incomplete state of the run.
     let run = AssertUnwindSafe(|| run_by(&mut clock, scenario, seed, memory, observer, checkpoint));
     catch_unwind(run).map_err(|payload| RunFailure { failure: Failure::caught(payload), at: clock })
 }
 
-/// How code of a user's ended a run.
+/// How user code ended a run.
 #[derive(Debug)]
 pub struct RunFailure {
-    /// What it did.
+    /// The failure.
     pub failure: Failure,
     /// The virtual time.
     pub at: Instant,
@@ -119,8 +119,8 @@ fn run_by<O: Observer>(
 }
 
 impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
-    /// An engine for the flows and the network of `scenario`, between these hosts, with one of `programs` for each of
-    /// its entries.
+    /// An engine for the flows and the network of `scenario`, between these hosts, with one element of
+    /// `programs` for each entry of the scenario.
     fn new(scenario: &'a Scenario, seed: Seed, hosts: H, programs: Vec<A>, observer: &'a mut O) -> Self {
         let applications = scenario.applications();
         let known = lasthop_traffic::flows(&applications, scenario.http.as_ref());
@@ -157,8 +157,9 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
         engine
     }
 
-    /// Never a part of its caller: the engine would lie in the frame of the function that runs, and loads of what other functions
-    /// have written through a pointer stall there. That took up to a fifth of the time (AMD EPYC, fourth generation).
+    /// Never inlined: the engine would then lie in the stack frame of the function that runs it, where loads
+    /// of data that other functions have written through a pointer stall. That took up to a fifth of the time
+    /// (AMD EPYC, fourth generation).
     #[inline(never)]
     fn run(&mut self, clock: &mut Instant, checkpoint: &mut dyn FnMut()) -> RunEnd {
         let limit = Instant::ZERO + self.scenario.time_limit;
@@ -178,7 +179,7 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
         RunEnd { time: *clock, packets_inside: self.arena.len() }
     }
 
-    /// Makes a flow known, with both its ends.
+    /// Announces a flow, with both its ends.
     fn announce(&mut self, info: &FlowInfo, later: Option<usize>) {
         self.observer.announce(info);
         let id = FlowId(self.flows.len() as u32);
@@ -193,7 +194,7 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
             return self.wake_host(now, component);
         }
         let component = Component::numbered(component);
-        // Asked first, so that what is called need not ask again which kind it is.
+        // Checked first, so that the called function need not check the kind again.
         if let Some(behind) = component.behind() {
             self.network.wake(now, component, &mut self.arena, self.observer);
             self.schedule_network(behind);
@@ -210,7 +211,7 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
         self.agenda.schedule_network(component, self.network.next_wakeup(component));
     }
 
-    /// An application's time has come, or a timer of a flow's end.
+    /// The wakeup of an application, or a timer of a flow's end, is due.
     fn wake_host(&mut self, now: Instant, component: ComponentId) {
         let index = (component - FIRST_APPLICATION) as usize;
         if index < self.applications.len() {
@@ -223,7 +224,8 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
         let Some(end) = self.flows[flow.0 as usize].end(host) else { return };
         let wakeup = end.next_wakeup();
         if wakeup.is_none_or(|due| due > now) {
-            // It has moved. No host does anything now: QUIC's pacer would make use of being asked.
+            // The wakeup has moved. The host must not be polled now, because QUIC's pacer would use the
+            // opportunity to send.
             return self.agenda.schedule(component, wakeup);
         }
         end.handle_wakeup(now, self.observer);
@@ -248,8 +250,8 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
         }
     }
 
-    /// Something has happened at one end of a flow: tells the application what is new there, does what it wants done,
-    /// and sends what came of both.
+    /// Handles an event at one end of a flow: passes the news to the application, performs its actions, and
+    /// sends the resulting packets.
     fn react(&mut self, now: Instant, id: FlowId, host: Host) {
         let flow = &mut self.flows[id.0 as usize];
         let Some(end) = flow.end(host) else { return };
@@ -271,9 +273,9 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
         }
     }
 
-    /// Does what an application wants done, then sends what came of it. All is done before anything is sent, so that
-    /// a FIN can ride on the data before it; and the ACK of what brought the news leaves before the SYNs of further
-    /// connections, as from a host whose TCP is faster than its browser.
+    /// Performs the actions of an application, then sends the resulting packets. All actions come before any
+    /// sending, so that a FIN can be sent with the last data. The ACK of the packet that brought the news
+    /// leaves before the SYNs of further connections, as from a host whose TCP is faster than its browser.
     fn carry_out(&mut self, now: Instant, index: usize) {
         while let Some(action) = self.applications[index].program.poll_action() {
             self.act(now, index, action);
@@ -314,7 +316,7 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
         self.touched.push((flow, host));
     }
 
-    /// Puts everything that an end has to send on its LAN, and notes its next timer.
+    /// Puts all packets that an end has to send on its LAN, and schedules its next timer.
     fn flush(&mut self, now: Instant, id: FlowId, host: Host) {
         let flow = &mut self.flows[id.0 as usize];
         let (dscp, server_port) = (flow.dscp, flow.server_port);

@@ -12,11 +12,11 @@ use lasthop_traffic::{FlowConfig, ShortHosts};
 
 use crate::transport::{End, Udp};
 
-/// An entry of the scenario's list of flows, at work.
+/// A running entry of the scenario's list of flows.
 pub(crate) struct Running<'a, A> {
     pub program: A,
     pub config: &'a FlowConfig,
-    /// Its flows, by the numbers that it gives them.
+    /// Its flows, indexed by the numbers that it gives them.
     pub flows: Vec<FlowId>,
 }
 
@@ -25,12 +25,12 @@ pub(crate) struct Flow<T> {
     /// Index of its application, and its number there.
     pub application: usize,
     pub number: u32,
-    /// Of its packets.
+    /// Code point of its packets.
     pub dscp: Dscp,
     pub server_port: u16,
-    /// It came while the run lasted, and goes once it is over.
+    /// True if it was opened during the run; it is removed once it is over.
     passes: bool,
-    /// Its ends; none any more once it has gone.
+    /// Its ends; none once it is removed.
     ends: Option<Box<Ends<T>>>,
 }
 
@@ -54,7 +54,7 @@ impl<T: Transport> Flow<T> {
         }
     }
 
-    /// Its end at `host`, unless it has gone.
+    /// Its end at `host`, unless it is removed.
     #[inline]
     pub fn end(&mut self, host: Host) -> Option<&mut T> {
         self.ends.as_mut().map(|ends| match host {
@@ -63,19 +63,19 @@ impl<T: Transport> Flow<T> {
         })
     }
 
-    /// Lets it go if it passes and both ends are done with it; true if it has gone now.
+    /// Removes it if it is temporary and both ends are done; returns true if it is removed now.
     #[inline]
     pub fn go(&mut self) -> bool {
         self.passes && self.ends.take_if(|ends| ends.server.is_over() && ends.client.is_over()).is_some()
     }
 }
 
-/// The hosts: they make the ends of flows.
+/// The hosts, which make the ends of flows.
 pub(crate) trait Hosts {
     type End: Transport;
 
-    /// The ends of a flow; `later` says which of the application's [`ShortHosts`] one has that was not known before the
-    /// run.
+    /// The ends of a flow. For a flow that was not known before the run, `later` is the index of its
+    /// [`ShortHosts`] in the application's list.
     fn ends(&self, flow: FlowId, info: &FlowInfo, later: Option<usize>) -> Ends<Self::End>;
 }
 
@@ -83,22 +83,22 @@ pub(crate) trait Hosts {
 pub(crate) struct ScenarioHosts {
     /// TCP of each application's flows.
     tcp: Vec<Rc<FlowsTcp>>,
-    /// QUIC of each application's flows, where that carries them.
+    /// QUIC of each application's flows, if QUIC carries them.
     quic: Vec<Option<Rc<QuicConfig>>>,
     /// When the mobile host changes from one network to another.
     handovers: Rc<[Instant]>,
-    /// QUIC logs what it does.
+    /// True if QUIC writes logs.
     qlog: bool,
     mtu: u32,
     seed: Seed,
-    /// How much of the period of each host's clock has passed at first.
+    /// The initial phase of each host's clock.
     phases: [f64; 2],
-    /// What each host remembers of the other, if its TCP does.
+    /// The metrics that each host caches of the other, if its TCP caches metrics.
     metrics: [Rc<Cell<CachedMetrics>>; 2],
 }
 
 impl ScenarioHosts {
-    /// The hosts; if `qlog`, their QUIC logs what it does.
+    /// The hosts; if `qlog`, their QUIC writes logs.
     pub fn new(scenario: &Scenario, seed: Seed, metrics: [Rc<Cell<CachedMetrics>>; 2], qlog: bool) -> Self {
         let shared = Rc::new(scenario.tcp.clone());
         let tcp = scenario.flow.iter().flat_map(|flow| {
@@ -132,7 +132,7 @@ impl ScenarioHosts {
             let metrics = Rc::clone(&self.metrics[host as usize]);
             let stream = || self.seed.stream(&format!("congestion_control.{}.{}", flow.0, host as usize));
             let endpoint = Endpoint::listen(config.of_end(stream), self.mtu, clock, flow, host);
-            // Only who sends data learns.
+            // Only the sender of data learns metrics.
             End::Tcp(Tcp::new(endpoint, Some(metrics).filter(|_| config.cached_metrics && host == sender)))
         };
         Ends { server: end(Host::Server), client: end(Host::Client) }
@@ -168,7 +168,7 @@ impl Hosts for ScenarioHosts {
 /// TCP of the flows of an entry.
 struct FlowsTcp {
     known: Rc<TcpConfig>,
-    /// Of those that come later, by their hosts.
+    /// TCP of flows that are opened later, by their hosts.
     later: Vec<Rc<TcpConfig>>,
 }
 

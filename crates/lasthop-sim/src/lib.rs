@@ -1,7 +1,7 @@
 //! Model engine: event queue, topology, virtual clock.
 
 mod access;
-#[doc(hidden)] // The micro benchmarks time it.
+#[doc(hidden)] // The micro benchmarks use it.
 pub mod agenda;
 mod engine;
 mod flows;

@@ -1,5 +1,5 @@
-//! What lies between the hosts: the last hop with its router and LANs, or an ATM switch. Sans-IO: the model engine and
-//! the emulator between real hosts drive the same object.
+//! The network between the hosts: the last hop with its router and LANs, or an ATM switch. Sans-IO: the model
+//! engine and the emulator between real hosts drive the same object.
 
 use std::collections::VecDeque;
 
@@ -10,12 +10,12 @@ use lasthop_scenario::{RouterImplementation, Scenario, Topology};
 use crate::access::Access;
 use crate::wire::Wire;
 
-/// A part of the network that has wakeups of its own. The order is that of simultaneous events.
+/// A part of the network with its own wakeups. The order is that of simultaneous events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Component {
     /// Router and link to the mobile host, or the ATM switch.
     Down,
-    /// Router and link to the fixed host, or the way back beside the switch.
+    /// Router and link to the fixed host, or the reverse path beside the switch.
     Up,
     /// From the fixed host to the router.
     LanDown,
@@ -24,10 +24,10 @@ pub enum Component {
 }
 
 impl Component {
-    /// All of them, in order: those of a direction are all even, or all odd.
+    /// All components, in order. The components of a direction are all even, or all odd.
     pub const ALL: [Self; 4] = [Self::Down, Self::Up, Self::LanDown, Self::LanUp];
 
-    /// The one with this number.
+    /// The component with this number.
     #[inline]
     pub const fn numbered(number: u32) -> Self {
         match number {
@@ -40,7 +40,7 @@ impl Component {
 
     #[inline]
     const fn direction(self) -> Direction {
-        // As they are numbered. The compiler would look this up in a table, and check the bounds of what it leads to.
+        // By number. For a match, the compiler would use a lookup table and a bounds check.
         if (self as u8).is_multiple_of(2) { Direction::Down } else { Direction::Up }
     }
 
@@ -48,7 +48,7 @@ impl Component {
         matches!(self, Self::LanDown | Self::LanUp)
     }
 
-    /// What packets enter next: its wakeup may have changed when this component was woken.
+    /// The component that packets enter next: its wakeup may have changed when this component was woken.
     pub const fn behind(self) -> Option<Self> {
         match self {
             Self::LanDown => Some(Self::Down),
@@ -60,22 +60,22 @@ impl Component {
 
 /// Everything between the two hosts. The owner
 /// 1. calls [`Network::wake`] for each component whose time has come, in order of time and component;
-/// 2. then fetches what has reached a host with [`Network::poll_delivery`] until there is nothing;
-/// 3. hands over what hosts send at the same instant with [`Network::send`].
+/// 2. then fetches the packets that have reached a host with [`Network::poll_delivery`] until there are none;
+/// 3. hands over the packets that hosts send at the same instant with [`Network::send`].
 ///
-/// The packets are in the owner's arena, also those that have arrived.
+/// All packets, including those that have arrived, are in the owner's arena.
 #[derive(Debug)]
 pub struct Network {
     topology: Between,
     entries: VecDeque<Entry>,
 }
 
-/// A packet that has reached a router that is the owner's.
+/// A packet that has reached the owner's router.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     /// When.
     pub due: Instant,
-    /// Which way it goes.
+    /// Its direction.
     pub direction: Direction,
     /// The packet.
     pub id: PacketId,
@@ -84,12 +84,12 @@ pub struct Entry {
 #[allow(clippy::large_enum_variant, reason = "one per run")]
 #[derive(Debug)]
 enum Between {
-    /// Down and up, and what stands between some servers and the router.
+    /// The paths down and up, and the access links of some servers.
     LastHop([Way; 2], Option<Box<Access>>),
     Atm {
         switch: AtmSwitch,
         access_links: u32,
-        /// The way back is delay only.
+        /// The reverse path has only a delay.
         back: Wire,
     },
 }
@@ -101,7 +101,7 @@ struct Way {
     link: Link,
 }
 
-/// What stands behind the LAN of a direction.
+/// The router behind the LAN of a direction.
 #[allow(clippy::large_enum_variant, reason = "two per run; a box would cost a step per packet")]
 #[derive(Debug)]
 enum Link {
@@ -123,7 +123,8 @@ impl Network {
         Self::of(scenario, access_links, |config, direction| Link::Path(path(config, direction)))
     }
 
-    /// The same without a router between the LANs: the owner has one, see [`Network::poll_entry`].
+    /// The same without a router between the LANs, for an owner with its own router: see
+    /// [`Network::poll_entry`].
     pub fn around_router(scenario: &Scenario) -> Self {
         Self::of(scenario, 0, |_, _| Link::Owner)
     }
@@ -147,7 +148,8 @@ impl Network {
         Self { topology, entries: VecDeque::new() }
     }
 
-    /// `host` sends a packet, which is in the arena. The component whose wakeup may have changed thereby.
+    /// Sends a packet, which is in the arena, from `host`. Returns the component whose wakeup may have
+    /// changed.
     pub fn send(&mut self, now: Instant, host: Host, id: PacketId, arena: &PacketArena) -> Component {
         let packet = arena.get(id);
         match (&mut self.topology, host) {
@@ -169,7 +171,7 @@ impl Network {
         }
     }
 
-    /// When a component must be woken next; `Instant::MAX` while nothing is under way in it.
+    /// When a component must be woken next; `Instant::MAX` while it holds no packet.
     #[inline]
     pub fn next_wakeup(&self, component: Component) -> Instant {
         match &self.topology {
@@ -194,7 +196,8 @@ impl Network {
         }
     }
 
-    /// A component's time has come. [`Network::poll_delivery`] has what reached a host thereby.
+    /// Wakes a component whose wakeup is due. [`Network::poll_delivery`] then returns the packets that
+    /// reached a host.
     pub fn wake<O: Observer>(
         &mut self,
         now: Instant,
@@ -271,18 +274,18 @@ impl Network {
         self.entries.pop_front()
     }
 
-    /// What comes next, and when.
+    /// The next component to wake, and when.
     pub fn next(&self) -> Option<(Instant, Component)> {
         let next = Component::ALL.into_iter().map(|component| (self.next_wakeup(component), component)).min();
         next.filter(|&(due, _)| due < Instant::MAX)
     }
 
-    /// When a packet can reach its host, or the owner's router, at the earliest. An owner for whom only that counts may
-    /// leave everything else until then, and do it late in order of time.
+    /// The earliest time at which a packet can reach its host or the owner's router. An owner that needs only
+    /// arrivals may postpone all other wakeups until then, and handle them late, in order of time.
     pub fn earliest_delivery(&self) -> Option<Instant> {
         match &self.topology {
             Between::LastHop(ways, None) => ways.iter().filter_map(Way::earliest_delivery).min(),
-            // Access links are few: what is under way on them is looked after at each of its steps.
+            // Access links are few, so each of their steps is handled on time.
             Between::LastHop(..) => self.next().map(|(due, _)| due),
             Between::Atm { .. } => self.next().map(|(due, _)| due),
         }

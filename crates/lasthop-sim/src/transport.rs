@@ -10,7 +10,7 @@ pub(crate) use udp::Udp;
 
 dispatched! {
     each:
-    /// One end of a flow, whichever transport it has.
+    /// One end of a flow, with any of the transports.
     #[allow(clippy::large_enum_variant, reason = "flows keep both ends in one box")]
     #[derive(Debug)]
     pub(crate) enum End {

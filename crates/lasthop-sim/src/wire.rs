@@ -7,18 +7,18 @@ use lasthop_core::{Duration, Instant, PacketId, Rate, Transmission};
 /// One direction of a wire.
 #[derive(Debug)]
 pub struct Wire {
-    /// Without one, packets take no time.
+    /// Its rate; without one, transmission takes no time.
     transmission: Option<Transmission>,
     delay: Duration,
     free_at: Instant,
-    /// What arrives next, and when.
+    /// The next packet to arrive, and when.
     next: Option<(Instant, PacketId)>,
-    /// What is behind it: mostly nothing.
+    /// The packets after it; mostly none.
     behind: VecDeque<(Instant, PacketId)>,
 }
 
 impl Wire {
-    /// An idle wire; without a rate, packets take no time.
+    /// An idle wire; without a rate, transmission takes no time.
     pub fn new(rate: Option<Rate>, delay: Duration) -> Self {
         let transmission = rate.map(Transmission::at);
         Self { transmission, delay, free_at: Instant::ZERO, next: None, behind: VecDeque::new() }
@@ -37,7 +37,7 @@ impl Wire {
         }
     }
 
-    /// When the next packet arrives; `Instant::MAX` if nothing is under way.
+    /// When the next packet arrives; `Instant::MAX` if none is in flight.
     #[inline]
     pub fn next_wakeup(&self) -> Instant {
         self.next.map_or(Instant::MAX, |(arrival, _)| arrival)

@@ -80,8 +80,8 @@ impl Offer {
     }
 }
 
-/// A lower bound, by and large, of the mean of draws: for an exponential distribution, about half of the
-/// mean.
+/// A cautious estimate of the mean of draws, which the actual mean is not much below. For an exponential
+/// distribution it is about half of the mean.
 pub(crate) fn cautious_mean<T: Quantity>(distribution: &Distribution<T>) -> f64 {
     let units = |value: T| value.base_units() as f64;
     match distribution {

@@ -12,10 +12,10 @@ use crate::flows::Ends;
 const ASKS: u64 = 100;
 const GETS: u64 = 250;
 const START: Duration = Duration::from_secs(1);
-/// How long an end waits for an answer.
+/// How long an end waits for a response.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The client asks; the server answers with what was asked for, and closes.
+/// The client sends a request; the server answers with the requested number of bytes and closes.
 struct Question {
     start: Option<Instant>,
     actions: Vec<Action>,
@@ -56,20 +56,21 @@ impl Application for Question {
     }
 }
 
-/// Stop and wait: one datagram at a time, an empty one as its acknowledgment, and once more if that does not come.
+/// Stop-and-wait: one datagram at a time, an empty datagram as its acknowledgment, and a retransmission if
+/// that does not arrive.
 #[derive(Default)]
 struct StopAndWait {
-    /// It hears nothing so often.
+    /// Number of datagrams that it ignores.
     deaf: u32,
     unsent: Vec<u32>,
     sent: u64,
-    /// What waits for its acknowledgment, and until when.
+    /// The datagram that waits for its acknowledgment, and until when.
     waiting: Option<(Datagram, Instant)>,
     out: Vec<Datagram>,
     received: u64,
     expected: u64,
     read: u64,
-    /// When something has happened to it last.
+    /// Time of the last event.
     happened: Option<Instant>,
 }
 
@@ -132,7 +133,7 @@ impl Transport for StopAndWait {
     }
 
     fn poll_transmit<O: Observer>(&mut self, now: Instant, packet: &mut Packet, _observer: &mut O) -> bool {
-        // A timer that was put off does not count.
+        // A postponed timer does not count.
         assert_eq!(self.happened, Some(now), "it is asked when something has happened");
         let Some(datagram) = (!self.out.is_empty()).then(|| self.out.remove(0)) else { return false };
         packet.ip_bytes = Datagram::HEADER_BYTES + datagram.payload_bytes;
@@ -166,7 +167,7 @@ impl Hosts for Deaf {
 
 #[derive(Default)]
 struct Log {
-    /// When, which way and which: number and payload.
+    /// Time, direction, number and payload of packets.
     sent: Vec<(Instant, Direction, u64, u32)>,
     written: Vec<(Host, u64)>,
     completed: Vec<Instant>,

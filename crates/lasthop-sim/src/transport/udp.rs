@@ -1,4 +1,4 @@
-//! UDP (RFC 768): every write is a datagram, and nobody answers.
+//! UDP (RFC 768): each write is a datagram, and there are no answers.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! Random scenarios: no packet is lost track of, every byte arrives in order, every connection ends, and
+//! Random scenarios: all packets are accounted for, every byte arrives in order, every connection ends, and
 //! the records agree with the events.
 
 use crate::random::{self, Streams};
@@ -20,7 +20,7 @@ proptest! {
     // A failure prints its scenario; nothing is kept on disk.
     #![proptest_config(ProptestConfig { cases: 40000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    // Twice the same, so that two cores share the work.
+    // The same test twice, so that two cores share the work.
     #[test]
     fn random_scenarios_keep_every_promise(scenario in random::scenarios(), study in any::<u64>()) {
         keeps_every_promise(&scenario, study)?;
@@ -34,7 +34,7 @@ proptest! {
 
 fn keeps_every_promise(scenario: &Scenario, study: u64) -> TestCaseResult {
     let mut memory = HostMemory::default();
-    // Two replications, so that cached metrics are also read.
+    // Two replications, so that cached metrics are read, too.
     for replication in 1..=1 + u64::from(scenario.sequential()) {
         let mut watch: Watch = (Analysis::of(scenario), (Conservation::default(), Streams::new(scenario)));
         let end = run(scenario, Seed { study, replication }, &mut memory, &mut watch);
@@ -53,8 +53,8 @@ fn keeps_every_promise(scenario: &Scenario, study: u64) -> TestCaseResult {
         }
         pages.iter().try_for_each(page_ended)?;
         causes(scenario, &streams, &flows, &record)?;
-        // What is delivered after the last flow's end counts in its utilisation, perhaps at another rate. How much
-        // a switch or a framed link can carry depends on the packets' lengths; HTB lets bursts pass.
+        // Packets delivered after the end of the last flow count in its utilisation, perhaps at another rate.
+        // The capacity of a switch or a framed link depends on the packets' lengths. HTB lets bursts pass.
         let busy_s = record.utilisation.map_or(0.0, |utilisation| utilisation * record.duration_s);
         let plain = |PathConfig { htb, link, .. }: &PathConfig| {
             htb.is_none() && link.change.is_empty() && link.course.is_none() && link.framing.is_none()
@@ -67,11 +67,11 @@ fn keeps_every_promise(scenario: &Scenario, study: u64) -> TestCaseResult {
     Ok(())
 }
 
-/// The promises mean something only if the scenarios reach what could break them.
+/// The properties mean something only if the scenarios reach the cases that could break them.
 #[test]
 fn random_scenarios_reach_every_mechanism() {
     let mut runner = TestRunner::deterministic();
-    // Code of a user's own has tests of its own.
+    // User code has its own tests.
     let causes = DropCause::ALL.iter().filter(|&&cause| cause != DropCause::User);
     let (mut all, mut drops, mut aborted) = (FlowRecord::default(), vec![0; causes.clone().count()], 0);
     for study in 0..400 {
@@ -103,7 +103,7 @@ fn random_scenarios_reach_every_mechanism() {
     assert!(reached.iter().chain(&drops).all(|&times| times >= 10), "{reached:?} {drops:?}");
 }
 
-/// Sent = delivered + dropped + inside, and the engine agrees on what is inside: nothing at the end.
+/// Sent = delivered + dropped + inside, and the engine's count of packets inside agrees: none at the end.
 fn conserved(conservation: &Conservation, inside: usize, record: &RunRecord) -> TestCaseResult {
     prop_assert_eq!(conservation.violations(), &[]);
     let total = conservation.total();
@@ -117,7 +117,7 @@ fn conserved(conservation: &Conservation, inside: usize, record: &RunRecord) -> 
     Ok(())
 }
 
-/// A page load is whole unless a connection was given up.
+/// A page load is complete unless a connection was given up.
 fn page_ended(page: &PageRecord) -> TestCaseResult {
     let whole = page.objects_received == page.objects && page.response_time_s.is_some();
     prop_assert_eq!(whole, page.outcome == Outcome::Closed);
@@ -125,9 +125,9 @@ fn page_ended(page: &PageRecord) -> TestCaseResult {
     Ok(())
 }
 
-/// Liveness, except where a browser waits for a server that gave up: every connection is closed or given up; closed means that the receiver has every byte. A
-/// sender whose FIN is acknowledged waits for the receiver's FIN without a timer (FIN-WAIT-2); it never
-/// comes if the receiver has given up.
+/// Liveness: every connection is closed or given up, unless a browser waits for a server that has given up. A
+/// closed connection means that the receiver has every byte. A sender whose FIN is acknowledged waits for the
+/// receiver's FIN without a timer (FIN-WAIT-2); that FIN never comes if the receiver has given up.
 fn ended(flow: &FlowRecord, streams: &Streams, index: usize, stops: bool) -> TestCaseResult {
     if flow.protocol == Protocol::Udp {
         prop_assert_eq!(flow.outcome, Outcome::Closed);
@@ -154,7 +154,7 @@ fn ended(flow: &FlowRecord, streams: &Streams, index: usize, stops: bool) -> Tes
     Ok(())
 }
 
-/// What the fields of one record say of each other.
+/// Consistency of the fields of one record.
 fn consistent(scenario: &Scenario, flow: &FlowRecord, tcp: &TcpConfig) -> TestCaseResult {
     prop_assert!(flow.received_packets <= flow.sent_packets);
     prop_assert!(flow.retransmitted_packets <= flow.sent_packets);
@@ -181,7 +181,7 @@ fn consistent(scenario: &Scenario, flow: &FlowRecord, tcp: &TcpConfig) -> TestCa
     Ok(())
 }
 
-/// The shortest delay that a link ever has.
+/// The shortest delay of a link over time.
 fn least_delay(path: &PathConfig) -> Duration {
     let changes = path.link.change.iter().filter_map(|change| change.delay);
     let course = path.link.course.as_ref().map_or_else(String::new, ToString::to_string);
@@ -190,7 +190,7 @@ fn least_delay(path: &PathConfig) -> Duration {
     changes.chain(course).fold(path.link.delay, Duration::min)
 }
 
-/// Drops add up, and only what is configured drops.
+/// Drops add up, and only configured causes occur.
 fn causes(
     scenario: &Scenario,
     streams: &Streams,

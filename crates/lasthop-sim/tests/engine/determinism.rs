@@ -1,4 +1,4 @@
-//! Same seed, same events: whatever ran before, beside or on another thread.
+//! The same seed gives the same events, regardless of other runs before, in parallel or on another thread.
 
 use std::thread;
 
@@ -8,7 +8,7 @@ use lasthop_scenario::{Scenario, Study};
 use lasthop_sim::{HostMemory, run};
 use lasthop_trace::{Analysis, ObjectRow, PacketRow, Recorder, Records, TcpRow};
 
-/// Everything that is ever said of a run.
+/// The complete output of a run.
 #[derive(Debug, PartialEq)]
 struct Everything {
     packets: Vec<PacketRow>,
@@ -26,7 +26,7 @@ fn record(scenario: &Scenario, seed: Seed, memory: &mut HostMemory) -> Everythin
     Everything { packets, tcp, objects, records }
 }
 
-/// Replications 1 to `count`, each with what the one before it left.
+/// Replications 1 to `count`, each with the memory of the one before it.
 fn chain(scenario: &Scenario, study: u64, count: u64) -> Vec<Everything> {
     let mut memory = HostMemory::default();
     (1..=count).map(|replication| record(scenario, Seed { study, replication }, &mut memory)).collect()
@@ -143,8 +143,8 @@ fn another_seed_or_replication_gives_other_events() {
     }
 }
 
-/// Each variant of a replication meets the same starts and the same link states, so that they can be
-/// compared in pairs.
+/// All variants of a replication have the same starts and the same link states, so that they can be compared
+/// in pairs.
 #[test]
 fn variants_of_a_replication_share_their_starts() {
     let study = kulve2003();

@@ -1,4 +1,4 @@
-//! What all kinds of flows have in common, and transfers that last for a time.
+//! The keys that all kinds of flows have in common, and transfers with a duration.
 
 use lasthop_core::{Direction, Distribution, Duration, QueueSize, Rate, Seed};
 use lasthop_scenario::{AccessConfig, Flow, Scenario};
@@ -70,7 +70,8 @@ fn what_an_access_link_adds_is_twice_its_delay_and_its_rate() {
     let [plain, beside] = far(None).try_into().expect("two flows");
     let access = AccessConfig { delay: Duration::from_millis(20), rate };
     let [delayed, unchanged] = far(Some(access)).try_into().expect("two flows");
-    // SYN and SYN-ACK, then the data and their ACK; each packet leaves the LAN, with its 150 us, for the access link.
+    // SYN and SYN-ACK, then the data and their ACK; each packet leaves the LAN, with its 150 us, for the
+    // access link.
     let added = delayed.elapsed_s.unwrap() - plain.elapsed_s.unwrap();
     assert!((added - 2.0 * (0.040 - 0.000_150)).abs() < 0.000_2, "{added}");
     assert_eq!(unchanged, beside, "the other server has the LAN");
@@ -93,7 +94,7 @@ fn a_transfer_for_a_time_stops_then_and_its_throughput_is_over_that_time() {
     let share = flow.throughput_Bps.unwrap() * 8.0 / 1e6;
     assert!((0.75..0.97).contains(&share), "{share} of the link");
     assert!(flow.data_transmit_s.unwrap() < 4.5, "what was not sent is left out: {flow:?}");
-    // Cut before it stops: over the time that it had.
+    // The run ends before the transfer stops: the throughput covers the time until then.
     scenario.time_limit = Duration::from_secs(3);
     flow = records(&scenario).flows.remove(0);
     assert_eq!(flow.outcome, Outcome::Unfinished);

@@ -1,5 +1,5 @@
-//! Outcomes of a grid of losses, queues and switches, to the packet and the nanosecond, so that every change
-//! of behaviour shows as a difference of `golden/outcomes.txt`; page loads in `golden/pages.txt`.
+//! Outcomes of a grid of losses, queues and switches, to the packet and the nanosecond. Every change of
+//! behaviour shows as a difference of `golden/outcomes.txt`, or of `golden/pages.txt` for page loads.
 //!
 //! After an intended change: `UPDATE_GOLDEN=1 cargo test -p lasthop-sim --test engine golden`, and read the
 //! difference before committing it.
@@ -32,7 +32,7 @@ fn lossy(tcp: TcpConfig, queue: u32, loss: u32, flows: Vec<FlowConfig>) -> Scena
     let link = path(64_000, Duration::from_millis(300), QueueSize::Packets(queue), 9600);
     let errors = ErrorConfig {
         start: Start::Good,
-        // Always bad.
+        // The link is always in the bad state.
         good: Distribution::Static(Duration::ZERO),
         bad: Distribution::Static(Duration::from_secs(1)),
         packet_error_probability: Some(Probability::new(f64::from(loss) / 100.0).expect("a percentage")),
@@ -113,7 +113,7 @@ fn pages() -> String {
     table
 }
 
-/// The lines that differ, `-` as they stand in the file, `+` as they are now.
+/// The lines that differ: `-` for lines in the file, `+` for the current ones.
 fn difference(golden: &str, now: &str) -> String {
     let mut difference = String::new();
     let lines = golden.lines().count().max(now.lines().count());

@@ -1,4 +1,4 @@
-//! Table T34 of kulve2003 to the packet, and what must hold on all cells of the study.
+//! Table T34 of kulve2003 to the packet, and properties of all cells of the study.
 //!
 //! `2tcp0udp5s` on the link without errors: the first flow overshoots once, the second starts into
 //! its full queue and is locked out.
@@ -8,8 +8,8 @@ use lasthop_core::Protocol;
 use lasthop_tcp::RecoveryRules;
 use lasthop_trace::{FlowRecord, Outcome, Records};
 
-/// What the table states of a flow: drops, retransmissions, duplicate ACKs, triple duplicate ACKs,
-/// ACKs with SACK.
+/// The values of a flow in the table: drops, retransmissions, duplicate ACKs, triple duplicate ACKs, ACKs
+/// with SACK.
 fn counts(flow: &FlowRecord) -> [u64; 5] {
     [
         flow.data_drops_queue,
@@ -34,7 +34,7 @@ fn t34_is_reproduced_to_the_packet_in_every_replication() {
     }
 }
 
-/// Two sets of rules give the table; which of them the hosts ran, it cannot tell.
+/// Two sets of rules reproduce the table; it does not show which of them the hosts used.
 fn t34_is_reproduced_with(rules: RecoveryRules) {
     let study = kulve2003();
     let mut scenario = cell(&study, "link=e0,workload=2tcp0udp5s,variant=eifel").clone();

@@ -1,4 +1,5 @@
-//! The whole engine: scenarios in, records out. One program, as every further one would compile the engine once more.
+//! The whole engine: scenarios in, records out. All tests are one program, because each further program would
+//! compile the engine again.
 
 mod conservation;
 mod determinism;

@@ -38,7 +38,7 @@ impl Log {
         observe(scenario, SEED, Self::default()).0
     }
 
-    /// Flow and serial of what the server sent at `at`, in order.
+    /// Flow and serial of the packets that the server sent at `at`, in order.
     fn sent_at(&self, at: Instant) -> Vec<(u32, u64)> {
         let sent = |(time, event, packet): &&(Instant, PacketEvent, Packet)| {
             *time == at && *event == PacketEvent::Sent && packet.direction == Direction::Down
@@ -91,8 +91,8 @@ fn the_protocol_gives_no_precedence() {
     }
 }
 
-/// Flow 0 sends a packet every packet time; flow 1 puts one more into the queue of one packet. Each
-/// packet of flow 0 then arrives at the very instant at which a serialisation ends.
+/// Flow 0 sends a packet every packet time; flow 1 puts one more into the queue of one packet. Each packet of
+/// flow 0 then arrives exactly when a serialisation ends.
 #[test]
 fn a_packet_that_arrives_when_a_serialisation_ends_finds_the_freed_room() {
     let payload = MTU - 28;
@@ -120,8 +120,8 @@ fn is_enqueued(event: PacketEvent) -> bool {
     matches!(event, PacketEvent::Enqueued(_))
 }
 
-/// What a delivery sets off comes before what a flow does of its own accord at that instant, even if
-/// that flow comes first in the scenario.
+/// The reactions to a delivery come before a flow's own actions at that instant, even if that flow comes
+/// first in the scenario.
 #[test]
 fn a_delivery_comes_before_the_flows() {
     let late = Duration::from_secs(100);

@@ -19,14 +19,15 @@ fn response_ns(http: HttpConfig, inline_count: u32) -> u64 {
     (response_s * 1e9).round() as u64
 }
 
-/// When packets that a host sends back to back have all arrived: each takes 80 ns a byte on the LAN and 125 us a
-/// byte on the link, which begins when the first has passed the LAN and 150 us of delay; then 300 ms.
+/// When all packets that a host sends back to back have arrived. Each packet takes 80 ns a byte on the LAN
+/// and 125 us a byte on the link. The link begins when the first packet has passed the LAN and 150 us of
+/// delay; 300 ms of delay follow.
 fn arrival_ns(packets: &[u64]) -> u64 {
     80 * packets[0] + 150_000 + 125_000 * packets.iter().sum::<u64>() + 300_000_000
 }
 
-/// One object of 400 bytes. A SYN has 48 bytes, an ACK 40; both ends acknowledge in a packet of its own before
-/// they send what their application writes.
+/// One object of 400 bytes. A SYN has 48 bytes, an ACK 40; both ends send a separate ACK before they send the
+/// data of their application.
 #[test]
 fn the_response_time_of_a_tiny_page_is_what_a_pencil_says() {
     let handshake = arrival_ns(&[48]) + arrival_ns(&[48]);
@@ -36,13 +37,14 @@ fn the_response_time_of_a_tiny_page_is_what_a_pencil_says() {
     assert_eq!(one, 1_295_114_080);
     assert_eq!(response_ns(http(HttpProtocol::Http10, 1), 0), one);
 
-    // With one place the SYN for the next object follows the ACK of the server's FIN and the browser's own FIN.
+    // With one connection at a time, the SYN for the next object follows the ACK of the server's FIN and the
+    // browser's own FIN.
     let next = arrival_ns(&[40, 40, 48]) + arrival_ns(&[48]) + request + response_and_fin;
     assert_eq!(response_ns(http(HttpProtocol::Http10, 1), 1), one + next);
 }
 
-/// With its header the object fills two segments, which is the initial window. A header written by itself takes one, so
-/// the last of three segments waits for the first one's ACK.
+/// With its header the object fills two segments, which is the initial window. A header in a separate write
+/// uses one segment, so the last of three segments waits for the ACK of the first.
 #[test]
 fn a_header_written_by_itself_takes_a_segment_of_the_initial_window() {
     let asked = arrival_ns(&[48]) + arrival_ns(&[48]) + arrival_ns(&[40, 140]);
@@ -57,12 +59,13 @@ fn a_header_written_by_itself_takes_a_segment_of_the_initial_window() {
     assert_eq!(load(HeaderWrite::Separate), separate);
 }
 
-/// The server's FIN answers the browser's, at once: nothing is kept open.
+/// The server's FIN answers the browser's FIN at once: no connection stays open.
 #[test]
 fn a_persistent_connection_saves_a_handshake_and_pays_for_its_close() {
     let handshake = arrival_ns(&[48]) + arrival_ns(&[48]);
     let main = arrival_ns(&[40, 140]) + arrival_ns(&[40, 440]);
-    // The server has received its first segment before: its ACK of the second request rides on the answer.
+    // The server has received its first segment before, so its ACK of the second request is piggybacked on
+    // the response.
     let inline = arrival_ns(&[40, 140]) + arrival_ns(&[440]);
     let close = arrival_ns(&[40]) + arrival_ns(&[40, 40]);
     assert_eq!(response_ns(http(HttpProtocol::Http11, 1), 1), handshake + main + inline + close);

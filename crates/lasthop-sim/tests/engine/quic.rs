@@ -1,4 +1,4 @@
-//! Flows over QUIC: the promises that all flows keep, on random links.
+//! Flows over QUIC keep the properties of all flows, on random links.
 
 use lasthop_core::{
     Bytes, Distribution, Duration, FlowId, Host, Observer, Packet, Probability, Protocol, QueueSize, Seed,
@@ -42,10 +42,10 @@ fn a_transfer_without_losses_is_counted_like_one_over_tcp() {
     assert_eq!((flow.protocol, flow.outcome), (Protocol::Quic, Outcome::Closed));
     assert_eq!((flow.timeouts, flow.retransmitted_packets, flow.unnecessary_retransmissions), (0, 0, 0));
     assert_eq!((flow.sent_bytes, flow.received_packets), (1_000_000, flow.sent_packets));
-    // 1 Mbit/s carries 1500 bytes of which headers, encryption and probes take a few in a hundred.
+    // Of the 1500-byte packets that 1 Mbit/s carries, headers, encryption and probes take a few percent.
     let throughput = flow.throughput_Bps.expect("it is done");
     assert!((0.90..0.98).contains(&(throughput * 8.0 / 1e6)), "{throughput}");
-    // A round trip of 100 ms and the LAN's, and what the packet takes on the link.
+    // A round trip of 100 ms, the round trip of the LAN, and the packet's transmission time on the link.
     let rtt = flow.rtt_min_s.expect("it was measured");
     assert!((0.100..0.115).contains(&rtt), "{rtt}");
     assert!(flow.cwnd_max > Some(10) && flow.elapsed_s.is_some() && flow.one_way_delay_p50_s > Some(0.05));
@@ -68,19 +68,19 @@ fn losses_are_repaired_and_counted() {
     assert!(flow.unnecessary_retransmissions <= 2 * flow.timeouts, "{flow:?}");
 }
 
-/// What QUIC carries in these tests.
+/// The traffic that QUIC carries in these tests.
 #[derive(Clone, Copy, Debug)]
 enum Load {
     Transfer,
-    /// So many in-line objects.
+    /// A page with this number of in-line objects.
     Page(u32),
-    /// So many requests.
+    /// This number of requests.
     Requests(u32),
-    /// So many frames of speech.
+    /// A call with this number of frames.
     Call(u32),
 }
 
-/// In place of the transfer over QUIC another load, of objects or responses with so many bytes.
+/// Replaces the transfer over QUIC by another load, with objects or responses of `bytes`.
 fn carrying(load: Load, bytes: u64, scenario: Scenario) -> Scenario {
     let mut scenario = scenario;
     scenario.flow[0].kind = match load {
@@ -123,8 +123,8 @@ impl Load {
     }
 }
 
-/// The handshake takes a round trip, and so do the main object and the objects that it names: three, and what the link
-/// needs for the bytes.
+/// The handshake takes a round trip, and so do the main object and the objects that it names: three round
+/// trips, and the transmission time of the bytes.
 #[test]
 fn a_page_is_loaded_in_three_round_trips() {
     let mut scenario = transfers(1, &link(100_000_000, 50, 1000), QuicConfig::default());
@@ -180,7 +180,7 @@ fn calls(both: &PathConfig, frames: u32, quic: QuicConfig) -> [FlowRecord; 2] {
     })
 }
 
-/// Both lose nothing; QUIC's packets have 28 bytes more each, which take 0.2 ms.
+/// Neither call loses a packet; each packet of QUIC has 28 more bytes, which take 0.2 ms.
 #[test]
 fn a_call_over_quic_sounds_like_one_over_udp() {
     let [quic, udp] = calls(&link(1_000_000, 50, 100), 500, QuicConfig::default());
@@ -190,7 +190,7 @@ fn a_call_over_quic_sounds_like_one_over_udp() {
         assert_eq!((call.sent_bytes, call.voice_loss, call.voice_late), (500 * 172, Some(0.0), Some(0.0)));
         assert_eq!(call.spacing_p50_ms, Some(20.0));
     }
-    // The first frame waits for the end of the handshake, packets of 10 ms.
+    // The first frame waits for the end of the handshake, whose packets take 10 ms each.
     assert!((quic.elapsed_s.expect("it is over") - 9.98).abs() < 0.03, "{quic:?}");
     let [delay, other] = [&quic, &udp].map(|call| call.voice_delay_s.expect("it was heard"));
     assert!((0.0..0.03).contains(&(delay - other)), "{delay} and {other}");
@@ -198,7 +198,8 @@ fn a_call_over_quic_sounds_like_one_over_udp() {
     assert!((mos - other).abs() < 0.01 && mos > 4.3, "{mos} and {other}");
 }
 
-/// What is lost is not sent again: a call over QUIC loses what one over UDP does, as many of the packets as the link drops.
+/// Lost frames are not retransmitted: a call over QUIC loses the same share as one over UDP, the share of
+/// packets that the link drops.
 #[test]
 fn lost_frames_stay_lost() {
     let mut lossy = link(1_000_000, 50, 100);
@@ -212,14 +213,14 @@ fn lost_frames_stay_lost() {
     assert_eq!(quic.outcome, Outcome::Closed);
 }
 
-/// A link that carries half of the speech: UDP fills the queue and loses half; congestion control lets frames wait at the
-/// sender until they are late.
+/// On a link that carries half of the speech, UDP fills the queue and loses half. With QUIC, congestion
+/// control lets frames wait at the sender until they are late.
 #[test]
 fn congestion_control_holds_frames_back() {
     let [quic, udp] = calls(&link(40_000, 50, 10), 500, QuicConfig::default());
     assert!(udp.voice_loss > Some(0.4), "{udp:?}");
     assert!(quic.voice_loss < udp.voice_loss && quic.voice_late > udp.voice_late, "{quic:?}");
-    // Of what leaves, the network still delays no more than its queue.
+    // The network delays the frames that leave by no more than its queue.
     assert!(quic.one_way_delay_p50_s < Some(4.0), "{quic:?}");
 }
 
@@ -258,8 +259,8 @@ fn the_same_seed_gives_the_same_records_and_datagrams() {
     assert!(first.1 != all(2).1);
 }
 
-/// BBR draws from the operating system where in its cycle of gains it begins. If anything depended on that, six runs would
-/// be the same once in 7^5 times.
+/// BBR starts at a random phase of its gain cycle, drawn from the operating system. If results depended on
+/// that phase, six runs would be equal once in 7^5 times.
 #[test]
 fn runs_with_bbr_repeat() {
     let quic = QuicConfig {
@@ -278,7 +279,7 @@ fn runs_with_bbr_repeat() {
     assert!((0..5).all(|_| all() == first));
 }
 
-/// A link from harmless to hostile, and what is asked of it, with its bytes.
+/// A link from harmless to hostile, and its load, with the number of bytes.
 fn random() -> impl Strategy<Value = (Scenario, u64)> {
     let link = (10_000_u64..=5_000_000, 0_u64..=300, 2_u32..=60, 0.0..0.2_f64);
     let strange = (any::<bool>(), 0.0..0.05_f64, prop::option::of(1_u64..=100));
@@ -306,7 +307,7 @@ fn random() -> impl Strategy<Value = (Scenario, u64)> {
                 .map(|most| Distribution::Uniform { min: Duration::ZERO, max: Duration::from_millis(most) });
             both.link.reorder = reorder && jitter.is_some();
             let (congestion_control, ecn, mtu_discovery, null, ack_eliciting_threshold) = quic;
-            // A transfer may go up; where the mobile host asks, it may move.
+            // A transfer may go up; if the mobile host is the client, it may move.
             let is_transfer = matches!(load, Load::Transfer | Load::Call(_));
             if turned && !is_transfer {
                 let change = |at| LinkChange { at: Duration::from_millis(at), rate: None, delay: None };
@@ -330,7 +331,7 @@ fn random() -> impl Strategy<Value = (Scenario, u64)> {
     )
 }
 
-/// What a flow's record says of itself.
+/// Consistency of a flow's record.
 fn consistent(flow: &FlowRecord, bytes: u64) -> TestCaseResult {
     prop_assert!(flow.received_packets <= flow.sent_packets);
     prop_assert!(flow.unnecessary_retransmissions <= flow.retransmitted_packets);
@@ -344,7 +345,7 @@ fn consistent(flow: &FlowRecord, bytes: u64) -> TestCaseResult {
     prop_assert!(flow.rtt_min_s <= flow.rtt_median_s && flow.rtt_median_s <= flow.rtt_max_s);
     if flow.outcome == Outcome::Closed {
         prop_assert!(flow.sent_bytes >= bytes);
-        // A connection of streams has no end of its own.
+        // A connection with many streams has no end of stream of its own.
         prop_assert_eq!(flow.elapsed_s.is_some(), !flow.flow.contains('/'));
         prop_assert!(flow.data_transmit_s <= flow.elapsed_s, "{flow:?}");
     }

@@ -1,4 +1,4 @@
-//! Short flows that come and go: completion times by hand, conservation, memory.
+//! Short flows: completion times by hand, conservation, memory.
 
 use crate::random::Streams;
 use crate::support::{cell, observe, path, scenario, study};
@@ -55,7 +55,7 @@ fn three_segments_in_the_first_window_take_two_round_trips() {
     // Each way: LAN (100 Mbit/s, 0.15 ms), link (1 Mbit/s), 100 ms.
     let [lan, link] = [1e8, 1e6].map(|rate| move |ip_bytes: f64| ip_bytes * 8.0 / rate);
     let way = |ip_bytes: f64| lan(ip_bytes) + 0.000_15 + link(ip_bytes) + 0.1;
-    // A pure ACK of 52 bytes leaves first, and what follows it waits for the link.
+    // A pure ACK of 52 bytes leaves first, and the next packet waits for the link.
     let behind_ack = |ip_bytes: f64| lan(52.0) + link(52.0) + 0.000_15 + link(ip_bytes) + 0.1;
     // SYN and SYN-ACK with options for MSS, SACK, timestamps, scale; request of 200 bytes; three segments.
     let by_hand = way(60.0) + way(60.0) + behind_ack(252.0) + behind_ack(1500.0) + 2.0 * link(1500.0);
@@ -127,12 +127,12 @@ fn a_larger_window_saves_a_round_trip() {
         let scenario = link(vec![short(9, one_by_one(Duration::from_secs(600)), &[window])], 60);
         records(&scenario).shorts[0].fct_mean_s.unwrap()
     };
-    // A round trip of 200 ms, less what three segments and their ACKs keep the link busy with.
+    // A round trip of 200 ms, minus the time for which three segments and their ACKs occupy the link.
     assert!(time(3) > time(10) + 0.15, "{} {}", time(3), time(10));
     assert!((time(9) - time(10)).abs() < 1e-9, "nine segments fit");
 }
 
-/// Live flows at most, and how many there were.
+/// Maximum number of live flows, and total number of flows.
 #[derive(Default)]
 struct Population {
     announced: u32,
@@ -156,7 +156,7 @@ fn one_after_another_never_more_than_two_are_alive() {
     let scenario = link(vec![short(9, one_by_one(Duration::from_millis(20)), &[3, 10])], 600);
     let (population, _) = observe(&scenario, SEED, Population::default());
     assert!(population.announced > 500, "{}", population.announced);
-    // The next one starts while the FINs of the last are still under way.
+    // The next flow starts while the FINs of the last one are still in flight.
     assert!(population.most <= 2);
 }
 
@@ -167,7 +167,7 @@ fn what_random_arrivals_offer_is_carried() {
     let records = records(&scenario);
     let shares: Vec<_> = records.shorts.iter().map(|short| short.flows).collect();
     assert!(shares.iter().all(|flows| (7_000..10_000).contains(flows)), "{shares:?}");
-    // Handshakes, headers and ACKs apart.
+    // Not counting handshakes, headers and ACKs.
     let utilisation = records.run.utilisation.unwrap();
     assert!((0.48..0.54).contains(&utilisation), "{utilisation}");
     assert!(records.run.background_share.is_some_and(|share| share < 1e-9));

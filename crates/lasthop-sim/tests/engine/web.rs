@@ -1,4 +1,5 @@
-//! Web clients over an ATM switch: what the servers write arrives, and the measures of the study add up.
+//! Web clients over an ATM switch: all data of the servers arrives, and the measures of the study are
+//! consistent.
 
 use crate::random::Streams;
 use crate::support::{cell, observe, study};
@@ -6,7 +7,7 @@ use lasthop_core::{Duration, FlowId, Host, Instant, Observer, Seed};
 use lasthop_scenario::{Scenario, Topology};
 use lasthop_trace::{Analysis, Conservation, Records};
 
-/// The study's cell with this key, cut to `seconds`.
+/// The study's cell with this key, shortened to `seconds`.
 fn scenario(key: &str, seconds: u64) -> Scenario {
     let study = study("atmf1998");
     Scenario { time_limit: Duration::from_secs(seconds), ..cell(&study, key).clone() }
@@ -15,7 +16,7 @@ fn scenario(key: &str, seconds: u64) -> Scenario {
 const WAN: &str = "link=wan,workload=www100,variant=newreno,queue=epd,buffer_rtt=2";
 const SEED: Seed = Seed { study: 1998, replication: 1 };
 
-/// What each server wrote, and when it began.
+/// The bytes that each server wrote, and its first write.
 #[derive(Default)]
 struct Written(Vec<(FlowId, Instant, u64)>);
 
@@ -44,7 +45,7 @@ fn every_packet_is_accounted_for_and_every_byte_in_its_place() {
 #[test]
 fn offered_little_everything_arrives_and_the_shares_are_fair() {
     let mut scenario = scenario(WAN, 100);
-    // Index pages only: nothing to queue for.
+    // Index pages only, so there is no queueing.
     for flow in &mut scenario.flow {
         if let lasthop_traffic::FlowConfig::WebClients(clients) = &mut flow.kind {
             clients.others.truncate(1);

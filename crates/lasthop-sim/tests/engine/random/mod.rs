@@ -1,4 +1,4 @@
-//! Random scenarios, and a receiver of its own that judges what a run did to the byte streams.
+//! Random scenarios, and an independent receiver that checks the byte streams of a run.
 
 mod scenarios;
 mod streams;

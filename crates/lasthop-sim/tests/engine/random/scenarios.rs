@@ -1,4 +1,4 @@
-//! Scenarios that a file could say, from harmless to hostile.
+//! Scenarios that a file could state, from harmless to hostile.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -27,7 +27,7 @@ use proptest::{bool, collection, option};
 
 use crate::support::{self, linux24};
 
-/// Any scenario; with time enough for every retry.
+/// Any scenario, with enough time for every retry.
 pub fn scenarios() -> impl Strategy<Value = Scenario> {
     let mtu = prop_oneof![Just(296), Just(576), Just(1500), 296_u64..=1500];
     mtu.prop_flat_map(|mtu| {
@@ -78,7 +78,7 @@ fn assert_valid(scenario: &Scenario) {
     assert_eq!(faults, []);
 }
 
-/// The part of a scenario that lies between the hosts.
+/// The network part of a scenario.
 #[derive(Clone, Debug, Default)]
 struct Between {
     lan: Option<LanConfig>,
@@ -127,7 +127,7 @@ fn atm(mtu: u64) -> impl Strategy<Value = Between> {
     )
 }
 
-/// From `min` to `max`, every doubling as likely.
+/// A number from `min` to `max`; each doubling is equally likely.
 fn doublings(min: u64, max: u64) -> impl Strategy<Value = u64> {
     (0..=(max / min).ilog2()).prop_flat_map(move |steps| (min << steps)..=(min << (steps + 1)).min(max))
 }
@@ -208,7 +208,7 @@ fn framing() -> impl Strategy<Value = Option<Framing>> {
     option::weighted(0.2, prop_oneof![Just(Framing::Atm), added])
 }
 
-/// What may befall packets on a link that is still to be stated.
+/// Impairments of a link; the link itself is chosen later.
 fn impairments() -> impl Strategy<Value = LinkConfig> {
     let chance = || (0.0..0.2).prop_map(|value| Probability::new(value).unwrap());
     let loss = prop_oneof![
@@ -373,7 +373,7 @@ fn tcp() -> impl Strategy<Value = TcpConfig> {
     prop_oneof![3 => linux().boxed(), 1 => modern().boxed(), 1 => classic().boxed()]
 }
 
-/// Any rules of recovery that this stack knows.
+/// Any recovery rules that this stack supports.
 fn recovery(stack: Stack) -> impl Strategy<Value = RecoveryRules> {
     select(named::<RecoveryRules>().into_iter().filter(|rules| rules.stack() == stack).collect::<Vec<_>>())
 }
@@ -402,7 +402,7 @@ fn modern() -> impl Strategy<Value = TcpConfig> {
     })
 }
 
-/// The profile `ns-1998` in its flavours.
+/// The profile `ns-1998` in its variants.
 fn classic() -> impl Strategy<Value = TcpConfig> {
     let recovery = recovery(Stack::Classic);
     (recovery, bool::ANY, bool::ANY, 2..=64_u32).prop_map(|(recovery, avoidance, ecn, window)| TcpConfig {
@@ -452,7 +452,8 @@ fn linux() -> impl Strategy<Value = TcpConfig> {
     )
 }
 
-/// Any kind of flow: some of those that can with data upwards, some several, with a TCP of their own, or far away.
+/// Any kind of flow. Some have data upwards (if the kind allows it), a count, their own TCP, or an access
+/// link.
 fn entry(mtu: u64) -> impl Strategy<Value = Flow> {
     let count = option::weighted(0.2, 1..=3_u32);
     let access = (millis(200), doublings(100_000, 100_000_000));
@@ -651,7 +652,7 @@ fn http() -> impl Strategy<Value = HttpConfig> {
     )
 }
 
-/// Kinds whose scenarios have tests of their own: these run for as long as the run lasts, are code, or are programs.
+/// Kinds that have separate tests, because they last as long as the run, are user code, or are programs.
 const ELSEWHERE: [&str; 4] = ["web-clients", "short-flows", "own", "program"];
 
 #[test]

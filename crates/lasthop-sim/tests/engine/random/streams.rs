@@ -1,4 +1,4 @@
-//! Byte streams as an independent receiver sees them, from the packets alone.
+//! Byte streams as an independent receiver sees them, reconstructed only from the packets.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use lasthop_link::PathConfig;
 use lasthop_scenario::Scenario;
 use lasthop_tcp::CongestionControl;
 
-/// Reassembles what is delivered and holds every acknowledgment against it.
+/// Reassembles the delivered data and checks every acknowledgment against it.
 pub struct Streams {
     mtu: u32,
     flows: Vec<Stream>,
-    /// By cause, as [`DropCause::ALL`] lists them.
+    /// Drops by cause, in the order of [`DropCause::ALL`].
     drops: [u64; DropCause::ALL.len()],
-    /// Most packets of a class and bytes of all in the router, down and up.
+    /// Maximum number of packets of a class, and of bytes of all classes, in the router, down and up.
     longest: [(u32, u32); 2],
     faults: Vec<String>,
     /// Whether an application's receivers echo each mark, as those of DCTCP.
@@ -25,7 +25,7 @@ pub struct Streams {
 
 struct Stream {
     sender: Host,
-    /// The application takes back what is not sent by the time it stops.
+    /// True if the application withdraws unsent data when it stops.
     stops: bool,
     written: u64,
     /// Next byte in order.
@@ -58,7 +58,7 @@ impl Streams {
         }
     }
 
-    /// What cannot be, in the order seen.
+    /// The violations, in order.
     pub fn faults(&self) -> &[String] {
         &self.faults
     }
@@ -79,7 +79,7 @@ impl Streams {
         self.drops[cause as usize]
     }
 
-    /// True if the router's queues, of which this is the path, never held more than they may.
+    /// True if the router's queues on this path never exceeded their limits.
     pub fn queue_limit_held(&self, path: &PathConfig, direction: Direction) -> bool {
         let longest = self.longest[usize::from(direction == Direction::Up)];
         let classes = path.htb.as_ref().map_or(1, |htb| htb.class.len() as u32);
@@ -131,7 +131,7 @@ impl Observer for Streams {
     fn transport(&mut self, _now: Instant, flow: FlowId, host: Host, event: TransportEvent) {
         let stream = &mut self.flows[flow.0 as usize];
         if event == TransportEvent::Established && stream.sent == 0 {
-            // Open without a handshake: as if the SYN had come and gone.
+            // Open without a handshake, as if a SYN had been exchanged.
             (stream.sent, stream.next) = (1, 1);
         }
         if host != stream.sender && matches!(event, TransportEvent::Closed | TransportEvent::Aborted) {
@@ -156,7 +156,7 @@ impl Stream {
         }
     }
 
-    /// The sender leaves no byte out, invents none, and ends the stream where it ends.
+    /// The sender leaves no byte out, adds none, and ends the stream at the right byte.
     fn sends(&mut self, segment: &Segment) -> Result<(), &'static str> {
         if segment.sequence_length() == 0 {
             return Ok(());
@@ -192,7 +192,7 @@ impl Stream {
         }
     }
 
-    /// The receiver acknowledges exactly what it has in order, and SACKs only what it has.
+    /// The receiver acknowledges exactly the data that it has in order, and SACKs only data that it has.
     fn acknowledges(&self, segment: &Segment) -> Result<(), &'static str> {
         let known = segment.ack == self.next || self.echoed == Some(segment.ack);
         if segment.flags.contains(Flags::ACK) && !known {

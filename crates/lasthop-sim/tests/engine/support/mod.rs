@@ -1,4 +1,4 @@
-//! What the tests of the engine share: the study, analysed runs, small scenarios.
+//! Shared helpers of the engine's tests: the study, analysed runs, small scenarios.
 
 use std::num::NonZeroU16;
 use std::path::Path;
@@ -93,7 +93,7 @@ pub fn path(rate: u64, delay: Duration, queue: QueueSize, send_buffer: u64) -> P
     }
 }
 
-/// A scenario without errors whose directions are alike.
+/// A scenario without errors and with equal directions.
 pub fn scenario(mtu: u64, both: &PathConfig, flow: Vec<FlowConfig>) -> Scenario {
     Scenario {
         mtu: Bytes(mtu),
@@ -142,7 +142,7 @@ pub fn udp(name: &str, rate: u64, payload: u64, duration: Duration, start: Durat
     })
 }
 
-/// How pages are loaded: requests of 100 bytes, headers of none, in-line objects after the main one.
+/// How pages are loaded: requests of 100 bytes, no response headers, in-line objects after the main one.
 pub fn http(protocol: HttpProtocol, connections: u32) -> HttpConfig {
     HttpConfig {
         protocol,
