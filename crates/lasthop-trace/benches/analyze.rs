@@ -1,7 +1,7 @@
-//! How fast captures are read and analysed: `cargo bench -p lasthop-trace`.
+//! Measures how fast captures are read and analysed: `cargo bench -p lasthop-trace`.
 //!
-//! The capture is written to the folder for temporary files first, so that the system has it in memory. Figures are per
-//! second of CPU time, so that a busy machine does not spoil them.
+//! The capture is first written to the folder for temporary files, so that it is in the system's page cache.
+//! Figures are per second of CPU time, so that a busy machine does not distort them.
 
 #![allow(clippy::disallowed_macros, reason = "a benchmark prints")]
 
@@ -18,10 +18,10 @@ use std::path::Path;
 use std::time::Duration;
 
 const PACKETS: u32 = 4_000_000;
-/// What is captured of each packet: all headers.
+/// Bytes captured of each packet: all headers.
 const SNAP_LENGTH: usize = 96;
 const PAYLOAD: u32 = 1448;
-/// In 50 segments, one is sent again.
+/// One of 50 segments is sent again.
 const RETRANSMIT_EVERY: u32 = 50;
 
 fn main() {
@@ -79,7 +79,7 @@ fn write(path: &Path, flows: u32) -> std::io::Result<()> {
         .map_err(std::io::Error::other)?;
         let block = EnhancedPacketBlock {
             interface_id: 0,
-            // Its unit is the interface's, microseconds, whatever the type says.
+            // The writer takes the value in the interface's unit, microseconds, despite the type.
             timestamp: Duration::from_nanos(u64::from(number)),
             original_len: bytes.len() as u32,
             data: Cow::Borrowed(&bytes[..bytes.len().min(SNAP_LENGTH)]),

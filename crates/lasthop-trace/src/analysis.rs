@@ -36,10 +36,10 @@ use tcp::TcpFlow;
 use udp::UdpFlow;
 use voice::Call;
 
-/// What is known of the bottleneck before the run.
+/// Properties of the bottleneck that are known before the run.
 #[derive(Clone, Debug)]
 pub struct RunInfo {
-    /// What the last hop could carry, by its rates; down and up.
+    /// Capacity of the last hop according to its rates, down and up.
     pub capacities: [Capacity; 2],
     /// Payload of a full TCP segment.
     pub segment_bytes: u32,
@@ -47,7 +47,7 @@ pub struct RunInfo {
     pub packet_bytes: u32,
 }
 
-/// What is known of an entry of the scenario before the run.
+/// Properties of an entry of the scenario that are known before the run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ApplicationInfo {
     /// Its name.
@@ -65,7 +65,7 @@ pub struct ApplicationInfo {
 /// The records of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Records {
-    /// In the order of their [`FlowId`]; without short flows, unless every flow was to be kept.
+    /// In the order of their [`FlowId`]. Short flows are left out, unless every flow is to be kept.
     pub flows: Vec<FlowRecord>,
     /// In the order in which their first flow was announced.
     pub shorts: Vec<ShortRecord>,
@@ -77,12 +77,12 @@ pub struct Records {
 
 /// Observes one run and turns it into records.
 ///
-/// Memory is that of the packets inside the network plus at most a few hundred kB of samples per
-/// flow, however long the run; short flows leave some bytes each when they are over. Events of flows that were not
-/// announced panic.
+/// Memory is that of the packets inside the network plus at most a few hundred kB of samples per flow,
+/// however long the run. Each short flow leaves some bytes when it is over. An event of a flow that was not
+/// announced causes a panic.
 #[derive(Debug)]
 pub struct Analysis {
-    /// By [`FlowId`]; none any more for short flows that are over.
+    /// By [`FlowId`]; `None` for short flows that are over.
     flows: Vec<Option<Box<Flow>>>,
     groups: Vec<Group>,
     keep_every_flow: bool,
@@ -96,39 +96,39 @@ pub struct Analysis {
     has_data: [bool; 2],
 }
 
-/// One flow: what is common to both protocols, and the part that is not. What every packet reads or changes comes first, so
-/// that it lies in few lines of the processor's cache.
+/// One flow: the common part of all protocols, and the specific part. The fields that every packet reads or
+/// changes come first, so that they lie in few cache lines.
 #[repr(C)]
 #[derive(Debug)]
 struct Flow {
-    /// Which way its data go.
+    /// Direction of its data.
     data: Direction,
-    /// Both ends are done with it.
+    /// True if both ends have finished it.
     retired: bool,
-    /// Index in the scenario of the application it belongs to.
+    /// Index in the scenario of the application that it belongs to.
     application: u32,
     /// Its packets inside the network.
     inside: u64,
-    /// When the sender sent or got the first packet.
+    /// When the sender sent or received the first packet.
     started: Option<Instant>,
-    /// When its first packet was sent, whichever way.
+    /// When its first packet was sent, in either direction.
     first_packet: Option<Instant>,
-    /// Index of the group that it goes into.
+    /// Index of the group that it is counted in.
     group: Option<usize>,
     queue_delay: Samples,
     transport: Transport,
-    /// Counters that change seldom are kept in the record itself; the rest is filled in at the end.
+    /// Counters that seldom change are kept in the record itself; the other fields are filled in at the end.
     record: FlowRecord,
-    /// As [`FlowInfo`] has them.
+    /// The values of [`FlowInfo`].
     offered: Option<u64>,
     sends_for: Option<Duration>,
-    /// When all that was asked for was there.
+    /// When the complete response had arrived.
     completed: Option<Instant>,
-    /// What its application wrote, as far as it is TCP.
+    /// Bytes that its application wrote, if it is TCP.
     offered_bytes: u64,
-    /// Of a flow on which requests are made one after another.
+    /// For a flow on which requests are made one after another.
     exchanges: Option<Exchanges>,
-    /// Of a flow with a video.
+    /// For a flow with a video.
     playback: Option<Playback>,
 }
 
@@ -207,7 +207,7 @@ impl Analysis {
         self.flows[flow.0 as usize].as_deref_mut()
     }
 
-    /// Takes a short flow together with the others once nothing can happen to it any more.
+    /// Adds a short flow to its group once no more events of it can occur.
     fn fold(&mut self, now: Instant, id: FlowId) {
         let over = |flow: &mut Box<Flow>| flow.retired && flow.inside == 0;
         if !self.keep_every_flow
@@ -218,7 +218,7 @@ impl Analysis {
         }
     }
 
-    /// The page load that a flow is a connection of, if it is one.
+    /// The page load that a flow belongs to, if any.
     fn page_of(&mut self, flow: FlowId) -> Option<&mut Page> {
         let application = self.flows[flow.0 as usize].as_ref()?.application;
         self.pages.iter_mut().find(|page| page.application == application)
@@ -274,8 +274,8 @@ impl Observer for Analysis {
         self.fold(now, flow);
     }
 
-    // Who tells an event knows which it is. So nothing is left of the choice there, and each event has a function that does
-    // only what it needs.
+    // The caller knows which event it reports. Inlining therefore removes the match at the call, and each
+    // event has a function that does only its own work.
     #[allow(clippy::inline_always, reason = "else it would be a function with a choice at every turn")]
     #[inline(always)]
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
@@ -325,7 +325,7 @@ impl Observer for Analysis {
 }
 
 impl Flow {
-    /// `is_kept`: it has a record of its own.
+    /// `is_kept`: the flow has its own record.
     fn new(info: &FlowInfo, application: &ApplicationInfo, group: Option<usize>, is_kept: bool) -> Self {
         let name = |name: &str| if is_kept { name.to_owned() } else { String::new() };
         let record = FlowRecord {
@@ -371,12 +371,12 @@ impl Flow {
         self.data.sender()
     }
 
-    /// Payload that a stream is to send before it is done.
+    /// Payload that a stream has to send.
     fn offered(&self) -> Option<u64> {
         self.offered.filter(|_| self.completed.is_none())
     }
 
-    /// When the flow ended, or the run's end while it is unfinished.
+    /// When the flow ended, or the end of the run if it is unfinished.
     fn ended(&self, end: Instant) -> Instant {
         match &self.transport {
             Transport::Tcp(tcp) => tcp.ended(),
@@ -385,7 +385,7 @@ impl Flow {
         .unwrap_or(end)
     }
 
-    /// Its record, if the run ends at `end`.
+    /// Its record for a run that ends at `end`.
     fn finish(self, end: Instant) -> FlowRecord {
         let offered = self.offered();
         let mut record = self.record;
@@ -410,7 +410,7 @@ impl Flow {
     }
 }
 
-/// Index of the group of this name, a new one if there is none yet.
+/// Index of the group with this name; the group is created if there is none.
 fn group(groups: &mut Vec<Group>, name: &str, is_recorded: bool) -> usize {
     let index = groups.iter().position(|group| group.name() == name).unwrap_or(groups.len());
     if index == groups.len() {
@@ -419,12 +419,14 @@ fn group(groups: &mut Vec<Group>, name: &str, is_recorded: bool) -> usize {
     index
 }
 
-/// What the TCP flows with data in one direction were offered and brought, and what the last hop could have carried
-/// there meanwhile.
+/// Offered and delivered bytes of the TCP flows with data in one direction, and the capacity of the last hop
+/// in that direction during that time.
 struct TcpLoad {
-    /// Of each flow: what its application wrote, and what its receiver acknowledged in sequence. In bytes.
+    /// For each flow, the bytes that its application wrote and the bytes that its receiver acknowledged in
+    /// sequence.
     flows: Vec<(f64, f64)>,
-    /// From the first flow's first packet to the last one's end, in full segments. In bytes.
+    /// Capacity in full segments, in bytes, from the first packet of the first flow to the end of the last
+    /// flow.
     capacity: f64,
 }
 
@@ -444,7 +446,7 @@ impl TcpLoad {
         Self { flows: loads, capacity: capacity * share }
     }
 
-    /// What each flow that was offered anything brought, over its max-min fair share.
+    /// For each flow with offered data, the delivered bytes over its max-min fair share.
     fn ratios(&self) -> impl Iterator<Item = f64> {
         let (offered, brought): (Vec<f64>, Vec<f64>) =
             self.flows.iter().filter(|(offered, _)| *offered > 0.0).copied().unzip();
@@ -467,8 +469,8 @@ fn fairness_maxmin(loads: &[TcpLoad]) -> Option<f64> {
     jain(&ratios)
 }
 
-/// Takes the entry with this number out of a ring, and tells its time. Numbers rise in the ring. Nearly always it is the
-/// first; a packet that was dropped on arrival is not there.
+/// Removes the entry with this number from a ring, and returns its time. Numbers rise in the ring. The entry
+/// is nearly always the first; a packet that was dropped on arrival has none.
 pub(crate) fn take(ring: &mut VecDeque<(u64, Instant)>, number: u64) -> Option<Instant> {
     if ring.front().is_some_and(|(first, _)| *first == number) {
         return ring.pop_front().map(|(_, at)| at);
@@ -483,7 +485,7 @@ fn rate(bytes: u64, from: Instant, to: Instant) -> f64 {
     if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 }
 }
 
-/// The outcome of a flow that ran to its end or did not.
+/// The outcome of a flow, finished or unfinished.
 fn closed_if(done: bool) -> Outcome {
     if done { Outcome::Closed } else { Outcome::Unfinished }
 }

@@ -1,4 +1,4 @@
-//! Flow metrics from a packet capture, ours or another's, as tcptrace computes them.
+//! Flow metrics from a packet capture, by lasthop or another program, computed as tcptrace does.
 //!
 //! [`analyze`] reads a capture as a stream: memory is that of the open gaps and flights of its flows, not
 //! of the file. Every flow gives two [`StreamRecord`]s, one per direction.
@@ -25,25 +25,25 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use stream::{Stream, seconds};
 
-/// What an analysis of a capture finds.
+/// The results of the analysis of a capture.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CaptureAnalysis {
     /// The directions of the flows.
     pub streams: Vec<StreamRecord>,
-    /// What was read of the capture.
+    /// Counts of the packets read.
     pub capture: CaptureRecord,
-    /// What its frames carry.
+    /// The protocols in its frames.
     pub protocols: Vec<ProtocolRecord>,
-    /// How long its frames are.
+    /// The lengths of its frames.
     pub sizes: Vec<SizeRecord>,
 }
 
-/// Analyses a pcap or pcapng file; the flows in the order of their first packets, first the direction of
-/// that packet. A capture that ends within a packet is analysed up to there, which
-/// [`CaptureRecord::cut_at`] tells; one that is damaged elsewhere is an error.
+/// Analyses a pcap or pcapng file. Flows are in the order of their first packets, each beginning with the
+/// direction of that packet. A capture that ends within a packet is analysed up to that point, reported in
+/// [`CaptureRecord::cut_at`]; other damage is an error.
 ///
-/// A SYN with a new sequence number begins a new flow between the same ends, whatever became of the old
-/// one. IP fragments are counted and left out.
+/// A SYN with a new sequence number begins a new flow between the same ends, even if the old one has not
+/// ended. IP fragments are counted and left out.
 pub fn analyze<R: Read>(input: R) -> Result<CaptureAnalysis, CaptureError> {
     let mut flows = Flows::default();
     let mut record = CaptureRecord::default();
@@ -75,7 +75,7 @@ struct Flows {
     list: Vec<Flow>,
     /// The newest flow between two ends.
     index: BTreeMap<Key, usize>,
-    /// Where the last packet belonged: mostly the next one belongs there too.
+    /// The flow of the last packet: the next packet mostly belongs to it, too.
     last: Option<(Key, usize)>,
 }
 
@@ -131,7 +131,7 @@ impl Flow {
         }
     }
 
-    /// Which of the two directions it takes. Of a host that talks to itself through one port, both are
+    /// Which of the two directions it takes. For a host that talks to itself through one port, it is always
     /// the first.
     fn direction(&self, packet: &TransportPacket) -> usize {
         usize::from(packet.source != self.ends.0)
@@ -163,7 +163,7 @@ impl Flow {
         }
     }
 
-    /// Both directions; of UDP only those that were used.
+    /// Both directions; for UDP, only those that were used.
     fn finish(self, number: u64) -> Vec<StreamRecord> {
         let span_s = seconds(Some(self.first_ns), Some(self.last_ns)).unwrap_or(0.0);
         let (protocol, outcome, complete, records) = match self.transport {

@@ -1,16 +1,16 @@
-//! What has arrived of a stream.
+//! The parts of a stream that have arrived.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Stretches of a stream that have arrived: in order, and apart from each other.
+/// Ranges of a stream that have arrived, in order and disjoint.
 ///
-/// Data arrives in order, or fills the first hole, or leaves a new one behind it: a ring makes room at either end.
+/// Data arrive in order, fill the first hole, or leave a new hole: a ring buffer makes room at either end.
 #[derive(Debug, Default)]
 pub(crate) struct Arrived(VecDeque<Range<u64>>);
 
 impl Arrived {
-    /// Adds a stretch. Returns how many of its bytes are new.
+    /// Adds a range. Returns how many of its bytes are new.
     pub(crate) fn add(&mut self, stretch: &Range<u64>) -> u64 {
         let length = stretch.end - stretch.start;
         match self.0.back_mut() {
@@ -39,13 +39,13 @@ impl Arrived {
         length - known
     }
 
-    /// Those that have bytes in common with `stretch`.
+    /// The ranges that overlap with `stretch`.
     pub(crate) fn within(&self, stretch: &Range<u64>) -> impl Iterator<Item = &Range<u64>> {
         let first = self.0.partition_point(|known| known.end <= stretch.start);
         self.0.range(first..).take_while(|known| known.start < stretch.end)
     }
 
-    /// Forgets those that end at `below` or before it.
+    /// Forgets the ranges that end at or before `below`.
     pub(crate) fn forget(&mut self, below: u64) {
         while self.0.front().is_some_and(|known| known.end <= below) {
             self.0.pop_front();

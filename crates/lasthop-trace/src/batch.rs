@@ -23,7 +23,7 @@ impl<R: Columnar> Table<R> {
         self.rows.extend(rows);
     }
 
-    /// One column per field, behind one called `replication`.
+    /// A column named `replication`, followed by one column per field.
     fn columns(&self) -> Vec<(&'static str, Column)> {
         let replications = Column::Int(self.replications.iter().copied().map(Some).collect());
         std::iter::once(("replication", replications)).chain(R::columns(&self.rows)).collect()
@@ -42,7 +42,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// No replication of `scenario` yet.
+    /// An empty batch for `scenario`.
     pub fn of(scenario: &Scenario) -> Self {
         Self {
             rule: Rule::of(scenario),
@@ -63,7 +63,7 @@ impl Batch {
         self.runs.extend(replication, vec![records.run]);
     }
 
-    /// What the columns of the tables mean, by the table's name.
+    /// The meanings of the tables' columns, by table name.
     pub const MEANINGS: [(&'static str, &'static [Meaning]); 4] = [
         ("flows", FlowRecord::MEANINGS),
         ("pages", PageRecord::MEANINGS),
@@ -78,7 +78,8 @@ impl Batch {
         columns
     }
 
-    /// The tables and what they are called: flows; page loads; kinds of short flows; and a row per replication.
+    /// The tables with their names: flows; page loads; kinds of short flows; and a table with one row per
+    /// replication.
     pub fn tables(&self) -> [(&'static str, Vec<(&'static str, Column)>); 4] {
         [
             ("flows", self.flows()),

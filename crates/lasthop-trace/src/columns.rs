@@ -9,7 +9,7 @@ use serde::Serialize;
 pub enum Column {
     /// Counts, nanoseconds, sequence numbers; 0 and 1 for truth values.
     Int(Vec<Option<u64>>),
-    /// Measured values, in the unit that the column's name ends with.
+    /// Measured values, in the unit at the end of the column's name.
     Float(Vec<Option<f64>>),
     /// Names and labels.
     Text(Vec<String>),
@@ -31,25 +31,25 @@ impl Column {
     }
 }
 
-/// What a column of the records means.
+/// The meaning of a column of the records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meaning {
     /// Name of the column.
     pub name: &'static str,
-    /// What people call it, without the unit.
+    /// Its label, without the unit.
     pub label: &'static str,
-    /// Unit; empty for names and for counts of what the label says.
+    /// Unit; empty for names and for counts, whose unit is the label.
     pub unit: &'static str,
-    /// Definition: the lines of the field's documentation, each behind a blank.
+    /// Definition: the lines of the field's documentation, each preceded by a blank.
     pub definition: &'static str,
 }
 
 /// A record type whose rows can be turned into named columns.
 pub trait Columnar: Sized {
-    /// What the columns mean, of those that have a label.
+    /// The meanings of the columns that have a label.
     const MEANINGS: &'static [Meaning];
 
-    /// One column per field, in the order of the fields and with their names; also without rows.
+    /// One column per field, in the order of the fields and with their names, even without rows.
     fn columns(rows: &[Self]) -> Vec<(&'static str, Column)>;
 }
 
@@ -97,8 +97,8 @@ cells! {
     });
 }
 
-/// Defines a record: the struct, its columns and what they mean, from the same list of fields. A field of the results
-/// that users keep is followed by `= (label, unit)`.
+/// Defines a record: the struct, its columns and their meanings, from one list of fields. A field that is
+/// part of users' results is followed by `= (label, unit)`.
 macro_rules! columnar {
     ($(#[$meta:meta])* pub struct $name:ident {
         $($(#[doc = $doc:literal])* $field:ident: $ty:ty $(= $meaning:tt)?,)*
@@ -124,7 +124,7 @@ macro_rules! columnar {
 }
 pub(crate) use columnar;
 
-/// Lists the meanings of the fields that have one.
+/// Lists the meanings of the fields that have a label.
 macro_rules! meanings {
     ([$($done:tt)*] [$field:ident [$($doc:literal)*] ($label:literal, $unit:literal)] $($rest:tt)*) => {
         $crate::columns::meanings!([$($done)* $crate::columns::Meaning {

@@ -10,11 +10,11 @@ pub struct Counts {
     pub sent: u64,
     /// Received by the other host.
     pub delivered: u64,
-    /// Lost, whatever the cause.
+    /// Lost, for any cause.
     pub dropped: u64,
-    /// Sent, and neither delivered nor dropped yet.
+    /// Sent, but neither delivered nor dropped yet.
     pub inside: u64,
-    /// Of those inside, in the router queue.
+    /// In the router queue; a part of those inside.
     pub queued: u64,
 }
 
@@ -23,17 +23,18 @@ pub struct Counts {
 pub struct Violation {
     /// When it was seen.
     pub at: Instant,
-    /// The packet it was about.
+    /// The packet concerned.
     pub serial: u64,
     /// The event.
     pub event: PacketEvent,
-    /// What is wrong with it.
+    /// The violation.
     pub reason: &'static str,
 }
 
 /// Checks the life of every packet: sent once (with serials that rise within a flow and direction),
-/// queued at most once, then delivered or dropped once; a delivered one may be followed by one copy. Then sent = delivered + dropped + inside holds
-/// by itself, and [`Counts::inside`] can be compared with what the engine's buffers hold.
+/// queued at most once, then delivered or dropped once; a delivered packet may be followed by one copy. These
+/// rules imply sent = delivered + dropped + inside, so [`Counts::inside`] can be compared with the content of
+/// the engine's buffers.
 #[derive(Debug, Default)]
 pub struct Conservation {
     lanes: BTreeMap<(FlowId, Direction), Lane>,
@@ -56,12 +57,12 @@ enum Stage {
 }
 
 impl Conservation {
-    /// What was seen so far of a flow in a direction.
+    /// The state of a flow in a direction.
     pub fn counts(&self, flow: FlowId, direction: Direction) -> Counts {
         self.lanes.get(&(flow, direction)).map(|lane| lane.counts).unwrap_or_default()
     }
 
-    /// What was seen so far of all flows in both directions.
+    /// The counts of all flows in both directions so far.
     pub fn total(&self) -> Counts {
         self.lanes.values().fold(Counts::default(), |sum, lane| Counts {
             sent: sum.sent + lane.counts.sent,
@@ -72,7 +73,7 @@ impl Conservation {
         })
     }
 
-    /// Events that cannot be, in the order seen; empty for a sound engine.
+    /// Invalid events, in order; empty for a correct engine.
     pub fn violations(&self) -> &[Violation] {
         &self.violations
     }

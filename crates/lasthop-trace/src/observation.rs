@@ -1,4 +1,4 @@
-//! What is wanted of a run besides its records: the same on every engine.
+//! Requests for data of a run in addition to its records, the same for every engine.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,7 +13,7 @@ use crate::{
     PacketRow, Recorder, Records, Series, SeriesFile, SeriesTarget, Span, TcpRow,
 };
 
-/// Replications of a scenario, and what is wanted of them.
+/// Replications of a scenario, and the data requested of them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -21,9 +21,9 @@ pub struct Request {
     pub seed: u64,
     /// Number of the first replication.
     pub first: u64,
-    /// How many replications: a chain if the scenario caches metrics.
+    /// Number of replications, which form a chain if the scenario caches metrics.
     pub count: u64,
-    /// What is wanted of some of them besides records, by their numbers.
+    /// Requests for some of them in addition to records, by number.
     #[serde(default)]
     pub observations: BTreeMap<u64, Observation>,
 }
@@ -34,35 +34,36 @@ impl Request {
         self.first..self.first + self.count
     }
 
-    /// The seed of one of them.
+    /// The seed of one replication.
     pub fn seed_of(&self, replication: u64) -> Seed {
         Seed { study: self.seed, replication }
     }
 }
 
-/// What is wanted of one replication besides its records.
+/// The data requested of one replication in addition to its records.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Observation {
     /// Every event.
     pub trace: bool,
-    /// What pictures need, in detail within this time.
+    /// The data for pictures, in detail within this time.
     pub overview: Option<Span>,
     /// Its packets, as captures.
     pub capture: Option<CaptureTarget>,
-    /// What it did over time.
+    /// Its time series.
     pub series: Option<SeriesTarget>,
 }
 
-/// Watches a replication for an [`Observation`].
+/// The observers of a replication for an [`Observation`].
 pub type Watch = ((Option<Traced>, Option<Overview>), (Option<Steps>, Option<Packets>));
-/// Every event, and the record of every flow: a story of a short one needs it.
+/// Every event, and the record of every flow, which the story of a short flow needs.
 type Traced = (Analysis, Recorder);
 type Steps = Series<SeriesFile<Box<dyn Write>>>;
 type Packets = Capture<BufWriter<File>>;
 
 impl Observation {
-    /// Begins to watch a run of `scenario`. Its time series goes to `series`, or to the file that it names.
+    /// Starts the observation of a run of `scenario`. Its time series goes to `series`, or to the file that
+    /// the observation names.
     pub fn begin(&self, scenario: &Scenario, series: Option<Box<dyn Write>>) -> io::Result<Watch> {
         let traced = self.trace.then(|| (Analysis::of(scenario).keep_every_flow(), Recorder::default()));
         let overview = self.overview.map(|span| Overview::of(scenario, span));
@@ -76,18 +77,18 @@ impl Observation {
     }
 }
 
-/// What was kept of a replication: tables by name.
+/// The data kept of a replication: tables by name.
 #[derive(Debug)]
 pub struct Kept {
     /// Columns by name of `packets`, `tcp`, `objects`, `flows`, `link_states`, `series` and `delays`.
     pub tables: [(&'static str, Vec<(&'static str, Column)>); 7],
-    /// What is not in them.
+    /// Counts of the data left out.
     pub left_out: LeftOut,
 }
 
 impl Kept {
-    /// What is kept of a replication of `scenario` that ended at `end`, if anything is; what is to be written is, then.
-    /// `known` takes away from records what the engine cannot know.
+    /// The data kept of a replication of `scenario` that ended at `end`, if any; files are completed. `known`
+    /// removes the values that the engine cannot know from records.
     pub fn of(
         ((traced, overview), (steps, packets)): Watch,
         (scenario, seed, end): (&Scenario, Seed, Instant),
@@ -120,7 +121,7 @@ impl Kept {
     }
 }
 
-/// Everything that happened.
+/// All events.
 fn whole(recorder: &Recorder, flows: Vec<(&'static str, Column)>) -> OverviewTables {
     OverviewTables {
         packets: PacketRow::columns(&recorder.packets),
@@ -133,7 +134,8 @@ fn whole(recorder: &Recorder, flows: Vec<(&'static str, Column)>) -> OverviewTab
     }
 }
 
-/// The bad periods of a run as columns: `start_s`, `end_s`, and `direction`, empty for those of both.
+/// The bad periods of a run as columns: `start_s`, `end_s`, and `direction`, which is empty for periods of
+/// both directions.
 fn bad_periods(scenario: &Scenario, seed: Seed, end: Instant) -> Vec<(&'static str, Column)> {
     let periods = scenario.bad_periods(seed, end);
     let direction = periods.iter().map(|(of, ..)| of.map_or("", Direction::name).to_owned()).collect();

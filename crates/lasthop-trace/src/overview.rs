@@ -1,4 +1,4 @@
-//! What pictures of one run need, in bounded memory: marks, and points thinned to what can be seen.
+//! The data for pictures of one run, in bounded memory: marks, and points thinned to the visible resolution.
 
 use crate::analysis::take;
 use crate::arrived::Arrived;
@@ -20,16 +20,17 @@ use std::collections::VecDeque;
 #[cfg(test)]
 mod tests;
 
-/// Packet events and TCP events that are kept as points of a line, each.
+/// Maximum number of packet events, and of TCP events, that are kept as points of lines.
 const POINTS: usize = 40_000;
-/// Packet events and TCP events that are kept as marks, each: drops, timeouts, retransmissions, probes,
-/// recoveries, ECN marks, SYNs and FINs.
+/// Maximum number of packet events, and of TCP events, that are kept as marks: drops, timeouts,
+/// retransmissions, probes, recoveries, ECN marks, SYNs and FINs.
 const MARKS: usize = 20_000;
-/// Flows, from the first on, whose own events are kept; of further ones the drops and what they did to the queue.
+/// Number of flows, from the first on, whose own events are kept. Of further flows, only drops and the
+/// effects on the queue are kept.
 const FLOWS: usize = 2000;
-/// Classes of a queue, which are lines of the picture.
+/// Maximum number of classes of a queue, each a line of the picture.
 const QUEUE_CLASSES: usize = 1 << u8::BITS;
-/// Lines of a flow: at least the kinds of events, once with SACK blocks and once without.
+/// Number of lines per flow: at least the number of kinds of events, once with SACK blocks and once without.
 const LINES: usize = 64;
 
 columnar! {
@@ -42,7 +43,7 @@ columnar! {
         application: String,
         /// Transport protocol.
         protocol: Protocol,
-        /// Which way its data travels.
+        /// Direction of its data.
         direction: Direction,
     }
 }
@@ -55,15 +56,15 @@ columnar! {
         flow: u32,
         /// Share of the data packets that arrived.
         share: f64,
-        /// They took no longer than this.
+        /// The delay that they did not exceed.
         delay_s: f64,
     }
 }
 
-/// Points of a distribution function.
+/// Number of points of a distribution function.
 const DELAYS: usize = 201;
 
-/// What an overview does not tell.
+/// Counts of the data that an overview leaves out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
     /// Points of lines: segments, ACKs, windows, samples, queue lengths.
@@ -74,8 +75,9 @@ pub struct LeftOut {
     pub flows: u64,
 }
 
-/// Keeps what pictures of a run show. Within the budgets that is every event that is drawn; beyond them each
-/// stretch of time keeps its first, last, least and greatest points, and only then marks are thinned too.
+/// Keeps the data that pictures of a run show. Within the budgets, every event that is drawn is kept. Beyond
+/// them, each interval keeps its first, last, least and greatest points; marks are thinned only as the last
+/// resort.
 #[derive(Debug)]
 pub struct Overview {
     applications: Vec<String>,
@@ -83,35 +85,35 @@ pub struct Overview {
     flows: Vec<FlowRow>,
     states: Vec<FlowState>,
     further_flows: u64,
-    /// Of every flow, the class that its packets of each direction are in, once known.
+    /// For each flow, the class of its packets in each direction, once known.
     classes: Vec<[Option<u8>; 2]>,
-    /// What adds up in them is the payload that reached the receiver for the first time.
+    /// The sum in these points is the payload that reached the receiver for the first time.
     points: Thinned<PacketRow>,
     marks: Thinned<PacketRow>,
     tcp_points: Thinned<TcpRow>,
     tcp_marks: Thinned<TcpRow>,
     objects: Vec<ObjectRow>,
-    /// Of each direction, the depth after the latest change: of the whole queue, and of each class.
+    /// For each direction, the depth after the latest change: of the whole queue, and of each class.
     depths: [Vec<QueueDepth>; 2],
     latest: Option<Kept<PacketRow>>,
     span: Span,
     series: Series<FoldedSeries>,
 }
 
-/// What an overview has to know of a flow to tell its marks.
+/// The state of a flow that an overview needs to identify marks.
 #[derive(Debug)]
 struct FlowState {
     data: Direction,
     /// First sequence number after the highest that the data sender sent.
     sent_end: u64,
-    /// First sequence number after the FIN that the client got, until it is acknowledged.
+    /// First sequence number after the FIN that the client received, until the FIN is acknowledged.
     fin_end: Option<u64>,
     received: Arrived,
     /// First byte of a probe that is about to leave.
     probe: Option<u64>,
     cwnd: Option<u32>,
     rto_ns: Option<u64>,
-    /// Its data packets on their way, and when they were sent.
+    /// Its data packets in flight, with their send times.
     on_the_way: VecDeque<(u64, Instant)>,
     one_way_delay: Samples,
 }
@@ -119,11 +121,11 @@ struct FlowState {
 /// The tables of an overview.
 #[derive(Debug)]
 pub struct OverviewTables {
-    /// As those of a `Recorder`, and `fresh_bytes`.
+    /// The columns of a `Recorder`, and `fresh_bytes`.
     pub packets: Vec<(&'static str, Column)>,
-    /// As those of a `Recorder`; a timeout has the RTO and an undo the window that were in force.
+    /// The columns of a `Recorder`. A timeout also has the current RTO, and an undo the current window.
     pub tcp: Vec<(&'static str, Column)>,
-    /// As those of a `Recorder`.
+    /// The columns of a `Recorder`.
     pub objects: Vec<(&'static str, Column)>,
     /// The flows whose events are kept.
     pub flows: Vec<(&'static str, Column)>,
@@ -131,7 +133,7 @@ pub struct OverviewTables {
     pub series: Vec<(&'static str, Column)>,
     /// Distribution functions of the one-way delays: `flow`, `share`, `delay_s`.
     pub delays: Vec<(&'static str, Column)>,
-    /// What is not in the tables.
+    /// Counts of the data that are not in the tables.
     pub left_out: LeftOut,
 }
 
@@ -160,7 +162,7 @@ impl Overview {
         }
     }
 
-    /// Everything that was kept, in the order of the run, which ended at `end`.
+    /// All kept data, in the order of the run, which ended at `end`.
     pub fn finish(self, end: Instant) -> OverviewTables {
         let (mut packets, points_left_out) = self.points.finish();
         let (marks, marks_left_out) = self.marks.finish();
@@ -198,7 +200,7 @@ impl Overview {
         self.events - 1
     }
 
-    /// Notes the depth of the queue: later drops find it.
+    /// Notes the depth of the queue for later drops.
     fn note_depth(&mut self, event: PacketEvent, packet: &Packet) {
         if let PacketEvent::Enqueued(depth) | PacketEvent::Dequeued(depth) = event {
             let direction = packet.direction as usize;
@@ -211,7 +213,7 @@ impl Overview {
         }
     }
 
-    /// Gives a drop or a mark the length of the queue that it found.
+    /// Adds the current queue length to a drop or a mark.
     fn with_queue(&self, mut row: PacketRow) -> PacketRow {
         let depths = &self.depths[row.direction as usize];
         let class = self.classes[row.flow as usize][row.direction as usize];
@@ -319,7 +321,7 @@ impl FlowState {
         }
     }
 
-    /// Notes how long a data packet was on its way.
+    /// Notes the one-way delay of a data packet.
     #[inline]
     fn delay(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
         if packet.direction != self.data || packet.body.payload_bytes() == 0 {
@@ -346,7 +348,7 @@ impl FlowState {
         delays.filter_map(move |(delay_s, share)| Some(DelayRow { flow, share, delay_s: delay_s? }))
     }
 
-    /// Whether this is one of the events that stand for themselves.
+    /// Whether this event is a mark.
     #[inline]
     fn marks(&mut self, event: PacketEvent, packet: &Packet) -> bool {
         let mut mark = is_mark(event);
@@ -379,7 +381,7 @@ impl FlowState {
         mark
     }
 
-    /// Payload that reaches the receiver for the first time.
+    /// The payload that reaches the receiver for the first time.
     #[inline]
     fn fresh_bytes(&mut self, event: PacketEvent, packet: &Packet) -> u64 {
         if event != PacketEvent::Delivered || packet.direction != self.data {
@@ -397,7 +399,8 @@ impl FlowState {
         }
     }
 
-    /// Whether a panel shows the event as a point of a line: data sent and arrived, ACKs that the sender got.
+    /// Whether a panel shows the event as a point of a line: data sent and arrived, ACKs that the sender
+    /// received.
     #[inline]
     fn draws(&self, event: PacketEvent, packet: &Packet) -> bool {
         match (packet.tcp(), event) {
@@ -428,12 +431,12 @@ fn is_mark(event: PacketEvent) -> bool {
 fn packet_point(now: Instant, event: PacketEvent, packet: &Packet, fresh_bytes: u64) -> Point {
     let segment = packet.tcp();
     let (line, values) = match event {
-        // The queue is everybody's.
+        // All flows share the queue.
         PacketEvent::Enqueued(depth) | PacketEvent::Dequeued(depth) => {
             (usize::from(depth.class), [f64::from(depth.class_packets), depth.average])
         }
         _ => {
-            // SACK blocks are drawn one by one, ACKs as a line.
+            // SACK blocks are drawn individually, ACKs as a line.
             let has_blocks = segment.is_some_and(|segment| !segment.sack.is_empty());
             let kind = 2 * event.kind().number() + u32::from(has_blocks);
             let line = QUEUE_CLASSES + (packet.flow.0 as usize).min(FLOWS) * LINES + kind as usize;
@@ -445,7 +448,7 @@ fn packet_point(now: Instant, event: PacketEvent, packet: &Packet, fresh_bytes: 
     Point { time_ns: now.as_nanos(), series, values, sum: fresh_bytes }
 }
 
-/// What an ACK acknowledges, and what it allows.
+/// The ACK number, and the end of the window that the ACK advertises.
 fn ack_values(packet: &Packet) -> [f64; 2] {
     match &packet.body {
         Body::Tcp(Segment { flags, ack, window_bytes, .. }) if flags.contains(Flags::ACK) => {

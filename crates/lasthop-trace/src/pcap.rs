@@ -1,11 +1,11 @@
 //! Packet captures of a run, as pcapng files of raw IPv4 packets with nanosecond timestamps.
 //!
-//! Four points are captured: each host, and both sides of the router queue. The link lies behind
-//! `router-out`: what it loses is known only after the packet was captured there, so every drop is a
-//! row of a side table as well, which finds its packet by the IP identification.
+//! Four points are captured: each host, and both sides of the router queue. The link comes after
+//! `router-out`, so its losses are known only after the packet was captured there. Therefore each drop is
+//! also a row of a side table, which refers to its packet by the IP identification.
 //!
-//! The secrets of encrypted connections stand in the files themselves, so that Wireshark decrypts them. What QUIC logs
-//! stands in files beside them.
+//! The files contain the secrets of encrypted connections, so that Wireshark can decrypt them. QUIC's logs
+//! are files beside them.
 
 mod http;
 mod packet;
@@ -37,16 +37,17 @@ pub use http::http_request;
 pub use packet::Addresses;
 pub use real::mark_congestion;
 
-/// Start of a run on the captures' clock: 2000-01-01, 00:00 UTC. Not zero, which tcptrace takes for "not
-/// yet".
+/// Start of a run on the captures' clock: 2000-01-01, 00:00 UTC. It is not zero, because tcptrace interprets
+/// zero as "not yet".
 const EPOCH: Duration = Duration::from_secs(946_684_800);
-/// Bytes captured of a packet at most, unless less is asked for: the longest IPv4 packet.
+/// Default snap length: the longest IPv4 packet.
 pub const SNAP_LENGTH: u32 = 65_535;
 /// File of the side table.
 pub const DROPS_FILE: &str = "drops.csv";
 /// `if_tsresol`: 10^-9 s.
 const NANOSECONDS: u8 = 9;
-/// Type of a Decryption Secrets Block (draft-ietf-opsawg-pcapng, section 4.7), and of secrets that are a key log of TLS.
+/// Type of a Decryption Secrets Block (draft-ietf-opsawg-pcapng, section 4.7), and the type of secrets in it:
+/// a TLS key log.
 const DECRYPTION_SECRETS: u32 = 0x0000_000a;
 const TLS_KEY_LOG: u32 = 0x544c_534b;
 const DROPS_HEADER: &str = "time_s,flow,direction,cause,ip_id,server_port,client_port";
@@ -58,15 +59,15 @@ pub enum CapturePoint {
     Server,
     /// Sent by and delivered to the mobile host.
     Client,
-    /// Arrivals at the router queue, both directions; a packet that is dropped or marked there says so in
-    /// a comment.
+    /// Arrivals at the router queue, both directions; a comment marks a packet that is dropped or marked
+    /// there.
     RouterIn,
     /// Departures from the router queue into the link, both directions.
     RouterOut,
 }
 
 impl CapturePoint {
-    /// Every point, in the order of their declaration.
+    /// All points, in the order of their declaration.
     pub const ALL: [Self; 4] = [Self::Server, Self::Client, Self::RouterIn, Self::RouterOut];
 
     /// Name of the interface.
@@ -90,7 +91,7 @@ impl CapturePoint {
     }
 }
 
-/// Writes the packets of a run as they pass; keeps none, but the headers of what page loads write.
+/// Writes the packets of a run as they pass. It keeps no packets, only the headers of page loads' messages.
 ///
 /// A write error, or a packet that IPv4 and TCP cannot express, ends the capture; [`Capture::finish`]
 /// reports it.
@@ -98,22 +99,24 @@ pub struct Capture<W: Write> {
     points: [PcapNgWriter<W>; CapturePoint::ALL.len()],
     drops: W,
     builder: Builder,
-    /// The packets themselves, if hosts make real ones.
+    /// The packets themselves, if hosts make real packets.
     real: Option<real::Real>,
-    /// What QUIC logs, if that is kept.
+    /// QUIC's logs, if they are kept.
     qlog: Option<qlog::Logs>,
     snap_length: u32,
-    /// Serial of the packet that the router marked last: its arrival is the next event of its path.
+    /// Serial of the packet that the router marked last. Its arrival at the queue is the next event of its
+    /// path.
     marked: Option<u64>,
-    /// ECN field of the ECN-capable packets of each flow, down and up: what a marked one had before.
+    /// ECN field of the ECN-capable packets of each flow, down and up: the value that a marked packet had
+    /// before the mark.
     unmarked: Vec<[Ecn; 2]>,
     failed: Option<io::Error>,
 }
 
 impl<W: Write> Capture<W> {
     /// A capture into one writer per point and one for the drops (CSV). `comment` becomes the
-    /// description of every file's section; of each packet the first `snap_length` bytes are kept. Writes
-    /// the headers at once.
+    /// description of every file's section; the first `snap_length` bytes of each packet are kept. Writes the
+    /// headers at once.
     pub fn new(
         mut open: impl FnMut(CapturePoint) -> io::Result<W>,
         mut drops: W,
@@ -138,19 +141,20 @@ impl<W: Write> Capture<W> {
         })
     }
 
-    /// Captures the packets that real hosts send, to the byte, in place of those that the models stand for.
+    /// Captures the exact packets that real hosts send, in place of packets built from the models.
     #[must_use]
     pub fn of_real_packets(self) -> Self {
         Self { real: Some(real::Real::default()), ..self }
     }
 
-    /// Also keeps what QUIC logs, in a file of `folder` for each end of a connection.
+    /// Also writes QUIC's logs, in a file of `folder` for each end of a connection.
     #[must_use]
     pub fn with_qlog(self, folder: PathBuf) -> Self {
         Self { qlog: Some(qlog::Logs::new(folder)), ..self }
     }
 
-    /// Ends the capture and hands the drops' writer back last; the error that ended it early, if one did.
+    /// Ends the capture and returns the writers, that of the drops last; or returns the error that ended it
+    /// early.
     pub fn finish(self) -> io::Result<([W; CapturePoint::ALL.len()], W)> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -236,7 +240,7 @@ impl<W: Write> Capture<W> {
         )
     }
 
-    /// Every point sees packets that are encrypted with this.
+    /// Packets encrypted with this secret appear at every point.
     fn keep_secret(&mut self, line: &str) -> io::Result<()> {
         let mut value = Vec::with_capacity(line.len() + 9);
         value.extend(TLS_KEY_LOG.to_le_bytes());
@@ -325,7 +329,7 @@ impl<W: Write> Observer for Capture<W> {
     }
 }
 
-/// A little-endian section, whatever the machine, with one interface.
+/// A little-endian section on all machines, with one interface.
 fn begin<W: Write>(
     writer: W,
     point: CapturePoint,

@@ -23,7 +23,7 @@ columnar! {
         event: PacketKind,
         /// Number of the flow.
         flow: u32,
-        /// Which way the packet travels.
+        /// Direction of the packet.
         direction: Direction,
         /// Serial of this transmission.
         serial: u64,
@@ -39,7 +39,7 @@ columnar! {
         ip_bytes: u32,
         /// TCP flags as on the wire; 0 for UDP.
         flags: u8,
-        /// It carries the congestion-experienced mark.
+        /// True if it carries the congestion-experienced mark.
         ce: bool,
         /// SACK blocks, as text `start-end start-end` in the table. Few packets have any.
         sack: Option<Box<SackList>>,
@@ -66,7 +66,7 @@ columnar! {
         time_ns: u64,
         /// Number of the flow.
         flow: u32,
-        /// Where it happened.
+        /// The host.
         host: Host,
         /// What happened.
         event: TransportKind,
@@ -88,28 +88,28 @@ columnar! {
 }
 
 columnar! {
-    /// One object of a page load; times in nanoseconds since the start of the run, `None` for what did not
-    /// happen.
+    /// One object of a page load. Times are in nanoseconds since the start of the run, `None` for events that
+    /// did not occur.
     #[derive(Clone, Debug, PartialEq)]
     pub struct ObjectRow {
         /// Number of the connection's flow.
         flow: u32,
         /// Number of the object in its page, 0 for the main one.
         object: u32,
-        /// Size, header apart.
+        /// Size without the header.
         bytes: Option<u64>,
-        /// The browser asked for it.
+        /// When the browser requested it.
         request_ns: u64,
-        /// The server answered.
+        /// When the server responded.
         response_ns: Option<u64>,
-        /// The browser got the first byte of the answer.
+        /// When the browser received the first byte of the response.
         first_byte_ns: Option<u64>,
-        /// The browser got the last byte.
+        /// When the browser received the last byte.
         last_byte_ns: Option<u64>,
     }
 }
 
-/// Keeps every event of a run, about 200 bytes each, for what has to be exact; pictures use an
+/// Keeps every event of a run, about 200 bytes each, for uses that need exact data; pictures use an
 /// [`Overview`](crate::Overview).
 #[derive(Debug, Default)]
 pub struct Recorder {
@@ -141,7 +141,7 @@ impl Observer for Recorder {
     }
 }
 
-/// Takes in what happened to an object of a page load.
+/// Adds an event of an object of a page load.
 pub(crate) fn note_object(objects: &mut Vec<ObjectRow>, now: Instant, flow: FlowId, event: HttpEvent) {
     let time = Some(now.as_nanos());
     let known = |row: &&mut ObjectRow, object| row.flow == flow.0 && row.object == object;
@@ -203,7 +203,7 @@ pub(crate) fn packet_row(order: u64, now: Instant, event: PacketEvent, packet: &
     }
 }
 
-/// What the packet acknowledges: all before this.
+/// The ACK number of the packet: everything before it is acknowledged.
 #[inline]
 fn acknowledged(packet: &Packet) -> Option<u64> {
     match &packet.body {

@@ -1,12 +1,13 @@
-//! Which role a flow plays in its replication.
+//! The roles of flows in their replication.
 //!
-//! Studies compare "the faster" with "the slower" of two equal transfers, not "flow 1" with "flow 2", because chance
-//! decides which of the two wins. So roles are assigned afterwards, within each replication.
+//! Studies compare "the faster" with "the slower" of two equal transfers, not "flow 1" with "flow 2", because
+//! chance decides which of the two is faster. Roles are therefore assigned afterwards, within each
+//! replication.
 //!
 //! Connections of a page load fall into classes: `main`, and the in-line objects by throughput, from `inline-1`, the
-//! fastest, to the slowest. A connection that carries several objects keeps its name. With several page loads in the
-//! scenario, the name of the page load and a slash stand before these. The many clients of one entry of the scenario
-//! are all alike, and their role is the name of the entry.
+//! fastest, to the slowest. A connection that carries several objects keeps its name. If the scenario has
+//! several page loads, these roles are preceded by the name of the page load and a slash. The many clients of
+//! one entry of the scenario are all equal, and their role is the name of the entry.
 
 use crate::records::{FlowRecord, Outcome};
 use lasthop_core::Protocol;
@@ -20,11 +21,11 @@ const TOGETHER_S: f64 = 1.0;
 /// How the flows of a scenario get their roles.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rule {
-    /// How flows are ranked that stand for themselves.
+    /// How flows outside of groups are ranked.
     pub roles: Roles,
     /// Whether the scenario has several page loads.
     pub several_pages: bool,
-    /// Whether the flows are connections of a real program, which do not resemble each other.
+    /// Whether the flows are connections of a real program, which are not comparable with each other.
     pub of_program: bool,
 }
 
@@ -76,7 +77,7 @@ impl Rule {
         roles
     }
 
-    /// The roles of TCP flows that stand for themselves.
+    /// The roles of TCP flows outside of groups.
     fn transfer_roles(self, flows: &[FlowRecord], rows: &[usize]) -> Vec<(usize, String)> {
         match self.roles {
             Roles::ByName => Vec::new(),
@@ -87,7 +88,7 @@ impl Rule {
     }
 }
 
-/// The name of a page load's connection; `None` of other flows.
+/// The name of a page load's connection; `None` for other flows.
 fn connection(flow: &FlowRecord) -> Option<&str> {
     flow.flow.strip_prefix(&flow.application)?.strip_prefix('/')
 }
@@ -110,7 +111,8 @@ fn start(flow: &FlowRecord) -> f64 {
     flow.start_s.unwrap_or(f64::INFINITY)
 }
 
-/// The order of elapsed times. A flow that was aborted early has a short one; it must not win for that.
+/// The order of elapsed times. A flow that was aborted early has a short time, but must not count as faster
+/// for that.
 fn by_elapsed(a: &FlowRecord, b: &FlowRecord) -> Ordering {
     let unfinished = |flow: &FlowRecord| flow.outcome != Outcome::Closed || flow.elapsed_s.is_none();
     let elapsed = |flow: &FlowRecord| flow.elapsed_s.unwrap_or(f64::INFINITY);
@@ -123,7 +125,7 @@ fn ranked_by_elapsed(flows: &[FlowRecord], mut rows: Vec<usize>) -> Vec<(usize, 
     (0..).zip(rows).map(|(rank, row)| (row, name_by_elapsed(rank, count))).collect()
 }
 
-/// Ranks flows that start together among themselves; names those that start alone by their place.
+/// Ranks flows that start together among themselves; names flows that start alone by their place.
 fn ranked_by_start_then_elapsed(flows: &[FlowRecord], rows: &[usize]) -> Vec<(usize, String)> {
     let mut started = rows.to_vec();
     started.sort_by(|&a, &b| start(&flows[a]).total_cmp(&start(&flows[b])));

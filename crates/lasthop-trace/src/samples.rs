@@ -3,12 +3,12 @@
 use hdrhistogram::Histogram;
 use lasthop_core::Duration;
 
-/// Samples kept as they are before the histogram takes over: 64 kB. The studies' transfers have a few
-/// hundred samples each, so their quantiles are exact.
+/// Number of samples that are kept exactly, before the histogram takes over: 64 kB. The studies' transfers
+/// have a few hundred samples each, so their quantiles are exact.
 const EXACT_LIMIT: usize = 8192;
 
-/// So many samples the histogram takes in at once: each is somewhere else in memory, and the processor fetches many
-/// together.
+/// The histogram adds this number of samples at once: each touches a different place in memory, and the
+/// processor can fetch many in parallel.
 const BATCH: usize = 128;
 
 /// Collects lengths of time. Quantiles are exact (type 7, linear interpolation) up to `EXACT_LIMIT`
@@ -16,16 +16,16 @@ const BATCH: usize = 128;
 /// for values up to minutes) and the relative error (0.1 %); minimum and maximum stay exact.
 #[derive(Debug)]
 pub(crate) enum Samples {
-    /// Nobody asks for them.
+    /// The quantiles are not needed.
     Ignored,
     Exact(Vec<u64>),
-    /// The latest ones as far as they are shorter than 2^32 ns, and all others.
+    /// The latest samples, if shorter than 2^32 ns, and the histogram of all others.
     Counted(Vec<u32>, Box<Counted>),
 }
 
 #[derive(Debug)]
 pub(crate) struct Counted {
-    /// No bucket gets four thousand million samples.
+    /// No bucket gets four billion samples.
     histogram: Histogram<u32>,
     min: u64,
     max: u64,
@@ -54,7 +54,7 @@ impl Samples {
         self.count(nanos);
     }
 
-    /// The histogram takes in this sample and what is not in it yet, which makes room.
+    /// Adds this sample and all pending ones to the histogram, which makes room.
     #[inline(never)]
     fn count(&mut self, nanos: u64) {
         match self {

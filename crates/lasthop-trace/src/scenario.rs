@@ -1,4 +1,4 @@
-//! What the analysis and a capture have to know of a scenario before its run.
+//! The facts of a scenario that the analysis and a capture need before its run.
 
 use lasthop_core::{Direction, Duration, FlowId};
 use lasthop_link::Capacity;
@@ -15,21 +15,22 @@ use crate::{
     SeriesFile, Span,
 };
 
-/// Where the capture of one run goes, and what its files say of themselves.
+/// The place of the capture of one run, and the description in its files.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CaptureTarget {
     /// An existing folder without captures.
     pub folder: PathBuf,
-    /// Leads the description of each file.
+    /// Beginning of each file's description.
     pub comment: String,
-    /// Bytes kept of a packet at most.
+    /// Maximum number of bytes kept of a packet.
     pub snap_length: u32,
 }
 
 impl CaptureTarget {
-    /// Makes the files, new ones: a pcapng per capture point and the side table; later the logs of QUIC. The comment and
-    /// the ports of each flow of `scenario` describe them.
+    /// Creates the files, which must not exist: a pcapng file per capture point and the side table; later
+    /// also the logs of QUIC. Their description consists of the comment and the ports of each flow of
+    /// `scenario`.
     pub fn open(&self, scenario: &Scenario) -> io::Result<Capture<BufWriter<File>>> {
         let create = |name: &str| File::create_new(self.folder.join(name)).map(BufWriter::new);
         let mut description = vec![self.comment.clone()];
@@ -42,7 +43,8 @@ impl CaptureTarget {
         Ok(capture.with_qlog(self.folder.clone()))
     }
 
-    /// The same for packets that real hosts send: its files may be there, devices of a guest for example.
+    /// The same for packets that real hosts send. Its files may exist already; they may be devices of a
+    /// guest, for example.
     pub fn open_for_real_packets(&self) -> io::Result<Capture<BufWriter<File>>> {
         let open = |name: &str| {
             let file =
@@ -55,7 +57,7 @@ impl CaptureTarget {
 }
 
 impl Analysis {
-    /// An analysis of one run of `scenario`, on whichever engine.
+    /// An analysis of one run of `scenario`, on any engine.
     pub fn of(scenario: &Scenario) -> Self {
         let run = RunInfo {
             capacities: [Direction::Down, Direction::Up].map(|way| Capacity::at(&scenario.rates(way))),
@@ -66,7 +68,7 @@ impl Analysis {
     }
 }
 
-/// Where the time series of one run goes.
+/// The place of the time series of one run.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SeriesTarget {
@@ -77,19 +79,19 @@ pub struct SeriesTarget {
 }
 
 impl SeriesTarget {
-    /// Makes the file.
+    /// Creates the file.
     pub fn create(&self) -> io::Result<BufWriter<File>> {
         Ok(BufWriter::new(File::create_new(&self.file)?))
     }
 
-    /// Begins the time series of a run of `scenario` in `out`, which is the file or stands in its place.
+    /// Begins the time series of a run of `scenario` in `out`, which is the file or a substitute for it.
     pub fn begin<W: Write>(&self, scenario: &Scenario, out: W) -> io::Result<Series<SeriesFile<W>>> {
         let length = Duration::from_nanos(self.step_ns.get());
         Ok(Series::new(length, capacities(scenario), SeriesFile::new(out)?))
     }
 }
 
-/// Of the directions down and up.
+/// Capacities of the directions down and up.
 fn capacities(scenario: &Scenario) -> [Option<Capacity>; 2] {
     let packet = scenario.mtu.0 as u32;
     match scenario.topology() {
@@ -99,7 +101,7 @@ fn capacities(scenario: &Scenario) -> [Option<Capacity>; 2] {
 }
 
 impl Overview {
-    /// An overview of one run of `scenario`, on whichever engine, in detail within `span`.
+    /// An overview of one run of `scenario`, on any engine, in detail within `span`.
     pub fn of(scenario: &Scenario, span: Span) -> Self {
         let name = |instance: &Instance<'_>| instance.application().to_owned();
         let names = scenario.applications().iter().map(name).collect();

@@ -1,4 +1,5 @@
-//! A run over time: goodput, window, round-trip time, queue and losses of each flow and of the hop, step by step.
+//! Time series of a run: goodput, window, round-trip time, queue and losses of each flow and of the hop, step
+//! by step.
 
 use crate::arrived::Arrived;
 use lasthop_core::{
@@ -17,15 +18,15 @@ pub use csv::SeriesFile;
 pub use folded::FoldedSeries;
 pub use row::SeriesRow;
 
-/// What a flow, or a direction of the hop, did in one step.
+/// One step of a flow or of a direction of the hop.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     /// Number of the step, from 0.
     number: u64,
-    /// The flow, if it is of one: then `direction` is that of its data.
+    /// The flow, if the step belongs to a flow; `direction` is then that of its data.
     flow: Option<u32>,
     direction: Direction,
-    /// The flow has data on the way, or to send again.
+    /// True if the flow has data in flight or to retransmit.
     is_sending: bool,
     fresh_bytes: u64,
     lost_packets: u64,
@@ -38,7 +39,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// The beginning of one in which nothing happened.
+    /// A step without events.
     fn empty(number: u64, direction: Direction) -> Self {
         Self {
             number,
@@ -56,25 +57,26 @@ impl Step {
     }
 }
 
-/// What is known of a run besides its steps.
+/// Properties of a run besides its steps.
 #[derive(Debug)]
 pub struct Known {
     names: Vec<String>,
-    /// Of the directions down and up.
+    /// Capacities of the directions down and up.
     capacities: [Option<Capacity>; 2],
 }
 
-/// Takes in the steps of a run, in their order.
+/// Receives the steps of a run, in order.
 pub trait SeriesSink {
-    /// All of a step of this length: its active flows, then the hop. Returns by how much longer later steps are to be;
-    /// those told so far must make whole ones of the new length.
+    /// Receives all rows of a step of this length: its active flows, then the hop. Returns the factor by
+    /// which later steps are to be longer; the steps so far must form complete steps of the new length.
     fn step(&mut self, known: &Known, steps: &[Step], length: Duration) -> u64;
 }
 
-/// Observes a run and tells its steps. Memory is that of the flows, however long the run.
+/// Observes a run and passes on its steps. Memory depends on the number of flows, not on the length of the
+/// run.
 ///
-/// A flow has a row in the steps in which it is active: one of its data packets was sent, arrived or was lost, or
-/// something of what it sent has not arrived yet.
+/// A flow has a row in each step in which it is active: one of its data packets was sent, arrived or was
+/// lost, or data that it sent has not arrived yet.
 #[derive(Debug)]
 pub struct Series<S> {
     length: Duration,
@@ -83,14 +85,14 @@ pub struct Series<S> {
     step_end: Instant,
     known: Known,
     flows: Vec<Option<Box<FlowState>>>,
-    /// Those that may have a row: what [`FlowState::list`] was told of.
+    /// The flows that may have a row, collected by [`FlowState::list`].
     listed: Vec<u32>,
     hops: [Tally; 2],
     rows: Vec<Step>,
     sink: S,
 }
 
-/// What adds up over a step.
+/// The sums over a step.
 #[derive(Debug, Default)]
 struct Tally {
     fresh_bytes: u64,
@@ -103,12 +105,12 @@ struct Tally {
 enum Activity {
     #[default]
     None,
-    /// Something happened to a packet without payload.
+    /// An event of a packet without payload.
     Headers,
     Payload,
 }
 
-/// The length of a queue, and what it was in this step.
+/// The length of a queue, and its statistics in this step.
 #[derive(Debug, Default)]
 struct Gauge {
     packets: u32,
@@ -121,26 +123,28 @@ struct Gauge {
 struct FlowState {
     direction: Direction,
     tally: Tally,
-    /// What its receiver has of a stream.
+    /// The parts of the stream that its receiver has.
     received: Arrived,
-    /// Payload that was sent, that of a stream counted once, and how much of it has arrived, or was lost for good.
+    /// Payload that was sent (retransmissions of a stream not counted), and the part of it that has arrived
+    /// or is finally lost.
     sent_bytes: u64,
     settled_bytes: u64,
-    /// Its packets on their way in the direction of its data.
+    /// Its packets in flight in the direction of its data.
     inside: u64,
-    /// What happened to one of these in this step.
+    /// The events of these packets in this step.
     activity: Activity,
     /// Nothing more will be sent.
     is_over: bool,
     is_retired: bool,
-    /// It may have a row in this step.
+    /// True if it may have a row in this step.
     is_listed: bool,
     cwnd: Option<u32>,
     srtt_ns: Option<u64>,
 }
 
 impl<S: SeriesSink> Series<S> {
-    /// Tells steps of this length, which is not zero. `capacities` are those of the directions down and up.
+    /// Passes on steps of this length, which is not zero. `capacities` are those of the directions down and
+    /// up.
     pub fn new(length: Duration, capacities: [Option<Capacity>; 2], sink: S) -> Self {
         Self {
             length,
@@ -155,7 +159,8 @@ impl<S: SeriesSink> Series<S> {
         }
     }
 
-    /// Tells the last step of a run that ended at `end`; returns what took the steps in, and how long the last one was.
+    /// Passes on the last step of a run that ended at `end`. Returns the sink, and the length of the last
+    /// step.
     fn finish(mut self, end: Instant) -> (S, Known, Duration) {
         self.advance(end);
         let length = self.length;
@@ -163,7 +168,7 @@ impl<S: SeriesSink> Series<S> {
         (self.sink, self.known, Duration::from_nanos(length.as_nanos() * last))
     }
 
-    /// Tells the steps that are over at `now`. What happens at the end of one belongs to the next.
+    /// Passes on the steps that are over at `now`. An event at the end of a step belongs to the next step.
     #[inline]
     fn advance(&mut self, now: Instant) {
         while now >= self.step_end {
@@ -171,7 +176,7 @@ impl<S: SeriesSink> Series<S> {
         }
     }
 
-    /// Returns by how much the next step is longer.
+    /// Returns the factor by which the next step is longer.
     fn close_step(&mut self) -> u64 {
         let (number, end) = (self.number, self.step_end);
         self.rows.clear();
@@ -262,7 +267,7 @@ impl FlowState {
         }
     }
 
-    /// Notes once that it may have a row in this step.
+    /// Notes, once per step, that it may have a row in this step.
     #[inline]
     fn list(&mut self, id: FlowId, listed: &mut Vec<u32>) {
         if !std::mem::replace(&mut self.is_listed, true) {
@@ -270,7 +275,7 @@ impl FlowState {
         }
     }
 
-    /// Whether it has data on the way, or to send again.
+    /// Whether it has data in flight or to retransmit.
     fn is_sending(&self) -> bool {
         self.activity == Activity::Payload || (!self.is_over && self.sent_bytes > self.settled_bytes)
     }
@@ -279,8 +284,8 @@ impl FlowState {
         self.activity > Activity::None || self.inside > 0 || self.is_sending()
     }
 
-    /// Takes in what happened to a packet in the direction of its data; returns the payload that arrived for the first
-    /// time.
+    /// Handles an event of a packet in the direction of its data; returns the payload that arrived for the
+    /// first time.
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) -> u64 {
         self.activity = self.activity.max(Activity::Headers);
         self.tally.packet(now, event);
@@ -369,7 +374,7 @@ impl Tally {
         }
     }
 
-    /// What it was in the step that ends now; starts the next one.
+    /// The statistics of the step that ends now; starts the next step.
     fn close_step(&mut self, number: u64, direction: Direction, end: Instant) -> Step {
         self.queue.set(end, self.queue.packets);
         let Self { fresh_bytes, lost_packets, marks_ecn, queue } = std::mem::take(self);

@@ -2,12 +2,12 @@
 
 use serde::Deserialize;
 
-/// The time that is wanted in detail: both ends count.
+/// A period that is needed in detail; both ends are included.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Span {
-    /// From here, in nanoseconds since the start of the run.
+    /// Start, in nanoseconds since the start of the run.
     pub start_ns: u64,
-    /// To here.
+    /// End.
     pub stop_ns: u64,
 }

@@ -1,20 +1,22 @@
-//! Rows of a run in bounded memory: beyond a budget, each stretch of time keeps its first, last and extreme ones.
+//! Rows of a run in bounded memory: beyond a budget, each interval keeps only its first, last and extreme
+//! rows.
 
-/// Stretches of time are `1 << 19` nanoseconds long at first; they double whenever the rows are too many.
+/// Intervals are initially `1 << 19` nanoseconds long; their length doubles whenever there are too many rows.
 const FIRST_WIDTH: u32 = 19;
-/// Stretches are never longer: a row of each series and kind stays, whatever the budget.
+/// Maximum length of intervals: a row of each series and kind stays, even beyond the budget.
 const LAST_WIDTH: u32 = 62;
 
-/// What decides whether a row of a series over time stays.
+/// The data that decide whether a row of a time series stays.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Point {
     pub time_ns: u64,
-    /// Which line of the picture it belongs to; each is thinned by itself. The numbers are small: they are places in a
-    /// table.
+    /// The line of the picture that it belongs to; each line is thinned separately. The numbers are small,
+    /// because they are indices into a table.
     pub series: usize,
-    /// What the picture shows of it, NaN for nothing: the least and the greatest of each are kept.
+    /// The values that the picture shows, NaN for none: the least and the greatest of each are kept.
     pub values: [f64; 2],
-    /// What it adds to a sum over time; rows that stay take over what those before them had.
+    /// Its contribution to a sum over time; a row that stays takes over the contributions of removed rows
+    /// before it.
     pub sum: u64,
 }
 
@@ -29,36 +31,37 @@ pub(crate) struct Kept<R> {
 #[derive(Debug)]
 pub(crate) struct Thinned<R> {
     rows: Vec<Kept<R>>,
-    /// Of each series, the stretch that may still get rows; none before the budget was exceeded first.
+    /// For each series, the interval that may still get rows; none before the budget is first exceeded.
     open: Vec<Stretch<R>>,
-    /// Where in `open` each series is, from 1; 0 if it has no row yet.
+    /// The index of each series in `open`, from 1; 0 if it has no row yet.
     places: Vec<u32>,
-    /// Rows in `open`.
+    /// Number of rows in `open`.
     pending: usize,
     is_whole: bool,
     budget: usize,
-    /// What is wanted in detail, from and to; all before and all after is one stretch each.
+    /// Start and end of the period needed in detail; all time before it, and all time after it, is one
+    /// interval.
     span_ns: (u64, u64),
-    /// Binary logarithm of the length of a stretch in nanoseconds.
+    /// Binary logarithm of the length of an interval in nanoseconds.
     width: u32,
     left_out: u64,
 }
 
-/// What stays of the rows of one series within one stretch: the first, the last and the extreme ones, in order.
+/// The rows of one series that stay within one interval: the first, the last and the extreme ones, in order.
 #[derive(Debug)]
 struct Stretch<R> {
     number: u64,
     rows: Vec<Kept<R>>,
     /// Least and greatest of each value.
     bounds: [[f64; 2]; 2],
-    /// Where the rows are that have them; [`NOWHERE`] while there is no such value.
+    /// Indices of the rows with these values; [`NOWHERE`] while there is no such value.
     places: [[usize; 2]; 2],
 }
 
 const NOWHERE: usize = usize::MAX;
 
 impl<R> Thinned<R> {
-    /// No rows yet, and never more than `budget` unless there are too many series.
+    /// Without rows. There will be at most `budget` rows, unless there are too many series.
     pub(crate) fn new(budget: usize, span_ns: (u64, u64)) -> Self {
         Self {
             rows: Vec::new(),
@@ -73,7 +76,7 @@ impl<R> Thinned<R> {
         }
     }
 
-    /// Takes the next row in. It is made where it stays: rows are long, and most go with the next one.
+    /// Adds the next row. It is built in place, because rows are long and most are removed with the next one.
     #[inline]
     pub(crate) fn push(&mut self, point: Point, row: impl FnOnce() -> R) {
         if self.is_whole {
@@ -86,7 +89,7 @@ impl<R> Thinned<R> {
         }
     }
 
-    /// The rows that stayed, each series in order, and how many did not.
+    /// The rows that stayed, each series in order, and the number of removed rows.
     pub(crate) fn finish(mut self) -> (Vec<Kept<R>>, u64) {
         self.close();
         (self.rows, self.left_out)
@@ -96,7 +99,7 @@ impl<R> Thinned<R> {
     fn shrink(&mut self) {
         self.is_whole = false;
         self.thin();
-        // To a half, so that it need not be done again soon.
+        // Down to half of the budget, so that it need not be repeated soon.
         while self.len() > self.budget / 2 && self.width < LAST_WIDTH {
             self.width += 1;
             self.thin();
@@ -117,8 +120,8 @@ impl<R> Thinned<R> {
         }
     }
 
-    /// Keeps the first, the last and the extreme rows of every stretch. What has been thinned to narrower stretches
-    /// comes out as if it had never been.
+    /// Keeps the first, the last and the extreme rows of every interval. Earlier thinning to shorter
+    /// intervals does not change the result.
     fn thin(&mut self) {
         self.close();
         for Kept { point, row } in std::mem::take(&mut self.rows) {
@@ -133,7 +136,7 @@ impl<R> Thinned<R> {
         self.pending = 0;
     }
 
-    /// Takes a row into the stretch that it falls into.
+    /// Adds a row to its interval.
     #[inline]
     fn admit(&mut self, point: Point, row: impl FnOnce() -> R) {
         let (number, series) = (self.stretch_of(point.time_ns), point.series);
@@ -163,19 +166,19 @@ impl<R> Stretch<R> {
         Self { number: 0, rows: Vec::new(), bounds: [[0.0; 2]; 2], places: [[NOWHERE; 2]; 2] }
     }
 
-    /// Begins the next stretch of the series, which has no row yet.
+    /// Begins the next interval of the series, without rows.
     fn begin(&mut self, number: u64) {
         (self.number, self.places) = (number, [[NOWHERE; 2]; 2]);
     }
 
-    /// Adds the next row; how many need not stay any more.
+    /// Adds the next row; returns how many rows may be removed.
     #[inline]
     fn add(&mut self, mut point: Point, row: impl FnOnce() -> R) -> u64 {
         let next = self.rows.len();
         let changed = self.note(next, point.values);
         let replaces = next > 1 && !self.is_extreme(next - 1);
         if replaces {
-            // As most do: what was the last row until now need not stay.
+            // The usual case: the previous last row may be removed.
             let last = &mut self.rows[next - 1];
             point.sum += last.point.sum;
             (last.point, last.row) = (point, row());
@@ -221,7 +224,7 @@ impl<R> Stretch<R> {
         a == index || b == index || c == index || d == index
     }
 
-    /// Takes a row out. The next one takes over what it added to the sum.
+    /// Removes a row. The next row takes over its contribution to the sum.
     fn leave_out(&mut self, index: usize) {
         let sum = self.rows[index].point.sum;
         self.rows[index + 1].point.sum += sum;
@@ -229,7 +232,7 @@ impl<R> Stretch<R> {
         self.move_up(index + 1);
     }
 
-    /// The rows from `from` on are one place further up than they were.
+    /// Adjusts the indices after a removal: rows from `from` on have moved up by one place.
     #[inline]
     fn move_up(&mut self, from: usize) {
         for place in self.places.as_flattened_mut() {

@@ -44,12 +44,12 @@ fn handshake() -> [Packet; 3] {
     ]
 }
 
-/// What tshark prints of the server's packets.
+/// tshark's output for the server's packets.
 fn read(name: &str, snap_length: u32, fields: &[&str]) -> Vec<String> {
     read_packets(name, snap_length, &handshake(), fields)
 }
 
-/// What tshark prints of these, as the server sees them.
+/// tshark's output for these packets, as the server sees them.
 fn read_packets(name: &str, snap_length: u32, packets: &[Packet], fields: &[&str]) -> Vec<String> {
     let folder = std::env::temp_dir().join(format!("lasthop-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();

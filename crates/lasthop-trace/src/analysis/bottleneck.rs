@@ -29,14 +29,14 @@ impl Bottleneck {
         self.direction.unwrap_or_default()
     }
 
-    /// A packet has arrived: true if it has come this way.
+    /// A packet has arrived; true if it travelled in this direction.
     pub(super) fn delivered(&mut self, packet: &Packet) -> bool {
         let is_measured = packet.direction == self.direction();
         self.delivered_bytes += if is_measured { u64::from(packet.ip_bytes) } else { 0 };
         is_measured
     }
 
-    /// The router queue has taken a packet in or let it go.
+    /// A packet has entered or left the router queue.
     #[inline]
     pub(super) fn queue(&mut self, now: Instant, packet: &Packet, depth: QueueDepth) {
         if packet.direction != self.direction() {
@@ -65,8 +65,8 @@ impl Bottleneck {
         self.since = now;
     }
 
-    /// Fills in the bottleneck's part of the record; the last flow ended at `last_end`. What the queue
-    /// holds after that counts too: it is part of the flows' work.
+    /// Fills in the bottleneck's part of the record; the last flow ended at `last_end`. Packets in the queue
+    /// after that count, too: they are part of the flows' work.
     pub(super) fn finish(mut self, info: &RunInfo, end: Instant, last_end: Instant, record: &mut RunRecord) {
         self.advance(end);
         let duration_s = last_end.as_secs_f64();

@@ -1,4 +1,4 @@
-//! What became of every copy of every segment, and the verdicts that follow from it.
+//! The fate of every copy of every segment, and the verdicts that follow.
 
 use crate::arrived::Arrived;
 use lasthop_core::{Instant, ring};
@@ -20,7 +20,7 @@ struct Copy {
     sent_at: Instant,
     length: u32,
     fate: Fate,
-    /// It is a retransmission, and [`Copies::undecided`] may know it.
+    /// True for a retransmission, which may be in [`Copies::undecided`].
     again: bool,
 }
 
@@ -30,7 +30,7 @@ impl Copy {
     }
 }
 
-/// An expiry that is genuine unless one of the copies then outstanding arrives after all.
+/// An expiry that is genuine unless one of the copies that were outstanding arrives later.
 #[derive(Debug)]
 struct OpenTimeout {
     at: Instant,
@@ -43,14 +43,14 @@ struct OpenTimeout {
 #[derive(Debug, Default)]
 pub(super) struct Copies {
     queue: VecDeque<Copy>,
-    /// Index behind the copy that was settled last: mostly, the next one is there.
+    /// Index after the copy that was settled last: the next one to settle is mostly there.
     next: usize,
     /// Retransmissions in the queue without a verdict, by the start of their sequence and their serial: the data bytes
-    /// that no earlier copy is known to have brought.
+    /// that no earlier copy is known to have delivered.
     undecided: BTreeMap<(u64, u64), Vec<Range<u64>>>,
     /// No retransmission so far was longer.
     longest: u64,
-    /// What has arrived beyond `acknowledged`.
+    /// Data that have arrived beyond `acknowledged`.
     arrived: Arrived,
     acknowledged: u64,
     timeouts: Vec<OpenTimeout>,
@@ -106,7 +106,8 @@ impl Copies {
         });
     }
 
-    /// The copy with this serial reached the receiver, or was lost. Returns when it was sent, if it is remembered.
+    /// The copy with this serial reached the receiver or was lost. Returns its send time, if it is
+    /// remembered.
     pub(super) fn settled(&mut self, serial: u64, arrived: bool) -> Option<Instant> {
         let index = self.find(serial)?;
         self.next = index + 1;
@@ -147,8 +148,8 @@ impl Copies {
         }
     }
 
-    /// The retransmission timer expired with `head` the first unacknowledged byte. Copies sent at the
-    /// same instant are the timeout's own retransmission, whatever the order of the events.
+    /// The retransmission timer expired with `head` the first unacknowledged byte. Copies sent at the same
+    /// instant are the timeout's own retransmission, regardless of the order of the events.
     pub(super) fn timeout(&mut self, now: Instant, head: u64) {
         let mut outstanding = false;
         for copy in self.queue.iter().filter(|copy| copy.sequence().contains(&head) && copy.sent_at < now) {
@@ -166,7 +167,7 @@ impl Copies {
         }
     }
 
-    /// A copy that arrived brought `sequence`: the retransmissions sent after it need not bring it.
+    /// A copy that arrived delivered `sequence`, so retransmissions sent after it need not deliver it.
     fn bring(&mut self, serial: u64, sequence: &Range<u64>) {
         if self.undecided.is_empty() {
             return;
@@ -192,7 +193,8 @@ impl Copies {
                 break;
             }
             if first.again {
-                // Nothing sent before it is left that could still arrive: if there is no verdict, it was needed.
+                // No earlier copy can still arrive: without a verdict until now, the retransmission was
+                // needed.
                 self.undecided.remove(&(first.start, first.serial));
             }
             self.queue.pop_front();
@@ -206,7 +208,7 @@ impl Copies {
     }
 }
 
-/// Takes `what` out of a sorted list of disjoint ranges.
+/// Removes `what` from a sorted list of disjoint ranges.
 fn subtract(ranges: &mut Vec<Range<u64>>, what: &Range<u64>) {
     let mut index = 0;
     while index < ranges.len() {

@@ -1,7 +1,7 @@
-//! The E-model of ITU-T G.107 (06/2015) in narrowband, as far as a network changes it.
+//! The E-model of ITU-T G.107 (06/2015) in narrowband, limited to the parameters that a network changes.
 //!
-//! Everything that the network does not change has its default value, so that the rating starts from 93.2. Echo is
-//! taken to be cancelled: of the delay impairments, Idd alone counts.
+//! All other parameters have their default values, so that the rating starts from 93.2. Echo is assumed to be
+//! cancelled, so Idd is the only delay impairment that counts.
 
 /// Rating with all parameters at their defaults: Ro - Is of G.107, section 7.
 const DEFAULT_RATING: f64 = 93.2;
@@ -33,7 +33,7 @@ fn mos_of(rating: f64) -> f64 {
     }
 }
 
-/// What a listener hears.
+/// The quality that a listener perceives.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heard {
     /// Ie and Bpl of the codec.
@@ -42,7 +42,7 @@ pub(super) struct Heard {
     /// Share of the frames that are not played, and mean length of their bursts over that of independent losses.
     pub loss: f64,
     pub burst_ratio: f64,
-    /// From mouth to ear.
+    /// Delay from mouth to ear.
     pub delay_s: f64,
 }
 

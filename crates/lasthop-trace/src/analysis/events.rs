@@ -1,4 +1,4 @@
-//! What happens to packets, and in transports: a function for each event that is frequent.
+//! Events of packets and of transports: one function for each frequent event.
 
 use super::tcp::TcpFlow;
 use super::{Analysis, Flow, Transport};
@@ -19,7 +19,7 @@ impl Analysis {
         self.look_beyond(now, PacketEvent::Sent, packet, is_retired);
     }
 
-    /// Nobody asks how long packets wait where there is no data.
+    /// The waiting times of packets in the direction without data are not needed.
     #[inline]
     pub(super) fn dequeued(&mut self, now: Instant, packet: &Packet) {
         if self.has_data[packet.direction as usize]
@@ -65,7 +65,7 @@ impl Analysis {
         let is_data = flow.is_data(packet);
         *flow.drops(is_data, cause) += 1;
         if packet.queued_at < Instant::MAX {
-            // A drop tells no depth.
+            // A drop does not report the depth.
             self.bottleneck.lost_from_queue(now, packet);
         }
         self.at_an_end(now, PacketEvent::Dropped(cause), packet);
@@ -77,7 +77,7 @@ impl Analysis {
         self.look_beyond(now, event, packet, is_retired);
     }
 
-    /// What an event at an end of a flow means for others than the flow.
+    /// Effects of an event at an end of a flow on other parts of the analysis.
     #[inline]
     fn look_beyond(&mut self, now: Instant, event: PacketEvent, packet: &Packet, is_retired: bool) {
         if is_retired {
@@ -102,7 +102,7 @@ impl Analysis {
         }
     }
 
-    /// What else happens inside a transport.
+    /// The other events inside a transport.
     pub(super) fn transport_event(&mut self, now: Instant, flow: FlowId, host: Host, event: TransportEvent) {
         if event == TransportEvent::Aborted
             && let Some(page) = self.page_of(flow)
@@ -115,7 +115,8 @@ impl Analysis {
             match &mut flow.transport {
                 Transport::Tcp(tcp) => {
                     if event == TransportEvent::Established {
-                        // Of a connection that is open from the beginning; others have started with their SYN.
+                        // Start of a connection that is open from the beginning; other connections start with
+                        // their SYN.
                         flow.started.get_or_insert(now);
                     }
                     tcp.event(now, event, &mut flow.record);
@@ -137,7 +138,7 @@ impl Analysis {
 }
 
 impl Flow {
-    /// A packet has been sent, has arrived or is lost. True if both ends are done with the flow.
+    /// A packet has been sent, has arrived or is lost. True if both ends have finished the flow.
     #[inline]
     fn at_an_end(&mut self, now: Instant, event: PacketEvent, packet: &Packet) -> bool {
         let data = self.is_data(packet);
@@ -163,7 +164,7 @@ impl Flow {
         self.retired
     }
 
-    /// The sender has sent or got a packet.
+    /// The sender has sent or received a packet.
     fn begins(&mut self, now: Instant) {
         if self.started.is_some() {
             return;

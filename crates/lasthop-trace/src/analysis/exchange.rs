@@ -1,4 +1,4 @@
-//! Requests on a kept connection: how long each took.
+//! Completion times of requests on a persistent connection.
 
 use crate::records::FlowRecord;
 use crate::samples::Samples;
@@ -7,7 +7,7 @@ use lasthop_core::{Duration, Instant};
 /// The exchanges of one flow, one after another.
 #[derive(Debug, Default)]
 pub(super) struct Exchanges {
-    /// When the request was made that has no whole response yet.
+    /// When the request was made whose response is not complete yet.
     asked: Option<Instant>,
     requests: u64,
     times: Samples,

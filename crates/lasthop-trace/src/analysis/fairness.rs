@@ -7,8 +7,8 @@ pub(crate) fn jain(values: &[f64]) -> Option<f64> {
     (squares > 0.0).then(|| sum * sum / (values.len() as f64 * squares))
 }
 
-/// Max-min fair shares of `capacity`: nobody gets more than `offered`, and what one leaves the others share
-/// evenly (Bertsekas and Gallager 1992, section 6.5.2). In the order of `offered`.
+/// Max-min fair shares of `capacity`: no flow gets more than `offered`, and the others share evenly the
+/// capacity that a flow leaves (Bertsekas and Gallager 1992, section 6.5.2). In the order of `offered`.
 pub(super) fn max_min_shares(offered: &[f64], capacity: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..offered.len()).collect();
     order.sort_by(|&a, &b| offered[a].total_cmp(&offered[b]));

@@ -3,7 +3,7 @@
 use crate::records::{Outcome, PageRecord};
 use lasthop_core::{Direction, Flags, FlowId, Instant, Packet, PacketEvent};
 
-/// The connections of one page load, and what they brought.
+/// The connections of one page load, and the data that they delivered.
 #[derive(Debug)]
 pub(super) struct Page {
     /// Index of the page load in the scenario.
@@ -18,7 +18,7 @@ struct Connection {
     flow: FlowId,
     /// First sequence number after the server's FIN, once sent.
     fin_end: Option<u64>,
-    /// When the browser had the FIN in order.
+    /// When the browser received the FIN in order.
     ended: Option<Instant>,
     aborted: bool,
 }
@@ -46,7 +46,7 @@ impl Page {
         }
     }
 
-    /// The browser has the end of a stream; a connection of streams has ended with the last of them.
+    /// The browser has received the end of a stream; a connection of streams ends with its last stream.
     pub fn stream_ended(&mut self, now: Instant, flow: FlowId) {
         self.connection(flow).ended = Some(now);
     }

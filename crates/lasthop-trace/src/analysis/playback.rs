@@ -1,4 +1,4 @@
-//! A video that is watched while it comes: what the viewer sees of it.
+//! A video that plays while it is being received: the viewer's quality measures.
 
 use crate::records::FlowRecord;
 use lasthop_core::{Duration, Instant, PlaybackEvent, Rate};
@@ -8,7 +8,7 @@ use lasthop_core::{Duration, Instant, PlaybackEvent, Rate};
 pub(super) struct Playback {
     /// When it first played.
     began: Option<Instant>,
-    /// Since when it has been stalled.
+    /// Beginning of the current stall.
     stalled: Option<Instant>,
     stalls: u64,
     stalled_time: Duration,
@@ -46,7 +46,7 @@ impl Playback {
         }
     }
 
-    /// Of a flow that started then, in a run that ended at `end`.
+    /// Fills in the record of a flow that started at `start`, in a run that ended at `end`.
     pub fn finish(mut self, started: Option<Instant>, end: Instant, record: &mut FlowRecord) {
         self.resume(end);
         let startup = self.began.zip(started).map(|(began, started)| began.saturating_since(started));

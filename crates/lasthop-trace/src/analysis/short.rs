@@ -1,4 +1,4 @@
-//! Short flows, taken together by the hosts they have.
+//! Short flows, grouped by their hosts.
 
 use super::Flow;
 use crate::records::{FlowRecord, ShortRecord};
@@ -31,7 +31,7 @@ impl Group {
         &self.record.application
     }
 
-    /// Takes in a flow that is over at `now`, or that the run's end cuts short; returns its record.
+    /// Adds a flow that is over at `now`, or that the end of the run cuts short; returns its record.
     pub fn take(&mut self, flow: Flow, now: Instant) -> FlowRecord {
         let asked = flow.asked_and_completed();
         let bytes = flow.offered_bytes as f64;
@@ -72,7 +72,7 @@ impl Group {
 }
 
 impl Flow {
-    /// When the client's first packet left, and when it had all that it asked for.
+    /// When the client's first packet left, and when the client had the complete response.
     fn asked_and_completed(&self) -> Option<(Instant, Instant)> {
         self.first_packet.zip(self.completed)
     }

@@ -1,4 +1,4 @@
-//! A TCP flow, seen from its sender; or one of QUIC, whose stream is judged by the same rules.
+//! A TCP flow, seen from its sender; or a QUIC flow, whose stream follows the same rules.
 
 mod quic;
 
@@ -8,10 +8,10 @@ use crate::records::{FlowRecord, Outcome};
 use crate::samples::Samples;
 use lasthop_core::{Duration, Flags, Instant, PacketEvent, Segment, TransportEvent};
 
-/// Stream offset of the first data byte: the SYN has 0, also where there was none.
+/// Stream offset of the first data byte: the SYN has 0, even if there was no SYN.
 const FIRST_BYTE: u64 = 1;
 
-/// What nearly every packet changes, next to each other: the flow's record has them far apart.
+/// The fields that nearly every packet changes, kept together: in the flow's record they are far apart.
 #[derive(Debug, Default)]
 struct Counts {
     sent_packets: u64,
@@ -30,14 +30,14 @@ pub(super) struct TcpFlow {
     /// First sequence number after the sender's FIN, once sent.
     fin_end: Option<u64>,
     first_data_sent: Option<Instant>,
-    /// Everything sent below this was acknowledged, and when.
+    /// Everything sent below this position has been acknowledged; with the time of that.
     data_acknowledged: Option<(u64, Instant)>,
     fin_acknowledged: Option<Instant>,
     aborted: Option<Instant>,
     closed: Option<Instant>,
     /// Highest ACK number the receiver sent.
     receiver_ack: u64,
-    /// When it was to stop sending, if it was told that, and the highest ACK number until then.
+    /// When it is to stop sending, if it has a duration, and the highest ACK number until then.
     told: Option<(Instant, u64)>,
     /// Highest ACK number that reached the sender, and how often in a row it was repeated.
     highest_ack: Option<u64>,
@@ -47,7 +47,7 @@ pub(super) struct TcpFlow {
 }
 
 impl TcpFlow {
-    /// A connection of which nobody asks how long anything took.
+    /// A connection without measurements of times.
     pub(super) fn without_times() -> Self {
         Self { rtt: Samples::Ignored, one_way_delay: Samples::Ignored, ..Self::default() }
     }
@@ -150,7 +150,7 @@ impl TcpFlow {
         }
     }
 
-    /// An ACK number reached the sender that is higher than all before.
+    /// A new highest ACK number reached the sender.
     #[inline]
     fn advanced(&mut self, now: Instant, ack: u64) {
         self.highest_ack = Some(ack);
@@ -174,7 +174,7 @@ impl TcpFlow {
         self.rtt.record(rtt);
     }
 
-    /// Something happened inside the sender, other than what nearly every ACK brings.
+    /// An event inside the sender, except for those that nearly every ACK causes.
     pub(super) fn event(&mut self, now: Instant, event: TransportEvent, record: &mut FlowRecord) {
         match event {
             TransportEvent::Timeout { seq, .. } => {
@@ -236,7 +236,7 @@ impl TcpFlow {
         record.spurious_timeouts = self.copies.spurious();
         let elapsed_s = seconds_between(started, self.fin_acknowledged);
         record.elapsed_s = elapsed_s.filter(|_| self.told.is_none());
-        // The stream is known to be whole once the FIN stands behind it.
+        // The stream is known to be complete once the FIN follows it.
         let data_end = self.fin_end.map(|fin_end| fin_end - 1);
         let whole = self.data_acknowledged.filter(|(end, _)| Some(*end) == data_end).map(|(_, at)| at);
         record.data_transmit_s = seconds_between(self.first_data_sent, whole);
@@ -254,7 +254,7 @@ impl TcpFlow {
     }
 }
 
-/// True for a packet that is nothing but its ACK number, or the FIN, to the sender.
+/// True for a packet in which the sender sees only an ACK number or the FIN.
 fn repeats_ack(segment: &Segment) -> bool {
     segment.payload_bytes == 0 && !segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::RST)
 }

@@ -21,7 +21,7 @@ struct Trace {
     analysis: Analysis,
     serial: u64,
     flow: FlowId,
-    /// When packets, by their serials, came into the router's queue where they are.
+    /// When the packets in the router queue entered it, by serial.
     queued: BTreeMap<u64, Instant>,
     /// The data direction of the trace.
     down: Direction,
@@ -31,7 +31,7 @@ fn ms(millis: u64) -> Instant {
     Instant::from_nanos(millis * 1_000_000)
 }
 
-/// The flow of the scenario's entry of the same name.
+/// The flow of the scenario's entry with the same name.
 fn info(name: &str, protocol: Protocol) -> FlowInfo {
     let application = u32::from(name != "f");
     FlowInfo {
@@ -142,7 +142,7 @@ impl Trace {
         self.event(at, PacketEvent::Dropped(cause), packet);
     }
 
-    /// The receiver's answer with these fields, sent and received at once.
+    /// The receiver's response with these fields, sent and received at once.
     fn answer(&mut self, at: u64, ack: u64, flags: Flags, sack: &[(u64, u64)]) {
         let mut segment = Segment { seq: 1, ack: 1 + ack, flags, ..Segment::default() };
         for (start, end) in sack {

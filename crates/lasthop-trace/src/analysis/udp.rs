@@ -22,7 +22,7 @@ struct Arrival {
 /// Datagrams between the hosts, and what arrived.
 #[derive(Debug, Default)]
 pub(super) struct UdpFlow {
-    /// Numbers of the datagrams on their way and when they were sent, in the order of sending.
+    /// Numbers and send times of the datagrams in flight, in the order of sending.
     on_the_way: VecDeque<(u64, Instant)>,
     offered_bytes: u64,
     received_bytes: u64,
@@ -32,16 +32,17 @@ pub(super) struct UdpFlow {
     /// Sum and number of the spacings.
     spacing_sum: (Duration, u64),
     jitter: Samples,
-    /// What is heard of it, of a call.
+    /// For a call: the frames at the receiver.
     call: Option<Call>,
     one_way_delay: Samples,
     /// Within QUIC: when each datagram was written, by number.
     written: Vec<Instant>,
-    /// Within QUIC: the datagram behind the last that was sent.
+    /// Within QUIC: the number after that of the last datagram sent.
     next: u64,
-    /// Within QUIC: datagrams that have arrived and that the receiver has not understood yet, and when they were sent.
+    /// Within QUIC: datagrams that have arrived and that the receiver has not understood yet, with their send
+    /// times.
     unread: Vec<(u64, Instant)>,
-    /// When the connection was given up that carries them.
+    /// When the connection that carries them was given up.
     aborted: Option<Instant>,
 }
 
@@ -86,7 +87,7 @@ impl UdpFlow {
         }
     }
 
-    /// Forgets a datagram whose fate is known; when it was sent.
+    /// Forgets a datagram whose fate is known; returns its send time.
     fn settle(&mut self, number: u64) -> Option<Instant> {
         take(&mut self.on_the_way, number)
     }
@@ -129,7 +130,7 @@ impl UdpFlow {
         };
         let (first, last) = (self.first_arrival, self.last_arrival.map(|last| last.at));
         record.elapsed_s = first.zip(last).map(|(first, last)| last.saturating_since(first).as_secs_f64());
-        // Less than two arrivals span no time.
+        // Fewer than two arrivals span no time.
         let since = first.filter(|first| Some(*first) != last).or(started);
         record.throughput_Bps = since.map(|since| rate(self.received_bytes, since, last.unwrap_or(end)));
         let (sum, count) = self.spacing_sum;

@@ -1,11 +1,11 @@
-//! What is heard of a call: a jitter buffer of fixed length, and the E-model behind it.
+//! The quality of a call: a jitter buffer of fixed length, and then the E-model.
 
 use super::e_model::Heard;
 use crate::records::FlowRecord;
 use lasthop_core::Duration;
 use lasthop_traffic::Voice;
 
-/// What has become of a frame.
+/// The fate of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Unknown,
@@ -14,8 +14,8 @@ enum Fate {
     Played,
 }
 
-/// A call at the receiver. The first frame that arrives waits for as long as the jitter buffer is; so each frame is
-/// played so long after it was sent as that one, or is late. Takes a byte a frame.
+/// A call at the receiver. The first frame to arrive waits for the length of the jitter buffer. Each frame is
+/// played with the same total delay as that one, or is late. Memory is one byte per frame.
 #[derive(Debug)]
 pub(super) struct Call {
     voice: Voice,
@@ -59,7 +59,7 @@ impl Call {
         let Voice { codec_delay, jitter_buffer, impairment, loss_robustness, .. } = self.voice;
         let delay = self.first_delay.map(|first| codec_delay + first + jitter_buffer);
         record.voice_delay_s = delay.map(Duration::as_secs_f64);
-        // Who hears nothing has nothing to wait for.
+        // Without any frame there is no delay.
         let mos = record.voice_delay_s.map_or(1.0, |delay_s| {
             let loss = share(Fate::Lost) + share(Fate::Late);
             Heard { impairment, loss_robustness, loss, burst_ratio: burst_ratio(&known), delay_s }.mos()
@@ -68,8 +68,8 @@ impl Call {
     }
 }
 
-/// `BurstR` of G.107, section 7.5: mean length of the bursts of frames that are not played, over that of independent
-/// losses, of which as many follow each other as a share of 1 / (1 - loss) says; at least 1.
+/// `BurstR` of G.107, section 7.5: mean length of the bursts of frames that are not played, over the mean
+/// length for independent losses, which is 1 / (1 - loss); at least 1.
 fn burst_ratio(frames: &[Fate]) -> f64 {
     let missing = |fate: Fate| fate != Fate::Played;
     let lost = frames.iter().filter(|fate| missing(**fate)).count() as f64;
@@ -83,7 +83,7 @@ fn burst_ratio(frames: &[Fate]) -> f64 {
 mod tests {
     use super::*;
 
-    /// What is heard of G.711 frames with these delays in ms; none of those that are lost.
+    /// The quality of G.711 frames with these delays in ms; lost frames are `None`.
     fn heard(delays: &[Option<u64>]) -> FlowRecord {
         let voice = Voice {
             codec: "G.711",
@@ -139,9 +139,10 @@ mod tests {
     #[test]
     fn a_burst_is_measured_against_independent_losses() {
         use Fate::{Late, Lost, Played};
-        // Half is lost, in two bursts of two: independent losses would come in bursts of two.
+        // Half of the frames are lost, in two bursts of two; bursts of independent losses would have a mean
+        // length of two, too.
         assert!((burst_ratio(&[Lost, Late, Played, Played, Lost, Lost, Played, Played]) - 1.0).abs() < 1e-12);
-        // One burst of four of eight: twice as long.
+        // One burst of four among eight frames: twice as long.
         let long = [Played, Played, Lost, Lost, Lost, Lost, Played, Played];
         assert!((burst_ratio(&long) - 2.0).abs() < 1e-12);
         assert!((burst_ratio(&[Lost, Played, Lost, Played]) - 1.0).abs() < 1e-12, "spread evenly");

@@ -1,4 +1,4 @@
-//! What a capture is made of: protocols, and lengths of packets.
+//! The composition of a capture: protocols, and lengths of packets.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use etherparse::{IpNumber, ether_type};
 
 use super::record::{ProtocolRecord, SizeRecord};
 
-/// Where the ranges of lengths begin: those of tshark's `-z plen,tree`.
+/// Lower ends of the ranges of lengths, as in tshark's `-z plen,tree`.
 const FROM: [u64; 10] = [0, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120];
 
 /// Ether types below it are lengths of IEEE 802.2 frames.
@@ -16,22 +16,22 @@ const ETHER_TYPE_MIN: u16 = 0x600;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Layers {
     pub(super) network: Network,
-    /// What an IP packet carries.
+    /// The content of an IP packet.
     pub(super) upper: Option<Upper>,
 }
 
-/// What the link layer carries.
+/// The content of the link layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Network {
     Ip,
     Ipv6,
     /// Another ether type.
     Other(u16),
-    /// Too little was captured to tell.
+    /// Too few bytes were captured to determine it.
     Incomplete,
 }
 
-/// What an IP packet carries.
+/// The content of an IP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Upper {
     Protocol(IpNumber),
@@ -39,9 +39,9 @@ pub(super) enum Upper {
 }
 
 impl Network {
-    /// That of an ether type which is not that of IP.
+    /// The protocol of an ether type other than IP.
     pub(super) fn of(ether_type: u16) -> Self {
-        // Of IEEE 802.2 it is the frame's length.
+        // For IEEE 802.2 the field is the length of the frame.
         Self::Other(if ether_type < ETHER_TYPE_MIN { ether_type.min(1) } else { ether_type })
     }
 

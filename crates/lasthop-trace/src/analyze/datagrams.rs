@@ -31,7 +31,7 @@ impl Datagrams {
         }
     }
 
-    /// Fills in the record, but for what both directions share.
+    /// Fills in the record, except for the fields that both directions share.
     pub(super) fn finish(self) -> StreamRecord {
         let mut record = self.record;
         record.elapsed_s = seconds(record.start_ns, self.last_ns);

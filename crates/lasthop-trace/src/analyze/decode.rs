@@ -1,6 +1,6 @@
 //! From the bytes of a frame to a segment or datagram: IP, TCP and UDP.
 //!
-//! Lengths come from the IP header, so that a packet cut by the snap length counts in full.
+//! Lengths come from the IP header, so that a packet truncated by the snap length counts in full.
 
 use super::composition::{Layers, Network, Upper};
 use etherparse::{LaxIpSlice, TcpHeaderSlice, UdpHeaderSlice, ip_number, tcp_option};
@@ -11,13 +11,13 @@ use std::net::IpAddr;
 /// One end of a flow.
 pub(super) type Endpoint = (IpAddr, u16);
 
-/// What a frame carries.
+/// The content of a frame.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Decoded {
     Transport(TransportPacket),
     /// Neither TCP nor UDP over IP.
     Other,
-    /// A fragment of an IP packet. They are not put together again.
+    /// A fragment of an IP packet. Fragments are not reassembled.
     Fragment,
     /// Captured or built too short for its headers.
     Incomplete,
@@ -28,11 +28,11 @@ pub(super) enum Decoded {
 pub(super) struct TransportPacket {
     pub(super) source: Endpoint,
     pub(super) destination: Endpoint,
-    /// The mark of RFC 3168, section 5.
+    /// True if it has the congestion-experienced mark (RFC 3168, section 5).
     pub(super) congestion_experienced: bool,
     /// Payload on the wire, captured or not.
     pub(super) payload_bytes: u64,
-    /// TCP, else UDP.
+    /// The TCP header; `None` for UDP.
     pub(super) tcp: Option<Header>,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Header {
     pub(super) seq: u32,
     pub(super) ack: u32,
     pub(super) flags: Flags,
-    /// As it stands there, not scaled.
+    /// As in the header, not scaled.
     pub(super) window: u16,
     pub(super) mss: Option<u16>,
     pub(super) window_scale: Option<u8>,
@@ -50,7 +50,7 @@ pub(super) struct Header {
     pub(super) sack: [Option<(u32, u32)>; 4],
 }
 
-/// The protocols of a frame and what it carries; an error if its link type is none that we know.
+/// The protocols of a frame and what it carries; an error if its link type is unknown.
 pub(super) fn decode(frame: &Frame<'_>) -> Result<(Layers, Decoded), String> {
     Ok(match carried(frame)? {
         Carried::Ip { packet, wire_length } => ip(packet, wire_length),
@@ -74,7 +74,7 @@ fn ip(packet: &[u8], wire_length: usize) -> (Layers, Decoded) {
     (Layers { network, upper }, content(&ip, packet, wire_length))
 }
 
-/// What a whole IP packet carries.
+/// The content of an unfragmented IP packet.
 fn content(ip: &LaxIpSlice<'_>, packet: &[u8], wire_length: usize) -> Decoded {
     let payload = ip.payload();
     let headers = payload.payload.as_ptr().addr() - packet.as_ptr().addr();
@@ -88,7 +88,7 @@ fn content(ip: &LaxIpSlice<'_>, packet: &[u8], wire_length: usize) -> Decoded {
             },
         ),
     };
-    // Segmentation offload leaves a length of 0 in packets that are longer than the field can say.
+    // Segmentation offload leaves a length of 0 in packets that are too long for the field.
     let length = if stated == 0 { wire_length } else { stated };
     let Some(transport_bytes) = length.checked_sub(headers) else { return Decoded::Incomplete };
     let transport = match payload.ip_number {
@@ -109,7 +109,7 @@ fn content(ip: &LaxIpSlice<'_>, packet: &[u8], wire_length: usize) -> Decoded {
     })
 }
 
-/// Ports, header length and header; also of a header whose options were cut off.
+/// Ports, header length and header; also for a header with truncated options.
 fn tcp(segment: &[u8]) -> Option<(u16, u16, usize, Option<Header>)> {
     let mut fixed: [u8; 20] = *segment.first_chunk()?;
     let header_bytes = usize::from(fixed[12] >> 4) * 4;
@@ -128,7 +128,7 @@ fn tcp(segment: &[u8]) -> Option<(u16, u16, usize, Option<Header>)> {
     Some((tcp.source_port(), tcp.destination_port(), header_bytes, Some(header)))
 }
 
-/// Not etherparse's iterator, which ends at the first option that it does not know.
+/// etherparse's iterator would end at the first unknown option.
 fn read_options(mut options: &[u8], header: &mut Header) {
     loop {
         options = match options {

@@ -1,5 +1,5 @@
-//! What an analysis of a capture says. Field names are column names; those that [`FlowRecord`] has too
-//! mean the same.
+//! The results of the analysis of a capture. Field names are column names; names that [`FlowRecord`] has,
+//! too, have the same meaning.
 //!
 //! [`FlowRecord`]: crate::FlowRecord
 

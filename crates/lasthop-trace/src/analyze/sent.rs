@@ -1,18 +1,18 @@
-//! What one end of a connection has sent, as far as the capture shows: which bytes are repeated, and
-//! which ACK answers which segment. The rules are tcptrace's.
+//! The data that one end of a connection has sent, as far as the capture shows: which bytes are repeated, and
+//! which ACK answers which segment. The rules are those of tcptrace.
 
 use lasthop_core::Duration;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Pieces that are remembered. More are in flight only in a capture that lacks the ACKs.
+/// Maximum number of remembered pieces. More are in flight only in a capture that lacks the ACKs.
 const LIMIT: usize = 65_536;
-/// Of them, acknowledged ones with gaps between. Gaps are what the capture lost, or what came over
-/// another path.
+/// Maximum number of acknowledged pieces with gaps between them. Gaps are packets that the capture missed, or
+/// that took another path.
 const ISLANDS: usize = 64;
 
-/// The sequence space of one direction, as far as it still matters: what is acknowledged and without
-/// gaps is one piece.
+/// The part of the sequence space of one direction that still matters. Acknowledged data without gaps form
+/// one piece.
 #[derive(Debug, Default)]
 pub(super) struct Sent {
     /// In sequence order, without overlap.
@@ -34,11 +34,11 @@ struct Piece {
 pub(super) struct Novelty {
     /// Sequence numbers that were sent before.
     pub(super) repeated: u64,
-    /// It fills a gap below something that was seen earlier.
+    /// It fills a gap below data seen earlier.
     pub(super) out_of_order: bool,
 }
 
-/// What an ACK tells.
+/// The information in an ACK.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Answer {
     /// It repeats the ACK number of an earlier one.
@@ -59,7 +59,8 @@ impl Sent {
                 return novelty;
             }
             if start < piece.start {
-                // Several segments sent again as one begin below, but end where or behind the last one ends.
+                // Segments that are retransmitted as one begin below the last segment, but end at its end or
+                // after it.
                 novelty.out_of_order |= end < piece.end;
                 let gap_end = end.min(piece.start);
                 self.pieces.insert(index, Piece::new(now_ns, start..gap_end));
@@ -96,7 +97,7 @@ impl Sent {
             } else {
                 changed = true;
                 piece.acknowledged = true;
-                // If anything below was sent after it, the ACK had to wait for that.
+                // If data below the segment were sent after it, the ACK had to wait for them.
                 if answers_it && !piece.retransmitted && newest_ns <= piece.sent_ns {
                     answer.rtt = Some(Duration::from_nanos(now_ns.saturating_sub(piece.sent_ns)));
                 }
@@ -114,7 +115,7 @@ impl Sent {
         self.pieces.len()
     }
 
-    /// Makes one piece of neighbours that are acknowledged.
+    /// Merges adjacent acknowledged pieces.
     fn join(&mut self) {
         let mut index = 0;
         while let (Some(below), Some(piece)) =
@@ -136,7 +137,7 @@ impl Sent {
         }
     }
 
-    /// Bounds the memory: takes the lowest gap for sent and acknowledged.
+    /// Bounds the memory: treats the lowest gap as sent and acknowledged.
     fn fold_lowest(&mut self) {
         if let (Some(below), Some(piece)) = (self.pieces.pop_front(), self.pieces.front_mut()) {
             piece.start = below.start;

@@ -6,10 +6,10 @@ use super::sent::Sent;
 use crate::samples::Samples;
 use lasthop_core::Flags;
 
-/// What one end has sent, and what was acknowledged to it.
+/// The data that one end has sent, and the ACKs that it has received.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
-    /// Counters are kept in the record itself; the rest is filled in at the end.
+    /// Counters are kept in the record itself; the other fields are filled in at the end.
     pub(super) record: StreamRecord,
     sent: Sent,
     rtt: Samples,
@@ -17,18 +17,18 @@ pub(super) struct Stream {
     reference: Option<u64>,
     syn_seq: Option<u32>,
     syn_ns: Option<u64>,
-    /// Its SYN-ACK has agreed to count marks (RFC 9768, table 2): the ECN flags are no echoes from then on.
+    /// Its SYN-ACK has agreed to count marks (RFC 9768, table 2): the ECN flags are not echoes from then on.
     counts_marks: bool,
     fin_end: Option<u64>,
     fin_acknowledged_ns: Option<u64>,
     data_end: u64,
     first_data_ns: Option<u64>,
-    /// When `data_end` was acknowledged first.
+    /// When `data_end` was first acknowledged.
     data_acknowledged_ns: Option<u64>,
-    /// The window it offered last, in bytes.
+    /// The last window that it advertised, in bytes.
     window: Option<u64>,
     last_ack: Option<u64>,
-    /// Duplicates in a row of the last ACK it was sent.
+    /// Consecutive duplicates of the last ACK that it was sent.
     repeats: u32,
 }
 
@@ -103,7 +103,7 @@ impl Stream {
         }
     }
 
-    /// What a packet of this direction occupies in sequence space.
+    /// The sequence space that a packet of this direction occupies.
     fn segment(&mut self, other: &Self, now_ns: u64, payload_bytes: u64, header: &Header) {
         let syn = u64::from(header.flags.contains(Flags::SYN));
         let fin = u64::from(header.flags.contains(Flags::FIN));
@@ -136,7 +136,7 @@ impl Stream {
             record.retransmitted_syns_fins += u64::from(novelty.repeated > 0);
             return;
         }
-        // A SYN or FIN that is sent again is no payload.
+        // A SYN or FIN that is sent again is not payload.
         let flags = u64::from(syn > 0 && record.syns > 1) + u64::from(fin > 0 && record.fins > 1);
         let again = novelty.repeated.saturating_sub(flags).min(payload_bytes);
         record.retransmitted_packets += u64::from(again > 0);
@@ -158,7 +158,7 @@ impl Stream {
         if !header.flags.contains(Flags::RST) {
             self.last_ack = Some(ack);
         }
-        // What has sent nothing but SYNs waits for nothing else.
+        // An end that has sent only SYNs waits for nothing else.
         let waits = self.record.packets > self.record.syns;
         if answer.repeats && same_ack && waits && payload_bytes == 0 && same_window {
             self.repeats += 1;
@@ -186,7 +186,7 @@ impl Stream {
         self.record.dsacks += u64::from(duplicate);
     }
 
-    /// Fills in the record, but for what both directions share.
+    /// Fills in the record, except for the fields that both directions share.
     pub(super) fn finish(self, span_s: f64) -> StreamRecord {
         let mut record = self.record;
         record.elapsed_s = seconds(self.syn_ns, self.fin_acknowledged_ns);
@@ -199,7 +199,7 @@ impl Stream {
     }
 }
 
-/// Between two times since 1970, of which packets may have been captured in the wrong order.
+/// Between two times since 1970, which may be out of order if packets were captured in the wrong order.
 pub(super) fn seconds(from_ns: Option<u64>, to_ns: Option<u64>) -> Option<f64> {
     Some(to_ns?.saturating_sub(from_ns?) as f64 / 1e9)
 }

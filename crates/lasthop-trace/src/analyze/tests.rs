@@ -1,4 +1,4 @@
-//! Captures made by hand, byte by byte, and what the analysis says of them.
+//! Captures made by hand, byte by byte, and the results of their analysis.
 
 mod composition;
 mod connections;
@@ -25,7 +25,7 @@ const B: [u8; 4] = [10, 0, 0, 2];
 const A_ISN: u32 = u32::MAX - 150;
 const B_ISN: u32 = 5000;
 
-/// A segment as the tests write it: numbers count from the SYN of its sender, or of whom it
+/// A segment as the tests write it. Numbers count from the SYN of its sender, or of the end that it
 /// acknowledges.
 #[derive(Clone, Debug)]
 pub(super) struct Segment {
@@ -128,13 +128,13 @@ pub(super) fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// The analysis of a file that must be good.
+/// The analysis of a file that must be valid.
 pub(super) fn good(file: &[u8]) -> (Vec<StreamRecord>, CaptureRecord) {
     let found = analyze(file).expect("a good capture");
     (found.streams, found.capture)
 }
 
-/// What is said of a file that must be bad.
+/// The error of a file that must be invalid.
 pub(super) fn bad(file: &[u8]) -> String {
     let error: CaptureError = analyze(file).expect_err("a bad capture");
     error.to_string()

@@ -59,7 +59,7 @@ impl Run {
         self.overview.transport(Instant::from_nanos(ms * 1_000_000), FlowId(0), Host::Server, event);
     }
 
-    /// Segment `number` of `flow` is sent, passes the queue and arrives, and its ACK too.
+    /// Segment `number` of `flow` is sent, passes the queue and arrives, and so does its ACK.
     fn segment(&mut self, ms: u64, flow: u32, number: u64) {
         let seq = 1 + number * u64::from(MSS);
         let data = Segment { seq, payload_bytes: MSS, flags: Flags::ACK, ..Segment::default() };
@@ -141,7 +141,7 @@ fn every_drop_timeout_retransmission_and_probe_stays() {
     for event in ["timeout", "retransmitted-timeout", "tail-loss-probe"] {
         assert_eq!(count(&tables.tcp, event), 600, "{event}");
     }
-    // What was sent again, or as a probe, has its row, so that it can be drawn.
+    // Retransmissions and probes have their own rows, so that they can be drawn.
     let sent: Vec<_> = numbers(&tables.packets, "time_ns")
         .into_iter()
         .zip(numbers(&tables.packets, "seq"))

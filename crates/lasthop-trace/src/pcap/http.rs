@@ -1,6 +1,6 @@
-//! What page loads write: the text of their requests and responses, known from the events.
+//! The text of page loads' requests and responses, derived from the events.
 //!
-//! A byte of a stream is the same in every packet that carries it, whichever way it is cut.
+//! A byte of a stream is the same in every packet that carries it, regardless of the segmentation.
 
 use lasthop_core::{Direction, FlowId, HttpEvent};
 use lasthop_traffic::HttpPageConfig;
@@ -11,8 +11,8 @@ mod tests;
 
 /// Length of a body's lines, line feed included.
 const LINE_BYTES: u64 = 64;
-/// Size of the header that is carved out of a response whose size includes it: room for every field. A response
-/// smaller than this is a body alone.
+/// Size of the header within a response whose size includes it: room for every field. A response smaller than
+/// this has no header.
 const CARVED_HEADER_BYTES: u64 = 100;
 
 /// The messages of each flow, in the order of their streams.
@@ -24,7 +24,7 @@ pub(super) struct Messages {
 #[derive(Debug, Default)]
 struct Connection {
     persistent: bool,
-    /// From the server, from the client.
+    /// The messages from the server, and from the client.
     streams: [Vec<Message>; 2],
 }
 
@@ -38,7 +38,7 @@ struct Message {
 }
 
 impl Messages {
-    /// Takes note of what is written on `flow`.
+    /// Registers a message on `flow`.
     pub fn note(&mut self, flow: FlowId, event: HttpEvent) {
         let index = flow.0 as usize;
         match event {
@@ -57,7 +57,8 @@ impl Messages {
         }
     }
 
-    /// Writes the part of a stream that begins at `seq` into `payload`; leaves a flow without messages alone.
+    /// Writes the part of a stream that begins at `seq` into `payload`; does nothing for a flow without
+    /// messages.
     pub fn write(&self, flow: FlowId, direction: Direction, mut seq: u64, mut payload: &mut [u8]) {
         let Some(connection) = self.flows.get(flow.0 as usize) else { return };
         let stream = &connection.streams[direction as usize];
@@ -105,20 +106,20 @@ impl Connection {
     }
 }
 
-/// The text of a request of `bytes` bytes; its end is missing if that is less than its lines take.
+/// The text of a request of `bytes` bytes, truncated if its lines need more.
 pub fn http_request(object: &str, persistent: bool, bytes: u64) -> Vec<u8> {
     let version = if persistent { "HTTP/1.1" } else { "HTTP/1.0" };
     let fields = format!("GET /{object} {version}\r\nHost: server\r\nUser-Agent: lasthop\r\n");
     padded(&fields, bytes as usize)
 }
 
-/// Header lines of exactly `bytes`, with a field that takes up what is left of them.
+/// Header lines of exactly `bytes`, with a field that pads to that size.
 fn padded(fields: &str, bytes: usize) -> Vec<u8> {
     const NAME: &str = "X-Padding: ";
     const END: &str = "\r\n\r\n";
     let padding = bytes.saturating_sub(fields.len() + NAME.len() + END.len());
     let mut header = format!("{fields}{NAME}{}{END}", ".".repeat(padding)).into_bytes();
-    // No scenario's message is too small for its fields, but no message may be larger than modelled.
+    // In no scenario is a message too small for its fields, but no message may be larger than modelled.
     header.truncate(bytes);
     header
 }
@@ -141,7 +142,7 @@ impl Message {
         }
     }
 
-    /// The body's line that begins at `start`: it names the object and `start`.
+    /// The line of the body that begins at `start`; it contains the name of the object and `start`.
     fn line(&self, start: u64) -> [u8; LINE_BYTES as usize] {
         let mut line = [b'.'; LINE_BYTES as usize];
         let (text, end) = line.split_at_mut(LINE_BYTES as usize - 1);

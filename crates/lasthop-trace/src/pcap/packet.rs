@@ -1,6 +1,7 @@
 //! The bytes of a modelled packet: IPv4 header, TCP or UDP header, options, payload. A datagram's payload
-//! begins with its number, 8 bytes in network order (a shorter one has the last of them); a page load's
-//! connection carries its requests and responses; QUIC carries what it carries; all else is zeros.
+//! begins with its number, 8 bytes in network order; a shorter payload has the last of these bytes. A
+//! connection of a page load carries its requests and responses, and QUIC carries its real bytes. All other
+//! payload is zeros.
 
 use etherparse::{
     IpDscp, IpEcn, IpFragOffset, IpNumber, Ipv4Header, TcpHeader, UdpHeader, ip_number, tcp_option,
@@ -14,20 +15,20 @@ use super::http::Messages;
 
 const SERVER: [u8; 4] = [10, 0, 0, 1];
 const CLIENT: [u8; 4] = [10, 0, 1, 1];
-/// The mobile host's port of flow 0; the range is one that tshark does not take for an application's.
+/// The mobile host's port of flow 0; the range is one that tshark does not assign to an application.
 const CLIENT_PORT: u16 = 20_001;
-/// Flows that have ports of their own.
+/// Number of flows that get separate ports.
 const FLOWS: u32 = 10_000;
 /// Initial sequence numbers of flow 0, and their distance from flow to flow.
 const SERVER_ISN: u32 = 1_000_000_000;
 const CLIENT_ISN: u32 = 2_000_000_000;
 const ISN_STEP: u32 = 1_000_000;
-/// A larger shift count is taken for this one (RFC 7323, section 2.3).
+/// A larger shift count is treated as this one (RFC 7323, section 2.3).
 const MAX_SHIFT: u8 = 14;
 /// Linux' initial time to live.
 const TTL: u8 = 64;
 
-/// Where the two ends of a flow are; shown as `server 10.0.0.1:30001, client 10.0.1.1:20001`.
+/// The addresses of the two ends of a flow; shown as `server 10.0.0.1:30001, client 10.0.1.1:20001`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
     /// Port of the fixed host.
@@ -54,7 +55,7 @@ impl fmt::Display for Addresses {
     }
 }
 
-/// Whether the router has handled a packet yet.
+/// Whether the router has already handled a packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Ttl {
     /// As the host sent it.
@@ -75,13 +76,13 @@ pub(super) struct Builder {
 }
 
 impl Builder {
-    /// Takes note of what a page load writes on `flow`.
+    /// Registers a message of a page load on `flow`.
     pub(super) fn note(&mut self, flow: FlowId, event: HttpEvent) {
         self.messages.note(flow, event);
     }
 
-    /// The packet on the wire, with `ecn` in its IP header. Its length is `packet.ip_bytes`; an error if
-    /// the headers cannot say what the model does.
+    /// The packet on the wire, with `ecn` in its IP header. Its length is `packet.ip_bytes`; an error if the
+    /// headers cannot express the modelled packet.
     pub(super) fn build(&mut self, packet: &Packet, ecn: Ecn, ttl: Ttl) -> io::Result<&[u8]> {
         let ip = ip_header(packet, ecn, ttl)?;
         self.bytes.clear();
@@ -118,7 +119,7 @@ impl Builder {
     }
 }
 
-/// The datagrams of QUIC under way, by flow, direction and number.
+/// The QUIC datagrams in flight, by flow, direction and number.
 #[derive(Debug, Default)]
 pub(super) struct Payloads {
     under_way: BTreeMap<(FlowId, Direction, u64), Vec<u8>>,
@@ -140,7 +141,7 @@ impl Payloads {
         self.under_way.get(&key).or(arrived.map(|(_, bytes)| bytes)).map(Vec::as_slice)
     }
 
-    /// Forgets a datagram of which that was the last event.
+    /// Forgets a datagram after its last event.
     pub fn forget(&mut self, packet: &Packet, event: PacketEvent) {
         let Body::Quic(datagram) = &packet.body else { return };
         let key = (packet.flow, packet.direction, datagram.number);
@@ -174,8 +175,8 @@ impl Scaling {
         }
     }
 
-    /// The window field. On a SYN it is never scaled, later only if both ends sent the option (RFC 7323,
-    /// section 2.2). A window too large for it is shown as the largest one.
+    /// The window field. On a SYN it is never scaled; later it is scaled only if both ends sent the option
+    /// (RFC 7323, section 2.2). A window that is too large is shown as the largest possible one.
     fn field(&self, packet: &Packet, segment: &Segment) -> u16 {
         let shift = match self.flows.get(packet.flow.0 as usize) {
             Some(shifts @ [Some(_), Some(_)]) if !segment.flags.contains(Flags::SYN) => {
@@ -187,7 +188,7 @@ impl Scaling {
     }
 }
 
-/// The low 16 bits of the packet's serial: the same at every point, another for every transmission.
+/// The low 16 bits of the packet's serial: the same at every point, but different for each transmission.
 pub(super) fn identification(packet: &Packet) -> u16 {
     packet.serial as u16
 }
@@ -203,7 +204,7 @@ fn ip_header(packet: &Packet, ecn: Ecn, ttl: Ttl) -> io::Result<Ipv4Header> {
         identification: identification(packet),
         dscp: IpDscp::try_new(packet.dscp.get()).map_err(io::Error::other)?,
         ecn: ip_ecn(ecn),
-        // Linux sets it on TCP (path MTU discovery); nothing in the model fragments.
+        // Linux sets it for TCP (path MTU discovery); the model never fragments.
         dont_fragment: true,
         fragment_offset: IpFragOffset::ZERO,
         time_to_live: match ttl {
@@ -295,8 +296,9 @@ fn folded(initial: u32, offset: u64) -> u32 {
     initial.wrapping_add(offset as u32)
 }
 
-/// The options, each padded in front to four bytes, as [`Segment::ip_bytes`] counts them; in Linux' order. SACK-permitted
-/// may stand in the padding of the timestamps. The blocks of a SACK option are of the peer's stream.
+/// The options, each padded in front to four bytes, as [`Segment::ip_bytes`] counts them; in Linux' order.
+/// SACK-permitted may occupy the padding of the timestamps option. The blocks of a SACK option refer to the
+/// peer's stream.
 fn write_options(segment: &Segment, peer: u32, bytes: &mut Vec<u8>) {
     const PAD: [u8; 2] = [tcp_option::KIND_NOOP; 2];
     const SACK_PERMITTED: [u8; 2] =

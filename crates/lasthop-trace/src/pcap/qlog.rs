@@ -1,4 +1,4 @@
-//! What QUIC logs, a file for each end of a connection.
+//! QUIC's logs, one file for each end of a connection.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use lasthop_core::{FlowId, Host};
 
-/// A log waits until it has so many bytes: a run may have more connections than a process may have open files.
+/// A log is buffered up to this number of bytes: a run may have more connections than a process may have open
+/// files.
 const WAITING_BYTES: usize = 65_536;
 
 #[derive(Debug)]

@@ -1,11 +1,11 @@
-//! The bytes of packets that real hosts have sent, until nobody will see them again.
+//! The bytes of packets that real hosts have sent, kept until the last event of the packet.
 
 use etherparse::{IpEcn, SlicedPacket, TransportSlice};
 use lasthop_core::{Direction, Ecn, Packet, PacketEvent};
 use std::collections::BTreeMap;
 use std::io;
 
-/// Packets under way, by their serials.
+/// Packets in flight, by their serials.
 #[derive(Debug, Default)]
 pub(super) struct Real {
     frames: BTreeMap<u64, Vec<u8>>,
@@ -20,7 +20,7 @@ impl Real {
         self.frames.insert(packet.serial, bytes.to_vec());
     }
 
-    /// The packet, with the mark that it has by now.
+    /// The packet, with its current mark.
     pub(super) fn bytes(&mut self, packet: &Packet, ecn: Ecn) -> io::Result<&[u8]> {
         let copied = || self.arrived.as_ref().filter(|(serial, _)| *serial == packet.serial);
         let bytes = self.frames.get(&packet.serial).or_else(|| copied().map(|(_, bytes)| bytes));
@@ -31,7 +31,7 @@ impl Real {
         Ok(&self.scratch)
     }
 
-    /// The identification of a packet: zero for IPv6, which has none.
+    /// The identification of a packet; zero for IPv6, which has none.
     pub(super) fn identification(&self, packet: &Packet) -> u16 {
         match self.frames.get(&packet.serial).map(Vec::as_slice) {
             Some([first, _, _, _, high, low, ..]) if *first >> 4 == 4 => u16::from_be_bytes([*high, *low]),
@@ -39,7 +39,7 @@ impl Real {
         }
     }
 
-    /// The port of the mobile host; zero where there is none.
+    /// The port of the mobile host; zero if there is none.
     pub(super) fn client_port(&self, packet: &Packet) -> u16 {
         let bytes = self.frames.get(&packet.serial).map(Vec::as_slice).unwrap_or_default();
         let (source, destination) =
@@ -51,7 +51,7 @@ impl Real {
         if packet.direction == Direction::Up { source } else { destination }
     }
 
-    /// Forgets a packet of which that was the last event.
+    /// Forgets a packet after its last event.
     pub(super) fn forget(&mut self, packet: &Packet, event: PacketEvent) {
         match event {
             PacketEvent::Delivered => self.arrived = self.frames.remove_entry(&packet.serial),
@@ -75,7 +75,7 @@ pub fn mark_congestion(packet: &mut [u8]) {
             let folded = (folded & 0xffff) + (folded >> 16);
             [*sum_high, *sum_low] = (!(folded as u16)).to_be_bytes();
         }
-        // The traffic class lies across the first two bytes; the header has no checksum (RFC 8200).
+        // The traffic class spans the first two bytes; the header has no checksum (RFC 8200).
         [first, second, ..] if *first >> 4 == 6 => *second |= (IpEcn::CongestionExperienced as u8) << 4,
         _ => {}
     }

@@ -1,6 +1,7 @@
 use super::*;
 
-/// A flow that starts at 0 and sends 1000 bytes. One called `page/main` is a connection of the page load `page`.
+/// A flow that starts at 0 and sends 1000 bytes. A flow named `page/main` is a connection of the page load
+/// `page`.
 fn flow(name: &str, protocol: Protocol, outcome: Outcome, elapsed_s: Option<f64>) -> FlowRecord {
     FlowRecord {
         flow: name.to_owned(),
@@ -133,7 +134,7 @@ fn in_line_objects_are_classed_by_throughput() {
 fn several_page_loads_stand_before_their_classes_and_shared_connections_keep_their_names() {
     let rule = Rule { roles: Roles::ByName, several_pages: true, of_program: false };
     assert_eq!(rule.assign(&[tcp("a/main", 1.0), tcp("b/connection-1", 1.0)]), ["a/main", "b/connection-1"]);
-    // Also where only one of them got as far as a connection.
+    // This also holds if only one of them got as far as a connection.
     assert_eq!(rule.assign(&[tcp("a/main", 1.0)]), ["a/main"]);
 }
 

@@ -1,14 +1,14 @@
-//! Steps as lines of a file, written while the run goes on.
+//! Steps as lines of a file, written during the run.
 
 use super::{Known, Series, SeriesRow, SeriesSink, Step};
 use crate::columns::{Column, Columnar};
 use lasthop_core::{Duration, Instant};
 use std::io::{self, Write};
 
-/// Rows that are put into text at once.
+/// Number of rows that are formatted at once.
 const ROWS: usize = 4096;
 
-/// Writes the rows of [`SeriesRow`] as CSV, with a header; what is missing is empty.
+/// Writes the rows of [`SeriesRow`] as CSV, with a header; missing values are empty.
 #[derive(Debug)]
 pub struct SeriesFile<W> {
     out: W,
@@ -53,7 +53,7 @@ impl<W: Write> SeriesSink for SeriesFile<W> {
 }
 
 impl<W: Write> Series<SeriesFile<W>> {
-    /// Writes the rest of a run that ended at `end`. Says what failed, now or before.
+    /// Writes the rest of a run that ended at `end`. Returns the first failure, now or before.
     pub fn close(self, end: Instant) -> io::Result<()> {
         let (mut file, ..) = self.finish(end);
         file.write();

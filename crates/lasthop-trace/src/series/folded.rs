@@ -1,4 +1,4 @@
-//! Steps of a run of unknown length, in bounded memory: the longer it gets, the longer they are.
+//! Steps of a run of unknown length, in bounded memory: the steps get longer with the run.
 
 use super::{Known, Series, SeriesRow, SeriesSink, Step};
 use crate::columns::{Column, Columnar};
@@ -7,12 +7,12 @@ use lasthop_core::{Duration, Instant};
 use lasthop_link::Capacity;
 use std::collections::BTreeMap;
 
-/// Steps at first.
+/// Initial length of a step.
 const FIRST_LENGTH: Duration = Duration::from_micros(100);
-/// So many steps are kept, and about so many rows.
+/// Maximum number of steps, and approximate maximum number of rows, that are kept.
 const MOST_STEPS: u64 = 1000;
 const MOST_ROWS: usize = 100_000;
-/// A picture shows at most so many.
+/// Maximum number of steps in a picture.
 const SHOWN_STEPS: u64 = 160;
 
 /// Keeps the steps of a run. Their length is 1 or 2 times a power of ten.
@@ -36,7 +36,7 @@ impl SeriesSink for FoldedSeries {
 }
 
 impl FoldedSeries {
-    /// Makes one step of so many.
+    /// Merges each group of `factor` steps into one.
     fn fold(&mut self, factor: u64) {
         let mut folded: BTreeMap<(u64, bool, Option<u32>, bool), Step> = BTreeMap::new();
         for mut step in std::mem::take(&mut self.steps) {
@@ -55,8 +55,8 @@ impl Series<FoldedSeries> {
         Self::new(FIRST_LENGTH, capacities, FoldedSeries::default())
     }
 
-    /// The rows of a run that ended at `end`: few enough for a picture of `span`, in steps of equal length, and that
-    /// length in `step_s`.
+    /// The rows of a run that ended at `end`, in steps of equal length, few enough for a picture of `span`;
+    /// the length of a step is in `step_s`.
     pub(crate) fn table(self, end: Instant, span: Span) -> Vec<(&'static str, Column)> {
         let (mut series, known, length) = self.finish(end);
         let shown = span.stop_ns.min(end.as_nanos()).saturating_sub(span.start_ns);
@@ -88,7 +88,7 @@ impl Step {
     }
 }
 
-/// By what a length of 1 or 2 times a power of ten has to be multiplied for the next one of these.
+/// The factor from a length of 1 or 2 times a power of ten to the next such length.
 fn longer(length_ns: u64) -> u64 {
     let mut digit = length_ns;
     while digit >= 10 {

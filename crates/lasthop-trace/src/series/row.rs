@@ -44,7 +44,7 @@ columnar! {
 }
 
 impl Known {
-    /// Rows of all that happened in one step of this length.
+    /// The rows of one step of this length.
     pub(super) fn rows<'a>(&'a self, steps: &'a [Step], length: Duration) -> impl Iterator<Item = SeriesRow> {
         let seconds = length.as_secs_f64();
         steps.iter().map(move |step| {

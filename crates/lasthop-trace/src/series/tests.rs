@@ -73,7 +73,7 @@ fn observe<S: SeriesSink>(series: &mut Series<S>) {
     };
     series.transport(ms(95), FlowId(0), Host::Server, sample(80));
     series.transport(ms(96), FlowId(0), Host::Server, sample(160));
-    // A step in which the flow waits for its timer; then it sends the lost segment again.
+    // A step in which the flow waits for its timer; after that it retransmits the lost segment.
     series.packet(ms(200), PacketEvent::Sent, &again);
     series.packet(ms(210), PacketEvent::Sent, &voice);
     series.packet(ms(220), PacketEvent::Delivered, &again);
@@ -94,7 +94,7 @@ fn a_file_has_a_row_for_each_step_of_each_flow_that_is_active_and_of_the_hop() {
     let lines = [
         "time_s,flow,direction,goodput_Bps,lost_packets,marks_ecn,queue_mean_packets,queue_max_packets,cwnd,srtt_s,\
          sending_flows,fairness_jain,capacity_Bps",
-        // 20 + 2 * 20 + 30 ms in the queue; 80 ms, then an eighth of the way to 160.
+        // 20 + 2 * 20 + 30 ms in the queue; 80 ms, then an eighth of the difference to 160 ms is added.
         "0,\"a, b\",down,10000,1,0,0.9,2,3,0.09,,,",
         "0,,down,10000,1,0,0.9,2,,,1,1,10000",
         "0,,up,0,0,0,0,0,,,0,,",
@@ -121,7 +121,7 @@ fn fairness_is_that_of_the_flows_with_data_to_send() {
     for name in ["a", "b", "c"] {
         series.announce(&info(name, Protocol::Tcp, Host::Client));
     }
-    // One gets 3000 bytes, one 1000; the third only opens its connection.
+    // One flow gets 3000 bytes, one 1000; the third only opens its connection.
     for (serial, (flow, bytes)) in (0..).zip([(0, 3000), (1, 1000), (2, 0)]) {
         let sent = packet(serial, flow, Direction::Up, segment(u64::from(bytes > 0), bytes));
         series.packet(ms(1), PacketEvent::Sent, &sent);

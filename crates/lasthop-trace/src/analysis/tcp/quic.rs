@@ -1,15 +1,16 @@
-//! What QUIC's datagrams say of their stream, in TCP's terms. Nothing is inlined among what TCP's segments need.
+//! Translates the stream information of QUIC's datagrams into TCP's terms. Nothing is inlined into the code
+//! for TCP's segments.
 
 use super::TcpFlow;
 use crate::records::FlowRecord;
 use lasthop_core::{Instant, PacketEvent, QuicDatagram, SackList};
 
-/// Serials of the parts of a datagram: as many as it can have blocks.
+/// Serials of the parts of a datagram: as many as its maximum number of blocks.
 const PARTS: u64 = SackList::CAPACITY as u64;
 
 impl TcpFlow {
-    /// A datagram in the data direction. One without bytes of the stream is no data packet; one with several parts is judged
-    /// by the first that was sent before.
+    /// A datagram in the data direction. A datagram without bytes of the stream is not a data packet. A
+    /// datagram with several parts is judged by the first part that was sent before.
     #[inline(never)]
     pub(in crate::analysis) fn datagram(
         &mut self,
@@ -55,7 +56,7 @@ impl TcpFlow {
         }
     }
 
-    /// A datagram of the receiver's, which has everything before `ack`.
+    /// A datagram of the receiver, which has received everything before `ack`.
     #[inline(never)]
     pub(in crate::analysis) fn answer(&mut self, now: Instant, event: PacketEvent, ack: u64) {
         match event {

@@ -2,7 +2,7 @@ use super::*;
 use crate::Conservation;
 use proptest::prelude::*;
 
-/// One step of a sender and a network that need not make sense together.
+/// One step of a sender and a network; the steps need not be consistent with each other.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Send { seq: u64, len: u32 },
@@ -28,7 +28,7 @@ struct Reference {
     copies: Vec<(u64, std::ops::Range<u64>, u64, bool)>,
     retransmitted: Vec<usize>,
     timeouts: Vec<(u64, u64)>,
-    /// Of the copies that arrived, in milliseconds.
+    /// One-way delays of the copies that arrived, in milliseconds.
     delays: Vec<u64>,
 }
 
@@ -61,7 +61,7 @@ impl Reference {
     }
 }
 
-/// Plays the steps; an ACK covers at most what arrived in sequence, and no timeout is about data
+/// Plays the steps. An ACK covers at most the data that arrived in sequence, and no timeout concerns data
 /// that the sender knows to have arrived.
 fn play(steps: &[Step]) -> (Trace, Reference, Conservation) {
     let (mut trace, mut reference) = (Trace::tcp(), Reference::default());

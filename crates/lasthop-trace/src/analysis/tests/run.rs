@@ -108,7 +108,7 @@ fn a_drop_at_the_head_shortens_the_queue() {
     let full = trace.sent(500, 1072, MSS);
     trace.event(500, PacketEvent::Enqueued(depth(1, f64::NAN)), &first);
     trace.event(500, PacketEvent::Enqueued(depth(2, f64::NAN)), &second);
-    trace.dropped(600, &full, DropCause::QueueOverflow); // never was in it
+    trace.dropped(600, &full, DropCause::QueueOverflow); // it never was in the queue
     trace.dropped(1000, &first, DropCause::QueueOverflow);
     trace.dropped(1500, &second, DropCause::QueueOverflow);
     let run = trace.records().run;

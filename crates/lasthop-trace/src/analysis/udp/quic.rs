@@ -1,5 +1,5 @@
-//! Datagrams that a connection of QUIC carries (RFC 9221). A packet may have several, and one that arrives may not be
-//! understood: then its datagrams are lost.
+//! Datagrams that a QUIC connection carries (RFC 9221). A packet may carry several. A packet that arrives may
+//! not be understood; then its datagrams are lost.
 
 use super::{Arrival, UDP_HEADER_BYTES, UdpFlow};
 use crate::records::FlowRecord;
@@ -11,7 +11,7 @@ impl UdpFlow {
         self.written.push(now);
     }
 
-    /// A packet in the data direction. One without datagrams is no data packet.
+    /// A packet in the data direction. A packet without datagrams is not a data packet.
     #[inline(never)]
     pub(in crate::analysis) fn carried(
         &mut self,
@@ -29,7 +29,7 @@ impl UdpFlow {
                 record.sent_packets += 1;
                 record.sent_bytes += u64::from(packet.stream_bytes);
                 self.offered_bytes += u64::from(packet.stream_bytes);
-                // The sender's buffer had no room for those in between.
+                // The sender's buffer had no room for the datagrams in between.
                 (self.next..numbers.start).for_each(|number| self.lost(number));
                 self.next = numbers.end;
                 self.on_the_way.extend(numbers.map(|number| (number, now)));

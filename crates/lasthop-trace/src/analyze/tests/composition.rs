@@ -10,7 +10,7 @@ fn rows(rows: &[(&str, u64, u64)]) -> Vec<(String, u64, u64)> {
     rows.iter().map(|&(protocol, packets, bytes)| (protocol.to_owned(), packets, bytes)).collect()
 }
 
-/// The packet with another protocol number.
+/// The packet with a different protocol number.
 fn of_protocol(number: u8, mut packet: Vec<u8>) -> Vec<u8> {
     packet[9] = number;
     packet

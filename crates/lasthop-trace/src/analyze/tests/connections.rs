@@ -25,7 +25,7 @@ fn a_transfer_is_counted_for_either_direction() {
     assert_eq!((a.syns, a.fins, a.resets), (1, 1, 0));
     assert_eq!((a.outcome, a.complete), (Ending::Closed, true));
     assert_eq!(a.start_ns, Some(1_000_000_000));
-    // The SYN to the ACK of the FIN, and to the last packet.
+    // From the SYN to the ACK of the FIN, and to the last packet.
     assert_eq!((a.elapsed_s, b.elapsed_s), (Some(0.08), Some(0.09)));
     assert_eq!((a.span_s, b.span_s), (0.1, 0.1));
     assert_eq!((a.data_transmit_s, b.data_transmit_s), (Some(0.05), None));

@@ -58,7 +58,7 @@ fn pcapng_of_either_byte_order_and_every_clock_says_the_same() {
             assert_eq!(good(&file), expected, "{endianness:?} {units}");
         }
     }
-    // 2^20 ticks a second round the times.
+    // 2^20 ticks per second round the times.
     let (streams, _) = good(&pcapng(Endianness::Big, vec![IfTsResol(0x94)], 1 << 20, 0));
     assert!((streams[0].span_s - 0.05).abs() < 1e-6);
 }
@@ -98,7 +98,7 @@ fn a_second_section_may_have_the_other_byte_order() {
     assert_eq!((capture.packets, capture.tcp_packets), (12, 12));
 }
 
-/// Gives one byte at a time, and an interruption now and then.
+/// Returns one byte at a time, and occasionally an interruption.
 struct Drip<'a>(&'a [u8], bool);
 
 impl Read for Drip<'_> {

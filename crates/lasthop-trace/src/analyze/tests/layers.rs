@@ -9,7 +9,7 @@ fn talk() -> Vec<Vec<u8>> {
     talk.0
 }
 
-/// The packets behind a header of the link layer.
+/// The packets, each after a header of the link layer.
 fn behind(header: &[u8]) -> Vec<Vec<u8>> {
     talk().iter().map(|packet| [header, packet].concat()).collect()
 }
@@ -74,7 +74,7 @@ fn what_the_snap_length_leaves_too_little_of_is_counted() {
 
 #[test]
 fn ipv6_with_extension_headers_says_the_same() {
-    // Hop-by-hop options and an atomic fragment (RFC 6946), which is whole.
+    // Hop-by-hop options and an atomic fragment (RFC 6946), which is a complete packet.
     let extensions = [44, 0, 1, 4, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 9];
     let packets: Vec<Vec<u8>> = talk()
         .iter()

@@ -36,7 +36,7 @@ fn pcapng(packets: &[Vec<u8>]) -> Vec<u8> {
     file
 }
 
-/// So many cases, or as many as `PROPTEST_CASES` says if that is more.
+/// This number of cases, or the number in `PROPTEST_CASES` if that is greater.
 fn at_least(cases: u32) -> ProptestConfig {
     let stated = ProptestConfig::default();
     ProptestConfig { cases: stated.cases.max(cases), ..stated }
