@@ -1,5 +1,6 @@
-//! Notes the commit that is built, so that results can name it, and a digest of the rules, so that results of
-//! different rules are never mixed: two builds of one commit may differ, and two commits may compute the same.
+//! Records the commit being built, so that results can name it, and a digest of the sources, so that results
+//! of different sources are never mixed. Two builds of one commit may differ, and two commits may compute the
+//! same.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,17 +8,17 @@ use std::process::Command;
 
 use sha2::{Digest, Sha256};
 
-/// What the engines are made of, relative to this package.
+/// The sources of the engines, relative to this package.
 const CRATES: &str = "..";
 
 fn git(arguments: &[&str]) -> Option<String> {
-    // A query that refreshed the index would be a reason to build again.
+    // A query that refreshed the index would trigger another build.
     let output = Command::new("git").arg("--no-optional-locks").args(arguments).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     (output.status.success() && !text.trim().is_empty()).then(|| text.trim().to_owned())
 }
 
-/// Returns every source file and profile below `folder`; tests decide no results.
+/// Returns every source file and profile below `folder`; tests do not affect results.
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).expect("the crates can be read") {

@@ -1,25 +1,25 @@
-//! What can be wrong with a capture file.
+//! Errors of capture files.
 
 use std::fmt;
 use std::io;
 
-/// Why a capture could not be read. Nothing that was read before is handed out.
+/// Why a capture could not be read. The packets read before the error are not returned.
 #[derive(Debug)]
 pub enum CaptureError {
-    /// It begins like no format that we know; what it is instead, as far as that can be told.
+    /// Its beginning matches no known format; with its probable format.
     NotACapture(&'static str),
-    /// Something in the file contradicts its format, or is of a kind that we do not know.
+    /// A part of the file violates its format or is of an unknown kind.
     Unreadable {
-        /// What is wrong.
+        /// The fault.
         reason: String,
         /// Byte of the file where the record begins.
         offset: u64,
-        /// Whole packets before it.
+        /// Complete packets before it.
         packets: u64,
     },
-    /// The operating system could not read on.
+    /// The operating system reported an error.
     Io {
-        /// What it said.
+        /// The error.
         error: io::Error,
         /// Bytes read before.
         offset: u64,

@@ -45,7 +45,7 @@ mod tests {
             prop_assert_eq!(read_back, packets);
         }
 
-        /// A damaged, cut or foreign file is an error or is read as far as it goes.
+        /// A damaged, truncated or foreign file results in an error or is read as far as possible.
         #[test]
         fn no_file_makes_it_panic(
             packets in packets(),

@@ -4,25 +4,25 @@ use etherparse::{EtherType, ether_type};
 
 use crate::reader::Frame;
 
-/// What a frame carries.
+/// The content of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carried<'a> {
     /// An IP packet.
     Ip {
-        /// What was captured of it.
+        /// The captured bytes.
         packet: &'a [u8],
-        /// Bytes of it on the wire, with what the link layer may have padded it with.
+        /// Its bytes on the wire, including padding of the link layer.
         wire_length: usize,
     },
     /// Something else: its ether type; a length if below 1536 (IEEE 802.2), 0 if there is none.
     Other(u16),
-    /// Less than its link-layer header was captured.
+    /// The link-layer header was not captured completely.
     Incomplete,
 }
 
 impl Carried<'_> {
-    /// The length of the IP packet by its own header, which padding does not count in; 0 of anything else, and of less
-    /// than a header.
+    /// The length of the IP packet according to its own header, without padding; 0 for other content and for
+    /// an incomplete header.
     pub fn ip_length(&self) -> usize {
         let &Carried::Ip { packet, wire_length } = self else { return 0 };
         let field =
@@ -32,12 +32,12 @@ impl Carried<'_> {
             Some(6) => field(4).map(|payload| if payload == 0 { 0 } else { 40 + payload }),
             _ => None,
         };
-        // Segmentation offload leaves a length of 0 in packets that are longer than the field can say.
+        // Segmentation offload leaves a length of 0 in packets that are too long for the field.
         stated.map_or(0, |stated| if stated == 0 { wire_length } else { stated })
     }
 }
 
-/// What a frame carries; an error if its link type is none that we know.
+/// The content of a frame; an error if its link type is unknown.
 pub fn carried<'a>(frame: &Frame<'a>) -> Result<Carried<'a>, String> {
     let data = frame.data;
     let Some((ether_type, header)) = link_header(frame.link, data)? else { return Ok(Carried::Incomplete) };
@@ -51,15 +51,15 @@ pub fn carried<'a>(frame: &Frame<'a>) -> Result<Carried<'a>, String> {
     })
 }
 
-/// Ether type and length of the link-layer header; `None` if it is not all there. The numbers are those
-/// of <https://www.tcpdump.org/linktypes.html>.
+/// Ether type and length of the link-layer header; `None` if it is incomplete. The numbers are those of
+/// <https://www.tcpdump.org/linktypes.html>.
 fn link_header(link: u32, data: &[u8]) -> Result<Option<(EtherType, usize)>, String> {
     let at = |offset: usize| {
         data.get(offset..offset + 2).map(|two| EtherType(u16::from_be_bytes([two[0], two[1]])))
     };
     Ok(match link {
         // NULL has the address family in the byte order of the capturing host, LOOP in network order;
-        // IPv6 has a number of its own on each system.
+        // each system has its own number for IPv6.
         0 | 108 => data.first_chunk().map(|family: &[u8; 4]| {
             let family = u32::from_le_bytes(*family).min(u32::from_be_bytes(*family));
             let ether_type = match family {
@@ -79,7 +79,7 @@ fn link_header(link: u32, data: &[u8]) -> Result<Option<(EtherType, usize)>, Str
                 _ => (EtherType(0), start + 2),
             })
         }
-        // Raw IP; 12 and 14 are what some systems write for 101.
+        // Raw IP; some systems write 12 or 14 for 101.
         12 | 14 | 101 | 228 | 229 => data.first().map(|first| match first >> 4 {
             4 => (ether_type::IPV4, 0),
             6 => (ether_type::IPV6, 0),

@@ -1,8 +1,8 @@
 //! Capture files, record by record: pcap and pcapng, either byte order, any clock resolution.
 //!
-//! The parsers are pcap-parser's. What is ours is the framing around them: a record is handed to its
-//! parser only when it is there as a whole, so that a file that was cut short, one that is damaged and
-//! one that is no capture can be told apart, each with its place.
+//! The parsers are those of pcap-parser; this module does the framing. A record is passed to its parser only
+//! when it is complete. So truncated files, damaged files and files that are not captures can be told apart,
+//! each with the place of the fault.
 
 use crate::error::CaptureError;
 use pcap_parser::pcapng::{Block, InterfaceDescriptionBlock, OptionCode, parse_block_be, parse_block_le};
@@ -12,7 +12,7 @@ use pcap_parser::{
 };
 use std::io::{ErrorKind, Read};
 
-/// Read at once.
+/// Bytes read at once.
 const CHUNK: usize = 256 * 1024;
 /// Longest packet that the capture programs write (libpcap's `MAXIMUM_SNAPLEN`).
 const MAX_PACKET: usize = 262_144;
@@ -21,26 +21,26 @@ const MAX_BLOCK: usize = 16 * 1024 * 1024;
 const PCAP_HEADER: usize = 24;
 const BLOCK_FRAME: usize = 12;
 const SECTION_HEADER: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
-/// The packet block that pcapng had before 2004.
+/// The packet block of pcapng before 2004.
 const OBSOLETE_PACKET: u32 = 2;
 const NANOS: u128 = 1_000_000_000;
 
 /// A captured packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
-    /// Since 1970.
+    /// Nanoseconds since 1970.
     pub time_ns: u64,
     /// Link type, as <https://www.tcpdump.org/linktypes.html> numbers them.
     pub link: u32,
-    /// Bytes that it had on the wire.
+    /// Its length on the wire.
     pub wire_length: usize,
-    /// What was captured of them.
+    /// The captured bytes.
     pub data: &'a [u8],
 }
 
-/// Hands every packet of a capture to `see`, which may say why it cannot be one. Where a capture stops in
-/// the middle of a record, as one does whose writer was killed: the byte where that record begins. Memory
-/// is that of the longest record.
+/// Passes every packet of a capture to `see`, which may reject it with a reason. If the capture ends in the
+/// middle of a record, for example because its writer was killed, returns the byte where that record begins.
+/// Memory is that of the longest record.
 pub fn read<R: Read>(
     input: R,
     mut see: impl FnMut(Frame<'_>) -> Result<(), String>,
@@ -52,7 +52,7 @@ pub fn read<R: Read>(
 
 struct Reader<R> {
     input: R,
-    /// What of the file is in memory: `buffer[start..end]`, from byte `offset` on.
+    /// The part of the file in memory: `buffer[start..end]`, from byte `offset` on.
     buffer: Vec<u8>,
     start: usize,
     end: usize,
@@ -70,7 +70,7 @@ enum Format {
 #[derive(Clone, Copy)]
 struct Interface {
     link: u32,
-    /// Of its clock.
+    /// Resolution and offset of its clock.
     units_per_second: u64,
     offset_s: i64,
 }
@@ -110,7 +110,7 @@ impl<R: Read> Reader<R> {
         self.offset += length as u64;
     }
 
-    /// Reads on until `length` bytes are in memory, or the file ends; true if they are.
+    /// Reads until `length` bytes are in memory or the file ends; true if they are in memory.
     fn fill(&mut self, length: usize) -> Result<bool, CaptureError> {
         if self.end - self.start >= length {
             return Ok(true);
@@ -154,7 +154,7 @@ impl<R: Read> Reader<R> {
         Ok(true)
     }
 
-    /// Gets a whole record into memory; its length, `None` if there is none any more.
+    /// Reads a complete record into memory. Returns its length, or `None` at the end of the file.
     fn whole_record(&mut self) -> Result<Option<usize>, CaptureError> {
         let head = match &self.format {
             Format::Pcap(header) => packet_head(header),
@@ -190,7 +190,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// What a file that begins like this is.
+/// The probable format of a file with this beginning.
 fn guess(bytes: &[u8]) -> &'static str {
     match bytes {
         [] => "it is empty",
@@ -236,7 +236,7 @@ fn pcap_packet<'a>(header: &PcapHeader, record: &'a [u8]) -> Result<Frame<'a>, S
     })
 }
 
-/// Length of a pcapng block that begins with these bytes. A section header says its byte order.
+/// Length of a pcapng block that begins with these bytes. A section header defines its byte order.
 fn block_length(big_endian: &mut bool, bytes: &[u8]) -> Result<usize, String> {
     if bytes.starts_with(&SECTION_HEADER) {
         *big_endian = match bytes[8..12] {
@@ -290,7 +290,7 @@ fn block<'a>(
 fn interface(description: &InterfaceDescriptionBlock<'_>, big_endian: bool) -> Result<Interface, String> {
     let mut interface =
         Interface { link: description.linktype.0.cast_unsigned(), units_per_second: 1_000_000, offset_s: 0 };
-    // Not `ts_resolution()` and `ts_offset()`: they know no powers of two and no big-endian offset.
+    // `ts_resolution()` and `ts_offset()` do not support powers of two and big-endian offsets.
     for option in &description.options {
         match (option.code, option.value()) {
             (OptionCode::IfTsresol, &[resolution, ..]) => {

@@ -1,9 +1,9 @@
-//! The first process of a guest kernel in virtual time: it reads what to run from its file system, runs it as the
-//! live engine does, sends the answer to the host and powers off. What it runs are replications of a scenario, or
-//! programs of the user's.
+//! The first process of a guest kernel in virtual time. It reads a specification from its file system, runs
+//! it like the live engine, sends the answer to the host and powers off. It runs replications of a scenario,
+//! or the user's programs.
 //!
-//! Whatever it waits for it waits for in epoll. The guest's clock stands still while anything computes, so a program
-//! that polls would wait for ever.
+//! All waiting happens in epoll. The guest's clock stands still while anything computes, so a program that
+//! polls in a loop would wait forever.
 
 mod programs;
 
@@ -22,35 +22,37 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::rc::Rc;
 
-/// What to run ([`Spec`]), put there by whoever made the initial file system.
+/// The specification ([`Spec`]), placed there by the creator of the initial file system.
 const SPEC: &str = "/spec.json";
-/// Captures are made here, a folder for each replication.
+/// Folder for captures, with a subfolder for each replication.
 const CAPTURES: &str = "/captures";
-/// The parts of the time series, if one was asked for.
+/// The parts of the time series, if it was requested.
 const SERIES: &str = "series.csv";
-/// Where the answer goes, as a tar archive: the parts of the time series in their order, `answer.json` and the captures.
+/// The serial line for the answer. It is a tar archive: the parts of the time series in order, `answer.json`
+/// and the captures.
 const LINE: &str = "/dev/ttyS0";
 /// Major and minor number of the TUN driver.
 const TUN_DEVICE: (u64, u64) = (10, 200);
-/// Pages for all TCP sockets together: enough never to be felt, and the same in every boot.
+/// Limits of memory pages for all TCP sockets together: large enough to have no effect, and the same in every
+/// boot.
 const TCP_MEMORY: &str = "98304 131072 196608";
-/// Bytes sent at once.
+/// Number of bytes sent at once.
 const SEND_BYTES: usize = 1 << 16;
 
-/// What to run.
+/// The specification of a run.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Spec {
     /// Replications of a scenario.
     Run(Box<RunSpec>),
-    /// Programs of the user's.
+    /// The user's programs.
     Programs(Box<programs::ProgramsSpec>),
 }
 
-/// What goes over the line.
+/// The output on the serial line.
 type Archive = tar::Builder<BufWriter<File>>;
 
-/// Sends what is written as parts of the time series, while the run goes on: the guest keeps none of it.
+/// Sends written data as parts of the time series during the run, so that the guest need not store it.
 struct SeriesParts(Rc<RefCell<Archive>>);
 
 impl Write for SeriesParts {
@@ -63,10 +65,11 @@ impl Write for SeriesParts {
     }
 }
 
-/// Runs what [`SPEC`] asks for, sends the answer and powers off; returns only if the guest cannot power off.
+/// Runs the specification in [`SPEC`], sends the answer and powers off. Returns only if the guest cannot
+/// power off.
 pub fn main() -> Result<Infallible, Errno> {
     if let Err(error) = answer() {
-        // The console is all that is left.
+        // Only the console is left for the message.
         eprintln!("lasthop-guest: cannot send the answer: {error}");
     }
     reboot(RebootMode::RB_POWER_OFF)
@@ -93,7 +96,7 @@ fn answer() -> Result<(), Box<dyn Error>> {
     Ok(archive.get_mut().flush()?)
 }
 
-/// The answer of a run that has failed.
+/// The answer of a failed run.
 #[allow(clippy::needless_pass_by_value, reason = "as `unwrap_or_else` wants it")]
 fn failure(error: Box<dyn Error>) -> serde_json::Value {
     serde_json::json!({ "error": error.to_string() })
@@ -127,7 +130,7 @@ fn make_tun() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// A serial line, as it is: a terminal would change line ends.
+/// A serial line in raw mode: a terminal would change line ends.
 fn line(path: &str) -> io::Result<File> {
     let line = OpenOptions::new().read(true).write(true).open(path)?;
     let mut settings = tcgetattr(&line)?;

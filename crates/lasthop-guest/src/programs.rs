@@ -1,4 +1,5 @@
-//! The user's programs: the root of this machine, to be read, under a file system in memory that takes what they write.
+//! The user's programs. They see the root of this machine, read-only, under a file system in memory that
+//! takes their writes.
 
 use lasthop_host::guest::{Outcome, User};
 use lasthop_host::run::RunSpec;
@@ -17,25 +18,25 @@ use std::io::{BufWriter, Write};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// What to run.
+/// The specification of a run.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProgramsSpec {
     /// The programs, and the last hop between them; or replications of a scenario that has a program.
     what: What,
-    /// Whose programs they are.
+    /// The owner of the programs.
     user: User,
     /// When they start, in seconds since 1970.
     date_s: i64,
-    /// Folders of this machine's that the programs may write to.
+    /// Folders of this machine that the programs may write to.
     write: Vec<PathBuf>,
-    /// Of the terminal that the client's program has, if it has one.
+    /// Settings of the client program's terminal, if it has one.
     terminal: Option<Settings>,
-    /// Devices in [`FILES`]: their names, and the host's files that they stand for.
+    /// Devices in [`FILES`]: their names, and the host's files that they represent.
     files: Vec<(String, u64)>,
 }
 
-/// What is done with the programs.
+/// How the programs are run.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum What {
@@ -45,7 +46,7 @@ enum What {
     Run(Box<RunSpec>),
 }
 
-/// What is told of it.
+/// The output of the run.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Told {
@@ -53,22 +54,22 @@ enum Told {
     Run(serde_json::Value),
 }
 
-/// What is told at the end.
+/// The answer at the end.
 #[derive(Debug, Serialize)]
 pub struct Answer {
     #[serde(flatten)]
     told: Told,
-    /// Whether there is no room left for what programs write.
+    /// Whether there is no room left for the programs' writes.
     overlay_full: bool,
 }
 
 /// The driver of `host_files.c`: its minor numbers are the host's files.
 const HOST_FILES: u64 = 240;
-/// Where those files are that the specification names.
+/// Folder of the files that the specification names.
 const FILES: &str = "/dev/lasthop";
-/// The host's signals come in here.
+/// Signals from the host arrive here.
 const SIGNALS: &str = "/dev/ttyS1";
-/// Where the machine's root is mounted, and what programs write.
+/// Mount points of the machine's root, and of the programs' writes.
 const MACHINE: &str = "/machine";
 const WRITTEN: &str = "/written";
 const ROOT: &str = "/root";
@@ -92,7 +93,7 @@ pub fn run(spec: &ProgramsSpec) -> Result<Answer, Box<dyn Error>> {
     Ok(answer)
 }
 
-/// The host's file for a time series, if one is asked for.
+/// The host's file for a time series, if one is requested.
 fn series() -> std::io::Result<Option<Box<dyn Write>>> {
     let file = Path::new(FILES).join("series");
     if !file.exists() {
@@ -101,12 +102,12 @@ fn series() -> std::io::Result<Option<Box<dyn Write>>> {
     Ok(Some(Box::new(BufWriter::new(OpenOptions::new().write(true).open(file)?))))
 }
 
-/// Writes the answer into the host's file of that name.
+/// Writes the answer into the host's file with that name.
 pub fn tell(answer: &str) -> std::io::Result<()> {
     OpenOptions::new().write(true).open(Path::new(FILES).join("answer"))?.write_all(answer.as_bytes())
 }
 
-/// Makes the machine's root this process' own, with file systems of the guest's in the usual places.
+/// Makes the machine's root the root of this process, with the guest's file systems in the usual places.
 fn make_root(write: &[PathBuf]) -> Result<(), Box<dyn Error>> {
     for folder in [MACHINE, WRITTEN, ROOT] {
         fs::create_dir_all(folder)?;
@@ -145,7 +146,7 @@ fn make_root(write: &[PathBuf]) -> Result<(), Box<dyn Error>> {
     Ok(chdir("/")?)
 }
 
-/// Makes the devices that the kernel does not make by itself.
+/// Creates the devices that the kernel does not create by itself.
 fn make_devices(files: &[(String, u64)]) -> Result<(), Box<dyn Error>> {
     super::make_tun()?;
     let everyone = Mode::from_bits_truncate(0o666);
@@ -161,7 +162,8 @@ fn make_devices(files: &[(String, u64)]) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Takes the host's standard streams for this process' own and those of all programs, or a terminal in front of them.
+/// Makes the host's standard streams, or a terminal in front of them, the streams of this process and of all
+/// programs.
 fn take_streams(spec: &ProgramsSpec) -> Result<Option<Terminal>, Box<dyn Error>> {
     let open = |name| OpenOptions::new().read(true).write(true).open(Path::new(FILES).join(name));
     let [stdin, stdout, stderr]: [File; 3] = [open("stdin")?, open("stdout")?, open("stderr")?];

@@ -1,5 +1,5 @@
-//! System calls that are made one right after another. In a guest of lasthop's own they are made together: to enter its
-//! kernel costs far more than what most calls do (`batched_calls.h` in `python/lasthop/engines/kernel`).
+//! Batches of system calls. In lasthop's own guest the kernel runs a batch in one call, because entering that
+//! kernel costs far more than most calls do (`batched_calls.h` in `python/lasthop/engines/kernel`).
 
 use libc::{c_int, c_long, c_uint};
 use nix::errno::Errno;
@@ -10,27 +10,27 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::ptr;
 use std::sync::OnceLock;
 
-/// The guest kernel's call for several, and what it asks before it goes on.
+/// The guest kernel's system call for batches, and its conditions for the next call.
 const BATCHED_CALLS: c_long = 400;
 const IS_WORD: c_long = 401;
 const IS_BEFORE: c_long = 402;
 /// The result of a call that was not made.
 const NOT_MADE: c_long = c_long::MIN;
 
-/// A system call to be made, and what has come of it; as the guest kernel knows it.
+/// A system call to be made, and its result, in the guest kernel's layout.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Call<'a> {
     number: c_long,
     arguments: [c_long; 6],
     result: c_long,
-    /// How many calls further on the next one is if this succeeds, or if there is nothing yet; if zero, it is the last.
+    /// Distance to the next call if this one succeeds, and if it would block; zero ends the batch.
     next: c_uint,
     next_if_empty: c_uint,
     buffers: PhantomData<&'a mut [u8]>,
 }
 
-/// Room for what the kernel says of a TCP socket.
+/// Buffer for the kernel's information about a TCP socket.
 #[derive(Debug)]
 pub struct TcpInfoBytes {
     /// A `tcp_info`.
@@ -58,13 +58,13 @@ impl<'a> Call<'a> {
         Self::new(libc::SYS_read, [descriptor(file), target, length])
     }
 
-    /// Reads until nothing is left: what comes behind these two is made if so, and not if there may be more.
+    /// Reads until nothing is left. The calls after these two are made only if nothing is left.
     pub fn read_all(file: &'a impl AsFd, [first, second]: [&'a mut [u8]; 2]) -> [Self; 2] {
         let [first, second] = [Self::read(file, first), Self::read(file, second)];
         [Self { next_if_empty: 2, ..first }, Self { next: 0, next_if_empty: 1, ..second }]
     }
 
-    /// Sends a datagram to whom its socket is connected to.
+    /// Sends a datagram to the peer of its connected socket.
     pub fn send(socket: &'a impl AsFd, datagram: &'a [u8]) -> Self {
         Self::new(libc::SYS_sendto, [descriptor(socket), address(datagram.as_ptr()), length(datagram)])
     }
@@ -74,7 +74,7 @@ impl<'a> Call<'a> {
         Self::new(libc::SYS_write, [descriptor(file), address(buffer.as_ptr()), length(buffer)])
     }
 
-    /// Asks about a TCP socket (tcp(7), `TCP_INFO`).
+    /// Queries a TCP socket (tcp(7), `TCP_INFO`).
     pub fn tcp_info(socket: &'a impl AsFd, answer: &'a mut TcpInfoBytes) -> Self {
         let (level, option) = (libc::IPPROTO_TCP.into(), libc::TCP_INFO.into());
         let (target, length) = (address(&raw mut answer.bytes), address(&raw mut answer.length));
@@ -92,21 +92,22 @@ impl<'a> Call<'a> {
         Self::new(libc::SYS_timerfd_settime, [descriptor(timer), flags, address(&raw const *setting), 0])
     }
 
-    /// Waits for files to become ready, for so many milliseconds, or without end if negative.
+    /// Waits until files are ready, for at most this number of milliseconds, or without limit if negative.
     pub fn wait(epoll: &'a impl AsFd, events: &'a mut [EpollEvent], timeout_ms: c_int) -> Self {
         let (target, count) = (address(events.as_mut_ptr()), length(events));
         Self::new(libc::SYS_epoll_pwait, [descriptor(epoll), target, count, timeout_ms.into(), 0, 0])
     }
 
-    /// Waits for files to become ready and reads the clock. If the file of this name is told first, and before `due`, it is
-    /// read, too, as often as there are buffers; nothing may follow. Only in a guest of lasthop's own.
+    /// Waits until files are ready and reads the clock. If the file with this name is reported first, and
+    /// before `due`, it is also read, once per buffer. This must be the last call of a batch. Only in
+    /// lasthop's own guest.
     pub fn wait_and_read(
         (epoll, events, timeout_ms): (&'a impl AsFd, &'a mut [EpollEvent], c_int),
         (time, due): (&'a mut libc::timespec, &'a libc::timespec),
         (name, file): (u64, &'a impl AsFd),
         buffers: impl Iterator<Item = &'a mut [u8]>,
     ) -> Vec<Self> {
-        // Of an event that is not told nothing must be left.
+        // An event that is not reported must leave no old value.
         events[0] = EpollEvent::empty();
         let told = address(events.as_ptr().wrapping_byte_add(offset_of!(libc::epoll_event, u64)));
         let (read, due) = (address(&raw const *time), address(&raw const *due));
@@ -120,15 +121,15 @@ impl<'a> Call<'a> {
         calls
     }
 
-    /// Makes it alone.
+    /// Makes this call alone.
     fn make(&mut self) {
         let given = self.arguments;
         #[allow(unsafe_code)]
-        // SAFETY: the arguments are those of one of the calls above: what they point to is borrowed for as long as this
-        // lives, and as large as they say.
+        // SAFETY: the arguments belong to one of the calls above. The memory that they point to is borrowed
+        // for the lifetime of `self`, and has the stated size.
         let result = unsafe {
             if self.number == libc::SYS_clock_gettime {
-                // This one needs not enter the kernel.
+                // This call need not enter the kernel.
                 c_long::from(libc::clock_gettime(
                     given[0] as c_int,
                     ptr::with_exposed_provenance_mut(given[1] as usize),
@@ -140,13 +141,13 @@ impl<'a> Call<'a> {
         self.result = if result < 0 { -c_long::from(Errno::last_raw()) } else { result };
     }
 
-    /// Whether it was made.
+    /// Whether the call was made.
     pub fn was_made(&self) -> bool {
         self.result != NOT_MADE
     }
 
-    /// What has come of it. One that was not made has been interrupted before it began, be it by a signal or by what has come
-    /// of one before.
+    /// The result of the call. A call that was not made counts as interrupted before it began, by a signal or
+    /// by the result of an earlier call.
     pub fn result(&self) -> Result<usize, Errno> {
         match self.result {
             NOT_MADE => Err(Errno::EINTR),
@@ -155,17 +156,17 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Makes calls one after another, up to the first that fails unless it says how to go on then; returns what has come of them.
+/// Makes calls one after another, until one fails without a stated continuation; returns their results.
 pub fn make<const N: usize>(mut calls: [Call<'_>; N]) -> [Result<usize, Errno>; N] {
     make_all(&mut calls);
     calls.each_ref().map(Call::result)
 }
 
-/// The same, of calls that are as many as it takes.
+/// The same for any number of calls.
 pub fn make_all(calls: &mut [Call<'_>]) {
     if are_batched() {
         #[allow(unsafe_code)]
-        // SAFETY: as for each; the kernel writes nothing else than their results.
+        // SAFETY: as for a single call; the kernel writes only their results.
         unsafe {
             libc::syscall(BATCHED_CALLS, calls.as_mut_ptr(), calls.len());
         }
@@ -189,8 +190,8 @@ pub fn make_all(calls: &mut [Call<'_>]) {
 /// Bytes to be written, and the flags of the write.
 pub type Write<'a> = (&'a [u8], c_int);
 
-/// Writes to a socket so often, with flags for all writes, until it has no room. Returns how many bytes each write has
-/// taken; an error only if the first one fails.
+/// Makes these writes to a socket, with the same flags, until the socket has no room. Returns the number of
+/// bytes of each write; an error only if the first write fails.
 pub fn send_each(socket: &impl AsFd, writes: &[Write<'_>], flags: c_int) -> Result<Vec<usize>, Errno> {
     let part = |(bytes, _): &Write<'_>| libc::iovec {
         iov_base: bytes.as_ptr().cast_mut().cast(),
@@ -214,12 +215,12 @@ pub fn send_each(socket: &impl AsFd, writes: &[Write<'_>], flags: c_int) -> Resu
     Ok(messages[..sent].iter().map(|message| message.msg_len as usize).collect())
 }
 
-/// Whether this kernel makes several calls at once; others have no call of this number.
+/// Whether this kernel supports batches; other kernels have no system call with this number.
 pub fn are_batched() -> bool {
     static ARE_BATCHED: OnceLock<bool> = OnceLock::new();
     *ARE_BATCHED.get_or_init(|| {
         #[allow(unsafe_code)]
-        // SAFETY: it makes none.
+        // SAFETY: the batch is empty.
         let made = unsafe { libc::syscall(BATCHED_CALLS, ptr::null::<Call<'_>>(), 0) };
         made == 0
     })
@@ -274,7 +275,7 @@ mod tests {
         read_and_write([Ok(2), Err(Errno::EAGAIN), Ok(1)]);
         writer.write_all(b"abcd").unwrap();
         read_and_write([Ok(2), Ok(2), Err(Errno::EINTR)]);
-        // What it has not read makes its end an error.
+        // With unread data, closing the socket is an error for the other end.
         drop(writer);
         read_and_write([Err(Errno::ECONNRESET), Err(Errno::EINTR), Err(Errno::EINTR)]);
     }

@@ -12,18 +12,20 @@ use nix::time::{ClockId, clock_getres, clock_gettime};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Linux' count of ticks comes to zero so long after the start of its monotonic clock (`INITIAL_JIFFIES`).
+/// Time after the start of Linux' monotonic clock at which its tick counter becomes zero (`INITIAL_JIFFIES`).
 const TICKS_WRAP: Duration = Duration::from_secs(300);
-/// Ready files told at once.
+/// Maximum number of ready files per wait.
 const READY_MAX: usize = 64;
-/// Packets that are read together. A host mostly sends one or two at a time, and that there are no more must be seen.
+/// Number of packets that are read together. A host mostly sends one or two at a time; one more read shows
+/// that there are no more.
 pub const READ_TOGETHER: usize = 4;
-/// What the timer is called among the ready files.
+/// Name of the timer among the ready files.
 const TIMER: u64 = u64::MAX;
-/// How often it is looked whether a rest is due.
+/// Interval of checks whether a rest is due.
 const REST_INTERVAL: Duration = Duration::from_millis(1);
-/// One part of so many of its time a real-time program rests. Linux stops one that rests less than a twentieth of a
-/// second (`kernel.sched_rt_runtime_us`) for all of that at once, and packets would be 50 ms late.
+/// A real-time program rests for one part in this number of its time. If it rests less than a twentieth of
+/// each second, Linux stops it for that twentieth at once (`kernel.sched_rt_runtime_us`), and packets would
+/// be 50 ms late.
 const REST_SHARE: u64 = 10;
 
 /// Time since the start of a run, on the monotonic clock.
@@ -38,10 +40,11 @@ impl Clock {
         Ok(Self { start_nanos: nanos_of(ClockId::CLOCK_MONOTONIC)? })
     }
 
-    /// A run that starts when `phase` of a turn of the timer wheel has passed, `0.0..1.0`, on a kernel that is this program's
-    /// own.
+    /// A run that starts at `phase` (`0.0..1.0`) of a turn of the timer wheel, on a kernel that only this
+    /// program uses.
     ///
-    /// Up to its first tick a kernel's timers are no finer than that (`hrtimer_switch_to_hres`), so at least one passes.
+    /// Until its first tick, the resolution of a kernel's timers is a tick (`hrtimer_switch_to_hres`), so at
+    /// least one tick passes.
     pub fn start_at(phase: f64) -> io::Result<Self> {
         // The coarse clock advances by ticks.
         let tick = clock_getres(ClockId::CLOCK_MONOTONIC_COARSE)?.num_nanoseconds();
@@ -54,7 +57,7 @@ impl Clock {
         Self::start()
     }
 
-    /// How long the run has lasted.
+    /// Time since the start of the run.
     pub fn now(self) -> io::Result<Instant> {
         Ok(self.since_start(nanos_of(ClockId::CLOCK_MONOTONIC)?))
     }
@@ -72,10 +75,10 @@ fn nanos(time: TimeSpec) -> u64 {
     time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64
 }
 
-/// Keeps the processor time of a real-time program below what Linux permits.
+/// Keeps the processor time of a real-time program below the limit of Linux.
 #[derive(Clone, Copy, Debug)]
 struct Rest {
-    /// When it was looked at last, and the processor time used up to then.
+    /// Time of the last check, and the processor time used until then.
     since: Instant,
     busy: u64,
 }
@@ -85,7 +88,7 @@ impl Rest {
         Ok(Self { since: now, busy: nanos_of(ClockId::CLOCK_THREAD_CPUTIME_ID)? })
     }
 
-    /// Sleeps for what is owed of the time since the last look.
+    /// Sleeps for the share of the time since the last check.
     fn take(&mut self, now: Instant) -> io::Result<()> {
         let whole = now.saturating_since(self.since);
         if whole < REST_INTERVAL {
@@ -104,20 +107,20 @@ impl Rest {
 
 /// A wait for a time, or for a file, that follows a call.
 pub struct NextWait<'a> {
-    /// Who waits.
+    /// The waiter.
     pub waiter: &'a mut Waiter,
-    /// For what time.
+    /// The time to wait for.
     pub due: Instant,
 }
 
 impl NextWait<'_> {
-    /// The wait is for this time, if that comes before.
+    /// Limits the wait to this time, if it is earlier.
     #[must_use]
     pub fn or_before(self, due: Option<Instant>) -> Self {
         Self { due: due.map_or(self.due, |due| due.min(self.due)), ..self }
     }
 
-    /// Makes calls and looks what is ready then, if there is a next wait.
+    /// Makes calls, and then polls for ready files, if there is a next wait.
     pub fn make<const N: usize>(next: Option<Self>, calls: [Call<'_>; N]) -> [Result<usize, Errno>; N] {
         match next {
             Some(Self { waiter, due }) => waiter.make_and_look(calls, due),
@@ -126,31 +129,31 @@ impl NextWait<'_> {
     }
 }
 
-/// What the timer is to be set to; without a time it is disarmed.
+/// The setting of the timer; without a time it is disarmed.
 #[derive(Clone, Copy)]
 struct Timer {
     due: Option<Instant>,
 }
 
-/// What has come of calls, and of the look at what is ready that follows them: nothing if the calls ended before.
+/// The results of calls and of the poll that follows them; no poll result if the calls ended before.
 pub type Made<const N: usize, T> = ([Result<usize, Errno>; N], Option<T>);
 
-/// Packets of a device, and what has come of the attempts to read them.
+/// Packets of a device, and the results of reading them.
 #[derive(Debug)]
 pub struct Reads {
-    /// Room for the packets.
+    /// Buffers for the packets.
     pub frames: [Frame; READ_TOGETHER],
-    /// By frame.
+    /// The result for each buffer.
     pub results: [Result<usize, Errno>; READ_TOGETHER],
 }
 
 impl Reads {
-    /// Room for packets of up to `mtu` bytes.
+    /// Buffers for packets of up to `mtu` bytes.
     pub fn new(mtu: usize) -> Self {
         Self { frames: std::array::from_fn(|_| Frame::new(mtu)), results: [Ok(0); READ_TOGETHER] }
     }
 
-    /// The packets that were there.
+    /// The packets that were read.
     pub fn packets(&mut self) -> io::Result<&mut [Frame]> {
         let mut count = 0;
         for (frame, result) in self.frames.iter_mut().zip(self.results) {
@@ -165,12 +168,12 @@ impl Reads {
     }
 }
 
-/// A device that is read with the look that finds it ready first.
+/// A device that is read in the same call as the poll that reports it ready first.
 struct Device {
     name: u64,
     file: OwnedFd,
     reads: Reads,
-    /// Nobody has fetched what was read.
+    /// True if the read packets have not been fetched.
     is_read: bool,
 }
 
@@ -180,7 +183,7 @@ pub struct Waiter {
     epoll: Epoll,
     timer: TimerFd,
     armed: Option<Instant>,
-    /// When it was looked at last.
+    /// Time of the last poll.
     now: Instant,
     spin: Duration,
     rest: Option<Rest>,
@@ -193,9 +196,9 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// Waits on `clock`. The last `spin` before a time is waited for in a busy loop: to set a timer and to be woken takes
-    /// some ten microseconds on many machines, more than the distance of packets on a fast link. `rests` if the program
-    /// has real-time priority.
+    /// Waits on `clock`. It spends the last `spin` before a time in a busy loop: setting a timer and waking
+    /// up takes about ten microseconds on many machines, more than the interval of packets on a fast link.
+    /// `rests` must be set if the program has real-time priority.
     pub fn new(clock: Clock, spin: Duration, rests: bool) -> io::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let timer =
@@ -219,12 +222,12 @@ impl Waiter {
         })
     }
 
-    /// Watches a file, which is told by `name`.
+    /// Watches a file, which is reported by `name`.
     pub fn watch(&self, file: impl AsFd, flags: EpollFlags, name: u64) -> io::Result<()> {
         Ok(self.epoll.add(file, EpollEvent::new(flags, name))?)
     }
 
-    /// Watches a device with packets of up to `mtu` bytes, which is told by `name`.
+    /// Watches a device with packets of up to `mtu` bytes, which is reported by `name`.
     pub fn watch_device(&mut self, file: impl AsFd, name: u64, mtu: usize) -> io::Result<()> {
         self.watch(&file, EpollFlags::EPOLLIN, name)?;
         let file = file.as_fd().try_clone_to_owned()?;
@@ -232,31 +235,32 @@ impl Waiter {
         Ok(())
     }
 
-    /// The device of this name is likely to be ready next.
+    /// Notes that the device with this name is likely to be ready next.
     pub fn expect(&mut self, name: u64) {
         self.expected = self.devices.iter().position(|device| device.name == name);
     }
 
-    /// What was read already of a device that was told.
+    /// The packets that were already read from a reported device.
     pub fn read_ahead(&mut self, name: u64) -> Option<&mut Reads> {
         let device = self.devices.iter_mut().find(|device| device.name == name)?;
         std::mem::take(&mut device.is_read).then_some(&mut device.reads)
     }
 
-    /// Watches a file again that has been told and was watched once (`EPOLLONESHOT`).
+    /// Watches a file again that was watched once (`EPOLLONESHOT`) and has been reported.
     pub fn watch_again(&self, file: impl AsFd, flags: EpollFlags, name: u64) -> io::Result<()> {
         Ok(self.epoll.modify(file, &mut EpollEvent::new(flags, name))?)
     }
 
     /// Waits until a watched file is ready or `due` has come; `ready` gets the names of the files that are. Returns
-    /// the time. System calls are few: where they are dear (a guest kernel), they are what a run costs.
+    /// the time. It makes few system calls: where they are expensive (in a guest kernel), they dominate the
+    /// cost of a run.
     pub fn wait(&mut self, due: Option<Instant>, ready: &mut Vec<u64>) -> io::Result<Instant> {
         self.wait_after([], due, ready)?;
         Ok(self.now)
     }
 
-    /// The same after calls. Returns what has come of them, and the time; none if nobody has waited, because the calls ended
-    /// before.
+    /// The same after calls. Returns their results and the time; no time if there was no wait, because the
+    /// calls ended before.
     pub fn wait_after<const N: usize>(
         &mut self,
         calls: [Call<'_>; N],
@@ -291,8 +295,8 @@ impl Waiter {
         if near { self.look(calls, None, 0) } else { self.look(calls, Some(Timer { due }), -1) }
     }
 
-    /// Makes calls, and then what the next wait for `due` would begin with: if a file is ready, that is over before it
-    /// begins. Nothing else may come in between. Returns what has come of the calls.
+    /// Makes calls, and then the first poll of the next wait for `due`: if a file is ready, that wait ends at
+    /// once. Nothing else may come in between. Returns the results of the calls.
     pub fn make_and_look<const N: usize>(
         &mut self,
         calls: [Call<'_>; N],
@@ -301,7 +305,7 @@ impl Waiter {
         if due <= self.now + self.spin {
             return calls::make(calls);
         }
-        // What keeps it from looking keeps the next wait from it, too, which says so.
+        // An error of this poll occurs in the next wait, too, which reports it.
         let Ok((made, count)) = self.look(calls, Some(Timer { due: Some(due) }), 0) else {
             return [Err(Errno::EINTR); N];
         };
@@ -311,7 +315,7 @@ impl Waiter {
         made
     }
 
-    /// Tells the names of the files that are ready.
+    /// Reports the names of the ready files.
     fn tell(&mut self, count: usize, ready: &mut Vec<u64>) {
         for name in self.events[..count].iter().map(EpollEvent::data) {
             if name == TIMER {
@@ -322,10 +326,11 @@ impl Waiter {
         }
     }
 
-    /// Makes calls, sets the timer if there is a time for it and it is not set to that already, waits for files to become
-    /// ready and reads the clock. Returns what has come of the calls, and how many files are ready; none if the calls ended before.
+    /// Makes calls, sets the timer if there is a time and the timer is not already set to it, waits until
+    /// files are ready and reads the clock. Returns the results of the calls, and the number of ready files;
+    /// none if the calls ended before.
     ///
-    /// A device that is expected is read, too, if nothing is due before it would be read anyway.
+    /// An expected device is also read, if nothing is due before it would be read anyway.
     fn look<const N: usize>(
         &mut self,
         calls: [Call<'_>; N],
@@ -403,7 +408,7 @@ mod tests {
         let mut now = waiter.now;
         let (start, end) = (now, now + Duration::from_millis(200));
         while now < end {
-            // There is always something due.
+            // A wait always has a due time.
             now = waiter.wait(Some(now), &mut ready).unwrap();
         }
         let busy = nanos_of(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap() - before;

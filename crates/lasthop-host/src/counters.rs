@@ -1,4 +1,4 @@
-//! What the emulator saw, in numbers.
+//! Counters of the emulator.
 
 use lasthop_core::{Direction, DropCount, Instant, Observer, Packet, PacketEvent};
 use serde::Serialize;
@@ -8,9 +8,9 @@ use serde::Serialize;
 pub struct DirectionCounters {
     /// Packets that the host sent.
     pub sent: u64,
-    /// Packets that the other host got.
+    /// Packets that the other host received.
     pub delivered: u64,
-    /// Bytes of IP length that the other host got.
+    /// Bytes of IP length that the other host received.
     pub delivered_bytes: u64,
     /// Dropped at a full router queue.
     pub drops_queue: u64,
@@ -22,22 +22,23 @@ pub struct DirectionCounters {
     pub marks: u64,
 }
 
-/// Packets that the emulator saw.
+/// Packets that the emulator handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
     /// Server to client.
     pub down: DirectionCounters,
     /// Client to server.
     pub up: DirectionCounters,
-    /// Passed as they are: fragments of IP packets.
+    /// Passed without classification: fragments of IP packets.
     pub fragments: u64,
-    /// Passed as they are: neither TCP nor UDP, or with a transport header cut short.
+    /// Passed without classification: packets that are neither TCP nor UDP, or have a truncated transport
+    /// header.
     pub other_protocols: u64,
-    /// Refused: no IP packets.
+    /// Rejected: not IP packets.
     pub malformed: u64,
-    /// Refused: longer than the MTU.
+    /// Rejected: longer than the MTU.
     pub oversized: u64,
-    /// Refused: not for a router to forward.
+    /// Rejected: packets that a router does not forward.
     pub link_local: u64,
 }
 

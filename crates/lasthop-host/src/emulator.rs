@@ -1,4 +1,4 @@
-//! Packets between the two TUN devices and the models between them.
+//! Moves packets between the two TUN devices through the models.
 
 use crate::calls::are_batched;
 use crate::clock::{Clock, NextWait, READ_TOGETHER, Reads};
@@ -12,9 +12,9 @@ use lasthop_core::{FlowId, Host, Instant, Observer, Packet};
 use serde::Serialize;
 use std::io;
 
-/// Packets read of one host before the models are looked after again.
+/// Maximum number of packets read from one host before the models are handled again.
 const READ_MAX: usize = 32;
-/// The name of the first host's device, as it is watched; a pair has two, the fixed host's first.
+/// Name in the waiter of the first host's device. A pair has two devices, the fixed host's first.
 const FIRST_TUN: u64 = 2;
 
 /// The name of a host's device.
@@ -22,7 +22,7 @@ pub fn tun_name(host: Host, pair: usize) -> u64 {
     FIRST_TUN + 2 * pair as u64 + host as u64
 }
 
-/// The host and the pair whose device has this name.
+/// The host and the pair of the device with this name.
 pub fn tun_named(name: u64) -> (Host, usize) {
     let (pair, side) = ((name - FIRST_TUN) / 2, (name - FIRST_TUN) % 2);
     (if side == 0 { Host::Server } else { Host::Client }, pair as usize)
@@ -30,14 +30,14 @@ pub fn tun_named(name: u64) -> (Host, usize) {
 
 /// Flows between real hosts.
 pub trait HostFlows: Flows {
-    /// Which pair of hosts a flow has.
+    /// The pair of hosts of a flow.
     fn pair(&self, flow: FlowId) -> usize {
         let _ = flow;
         0
     }
 
-    /// Hands a packet's bytes to its host; false if that does not take them. If the owner waits `next`, this
-    /// may look at once what is ready.
+    /// Passes a packet's bytes to its host; false if the host does not accept them. If the owner waits
+    /// `next`, this may poll at once.
     fn hand_over(
         &mut self,
         host: Host,
@@ -50,7 +50,8 @@ pub trait HostFlows: Flows {
         tun.write(bytes)
     }
 
-    /// Whether a packet of this host's does not cross the last hop, because it is for a neighbour, who has it now.
+    /// Whether a packet of this host does not cross the last hop because it is for a neighbour, which has
+    /// received it now.
     fn is_for_neighbour(&mut self, sender: Host, bytes: &[u8]) -> bool {
         let _ = (sender, bytes);
         false
@@ -59,16 +60,16 @@ pub trait HostFlows: Flows {
 
 impl HostFlows for OneFlow {}
 
-/// What is to be known of a replication beside its records.
+/// Facts of a replication in addition to its records.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct RunFacts {
-    /// Its number.
+    /// Number of the replication.
     pub replication: u64,
     /// How late packets were.
     pub lateness: LatenessSummary,
-    /// What the emulator saw.
+    /// Counters of the emulator.
     pub counters: Counters,
-    /// Packets that a host did not take.
+    /// Packets that a host did not accept.
     pub not_taken: u64,
 }
 
@@ -79,9 +80,9 @@ pub struct Emulator<'a, F, O> {
     pub hop: Hop<F, O>,
     /// How late packets were delivered.
     pub lateness: Lateness,
-    /// Packets that a host did not take, because it had brought its link down, say.
+    /// Packets that a host did not accept, because it had brought its link down, say.
     pub not_taken: u64,
-    /// Of the fixed host and the mobile host, for each pair of them.
+    /// Devices of the fixed host and the mobile host, for each pair.
     tuns: Vec<[&'a Tun; 2]>,
     router: Option<LinuxRouter>,
     clock: Clock,
@@ -89,8 +90,8 @@ pub struct Emulator<'a, F, O> {
 }
 
 impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
-    /// An emulator between the devices of each pair of hosts, the fixed host's first, for packets of up to `mtu` bytes;
-    /// with the router, if that is not of the models.
+    /// An emulator between the devices of each pair of hosts, the fixed host's first, for packets of up to
+    /// `mtu` bytes; with Linux' router, if it replaces the model.
     pub fn new(
         hop: Hop<F, O>,
         tuns: Vec<[&'a Tun; 2]>,
@@ -103,7 +104,7 @@ impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
         Self { hop, lateness, not_taken: 0, tuns, router, clock, scratch }
     }
 
-    /// What is to be known of a replication.
+    /// The facts of a replication.
     pub fn facts(&self, replication: u64) -> RunFacts {
         RunFacts {
             replication,
@@ -118,13 +119,13 @@ impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
         self.tuns[pair][host as usize]
     }
 
-    /// The router's device towards a host, if the router is not of the models.
+    /// The device towards a host of Linux' router, if it replaces the model.
     pub fn router_tun(&self, host: Host) -> Option<&Tun> {
         self.router.as_ref().map(|router| router.tun(host))
     }
 
-    /// Hands over every packet that is due by `now`, to its host or to the router. If the owner waits `next`, the last
-    /// packet may end that wait at once.
+    /// Passes every packet that is due by `now` to its host or to the router. If the owner waits `next`, the
+    /// last packet may end that wait at once.
     pub fn deliver(&mut self, now: Instant, mut next: Option<NextWait<'_>>) -> Result<(), Error> {
         let mut first = Some(now);
         while let Some(delivery) = self.hop.poll_delivery(now) {
@@ -146,13 +147,13 @@ impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
         Ok(())
     }
 
-    /// Whether nothing has to be done after a packet that was fetched just now but to wait for the next one, in a guest.
+    /// Whether, in a guest, the only thing to do after the packet just fetched is to wait for the next one.
     fn is_followed_by_wait(&mut self, now: Instant) -> bool {
         are_batched() && self.router.is_none() && self.hop.packets_inside() > 1 && self.hop.is_last(now)
     }
 
-    /// Hands over what has come out of the router towards a host by `now`, up to a limit. When it was due only the router
-    /// knows.
+    /// Passes on the packets that have left the router towards a host by `now`, up to a limit. Only the
+    /// router knows when they were due.
     pub fn forward(&mut self, now: Instant, host: Host) -> Result<(), Error> {
         for _ in 0..READ_MAX {
             if !self.forward_one(now, host)? {
@@ -189,14 +190,14 @@ impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
         Ok(read)
     }
 
-    /// Hands over a packet; false if its host does not take it.
+    /// Passes a packet to its host; false if the host does not accept it.
     fn hand_over(&mut self, delivery: Delivery, next: Option<NextWait<'_>>) -> bool {
         let mut next = next.map(|next| next.or_before(self.hop.next_wakeup()));
         let (flows, packet, bytes) = self.hop.arrival(delivery);
         let pair = flows.pair(packet.flow);
         let tun = self.tuns[pair][delivery.host as usize];
         if let Some(NextWait { waiter, .. }) = &mut next {
-            // It is likely to answer.
+            // The host is likely to answer.
             waiter.expect(tun_name(delivery.host, pair));
         }
         let taken = flows.hand_over(delivery.host, packet, tun, bytes, next);
@@ -205,8 +206,8 @@ impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
         taken
     }
 
-    /// Takes what a host of a pair has sent by `now`, up to a limit, and what was read `ahead` of it first; [`Emulator::deliver`]
-    /// for the same `now` comes first.
+    /// Takes the packets that a host of a pair has sent by `now`, up to a limit, beginning with those already
+    /// read `ahead`. [`Emulator::deliver`] must be called first with the same `now`.
     pub fn receive(
         &mut self,
         now: Instant,

@@ -1,8 +1,8 @@
-//! What can go wrong with the host.
+//! Errors of the host.
 
 use std::fmt;
 
-/// One paragraph: what failed, why, and what helps.
+/// One paragraph: the failure, its reason, and a remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error(String);
 
@@ -27,7 +27,7 @@ impl From<std::io::Error> for Error {
     }
 }
 
-/// Says what was being done when something failed.
+/// Adds the action that failed to an error.
 pub(crate) trait Context<T> {
     fn context(self, what: &str) -> Result<T, Error>;
 }

@@ -1,5 +1,5 @@
-//! The TCP of a scenario, as far as Linux lets it be chosen: sysctls of a network namespace and route metrics. What it
-//! does not let be chosen is listed, not ignored.
+//! The TCP of a scenario in terms of Linux: sysctls of a network namespace and route metrics. Settings that
+//! Linux does not offer are listed, not ignored.
 
 use crate::error::Error;
 use crate::namespace::HostConfig;
@@ -11,35 +11,35 @@ use netlink_packet_route::route::RouteMetric;
 use serde::Serialize;
 use std::fs;
 
-/// Numbers of metrics that count only when they are locked (`RTAX_*`).
+/// Numbers of metrics that take effect only when they are locked (`RTAX_*`).
 const LOCK_SSTHRESH: u32 = 1 << 6;
 const LOCK_RTO_MIN: u32 = 1 << 13;
 /// `RTAX_FEATURE_ECN`.
 const FEATURE_ECN: u32 = 1;
 /// Linux' timeout before the first sample: `TCP_TIMEOUT_INIT`.
 const RTO_INITIAL: Duration = Duration::from_secs(1);
-/// Room for what applications write, so that they never wait.
+/// Send buffer, large enough that applications never wait.
 const WRITE_BUFFER_BYTES: u64 = 16 << 20;
-/// Least room for what has arrived, with what the kernel needs beside each packet.
+/// Minimum receive buffer, including the kernel's overhead for each packet.
 const READ_BUFFER_BYTES_MIN: u64 = 1 << 20;
 
-/// What both hosts are to be like, and what they cannot be.
+/// Settings of both hosts, and their differences from the scenario.
 #[derive(Clone, Debug)]
 pub struct Features {
     /// The fixed host.
     pub server: HostConfig,
     /// The mobile host.
     pub client: HostConfig,
-    /// What they do otherwise than the scenario asks.
+    /// Differences from the scenario.
     pub differences: Vec<Difference>,
 }
 
-/// Something that Linux does otherwise than the scenario asks.
+/// A difference between Linux and the scenario.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// What the scenario asks for, and what Linux does.
+    /// The scenario's setting, and the behaviour of Linux.
     pub what: String,
-    /// What that is likely to do to the results.
+    /// The likely effect on the results.
     pub effect: &'static str,
 }
 
@@ -50,7 +50,7 @@ impl Features {
         let sysctls: Vec<_> = sysctls(tcp, segment)
             .into_iter()
             .map(|(name, value)| (format!("ipv4/{name}"), value))
-            // Some came with later kernels.
+            // Some of them exist only in later kernels.
             .filter(|(name, _)| fs::exists(format!("/proc/sys/net/{name}")).unwrap_or(false))
             .collect();
         let further = short_hosts(scenario)
@@ -65,7 +65,7 @@ impl Features {
     }
 }
 
-/// The hosts of all short flows, which have addresses of their own: windows are metrics of routes.
+/// The hosts of all short flows. They have their own addresses, because windows are metrics of routes.
 pub fn short_hosts(scenario: &Scenario) -> impl Iterator<Item = &ShortHosts> {
     scenario.flow.iter().flat_map(|flow| flow.traffic().later_flows())
 }
@@ -133,7 +133,7 @@ fn sysctls(tcp: &TcpConfig, segment: u32) -> Vec<(&'static str, String)> {
         ("tcp_moderate_rcvbuf", "0".into()),
         ("tcp_early_retrans", if tcp.tail_loss_probe { "3" } else { "0" }.into()),
         ("tcp_recovery", switch(tcp.rack)),
-        // What no scenario knows: ACKs that are merged or limited, fast open.
+        // Features that no scenario has: merged or limited ACKs, fast open.
         ("tcp_comp_sack_nr", "0".into()),
         ("tcp_backlog_ack_defer", "0".into()),
         ("tcp_invalid_ratelimit", "0".into()),
@@ -147,7 +147,7 @@ fn differences(tcp: &TcpConfig) -> Vec<Difference> {
     list
 }
 
-/// Refuses a TCP from before Linux: nothing of it can be switched on.
+/// Rejects a TCP that is older than Linux: Linux has no switches for it.
 pub fn needs_linux(tcp: &TcpConfig) -> Result<(), Error> {
     if tcp.stack != Stack::Classic {
         return Ok(());
@@ -160,7 +160,7 @@ pub fn needs_linux(tcp: &TcpConfig) -> Result<(), Error> {
     )))
 }
 
-/// Why hosts cannot have the algorithm of congestion control, if it is that which this kernel lacks.
+/// Why hosts cannot use the congestion control, if this kernel lacks it.
 pub fn missing_algorithm(tcp: &TcpConfig) -> Option<Error> {
     let offered = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").ok()?;
     missing_from(&offered, &tcp.congestion_control.to_string())
@@ -241,7 +241,7 @@ fn recovery_differences(tcp: &TcpConfig) -> Vec<Difference> {
     list
 }
 
-/// When segments and ACKs are sent, and how many.
+/// The times and numbers of segments and ACKs.
 fn timing_differences(tcp: &TcpConfig) -> Vec<Difference> {
     let mut list = Vec::new();
     let mut unless = |same: bool, what: String, effect| {
@@ -308,7 +308,7 @@ fn timing_differences(tcp: &TcpConfig) -> Vec<Difference> {
     list
 }
 
-/// A value as scenarios write it.
+/// A value in the notation of scenarios.
 fn word<T: serde::Serialize>(value: T) -> String {
     serde_json::to_string(&value).expect("a switch is a word")
 }

@@ -1,4 +1,4 @@
-//! A guest of its own around the hosts: whose programs they are, and what it tells.
+//! A guest around the hosts: the owner of the programs, and the guest's answer.
 
 use crate::counters::Counters;
 use crate::error::{Context, Error};
@@ -9,7 +9,7 @@ use nix::unistd::{Gid, Uid, chdir, setgid, setgroups, setuid};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Whose programs run in a guest, and how he would start them.
+/// The user whose programs run in a guest, and the environment of the programs.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct User {
@@ -26,8 +26,8 @@ pub struct User {
 }
 
 impl User {
-    /// Makes the caller a process of this user, who keeps what it takes to start programs in namespaces; the environment
-    /// of his programs.
+    /// Makes the caller a process of this user, with the capabilities for starting programs in namespaces.
+    /// Returns the environment of the user's programs.
     pub(crate) fn become_it(&self) -> Result<&[(String, String)], Error> {
         let groups: Vec<_> = self.groups.iter().copied().map(Gid::from_raw).collect();
         set_keepcaps(true).context("cannot keep capabilities")?;
@@ -42,17 +42,17 @@ impl User {
     }
 }
 
-/// What became of programs behind the last hop.
+/// The outcome of programs behind the last hop.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
     /// Exit code of the client's program.
     pub code: i32,
-    /// From the start of the client's program to its end.
+    /// Time from the start of the client's program to its end.
     pub elapsed_ns: u64,
-    /// What the emulator saw.
+    /// Counters of the emulator.
     pub counters: Counters,
     /// How late packets were.
     pub lateness: LatenessSummary,
-    /// Packets that a host did not take.
+    /// Packets that a host did not accept.
     pub not_taken: u64,
 }

@@ -1,4 +1,4 @@
-//! What the last hop needs to know of a packet's headers, and the one thing that it may change in them.
+//! The header fields of a packet that the last hop needs, and the one field that it may change.
 
 use etherparse::{IpEcn, IpSlice, TcpHeaderSlice, UdpHeader, UdpHeaderSlice, ip_number};
 use lasthop_core::{Dscp, Ecn, Host};
@@ -17,29 +17,29 @@ pub struct Headers<'a> {
     pub dscp: Dscp,
     /// ECN field.
     pub ecn: Ecn,
-    /// What the IP packet carries.
+    /// The content of the IP packet.
     pub transport: Transport<'a>,
 }
 
-/// The transport header, as far as there is one to be read.
+/// The transport header, if it is readable.
 #[derive(Clone, Debug)]
 pub enum Transport<'a> {
     /// TCP, with the length of the payload.
     Tcp(TcpHeaderSlice<'a>, u32),
     /// UDP, with the payload.
     Udp(UdpHeaderSlice<'a>, &'a [u8]),
-    /// Another protocol, or a header that is cut short.
+    /// Another protocol, or a truncated header.
     Other,
-    /// A fragment of an IP packet, the first ones included.
+    /// A fragment of an IP packet, including a first fragment.
     Fragment,
 }
 
 /// Why a packet cannot cross the last hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// No IP packet, or one whose length is not what its header says.
+    /// Not an IP packet, or a packet whose length differs from its header.
     Malformed,
-    /// To a group, to all, or from or to an address of one link only: a router does not forward it.
+    /// A multicast or broadcast packet, or one with a link-local address: a router does not forward it.
     LinkLocal,
 }
 
@@ -91,17 +91,17 @@ impl<'a> Transport<'a> {
         }
     }
 
-    /// The server's port and the client's in a packet that `sender` sends; 0 where there are none.
+    /// The ports of the server and of the client in a packet that `sender` sends; 0 if there are none.
     pub fn server_and_client_port(&self, sender: Host) -> (u16, u16) {
         let (source, destination) = self.ports().unwrap_or_default();
         if sender == Host::Server { (source, destination) } else { (destination, source) }
     }
 }
 
-/// Whether `got` is the packet `sent` after a router, which counts down the time to live (RFC 1812, section 5.3.1) and
-/// may mark it (RFC 3168).
+/// Whether `got` is the packet `sent` after a router, which decrements the time to live (RFC 1812, section
+/// 5.3.1) and may mark the packet (RFC 3168).
 pub fn is_same(sent: &[u8], got: &[u8]) -> bool {
-    // Time to live and checksum; the hop limit of IPv6.
+    // Time to live and checksum, or the hop limit of IPv6.
     let changes: &[usize] =
         if sent.first().is_some_and(|first| first >> 4 == 4) { &[8, 10, 11] } else { &[7] };
     let same = |(index, (a, b)): (usize, (&u8, &u8))| {
@@ -115,7 +115,7 @@ pub fn is_marked(packet: &[u8]) -> bool {
     matches!(packet, [first, class, ..] if *first >> 4 == 4 && class & 0b11 == IpEcn::CongestionExperienced as u8)
 }
 
-/// The ECN field in the lowest bits of a byte, as the traffic class has it (RFC 3168, section 5).
+/// The ECN field in the lowest bits of a byte, as in the traffic class (RFC 3168, section 5).
 pub fn ecn_of(class: u8) -> Ecn {
     let fields = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce];
     fields[usize::from(class & 0b11)]

@@ -1,6 +1,6 @@
-//! The network between the two hosts: LAN wires and the last hop's models, or an ATM switch, fed with the bytes of real
-//! packets.
-//! Sans-IO like the models; the same objects and the same order of events as in the model engine.
+//! The network between the two hosts: LAN wires and the last hop's models, or an ATM switch, fed with the
+//! bytes of real packets. It is sans-IO like the models, with the same objects and the same order of events
+//! as in the model engine.
 
 use crate::counters::Counters;
 use crate::error::Error;
@@ -19,12 +19,12 @@ mod forwarded;
 #[cfg(test)]
 mod tests;
 
-/// The bytes of one packet, in a buffer that is used again and again.
+/// The bytes of one packet, in a reusable buffer.
 #[derive(Clone, Debug)]
 pub struct Frame {
-    /// Room for the largest packet and one byte more.
+    /// Buffer for the largest packet and one more byte.
     pub buffer: Box<[u8]>,
-    /// Bytes of the packet.
+    /// Length of the packet.
     pub length: usize,
 }
 
@@ -40,10 +40,10 @@ impl Frame {
     }
 }
 
-/// Knows the flows of a run, and what their packets are to the models and the analysis.
+/// Maps real packets to the flows of a run and to the packets of the models and the analysis.
 pub trait Flows {
-    /// The flow, the port of the fixed host, and the transport's part of a packet that `sender` sends. Told before
-    /// anybody sees the packet.
+    /// The flow, the port of the fixed host, and the transport part of a packet that `sender` sends. Called
+    /// before the observer sees the packet.
     fn identify<O: Observer>(
         &mut self,
         now: Instant,
@@ -52,13 +52,13 @@ pub trait Flows {
         observer: &mut O,
     ) -> (FlowId, u16, Body);
 
-    /// A packet is with its host, which has acted upon it.
+    /// A packet has reached its host, which has processed it.
     fn arrived<O: Observer>(&mut self, now: Instant, host: Host, packet: &Packet, observer: &mut O) {
         let _ = (now, host, packet, observer);
     }
 }
 
-/// Takes all packets for one flow: enough where nobody analyses them.
+/// Assigns all packets to one flow, which suffices without an analysis.
 #[derive(Clone, Copy, Debug)]
 pub struct OneFlow;
 
@@ -84,7 +84,7 @@ impl Flows for OneFlow {
 /// A packet that has reached its host.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivery {
-    /// When, by the models.
+    /// Arrival time according to the models.
     pub due: Instant,
     /// The host.
     pub host: Host,
@@ -92,17 +92,17 @@ pub struct Delivery {
 }
 
 /// The network between the two hosts. The owner
-/// 1. fetches what is due with [`Hop::poll_delivery`] until there is nothing, writes the bytes of each
-///    ([`Hop::arrival`]) to its host, and gives it back with [`Hop::finish`];
-/// 2. then hands over what the hosts send, with [`Hop::send`], at the same `now`;
-/// 3. comes back at [`Hop::next_wakeup`] at the latest.
+/// 1. fetches due packets with [`Hop::poll_delivery`] until there are none, writes the bytes of each
+///    ([`Hop::arrival`]) to its host, and returns it with [`Hop::finish`];
+/// 2. then passes in the packets that the hosts send, with [`Hop::send`], at the same `now`;
+/// 3. repeats this at [`Hop::next_wakeup`] at the latest.
 ///
-/// Where the scenario has a router that is not of the models, the owner has it. After the first step the owner gives it
-/// what [`Hop::poll_entry`] names, says with [`Hop::enter`] what has become of that, and tells [`Hop::leave`] of
-/// whatever comes out.
+/// If Linux' router replaces the model, the owner holds it. After the first step, the owner passes the
+/// packets of [`Hop::poll_entry`] to the router, reports the outcome with [`Hop::enter`], and reports packets
+/// that leave the router with [`Hop::leave`].
 ///
-/// Time never runs backwards from call to call; however late the owner is, everything happens at the time it was
-/// due.
+/// Time never runs backwards from call to call. Even if the owner is late, each event happens at the time at
+/// which it was due.
 #[derive(Debug)]
 pub struct Hop<F, O> {
     arena: PacketArena,
@@ -110,23 +110,23 @@ pub struct Hop<F, O> {
     frames: Vec<Frame>,
     mtu: usize,
     network: Network,
-    /// What is in a router of the owner's, down and up.
+    /// The packets in the owner's router, down and up.
     routers: Option<[Forwarded; 2]>,
     /// A component that was woken, and may have released more packets.
     released: Option<(Instant, Component)>,
-    /// The next that it has released, where that was looked up already.
+    /// The next packet that it has released, if already known.
     next: Option<Delivery>,
-    /// The packet that a copy would follow.
+    /// The last packet, which a copy would follow.
     last_arrived: Option<PacketId>,
     next_serial: u64,
     flows: F,
-    /// See every packet; the events are those of the model engine.
+    /// The observer of every packet; the events are those of the model engine.
     seen: (Counters, O),
 }
 
 impl<F: Flows, O: Observer> Hop<F, O> {
-    /// The network of `scenario`. At an ATM switch each of its flows has an access link and a connection of its own;
-    /// packets of no flow share those of the last.
+    /// The network of `scenario`. At an ATM switch, each flow has its own access link and connection; packets
+    /// without a flow use those of the last flow.
     pub fn new(scenario: &Scenario, seed: Seed, flows: F, observer: O) -> Self {
         let routers = forwarded::routers(scenario);
         let network = if routers.is_some() {
@@ -149,8 +149,8 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         }
     }
 
-    /// A host sends the packet in `frame`, which gets another buffer in exchange. What cannot cross the last hop is
-    /// counted and gone.
+    /// A host sends the packet in `frame`, which gets another buffer in exchange. A packet that cannot cross
+    /// the last hop is counted and dropped.
     pub fn send(&mut self, now: Instant, sender: Host, frame: &mut Frame) {
         if frame.length > self.mtu {
             self.seen.0.oversized += 1;
@@ -220,7 +220,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         polled.map(|(id, host)| Delivery { due, host, id })
     }
 
-    /// Whether nothing else is due by `now`, after the packet that was fetched just now.
+    /// Whether nothing else is due by `now` after the packet just fetched.
     pub fn is_last(&mut self, now: Instant) -> bool {
         if self.next.is_none() {
             self.next = self.poll_released();
@@ -230,7 +230,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         self.next.is_none() && coming.is_none_or(|due| due > now)
     }
 
-    /// A copy that the link has made has the bytes of the packet that it follows.
+    /// A copy made by the link has the bytes of the packet that it follows.
     fn provide_frame(&mut self, id: PacketId) {
         if !self.arena.get(id).is_copy {
             self.last_arrived = Some(id);
@@ -242,7 +242,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         }
     }
 
-    /// The next packet that has reached the owner's router; [`Hop::poll_delivery`] comes first.
+    /// The next packet that has reached the owner's router; [`Hop::poll_delivery`] must be called first.
     pub fn poll_entry(&mut self) -> Option<Entry> {
         self.network.poll_entry()
     }
@@ -252,7 +252,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         self.frames[entry.id.index()].bytes()
     }
 
-    /// Whether the owner's router has no room for a packet, as far as is known.
+    /// Whether the owner's router is believed to have no room for a packet.
     pub fn is_full(&self, entry: Entry) -> bool {
         let packet = self.arena.get(entry.id);
         self.routers.as_ref().is_some_and(|routers| routers[entry.direction as usize].is_full(packet))
@@ -264,7 +264,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         self.routers.as_ref().map_or(0, |routers| routers[entry.direction as usize].class_of(packet))
     }
 
-    /// The owner's router has the packet, or has dropped it.
+    /// The owner's router has accepted or dropped the packet.
     pub fn enter(&mut self, entry: Entry, kept: bool) {
         let Self { arena, seen, routers: Some(routers), .. } = self else { return };
         let packet = arena.get_mut(entry.id);
@@ -283,9 +283,9 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         }
     }
 
-    /// The packet in `frame`, which gets another buffer in exchange, has come out of the owner's router towards `host`;
-    /// it is there, if the link behind the router has no delay. The packets that its queue discipline would have sent
-    /// before are lost.
+    /// The packet in `frame`, which gets another buffer in exchange, has left the owner's router towards
+    /// `host`. It arrives at once if the link after the router has no delay. The packets that the queue
+    /// discipline should have sent before it are lost.
     pub fn leave(&mut self, now: Instant, host: Host, frame: &mut Frame) -> Result<Option<Delivery>, Error> {
         let Self { arena, frames, seen, routers, .. } = self;
         let router = routers.as_mut().map(|routers| &mut routers[Direction::from(host.other()) as usize]);
@@ -324,13 +324,13 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         router.clear(class, |id, cause| drop_inside(now, id, cause, arena, seen));
     }
 
-    /// The link behind the owner's router off which a packet comes next, and when.
+    /// The link after the owner's router that delivers the next packet, and when.
     fn next_behind_router(&self) -> Option<(Instant, usize)> {
         let due = self.routers.as_ref()?.iter().map(forwarded::Forwarded::next_arrival);
         due.zip(0..).filter(|(due, _)| *due < Instant::MAX).min()
     }
 
-    /// The flows, a packet that has arrived, and its bytes with the marks that it got on its way.
+    /// The flows, a packet that has arrived, and its bytes, including marks set on the way.
     pub fn arrival(&mut self, delivery: Delivery) -> (&mut F, &Packet, &[u8]) {
         let Frame { buffer, length } = &mut self.frames[delivery.id.index()];
         let (packet, bytes) = (self.arena.get(delivery.id), &mut buffer[..*length]);
@@ -340,7 +340,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         (&mut self.flows, packet, bytes)
     }
 
-    /// The packet is with its host.
+    /// The packet has reached its host.
     pub fn finish(&mut self, delivery: Delivery) {
         let packet = self.arena.get(delivery.id);
         self.seen.packet(delivery.due, PacketEvent::arrival_of(packet), packet);
@@ -348,29 +348,29 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         self.arena.remove(delivery.id);
     }
 
-    /// When a packet can reach its host at the earliest, if any is under way. What happens on the way there needs no
-    /// wakeup of its own.
+    /// The earliest time at which a packet can reach its host, if any is in flight. Events on the way need no
+    /// separate wakeup.
     pub fn next_wakeup(&self) -> Option<Instant> {
         let behind = self.next_behind_router().map(|(due, _)| due);
         self.network.earliest_delivery().into_iter().chain(behind).min()
     }
 
-    /// Packets on the LANs and in the last hop, or on the way through the switch and back.
+    /// Number of packets on the LANs and in the last hop, or in the switch and on the reverse path.
     pub fn packets_inside(&self) -> usize {
         self.arena.len()
     }
 
-    /// What was seen so far.
+    /// The counters so far.
     pub fn counters(&self) -> &Counters {
         &self.seen.0
     }
 
-    /// The flows, and the observer for what happens in them.
+    /// The flows, and the observer of their events.
     pub fn flows(&mut self) -> (&mut F, &mut O) {
         (&mut self.flows, &mut self.seen.1)
     }
 
-    /// The observer, when all is over.
+    /// The observer, at the end.
     pub fn into_observer(self) -> O {
         self.seen.1
     }

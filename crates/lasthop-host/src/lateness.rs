@@ -1,10 +1,10 @@
-//! How late packets were delivered, compared with the models.
+//! Lateness of packets compared with the models.
 
 use hdrhistogram::Histogram;
 use lasthop_core::Duration;
 use serde::Serialize;
 
-/// The longest lateness that is told apart; what is later counts as this.
+/// Maximum recorded lateness; a greater one counts as this.
 const LONGEST: Duration = Duration::from_secs(60);
 /// A run is valid if 99.9 % of its packets were no later than this.
 pub const BOUND: Duration = Duration::from_millis(1);
@@ -40,12 +40,12 @@ impl Default for Lateness {
 }
 
 impl Lateness {
-    /// A packet was delivered so much later than it was due.
+    /// Adds a packet that was delivered this much later than due.
     pub fn record(&mut self, lateness: Duration) {
         self.histogram.saturating_record(lateness.as_nanos());
     }
 
-    /// Where it stands.
+    /// The statistics so far.
     pub fn summary(&self) -> LatenessSummary {
         let micros = |nanos: u64| nanos as f64 / 1e3;
         let quantile = |q| micros(self.histogram.value_at_quantile(q));

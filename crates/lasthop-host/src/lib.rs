@@ -1,13 +1,13 @@
-//! The live engine: two hosts as network namespaces of this machine, their own TCP, real programs, and between them
-//! the last hop's models on the host's clock.
+//! The live engine: two hosts as network namespaces of this machine, with the machine's TCP and real
+//! programs, and between them the models of the last hop, driven by the host's clock.
 //!
 //! ```text
 //! server namespace                  this process                    client namespace
 //! programs -- TUN <══> LAN, router queue, link: the models <══> TUN -- programs
 //! ```
 //!
-//! [`Hop`](hop::Hop) is sans-IO, like the models in it. Around it, one thread waits for packets, for the time at which
-//! the models have something to do, and for nothing else.
+//! [`Hop`](hop::Hop) is sans-IO, like the models in it. Around it, one thread waits only for packets and for
+//! the wakeups of the models.
 
 mod calls;
 pub mod clock;

@@ -1,5 +1,5 @@
-//! Two hosts as network namespaces. They have no names: files alone hold them, so that nothing is left of them
-//! when the process ends, however it does.
+//! Two hosts as network namespaces. The namespaces have no names and are held only by open files, so that
+//! they disappear when the process ends in any way.
 
 use crate::error::{Context, Error};
 use crate::netlink::{Destination, Netlink};
@@ -17,15 +17,16 @@ use std::os::fd::{AsFd, BorrowedFd};
 const IPV6_MTU_MIN: u32 = 1280;
 const LOOPBACK_INDEX: u32 = 1;
 
-/// Addresses of a host: those of captures, and for IPv6 unique local ones. Hosts on the same side have numbers from 0.
+/// Addresses of a host: for IPv4 those of captures, for IPv6 unique local addresses. Hosts on the same side
+/// are numbered from 0.
 pub fn addresses(host: Host, number: u8) -> (Ipv4Addr, Ipv6Addr) {
     let ipv4 = further_address(host, number);
     let [_, _, network, last] = ipv4.octets();
     (ipv4, Ipv6Addr::new(0xfd00, 0, 0, u16::from(network), 0, 0, 0, u16::from(last)))
 }
 
-/// The address of a host in the pair with this number, of those in [`HostConfig::further`] from 1 on; pair 0 are the
-/// hosts' own addresses.
+/// The address of a host in the pair of addresses with this number. Pair 0 are the hosts' own addresses;
+/// pairs from 1 on are those in [`HostConfig::further`].
 pub fn further_address(host: Host, pair: u8) -> Ipv4Addr {
     let network = match host {
         Host::Server => 0,
@@ -42,20 +43,22 @@ pub struct HostNamespace {
     pub tun: Tun,
 }
 
-/// What a host is to be like.
+/// Configuration of a host.
 #[derive(Clone, Debug, Default)]
 pub struct HostConfig {
     /// Values for files below `/proc/sys/net`.
     pub sysctls: Vec<(String, String)>,
     /// Metrics of its route to the other host.
     pub metrics: Vec<RouteMetric>,
-    /// For each further pair of addresses, one at either host, the metrics of the route to the other's.
+    /// For each further pair of addresses (one at each host), the metrics of the route to the other host's
+    /// address.
     pub further: Vec<Vec<RouteMetric>>,
-    /// The queue discipline of its link, if packets do not pass straight to the device.
+    /// The queue discipline of its link, if packets do not go directly to the device.
     pub discipline: Option<&'static str>,
 }
 
-/// Gives an ordinary user the right to make namespaces, by a user namespace in which he is who he is. Root has it.
+/// Lets an ordinary user create namespaces, by a user namespace that maps the user to the same id. Root needs
+/// none.
 pub fn acquire_rights() -> Result<(), Error> {
     let (user, group) = (geteuid(), getegid());
     if user.is_root() {
@@ -75,7 +78,7 @@ pub fn acquire_rights() -> Result<(), Error> {
 }
 
 impl HostNamespace {
-    /// A new host with this number of those on its side; the caller is in its network namespace from then on.
+    /// A new host with this number on its side. The caller is in its network namespace from then on.
     pub fn create(host: Host, number: u8, mtu: u32, config: &HostConfig) -> Result<Self, Error> {
         new_network()?;
         let namespace = File::open("/proc/self/ns/net").context("cannot hold the network namespace")?;
@@ -86,12 +89,12 @@ impl HostNamespace {
         let (ipv4, ipv6) = addresses(host, number);
         let ipv6 = (mtu >= IPV6_MTU_MIN && fs::exists("/proc/sys/net/ipv6").unwrap_or(false)).then_some(ipv6);
         if ipv6.is_some() {
-            // No address of its own making, and nobody asked for one: nothing crosses the hop unasked.
+            // No automatic addresses and no solicitations, so that no unrequested packet crosses the hop.
             sysctl(&format!("ipv6/conf/{DEVICE}/addr_gen_mode"), "1")?;
             sysctl(&format!("ipv6/conf/{DEVICE}/router_solicitations"), "0")?;
             sysctl(&format!("ipv6/conf/{DEVICE}/accept_ra"), "0")?;
         }
-        // An ordinary user's server may have a server's port.
+        // A server of an ordinary user may use a privileged port.
         sysctl("ipv4/ip_unprivileged_port_start", "0")?;
         for (name, value) in &config.sysctls {
             sysctl(name, value)?;

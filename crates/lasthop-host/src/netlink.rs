@@ -15,25 +15,25 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Packets that wait for the emulator to read them; the LAN of the models has no limit either.
+/// Limit of packets that wait for the emulator; it is large, because the models' LAN has no limit.
 const DEVICE_QUEUE_PACKETS: u32 = 10_000;
-/// Bits of the addresses that all hosts of a network share.
+/// Prefix length of the hosts' network.
 const NETWORK_BITS: u8 = 24;
 /// A reply to one request, with room to spare.
 const REPLY_BYTES: usize = 8192;
 
-/// Where a route leads.
+/// Destination of a route.
 #[derive(Clone, Copy, Debug)]
 pub enum Destination {
-    /// Wherever no other route leads, in the family of this address.
+    /// The default route of the family of this address.
     Any(IpAddr),
-    /// To one host.
+    /// One host.
     Host(Ipv4Addr),
-    /// To all hosts whose addresses share the first three bytes with this one.
+    /// All hosts whose addresses share the first three bytes with this one.
     Network(Ipv4Addr),
 }
 
-/// Changes the network namespace that it was opened in.
+/// A netlink socket, which changes the network namespace that it was opened in.
 #[derive(Debug)]
 pub struct Netlink {
     socket: Socket,
@@ -57,13 +57,13 @@ impl Netlink {
         self.request(RouteNetlinkMessage::SetLink(link), 0)
     }
 
-    /// Sets the largest packet, the length of the device's queue, and that packets pass straight to the device: a
-    /// queue discipline of the host's choice would drop, mark or pace.
+    /// Sets the MTU and the length of the device's queue, and makes packets go directly to the device: a
+    /// default queue discipline would drop, mark or pace them.
     pub fn configure(&self, index: u32, mtu: u32) -> io::Result<()> {
         let mut link = LinkMessage::default();
         link.header.index = index;
         link.attributes = vec![LinkAttribute::Mtu(mtu), LinkAttribute::TxQueueLen(DEVICE_QUEUE_PACKETS)];
-        // No group joins on a link that carries none.
+        // Without multicast on the link there are no group joins.
         link.header.change_mask = LinkFlags::Multicast;
         self.request(RouteNetlinkMessage::SetLink(link), 0)?;
         self.discipline(index, "noqueue")
@@ -77,7 +77,7 @@ impl Netlink {
         self.replace(RouteNetlinkMessage::NewQueueDiscipline(qdisc))
     }
 
-    /// Gives a link an address, without asking whether it is taken.
+    /// Gives a link an address, without duplicate address detection.
     pub fn address(&self, index: u32, address: IpAddr, prefix_length: u8) -> io::Result<()> {
         let mut message = AddressMessage::default();
         message.header.family = family(address);
@@ -91,7 +91,7 @@ impl Netlink {
         self.request(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
-    /// What goes there leaves by this link, and with these metrics.
+    /// Adds a route to this destination over this link, with these metrics.
     pub fn route(&self, index: u32, to: Destination, metrics: &[RouteMetric]) -> io::Result<()> {
         let mut route = RouteMessage::default();
         let family_of = match to {
@@ -120,16 +120,16 @@ impl Netlink {
         self.request(RouteNetlinkMessage::NewRoute(route), NLM_F_CREATE | NLM_F_EXCL)
     }
 
-    /// Makes what the request describes, in place of what is there.
+    /// Creates or replaces the object of the request.
     pub fn replace(&self, request: RouteNetlinkMessage) -> io::Result<()> {
         self.request(request, NLM_F_CREATE | NLM_F_REPLACE)
     }
 
-    /// The packets in the queue discipline of a link, and those that it has dropped so far.
+    /// The number of packets in the queue discipline of a link, and of those that it has dropped so far.
     pub fn waiting_and_dropped(&self, index: u32, discipline: TcHandle) -> io::Result<(u32, u32)> {
         let mut question = TcMessage::with_index(index.cast_signed());
         question.header.handle = discipline;
-        // The answer is what listeners would be told; an echo of it comes to who has asked (`qdisc_get_notify`).
+        // The answer is a notification to listeners; the requester gets an echo of it (`qdisc_get_notify`).
         let reply = self.exchange(RouteNetlinkMessage::GetQueueDiscipline(question), NLM_F_ECHO)?;
         let NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewQueueDiscipline(answer)) = reply else {
             return Err(io::Error::other("the kernel has no answer about a queue discipline"));
@@ -151,7 +151,7 @@ impl Netlink {
         self.exchange(payload, NLM_F_ACK | flags).map(drop)
     }
 
-    /// Asks, and gives back the one message of the answer.
+    /// Sends a request, and returns the single message of the answer.
     fn exchange(
         &self,
         payload: RouteNetlinkMessage,

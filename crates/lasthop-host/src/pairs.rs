@@ -1,5 +1,5 @@
-//! Which hosts an application has. A TCP is that of a host, so that applications with another TCP have another pair of
-//! hosts, with the same addresses in network namespaces of their own.
+//! The hosts of applications. TCP settings belong to a host, so applications with different TCP settings have
+//! different pairs of hosts, with the same addresses in separate network namespaces.
 
 use crate::error::Error;
 use crate::features::{Difference, Features, missing_algorithm};
@@ -8,20 +8,20 @@ use lasthop_core::Host;
 use lasthop_scenario::Scenario;
 use lasthop_tcp::TcpConfig;
 
-/// The TCPs of a scenario, each with a pair of hosts; the first is that of `[tcp]`.
+/// The TCP settings of a scenario, each with a pair of hosts; the first are those of `[tcp]`.
 #[derive(Debug)]
 pub struct Pairs<'a> {
     scenario: &'a Scenario,
     tcps: Vec<&'a TcpConfig>,
-    /// By application.
+    /// Index of the pair, by application.
     of: Vec<usize>,
 }
 
-/// The fixed host and the mobile host of one TCP.
+/// The fixed host and the mobile host with the same TCP settings.
 pub type Pair = (HostNamespace, HostNamespace);
 
 impl<'a> Pairs<'a> {
-    /// Those of a scenario.
+    /// The TCP settings of a scenario.
     pub fn of(scenario: &'a Scenario) -> Self {
         let mut tcps: Vec<&TcpConfig> = Vec::new();
         for tcp in scenario.tcps() {
@@ -34,12 +34,12 @@ impl<'a> Pairs<'a> {
         Self { scenario, tcps, of }
     }
 
-    /// By application, which pair of hosts it has.
+    /// The pair of hosts of each application.
     pub fn by_application(&self) -> &[usize] {
         &self.of
     }
 
-    /// What hosts do otherwise than the scenario asks.
+    /// Differences of the hosts from the scenario.
     pub fn differences(&self) -> Vec<Difference> {
         let mut all = Vec::new();
         for tcp in &self.tcps {
@@ -52,7 +52,7 @@ impl<'a> Pairs<'a> {
         all
     }
 
-    /// Makes the hosts. The caller is in the network namespace of one of them afterwards.
+    /// Creates the hosts. The caller is in the network namespace of one of them afterwards.
     pub fn create(&self) -> Result<Vec<Pair>, Error> {
         let mtu = self.scenario.mtu.0 as u32;
         let pair = |tcp: &&TcpConfig| {
@@ -66,7 +66,7 @@ impl<'a> Pairs<'a> {
     }
 }
 
-/// Refuses a TCP of its own where hosts cannot have it.
+/// Rejects a flow's own TCP settings if hosts cannot have them.
 pub fn needs_pairs(scenario: &Scenario) -> Result<(), Error> {
     let is_nginx =
         scenario.http.as_ref().is_some_and(|http| http.server == lasthop_traffic::HttpServer::Nginx);

@@ -1,21 +1,22 @@
-//! What makes the emulator punctual: real-time scheduling and memory that is not paged out, where permitted.
+//! Makes the emulator punctual: real-time scheduling and locked memory, if permitted.
 
 use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 use nix::unistd::geteuid;
 use serde::Serialize;
 
-/// What was permitted.
+/// The granted permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Priority {
-    /// The emulator runs as soon as it can (`SCHED_FIFO`).
+    /// The emulator has real-time priority (`SCHED_FIFO`).
     pub real_time: bool,
-    /// Its memory stays in place.
+    /// Its memory is locked.
     pub memory_locked: bool,
 }
 
 impl Priority {
-    /// Asks for both; to be called before a user namespace takes the right away. Children do not inherit them.
+    /// Requests both. Must be called before entering a user namespace, which removes the right. Children do
+    /// not inherit them.
     pub fn acquire() -> Self {
         let parameters = libc::sched_param { sched_priority: 1 };
         #[allow(unsafe_code)]
@@ -23,7 +24,7 @@ impl Priority {
         let answer = unsafe {
             libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const parameters)
         };
-        // With a limit, memory to come could be refused later, at a worse moment.
+        // With a limit, a later allocation could fail at a worse moment.
         let unlimited = geteuid().is_root()
             || getrlimit(Resource::RLIMIT_MEMLOCK).is_ok_and(|(soft, _)| soft == RLIM_INFINITY);
         let all = MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE;

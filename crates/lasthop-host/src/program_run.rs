@@ -21,41 +21,44 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 /// Exit code of timeout(1) for a command that it had to end.
 const TIMED_OUT: i32 = 124;
-/// Most of what the program prints that is kept: the start of its output, and the end of its errors.
+/// Maximum size of the kept output of the program: the start of its standard output, and the end of its
+/// errors.
 const PRINTED_BYTES: u64 = 1 << 24;
 const ERRORS_BYTES: u64 = 1 << 12;
 const SIGNALS: u64 = 0;
 const CLIENT_TUN: u64 = 1;
-/// One for each server.
+/// A host for each server.
 const FIRST_SERVER_TUN: u64 = 2;
 
-/// How a program fared.
+/// The outcome of a program.
 #[derive(Clone, Debug, Serialize)]
 pub struct ProgramFacts {
-    /// Its exit code; that of a shell if a signal ended it, and of timeout(1) if the time limit did.
+    /// Its exit code. If a signal ended it, the code that a shell would report; if the time limit ended it,
+    /// the code of timeout(1).
     pub exit_code: i32,
     /// When it ended, in seconds since the start of the run.
     pub program_s: f64,
-    /// What it printed.
+    /// Its standard output.
     pub printed: String,
-    /// The end of what it wrote to its standard error.
+    /// The end of its standard error.
     pub errors: String,
 }
 
-/// What a run of a program is told beside its scenario.
+/// Parameters of a program's run in addition to its scenario.
 #[derive(Debug)]
 pub struct Setting<'a> {
-    /// The guest of its own that it runs in, if it does.
+    /// The guest that it runs in, if any.
     pub guest: Option<&'a Guest<'a>>,
-    /// Whether the emulator has real-time priority, from which it must rest.
+    /// Whether the emulator has real-time priority, and so must rest.
     pub rests: bool,
-    /// The last time before a deadline that is spent in a busy loop.
+    /// The time before a deadline that is spent in a busy loop.
     pub spin: Duration,
-    /// Where the packets go, if they are to be captured.
+    /// Place of the capture, if packets are captured.
     pub capture: Option<&'a CaptureTarget>,
 }
 
-/// Runs the program until it ends and all packets have arrived: when that was, and what was seen.
+/// Runs the program until it ends and all packets have arrived. Returns the time of that, and the
+/// observations.
 pub fn run<O: Observer>(
     scenario: &Scenario,
     program: &ProgramConfig,
@@ -108,7 +111,7 @@ pub fn run<O: Observer>(
     Ok((end, observer, facts, of_program))
 }
 
-/// The servers of a program; one at least.
+/// The servers of a program; at least one.
 fn servers_of(program: &ProgramConfig) -> Vec<Server> {
     let servers = program.servers.iter();
     let named: Vec<_> = servers
@@ -117,8 +120,8 @@ fn servers_of(program: &ProgramConfig) -> Vec<Server> {
     if named.is_empty() { vec![Server { name: SERVER.into(), command: None }] } else { named }
 }
 
-/// Carries packets until the program has ended and nothing is under way: when that was, the exit code, and when the
-/// program ended.
+/// Carries packets until the program has ended and no packet is in flight. Returns the time of that, the exit
+/// code, and the time at which the program ended.
 fn forward<O: Observer>(
     scenario: &Scenario,
     emulator: &mut Emulator<'_, Servers<'_, Connections>, O>,
@@ -133,7 +136,7 @@ fn forward<O: Observer>(
     loop {
         let idle = ended.is_some() && emulator.hop.packets_inside() == 0;
         let due = emulator.hop.next_wakeup().map_or(limit, |due| due.min(limit));
-        // What a host has just sent may still be in its device.
+        // Packets that a host has just sent may still be in its device.
         let due = if idle { Instant::ZERO } else { due };
         let now = waiter.wait(Some(due), &mut ready)?;
         emulator.deliver(now.min(limit), None)?;
@@ -157,7 +160,7 @@ fn forward<O: Observer>(
     }
 }
 
-/// The text in a file from there on, as much of it as is kept.
+/// The text in a file from this offset on, up to the kept size.
 fn read(file: &mut File, start: u64) -> io::Result<String> {
     file.seek(SeekFrom::Start(start))?;
     let mut bytes = Vec::new();

@@ -1,5 +1,5 @@
-//! The programs of the two hosts, in a PID namespace of their own: when its first process ends, the kernel ends all
-//! others, wherever they have moved to.
+//! The programs of the two hosts, in a separate PID namespace: when its first process ends, the kernel ends
+//! all others, even if they have moved to other namespaces.
 
 use crate::error::{Context, Error};
 use crate::guest::User;
@@ -23,63 +23,63 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-/// Exit codes of shells for a command that cannot be run, and one that is not there.
+/// Exit codes of shells for a command that cannot be run, and for one that does not exist.
 const CANNOT_RUN: i32 = 126;
 const NOT_FOUND: i32 = 127;
-/// What a shell adds to the number of the signal that ended a command.
+/// Offset that a shell adds to the number of the signal that ended a command.
 const SIGNAL_BASE: i32 = 128;
-/// What is left to the other programs to end by themselves, in milliseconds.
+/// Time for the other programs to end by themselves, in milliseconds.
 const GRACE_MS: u16 = 500;
 /// Signals that are passed on.
 const FORWARDED: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
 
-/// A server and what runs on it.
+/// A server and its program.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Server {
-    /// What the other hosts call it.
+    /// Its name for the other hosts.
     pub name: String,
-    /// A line for its shell.
+    /// A shell command line.
     pub command: Option<String>,
 }
 
-/// What is run on the hosts.
+/// The programs on the hosts.
 #[derive(Clone, Debug)]
 pub struct Commands<'a> {
-    /// The client's program and its arguments; all ends with it.
+    /// The client's program and its arguments; the run ends with it.
     pub client: &'a [String],
     /// Servers, with their namespaces.
     pub servers: &'a [(&'a Server, &'a HostNamespace)],
-    /// Whose programs they are, where this process is not that user's.
+    /// Owner of the programs, if different from the user of this process.
     pub user: Option<&'a User>,
-    /// Whether the standard streams are a terminal of the client's program alone.
+    /// Whether the standard streams are a terminal for the client's program only.
     pub has_terminal: bool,
-    /// Where the client's program writes its output and its errors; what servers print are errors then. Without it, all
-    /// have the standard streams.
+    /// Files for the output and the errors of the client's program; output of servers then goes to the
+    /// errors. If absent, all programs have the standard streams.
     pub kept: Option<[&'a File; 2]>,
 }
 
 /// The running programs.
 pub struct Programs {
     init: Pid,
-    /// Where the client's program is told to start.
+    /// Pipe for the signal to start the client's program.
     start: Option<OwnedFd>,
-    /// Closed by the end of this process, whatever ends it.
+    /// Closed when this process ends, for any reason.
     _alive: OwnedFd,
     signals: SignalFd,
     stop_asked: bool,
 }
 
 impl Programs {
-    /// Starts the servers' commands. The calling process must have one thread only; it gets its signals by
-    /// [`Programs::attend`] from then on.
+    /// Starts the servers' commands. The calling process must have only one thread. From then on it receives
+    /// its signals through [`Programs::attend`].
     pub fn start(client: &HostNamespace, commands: &Commands<'_>) -> Result<Self, Error> {
         let signals = take_signals()?;
         let (watched, alive) = pipe2(OFlag::O_CLOEXEC).context("cannot make a pipe")?;
         let (awaited, start) = pipe2(OFlag::O_CLOEXEC).context("cannot make a pipe")?;
         unshare(CloneFlags::CLONE_NEWPID).context("cannot make a PID namespace")?;
         #[allow(unsafe_code)]
-        // SAFETY: this process has one thread, as else making the namespaces would have failed.
+        // SAFETY: this process has one thread; otherwise, making the namespaces would have failed.
         match unsafe { fork() }.context("cannot start a process")? {
             ForkResult::Parent { child } => {
                 Ok(Self { init: child, start: Some(start), _alive: alive, signals, stop_asked: false })
@@ -91,7 +91,7 @@ impl Programs {
                     eprintln!("Error: {error}");
                     CANNOT_RUN
                 });
-                // SAFETY: nothing of the parent's is to be cleaned up by its copy.
+                // SAFETY: the copy must not clean up anything of its parent.
                 unsafe { libc::_exit(code) }
             }
         }
@@ -105,17 +105,16 @@ impl Programs {
     /// Passes a signal on, or ends all programs if there was one before.
     pub fn signal(&mut self, signal: Signal) {
         if FORWARDED.contains(&signal) {
-            // Who asks twice is not kept waiting.
+            // A second request ends them at once.
             let again = std::mem::replace(&mut self.stop_asked, true);
             let _ = kill(self.init, if again { Signal::SIGKILL } else { signal });
         }
     }
 
-    /// Looks at the signals that have come: passes them on, and gives the exit code once the client's program has
-    /// ended.
+    /// Passes on the signals that have arrived; returns the exit code once the client's program has ended.
     pub fn attend(&mut self) -> Result<Option<i32>, Error> {
         while let Some(info) = self.signals.read_signal().context("cannot read a signal")? {
-            // Those of the terminal reach the programs by themselves.
+            // Signals of the terminal reach the programs by themselves.
             let from_process = info.ssi_code <= 0;
             if let Ok(signal) = Signal::try_from(info.ssi_signo.cast_signed())
                 && from_process
@@ -146,7 +145,7 @@ fn awaited() -> SigSet {
     FORWARDED.into_iter().chain([Signal::SIGCHLD]).collect()
 }
 
-/// Lets a program have the signals that are read from a file here.
+/// Unblocks, for a program, the signals that this process reads from a file.
 fn deaf_no_more(command: &mut Command) -> &mut Command {
     #[allow(unsafe_code)]
     // SAFETY: the closure makes one system call and allocates nothing.
@@ -155,7 +154,7 @@ fn deaf_no_more(command: &mut Command) -> &mut Command {
     }
 }
 
-/// Lets a program have the terminal for a session of its own.
+/// Gives a program the terminal, in a new session.
 fn with_session(command: &mut Command) {
     #[allow(unsafe_code)]
     // SAFETY: the function makes two system calls and allocates nothing.
@@ -175,14 +174,14 @@ fn take_signals() -> Result<SignalFd, Error> {
 /// The first process of the PID namespace.
 struct Init {
     signals: SignalFd,
-    /// Hangs up when the emulator is gone.
+    /// Hangs up when the emulator has ended.
     watched: OwnedFd,
     /// Hangs up when the client's program is to start.
     start: OwnedFd,
 }
 
 impl Init {
-    /// Runs the commands until the client's has ended; its exit code.
+    /// Runs the commands until the client's has ended; returns its exit code.
     fn run(&self, client: &HostNamespace, commands: &Commands<'_>) -> Result<i32, Error> {
         set_pdeathsig(Signal::SIGKILL).context("cannot tie the programs to the emulator")?;
         // It may have ended before that.
@@ -256,8 +255,8 @@ impl Init {
     }
 }
 
-/// Collects the children that have ended; notes the exit code of `main` and asks the others to end, too. False if none
-/// is left.
+/// Reaps the children that have ended. When `main` has ended, notes its exit code and signals the others to
+/// end. False if none is left.
 fn reap(main: Pid, code: &mut Option<i32>) -> bool {
     loop {
         let (pid, ended) = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
@@ -274,7 +273,7 @@ fn reap(main: Pid, code: &mut Option<i32>) -> bool {
     }
 }
 
-/// Processes as the namespace sees them; the hosts by their names; and no name server, as none can be reached.
+/// Sets up `/proc` for the namespace and the names of the hosts, without a name server, as none is reachable.
 fn mount_files(servers: &[&str]) -> Result<(), Error> {
     const NONE: Option<&str> = None;
     unshare(CloneFlags::CLONE_NEWNS).context("cannot make a mount namespace")?;
@@ -285,11 +284,11 @@ fn mount_files(servers: &[&str]) -> Result<(), Error> {
         format!("{ipv4} {name}\n{ipv6} {name}\n")
     };
     let named = (0..).zip(servers).map(|(number, name)| (Host::Server, number, *name));
-    // The first server goes by this name, too, if none has it.
+    // The first server has this name, too, if no other server has it.
     let first = (!servers.contains(&"server")).then_some((Host::Server, 0, "server"));
     let hosts: String = named.chain(first).chain([(Host::Client, 0, "client")]).map(line).collect();
     let hosts = hosts + &fs::read_to_string("/etc/hosts").unwrap_or_default();
-    // A place for files that nobody else sees: /proc, before it gets its own.
+    // A private place for files: /proc, before the new one is mounted.
     let cannot = "cannot prepare files for the programs";
     mount(NONE, "/proc", Some("tmpfs"), MsFlags::empty(), NONE).context(cannot)?;
     for (name, content) in [("hosts", hosts.as_str()), ("resolv.conf", "")] {
@@ -306,7 +305,7 @@ fn mount_files(servers: &[&str]) -> Result<(), Error> {
     )
 }
 
-/// An ordinary user's programs may change and watch the network of their namespaces, as root's may.
+/// Lets an ordinary user's programs change and observe the network of their namespaces, as root's may.
 fn grant_network() -> Result<(), Error> {
     if geteuid().is_root() {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Linux' queue disciplines as requests to the kernel: the layouts of `<linux/pkt_sched.h>`, which the netlink crates
-//! know nothing of.
+//! Linux' queue disciplines as requests to the kernel: the layouts of `<linux/pkt_sched.h>`, which the
+//! netlink crates do not support.
 
 use lasthop_core::{Bytes, Direction, Duration, Probability, Protocol, QueueSize, Rate};
 use lasthop_link::{
@@ -29,13 +29,14 @@ const TCA_U32_CLASSID: u16 = 1;
 const TCA_U32_SEL: u16 = 5;
 const TC_U32_TERMINAL: u8 = 1;
 const ETH_P_IP: u16 = 0x0800;
-/// What `htb_init` asks for.
+/// The version that `htb_init` expects.
 const HTB_VERSION: u32 = 3;
-/// With this link layer HTB computes times itself, without a table of rates (`htb_change_class`).
+/// With this link layer, HTB computes times itself, without a rate table (`htb_change_class`).
 const TC_LINKLAYER_ETHERNET: u8 = 1;
-/// A tick of the guest. A timer that is set for so many ticks comes one later (`calc_index` of `kernel/time/timer.c`).
+/// A tick of the guest. A timer expires one tick later than its setting (`calc_index` of
+/// `kernel/time/timer.c`).
 const TICK: Duration = Duration::from_millis(4);
-/// Nanoseconds of a tick of `PSCHED_TICKS2NS`, as a shift.
+/// Nanoseconds of a tick in `PSCHED_TICKS2NS`, as a shift.
 const PSCHED_SHIFT: u32 = 6;
 
 /// Class number `index`, or the root behind the last.
@@ -61,7 +62,7 @@ pub fn requests(
     let make = |kind: &str, parent, handle, options| {
         let mut message = TcMessage::with_index(index.cast_signed());
         (message.header.parent, message.header.handle) = (parent, handle);
-        // Some disciplines insist on the flag, others take a struct instead of attributes.
+        // Some disciplines require the flag; others take a struct instead of attributes.
         let flag = match kind {
             "netem" | "sfq" | "pfifo" | "bfifo" | "pfifo_head_drop" => 0,
             _ => NLA_F_NESTED,
@@ -133,7 +134,7 @@ fn class(htb: &HtbConfig, mtu: Bytes, rates: [(Rate, Bytes); 2], config: Option<
     for rate in bytes {
         options.extend([0, TC_LINKLAYER_ETHERNET]);
         options.extend((htb.overhead.0 as u16).to_ne_bytes());
-        // Alignment of cells and least length: none.
+        // No cell alignment and no minimum length.
         options.extend([0; 4]);
         options.extend(u32::try_from(rate).unwrap_or(u32::MAX).to_ne_bytes());
     }
@@ -182,7 +183,7 @@ fn filter(
     ])
 }
 
-/// `struct tc_netem_qopt`, which stands before the attributes instead of in one.
+/// `struct tc_netem_qopt`, which precedes the attributes instead of being one.
 fn netem(delay: Duration, limit: u32, loss: Option<Probability>, seed: u64) -> Vec<u8> {
     let loss = loss.map_or(0, Probability::share_of_u32);
     let (latency, gap, duplicate, jitter) = (0, 0, 0, 0);
@@ -199,7 +200,7 @@ fn red(LinuxRed { min, max, max_probability, weight_log, ecn, adaptive }: LinuxR
     let marks = if ecn { TC_RED_ECN | TC_RED_HARDDROP } else { 0 };
     let flags = marks | if adaptive { TC_RED_ADAPTATIVE } else { 0 };
     let mut options = words(&[limit, min, max]);
-    // The probability stands for itself, and no idle time is ever seen behind HTB.
+    // The probability is given explicitly, and RED sees no idle time below HTB.
     let (probability_log, cell_log) = (0, 0);
     options.extend([weight_log, probability_log, cell_log, flags]);
     nested(&[
@@ -209,7 +210,7 @@ fn red(LinuxRed { min, max, max_probability, weight_log, ecn, adaptive }: LinuxR
     ])
 }
 
-/// The other disciplines by their names, and their options: numbers of attributes as in `<linux/pkt_sched.h>`.
+/// The other disciplines with their names and options: attribute numbers as in `<linux/pkt_sched.h>`.
 fn active(discipline: LinuxDiscipline, limit: u32) -> (&'static str, Vec<u8>) {
     let quantum = |flows: LinuxFlows| flows.quantum.0 as u32;
     let period = |tupdate: Duration| micros(tupdate.saturating_sub(TICK)).max(1);
@@ -239,7 +240,7 @@ fn active(discipline: LinuxDiscipline, limit: u32) -> (&'static str, Vec<u8>) {
     }
 }
 
-/// The attributes of CoDel, of which the threshold has this number.
+/// The attributes of CoDel; the ECN threshold has this number.
 fn codel(codel: LinuxCoDel, limit: u32, ce_threshold: u16) -> Vec<(u16, u32)> {
     let LinuxCoDel { target, interval, ecn, .. } = codel;
     let mut attributes = vec![(1, micros(target)), (2, limit), (3, micros(interval)), (4, ecn.into())];
@@ -251,13 +252,13 @@ fn micros(duration: Duration) -> u32 {
     (duration.as_nanos() / 1_000) as u32
 }
 
-/// Attributes of 32 bits.
+/// 32-bit attributes.
 fn numbers(attributes: &[(u16, u32)]) -> Vec<u8> {
     let attribute = |&(kind, value): &(u16, u32)| DefaultNla::new(kind, value.to_ne_bytes().into());
     nested(&attributes.iter().map(attribute).collect::<Vec<_>>())
 }
 
-/// A bucket as the time it lasts at the rate, in ticks.
+/// A bucket size as its duration at the rate, in ticks.
 fn bucket_ticks(burst: Bytes, rate: Rate) -> u32 {
     let nanos = u128::from(burst.0) * 8 * 1_000_000_000 / u128::from(rate.bits_per_second());
     u32::try_from(nanos >> PSCHED_SHIFT).unwrap_or(u32::MAX)

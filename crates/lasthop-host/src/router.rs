@@ -1,9 +1,10 @@
-//! A router of Linux' own between the hosts: a network namespace that forwards, with queue disciplines in place of the
-//! models.
+//! A Linux router between the hosts: a network namespace that forwards, with queue disciplines in place of
+//! the models.
 //!
-//! Nothing in it knows of the emulator, which writes a packet into the device of one side and reads it from that of the
-//! other. Only drops would go unseen: the discipline's own count is read after each packet, which Linux has queued or
-//! dropped by the time the write returns. What a discipline drops later, the hop sees by what does not come out.
+//! The router does not know of the emulator, which writes a packet into the device of one side and reads it
+//! from the device of the other side. To detect drops, the emulator reads the discipline's drop counter after
+//! each packet, because Linux has queued or dropped the packet when the write returns. The hop detects later
+//! drops by packets that do not come out.
 
 use crate::error::{Context, Error};
 use crate::namespace::{addresses, new_network, sysctl};
@@ -17,7 +18,7 @@ use nix::net::if_::if_nametoindex;
 use std::fs;
 use std::io;
 
-/// Linux between the hosts; it is gone when this is dropped.
+/// The router; it disappears when this is dropped.
 #[derive(Debug)]
 pub struct LinuxRouter {
     server: Side,
@@ -25,7 +26,7 @@ pub struct LinuxRouter {
     netlink: Netlink,
 }
 
-/// The device towards one of the hosts; what leaves by it waits in its queue disciplines.
+/// The device towards one of the hosts; leaving packets wait in its queue disciplines.
 #[derive(Debug)]
 struct Side {
     tun: Tun,
@@ -34,7 +35,7 @@ struct Side {
     dropped: Vec<Option<u32>>,
 }
 
-/// Refuses a router of Linux' own in real time.
+/// Rejects a Linux router in real time.
 pub fn needs_no_router(scenario: &Scenario) -> Result<(), Error> {
     match scenario.router.implementation {
         RouterImplementation::Lasthop => Ok(()),
@@ -46,13 +47,13 @@ pub fn needs_no_router(scenario: &Scenario) -> Result<(), Error> {
 }
 
 impl LinuxRouter {
-    /// The router of a scenario that asks for one. The caller is in its network namespace from then on.
+    /// The router, if the scenario requests it. The caller is in its network namespace from then on.
     pub fn create(scenario: &Scenario, seed: Seed) -> Result<Option<Self>, Error> {
         let Topology::LastHop { down, up, .. } = scenario.topology() else { return Ok(None) };
         if scenario.router.implementation == RouterImplementation::Lasthop {
             return Ok(None);
         }
-        // Its devices hold it.
+        // Its devices keep the namespace alive.
         new_network()?;
         sysctl("ipv4/ip_forward", "1")?;
         let netlink = Netlink::open().context("cannot open a netlink socket")?;
@@ -62,7 +63,7 @@ impl LinuxRouter {
             let index = if_nametoindex(name).context("cannot find a TUN device of the router")?;
             let device = format!("ipv6/conf/{name}");
             if fs::exists(format!("/proc/sys/net/{device}")).unwrap_or(false) {
-                // Hosts of a run speak IPv4; with IPv6 Linux would send packets of its own.
+                // Hosts of a run use IPv4; with IPv6, Linux would send its own packets.
                 sysctl(&format!("{device}/disable_ipv6"), "1")?;
             }
             let queues = path.linux_queues(scenario.mtu);

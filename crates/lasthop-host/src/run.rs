@@ -1,4 +1,4 @@
-//! Replications of a scenario with this machine's own TCP.
+//! Replications of a scenario with this machine's TCP.
 
 use crate::clock::{Clock, NextWait, Waiter};
 use crate::emulator::{Emulator, RunFacts, tun_name, tun_named};
@@ -22,17 +22,17 @@ use nix::unistd::{Pid, getppid};
 use serde::Deserialize;
 use std::io::Write;
 
-/// What to run.
+/// The specification of a run.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunSpec {
     /// The scenario.
     pub scenario: Scenario,
-    /// Which replications, and what is wanted of them.
+    /// The replications, and the data requested of them.
     pub wanted: Request,
-    /// The last microseconds before a deadline that are spent in a busy loop.
+    /// The time before a deadline that is spent in a busy loop, in microseconds.
     pub spin_us: u64,
-    /// The process that asked; without it nobody wants the results. None in a guest of its own.
+    /// The requesting process; the run ends with it. None in lasthop's own guest.
     #[serde(default)]
     pub parent: Option<i32>,
 }
@@ -45,14 +45,14 @@ pub struct Runs {
     differences: Vec<Difference>,
     priority: Priority,
     kept: Option<Kept>,
-    /// How the real program of each replication fared, if it is one.
+    /// The outcome of the real program of each replication, if there is one.
     programs: Vec<ProgramFacts>,
 }
 
 impl Runs {
-    /// Everything as JSON: the tables of the records, columns by name; `trace`, what was kept of a replication, if
-    /// anything was; and `facts`: `runs`, one for each replication; `differences`, what the scenario asks of TCP and Linux
-    /// does otherwise; `priority`, what the machine permitted.
+    /// The results as JSON: the tables of the records, columns by name; `trace`, the data kept of a
+    /// replication, if any; and `facts` with `runs`, one for each replication, `differences`, the settings of
+    /// TCP in which Linux differs from the scenario, and `priority`, the granted permissions.
     pub fn answer(&self) -> serde_json::Value {
         let mut answer = serde_json::Map::new();
         for (name, columns) in self.records.tables() {
@@ -67,7 +67,7 @@ impl Runs {
     }
 }
 
-/// What was kept of a replication, as JSON.
+/// The data kept of a replication, as JSON.
 fn told(kept: &Kept) -> serde_json::Value {
     let tables = kept.tables.iter().map(|(name, columns)| ((*name).to_owned(), table(columns)));
     let left_out = ("left_out".to_owned(), serde_json::json!(kept.left_out));
@@ -82,10 +82,10 @@ fn table(columns: &[(&'static str, Column)]) -> serde_json::Value {
 const ROUTER_TO_SERVER: u64 = 0;
 const ROUTER_TO_CLIENT: u64 = 1;
 
-/// The pairs of hosts, and a web server that is a program of its own.
+/// The pairs of hosts, and a web server that is a separate program.
 type Hosts = (Vec<Pair>, Option<Nginx>);
 
-/// Checks that hosts with a real TCP can run a scenario; Linux' own router needs a kernel that is only theirs.
+/// Checks that hosts with a real TCP can run a scenario; a Linux router requires lasthop's own guest kernel.
 pub fn needs_real_hosts(scenario: &Scenario, linux_router: bool) -> Result<(), Error> {
     if scenario.real_program().is_some() {
         return needs_no_router(scenario);
@@ -97,8 +97,9 @@ pub fn needs_real_hosts(scenario: &Scenario, linux_router: bool) -> Result<(), E
     if linux_router { Ok(()) } else { needs_no_router(scenario) }
 }
 
-/// Runs the replications; a time series that is asked for goes to `series` in place of its file, and `guest` is there if they run in one
-/// that has programs of the user's. The calling process must have one thread only, and is in other namespaces afterwards.
+/// Runs the replications. A requested time series goes to `series` in place of its file; `guest` is given if
+/// they run in a guest with the user's programs. The calling process must have only one thread, and is in
+/// other namespaces afterwards.
 pub fn run(
     spec: &RunSpec,
     mut series: Option<Box<dyn Write>>,
@@ -116,21 +117,21 @@ pub fn run(
         let nginx = Nginx::start(scenario, &hosts[0].0)?;
         Ok::<Hosts, Error>((hosts, nginx))
     };
-    // A guest need not: its clock stands still while it computes.
+    // A guest does not need this: its clock stands still while it computes.
     let rests = priority.real_time && !in_guest;
     let program = scenario.real_program();
     let mut made = if program.is_none() { hosts()? } else { (Vec::new(), None) };
     let (mut records, mut facts, mut programs) = (Batch::of(scenario), Vec::new(), Vec::new());
     let mut kept = None;
     for (index, replication) in (0..).zip(spec.wanted.numbers()) {
-        // Hosts remember what they have learned of each other: that is what a chain is about.
+        // The hosts of a chain are kept, because they cache metrics of each other.
         let in_chain = if scenario.sequential() { index } else { 0 };
         if index > 0 && !scenario.sequential() && program.is_none() {
             made = hosts()?;
         }
         let seed = spec.wanted.seed_of(replication);
         let mut observation = spec.wanted.observations.get(&replication).cloned().unwrap_or_default();
-        // A program's packets are captured where they come from: they may belong to no flow.
+        // A program's packets are captured at their source, because they may belong to no flow.
         let target = if program.is_some() { observation.capture.take() } else { None };
         let out = observation.series.as_ref().and_then(|_| series.take());
         let watch = observation.begin(scenario, out).context("cannot write what is to be observed")?;
@@ -160,20 +161,20 @@ pub fn run(
     Ok(Runs { records, facts, differences, priority, kept, programs })
 }
 
-/// Takes away what Linux does not tell: a probe with new data from any other segment.
+/// Removes values that Linux does not report: a probe with new data looks like any other segment.
 fn known(records: &mut Records) {
     let transfers = records.flows.iter_mut().filter(|flow| flow.protocol == Protocol::Tcp);
     transfers.for_each(|flow| flow.tail_loss_probes = None);
 }
 
-/// Ends this process with the one that asked for the run.
+/// Ties the life of this process to that of the requesting process.
 fn tie_to(parent: i32) -> Result<(), Error> {
     set_pdeathsig(Signal::SIGKILL).context("cannot tie the run to who asked for it")?;
     if getppid() == Pid::from_raw(parent) { Ok(()) } else { Err(Error::new("who asked for the run is gone")) }
 }
 
-/// How much of the period of the one clock that both hosts of a guest have has passed at first: as that of the host that
-/// sends the first flow's data, whose timers matter most.
+/// The initial phase of the clock that both hosts of a guest share. It is that of the host that sends the
+/// first flow's data, whose timers matter most.
 fn clock_phase(scenario: &Scenario, seed: Seed) -> f64 {
     if scenario.tcp.common_clock {
         return 0.0;
@@ -182,7 +183,7 @@ fn clock_phase(scenario: &Scenario, seed: Seed) -> f64 {
     Scenario::clock_phase(sender, seed)
 }
 
-/// One replication: when it ended, and what was seen.
+/// Runs one replication. Returns its end, and the observations.
 fn run_once<O: Observer>(
     scenario: &Scenario,
     (seed, in_chain): (Seed, u32),
@@ -256,7 +257,7 @@ fn run_once<O: Observer>(
     Ok((end, emulator.hop.into_observer(), facts))
 }
 
-/// Passes on what concerns the flows of the scenario.
+/// Passes on the events of the scenario's flows.
 struct Known<O>(O);
 
 /// Calls the observer inside.
@@ -269,7 +270,7 @@ macro_rules! inside {
 
 impl<O: Observer> Observer for Known<O> {
     fn bytes(&mut self, packet: &Packet, bytes: &[u8]) {
-        // Only those in datagrams of QUIC are not known from the packet.
+        // Only the bytes in QUIC datagrams are not known from the packet.
         if matches!(packet.body, Body::Quic(_)) {
             self.0.bytes(packet, &bytes[Datagram::HEADER_BYTES as usize..]);
         }

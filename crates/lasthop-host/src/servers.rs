@@ -10,7 +10,7 @@ use etherparse::IpSlice;
 use lasthop_core::{Body, FlowId, Host, Instant, Observer, Packet};
 use std::net::IpAddr;
 
-/// The flows between servers and client, and which server a packet is for.
+/// The flows between servers and client, and the server of each packet.
 pub struct Servers<'a, F> {
     /// The flows.
     pub flows: F,
@@ -23,7 +23,7 @@ impl<'a, F> Servers<'a, F> {
         Self { flows, tuns: (0..).map(own_addresses).zip(servers.iter().map(|server| &server.tun)).collect() }
     }
 
-    /// The device of the server that a packet is for.
+    /// The device of the server to which a packet is addressed.
     fn of_packet(&self, bytes: &[u8]) -> Option<&'a Tun> {
         let to = IpSlice::from_slice(bytes).ok()?.destination_addr();
         self.tuns.iter().find(|(own, _)| own.contains(&to)).map(|(_, tun)| *tun)

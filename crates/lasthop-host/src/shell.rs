@@ -1,4 +1,4 @@
-//! A program of the user's behind the last hop.
+//! A user's program behind the last hop.
 
 use crate::clock::{Clock, Waiter};
 use crate::emulator::Emulator;
@@ -25,41 +25,41 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// What to run, over which last hop.
+/// The program and its last hop.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShellSpec {
     /// The last hop; its flows are not started.
     pub scenario: Scenario,
-    /// Of the random streams.
+    /// Seed of the random streams.
     pub seed: u64,
     /// Mahimahi traces in place of the links' rates.
     pub down: Option<PathBuf>,
-    /// The same, of the way up.
+    /// The same for the direction up.
     pub up: Option<PathBuf>,
     /// The client's program and its arguments.
     pub command: Vec<String>,
-    /// The servers, one at least.
+    /// The servers; at least one.
     pub servers: Vec<Server>,
     /// How the status is shown.
     pub status: Style,
     /// Whether a summary is written to standard error.
     pub summary: bool,
-    /// The last microseconds before a deadline that are spent in a busy loop.
+    /// The time before a deadline that is spent in a busy loop, in microseconds.
     pub spin_us: u64,
-    /// Where the packets go, if they are to be captured.
+    /// Place of the capture, if packets are captured.
     #[serde(default)]
     pub capture: Option<CaptureTarget>,
 }
 
-/// What a guest of its own adds.
+/// Additional parameters in a guest.
 #[derive(Debug)]
 pub struct Guest<'a> {
-    /// Whose programs they are.
+    /// The owner of the programs.
     pub user: &'a User,
-    /// Brings a byte for each signal that is to be passed on, its number.
+    /// Source of signals to be passed on: one byte for each, its number.
     pub signals: &'a File,
-    /// What the client's program has for its standard streams, if that is a terminal.
+    /// The standard streams of the client's program, if they are a terminal.
     pub terminal: Option<Terminal>,
 }
 
@@ -67,13 +67,13 @@ const SIGNALS: u64 = 0;
 const HOST_SIGNALS: u64 = 1;
 const CLIENT_TUN: u64 = 2;
 const TERMINAL: u64 = 3;
-/// One for each server.
+/// A host for each server.
 const FIRST_SERVER_TUN: u64 = 4;
-/// How long the servers of a guest have for themselves. In virtual time, where computing takes none.
+/// Head start of the servers in a guest, in virtual time, in which computing takes no time.
 const HEAD_START: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// Runs the client's program until it ends; its exit code. The calling process must have one thread only, and is
-/// in other namespaces afterwards.
+/// Runs the client's program until it ends; returns its exit code. The calling process must have only one
+/// thread, and is in other namespaces afterwards.
 pub fn shell(spec: &ShellSpec) -> Result<i32, Error> {
     let foreground = Foreground::take_note();
     let outcome = run(spec, None)?;
@@ -81,7 +81,7 @@ pub fn shell(spec: &ShellSpec) -> Result<i32, Error> {
     Ok(outcome.code)
 }
 
-/// Runs the client's program until it ends, in a guest or, without one, on this machine.
+/// Runs the client's program until it ends, in a guest or, if there is none, on this machine.
 pub fn run(spec: &ShellSpec, guest: Option<&Guest<'_>>) -> Result<Outcome, Error> {
     let scenario = &with_traces(spec)?;
     let priority = Priority::acquire();
@@ -126,8 +126,8 @@ pub fn run(spec: &ShellSpec, guest: Option<&Guest<'_>>) -> Result<Outcome, Error
     Ok(outcome)
 }
 
-/// Starts the servers' programs, and the client's then; and the clock of the run, which in a guest begins after their
-/// head start.
+/// Starts the servers' programs, then the client's, and the clock of the run. In a guest the clock starts
+/// after the servers' head start.
 pub(crate) fn start(
     client: &HostNamespace,
     commands: &Commands<'_>,
@@ -136,7 +136,8 @@ pub(crate) fn start(
     let live_clock = Clock::start()?;
     let mut programs = Programs::start(client, commands)?;
     let clock = if commands.user.is_some() {
-        // Programs end for want of memory, this one does not; those that it has started would inherit that.
+        // When memory is short, the kernel should end the programs, not the emulator. It is set after the
+        // start of the programs, which would inherit it.
         fs::write("/proc/self/oom_score_adj", "-1000").context("cannot protect the emulator")?;
         std::thread::sleep(HEAD_START);
         Clock::start_at(Scenario::clock_phase(Host::Server, seed))?
@@ -147,7 +148,7 @@ pub(crate) fn start(
     Ok((programs, clock))
 }
 
-/// Emulates until the client's program has ended; its exit code, and when.
+/// Emulates until the client's program has ended. Returns its exit code, and the time of its end.
 fn forward<O: Observer>(
     spec: &ShellSpec,
     emulator: &mut Emulator<'_, Servers<'_, OneFlow>, O>,
@@ -203,7 +204,7 @@ fn forward<O: Observer>(
     }
 }
 
-/// Passes the signals on that the host has brought.
+/// Passes on the signals from the host.
 fn pass_on(guest: &Guest<'_>, programs: &mut Programs) -> Result<(), Error> {
     let mut numbers = [0; 16];
     let mut signals = guest.signals;
@@ -218,7 +219,7 @@ fn pass_on(guest: &Guest<'_>, programs: &mut Programs) -> Result<(), Error> {
     Ok(())
 }
 
-/// The scenario, whose network is one of the models, with the traces in place of the rates of its links.
+/// The scenario, which must have a modelled network, with the traces in place of the rates of its links.
 fn with_traces(spec: &ShellSpec) -> Result<Scenario, Error> {
     needs_no_router(&spec.scenario)?;
     let mut scenario = spec.scenario.clone();
@@ -253,7 +254,7 @@ fn processor_time() -> Result<f64, Error> {
     Ok(time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6)
 }
 
-/// What the user is told at the end; on this machine with its priority and the processor time.
+/// The summary for the user; on this machine it includes priority and processor time.
 fn summary(outcome: &Outcome, live: Option<(Priority, f64)>) -> String {
     let counters = &outcome.counters;
     let mut lines: Vec<String> = [("down", &counters.down), ("up", &counters.up)]
@@ -308,8 +309,8 @@ fn summary(outcome: &Outcome, live: Option<(Priority, f64)>) -> String {
     lines.join("\n")
 }
 
-/// The terminal, if this process is in its foreground: an interactive shell takes that for itself and cannot give it
-/// back, because it does not see our process group.
+/// The terminal, if this process is in its foreground. An interactive shell takes the foreground and cannot
+/// return it, because it does not see our process group.
 struct Foreground {
     had_it: bool,
 }

@@ -1,4 +1,4 @@
-//! What the user sees of a running emulator.
+//! The status display of a running emulator.
 
 use crate::counters::{Counters, DirectionCounters};
 use crate::lateness::LatenessSummary;
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use std::io::Write;
 use std::os::fd::AsFd;
 
-/// Time from one status to the next.
+/// Interval of the status display.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// How the status is shown on standard error.
@@ -17,15 +17,15 @@ const INTERVAL: Duration = Duration::from_secs(1);
 pub enum Style {
     /// Not at all.
     None,
-    /// A line each time.
+    /// A new line each time.
     Lines,
-    /// One line, written over.
+    /// One line, overwritten each time.
     Overwrite,
-    /// The terminal's title, so that an interactive program has the screen for itself.
+    /// The terminal's title, which leaves the screen to an interactive program.
     Title,
 }
 
-/// Shows once a second what has become of the packets.
+/// Shows packet counters once a second.
 #[derive(Debug)]
 pub struct Status {
     style: Style,
@@ -40,12 +40,12 @@ impl Status {
         Self { style, next: Instant::ZERO + INTERVAL, shown_at: Instant::ZERO, shown: Counters::default() }
     }
 
-    /// When [`Status::show`] wants to be called.
+    /// When [`Status::show`] must be called.
     pub fn next_wakeup(&self) -> Option<Instant> {
         (self.style != Style::None).then_some(self.next)
     }
 
-    /// Shows the state of affairs, if it is time to. `queues` are the packets in the router queues, down and up.
+    /// Shows the status, if it is due. `queues` are the packets in the router queues, down and up.
     pub fn show(
         &mut self,
         now: Instant,
@@ -74,7 +74,7 @@ impl Status {
         self.next = now + INTERVAL;
     }
 
-    /// Leaves the terminal as it was.
+    /// Restores the terminal.
     pub fn clear(&self) {
         match self.style {
             Style::None | Style::Lines => {}

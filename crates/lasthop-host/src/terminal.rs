@@ -1,7 +1,8 @@
-//! A terminal in a guest of its own, joined to the user's outside: keys go in, and what programs write comes out.
+//! A terminal in a guest, connected to the user's terminal outside: keys go in, and the output of programs
+//! comes out.
 //!
-//! Nobody types in virtual time. While a program waits for a key, the guest waits for the user, so its clock goes no
-//! faster than his. Otherwise it goes as fast as it can.
+//! Users type in real time. While a program waits for a key, the guest waits for the user, so its clock runs
+//! no faster than real time. Otherwise it runs as fast as it can.
 
 use crate::clock::Waiter;
 use crate::error::{Context, Error};
@@ -17,22 +18,22 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// From one look at the keyboard to the next while no program waits for a key: only Ctrl-C and the like may come.
+/// Interval of checks of the keyboard while no program waits for a key: only keys such as Ctrl-C matter then.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// While one waits, and so long each look lasts.
+/// Interval of checks while a program waits for a key. Each check also waits for this long in real time.
 const WAIT: Duration = Duration::from_millis(20);
-/// To the next look once a key has come: the user's clock has hardly moved.
+/// Time until the next check after a key: hardly any real time has passed.
 const NEXT_KEY_AFTER: Duration = Duration::from_millis(1);
-/// Most bytes that are carried at once.
+/// Maximum number of bytes that are transferred at once.
 const BYTES_MAX: usize = 4096;
-/// So long the screen takes for them. A program that writes on and on would let no time pass otherwise, and without time
-/// Linux' scheduler would never let the thread run that makes a signal of Ctrl-C.
+/// Virtual time that the screen takes for these bytes. Without it, a program that writes continuously would
+/// let no time pass, and Linux' scheduler would never run the thread that turns Ctrl-C into a signal.
 const SHOWN_AFTER: Duration = Duration::from_micros(100);
 
-/// How the screen is told that programs have written something: it asks each time anew.
+/// Events for output of programs; the screen watches for them again each time.
 const WRITTEN_ONCE: EpollFlags = EpollFlags::EPOLLIN.union(EpollFlags::EPOLLONESHOT);
 
-/// How a terminal treats what is typed and written, in the numbers of termios(3).
+/// Settings of a terminal, in the numbers of termios(3).
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
@@ -75,16 +76,16 @@ mod requests {
 /// The programs' terminal, and the user's.
 #[derive(Debug)]
 pub struct Terminal {
-    /// Where keyboard and screen would be.
+    /// The side of keyboard and screen.
     master: File,
-    /// Where the programs are.
+    /// The side of the programs.
     slave: OwnedFd,
     keyboard: File,
     screen: File,
 }
 
 impl Terminal {
-    /// A terminal with these settings for a user's programs; keyboard and screen are the host's.
+    /// A terminal with these settings for a user's programs. Its keyboard and screen are those of the host.
     pub fn open(settings: &Settings, user: u32, keyboard: File, screen: File) -> Result<Self, Error> {
         let cannot = "cannot make a terminal";
         let OpenptyResult { master, slave } = openpty(None, &Termios::from(settings)).context(cannot)?;
@@ -95,7 +96,7 @@ impl Terminal {
         Ok(terminal)
     }
 
-    /// Makes it the standard streams of this process and of all that it starts.
+    /// Makes it the standard streams of this process and of its children.
     pub fn take_streams(&self) -> Result<(), Error> {
         let cannot = "cannot use the terminal";
         dup2_stdin(&self.slave).context(cannot)?;
@@ -115,7 +116,7 @@ impl Terminal {
         resized.map(drop).context("cannot set the size of the terminal")
     }
 
-    /// Shows some of what programs have written; false if there is nothing.
+    /// Shows some output of programs; false if there is none.
     pub fn show(&self) -> Result<bool, Error> {
         let mut bytes = [0; BYTES_MAX];
         match (&self.master).read(&mut bytes) {
@@ -136,7 +137,7 @@ impl Terminal {
         Ok(awaited.context("cannot see who waits for keys")? > 0)
     }
 
-    /// Waits for keys, so long of the host's time at most; true if there are some.
+    /// Waits for keys, for at most this long in real time; true if there are any.
     fn wait_for_keys(&self, longest: Duration) -> Result<bool, Error> {
         let milliseconds = longest.as_nanos() / 1_000_000;
         #[allow(unsafe_code)]
@@ -148,8 +149,8 @@ impl Terminal {
     }
 }
 
-/// Makes the standard input of the calling process, which is about to become a program, the terminal of a session of its
-/// own. It allocates nothing.
+/// Makes the standard input of the calling process, which is about to execute a program, the terminal of a
+/// new session. It allocates nothing.
 pub(crate) fn begin_session() -> io::Result<()> {
     setsid()?;
     #[allow(unsafe_code)]
@@ -158,28 +159,28 @@ pub(crate) fn begin_session() -> io::Result<()> {
     Ok(())
 }
 
-/// What the user sees.
+/// The user's screen.
 #[derive(Debug)]
 pub struct Screen<'a> {
     terminal: &'a Terminal,
     name: u64,
-    /// When it has shown what it shows now.
+    /// When it will have shown the current output.
     free_at: Option<Instant>,
 }
 
 impl<'a> Screen<'a> {
-    /// Nothing has been shown. The waiter tells by `name` that programs have written something.
+    /// An empty screen. The waiter reports output of programs by `name`.
     pub fn new(terminal: &'a Terminal, waiter: &Waiter, name: u64) -> io::Result<Self> {
         waiter.watch(&terminal.master, WRITTEN_ONCE, name)?;
         Ok(Self { terminal, name, free_at: None })
     }
 
-    /// When [`Screen::attend`] wants to be called.
+    /// When [`Screen::attend`] must be called.
     pub fn next_wakeup(&self) -> Option<Instant> {
         self.free_at
     }
 
-    /// Shows some of what programs have written, if they have, and takes more later.
+    /// Shows some output of programs, if there is any; the rest follows later.
     pub fn attend(&mut self, now: Instant, waiter: &Waiter, has_written: bool) -> Result<(), Error> {
         if has_written {
             self.terminal.show()?;
@@ -192,29 +193,30 @@ impl<'a> Screen<'a> {
     }
 }
 
-/// What the user types.
+/// The user's keyboard.
 #[derive(Debug)]
 pub struct Keys<'a> {
     terminal: &'a Terminal,
-    /// What the programs' terminal had no room for yet.
+    /// Keys for which the programs' terminal has no room yet.
     waiting: Vec<u8>,
-    /// When to look for more; never, once the user's terminal is gone.
+    /// Time of the next check; never, once the user's terminal is gone.
     next: Option<Instant>,
 }
 
 impl<'a> Keys<'a> {
-    /// Nothing has been typed.
+    /// A keyboard without input.
     pub fn new(terminal: &'a Terminal) -> Self {
         Self { terminal, waiting: Vec::new(), next: Some(Instant::ZERO) }
     }
 
-    /// When [`Keys::attend`] wants to be called.
+    /// When [`Keys::attend`] must be called.
     pub fn next_wakeup(&self) -> Option<Instant> {
         self.next
     }
 
-    /// Passes on what the user has typed, if it is time to look, and waits for him if a program does. After output it
-    /// looks, too: a program that writes on and on lets no time pass. False if the user's terminal is gone.
+    /// Passes on the user's keys, if a check is due, and waits for the user if a program does. It also checks
+    /// after output, because a program that writes continuously lets no time pass. False if the user's
+    /// terminal is gone.
     pub fn attend(&mut self, now: Instant, after_output: bool) -> Result<bool, Error> {
         let Some(due) = self.next else { return Ok(true) };
         if now < due && !after_output {
@@ -241,7 +243,7 @@ impl<'a> Keys<'a> {
         Ok(true)
     }
 
-    /// Takes what has been typed; false if the user's terminal is gone.
+    /// Reads the user's keys; false if the user's terminal is gone.
     fn take(&mut self) -> Result<bool, Error> {
         self.waiting.resize(BYTES_MAX, 0);
         let count = match (&self.terminal.keyboard).read(&mut self.waiting) {

@@ -1,4 +1,4 @@
-//! A TUN device: IP packets in and out of the network namespace that it was made in.
+//! A TUN device: IP packets into and out of the network namespace in which it was created.
 
 use crate::calls::{self, Call, TcpInfoBytes};
 use crate::clock::{NextWait, Reads};
@@ -17,15 +17,15 @@ mod ioctl {
     nix::ioctl_write_ptr_bad!(set_interface, libc::TUNSETIFF, libc::ifreq);
 }
 
-/// One TUN device; it is gone when this is dropped.
+/// One TUN device; it disappears when this is dropped.
 #[derive(Debug)]
 pub struct Tun {
     file: OwnedFd,
 }
 
 impl Tun {
-    /// A new device of this name in the network namespace of the caller. Nothing is offloaded to it: each
-    /// packet is one that could be on a wire, with its checksums.
+    /// A new device with this name in the network namespace of the caller. It has no offloads: each packet
+    /// could be on a wire, with its checksums.
     pub fn create(device: &str) -> io::Result<Self> {
         let flags = OFlag::O_RDWR | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
         let file = open("/dev/net/tun", flags, Mode::empty())?;
@@ -47,7 +47,7 @@ impl Tun {
         Ok(Self { file })
     }
 
-    /// Fetches the next packet that the namespace sends; false if there is none now.
+    /// Reads the next packet that the namespace sends; false if there is none now.
     pub fn read(&self, frame: &mut Frame) -> io::Result<bool> {
         loop {
             return match nix::unistd::read(&self.file, &mut frame.buffer) {
@@ -62,13 +62,14 @@ impl Tun {
         }
     }
 
-    /// Tries to fetch the next packets that the namespace sends.
+    /// Tries to read the next packets that the namespace sends.
     pub fn read_some(&self, Reads { frames, results }: &mut Reads) {
         *results = calls::make(frames.each_mut().map(|frame| Call::read(&self.file, &mut frame.buffer)));
     }
 
-    /// Hands a packet to the namespace, and asks what the kernel says of a TCP socket then. Says whether the namespace takes
-    /// the packet, and whether there is an answer. Looks then, too, what has become ready, if there is a next wait.
+    /// Writes a packet to the namespace, and then queries a TCP socket. Returns whether the namespace
+    /// accepted the packet, and whether there is an answer. If there is a next wait, it also polls for ready
+    /// files.
     pub fn write_and_ask(
         &self,
         packet: &[u8],
@@ -81,14 +82,14 @@ impl Tun {
         (written == Ok(packet.len()), asked.is_ok())
     }
 
-    /// Hands a packet to the namespace; false if it does not take it. Looks then what has become ready, if there is a next
-    /// wait.
+    /// Writes a packet to the namespace; false if the namespace does not accept it. If there is a next wait,
+    /// it then polls for ready files.
     pub fn write_and_look(&self, packet: &[u8], next: Option<NextWait<'_>>) -> bool {
         let [written] = NextWait::make(next, [Call::write(&self.file, packet)]);
         written == Ok(packet.len())
     }
 
-    /// Hands a packet to the namespace; false if it does not take it.
+    /// Writes a packet to the namespace; false if the namespace does not accept it.
     pub fn write(&self, packet: &[u8]) -> bool {
         nix::unistd::write(&self.file, packet) == Ok(packet.len())
     }

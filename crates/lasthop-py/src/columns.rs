@@ -1,4 +1,4 @@
-//! Columns on their way to Python: as buffers, without a Python object for each number.
+//! Conversion of columns for Python: to buffers, without a Python object for each number.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use lasthop_trace::Column;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
 
-/// A column as Python gets it: text, or numbers as type (as Python's `struct` calls it), bytes in native order
-/// and a byte per row that says whether it has one.
+/// A column for Python: text, or numbers as a type (in the notation of Python's `struct`), bytes in native
+/// order, and a byte per row that tells whether the row has a value.
 pub enum Cells {
     Text(Vec<String>),
     Numbers { kind: &'static str, values: Vec<u8>, known: Vec<u8> },
@@ -49,7 +49,7 @@ impl Cells {
     }
 }
 
-/// A column as `gather` hands it over.
+/// A column as `gather` returns it.
 pub fn column<'py>(py: Python<'py>, column: &Column) -> PyResult<Bound<'py, PyAny>> {
     let (mut values, mut known) = (Vec::new(), Vec::new());
     let kind = match column {
@@ -66,7 +66,7 @@ pub fn column<'py>(py: Python<'py>, column: &Column) -> PyResult<Bound<'py, PyAn
     Cells::Numbers { kind, values, known }.into_python(py)
 }
 
-/// Text as Python gets it: rows that say the same share it, and most do.
+/// Text for Python. Rows with the same text, which most are, share one object.
 fn texts<'py>(py: Python<'py>, cells: &[String]) -> PyResult<Bound<'py, PyAny>> {
     let mut known: BTreeMap<&str, Bound<'py, PyString>> = BTreeMap::new();
     let shared =

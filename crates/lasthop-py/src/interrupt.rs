@@ -1,4 +1,4 @@
-//! Ctrl-C during a run, which Python cannot notice by itself while Rust works.
+//! Ctrl-C during a run: Python cannot notice it by itself while Rust code runs.
 
 use std::time::{Duration, Instant};
 
@@ -6,10 +6,10 @@ use lasthop_core::Failure;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
-/// How often Python is asked: each time takes its lock, for which other threads may have to wait.
+/// Interval of checks. Each check takes Python's lock, for which other threads may have to wait.
 const ASK_EVERY: Duration = Duration::from_millis(100);
 
-/// What Ctrl-C has raised, as the cause of a failure: no fault of the code that happened to run.
+/// The exception of Ctrl-C as the cause of a failure; the code that happened to run is not at fault.
 pub struct Interrupt(pub PyErr);
 
 impl Interrupt {
@@ -19,8 +19,9 @@ impl Interrupt {
     }
 }
 
-/// What a run calls now and then, without Python's lock. It ends the run by an [`Interrupt`]: what Ctrl-C has
-/// raised, or `KeyboardInterrupt` once `stop` says so; only the main thread hears of Ctrl-C.
+/// The checkpoint of a run, called without Python's lock. It ends the run by an [`Interrupt`] with the
+/// exception of Ctrl-C, or with `KeyboardInterrupt` once `stop` is set, because only the main thread receives
+/// Ctrl-C.
 pub fn checkpoint(stop: Option<Py<PyAny>>) -> impl FnMut() {
     let mut asked = Instant::now();
     move || {

@@ -57,7 +57,7 @@ struct Study {
 #[pyclass(frozen)]
 struct Cell {
     cell: lasthop_scenario::Cell,
-    /// The scenario with the code of users that it names, once it has been found.
+    /// The scenario with the user code that it names, once it has been found.
     bound: OnceLock<Box<Scenario>>,
 }
 
@@ -68,7 +68,7 @@ impl From<lasthop_scenario::Cell> for Cell {
 }
 
 impl Cell {
-    /// What the model engine runs; raises if it cannot.
+    /// The scenario for the model engine; raises if it cannot be run.
     fn runnable(&self) -> PyResult<&Scenario> {
         self.cell.needs_model().map_err(|error| ScenarioError::new_err(error.to_string()))?;
         if self.cell.code.is_empty() {
@@ -78,13 +78,13 @@ impl Cell {
             let mut scenario = self.cell.scenario.clone();
             let bound = scenario.bind(&Classes);
             bound.map_err(|Fault { key, message }| ScenarioError::new_err(format!("`{key}`: {message}")))?;
-            // Another thread may have been faster.
+            // Another thread may have set it first.
             let _ = self.bound.set(Box::new(scenario));
         }
         Ok(self.bound.get().expect("it has just been set"))
     }
 
-    /// What a run ends with that failed.
+    /// The exception of a failed run.
     fn failed(&self, py: Python<'_>, error: RunError) -> PyErr {
         match error {
             RunError::Io(error) => error.into(),
@@ -317,7 +317,7 @@ impl Cell {
     }
 }
 
-/// Key, value and why of each.
+/// Key, value and reason of each assumption.
 fn assumptions(assumed: &[Assumption]) -> Vec<(String, String, String)> {
     assumed.iter().map(|each| (each.key.clone(), each.value.clone(), each.why.clone())).collect()
 }
@@ -392,7 +392,7 @@ fn sampled(
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
 fn analyze(py: Python<'_>, path: PathBuf) -> PyResult<[Py<PyDict>; 4]> {
-    // Of any length: it is not kept.
+    // Any length is fine, because the file is not kept.
     let file = open_file(&path, u64::MAX).map_err(CaptureError::new_err)?;
     let found = py
         .detach(|| lasthop_trace::analyze(file))

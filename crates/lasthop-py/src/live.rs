@@ -1,4 +1,4 @@
-//! The live engine: what a process of its own calls, which has one thread only.
+//! The live engine: functions for a separate process with a single thread.
 
 use lasthop_host::run::RunSpec;
 use lasthop_host::shell::ShellSpec;
@@ -8,14 +8,14 @@ use serde::de::DeserializeOwned;
 
 use crate::LiveError;
 
-/// Runs a program behind the last hop; its exit code.
+/// Runs a program behind the last hop; returns its exit code.
 #[pyfunction]
 pub fn live_shell(spec: &str) -> PyResult<i32> {
     let spec: ShellSpec = parse(spec)?;
     lasthop_host::shell::shell(&spec).map_err(|error| LiveError::new_err(error.to_string()))
 }
 
-/// Runs replications; their records and facts as JSON.
+/// Runs replications; returns their records and facts as JSON.
 #[pyfunction]
 pub fn live_run(spec: &str) -> PyResult<String> {
     let spec: RunSpec = parse(spec)?;

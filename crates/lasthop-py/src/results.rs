@@ -1,4 +1,4 @@
-//! Results on their way to Python.
+//! Conversion of results for Python.
 
 use lasthop_trace::{Batch, Column, Kept};
 use pyo3::prelude::*;
@@ -53,8 +53,8 @@ impl Results {
     }
 }
 
-/// The tables of several results below each other, as buffers. The column `position` says which of `results` a row is
-/// of.
+/// The concatenated tables of several results, as buffers. The column `position` is the index in `results` of
+/// a row's result.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
 pub fn gather<'py>(
@@ -74,7 +74,7 @@ pub fn gather<'py>(
     Ok(tables)
 }
 
-/// Name and columns of each table; the first column has the position of each row's batch.
+/// Name and columns of each table; the first column is the position of each row's batch.
 fn below_each_other<'a>(batches: &[&Batch], position: &'a str) -> Vec<(&'static str, Vec<(&'a str, Cells)>)> {
     let mut gathered: Vec<(&'static str, Vec<(&str, Cells)>)> = Vec::new();
     for (number, batch) in (0..).zip(batches) {

@@ -8,13 +8,13 @@ use std::io;
 
 /// Why replications could not be run to their end.
 pub enum RunError {
-    /// What they leave cannot be written.
+    /// Their output cannot be written.
     Io(io::Error),
-    /// Code of a user's failed in this replication.
+    /// User code failed in this replication.
     User(u64, RunFailure),
 }
 
-/// Called now and then during a run; may end it by [`lasthop_core::Failure::raise`].
+/// Called periodically during a run; may end it by [`lasthop_core::Failure::raise`].
 pub type Checkpoint<'a> = &'a mut dyn FnMut();
 
 impl From<io::Error> for RunError {
@@ -23,9 +23,9 @@ impl From<io::Error> for RunError {
     }
 }
 
-/// Runs replications as one chain: what the hosts remember passes from each to the next. Returns their records, if `records`
-/// are wanted, and what was kept of the last one that was observed. Without records, only these are run, and those that come
-/// before them in a chain.
+/// Runs replications as one chain: the hosts' memory passes from each to the next. Returns their records, if
+/// `records` is set, and the data kept of the last observed replication. Without records, only the observed
+/// replications are run, and those that precede them in a chain.
 pub fn run(
     scenario: &Scenario,
     request: &Request,
@@ -37,7 +37,7 @@ pub fn run(
         let seed = request.seed_of(replication);
         let analysis = records.then(|| Analysis::of(scenario));
         match (analysis, request.observations.get(&replication)) {
-            // By themselves: this is what nearly all time goes into.
+            // A separate loop, because it takes nearly all the time.
             (Some(mut analysis), None) => {
                 let end = run_one(scenario, seed, &mut memory, &mut analysis, checkpoint)?;
                 batch.add(replication, analysis.finish(end.time));

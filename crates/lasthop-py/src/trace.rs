@@ -1,4 +1,4 @@
-//! What is kept of a run, on its way to Python: columns as lists, or as buffers for data frames.
+//! Conversion of the kept data of a run for Python: columns as lists, or as buffers for data frames.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -12,7 +12,7 @@ use crate::dict;
 
 type Columns = Vec<(&'static str, Column)>;
 
-/// Columns as the engine made them, or as lists once they have been asked for as such.
+/// Columns as the engine made them, or as lists once they have been requested as lists.
 enum State {
     Columns(Columns),
     Lists(Py<PyDict>),

@@ -1,4 +1,4 @@
-//! Code of users in Python: classes of `lasthop.algorithms`, as what the crates of the engine call.
+//! User code in Python: adapts classes of `lasthop.algorithms` to the traits that the engine calls.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::interrupt::Interrupt;
 /// Finds classes by importing their modules.
 pub struct Classes;
 
-/// A class, and what a scenario calls it.
+/// A class, and its name in the scenario.
 #[derive(Debug)]
 struct Class {
     name: String,
@@ -25,7 +25,7 @@ struct Class {
 }
 
 impl Class {
-    /// The class of this name that is derived from `base`, which `lasthop.algorithms` has.
+    /// The class with this name, which is derived from `base` of `lasthop.algorithms`.
     fn find(name: &str, base: &str) -> Result<Arc<Self>, String> {
         Python::attach(|py| {
             let class = py.import("lasthop.algorithms")?.call_method1("find", (name, base))?;
@@ -34,7 +34,7 @@ impl Class {
         .map_err(|error: PyErr| Python::attach(|py| error.value(py).to_string()))
     }
 
-    /// An instance with draws and facts of its own.
+    /// An instance with its own random stream and facts.
     fn make<'py>(
         &self,
         py: Python<'py>,
@@ -53,12 +53,12 @@ impl Class {
 struct Instance {
     name: String,
     object: Py<PyAny>,
-    /// The methods that do something.
+    /// The methods that the class overrides.
     hooks: Vec<String>,
 }
 
 impl Instance {
-    /// Does something with it; what it raises ends the run.
+    /// Calls a method of it; an exception ends the run.
     fn call<T>(&self, did: &str, call: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> T {
         Python::attach(|py| call(self.object.bind(py))).unwrap_or_else(|error| self.fail(did, error))
     }
@@ -72,7 +72,7 @@ impl Instance {
     }
 }
 
-/// Ends the run: by what the code of a user's has raised, or by the Ctrl-C that came while it worked.
+/// Ends the run by the exception of the user code, or by a Ctrl-C that arrived while the code ran.
 fn fail(what: &str, error: PyErr) -> ! {
     let (is_interrupt, place) = Python::attach(|py| {
         let asked = py.import("lasthop.algorithms").and_then(|module| {
@@ -119,7 +119,7 @@ impl Library for Classes {
     }
 }
 
-/// What an ACK says to a congestion control.
+/// The information in an ACK for a congestion control.
 #[pyclass(frozen, name = "Ack", module = "lasthop")]
 pub struct PyAck {
     ack: Ack,
@@ -160,7 +160,7 @@ impl PyAck {
 struct Control {
     instance: Instance,
     segment_bytes: u32,
-    /// What the instance's attributes say, as far as Rust reads them.
+    /// The instance's attributes that Rust reads.
     known: CongestionWindow,
     rate_based: bool,
     starts: bool,
@@ -182,7 +182,7 @@ impl Control {
         })
     }
 
-    /// Calls a method with the window of the stack, and takes over what it has decided.
+    /// Calls a method with the window of the stack, and applies its decision.
     fn decide(
         &mut self,
         did: &str,
@@ -192,7 +192,7 @@ impl Control {
         let known = &mut self.known;
         let decided = self.instance.call(did, |object| {
             let py = object.py();
-            // A value that Rust has not changed keeps the fraction that Python gave it.
+            // A value that Rust has not changed keeps its fraction from Python.
             if own.window != known.window {
                 object.setattr(intern!(py, "window"), own.window)?;
             }
@@ -211,7 +211,7 @@ impl Control {
     }
 }
 
-/// A whole number of segments, cut off from what may be a float.
+/// A whole number of segments; a float is truncated.
 fn segments(value: &Bound<'_, PyAny>, name: &str) -> PyResult<u32> {
     if let Ok(whole) = value.extract::<u32>() {
         return Ok(whole);
@@ -295,7 +295,7 @@ impl CongestionAlgorithm for Control {
     }
 }
 
-/// What a queue discipline may know of a packet.
+/// The information about a packet for a queue discipline.
 #[pyclass(frozen, name = "Packet", module = "lasthop")]
 pub struct PyPacket {
     packet: QueuedPacket,
@@ -353,7 +353,7 @@ impl PyPacket {
 #[derive(Debug)]
 struct Queue {
     instance: Instance,
-    /// Packets that the discipline drops or marks, in a list that it shares: (what, packet).
+    /// Packets that the discipline drops or marks, in a shared list: (action, packet).
     verdicts: Py<PyList>,
 }
 
@@ -457,7 +457,7 @@ impl ErrorAlgorithm for Errors {
 #[derive(Debug)]
 struct Sender {
     instance: Instance,
-    /// What the instance wants done, in a list that it shares: (what, number).
+    /// The actions that the instance wants done, in a shared list: (action, number).
     wanted: Py<PyList>,
     receives: bool,
 }
@@ -477,7 +477,7 @@ impl Sender {
         })
     }
 
-    /// Calls a method, and does what it wants done.
+    /// Calls a method, and performs the actions that it wants done.
     fn tell(
         &self,
         did: &str,

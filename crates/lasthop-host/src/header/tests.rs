@@ -36,14 +36,14 @@ fn a_fragment_has_no_ports() {
     let mut packet = udp(&[0; 64]);
     packet[6] |= 0x20; // more fragments
     assert!(matches!(Headers::read(&packet).unwrap().transport, Transport::Fragment));
-    packet[7] = 3; // and not the first
+    packet[7] = 3; // not the first fragment
     assert!(matches!(Headers::read(&packet).unwrap().transport, Transport::Fragment));
 }
 
 #[test]
 fn a_transport_header_cut_short_is_another_protocol() {
     let mut packet = udp(&[]);
-    packet[9] = 6; // TCP, but eight bytes of it
+    packet[9] = 6; // TCP, but only eight bytes
     assert!(matches!(Headers::read(&packet).unwrap().transport, Transport::Other));
 }
 

@@ -1,5 +1,5 @@
-//! What the models know of a router that is not theirs: which packets are in it, in the order in which they entered, and
-//! which are on the link behind it.
+//! The models' view of an external router: the packets in it, in the order of their entry, and the packets on
+//! the link after it.
 
 use lasthop_core::{DropCause, Duration, FlowId, Instant, Packet, PacketId, QueueDepth, QueueSize};
 use lasthop_link::{Classifier, LinuxQueue, LinuxQueues};
@@ -35,7 +35,7 @@ pub(super) struct Forwarded {
     on_link: VecDeque<(Instant, PacketId)>,
 }
 
-/// Both directions of the router, down and up, of a scenario whose router is none of the models.
+/// Both directions of the external router, down and up, if the scenario has one.
 pub(super) fn routers(scenario: &Scenario) -> Option<[Forwarded; 2]> {
     let Topology::LastHop { down, up, .. } = scenario.topology() else { return None };
     let linux = scenario.router.implementation == RouterImplementation::Linux;
@@ -43,7 +43,7 @@ pub(super) fn routers(scenario: &Scenario) -> Option<[Forwarded; 2]> {
 }
 
 impl Forwarded {
-    /// An empty one.
+    /// An empty direction.
     pub fn new(queues: &LinuxQueues) -> Self {
         let class = |queue: &Option<LinuxQueue>| Class { queue: *queue, packets: 0, bytes: 0 };
         Self {
@@ -70,8 +70,9 @@ impl Forwarded {
         self.classes[class].bytes += packet.ip_bytes;
     }
 
-    /// Takes out the first packet that `is_it`, and why each of those was dropped that should have come before. None if
-    /// there is no such packet, or if the discipline cannot have dropped what stands before it.
+    /// Removes the first packet that `is_it` accepts, and the packets before it, with the cause of each of
+    /// their drops. None if there is no such packet, or if the discipline cannot have dropped the packets
+    /// before it.
     pub fn take(
         &mut self,
         is_it: impl FnMut(&Inside) -> bool,
@@ -136,7 +137,7 @@ impl Forwarded {
         (0..self.classes.len()).filter(|class| self.classes[*class].packets > 0)
     }
 
-    /// A packet has come out, and is on the link; true if that takes no time.
+    /// A packet has left the router and is on the link; true if the link takes no time.
     pub fn start(&mut self, now: Instant, id: PacketId) -> bool {
         if self.delay.is_zero() {
             return true;
@@ -145,12 +146,12 @@ impl Forwarded {
         false
     }
 
-    /// When the next packet comes off the link; `Instant::MAX` if none is on it.
+    /// When the next packet leaves the link; `Instant::MAX` if none is on it.
     pub fn next_arrival(&self) -> Instant {
         self.on_link.front().map_or(Instant::MAX, |(due, _)| *due)
     }
 
-    /// Takes it off.
+    /// Removes that packet from the link.
     pub fn arrive(&mut self) -> Option<(Instant, PacketId)> {
         self.on_link.pop_front()
     }

@@ -25,7 +25,8 @@ const RED: &str = r#"
 down.queue.red = { min = "1 B", max = "577 B", max_probability = 1.0, weight = 1.0, idle_packet_time = "72 ms", ecn = true }
 "#;
 
-/// The base with further keys; with a switch in place of the last hop if these have one, with their flows if they say.
+/// The base with further keys: a switch in them replaces the last hop, and flows in them replace those of the
+/// base.
 fn scenario_with(extra: &str) -> Scenario {
     let is_hop = |line: &&str| ["lan", "down", "up"].iter().any(|part| line.starts_with(part));
     let replaced = |line: &&str| {
@@ -48,7 +49,7 @@ fn frame(bytes: &[u8]) -> Frame {
     frame
 }
 
-/// A datagram of 576 bytes; `id` tells it apart.
+/// A datagram of 576 bytes, identified by `id`.
 fn datagram(id: u8, ecn: u8) -> Vec<u8> {
     let mut bytes = Vec::new();
     let builder = PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 1, 1], 64).udp(5004, 6000);
@@ -64,7 +65,7 @@ fn at_us(micros: u64) -> Instant {
     Instant::ZERO + Duration::from_micros(micros)
 }
 
-/// Everything that arrives by `now`: when, and the last byte of each.
+/// All packets that arrive by `now`: the time and the last byte of each.
 fn arrivals<O: Observer>(hop: &mut Hop<OneFlow, O>, now: Instant) -> Vec<(Instant, Host, u8)> {
     let mut arrived = Vec::new();
     while let Some(delivery) = hop.poll_delivery(now) {
@@ -127,7 +128,7 @@ fn a_copy_that_the_link_makes_has_the_bytes_of_its_packet() {
     for id in 0..3 {
         hop.send(Instant::ZERO, Host::Server, &mut frame(&datagram(id, 0)));
     }
-    // Others use the buffers of those that have arrived.
+    // Later packets reuse the buffers of those that have arrived.
     let mut arrived = arrivals(&mut hop, at_us(400_000));
     hop.send(at_us(400_000), Host::Client, &mut frame(&datagram(9, 0)));
     arrived.extend(arrivals(&mut hop, at_us(9_000_000)));
@@ -254,7 +255,7 @@ proptest! {
     }
 }
 
-/// A switch with links of these rates towards it and behind it.
+/// A switch with links of these rates before and after it.
 macro_rules! atm {
     ($access_rate:literal, $rate:literal) => {
         concat!(
@@ -268,13 +269,13 @@ macro_rules! atm {
     };
 }
 
-/// Cells take 1 ms on an access link and 0.1 ms behind the switch; a packet of 576 bytes has 13.
+/// A cell takes 1 ms on an access link and 0.1 ms after the switch; a packet of 576 bytes has 13 cells.
 const ATM: &str = atm!("424 kbit/s", "4240 kbit/s");
 
 /// Cells arrive ten times as fast as they leave.
 const CONGESTED_ATM: &str = atm!("4240 kbit/s", "424 kbit/s");
 
-/// Tells flows by the client's port.
+/// Identifies flows by the client's port.
 struct ByPort;
 
 impl Flows for ByPort {
@@ -299,7 +300,7 @@ fn each_flow_has_an_access_link_to_the_switch_and_packets_of_none_share_the_last
     let mut hop = Hop::new(&scenario, Seed { study: 1, replication: 1 }, ByPort, ());
     for id in 0..3 {
         let mut bytes = datagram(id, 0);
-        // The client's port: of flow 0, of flow 1, of none.
+        // The client's port: of flow 0, of flow 1, of no flow.
         bytes[23] += id;
         hop.send(Instant::ZERO, Host::Server, &mut frame(&bytes));
     }
@@ -308,7 +309,8 @@ fn each_flow_has_an_access_link_to_the_switch_and_packets_of_none_share_the_last
         arrived.push((delivery.due, *hop.arrival(delivery).2.last().unwrap()));
         hop.finish(delivery);
     }
-    // 13 cells, the two first packets' in turn; the third packet waits for the access link.
+    // 13 cells each; the cells of the first two packets alternate, and the third packet waits for the access
+    // link.
     assert_eq!(arrived, [(at_us(64_100), 0), (at_us(64_200), 1), (at_us(77_100), 2)]);
     assert_eq!(hop.packets_inside(), 0);
 }
@@ -320,7 +322,7 @@ fn a_switch_above_its_threshold_drops_whole_packets() {
         hop.send(Instant::ZERO, Host::Server, &mut frame(&datagram(id, 0)));
     }
     let ids: Vec<_> = arrivals(&mut hop, at_us(9_000_000)).iter().map(|arrival| arrival.2).collect();
-    // More than 20 cells are above the threshold: the packets find 0, 12, 24, 23, 21 and 20.
+    // The threshold is 20 cells; the packets find 0, 12, 24, 23, 21 and 20 cells.
     assert_eq!(ids, [0, 1, 5]);
     let down = hop.counters().down;
     assert_eq!((down.sent, down.delivered, down.drops_red), (6, 3, 3));
@@ -346,7 +348,7 @@ fn a_router_of_the_owners_gets_what_the_lan_brings_and_must_give_it_back_in_orde
         hop.send(Instant::ZERO, Host::Server, &mut frame(&datagram(id, 0)));
     }
     assert_eq!(arrivals(&mut hop, at_us(1_000)), []);
-    // The second is lost, the fourth and the fifth find two inside, all that the queue takes.
+    // The second packet is lost; the fourth and the fifth find two packets inside, the limit of the queue.
     for (kept, full) in [(true, false), (false, false), (true, false), (false, true), (false, true)] {
         let entry = hop.poll_entry().unwrap();
         assert_eq!(hop.is_full(entry), full);
@@ -387,7 +389,7 @@ fn what_a_discipline_of_linux_drops_is_seen_by_what_comes_out_and_the_link_behin
     assert_eq!((delivery.due, hop.arrival(delivery).2[1]), (at_us(700_000), 0b11));
     hop.finish(delivery);
     assert!(!hop.inside(Host::Client).is_empty() && hop.inside(Host::Server).is_empty());
-    // Those that had found the queue full count as its drops.
+    // Packets that had found the queue full count as drops of the full queue.
     hop.clear(now, Host::Client, 0);
     assert_eq!((hop.counters().down.drops_queue, hop.packets_inside()), (2, 0));
     assert!(hop.leave(now, Host::Client, &mut frame(&datagram(3, 0))).is_err(), "it is lost");

@@ -1,5 +1,6 @@
-//! The connections that programs make by themselves. What they are for shows only as they run: a flow's data go the way
-//! that most of its payload went. So what happens is taped, and told once all is over.
+//! The connections that programs make by themselves. Their roles are known only at the end: the data
+//! direction of a flow is the direction of most of its payload. Therefore events are recorded, and reported
+//! at the end.
 
 use super::STRANGER;
 use super::diag::Diag;
@@ -25,14 +26,14 @@ mod tests;
 /// Protocol, and the addresses of the fixed host and of the mobile host.
 type Ends = (u8, SocketAddr, SocketAddr);
 
-/// All connections of a run, and who knows of them in the kernels of the hosts.
+/// All connections of a run, and access to the hosts' kernels for information about them.
 #[derive(Debug)]
 pub struct Connections {
-    /// Of each server, with its addresses.
+    /// Access to the kernel of each server, with the server's addresses.
     servers: Vec<([IpAddr; 2], Rc<Diag>)>,
     client: Rc<Diag>,
     flows: Vec<Connection>,
-    /// The latest one between these ends.
+    /// The latest connection between these ends.
     latest: BTreeMap<Ends, FlowId>,
 }
 
@@ -57,14 +58,14 @@ enum Kind {
 struct Tcp {
     peers: [Peer; 2],
     segments: Segments,
-    /// Who has opened its stream, and whose has ended.
+    /// The ends that have opened their stream, and the ends whose stream has ended.
     opened: [bool; 2],
     ended: [bool; 2],
 }
 
 impl Connections {
-    /// No connection yet between programs of these hosts; the servers, one at least, are in the order of their addresses.
-    /// The caller is in the client's network namespace afterwards.
+    /// Without connections yet between programs of these hosts. The servers, at least one, are in the order
+    /// of their addresses. The caller is in the client's network namespace afterwards.
     pub fn between(servers: &[HostNamespace], client: &HostNamespace) -> Result<Self, Error> {
         let kernel = |host: &HostNamespace| {
             host.enter()?;
@@ -79,15 +80,16 @@ impl Connections {
         Self { servers, client, flows: Vec::new(), latest: BTreeMap::new() }
     }
 
-    /// The kernel of the server with this address; that of the first for packets that no server is to have.
+    /// The kernel of the server with this address; that of the first server for packets that no server
+    /// receives.
     fn kernel_of(&self, server: IpAddr) -> &Rc<Diag> {
         let (_, kernel) =
             self.servers.iter().find(|(own, _)| own.contains(&server)).unwrap_or(&self.servers[0]);
         kernel
     }
 
-    /// What is known of each of them now, as flows of the first application, by their numbers here. Those that nobody
-    /// took are none.
+    /// The properties of the connections, as flows of the first application, by their numbers here.
+    /// Connections that were never accepted are left out.
     pub fn flows(&self) -> BTreeMap<FlowId, FlowInfo> {
         let mut numbers = [0; 2];
         let mut name = |protocol: Protocol| {
@@ -102,7 +104,7 @@ impl Connections {
         taken.map(|(id, flow)| (id, flow.info(name(flow.protocol())))).collect()
     }
 
-    /// The connection that a segment is of, a new one if it opens one.
+    /// The connection of a segment; a new one if the segment opens it.
     fn of_segment(&mut self, ends: Ends, opens: bool, dscp: Dscp) -> Option<FlowId> {
         let known = self.latest.get(&ends).copied();
         let is_over = |id: FlowId| match &self.flows[id.0 as usize].kind {
@@ -149,7 +151,7 @@ impl Connection {
         }
     }
 
-    /// Whether both ends have opened it, as far as it is a connection.
+    /// Whether both ends have opened it, if it is a connection.
     fn was_taken(&self) -> bool {
         match &self.kind {
             Kind::Tcp(tcp) => tcp.opened == [true; 2],
@@ -174,7 +176,7 @@ impl Connection {
         }
     }
 
-    /// The transport's part of a packet that `sender` sends.
+    /// The transport part of a packet that `sender` sends.
     fn body<O: Observer>(
         &mut self,
         now: Instant,
@@ -248,7 +250,7 @@ impl Flows for Connections {
 
 impl HostFlows for Connections {}
 
-/// What happened in a run, for who can be told only at its end.
+/// A recording of the events of a run, for an observer that can be informed only at its end.
 #[derive(Debug, Default)]
 pub struct Tape(Vec<(Instant, Told)>);
 
@@ -259,7 +261,7 @@ enum Told {
 }
 
 impl Tape {
-    /// Tells everything of these flows, in its order; they are numbered anew.
+    /// Reports all events of these flows, in order, with new flow numbers.
     pub fn play<O: Observer>(self, flows: &BTreeMap<FlowId, FlowInfo>, observer: &mut O) {
         for info in flows.values() {
             observer.announce(info);

@@ -1,4 +1,4 @@
-//! What the kernel says of connections whose sockets another process holds (`sock_diag(7)`).
+//! Information from the kernel about connections whose sockets another process holds (`sock_diag(7)`).
 
 use super::sender::TcpInfo;
 use netlink_packet_core::{NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 /// A reply to one request, with room to spare.
 const REPLY_BYTES: usize = 4096;
 
-/// Looks into the network namespace that it was opened in.
+/// Access to the network namespace in which it was opened.
 #[derive(Debug)]
 pub struct Diag {
     socket: Socket,
@@ -26,15 +26,15 @@ impl Diag {
         Ok(Self { socket })
     }
 
-    /// The end at `local` of a connection; one that is there no more, or only waits for stray segments, is closed.
-    /// None while the kernel has nothing to say.
+    /// The end at `local` of a connection. An end that no longer exists, or only waits for stray segments,
+    /// counts as closed. None if the kernel does not answer.
     pub fn info(&self, local: SocketAddr, remote: SocketAddr) -> io::Result<Option<TcpInfo>> {
         let socket_id = SocketId {
             source_port: local.port(),
             destination_port: remote.port(),
             source_address: local.ip(),
             destination_address: remote.ip(),
-            cookie: [u8::MAX; 8], // of whichever socket
+            cookie: [u8::MAX; 8], // any socket
             ..SocketId::new_v4()
         };
         let request = SockDiagMessage::InetRequest(InetRequest {
@@ -57,7 +57,7 @@ impl Diag {
             NetlinkMessage::<SockDiagMessage>::deserialize(&reply[..length]).map_err(io::Error::other)?;
         match reply.payload {
             NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(response)) => {
-                // Of a connection that is gone the kernel finds who listened for it.
+                // If the connection is gone, the kernel finds its listening socket.
                 if matches!(response.header.state, TCP_TIME_WAIT | TCP_LISTEN) {
                     return Ok(Some(TcpInfo::CLOSED));
                 }

@@ -1,5 +1,5 @@
-//! Page loads in real HTTP: messages of exactly the sizes that the scenario states, the server that answers, and the
-//! client's reading of the answers.
+//! Page loads in real HTTP: messages of exactly the sizes that the scenario states, the server, and the
+//! client's parser of the responses.
 
 pub mod client;
 pub mod nginx;
@@ -11,20 +11,20 @@ use lasthop_traffic::{HeaderWrite, HttpConfig, HttpPageConfig, HttpServer};
 #[cfg(test)]
 mod tests;
 
-/// Of a response whose size includes its header.
+/// Size of the header in a response whose size includes it.
 const INCLUDED_HEADER_BYTES: u64 = 256;
-/// What nginx' own fields take, and that which fills the header up. All other messages have room, by the rules of
+/// Size of nginx' own fields and of the padding field. All other messages have enough room, by the rules of
 /// scenarios.
 const NGINX_HEADER_BYTES_MIN: u64 = 224;
 
-/// The objects of a page as a server has them.
+/// The objects of a page on a server.
 #[derive(Clone, Debug)]
 pub struct Site {
-    /// Of each object, from the main one.
+    /// The objects, starting with the main one.
     pub answers: Vec<Answer>,
     /// Whether connections stay open.
     pub persistent: bool,
-    /// Whether headers are written by themselves.
+    /// Whether headers are written separately.
     pub separate_headers: bool,
 }
 
@@ -42,7 +42,7 @@ pub struct Answer {
 }
 
 impl Site {
-    /// The site of a page; an error if real messages cannot be as small as the scenario wants them.
+    /// The site of a page; an error if real messages cannot be as small as the scenario states.
     pub fn new(http: &HttpConfig, page: &HttpPageConfig) -> Result<Self, Error> {
         let persistent = http.protocol.persistent();
         let answer = |object| {

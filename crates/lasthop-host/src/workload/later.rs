@@ -1,4 +1,4 @@
-//! Flows that come and go while the run lasts.
+//! Flows that begin and end during the run.
 
 use super::peer;
 use super::{Connection, Ends, Flow, Workload};
@@ -9,25 +9,27 @@ use lasthop_core::{Dscp, FlowId, Host, Instant, Observer};
 use lasthop_traffic::ShortHosts;
 use std::net::SocketAddr;
 
-/// Below the fixed host's ports for these flows, a port for each entry of the scenario that opens some.
+/// The fixed host's ports for these flows lie above this number: one port for each entry of the scenario that
+/// opens such flows.
 const LATER_PORT: u16 = 10_000;
 
-/// The flows that an application opens while it runs. Their hosts have addresses of their own.
+/// The flows that an application opens while it runs. Their hosts have separate addresses.
 pub struct Later {
     hosts: Vec<ShortHosts>,
-    /// Number of the pair of addresses of the first hosts; those of the others follow.
+    /// Number of the pair of addresses of the first hosts; the pairs of the others follow.
     first_pair: u8,
     /// The fixed host's port of all of them.
     port: u16,
 }
 
 impl Later {
-    /// Those of an application between these hosts, the first of which have the pair of addresses with this number.
+    /// The flows of an application between these hosts; the first hosts have the pair of addresses with this
+    /// number.
     pub fn new(hosts: &[ShortHosts], first_pair: u16) -> Self {
         Self { hosts: hosts.to_vec(), first_pair: first_pair as u8, port: LATER_PORT + first_pair }
     }
 
-    /// Where the fixed host listens, for all its windows.
+    /// The addresses at which the fixed host listens, one for each window.
     pub fn listening(&self) -> impl Iterator<Item = SocketAddr> {
         (0..self.hosts.len()).map(|hosts| self.address(Host::Server, hosts, self.port))
     }
@@ -38,8 +40,8 @@ impl Later {
 }
 
 impl Workload {
-    /// Makes the flow known that an application opens between the hosts with this index, and the socket that will
-    /// connect. The caller is in the mobile host's namespace.
+    /// Announces the flow that an application opens between the hosts with this index, and creates the socket
+    /// that will connect. The caller is in the mobile host's namespace.
     pub(super) fn open<O: Observer>(
         &mut self,
         application: usize,
@@ -69,7 +71,7 @@ impl Workload {
         Ok(())
     }
 
-    /// Forgets a flow that passes once both ends are done with it.
+    /// Removes a temporary flow once both ends have finished it.
     pub(super) fn retire<O: Observer>(&mut self, now: Instant, flow: FlowId, observer: &mut O) {
         let Flow { passes, client, ends, .. } = &mut self.flows[flow.0 as usize];
         if let Ends::Tcp(connection) = ends
@@ -77,7 +79,7 @@ impl Workload {
             && connection.is_over()
         {
             *ends = Ends::Gone;
-            // The next flow with this port may have come already.
+            // The next flow with this port may exist already.
             if self.ports.get(&client.port()) == Some(&flow) {
                 self.ports.remove(&client.port());
             }
@@ -85,7 +87,7 @@ impl Workload {
         }
     }
 
-    /// Listens for the flows that an application opens later. The caller is in the fixed host's namespace.
+    /// Listens for the flows that an application will open. The caller is in the fixed host's namespace.
     pub(super) fn listen_later(&mut self, index: usize, waiter: &Waiter) -> Result<(), Error> {
         let addresses: Vec<SocketAddr> = self.applications[index].later.listening().collect();
         addresses

@@ -46,17 +46,18 @@ use std::rc::Rc;
 
 /// The mobile host's port of flow 0 in the first run of a chain, as in captures.
 const CLIENT_PORT: u16 = 20_001;
-/// Ports of the mobile host that runs of a chain take in turn: those of the last are still in TIME-WAIT.
+/// Sets of ports of the mobile host that the runs of a chain use in turn, because the ports of the last run
+/// are still in TIME-WAIT.
 const CLIENT_PORTS: u32 = 10_000;
-/// Packets of no flow of the scenario.
+/// Packets that belong to no flow of the scenario.
 pub const STRANGER: FlowId = FlowId(u32::MAX);
-/// What sockets are watched for; told when it changes.
+/// The events that sockets are watched for, edge-triggered.
 const SOCKET_EVENTS: EpollFlags =
     EpollFlags::EPOLLIN.union(EpollFlags::EPOLLOUT).union(EpollFlags::EPOLLRDHUP).union(EpollFlags::EPOLLET);
-/// Bytes of a datagram's number in front of its payload, as in captures.
+/// Length of a datagram's number at the start of its payload, as in captures.
 const NUMBER_BYTES: usize = 8;
 
-/// What a watched socket is.
+/// The role of a watched socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Watched {
     Listener(usize),
@@ -68,17 +69,17 @@ enum Watched {
 /// An entry of the scenario's list of flows.
 struct Application {
     program: Program,
-    /// Its flows, by the numbers that it gives them.
+    /// Its flows, indexed by the numbers that it gives them.
     flows: Vec<FlowId>,
-    /// Which pair of hosts it has, and the largest window that these advertise, in bytes.
+    /// Its pair of hosts, and the largest window that they advertise, in bytes.
     pair: usize,
     receive_window_max: u32,
-    /// Segments of its flows may span writes.
+    /// True if segments of its flows may span writes.
     joins_writes: bool,
     later: Later,
-    /// What is asked for in a page load.
+    /// The objects of a page load.
     site: Option<Rc<Site>>,
-    /// QUIC of its flows, where that carries them.
+    /// QUIC of its flows, if QUIC carries them.
     quic: Option<Rc<QuicConfig>>,
 }
 
@@ -89,7 +90,7 @@ struct Flow {
     number: u32,
     server: SocketAddr,
     client: SocketAddr,
-    /// It came while the run lasted, and goes once it is over.
+    /// True if it was opened during the run; it is removed once it is over.
     passes: bool,
     ends: Ends,
 }
@@ -99,7 +100,7 @@ enum Ends {
     /// The sender's socket, and how many datagrams it has sent; the receiver's only reads.
     Udp(Socket, u64),
     Quic(Box<[quic::End; 2]>),
-    /// A flow that has passed.
+    /// A removed flow.
     Gone,
 }
 
@@ -107,15 +108,15 @@ struct Connection {
     server: Peer,
     client: Peer,
     segments: Segments,
-    /// Its first SYN was asked for.
+    /// True if its first SYN was requested.
     opened: bool,
-    /// What the browser reads, and who answers, of a page load.
+    /// For a page load: the browser's parser, and the server.
     answers: Option<Answers>,
     served: Option<http::server::Connection>,
 }
 
 impl Connection {
-    /// Ends without sockets, which advertise windows of so many bytes at most.
+    /// Ends without sockets, which advertise windows of at most this number of bytes.
     fn new(flow: FlowId, receive_window_max: u32, of_page: bool) -> Self {
         Self {
             server: Peer::new(flow, Host::Server, receive_window_max),
@@ -127,7 +128,7 @@ impl Connection {
         }
     }
 
-    /// Whether both ends are done with it, one that never came to be included.
+    /// Whether both ends have finished it; an end that never existed counts as finished.
     fn is_over(&self) -> bool {
         let never = |peer: &Peer| peer.socket().is_none() && !peer.sender.has_been_open();
         let over = |peer: &Peer| peer.sender.is_over() || never(peer);
@@ -148,29 +149,30 @@ pub struct Workload {
     flows: Vec<Flow>,
     /// Flow by the client's port.
     ports: BTreeMap<u16, FlowId>,
-    /// With the host that connects, and its pair.
+    /// Listening sockets, with the host that connects and its pair.
     listeners: Vec<(Socket, Host, usize)>,
     sinks: Vec<Rc<Socket>>,
     watched: Vec<Watched>,
     first_name: u64,
-    /// Of earlier runs of a chain.
+    /// Sockets of earlier runs of a chain.
     flows_before: usize,
     server: HttpServer,
     /// By pair of hosts.
     sending: Vec<Sending>,
     quic: quic::Setting,
     flows_over_quic: Vec<FlowId>,
-    /// The ends over QUIC that an application has just done something with.
+    /// The QUIC ends that an application has just acted on.
     touched: Vec<(FlowId, Host)>,
     postponed: Option<Postponed>,
-    /// Room for what nobody heeds.
+    /// Buffer for data that is discarded.
     unread: [Vec<u8>; 2],
 }
 
 impl Workload {
-    /// The applications of a scenario, with the starts that the model engine draws, and with sockets that are ready to
-    /// connect, on the `pairs` of hosts that each has. `run` counts the runs of a chain; if `qlog`, QUIC logs what it does;
-    /// names from `first_name` on are given to the watched sockets. The caller is in some network namespace of these afterwards.
+    /// The applications of a scenario, with the starts that the model engine draws, and with sockets that are
+    /// ready to connect, on their `pairs` of hosts. `run` counts the runs of a chain. If `qlog`, QUIC writes
+    /// logs. Watched sockets get names from `first_name` on. The caller is in the network namespace of one of
+    /// the hosts afterwards.
     pub fn new(
         scenario: &Scenario,
         seed: Seed,
@@ -207,7 +209,7 @@ impl Workload {
         for index in 0..workload.applications.len() {
             workload.listen_later(index, waiter)?;
         }
-        // Where later flows come from.
+        // The source of later flows.
         client.enter()?;
         Ok(workload)
     }
@@ -281,7 +283,7 @@ impl Workload {
         Ok(())
     }
 
-    /// Listens at `address`, unless that is done already, for connections from a host of a pair.
+    /// Listens at `address`, unless it does already, for connections from a host of a pair.
     fn listen(
         &mut self,
         (host, pair): (Host, usize),
@@ -314,7 +316,8 @@ impl Workload {
         programs.chain(self.next_quic_wakeup()).min()
     }
 
-    /// Whether no application has anything left to do, and no connection is open. One over QUIC has timers until it is over.
+    /// Whether no application has anything left to do, and no connection is open. A QUIC connection has
+    /// timers until it is over.
     pub fn is_done(&self) -> bool {
         let over = |flow: &Flow| match &flow.ends {
             Ends::Tcp(tcp) => !tcp.opened || tcp.is_over(),
@@ -323,8 +326,8 @@ impl Workload {
         self.next_wakeup().is_none() && self.flows.iter().all(over)
     }
 
-    /// Lets the applications act whose time has come, and the ends over QUIC. What they do last may be postponed if the owner
-    /// `waits` then.
+    /// Lets due applications and QUIC ends act. Their last action may be postponed if the owner `waits`
+    /// afterwards.
     pub fn wake<O: Observer>(
         &mut self,
         now: Instant,
@@ -362,7 +365,8 @@ impl Workload {
                     Some(served) if host == Host::Server => served.poll(),
                     _ => {
                         self.tell_application(now, flow, host, waiter, observer)?;
-                        // What packets have changed was seen when they arrived; only the end may come without one.
+                        // Changes by packets were handled when they arrived; only the end of a connection may
+                        // come without a packet.
                         if !self.peer(flow, host).has_ended() {
                             return Ok(());
                         }
@@ -442,7 +446,7 @@ impl Workload {
         self.send_postponed()
     }
 
-    /// Does what an application wants done.
+    /// Performs an action of an application.
     fn carry_out<O: Observer>(
         &mut self,
         now: Instant,
@@ -471,7 +475,7 @@ impl Workload {
         self.flush_quic(now, observer)
     }
 
-    /// Tells the observer what there is to tell of an action.
+    /// Reports an action to the observer.
     fn tell<O: Observer>(&self, now: Instant, index: usize, action: Action, observer: &mut O) {
         match action {
             Action::Write { flow, host, bytes, .. } | Action::Send { flow, host, bytes, .. } => {
@@ -484,7 +488,7 @@ impl Workload {
         }
     }
 
-    /// The flow that an application calls by this number.
+    /// The flow with this number in the application.
     fn flow_of(&self, index: usize, number: u32) -> FlowId {
         self.applications[index].flows[number as usize]
     }
@@ -501,7 +505,7 @@ impl Workload {
         Ok(waiter.watch(socket, SOCKET_EVENTS, name)?)
     }
 
-    /// Writes so many bytes, in writes of so many; the whole text of a request.
+    /// Writes `bytes`, in writes of `write` bytes; a request is written as its complete text.
     fn write(
         &mut self,
         flow: FlowId,
@@ -532,8 +536,8 @@ impl Workload {
         Ok(())
     }
 
-    /// The server has the first `bytes` of the requests on a connection. It writes and closes by itself; the observer
-    /// is told what it answers, before any packet of the answer is seen.
+    /// The server has received the first `bytes` of the requests on a connection. It writes and closes by
+    /// itself. The observer is informed of its response before it sees a packet of the response.
     fn tell_answers<O: Observer>(&mut self, now: Instant, flow: FlowId, bytes: u64, observer: &mut O) {
         let Flow { application: index, number, .. } = self.flows[flow.0 as usize];
         let application = &mut self.applications[index];
@@ -619,7 +623,7 @@ impl Flows for Workload {
     }
 }
 
-/// Refuses flows that sockets cannot make.
+/// Rejects flows that sockets cannot make.
 pub fn needs_sockets(scenario: &Scenario) -> Result<(), Error> {
     let model_only = |flow: &&FlowEntry| flow.traffic().is_open_at_first();
     scenario.flow.iter().find(model_only).map_or(Ok(()), |flow| {
@@ -674,7 +678,7 @@ fn datagram_socket(address: SocketAddr, info: &FlowInfo) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// What stands for a datagram.
+/// The content of a datagram.
 fn payload(datagram: Datagram) -> Vec<u8> {
     let mut payload = vec![0; datagram.payload_bytes as usize];
     let number = datagram.number.to_be_bytes();

@@ -1,4 +1,5 @@
-//! One end of a TCP connection: a socket, what the application still wants written, and how far it has read.
+//! One end of a TCP connection: a socket, the data that the application still wants to write, and the read
+//! position.
 
 use super::diag::Diag;
 use super::sender::{Sender, TcpInfo};
@@ -15,35 +16,35 @@ use std::net::{Shutdown, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::rc::Rc;
 
-/// Bytes written at once at most.
+/// Maximum number of bytes per write.
 const WRITE_BYTES: usize = 1 << 17;
-/// Writes made together at most.
+/// Maximum number of writes made together.
 const WRITES: usize = 64;
-/// Bytes that wait in the socket of an application that will stop, unsent, at most.
+/// Maximum number of unsent bytes in the socket of an application that will stop.
 const UNSENT_BYTES: u32 = 1 << 16;
-/// Bytes read at once at most.
+/// Maximum number of bytes per read.
 pub const READ_BYTES: usize = 1 << 14;
-/// A socket that is not connected yet, or has no room, or was shut down.
+/// Errors of a socket that is not connected yet, has no room, or was shut down.
 const HARMLESS: [ErrorKind; 4] =
     [ErrorKind::WouldBlock, ErrorKind::Interrupted, ErrorKind::NotConnected, ErrorKind::BrokenPipe];
-/// What applications send.
+/// The data that applications send.
 static ZEROS: [u8; WRITE_BYTES] = [0; WRITE_BYTES];
 
-/// Bytes to be written, in writes of one size. No segment goes beyond their end.
+/// Bytes to be written, in writes of one size. No segment spans their end.
 #[derive(Clone, Debug)]
 struct Order {
     left: u64,
     write: u64,
-    /// Segments may span its writes.
+    /// True if segments may span its writes.
     joined: bool,
-    /// Bytes of the write under way that are still to be written.
+    /// Bytes of the current write that are still to be written.
     current: u64,
-    /// What is written; zeros if absent.
+    /// The content; zeros if absent.
     text: Option<Vec<u8>>,
 }
 
 impl Order {
-    /// What is written from here on, and how.
+    /// The next writes.
     fn writes(&self) -> impl Iterator<Item = Write<'_>> {
         let Self { mut left, write, joined, mut current, ref text } = *self;
         std::iter::from_fn(move || {
@@ -66,7 +67,7 @@ impl Order {
     }
 }
 
-/// The first of the orders has been written for so many bytes, of one write at most.
+/// Notes that this number of bytes of the first order have been written, at most one write.
 fn take_off(orders: &mut VecDeque<Order>, bytes: u64) {
     let Some(order) = orders.front_mut() else { return };
     if order.current == 0 {
@@ -83,9 +84,10 @@ fn take_off(orders: &mut VecDeque<Order>, bytes: u64) {
 #[derive(Debug)]
 pub struct Peer {
     socket: Option<Rc<Socket>>,
-    /// What the kernel said of it when it was handed a packet, and has not been looked at yet.
+    /// The kernel's information about it from the last delivered packet, not evaluated yet.
     said: Option<TcpInfo>,
-    /// How the kernel is asked about it if another process has the socket: who asks, its own and the other's address.
+    /// How to query the kernel about it if another process has the socket: the access, its own address and
+    /// the other end's.
     foreign: Option<(Rc<Diag>, SocketAddr, SocketAddr)>,
     /// Its events.
     pub sender: Sender,
@@ -93,13 +95,13 @@ pub struct Peer {
     close: bool,
     received: u64,
     told_end: bool,
-    /// The connection ended by an error.
+    /// True if the connection ended by an error.
     lost: bool,
     receive_window_max: u32,
 }
 
 impl Peer {
-    /// An end without a socket yet, which advertises a window of so many bytes at most.
+    /// An end without a socket yet, which advertises a window of at most this number of bytes.
     pub fn new(flow: FlowId, host: Host, receive_window_max: u32) -> Self {
         let sender = Sender::new(flow, host);
         Self {
@@ -116,17 +118,17 @@ impl Peer {
         }
     }
 
-    /// Gives it its socket.
+    /// Sets its socket.
     pub fn open(&mut self, socket: Socket) -> &Rc<Socket> {
         self.socket.insert(Rc::new(socket))
     }
 
-    /// Another process will have its socket.
+    /// Notes that another process will have its socket.
     pub fn leave_to_another(&mut self, diag: Rc<Diag>, own: SocketAddr, other: SocketAddr) {
         self.foreign = Some((diag, own, other));
     }
 
-    /// What the kernel says of it now.
+    /// The kernel's current information about it.
     fn info(&self) -> Option<TcpInfo> {
         match (&self.socket, &self.foreign) {
             (Some(socket), _) => TcpInfo::of(socket).ok(),
@@ -135,8 +137,9 @@ impl Peer {
         }
     }
 
-    /// Hands its host a packet for it; false if the host does not take it. What the kernel says of it then is for the next
-    /// look. `next`: as [`HostFlows::hand_over`](crate::emulator::HostFlows::hand_over) has it.
+    /// Passes a packet for it to its host; false if the host does not accept it. The kernel's information
+    /// after that is evaluated later. For `next`, see
+    /// [`HostFlows::hand_over`](crate::emulator::HostFlows::hand_over).
     pub fn hand_over(&mut self, tun: &Tun, packet: &[u8], next: Option<NextWait<'_>>) -> bool {
         let Some(socket) = self.socket.as_deref() else { return tun.write(packet) };
         let mut answer = TcpInfoBytes::default();
@@ -150,18 +153,19 @@ impl Peer {
         self.socket.as_ref()
     }
 
-    /// Whether the other side's stream has ended, or the connection is lost, as far as was read.
+    /// Whether, according to the data read so far, the other end's stream has ended or the connection is
+    /// lost.
     pub fn has_ended(&self) -> bool {
         self.told_end
     }
 
-    /// The socket, if it has got data before and only more data can be new there.
+    /// The socket, if it has received data before, so that only more data can be new.
     pub fn reading(&self) -> Option<&Rc<Socket>> {
         let only_reads = self.orders.is_empty() && !self.close && self.received > 0 && !self.told_end;
         self.socket.as_ref().filter(|_| only_reads)
     }
 
-    /// It was read, and nobody heeds what came.
+    /// Notes that it was read, and that the data is discarded.
     pub fn has_read(&mut self, reads: [Result<usize, Errno>; 2]) {
         for read in reads {
             match read {
@@ -204,25 +208,25 @@ impl Peer {
         self.flush();
     }
 
-    /// The application takes back what has not been written to the socket yet.
+    /// The application withdraws data that has not been written to the socket yet.
     pub fn stop(&mut self) {
         self.orders.clear();
     }
 
-    /// The application closes its stream, behind all that it has written.
+    /// The application closes its stream, after all data that it has written.
     pub fn close(&mut self) {
         self.close = true;
         self.flush();
     }
 
-    /// The socket may have room. A lost connection shows when it is read.
+    /// The socket may have room. A lost connection is detected by reading.
     pub fn flush(&mut self) {
         let Some(socket) = &self.socket else { return };
         while !self.orders.is_empty() {
             let writes: Vec<_> = self.orders.iter().flat_map(Order::writes).take(WRITES).collect();
             match calls::send_each(&**socket, &writes, libc::MSG_NOSIGNAL) {
                 Ok(written) => written.into_iter().for_each(|bytes| take_off(&mut self.orders, bytes as u64)),
-                // Who hears of a lost connection first hears alone: the socket forgets its error.
+                // A socket reports the error of a lost connection only once.
                 Err(error) => {
                     self.lost |= !HARMLESS.contains(&io::Error::from(error).kind());
                     return;
@@ -230,12 +234,13 @@ impl Peer {
             }
         }
         if std::mem::take(&mut self.close) && socket.shutdown(Shutdown::Write).is_err() {
-            // Not connected yet: once more when it is. Or no longer: then there is nothing to close.
+            // The socket is not connected yet, so this is repeated when it is; or it no longer is, and there
+            // is nothing to close.
             self.close = !self.sender.has_been_open();
         }
     }
 
-    /// Reads what has come, and hands it on.
+    /// Reads the data that has arrived, and passes it on.
     pub fn news(&mut self, mut take: impl FnMut(&[u8]) -> Result<(), Error>) -> Result<News, Error> {
         let Some(socket) = self.socket.as_deref() else { return Ok(News::default()) };
         let before = self.received;
@@ -268,7 +273,7 @@ impl Peer {
         })
     }
 
-    /// It sends a segment, which nobody has seen yet; `again` if it was sent before.
+    /// It sends a segment, which no observer has seen yet; `again` if it was sent before.
     pub fn sends<O: Observer>(&mut self, now: Instant, segment: &Segment, again: bool, observer: &mut O) {
         self.sender.sends(segment.end());
         if again && let Some(info) = self.info() {
@@ -276,10 +281,10 @@ impl Peer {
         }
     }
 
-    /// The kernel has acted: tells what changed.
+    /// Reports the changes after an action of the kernel.
     pub fn look<O: Observer>(&mut self, now: Instant, observer: &mut O) {
         let Some(info) = self.said.take().or_else(|| self.info()) else { return };
-        // A socket that has not connected yet is closed, too.
+        // A socket that has not connected yet counts as closed, too.
         if info.is_closed() && !self.sender.has_been_open() && !self.told_end {
             return;
         }
@@ -289,7 +294,7 @@ impl Peer {
     }
 }
 
-/// Lets a socket advertise a window of at most so many bytes from now on (tcp(7), `TCP_WINDOW_CLAMP`).
+/// Lets a socket advertise a window of at most this number of bytes from now on (tcp(7), `TCP_WINDOW_CLAMP`).
 fn clamp_window(socket: &Socket, bytes: u32) -> io::Result<()> {
     set_option(socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, bytes)
 }
@@ -299,7 +304,8 @@ pub fn limit_unsent(socket: &Socket) -> io::Result<()> {
     set_option(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, UNSENT_BYTES)
 }
 
-/// Lets a socket pace (socket(7) of Linux 4.20 and later): it does once a greatest rate is set, be that never reached.
+/// Lets a socket pace (socket(7) of Linux 4.20 and later): it does once a maximum rate is set, even one that
+/// is never reached.
 fn pace(socket: &Socket) -> io::Result<()> {
     set_option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, u64::MAX - 1)
 }
@@ -312,7 +318,7 @@ pub(super) fn set_option<T: Copy>(
 ) -> io::Result<()> {
     let length = size_of_val(&value) as libc::socklen_t;
     #[allow(unsafe_code)]
-    // SAFETY: the value lives through the call, which reads as many bytes as it is told.
+    // SAFETY: the value lives through the call, which reads the stated number of bytes.
     let answer =
         unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), length) };
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

@@ -1,4 +1,5 @@
-//! What nothing depends on before the next wait begins: in a guest it is done then, and needs no entry into the kernel of its own.
+//! Work on which nothing depends before the next wait begins. In a guest it is done together with that wait,
+//! and needs no separate entry into the kernel.
 
 use super::{Connection, Ends, Flow, Watched, Workload};
 use crate::calls::{self, Call};
@@ -12,7 +13,7 @@ use socket2::Socket;
 use std::io;
 use std::rc::Rc;
 
-/// What is left for the next wait.
+/// Work that is left for the next wait.
 pub enum Postponed {
     /// A datagram of a flow is to be sent by a host.
     Send(FlowId, Host, Vec<u8>),
@@ -21,8 +22,8 @@ pub enum Postponed {
 }
 
 impl Workload {
-    /// Waits as [`Waiter::wait`] does, and does before what was postponed at `now`. Returns the time; none if a socket had more to
-    /// say than was thought, so that nobody has waited.
+    /// Waits as [`Waiter::wait`] does, after doing the work postponed at `now`. Returns the time; none if a
+    /// socket had more news than expected, so that there was no wait.
     pub fn wait<O: Observer>(
         &mut self,
         (now, due): (Instant, Instant),
@@ -55,7 +56,8 @@ impl Workload {
         }
     }
 
-    /// Leaves a socket to be read by the next wait, if nobody heeds what comes; false if somebody does, or if that saves nothing.
+    /// Leaves a socket to be read by the next wait, if its data is discarded; false if the data is needed, or
+    /// if that saves nothing.
     pub fn postpone_reading(&mut self, name: u64) -> bool {
         let is_unheeded = calls::are_batched() && self.unheeded(name).is_some();
         if is_unheeded {
@@ -69,7 +71,7 @@ impl Workload {
         self.postponed = Some(Postponed::Send(flow, host, datagram));
     }
 
-    /// Sends what was to be sent by the next wait, because something else comes before.
+    /// Sends the postponed datagram now, because another action comes first.
     pub(super) fn send_postponed(&mut self) -> Result<(), Error> {
         let datagram = self.postponed.take_if(|postponed| matches!(postponed, Postponed::Send(..)));
         let Some(Postponed::Send(flow, _, datagram)) = datagram else { return Ok(()) };
@@ -78,7 +80,7 @@ impl Workload {
         check(sent)
     }
 
-    /// The socket with this name, if nobody heeds what comes as long as its stream does not end.
+    /// The socket with this name, if its data is discarded until its stream ends.
     fn unheeded(&self, name: u64) -> Option<&Rc<Socket>> {
         match self.watched[(name - self.first_name) as usize] {
             Watched::Sink(index) => Some(&self.sinks[index]),
@@ -105,7 +107,7 @@ impl Workload {
     }
 }
 
-/// Takes an ICMP error of an earlier datagram for success: this one is sent all the same.
+/// Treats an ICMP error of an earlier datagram as success: the current datagram is sent nevertheless.
 fn check(sent: Result<usize, Errno>) -> Result<(), Error> {
     match sent {
         Err(error) if error != Errno::ECONNREFUSED => {

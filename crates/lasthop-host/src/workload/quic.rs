@@ -1,4 +1,4 @@
-//! Flows over QUIC: the ends of the model engine, each with a UDP socket of its host.
+//! Flows over QUIC: the ends of the model engine, each with a UDP socket on its host.
 
 use super::peer::set_option;
 use super::{Ends, Flow, Watched, Workload};
@@ -26,15 +26,15 @@ use std::rc::Rc;
 #[cfg(test)]
 mod tests;
 
-/// Room of a socket for datagrams that have come, where the kernel permits it: a link may release many at once.
+/// Receive buffer of a socket, if the kernel permits it: a link may release many datagrams at once.
 const RECEIVE_BUFFER_BYTES: u32 = 1 << 22;
 
-/// What the ends of all flows over QUIC have in common.
+/// The common data of the ends of all flows over QUIC.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     pub mtu: Bytes,
     pub seed: Seed,
-    /// They log what they do.
+    /// True if they write logs.
     pub log: bool,
 }
 
@@ -43,16 +43,16 @@ pub struct End {
     quic: Box<Quic>,
     socket: Socket,
     dscp: Dscp,
-    /// Datagrams that it has made.
+    /// Number of datagrams that it has made.
     made: u64,
-    /// One that the socket had no room for.
+    /// A datagram for which the socket had no room.
     waiting: Option<Outgoing>,
-    /// Those that have left, and that nobody has seen yet.
+    /// Datagrams that have been sent, and that the emulator has not seen yet.
     sent: VecDeque<Outgoing>,
     buffer: Vec<u8>,
 }
 
-/// A datagram with what its sender knows of it.
+/// A datagram with its sender's description.
 struct Outgoing {
     ecn: Ecn,
     known: QuicDatagram,
@@ -74,12 +74,12 @@ impl End {
         Ok(Self { quic: Box::new(quic), socket, dscp, made: 0, waiting: None, sent: VecDeque::new(), buffer })
     }
 
-    /// When it wants to act next.
+    /// When it must act next.
     fn next_wakeup(&self) -> Option<Instant> {
         if self.waiting.is_some() { Some(Instant::ZERO) } else { self.quic.next_wakeup() }
     }
 
-    /// Takes in the next datagram that has come; false if there is none.
+    /// Handles the next datagram that has arrived; false if there is none.
     fn receive<O: Observer>(&mut self, now: Instant, observer: &mut O) -> io::Result<bool> {
         let mut room = cmsg_space!(u8);
         let mut parts = [IoSliceMut::new(&mut self.buffer)];
@@ -103,7 +103,7 @@ impl End {
         Some(Outgoing { ecn, known: QuicDatagram { number: self.made - 1, ..known }, bytes: bytes.to_vec() })
     }
 
-    /// Sends all that there is to send, as far as the socket has room.
+    /// Sends all pending datagrams, as long as the socket has room.
     fn flush<O: Observer>(&mut self, now: Instant, observer: &mut O) -> io::Result<()> {
         loop {
             let Some(outgoing) = self.waiting.take().or_else(|| self.make(now, observer)) else {
@@ -122,13 +122,14 @@ impl End {
         }
     }
 
-    /// What is known of a datagram that leaves its host, by its bytes: no two are the same. Hosts keep their order.
+    /// The description of a datagram that leaves its host, found by its bytes: no two are equal. Hosts keep
+    /// their order.
     pub fn identify(&mut self, bytes: &[u8]) -> Option<QuicDatagram> {
         let place = self.sent.iter().position(|sent| sent.bytes == bytes)?;
         self.sent.drain(..=place).next_back().map(|sent| sent.known)
     }
 
-    /// A datagram is with its host.
+    /// A datagram has reached its host.
     pub fn arrived(&mut self, datagram: &QuicDatagram) {
         self.quic.note_acknowledged(datagram);
     }
@@ -169,7 +170,7 @@ impl Workload {
         }
     }
 
-    /// When an end over QUIC wants to act next.
+    /// When a QUIC end must act next.
     pub(super) fn next_quic_wakeup(&self) -> Option<Instant> {
         let ends = self.flows_over_quic.iter().filter_map(|flow| match &self.flows[flow.0 as usize].ends {
             Ends::Quic(ends) => ends.iter().filter_map(End::next_wakeup).min(),
@@ -178,7 +179,7 @@ impl Workload {
         ends.min()
     }
 
-    /// Lets the ends over QUIC act whose time has come.
+    /// Lets due QUIC ends act.
     pub(super) fn wake_quic<O: Observer>(
         &mut self,
         now: Instant,
@@ -201,7 +202,7 @@ impl Workload {
         Ok(())
     }
 
-    /// Reads what has come to an end over QUIC.
+    /// Reads the datagrams that have arrived at a QUIC end.
     pub(super) fn read_datagrams<O: Observer>(
         &mut self,
         now: Instant,
@@ -217,7 +218,7 @@ impl Workload {
         Ok(())
     }
 
-    /// Something has happened at an end over QUIC: tells the application what is new there, and sends what comes of it.
+    /// Handles an event at a QUIC end: passes the news to the application, and sends the resulting datagrams.
     fn react<O: Observer>(
         &mut self,
         now: Instant,
@@ -242,7 +243,7 @@ impl Workload {
         self.carry_out(now, index, waiter, observer)
     }
 
-    /// Does what an application wants done at an end over QUIC; false if that is none.
+    /// Performs an application's action at a QUIC end; false if it is not a QUIC end.
     pub(super) fn act_over_quic<O: Observer>(
         &mut self,
         now: Instant,
@@ -258,7 +259,7 @@ impl Workload {
         true
     }
 
-    /// Sends what the ends over QUIC have to send that something was done with. All is done before anything is sent.
+    /// Sends the pending datagrams of the QUIC ends that were acted on. All actions come before any sending.
     pub(super) fn flush_quic<O: Observer>(&mut self, now: Instant, observer: &mut O) -> Result<(), Error> {
         let mut touched = std::mem::take(&mut self.touched);
         touched.sort_unstable();
@@ -273,7 +274,7 @@ impl Workload {
     }
 }
 
-/// Refuses what QUIC does on the model engine only.
+/// Rejects features of QUIC that only the model engine has.
 pub fn needs_plain_quic(scenario: &Scenario) -> Result<(), Error> {
     for (index, flow) in scenario.flow.iter().enumerate() {
         if flow.quic().is_some_and(|quic| quic.migration) {

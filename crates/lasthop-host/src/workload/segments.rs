@@ -14,19 +14,20 @@ pub struct Segments {
     client: Stream,
 }
 
-/// What one end has sent.
+/// The data that one end has sent.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stream {
     /// Its initial sequence number, once it has sent a SYN.
     initial: Option<u32>,
-    /// First stream offset after the highest it has sent.
+    /// First stream offset after the highest that it has sent.
     end: u64,
     /// Its window scale option.
     shift: Option<u8>,
 }
 
 impl Stream {
-    /// The offset that a sequence number means: of all that fold into it the one nearest to what was sent last.
+    /// The stream offset of a sequence number: of all offsets that fold into it, the one nearest to the last
+    /// sent data.
     fn offset(&self, number: u32) -> u64 {
         let folded = number.wrapping_sub(self.initial.unwrap_or(number));
         let distance = folded.wrapping_sub(self.end as u32).cast_signed();
@@ -82,7 +83,7 @@ fn flags(header: &TcpHeaderSlice<'_>) -> Flags {
     set.iter().filter(|(set, _)| *set).fold(Flags::default(), |flags, (_, flag)| flags.with(*flag))
 }
 
-/// The blocks of a SACK option are of the peer's stream.
+/// The blocks of a SACK option refer to the peer's stream.
 fn read_options(header: &TcpHeaderSlice<'_>, peer: &Stream, segment: &mut Segment) {
     for option in header.options_iterator().map_while(Result::ok) {
         match option {

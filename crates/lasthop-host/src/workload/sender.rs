@@ -1,4 +1,4 @@
-//! What the kernel tells of a sender, told apart into events.
+//! Derives events from the kernel's information about a sender.
 
 use crate::calls::{self, Call, TcpInfoBytes};
 use lasthop_core::{
@@ -10,21 +10,21 @@ use std::io;
 #[cfg(test)]
 mod tests;
 
-/// States of a connection, as the kernel numbers them.
+/// States of a connection, by the kernel's numbers.
 const ESTABLISHED: u8 = 1;
 const SYN_SENT: u8 = 2;
 const SYN_RECV: u8 = 3;
 const CLOSED: u8 = 7;
-/// States of congestion control, as the kernel numbers them.
+/// States of congestion control, by the kernel's numbers.
 const CA_OPEN: u8 = 0;
 const CA_DISORDER: u8 = 1;
 const CA_CWR: u8 = 2;
 const CA_RECOVERY: u8 = 3;
 const CA_LOSS: u8 = 4;
-/// From here on ssthresh is infinite.
+/// From this value on, ssthresh is infinite.
 const SSTHRESH_INFINITE: u32 = 0x7fff_ffff;
 
-/// What `TCP_INFO` says, as far as it is used.
+/// The used fields of `TCP_INFO`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
     /// State of the connection.
@@ -46,7 +46,7 @@ pub struct TcpInfo {
 }
 
 impl TcpInfo {
-    /// What is left of a connection that is over.
+    /// The information about a connection that is over.
     pub const CLOSED: Self = Self {
         state: CLOSED,
         ca_state: 0,
@@ -66,7 +66,7 @@ impl TcpInfo {
         Ok(Self::from_bytes(&answer.bytes))
     }
 
-    /// Reads the kernel's `tcp_info`, of which this has the beginning.
+    /// Reads the beginning of the kernel's `tcp_info`.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let mut whole = [0; size_of::<libc::tcp_info>()];
         let length = bytes.len().min(whole.len());
@@ -93,7 +93,7 @@ impl TcpInfo {
     }
 }
 
-/// One end of a connection as its events see it.
+/// One end of a connection, for the derivation of its events.
 #[derive(Clone, Copy, Debug)]
 pub struct Sender {
     flow: FlowId,
@@ -101,7 +101,7 @@ pub struct Sender {
     last: TcpInfo,
     /// First stream offset after the highest that was sent.
     sent_end: u64,
-    /// `Closed` or `Aborted` has been told.
+    /// True if `Closed` or `Aborted` has been reported.
     over: bool,
 }
 
@@ -117,17 +117,17 @@ impl Sender {
         self.sent_end = self.sent_end.max(end);
     }
 
-    /// Whether the connection has been opened, be it with success or not.
+    /// Whether the connection has been opened, successfully or not.
     pub fn has_been_open(&self) -> bool {
         self.last.state != 0
     }
 
-    /// Whether the connection has been open and is no more.
+    /// Whether the connection was open and is open no longer.
     pub fn is_over(&self) -> bool {
         self.over
     }
 
-    /// The kernel has handled a packet that arrived, and says `info`.
+    /// The kernel has handled an arrived packet, and reports `info`.
     pub fn arrived<O: Observer>(
         &mut self,
         now: Instant,
@@ -170,7 +170,7 @@ impl Sender {
         self.tell_window(now, last, observer);
     }
 
-    /// The kernel sends a segment again, and says `info`; nobody has seen the segment yet.
+    /// The kernel retransmits a segment, and reports `info`; no observer has seen the segment yet.
     pub fn sends_again<O: Observer>(&mut self, now: Instant, seq: u64, info: TcpInfo, observer: &mut O) {
         let last = std::mem::replace(&mut self.last, info);
         if info.retransmits > last.retransmits {
@@ -179,7 +179,7 @@ impl Sender {
         }
         let kind = match info.ca_state {
             CA_LOSS => RetransmissionKind::Timeout,
-            // Neither a timeout nor in a recovery, on an open connection: only a probe is left.
+            // Neither after a timeout nor in recovery, on an open connection: it can only be a probe.
             CA_OPEN | CA_DISORDER | CA_CWR if !matches!(info.state, SYN_SENT | SYN_RECV) => {
                 observer.transport(now, self.flow, self.host, TransportEvent::TailLossProbe { seq });
                 RetransmissionKind::Probe
@@ -204,8 +204,9 @@ impl Sender {
     }
 }
 
-/// The sample that moved the smoothed round-trip time: it counts an eighth (RFC 6298, section 2.3). The kernel keeps
-/// eight times the value and tells the whole microseconds, so the sample comes out to within 8 us.
+/// The sample that changed the smoothed round-trip time, in which it has the weight of one eighth (RFC 6298,
+/// section 2.3). The kernel keeps eight times the value and reports whole microseconds, so the sample is
+/// exact to within 8 us.
 fn sample_us(before: u32, after: u32) -> u32 {
     if before == 0 { after } else { (8 * after).saturating_sub(7 * before) }
 }

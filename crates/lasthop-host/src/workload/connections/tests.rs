@@ -11,7 +11,7 @@ fn connections() -> Connections {
     Connections::known_to(vec![Rc::clone(&kernel)], kernel)
 }
 
-/// What a host sends between the fixed host's port 80 and this one of the mobile host.
+/// A packet of a host between the fixed host's port 80 and this port of the mobile host.
 fn packet(sender: Host, client_port: u16, flags: &str, payload: usize) -> Vec<u8> {
     let (from, to) = if sender == Host::Server { (SERVER, CLIENT) } else { (CLIENT, SERVER) };
     let (source, destination) = if sender == Host::Server { (80, client_port) } else { (client_port, 80) };
@@ -35,7 +35,7 @@ fn packet(sender: Host, client_port: u16, flags: &str, payload: usize) -> Vec<u8
     bytes
 }
 
-/// The flow that it is of.
+/// Its flow.
 fn send(
     connections: &mut Connections,
     sender: Host,

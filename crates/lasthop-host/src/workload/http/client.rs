@@ -1,31 +1,32 @@
-//! What a browser reads: answers whose sizes must be those of the site, since all that is measured depends on them.
+//! The browser's parser of responses. Their sizes must be those of the site, because all measurements depend
+//! on them.
 
 use super::Answer;
 use crate::error::Error;
 use httparse::{EMPTY_HEADER, Response, Status};
 use std::collections::VecDeque;
 
-/// Fields of a header at most.
+/// Maximum number of fields of a header.
 const FIELDS_MAX: usize = 32;
 const OK: u16 = 200;
 
-/// The answers on one connection.
+/// The responses on one connection.
 #[derive(Debug, Default)]
 pub struct Answers {
     expected: VecDeque<Answer>,
-    /// What has come of the next header.
+    /// The received part of the next header.
     header: Vec<u8>,
-    /// What is still to come of a body.
+    /// The missing bytes of a body.
     body_left: u64,
 }
 
 impl Answers {
-    /// The browser has asked for this.
+    /// The browser has requested this object.
     pub fn expect(&mut self, answer: Answer) {
         self.expected.push_back(answer);
     }
 
-    /// Bytes have come.
+    /// Handles received bytes.
     pub fn read(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
         while !bytes.is_empty() {
             if self.body_left > 0 {
@@ -44,7 +45,7 @@ impl Answers {
         Ok(())
     }
 
-    /// The sizes of the next answer's header and body, once the header is whole.
+    /// The sizes of the next response's header and body, once the header is complete.
     fn parse(&mut self) -> Result<Option<(usize, u64)>, Error> {
         let wrong = |what: &str| Error::new(format!("the web server's answer is wrong: {what}"));
         let mut fields = [EMPTY_HEADER; FIELDS_MAX];

@@ -1,4 +1,4 @@
-//! nginx as the web server of the fixed host: one process, whose files nobody else sees, and which ends with this one.
+//! nginx as the web server of the fixed host: one process with private files, which ends with this process.
 
 use super::Site;
 use crate::error::{Context, Error};
@@ -19,11 +19,11 @@ use std::thread::sleep;
 use std::time::Duration;
 use std::{fs, io};
 
-/// Where its files are: a place that is mounted over for it alone.
+/// Folder of its files: a private mount covers it.
 const FOLDER: &str = "/proc";
-/// Where it is looked for. Users' search paths often lack the second.
+/// Folders in which nginx is searched. Users' search paths often lack the second.
 const PROGRAMS: [&str; 2] = ["nginx", "/usr/sbin/nginx"];
-/// It is asked so often, and that much later each time, whether it listens.
+/// Number and interval of checks whether it listens.
 const ATTEMPTS: u32 = 500;
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -34,8 +34,8 @@ pub struct Nginx {
 }
 
 impl Nginx {
-    /// Serves the pages of a scenario on the fixed host, if it wants nginx to. The caller is in that host's network
-    /// namespace afterwards.
+    /// Serves the pages of a scenario on the fixed host, if the scenario requests nginx. The caller is in
+    /// that host's network namespace afterwards.
     pub fn start(scenario: &Scenario, server: &HostNamespace) -> Result<Option<Self>, Error> {
         let Some(http) = scenario.http.as_ref().filter(|http| http.server == HttpServer::Nginx) else {
             return Ok(None);
@@ -96,7 +96,7 @@ fn spawn(sites: &[(&HttpPageConfig, Site)]) -> Result<Child, Error> {
         command.args(["-p", FOLDER, "-e", "stderr", "-c"]).arg(format!("{FOLDER}/nginx.conf"));
         command.stdin(Stdio::null()).stdout(Stdio::null());
         #[allow(unsafe_code)]
-        // SAFETY: this process has one thread, so its copy may do what this one may.
+        // SAFETY: this process has one thread, so the copy may do everything that this process may.
         unsafe {
             command.pre_exec(move || {
                 set_pdeathsig(Signal::SIGKILL)?;
@@ -113,7 +113,7 @@ fn spawn(sites: &[(&HttpPageConfig, Site)]) -> Result<Child, Error> {
     ))
 }
 
-/// Writes files where only the calling process and its children see them.
+/// Writes files that only the calling process and its children see.
 fn write_files(files: &[(String, Vec<u8>)]) -> io::Result<()> {
     const NONE: Option<&str> = None;
     unshare(CloneFlags::CLONE_NEWNS)?;
@@ -122,7 +122,8 @@ fn write_files(files: &[(String, Vec<u8>)]) -> io::Result<()> {
     files.iter().try_for_each(|(name, content)| fs::write(format!("{FOLDER}/{name}"), content))
 }
 
-/// The objects and the configuration: that of Debian, with one process, and without what changes a header's size.
+/// The objects and the configuration, which is that of Debian with one process, and without settings that
+/// change the size of headers.
 fn files(sites: &[(&HttpPageConfig, Site)]) -> Vec<(String, Vec<u8>)> {
     let mut files = Vec::new();
     let mut configuration = format!(
@@ -155,7 +156,7 @@ fn files(sites: &[(&HttpPageConfig, Site)]) -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// Size of a header without what fills it up.
+/// Size of a header without padding.
 fn unpadded_bytes(persistent: bool, body_bytes: u64) -> u64 {
     let lines = [
         "HTTP/1.1 200 OK",

@@ -19,13 +19,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Bytes read at once at most: some requests.
+/// Maximum number of bytes read at once: some requests.
 const READ_BYTES: usize = 1 << 14;
 const PADDING: HeaderName = HeaderName::from_static("x-padding");
 
 /// The server's end of one connection.
 pub struct Connection {
-    /// None once it is over.
+    /// `None` once the connection is over.
     served: Option<Pin<Box<dyn Future<Output = hyper::Result<()>>>>>,
     again: Arc<Again>,
 }
@@ -44,13 +44,13 @@ impl Connection {
         Self { served: Some(Box::pin(served)), again: Arc::default() }
     }
 
-    /// Does what can be done now; to be called when the socket has become readable or writable.
+    /// Makes progress without blocking. Must be called when the socket becomes readable or writable.
     pub fn poll(&mut self) {
         let waker = Waker::from(Arc::clone(&self.again));
         let mut context = Context::from_waker(&waker);
         while let Some(served) = &mut self.served {
             self.again.0.store(false, Ordering::Relaxed);
-            // An error is the client's end of the connection, which the client tells.
+            // An error means that the client has ended the connection, which the client reports.
             if served.as_mut().poll(&mut context).is_ready() {
                 self.served = None;
             } else if !self.again.0.load(Ordering::Relaxed) {
@@ -86,7 +86,7 @@ fn respond(site: &Site, path: &str) -> Response<Full<Bytes>> {
     response
 }
 
-/// Size of a header without what fills it up.
+/// Size of a header without padding.
 fn unpadded_bytes(body_bytes: u64) -> u64 {
     const LINES: [&str; 4] =
         ["HTTP/1.1 200 OK", "content-length: ", "x-padding: ", "date: Thu, 01 Jan 1970 00:00:00 GMT"];
@@ -94,7 +94,7 @@ fn unpadded_bytes(body_bytes: u64) -> u64 {
     (lines + "\r\n".len() + body_bytes.to_string().len()) as u64
 }
 
-/// A socket that never blocks, as hyper sees it. Who polls knows by other means when it is ready.
+/// A non-blocking socket for hyper. The caller of poll knows by other means when it is ready.
 struct Stream {
     socket: Rc<Socket>,
     separate_headers: bool,
@@ -115,11 +115,12 @@ impl Read for Stream {
 
 impl Write for Stream {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        // Segments do not span answers.
+        // A segment never spans two responses.
         ready(self.socket.send_with_flags(bytes, libc::MSG_EOR | libc::MSG_NOSIGNAL))
     }
 
-    /// What hyper keeps apart it writes one by one, and it keeps a header apart from its object. Else it joins them.
+    /// If true, hyper keeps a header and its object in separate buffers and writes them one by one. Otherwise
+    /// it joins them.
     fn is_write_vectored(&self) -> bool {
         self.separate_headers
     }

@@ -32,7 +32,7 @@ fn page(main: u64, inline: u64) -> HttpPageConfig {
     }
 }
 
-/// Everything that can be read at once, and whether the stream has ended.
+/// All bytes that can be read now, and whether the stream has ended.
 fn drain(mut socket: &Socket) -> (Vec<u8>, bool) {
     let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
     loop {
@@ -44,7 +44,7 @@ fn drain(mut socket: &Socket) -> (Vec<u8>, bool) {
     }
 }
 
-/// What a browser gets that sends these requests at once, cut after `cut` bytes.
+/// The response to a browser that sends these requests at once, truncated after `cut` bytes.
 fn ask(site: Site, requests: &[usize], cut: usize) -> (Vec<u8>, bool) {
     let (browser, server) = Socket::pair(Domain::UNIX, Type::STREAM, None).unwrap();
     browser.set_nonblocking(true).unwrap();
@@ -84,7 +84,7 @@ fn http_1_0_closes_behind_its_answer() {
     assert!(got.starts_with(b"HTTP/1.0 200 OK\r\n"));
 }
 
-/// Sockets that keep writes apart.
+/// Sockets that keep writes separate.
 #[test]
 fn a_header_is_written_by_itself_if_the_scenario_says_so() {
     for (header_write, writes) in

@@ -17,7 +17,8 @@ fn both() -> [End; 2] {
     [end((of_server, addresses[0])), end((of_client, addresses[1]))]
 }
 
-/// Lets both ends speak until they are silent, in no time; `see` gets each datagram that has left.
+/// Exchanges datagrams between both ends until there are none, in no time; `see` gets each datagram that was
+/// sent.
 fn speak(ends: &mut [End; 2], now: Instant, mut see: impl FnMut(usize, &mut End)) {
     let mut is_silent = false;
     while !is_silent {
@@ -54,7 +55,8 @@ fn each_datagram_on_the_way_is_known_by_its_bytes() {
 #[test]
 fn what_finds_no_room_in_the_socket_waits_and_is_sent_later() {
     let mut ends = both();
-    // Between these a datagram takes room until it is read, and the kernel grants the least room that there is.
+    // Between these sockets a datagram occupies buffer until it is read, and the kernel grants only the
+    // minimum buffer.
     let (server, client) = Socket::pair(Domain::UNIX, Type::DGRAM.nonblocking(), None).unwrap();
     server.set_send_buffer_size(1).unwrap();
     (ends[0].socket, ends[1].socket) = (server, client);

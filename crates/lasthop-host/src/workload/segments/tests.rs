@@ -65,7 +65,7 @@ fn what_was_sent_before_is_sent_again() {
     read(&mut segments, Host::Server, &header(first.wrapping_add(536), Some(6)), 536);
     let (segment, again) = read(&mut segments, Host::Server, &header(first, Some(6)), 536);
     assert_eq!((segment.seq, again), (1, true));
-    // An ACK has no bytes to be sent again.
+    // An ACK has no bytes that could be retransmitted.
     assert!(!read(&mut segments, Host::Server, &header(first, Some(6)), 0).1);
 }
 

@@ -26,7 +26,7 @@ const OPEN: TcpInfo = TcpInfo {
     rto_us: 1_800_000,
 };
 
-/// The events of these answers of the kernel, after that of a connection which has just opened.
+/// The events for these answers of the kernel, after the answer for a connection that has just opened.
 fn events(answers: &[TcpInfo]) -> Vec<TransportEvent> {
     let (mut sender, mut log) = (sender(), Log::default());
     for info in std::iter::once(&OPEN).chain(answers) {
