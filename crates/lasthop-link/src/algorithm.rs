@@ -1,33 +1,34 @@
-//! What a queue discipline and an error model of a user's own are: the traits for code outside of this crate.
+//! The traits of users' own queue disciplines and error models.
 
 use std::fmt;
 
 use lasthop_core::{Bytes, Direction, Dscp, Ecn, FlowId, Instant, Packet, QueueSize, RandomStream, Rate};
 
-/// A queue discipline of one's own. It orders packets by their numbers; the packets themselves stay with the router,
-/// which counts what waits.
+/// A user's own queue discipline. It handles numbers of packets; the packets themselves stay with the router,
+/// which counts the waiting packets.
 ///
-/// A packet that has been taken in leaves by [`QueueAlgorithm::dequeue`] or by [`Verdicts::drop`], once. Any other
-/// number handed back ends the run.
+/// An accepted packet leaves once, by [`QueueAlgorithm::dequeue`] or by [`Verdicts::drop`]. Returning any
+/// other number ends the run.
 pub trait QueueAlgorithm: fmt::Debug {
-    /// A packet arrives: true if the queue takes it in, false if it is full.
+    /// A packet arrives: true if the queue accepts it, false if the queue is full.
     fn enqueue(&mut self, now: Instant, packet: &QueuedPacket, verdicts: &mut Verdicts) -> bool;
 
-    /// The packet that goes next unless it is dropped at the last moment; none lets the link wait for an arrival.
+    /// The packet that leaves next, unless it is dropped at the last moment. With none, the link waits for an
+    /// arrival.
     fn peek(&self) -> Option<u64>;
 
-    /// The link has room for the packet that goes next: hands it out.
+    /// The link has room for the next packet: returns it.
     fn dequeue(&mut self, now: Instant, verdicts: &mut Verdicts) -> Option<u64>;
 }
 
-/// What a queue may know of a packet.
+/// The information about a packet for a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueuedPacket {
     /// Its number, unique in the run.
     pub number: u64,
-    /// The flow it belongs to.
+    /// The flow that it belongs to.
     pub flow: FlowId,
-    /// Which way it travels.
+    /// Its direction.
     pub direction: Direction,
     /// Length of the IP packet.
     pub ip_bytes: u32,
@@ -44,7 +45,7 @@ impl QueuedPacket {
     }
 }
 
-/// What else becomes of packets, by their numbers.
+/// Drops and marks of packets, by number.
 #[derive(Clone, Debug, Default)]
 pub struct Verdicts {
     pub(crate) dropped: Vec<u64>,
@@ -52,40 +53,40 @@ pub struct Verdicts {
 }
 
 impl Verdicts {
-    /// Drops a packet that waits.
+    /// Drops a waiting packet.
     pub fn drop(&mut self, number: u64) {
         self.dropped.push(number);
     }
 
-    /// Marks a packet that waits as having met congestion (RFC 3168).
+    /// Sets the congestion-experienced mark on a waiting packet (RFC 3168).
     pub fn mark(&mut self, number: u64) {
         self.marked.push(number);
     }
 }
 
-/// What an instance of a queue is told at first.
+/// The setup of an instance of a queue.
 #[derive(Clone, Debug)]
 pub struct QueueSetup {
-    /// Draws of its own.
+    /// Its own random stream.
     pub stream: RandomStream,
-    /// The most that it should hold, by the scenario.
+    /// Its limit according to the scenario.
     pub limit: QueueSize,
-    /// Rate of the link behind it at the start.
+    /// Initial rate of the link after it.
     pub rate: Rate,
     /// The largest packet.
     pub mtu: Bytes,
 }
 
-/// Losses by a model of one's own.
+/// A user's own loss model.
 pub trait ErrorAlgorithm: fmt::Debug {
-    /// True if a packet of `ip_bytes` bytes is lost that the link has sent at `now`. Asked once for every packet, in
-    /// their order.
+    /// True if a packet of `ip_bytes` bytes that the link has sent at `now` is lost. Called once for each
+    /// packet, in order.
     fn loses(&mut self, now: Instant, ip_bytes: u32) -> bool;
 }
 
-/// What an instance of an error model is told at first.
+/// The setup of an instance of an error model.
 #[derive(Clone, Debug)]
 pub struct ErrorSetup {
-    /// Draws of its own.
+    /// Its own random stream.
     pub stream: RandomStream,
 }

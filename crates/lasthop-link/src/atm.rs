@@ -1,11 +1,12 @@
 //! An ATM switch with one output port: AAL5 segmentation, a cell buffer, early packet discard and
 //! selective drop.
 //!
-//! Each connection has an access link of its own. A packet's cells arrive over it back to back and interleave
-//! with other connections' at the switch, cell by cell; the output port takes one cell at a time. What happens
-//! to a cell depends on the buffer at its arrival alone, and the port never rests while cells wait, so a cell's
-//! departure is known when it arrives: cells need no events. The loop below looks at each arriving cell once, or at
-//! a run of cells of one packet that come without others between them and find room.
+//! Each connection has its own access link. The cells of a packet arrive over it back to back and interleave
+//! with those of other connections at the switch, cell by cell; the output port sends one cell at a time. The
+//! fate of a cell depends only on the buffer at its arrival, and the port never rests while cells wait. So
+//! the departure of a cell is known when it arrives, and cells need no events. The loop below handles each
+//! arriving cell once, or a run of cells of one packet that arrive without other cells between them and find
+//! room.
 
 use std::collections::VecDeque;
 
@@ -30,9 +31,9 @@ pub struct AtmConfig {
     pub access_delay: Duration,
     /// Cell rate of the output link.
     pub rate: Rate,
-    /// Propagation delay behind the switch.
+    /// Propagation delay after the switch.
     pub delay: Duration,
-    /// Buffer in cells; the cell in transmission is in it.
+    /// Buffer in cells, including the cell in transmission.
     pub buffer_cells: u32,
     /// Share of the buffer above which packets are discarded early.
     pub threshold: Probability,
@@ -42,7 +43,7 @@ pub struct AtmConfig {
     pub overhead: Bytes,
 }
 
-/// What happens above the threshold to a packet whose first cell arrives.
+/// Treatment of a packet whose first cell arrives above the threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "policy", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Discard {
@@ -63,8 +64,8 @@ pub enum Discard {
 const CELL_PAYLOAD: u64 = 48;
 /// A cell on the wire.
 const CELL_BITS: u64 = 53 * 8;
-/// Inside, times are picoseconds: a cell takes no whole number of nanoseconds. Rounded so, it is less than 1e-6 off
-/// up to 800 Mbit/s.
+/// Internally, times are in picoseconds, because a cell does not take a whole number of nanoseconds. The
+/// rounding error is less than 1e-6 up to 800 Mbit/s.
 const PICOS_PER_NANO: u64 = 1000;
 const PICOS_PER_SECOND: u64 = 1_000_000_000_000;
 
@@ -79,14 +80,14 @@ impl AtmConfig {
         self.access_delay + self.delay
     }
 
-    /// What the output link carries in IP packets of `ip_bytes` bytes, in bit/s of their IP length.
+    /// Capacity of the output link in IP packets of `ip_bytes` bytes, in bit/s of their IP length.
     pub fn ip_rate(&self, ip_bytes: u32) -> f64 {
         let wire_bits = u64::from(self.cells(ip_bytes)) * CELL_BITS;
         self.rate.bits_per_second() as f64 * f64::from(ip_bytes) * 8.0 / wire_bits as f64
     }
 
-    /// Finds what would make the switch useless: a buffer that holds no packet of `mtu` bytes, a rate at which a cell
-    /// takes no time.
+    /// Finds faults that make the switch useless: a buffer that holds no packet of `mtu` bytes, or a rate at
+    /// which a cell takes no time.
     pub fn check(&self, mtu: Bytes, faults: &mut Faults) {
         let (buffer, cells) = (self.buffer_cells, self.cells(mtu.0 as u32));
         faults.require(buffer >= cells, "buffer_cells", || {
@@ -105,7 +106,7 @@ fn cell_time(rate: Rate) -> u64 {
     (CELL_BITS * PICOS_PER_SECOND + rate / 2) / rate
 }
 
-/// The switch at work. Sans-IO, as [`crate::Path`]: it acts only when called, at the instants it is told.
+/// The running switch. Sans-IO, like [`crate::Path`]: it acts only when called, at the given instants.
 #[derive(Clone, Debug)]
 pub struct AtmSwitch {
     config: AtmConfig,
@@ -122,9 +123,9 @@ pub struct AtmSwitch {
 /// A connection's access link.
 #[derive(Clone, Debug, Default)]
 struct Source {
-    /// Packets handed over, the first of them arriving at the switch or next to do so.
+    /// Packets handed over; the first one is arriving at the switch or is the next to arrive.
     packets: VecDeque<Incoming>,
-    /// When the access link has sent everything.
+    /// When the access link will have sent everything.
     free_at: u64,
 }
 
@@ -140,23 +141,23 @@ struct Incoming {
     is_lost: bool,
 }
 
-/// Cells in the buffer. They leave in the order of arrival, one every service time while there are any.
+/// Cells in the buffer. They leave in the order of arrival, one per service time.
 #[derive(Clone, Debug)]
 struct Buffer {
     service_time: u64,
     cells: u64,
-    /// When the first one leaves.
+    /// When the first cell leaves.
     next_departure: u64,
-    /// Whose they are, and how many of each connection: kept for selective drop only.
+    /// The connection of each cell, and the number of cells of each connection: kept for selective drop only.
     owners: Option<Owners>,
 }
 
 #[derive(Clone, Debug)]
 struct Owners {
-    /// Runs of cells: connection and how many.
+    /// Runs of cells: connection and number of cells.
     order: VecDeque<(u32, u64)>,
     counts: Vec<u64>,
-    /// Connections with at least one cell.
+    /// Number of connections with at least one cell.
     active: u64,
 }
 
@@ -174,8 +175,8 @@ impl Buffer {
         }
     }
 
-    /// Takes a run of cells, the first of which arrives at `now`, after [`Buffer::drain`]; the others come before
-    /// it has left. Returns when the last one will have left.
+    /// Adds a run of cells, after [`Buffer::drain`]. The first cell arrives at `now`; the others arrive
+    /// before it has left. Returns when the last cell will have left.
     fn push(&mut self, now: u64, owner: u32, cells: u64) -> u64 {
         if self.cells == 0 {
             self.next_departure = now + self.service_time;
@@ -239,7 +240,7 @@ impl AtmSwitch {
         let cells = self.config.cells(arena.get(id).ip_bytes);
         let source = &mut self.sources[connection as usize];
         let start = source.free_at.max(picos(now));
-        // A backlog of months ends at the end of time.
+        // A backlog of months is limited to the end of time.
         source.free_at = start.saturating_add(u64::from(cells) * self.access_time);
         let delay = self.access_time + picos(Instant::ZERO + self.config.access_delay);
         let first_cell = start.saturating_add(delay);
@@ -259,8 +260,8 @@ impl AtmSwitch {
         complete.into_iter().chain(self.leaving.front().map(|&(at, _)| at)).min()
     }
 
-    /// Lets every cell arrive that is due by `now`. Drops are reported at the time of the cell that they
-    /// befall, rounded up to a nanosecond.
+    /// Handles every cell that arrives by `now`. A drop is reported at the arrival of the dropped cell,
+    /// rounded up to a nanosecond.
     pub fn handle_wakeup<O: Observer>(&mut self, now: Instant, arena: &mut PacketArena, observer: &mut O) {
         // Up to the last picosecond that is rounded up to `now`.
         let until = picos(now);
@@ -316,7 +317,8 @@ impl AtmSwitch {
         }
         let mut run = 1;
         if self.arriving.is_empty() && self.access_time <= self.buffer.service_time {
-            // Nothing comes between: what arrives while there is room, whatever leaves meanwhile, is accepted.
+            // No other cell comes between: cells that arrive while there is room are accepted, regardless of
+            // departures meanwhile.
             let room = u64::from(self.config.buffer_cells) - self.buffer.cells;
             run = u64::from(packet.cells - packet.arrived).min((until - at) / self.access_time + 1).min(room);
         }
@@ -332,7 +334,7 @@ impl AtmSwitch {
         self.next_packet(connection);
     }
 
-    /// Why the cell that arrives next on `connection` is dropped, if it is.
+    /// The cause if the next cell on `connection` is dropped.
     fn judge(&self, connection: u32) -> Option<DropCause> {
         let packet = self.sources[connection as usize].packets.front()?;
         let buffered = self.buffer.cells;
@@ -358,7 +360,8 @@ impl AtmSwitch {
         }
     }
 
-    /// Notes a cell to come. All access links have one rate, so it nearly always belongs at the end.
+    /// Schedules the next cell. All access links have the same rate, so its place is nearly always at the
+    /// end.
     fn arrive(&mut self, at: u64, connection: u32) {
         let key = (at, connection);
         if self.arriving.back().is_none_or(|last| *last < key) {

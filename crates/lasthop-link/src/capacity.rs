@@ -1,22 +1,22 @@
-//! What a direction of the last hop could carry in a stretch of time.
+//! The capacity of a direction of the last hop over a period.
 
 use lasthop_core::Instant;
 
 use crate::config::PathConfig;
 use crate::opportunities::Schedule;
 
-/// The bytes of full IP packets that could pass, over time: at the link's rates, or by its trace, and no more than HTB
-/// lets go.
+/// The bytes of full IP packets that could pass over time: by the link's rates or its trace, limited by HTB.
 #[derive(Clone, Debug)]
 pub struct Capacity {
-    /// In bytes per second of IP length, and since when; the first since the start.
+    /// Rate in bytes per second of IP length, with the time from which it holds; the first holds from the
+    /// start.
     rates: Vec<(Instant, f64)>,
-    /// The trace, and which share of its bytes are those of IP packets.
+    /// The trace, and the share of its bytes that belongs to IP packets.
     trace: Option<(Schedule, f64)>,
 }
 
 impl Capacity {
-    /// That of one direction for IP packets of `ip_bytes` bytes.
+    /// The capacity of one direction for IP packets of `ip_bytes` bytes.
     pub fn of(path: &PathConfig, ip_bytes: u32) -> Self {
         let framed = path.link.framing.map_or(ip_bytes, |framing| framing.bytes(ip_bytes));
         let share = f64::from(ip_bytes) / f64::from(framed);
@@ -29,7 +29,7 @@ impl Capacity {
         }
     }
 
-    /// That of these rates in bit/s of IP length, each since its time; the first since the start.
+    /// The capacity of these rates in bit/s of IP length, each from its time on; the first from the start.
     pub fn at(rates: &[(Instant, f64)]) -> Self {
         Self { rates: rates.iter().map(|(since, rate)| (*since, rate / 8.0)).collect(), trace: None }
     }
@@ -70,7 +70,8 @@ mod tests {
         let trace = Schedule::parse("1\n1\n5\n10\n").unwrap();
         let unshaped = vec![(Instant::ZERO, f64::INFINITY)];
         let capacity = Capacity { rates: unshaped, trace: Some((trace, 1.0)) };
-        // Each at its time, the end of a stretch left out: 1, 1, 5, 10, 11, 11, 15, 20 ms ...
+        // Each opportunity counts at its time, the end of the period excluded: 1, 1, 5, 10, 11, 11, 15, 20 ms
+        // ...
         let bytes = [(0, 1), (0, 2), (2, 10), (10, 12), (0, 100), (995, 1000)];
         let bytes = bytes.map(|(a, b)| capacity.bytes(ms(a), ms(b)) / 1500.0);
         assert_eq!(bytes.map(|count| count.round() as u64), [0, 2, 1, 3, 39, 1]);

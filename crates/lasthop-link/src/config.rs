@@ -1,5 +1,5 @@
-//! What a scenario says about the last hop. Each mechanism has a file, with its keys, their defaults and the checks of
-//! what they say together.
+//! The configuration of the last hop. Each mechanism has its own file with its keys, their defaults and the
+//! checks across keys.
 
 use lasthop_core::{Bytes, Faults, Instant};
 use schemars::JsonSchema;
@@ -37,7 +37,7 @@ pub use red::RedConfig;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PathConfig {
-    /// The router queue in front of the link; with classes, the queue of each that states none of its own.
+    /// The router queue in front of the link; with classes, the queue of each class that states none.
     pub queue: QueueConfig,
     /// Classes of packets in front of the link, each with a queue; one queue for all if absent.
     pub htb: Option<HtbConfig>,
@@ -46,8 +46,8 @@ pub struct PathConfig {
 }
 
 impl PathConfig {
-    /// Most that passes, in bit/s of IP packets of `ip_bytes` bytes, from the start and after each change of the link's
-    /// rate: that rate, or what HTB lets go. During an outage it is 0.
+    /// The capacity in bit/s of IP packets of `ip_bytes` bytes, from the start and after each change of the
+    /// link's rate: that rate, or the limit of HTB. During an outage it is 0.
     pub fn ip_rates(&self, ip_bytes: u32) -> Vec<(Instant, f64)> {
         let framed = self.link.framing.map_or(ip_bytes, |framing| framing.bytes(ip_bytes));
         let share = f64::from(ip_bytes) / f64::from(framed);
@@ -56,7 +56,7 @@ impl PathConfig {
         rates.map(|(since, rate)| (since, shaped.min(rate * share))).collect()
     }
 
-    /// Finds what no direction of a last hop can be, with packets of up to `mtu` bytes.
+    /// Finds faults of a direction of a last hop, with packets of up to `mtu` bytes.
     pub fn check(&self, mtu: Bytes, faults: &mut Faults) {
         let classes: Vec<_> = self.htb.iter().flat_map(HtbConfig::leaves).collect();
         let is_shared = classes.iter().any(|class| class.queue.is_none());

@@ -6,7 +6,7 @@ use crate::config::{Framing, LinkChange, LinkConfig};
 use crate::opportunities::Opportunities;
 use crate::timetable::{Row, Timetable};
 
-/// What a link's rate and delay are, and will be. It is asked, never woken: a change takes no event.
+/// The current and future rate and delay of a link. It is queried, never woken: a change needs no event.
 #[derive(Clone, Debug)]
 pub(crate) struct Course {
     service: Service,
@@ -14,21 +14,21 @@ pub(crate) struct Course {
     delay: Duration,
     /// The shortest delay from now on.
     least_delay: Duration,
-    /// Those to come, the next one last.
+    /// The changes to come, the next one last.
     steps: Vec<Step>,
 }
 
-/// What takes packets along.
+/// The rate at which packets are sent.
 #[derive(Clone, Debug)]
 enum Service {
-    /// It stays.
+    /// The rate is constant.
     Steady(Transmission),
     /// Bits per second; 0 during an outage, which another rate ends.
     Rate(u64),
     Trace(Opportunities),
 }
 
-/// A change; what it does not state stays.
+/// A change; absent values stay the same.
 #[derive(Clone, Debug)]
 struct Step {
     at: Instant,
@@ -74,8 +74,8 @@ impl Course {
         course
     }
 
-    /// When a packet is serialised whose transmission begins at `now`. What is left of it when the rate changes goes on
-    /// at the new one.
+    /// The end of serialisation of a packet whose transmission begins at `now`. If the rate changes, the rest
+    /// of the packet continues at the new rate.
     pub(crate) fn transmission_end(&mut self, now: Instant, ip_bytes: u32) -> Instant {
         self.advance(now);
         let bytes = self.framing.map_or(ip_bytes, |framing| framing.bytes(ip_bytes));
@@ -106,13 +106,13 @@ impl Course {
         }
     }
 
-    /// The delay of what leaves the sending side at `now`.
+    /// The delay of packets that leave the sending side at `now`.
     pub(crate) fn delay(&mut self, now: Instant) -> Duration {
         self.advance(now);
         self.delay
     }
 
-    /// No packet that has not left the sending side yet has a shorter delay than this.
+    /// Minimum delay of packets that have not left the sending side yet.
     pub(crate) fn least_delay(&self) -> Duration {
         self.least_delay
     }

@@ -1,4 +1,4 @@
-//! What a queue discipline is to the router.
+//! The interface between a queue discipline and the router.
 
 use lasthop_core::{
     Bytes, DropCause, Duration, Ecn, Instant, Observer, PacketArena, PacketEvent, PacketId, QueueDepth, Rate,
@@ -7,10 +7,11 @@ use lasthop_core::{
 use crate::config::Framing;
 use crate::link::discard;
 
-/// A state machine between the arrival of packets and the link. It may drop or mark any packet that it holds, at any
-/// call, and has [`Packets`] do so; a packet that it has taken in and neither dropped nor handed out waits in it.
+/// A state machine between the arrival of packets and the link. At any call it may drop or mark any packet
+/// that it holds, by means of [`Packets`]. A packet that it has accepted, and neither dropped nor passed on,
+/// waits in it.
 pub(crate) trait Discipline {
-    /// A packet arrives: the queue with it, or none if it has been dropped.
+    /// A packet arrives. Returns the queue including it, or none if it was dropped.
     fn enqueue<O: Observer>(
         &mut self,
         now: Instant,
@@ -18,8 +19,8 @@ pub(crate) trait Discipline {
         packets: &mut Packets<'_, O>,
     ) -> Option<QueueDepth>;
 
-    /// Hands out the packet that goes next, if one may go at `now` and the link has `room` bytes for it. Otherwise it
-    /// says what to wait for; to ask again before that changes nothing.
+    /// Returns the next packet, if one may leave at `now` and the link has `room` bytes for it. Otherwise
+    /// returns the condition to wait for; an earlier call changes nothing.
     fn dequeue<O: Observer>(
         &mut self,
         now: Instant,
@@ -27,34 +28,34 @@ pub(crate) trait Discipline {
         packets: &mut Packets<'_, O>,
     ) -> Result<Dequeued, Wait>;
 
-    /// What waits; of a discipline with classes, with the first of them.
+    /// The waiting packets; for a discipline with classes, with those of its first class.
     fn depth(&self) -> QueueDepth;
 }
 
-/// A packet that leaves for the link.
+/// A packet that moves to the link.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dequeued {
     pub(crate) id: PacketId,
     pub(crate) ip_bytes: u32,
-    /// The queue without it.
+    /// The queue after its departure.
     pub(crate) depth: QueueDepth,
 }
 
-/// What a discipline that has handed out nothing waits for. An arrival ends every wait, unless the packet stands behind
-/// another one of its class ([`QueueDepth::class_packets`]).
+/// The condition that a discipline waits for when no packet may leave. An arrival ends every wait, unless
+/// another packet of its class precedes it ([`QueueDepth::class_packets`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// This time.
+    /// A time.
     Until(Instant),
-    /// Room for so many bytes on the link.
+    /// Room for this number of bytes on the link.
     Room(u32),
 }
 
 impl Wait {
-    /// Only an arrival helps.
+    /// An arrival only.
     pub(crate) const ARRIVAL: Self = Self::Until(Instant::MAX);
 
-    /// Says what a discipline waits for if the packet that goes next, if there is one, needs more room than the link has.
+    /// The condition to wait for if the next packet, if any, needs more room than the link has.
     #[inline]
     pub(crate) fn unless_fits(needed: Option<u32>, room: u64) -> Result<(), Self> {
         match needed {
@@ -64,7 +65,7 @@ impl Wait {
         }
     }
 
-    /// True if a packet may go at `now` if the link has `room` bytes for it.
+    /// True if a packet may leave at `now`, given that the link has `room` bytes.
     pub(crate) fn is_over(self, now: Instant, room: u64) -> bool {
         match self {
             Self::Until(at) => at <= now,
@@ -72,7 +73,7 @@ impl Wait {
         }
     }
 
-    /// When it is over by itself; `Instant::MAX` if that takes an arrival or room on the link.
+    /// When the wait ends by itself; `Instant::MAX` if it needs an arrival or room on the link.
     pub(crate) fn end(self) -> Instant {
         match self {
             Self::Until(at) => at,
@@ -81,7 +82,7 @@ impl Wait {
     }
 }
 
-/// The packets that a discipline decides about, and who is told of it.
+/// The packets that a discipline decides on, and the observer of its decisions.
 pub(crate) struct Packets<'a, O> {
     pub(crate) arena: &'a mut PacketArena,
     pub(crate) observer: &'a mut O,
@@ -95,16 +96,16 @@ impl<O: Observer> Packets<'_, O> {
         self.observer.packet(now, PacketEvent::Marked, packet);
     }
 
-    /// Drops a packet, which is gone then.
+    /// Drops a packet, and frees it.
     pub(crate) fn discard(&mut self, now: Instant, id: PacketId, cause: DropCause) {
         discard(now, id, cause, self.arena, self.observer);
     }
 }
 
-/// The link that packets wait for, as far as a discipline knows it.
+/// The properties of the link that a discipline knows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outlet {
-    /// Its rate at the start.
+    /// Its initial rate.
     pub(crate) rate: Rate,
     pub(crate) framing: Option<Framing>,
     /// The largest packet.
@@ -112,7 +113,7 @@ pub(crate) struct Outlet {
 }
 
 impl Outlet {
-    /// How long a packet takes.
+    /// Transmission time of a packet.
     pub(crate) fn transmission_time(self, ip_bytes: u32) -> Duration {
         let bytes = self.framing.map_or(ip_bytes, |framing| framing.bytes(ip_bytes));
         self.rate.transmission_time(bytes)

@@ -1,8 +1,9 @@
-//! The error process of the link: good and bad states in turn, shared by both directions or one's own.
+//! The error process of the link: alternating good and bad states, shared by both directions or for each
+//! direction.
 //!
-//! Lengths come from streams of their own (`link.state.good`, `link.state.bad`), so every variant of
-//! a study meets the same states in replication n, whatever else it draws; and each direction can hold
-//! its own copy.
+//! Lengths are drawn from separate streams (`link.state.good`, `link.state.bad`). So all variants of a study
+//! have the same states in replication n, regardless of other draws, and each direction can hold its own
+//! copy.
 
 use std::collections::VecDeque;
 
@@ -17,9 +18,9 @@ mod tests;
 /// State of the error process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkState {
-    /// Nothing is hit.
+    /// No transmission fails.
     Good,
-    /// A try is hit with the configured probability.
+    /// A transmission fails with the configured probability.
     Bad,
 }
 
@@ -30,24 +31,24 @@ pub struct Period {
     pub state: LinkState,
     /// First instant of the stay.
     pub start: Instant,
-    /// First instant of the next one.
+    /// First instant of the next stay.
     pub end: Instant,
 }
 
-/// The stays in order, from time zero, without an end: good, bad, good, ... (bad first, perhaps, with a random
-/// phase). A stay of length zero is listed too.
+/// The endless sequence of stays from time zero: good, bad, good, ... (with a random phase, bad may come
+/// first). Stays of length zero are included.
 #[derive(Clone, Debug)]
 pub struct Periods {
     good: (Sampler<Duration>, RandomStream),
     bad: (Sampler<Duration>, RandomStream),
     next: LinkState,
     start: Instant,
-    /// Length of the next stay, if the run began within it.
+    /// Remaining length of the next stay, if the run begins within it.
     rest: Option<Duration>,
 }
 
 impl Periods {
-    /// The stays that `seed` gives, of both directions or of one.
+    /// The stays drawn from `seed`, for both directions or for one.
     pub fn new(config: &ErrorConfig, of: Option<Direction>, seed: Seed) -> Self {
         let of = of.map_or(String::new(), |direction| format!(".{}", direction.name()));
         let stream = |what| seed.stream(&format!("link{of}.state.{what}"));
@@ -86,8 +87,8 @@ impl Periods {
     }
 }
 
-/// Beginning and end of the bad periods, of both directions or of one, of a run that ended at `end`. Periods that hit
-/// nothing are left out.
+/// Beginning and end of the bad periods, of both directions or of one, of a run that ended at `end`. Periods
+/// without failures are left out.
 pub fn bad_periods(
     errors: Option<&ErrorConfig>,
     of: Option<Direction>,
@@ -121,7 +122,7 @@ impl Iterator for Periods {
     }
 }
 
-/// The state at any instant, drawn as far as it is asked for.
+/// The state at any instant, drawn only as far as needed.
 #[derive(Clone, Debug)]
 pub(crate) struct StateTimeline {
     source: Periods,
@@ -131,17 +132,17 @@ pub(crate) struct StateTimeline {
 }
 
 impl StateTimeline {
-    /// The timeline that `seed` gives, of both directions or of one.
+    /// The timeline drawn from `seed`, for both directions or for one.
     pub fn new(config: &ErrorConfig, of: Option<Direction>, seed: Seed) -> Self {
         Self { source: Periods::new(config, of, seed), known: VecDeque::new(), pruned_before: Instant::ZERO }
     }
 
-    /// The state at `at`, which must not lie before what was pruned. Lookups may come in any order.
+    /// The state at `at`, which must not lie before the pruning time. Lookups may come in any order.
     pub fn state(&mut self, at: Instant) -> LinkState {
         assert!(at >= self.pruned_before, "{at} is already forgotten");
         while self.known.back().is_none_or(|last| last.end <= at) {
             let period = self.draw();
-            // The first lookup after a long silence passes over stays that nobody asks for any more.
+            // The first lookup after a long silence skips stays that are no longer needed.
             if period.end > self.pruned_before {
                 self.known.push_back(period);
             }
@@ -150,7 +151,7 @@ impl StateTimeline {
         self.known[index].state
     }
 
-    /// Forgets what ends at or before `before`.
+    /// Forgets stays that end at or before `before`.
     pub fn prune(&mut self, before: Instant) {
         self.pruned_before = self.pruned_before.max(before);
         while self.known.front().is_some_and(|first| first.end <= before) {
@@ -169,8 +170,8 @@ impl StateTimeline {
     }
 }
 
-/// Stays, good and bad, among which a random phase begins: enough for their lengths to average out.
+/// Number of good and bad stays in which a random phase may begin: enough for their lengths to average out.
 const PHASE_STAYS: usize = 128;
 
-/// Empty stays in a row that are taken as a sign that time will never move on.
+/// Number of consecutive empty stays after which time is assumed never to advance.
 const MOST_EMPTY_STAYS: u32 = 1_000_000;

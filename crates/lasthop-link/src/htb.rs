@@ -1,8 +1,8 @@
-//! Hierarchical token buckets: which class's packet goes next, and when one may go.
+//! Hierarchical token buckets: the class that sends the next packet, and the time at which it may.
 //!
-//! The rules are those of Linux' `net/sched/sch_htb.c` (Linux 6.12). Tokens are nanoseconds, the time that a packet takes at
-//! the bucket's rate. A bucket that is not in debt lets a packet of any length go and is charged for it
-//! (`htb_class_mode`, `htb_accnt_tokens`; without hysteresis, the default). A class
+//! The rules are those of Linux' `net/sched/sch_htb.c` (Linux 6.12). Tokens are nanoseconds, the time that a
+//! packet takes at the bucket's rate. A bucket that is not in debt lets a packet of any length pass and is
+//! charged for it (`htb_class_mode`, `htb_accnt_tokens`; without hysteresis, the default). A class
 //!
 //! - may send on its own while neither its rate nor its ceiling is in debt; this charges both, and all that it is in;
 //! - may borrow while only its rate is in debt, from the class that it is in if that may send on its own, else from the
@@ -53,14 +53,14 @@ pub(crate) struct Htb {
     classifier: Classifier,
     /// By class; that of one in which others are stays empty.
     queues: Vec<Queue>,
-    /// Bytes that a packet counts more than its IP length.
+    /// Bytes that are added to the IP length of a packet.
     overhead: u32,
     tree: Tree,
 }
 
 impl Htb {
-    /// Classes without a queue of their own have one like `queue`; their random streams are called `stream` and the
-    /// class's name.
+    /// Classes without their own queue get one like `queue`. Their random streams are named `stream` and the
+    /// name of the class.
     pub(crate) fn new(
         htb: &HtbConfig,
         queue: &QueueConfig,
@@ -97,7 +97,7 @@ impl Htb {
         }
     }
 
-    /// The queue of a class, with what waits in all of them.
+    /// The depth of a class's queue, and that of all queues.
     fn with_all(&self, class: usize, depth: QueueDepth) -> QueueDepth {
         let (mut packets, mut bytes) = (0, 0);
         for queue in &self.queues {
@@ -134,7 +134,7 @@ impl Discipline for Htb {
             let needed = queue.room_needed();
             if needed.is_some_and(|bytes| u64::from(bytes) > room) {
                 self.tree.undo();
-                // By the time there is more, it may be another class's turn.
+                // When there is more room, it may be the turn of another class.
                 let waiting = self.queues.iter().filter_map(Queue::room_needed);
                 return Err(Wait::Room(waiting.fold(u32::MAX, u32::min)));
             }

@@ -1,5 +1,6 @@
-//! What befalls packets one by one once they are sent: loss, jitter, corruption, duplication. Each has a random stream of its own for
-//! each direction, and draws for every packet, so that switching one on changes nothing of another.
+//! Impairments of single packets after they are sent: loss, jitter, corruption, duplication. Each impairment
+//! has its own random stream for each direction, and draws for every packet, so that switching one on does
+//! not change the others.
 
 use lasthop_core::dist::Sampler;
 use lasthop_core::{Direction, Duration, Instant, Probability, RandomStream, Seed};
@@ -25,22 +26,22 @@ pub(crate) struct Impairments {
 /// How packets are lost.
 #[derive(Debug)]
 enum Loss {
-    /// Each by itself.
+    /// Independently.
     Random(Chance),
-    /// By the state of a chain.
+    /// By the state of a Markov chain.
     Bursts(GilbertElliott, LinkState),
     /// Each by itself, with the chance that holds since then and is followed by the next one.
     Timed(Vec<(Instant, Chance)>, usize),
-    /// By code of a user's own.
+    /// By user code.
     User(Box<dyn ErrorAlgorithm>),
 }
 
-/// What becomes of one packet.
+/// The fate of one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// It is lost on the way.
     Lost,
-    /// It arrives so much later than the link's delay says.
+    /// It arrives this much later than the link's delay.
     Arrives { jitter: Duration, state: State },
 }
 
@@ -49,12 +50,12 @@ pub(crate) enum Fate {
 pub(crate) enum State {
     Intact,
     Corrupt,
-    /// Intact, with a copy right behind it.
+    /// Intact, followed directly by a copy.
     Doubled,
 }
 
 impl Impairments {
-    /// Those of a link; none if nothing befalls its packets.
+    /// The impairments of a link; none if it has none.
     pub(crate) fn new(config: &LinkConfig, direction: Direction, seed: Seed) -> Option<Self> {
         let stream = |what| seed.stream(&format!("link.{}.{what}", direction.name()));
         let random = Chance::new(config.loss, config.bit_error_rate, config.framing).map(Loss::Random);
@@ -76,7 +77,7 @@ impl Impairments {
         is_any.then_some(found)
     }
 
-    /// Draws what becomes of the next packet, of `ip_bytes` bytes, which is sent at `now`.
+    /// Draws the fate of the next packet, of `ip_bytes` bytes, which is sent at `now`.
     pub(crate) fn draw(&mut self, now: Instant, ip_bytes: u32) -> Fate {
         let is_lost = self.loss.as_mut().is_some_and(|(loss, stream)| loss.draw(now, ip_bytes, stream));
         let jitter = self.jitter.as_mut().map_or(Duration::ZERO, |(lengths, stream)| lengths.sample(stream));

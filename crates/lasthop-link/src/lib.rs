@@ -5,22 +5,23 @@
 //!                                                               -> in-order release -> poll_delivery
 //! ```
 //!
-//! [`Path`] is one direction; it is the whole interface besides the configuration and the states of the
-//! link ([`Periods`]). [`AtmSwitch`] stands in place of both.
+//! [`Path`] is one direction. It is the complete interface, apart from the configuration and the states of
+//! the link ([`Periods`]). [`AtmSwitch`] replaces both directions.
 //!
 //! # Where this differs from Linux
 //!
 //! - A queue is a FIFO. Linux' `pfifo` counts packets and `bfifo` bytes of the link-layer frame; here
 //!   bytes are those of the IP packet, and a packet passes straight through when the queue is empty and
-//!   the send buffer has room. The send buffer stands where a Linux device has its ring, but it is
-//!   counted in bytes and can hold them until a link-layer acknowledgement returns.
+//!   the send buffer has room. The send buffer takes the place of a Linux device's ring, but it is counted in
+//!   bytes and can hold them until a link-layer acknowledgement returns.
 //! - HTB counts bytes of the IP packet, and has no hysteresis. The guest kernel's `sch_htb` judges it
 //!   (`lasthop crosscheck --router linux`).
 //! - RED is that of Floyd and Jacobson (1993) in floating point, in packets or bytes, with one draw per packet between the
-//!   thresholds and no byte-weighted probability. That of Linux (`red/linux.rs`) is in [`Path::linux`] only.
-//! - `netem` has no states that last for a time, and no ARQ. Its jitter reorders unless its rate is used, too; here
-//!   delivery is in order unless the link is told otherwise. `netem`'s
-//!   limit covers the packets in propagation too; here the send buffer bounds these, and only with
+//!   thresholds and no byte-weighted probability. Only [`Path::linux`] uses the RED of Linux
+//!   (`red/linux.rs`).
+//! - `netem` has no states with a duration, and no ARQ. Its jitter reorders packets unless its rate is used,
+//!   too; here delivery is in order unless the link is configured otherwise. `netem`'s limit also covers the
+//!   packets in propagation; here the send buffer limits these, and only with
 //!   [`BufferRelease::Acknowledged`].
 //!
 //! # What is not modelled

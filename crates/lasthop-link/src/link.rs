@@ -16,8 +16,8 @@ use crate::impairments::{Fate, Impairments, State};
 use crate::receive_buffer::ReceiveBuffer;
 use crate::van_jacobson::VanJacobson;
 
-/// When a packet leaves a stage where it has been for long, the one so many places behind it is fetched into the
-/// processor's cache.
+/// When a packet leaves a stage after a long stay, the packet this many places after it is prefetched into
+/// the processor's cache.
 pub(crate) const FETCHED_AHEAD: usize = 3;
 
 /// One direction of the link. Every stage is FIFO, so each is a ring and only its front has a due time.
@@ -29,27 +29,28 @@ pub(crate) struct LinkDirection {
     serialises_retries: bool,
     errors: Option<LinkErrors>,
     impairments: Option<Box<Impairments>>,
-    /// Nothing can happen to a packet once its serialisation begins: its arrival is known then, and it is among
-    /// `travelling` until it is fetched.
+    /// True if the link is certain: no impairment can affect a packet once its serialisation begins. Its
+    /// arrival is known then, and it is in `travelling` until it is fetched.
     is_certain: bool,
     buffer_bytes: u64,
     occupied_bytes: u64,
-    /// In the send buffer and not serialised yet; unless the link is certain, the front one is in service while
-    /// `service_end` is set and no retransmission is.
+    /// Packets in the send buffer that are not serialised yet. Unless the link is certain, the front one is
+    /// in service while `service_end` is set and no retransmission is in service.
     waiting: VecDeque<(PacketId, u32)>,
-    /// Retransmissions whose time has come and that have to be serialised, ahead of `waiting`; the front one is in
-    /// service if `serving_again`.
+    /// Due retransmissions that have to be serialised, ahead of `waiting`; the front one is in service if
+    /// `serving_again`.
     again: VecDeque<Attempt>,
     serving_again: bool,
-    /// End of the serialisation under way; `Instant::MAX` while idle.
+    /// End of the current serialisation; `Instant::MAX` while idle.
     service_end: Instant,
-    /// What is in service leaves this much room, if the link is certain.
+    /// Room in the send buffer after the current serialisation, if the link is certain.
     service_bytes: u32,
-    /// Earliest due time of all stages but the serialiser, kept because it is asked for far more often than it changes.
+    /// Earliest due time of all stages except the serialiser; cached, because it is read far more often than
+    /// it changes.
     wakeup: Instant,
-    /// Serialised and not released at the far side, in the order of serialisation.
+    /// Packets that are serialised and not released at the far side, in the order of serialisation.
     travelling: VecDeque<Travelling>,
-    /// Those of a link that lets packets overtake each other, by arrival; they have left `travelling`.
+    /// On a link with reordering: packets that have left `travelling`, by arrival.
     overtaking: Option<BinaryHeap<Reverse<Overtaking>>>,
     /// That of a link whose receive buffer has a size.
     receive: Option<Box<ReceiveBuffer>>,
@@ -57,11 +58,12 @@ pub(crate) struct LinkDirection {
     headers: Option<Box<VanJacobson>>,
     /// Number of the front of `travelling`, counted from the first packet of the run.
     front_number: u64,
-    /// Waiting for another try. The ARQ delay is constant, so the order of failures is the order of tries.
+    /// Packets that wait for a retransmission. The ARQ delay is constant, so the order of failures is the
+    /// order of retransmissions.
     retries: VecDeque<Attempt>,
-    /// Link-layer acknowledgements under way: when they return, and the bytes they free.
+    /// Link-layer acknowledgements in flight: when they return, and the bytes that they free.
     acknowledgements: VecDeque<(Instant, u32)>,
-    /// Released at the far side, with the time of release, and not fetched yet.
+    /// Packets released at the far side, with the time of release, and not fetched yet.
     released: VecDeque<(Instant, PacketId)>,
 }
 
@@ -76,7 +78,8 @@ struct Travelling {
     state: State,
 }
 
-/// A packet that waits for none before it. The order is that of arrivals; `number` is that of the serialisation.
+/// A packet that does not wait for earlier packets. The order is that of arrivals; `number` is the order of
+/// serialisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Overtaking {
     arrival: Instant,
@@ -85,26 +88,26 @@ struct Overtaking {
     state: State,
 }
 
-/// One try of a packet.
+/// One transmission of a packet.
 #[derive(Clone, Copy, Debug)]
 struct Attempt {
     at: Instant,
     /// Number of the packet, counted as `front_number`.
     number: u64,
-    /// 0 for the first try.
+    /// 0 for the first transmission.
     retransmission: u32,
-    /// The state to try in, if it is not the one of the moment.
+    /// The state that applies to the transmission, if it is not the current one.
     held_state: Option<LinkState>,
 }
 
-/// What became of a try.
+/// The outcome of a transmission.
 enum Outcome {
     Through,
     Again { delay: Duration, held_state: Option<LinkState> },
     Lost(DropCause),
 }
 
-/// The error process as one direction meets it.
+/// The error process of one direction.
 #[derive(Clone, Debug)]
 struct LinkErrors {
     timeline: StateTimeline,
@@ -120,7 +123,7 @@ impl LinkErrors {
             self.timeline.prune(attempt.at);
             self.timeline.state(attempt.at)
         });
-        // Good states use up no random numbers.
+        // Good states draw no random numbers.
         let is_hit = |chance: Chance| chance.hits(ip_bytes, &mut self.stream);
         if state == LinkState::Good || !self.chance.is_some_and(is_hit) {
             return Outcome::Through;
@@ -185,7 +188,7 @@ impl LinkDirection {
         }
     }
 
-    /// Bytes that the send buffer has room for.
+    /// Free bytes in the send buffer.
     pub(crate) fn room(&self) -> u64 {
         self.buffer_bytes - self.occupied_bytes
     }
@@ -207,9 +210,9 @@ impl LinkDirection {
         }
     }
 
-    /// When [`LinkDirection::handle_wakeup`] has something to do; `Instant::MAX` if nothing is under way. `room_wanted`: the
-    /// router waits for room in the send buffer. If nobody waits for the end of a serialisation, the link takes note of it
-    /// later, by [`LinkDirection::catch_up`].
+    /// When [`LinkDirection::handle_wakeup`] has something to do; `Instant::MAX` if no packet is in the link.
+    /// `room_wanted` tells whether the router waits for room in the send buffer. If nothing waits for the end
+    /// of a serialisation, the link handles it later, in [`LinkDirection::catch_up`].
     pub(crate) fn next_wakeup(&self, room_wanted: bool) -> Instant {
         debug_assert_eq!(self.wakeup, self.earliest(), "a stage changed without notice");
         if !self.is_certain {
@@ -221,13 +224,14 @@ impl LinkDirection {
         }
     }
 
-    /// When [`LinkDirection::poll_delivery`] may have something without a wakeup before, at the earliest.
+    /// The earliest time at which [`LinkDirection::poll_delivery`] may return a packet without a preceding
+    /// wakeup.
     #[inline]
     pub(crate) fn next_delivery(&self) -> Instant {
         self.wakeup
     }
 
-    /// Ends the serialisation that nobody has waited for, if its time has come.
+    /// Ends a serialisation that nothing waited for, if it is due.
     #[inline]
     pub(crate) fn catch_up(&mut self, now: Instant) {
         if self.is_certain && self.service_end <= now {
@@ -235,10 +239,10 @@ impl LinkDirection {
         }
     }
 
-    /// When a packet can be released at the far side at the earliest, if the next thing that can lead to one without
-    /// having its arrival fixed is due at `next`.
+    /// The earliest time at which a packet can be released at the far side, if the next event that may lead
+    /// to a release, but has no fixed arrival yet, is due at `next`.
     pub(crate) fn earliest_delivery(&self, next: Instant) -> Instant {
-        // Whatever it is, a try follows, and every try travels.
+        // After any such event there is a transmission, and each transmission takes the propagation delay.
         let next = next.min(self.next_at_sender());
         self.next_arrival().min(if next == Instant::MAX { next } else { next + self.course.least_delay() })
     }
@@ -251,7 +255,7 @@ impl LinkDirection {
         self.service_end.min(self.next_answer())
     }
 
-    /// When the next retry is due, or the next acknowledgement.
+    /// When the next retransmission or acknowledgement is due.
     fn next_answer(&self) -> Instant {
         let retry = self.retries.front().map_or(Instant::MAX, |retry| retry.at);
         let acknowledgement = self.acknowledgements.front().map_or(Instant::MAX, |front| front.0);
@@ -269,8 +273,9 @@ impl LinkDirection {
         in_order.min(out_of_order).min(overtaking.map_or(Instant::MAX, |Reverse(first)| first.arrival))
     }
 
-    /// Does once what is due at `now`: buffer releases, end of a serialisation, retries, releases at the
-    /// far side. What becomes due at `now` by that (with delays of zero) needs another call.
+    /// Handles once everything that is due at `now`: buffer releases, the end of a serialisation,
+    /// retransmissions, releases at the far side. Events that thereby become due at `now` (with delays of
+    /// zero) need another call.
     pub(crate) fn handle_wakeup<O: Observer>(
         &mut self,
         now: Instant,
@@ -293,8 +298,8 @@ impl LinkDirection {
         self.wakeup = self.earliest();
     }
 
-    /// The next packet released at the far side at or before `now`. On a link that is certain that is the next one to
-    /// arrive.
+    /// The next packet released at the far side at or before `now`. On a certain link this is the next packet
+    /// to arrive.
     #[inline]
     pub(crate) fn poll_delivery(&mut self, now: Instant, arena: &PacketArena) -> Option<PacketId> {
         if !self.is_certain {
@@ -310,7 +315,8 @@ impl LinkDirection {
         first.and_then(|first| first.packet)
     }
 
-    /// Packets in the send buffer before their serialisation's end, travelling, or released and not fetched.
+    /// Number of packets in the send buffer before the end of their serialisation, travelling, or released
+    /// and not fetched.
     pub(crate) fn packets_inside(&self) -> usize {
         let travelling = self.travelling.iter().filter(|entry| entry.packet.is_some()).count();
         let overtaking = self.overtaking.as_ref().map_or(0, BinaryHeap::len);
@@ -322,7 +328,7 @@ impl LinkDirection {
         self.occupied_bytes
     }
 
-    /// A packet arrives at the router. If the link has nothing to send, it rests until then.
+    /// A packet arrives at the router. If the link has nothing to send, it was idle until now.
     pub(crate) fn note_arrival(&mut self) {
         if self.service_end == Instant::MAX {
             self.course.rest();
@@ -433,7 +439,7 @@ impl LinkDirection {
         }
     }
 
-    /// A packet has passed the states of the link, and meets what befalls each packet by itself.
+    /// A packet has passed the error process of the link; the impairments of single packets apply next.
     #[inline]
     fn travel<O: Observer>(&mut self, now: Instant, number: u64, arena: &mut PacketArena, observer: &mut O) {
         let place = (number - self.front_number) as usize;
@@ -453,7 +459,7 @@ impl LinkDirection {
             }
             return;
         };
-        // The tombstone that stays behind keeps nobody waiting.
+        // The remaining tombstone makes no packet wait.
         entry.arrival = now;
         if let Some(packet) = entry.packet.take() {
             overtaking.push(Reverse(Overtaking { arrival, number, packet, state }));
@@ -468,7 +474,7 @@ impl LinkDirection {
         arena: &mut PacketArena,
         observer: &mut O,
     ) {
-        // The tombstone keeps the packet's place: it releases those behind it on arrival.
+        // The tombstone keeps the packet's place: on arrival it releases the packets after it.
         let entry = &mut self.travelling[(number - self.front_number) as usize];
         entry.arrival = now + self.course.delay(now);
         if let Some(id) = entry.packet.take() {
@@ -476,8 +482,8 @@ impl LinkDirection {
         }
     }
 
-    /// Releases the front while it has arrived; a packet behind an unfinished one waits, and is then
-    /// released together with it.
+    /// Releases packets from the front as long as they have arrived. A packet after an unfinished one waits,
+    /// and is released together with it.
     fn release_in_order<O: Observer>(&mut self, now: Instant, arena: &mut PacketArena, observer: &mut O) {
         if self.next_in_order() > now {
             return;
@@ -498,7 +504,7 @@ impl LinkDirection {
                 None => {}
             }
             if self.release == BufferRelease::Acknowledged {
-                // They keep their order, too, when the delay becomes shorter.
+                // Packets keep their order even when the delay becomes shorter.
                 let latest = self.acknowledgements.back().map_or(now, |latest| latest.0);
                 self.acknowledgements.push_back((latest.max(now + self.course.delay(now)), entry.ip_bytes));
             }
@@ -534,7 +540,8 @@ impl LinkDirection {
         }
     }
 
-    /// A packet has reached the far side, whose host discards a corrupt one, perhaps with a copy behind it.
+    /// A packet has reached the far side, perhaps followed by a copy. The host there discards a corrupt
+    /// packet.
     #[inline]
     fn arrive<O: Observer>(
         &mut self,
@@ -555,7 +562,7 @@ impl LinkDirection {
     }
 }
 
-/// Reports the loss of a packet and gives its slot back.
+/// Reports the loss of a packet and frees its slot.
 pub(crate) fn discard<O: Observer>(
     now: Instant,
     id: PacketId,
@@ -567,7 +574,7 @@ pub(crate) fn discard<O: Observer>(
     arena.remove(id);
 }
 
-/// Takes the front of a ring if it is due.
+/// Removes the front of a ring if it is due.
 pub(crate) fn pop_if<T>(ring: &mut VecDeque<T>, due: impl FnOnce(&T) -> bool) -> Option<T> {
     if ring.front().is_some_and(due) { ring.pop_front() } else { None }
 }

@@ -1,5 +1,5 @@
-//! A link that carries what a recorded schedule of delivery opportunities lets it carry, as Mahimahi's `mm-link`
-//! (Netravali et al., USENIX ATC 2015).
+//! A link that follows a recorded schedule of delivery opportunities, like Mahimahi's `mm-link` (Netravali et
+//! al., USENIX ATC 2015).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,20 +15,20 @@ mod tests;
 /// IP bytes that one opportunity delivers.
 const OPPORTUNITY_BYTES: u32 = 1500;
 
-/// When a link can deliver: instants after the start, in order, repeated for ever with the last one as the period. In a
-/// whole scenario it is the text of the trace.
+/// The delivery opportunities of a link: instants after the start, in order, repeated forever with the last
+/// one as the period. A complete scenario holds the text of the trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
     opportunities: Arc<[Duration]>,
     period: Duration,
 }
 
-/// Why a text is no schedule.
+/// Why a text is not a valid schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScheduleError {
     /// Line of the text, from 1.
     pub line: usize,
-    /// What is wrong there, and what to do.
+    /// The fault and a remedy.
     pub message: String,
 }
 
@@ -65,7 +65,7 @@ impl Schedule {
         Ok(Self { opportunities, period: Duration::from_millis(u64::from(latest)) })
     }
 
-    /// What the opportunities carry in the mean, if each is used whole.
+    /// The mean rate of the opportunities, if each is used completely.
     pub fn mean_rate(&self) -> Rate {
         let bits = self.opportunities.len() as u64 * u64::from(OPPORTUNITY_BYTES) * 8;
         Rate::from_bits_per_second(((bits as f64 / self.period.as_secs_f64()).round() as u64).max(1))
@@ -73,7 +73,7 @@ impl Schedule {
 }
 
 impl Schedule {
-    /// What the opportunities before `end` carry, if each is used whole.
+    /// The bytes of the opportunities before `end`, if each is used completely.
     pub(crate) fn bytes_until(&self, end: Instant) -> u64 {
         let Some(latest) = end.as_nanos().checked_sub(1) else { return 0 };
         let (rounds, rest) = (latest / self.period.as_nanos(), latest % self.period.as_nanos());
@@ -113,22 +113,22 @@ impl JsonSchema for Schedule {
     }
 }
 
-/// Opportunities as they are used. The link asks, it is never woken by one.
+/// The use of opportunities. The link queries them; they never wake it.
 ///
-/// An opportunity carries 1500 bytes: a packet, several small ones, or parts; what is left of a packet waits for
-/// the next one, and its last byte takes the packet along. An opportunity that finds nothing to send is lost, and so
-/// is the rest of one that leaves nothing to send. A packet that arrives at the time of an opportunity comes too late
-/// for it.
+/// An opportunity carries 1500 bytes: a packet, several small packets, or parts of packets. The rest of a
+/// packet waits for the next opportunity, and the packet leaves with its last byte. An opportunity with
+/// nothing to send is lost, and so is the rest of an opportunity after the last byte to send. A packet that
+/// arrives at the time of an opportunity is too late for it.
 #[derive(Clone, Debug)]
 pub(crate) struct Opportunities {
     schedule: Schedule,
-    /// The next one: its index, and the start of its round.
+    /// The next opportunity: its index, and the start of its round.
     next: usize,
     round: Instant,
-    /// The one in use, and the bytes that it still carries.
+    /// The opportunity in use, and the bytes that it can still carry.
     current: Instant,
     left: u32,
-    /// Nothing was sent since it.
+    /// True if nothing was sent since it.
     idle: bool,
 }
 
@@ -138,12 +138,12 @@ impl Opportunities {
         Self { schedule, next: 0, round: Instant::ZERO, current: Instant::ZERO, left: 0, idle: true }
     }
 
-    /// The link had nothing to send until now.
+    /// Notes that the link had nothing to send until now.
     pub(crate) fn rest(&mut self) {
         self.idle = true;
     }
 
-    /// When the last byte of a packet leaves that the link has at `now`.
+    /// When the last byte leaves of a packet that the link has at `now`.
     pub(crate) fn transmission_end(&mut self, now: Instant, ip_bytes: u32) -> Instant {
         if self.idle || self.current < now {
             self.lose_unused(now);
@@ -177,7 +177,7 @@ impl Opportunities {
         }
     }
 
-    /// Leaves behind the opportunities up to `now`, and what is left of the last one.
+    /// Discards the opportunities up to `now`, and the rest of the last one.
     fn lose_unused(&mut self, now: Instant) {
         self.left = 0;
         let period = self.schedule.period.as_nanos();

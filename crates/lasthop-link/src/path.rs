@@ -1,4 +1,4 @@
-//! One direction of the last hop as a whole: the router queue, then the link.
+//! One complete direction of the last hop: the router queue, then the link.
 
 use lasthop_core::{
     Bytes, Direction, Instant, Observer, PacketArena, PacketEvent, PacketId, QueueDepth, Seed,
@@ -13,25 +13,25 @@ use crate::router::Router;
 mod tests;
 
 /// One direction of the last hop, from the router to the far end of the link. Sans-IO: it acts only when
-/// called, and only at the instants it is told.
+/// called, and only at the given instants.
 ///
 /// The owner
 /// 1. calls [`Path::handle_wakeup`] once [`Path::next_wakeup`] has come;
 /// 2. then fetches packets with [`Path::poll_delivery`] until there is none;
-/// 3. then hands over packets that arrive at the same instant with [`Path::handle_packet`], so that they
-///    find the room that was freed.
+/// 3. then passes in packets that arrive at the same instant with [`Path::handle_packet`], so that they find
+///    the freed room.
 ///
 /// Time never runs backwards from call to call. The packets inside are owned by the path: a lost one is
 /// removed from the arena right after its [`PacketEvent::Dropped`]. The path reports `Marked`,
-/// `Enqueued`, `Dequeued`, `LinkRetry` and `Dropped`, each when it happens; `Sent` and `Delivered` are
-/// the owner's.
+/// `Enqueued`, `Dequeued`, `LinkRetry` and `Dropped`, each when it happens; the owner reports `Sent` and
+/// `Delivered`.
 #[derive(Debug)]
 pub struct Path {
     router: Router,
     link: LinkDirection,
-    /// What the router waits for.
+    /// The condition that the router waits for.
     wait: Wait,
-    /// When something is to be done next, kept because it is asked for more often than it changes.
+    /// Time of the next event; cached, because it is read more often than it changes.
     due: Instant,
 }
 
@@ -60,8 +60,8 @@ impl Path {
         Self::behind(router, LinkDirection::new(&config.link, errors, direction, seed))
     }
 
-    /// A model of what Linux' queue disciplines make of `config`, which must have passed [`PathConfig::check_linux`]. It
-    /// has no netem: a drop-tail queue is one of this program.
+    /// A model of Linux' queue disciplines for `config`, which must have passed [`PathConfig::check_linux`].
+    /// It does not model netem: a drop-tail queue is lasthop's own.
     pub fn linux(config: &PathConfig, mtu: Bytes, direction: Direction, seed: Seed) -> Self {
         let router = Router::linux(config, mtu, stream(direction), seed);
         Self::behind(router, LinkDirection::new(&config.linux_link(mtu), None, direction, seed))
@@ -71,8 +71,8 @@ impl Path {
         Self { router, link, wait: Wait::ARRIVAL, due: Instant::MAX }
     }
 
-    /// A packet arrives at the router, whose queue takes it in or drops it. It goes straight to the send buffer if its
-    /// turn is now and the buffer has room.
+    /// A packet arrives at the router, whose queue accepts or drops it. It moves directly to the send buffer
+    /// if it is its turn and the buffer has room.
     pub fn handle_packet<O: Observer>(
         &mut self,
         now: Instant,
@@ -96,8 +96,8 @@ impl Path {
         self.due = self.earliest();
     }
 
-    /// When [`Path::handle_wakeup`] must be called next; none while nothing is under way. Packets queued
-    /// behind a full send buffer need no wakeup of their own.
+    /// When [`Path::handle_wakeup`] must be called next; none while the path is empty. Packets that wait for
+    /// a full send buffer need no separate wakeup.
     #[inline]
     pub fn next_wakeup(&self) -> Option<Instant> {
         Some(self.due.min(self.link.next_delivery())).filter(|at| *at < Instant::MAX)
@@ -108,21 +108,22 @@ impl Path {
         self.link.next_wakeup(room_wanted).min(self.wait.end())
     }
 
-    /// When the far side can release a packet at the earliest, if the next packet arrives at the router at
-    /// `next_arrival`; none if neither that nor anything under way leads to one. An engine for which only deliveries
-    /// count may leave everything else until then: see [`Path::handle_wakeup`] on late calls.
+    /// The earliest time at which the far side can release a packet, if the next packet arrives at the router
+    /// at `next_arrival`; none if neither that packet nor those inside lead to a release. An engine that
+    /// needs only deliveries may postpone all other events until then: see [`Path::handle_wakeup`] on late
+    /// calls.
     pub fn earliest_delivery(&self, next_arrival: Option<Instant>) -> Option<Instant> {
         let next = next_arrival.unwrap_or(Instant::MAX).min(self.wait.end());
         Some(self.link.earliest_delivery(next)).filter(|at| *at < Instant::MAX)
     }
 
-    /// Does everything due at or before `now`, in order of time. A late call (a live engine's) does each
-    /// thing at the time it was due.
+    /// Handles everything due at or before `now`, in order of time. A late call (by a live engine) handles
+    /// each event at the time at which it was due.
     ///
-    /// Order at one instant: link-layer acknowledgements free the send buffer; the serialisation that ends
-    /// makes its first try, and the next one begins; retransmissions are tried, in the order of their
-    /// failures; the far side releases what is in order; the router moves packets into the send buffer. What
-    /// becomes due at the same instant by that (delays of zero) follows in another round.
+    /// Order at one instant: link-layer acknowledgements free the send buffer; a serialised packet makes its
+    /// first transmission, and the next serialisation begins; retransmissions are made, in the order of their
+    /// failures; the far side releases packets in order; the router moves packets into the send buffer.
+    /// Events that thereby become due at the same instant (delays of zero) follow in another round.
     pub fn handle_wakeup<O: Observer>(&mut self, now: Instant, arena: &mut PacketArena, observer: &mut O) {
         while self.due <= now {
             let due = self.due;
@@ -135,23 +136,24 @@ impl Path {
     }
 
     /// The next packet that the far side has released at or before `now`, in the order of arrival at
-    /// the router; the caller owns it from here on.
+    /// the router; the caller owns it from then on.
     #[inline]
     pub fn poll_delivery(&mut self, now: Instant, arena: &PacketArena) -> Option<PacketId> {
         self.link.poll_delivery(now, arena)
     }
 
-    /// The router queue, all classes together (of these, number 0), without the send buffer.
+    /// The router queue, all classes together (and class number 0), without the send buffer.
     pub fn queue_depth(&self) -> QueueDepth {
         self.router.depth()
     }
 
-    /// Bytes of the link's send buffer in use, those that wait for their acknowledgement included.
+    /// Used bytes of the link's send buffer, including those that wait for their acknowledgement.
     pub fn send_buffer_bytes(&self) -> u64 {
         self.link.occupied_bytes()
     }
 
-    /// Packets that were handed over and neither dropped nor fetched. Walks over the packets in flight.
+    /// Number of packets that were passed in and neither dropped nor fetched. Iterates over the packets in
+    /// flight.
     pub fn packets_inside(&self) -> usize {
         self.queue_depth().packets as usize + self.link.packets_inside()
     }
@@ -168,7 +170,8 @@ impl Path {
                 Err(wait) => break wait,
             }
         };
-        // Mostly the same as before. To copy what was just written in parts takes longer than to compare it.
+        // The value is mostly unchanged. Copying data that was just written in parts takes longer than
+        // comparing it.
         if wait != self.wait {
             self.wait = wait;
         }

@@ -50,7 +50,7 @@ dispatched! {
 }
 
 impl Queue {
-    /// `stream` is for the discipline's draws.
+    /// `stream` is the random stream of the discipline.
     pub(crate) fn new(config: &QueueConfig, outlet: Outlet, stream: RandomStream) -> Self {
         let (limit, mtu) = (config.limit, outlet.mtu);
         let queue = DropTail::new(limit, outlet);
@@ -88,12 +88,12 @@ impl Queue {
                 let red = linux::Red::new(red, stream);
                 Self::LinuxRed(Box::new(RedQueue::new(red, DropTail::new(limit, outlet))))
             }
-            // The others compute as Linux does anyway.
+            // The other disciplines always compute as in Linux.
             _ => Self::new(config, outlet, stream),
         }
     }
 
-    /// The room that the link needs for the next packet, whichever that will be; none if nothing waits.
+    /// The room that the link needs for any next packet; none if no packet waits.
     pub(crate) fn room_needed(&self) -> Option<u32> {
         each!(self, discipline => discipline.room_needed())
     }

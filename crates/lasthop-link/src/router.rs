@@ -7,7 +7,7 @@ use crate::discipline::{Dequeued, Discipline, Outlet, Packets, Wait};
 use crate::htb::Htb;
 use crate::queue::Queue;
 
-/// What chooses the next packet.
+/// The scheduler of packets.
 #[derive(Debug)]
 #[allow(
     clippy::large_enum_variant,
@@ -21,7 +21,8 @@ pub(crate) enum Router {
 }
 
 impl Router {
-    /// `stream` names the random stream of the queue, and with a class's name behind it that of the class's.
+    /// `stream` is the name of the random stream of the queue; followed by the name of a class, it is the
+    /// name of that class's stream.
     pub(crate) fn new(config: &PathConfig, mtu: Bytes, stream: &str, seed: Seed) -> Self {
         let outlet = Outlet { rate: config.link.rate, framing: config.link.framing, mtu };
         match &config.htb {

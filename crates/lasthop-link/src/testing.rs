@@ -110,7 +110,7 @@ pub(crate) fn arq(retransmissions: u32, delay: Duration) -> ArqConfig {
     ArqConfig { retransmissions, delay, serialised: false, state_lookup: StateLookup::EachTry }
 }
 
-/// From so many milliseconds on, a rate in bit/s and a delay in milliseconds.
+/// A rate in bit/s and a delay in milliseconds, from this time in milliseconds on.
 pub(crate) fn change((at_ms, (rate, delay_ms)): (u64, (u64, u64))) -> LinkChange {
     LinkChange {
         at: Duration::from_millis(at_ms),
@@ -123,7 +123,7 @@ pub(crate) fn at_us(micros: u64) -> Instant {
     Instant::ZERO + Duration::from_micros(micros)
 }
 
-/// What was seen of a packet. Comparable without RED's average, which is NaN without RED.
+/// An event of a packet. It excludes RED's average, which is NaN without RED, so that it is comparable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Seen {
     Marked,
@@ -135,7 +135,7 @@ pub(crate) enum Seen {
     Duplicated,
 }
 
-/// One line of the log: when, serial number of the packet, what.
+/// One line of the log: time, serial number of the packet, event.
 pub(crate) type Line = (Instant, u64, Seen);
 
 /// All events in the order in which they were reported.
@@ -237,7 +237,7 @@ impl Lab {
         }
     }
 
-    /// Everything, until the path is idle.
+    /// Handles everything until the path is idle.
     pub(crate) fn run(&mut self) {
         self.run_until(Instant::MAX);
     }
@@ -272,7 +272,7 @@ pub(crate) struct QueueLab<D> {
     sent: u64,
 }
 
-/// So many milliseconds from the start.
+/// This number of milliseconds after the start.
 pub(crate) fn ms(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(millis)
 }
@@ -287,7 +287,7 @@ impl<D: crate::discipline::Discipline> QueueLab<D> {
         Self { queue, arena: PacketArena::default(), log: Log::default(), sent: 0 }
     }
 
-    /// So many packets of one flow; serial numbers count from 0.
+    /// This number of packets of one flow; serial numbers count from 0.
     pub(crate) fn arrive(&mut self, at_ms: u64, count: u32, ip_bytes: u32, ecn: Ecn) {
         self.arrive_of(FlowId(0), at_ms, count, ip_bytes, ecn);
     }
@@ -301,12 +301,12 @@ impl<D: crate::discipline::Discipline> QueueLab<D> {
         }
     }
 
-    /// The serial number of the packet that leaves, if one does.
+    /// The serial number of the packet that leaves, if any.
     pub(crate) fn leave(&mut self, at_ms: u64, room: u64) -> Option<u64> {
         self.leave_whole(at_ms, room).map(|packet| packet.serial)
     }
 
-    /// The packet that leaves, if one does.
+    /// The packet that leaves, if any.
     pub(crate) fn leave_whole(&mut self, at_ms: u64, room: u64) -> Option<Packet> {
         let packets = &mut Packets { arena: &mut self.arena, observer: &mut self.log };
         let left = self.queue.dequeue(ms(at_ms), room, packets).ok()?;
@@ -315,13 +315,14 @@ impl<D: crate::discipline::Discipline> QueueLab<D> {
         Some(packet)
     }
 
-    /// One packet every 12 ms, the time of 1500 bytes at 1 Mbit/s, as long as there are any: which they are.
+    /// Removes one packet every 12 ms, the time of 1500 bytes at 1 Mbit/s, until there are none. Returns the
+    /// packets.
     pub(crate) fn drain(&mut self, from_ms: u64) -> Vec<u64> {
         let times = (from_ms..).step_by(12);
         times.map_while(|at_ms| self.leave(at_ms, 1_500)).collect()
     }
 
-    /// When which packets met this, so far.
+    /// Times and packets of this event so far.
     pub(crate) fn met(&mut self, what: Seen) -> Vec<(u64, u64)> {
         let lines = std::mem::take(&mut self.log.lines).into_iter();
         let met = lines.filter(|line| line.2 == what);

@@ -1,4 +1,4 @@
-//! A link whose rate, and perhaps delay and loss, a table gives over time.
+//! A link whose rate, and optionally delay and loss, follow a table over time.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,17 +17,17 @@ mod tests;
 const COLUMNS: [&str; 4] = ["time_s", "rate_bps", "delay_s", "loss"];
 const BIT_ERRORS: &str = "bit_error_rate";
 
-/// What a link does from which time on, in order of time; the first row is for time 0, and the last one holds for the
-/// rest of the run. In a whole scenario it is the text of the table.
+/// The states of a link, in order of time. The first row is for time 0, and the last row holds for the rest
+/// of the run. A complete scenario holds the text of the table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timetable {
     rows: Arc<[Row]>,
 }
 
-/// What holds from one time to the next.
+/// The state of the link from one time to the next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Row {
-    /// From the start of the run.
+    /// Time since the start of the run.
     pub(crate) at: Duration,
     /// None during an outage.
     pub(crate) rate: Option<Rate>,
@@ -69,7 +69,7 @@ impl Timetable {
         Ok(Self { rows: rows.into() })
     }
 
-    /// The mean rate from the first to the last row, whose rate counts alone if there is no other.
+    /// The mean rate from the first to the last row; if there is only one row, its rate.
     pub fn mean_rate(&self) -> Rate {
         let bits_per_second = |row: &Row| row.rate.map_or(0, Rate::bits_per_second) as f64;
         let last = self.last();
@@ -87,7 +87,7 @@ impl Timetable {
         self.rows[0].delay
     }
 
-    /// When the last row begins to hold.
+    /// The time from which the last row holds.
     pub fn end(&self) -> Duration {
         self.last().at
     }
@@ -149,7 +149,7 @@ impl Row {
     }
 }
 
-/// A number as the table has them: digits, and perhaps a point and more digits.
+/// A number in the format of the table: digits, optionally followed by a point and more digits.
 fn number(word: &str) -> Result<f64, String> {
     let is_plain = word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     let value = word.parse().ok().filter(|_| is_plain);

@@ -28,7 +28,7 @@ fn selective() -> Discard {
     Discard::Selective { share: Probability::new(0.8).unwrap() }
 }
 
-/// What became of a packet.
+/// The fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Delivered(u64),
@@ -46,7 +46,7 @@ impl Observer for Fates {
     }
 }
 
-/// A packet handed over: when, on which connection, its IP length.
+/// A packet handed over: time, connection, IP length.
 type Arrival = (u64, u32, u32);
 
 fn packet(serial: u64, ip_bytes: u32) -> Packet {
@@ -65,7 +65,7 @@ fn packet(serial: u64, ip_bytes: u32) -> Packet {
     }
 }
 
-/// What the switch makes of arrivals in the order of time, woken when it asks for it.
+/// The outcome of arrivals in order of time, with the switch woken at its wakeups.
 fn run(config: &AtmConfig, connections: usize, arrivals: &[Arrival]) -> BTreeMap<u64, Fate> {
     let mut switch = AtmSwitch::new(config, connections);
     let (mut arena, mut fates) = (PacketArena::default(), Fates::default());
@@ -112,14 +112,14 @@ fn packets_of_two_connections_interleave_cell_by_cell() {
     let (Fate::Delivered(first), Fate::Delivered(second)) = (fates[&0], fates[&1]) else {
         panic!("{fates:?}");
     };
-    // Their last cells are neighbours.
+    // Their last cells are adjacent.
     assert!((9_422..=9_423).contains(&(second - first)), "{first} {second}");
 }
 
 #[test]
 fn above_the_threshold_early_packet_discard_drops_whole_packets_and_lets_begun_ones_end() {
-    // Two packets of 23 cells fill 46 places, above the threshold of 36: begun ones go on; the one whose first
-    // cell comes then is refused.
+    // Two packets of 23 cells fill 46 places, above the threshold of 36. Packets that have begun continue; a
+    // packet whose first cell comes then is rejected.
     let mut arrivals: Vec<Arrival> = (0..2).map(|connection| (0, connection, MSS_1024)).collect();
     arrivals.push((65_000, 2, MSS_1024));
     let fates = run(&wan(46, Discard::EarlyPacket), 3, &arrivals);
@@ -182,7 +182,7 @@ fn a_buffer_that_holds_no_packet_is_refused() {
     assert_eq!(faults(&config), []);
 }
 
-/// The same switch with an event for every cell's arrival and departure, and nothing kept but the cells.
+/// The same switch with an event for each arrival and departure of a cell; its only state is the cells.
 fn reference(config: &AtmConfig, connections: usize, arrivals: &[Arrival]) -> BTreeMap<u64, Fate> {
     let access = cell_time(config.access_rate);
     let service = cell_time(config.rate);

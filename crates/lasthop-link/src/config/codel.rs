@@ -1,4 +1,4 @@
-//! CoDel: the keys of a queue that are its own, their defaults and what they must be.
+//! CoDel: its own keys of a queue, their defaults and their valid values.
 
 use lasthop_core::{Duration, Faults};
 
@@ -15,7 +15,7 @@ pub(crate) struct CoDelConfig {
 }
 
 impl CoDelConfig {
-    /// What is stated, with the values that RFC 8289 recommends (sections 4.2 and 4.3) for what is not.
+    /// The stated values, and those that RFC 8289 recommends (sections 4.2 and 4.3) for absent keys.
     pub(super) fn new(
         target: Option<Duration>,
         interval: Option<Duration>,

@@ -1,4 +1,4 @@
-//! `DualPI2`: the keys of a queue that are its own, their defaults and what they must be.
+//! `DualPI2`: its own keys of a queue, their defaults and their valid values.
 
 use lasthop_core::{Duration, Faults};
 
@@ -15,7 +15,7 @@ pub(crate) struct DualPi2Config {
 }
 
 impl DualPi2Config {
-    /// What is stated, with the values of RFC 9332, appendix A.1, and Linux' threshold, for what is not.
+    /// The stated values, and those of RFC 9332, appendix A.1, and Linux' threshold for absent keys.
     pub(super) fn new(
         target: Option<Duration>,
         tupdate: Option<Duration>,

@@ -4,17 +4,17 @@ use lasthop_core::{Distribution, Duration, Faults, Probability};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Most retransmissions of a packet by the link.
+/// Maximum number of retransmissions of a packet by the link.
 const RETRANSMISSIONS_MAX: u32 = 255;
 
-/// The two-state error process of the link and its ARQ; one state timeline rules both directions.
+/// The two-state error process of the link and its ARQ; one timeline of states applies to both directions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ErrorConfig {
-    /// Where in its sequence of states the process is at the start of a run.
+    /// Position in its sequence of states at the start of a run.
     #[serde(default)]
     pub start: Start,
-    /// Lengths of the good states, in which nothing is hit.
+    /// Lengths of the good states, in which no transmission fails.
     pub good: Distribution<Duration>,
     /// Lengths of the bad states.
     pub bad: Distribution<Duration>,
@@ -25,7 +25,7 @@ pub struct ErrorConfig {
     /// 1 - (1 - p)^n. With `framing` they are the bits of the layer below.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bit_error_rate: Option<Probability>,
-    /// Link-layer retransmission; without it a hit packet is lost.
+    /// Link-layer retransmission; without it, a packet whose transmission fails is lost.
     pub arq: Option<ArqConfig>,
 }
 
@@ -36,39 +36,40 @@ pub enum Start {
     /// At the beginning of a good state.
     #[default]
     Good,
-    /// At an instant that is equally likely to be any of the first 64 good and 64 bad states, so that long
-    /// states are met in proportion to their length and the first one is what is left of it.
+    /// At an instant drawn uniformly from the first 64 good and 64 bad states. So the run begins in long
+    /// states in proportion to their length, and its first state is the rest of that state.
     RandomPhase,
-    /// At an instant that is equally likely to be any of the first good state.
+    /// At an instant drawn uniformly from the first good state.
     InsideGood,
 }
 
-/// Link-layer retransmission by iterated delay: a hit packet is tried again `delay` later. The serialiser
-/// goes on meanwhile; later packets that got through wait at the far side and are released together.
+/// Link-layer retransmission by iterated delay: a packet whose transmission fails is sent again `delay`
+/// later. Meanwhile the serialiser continues; later packets that get through wait at the far side and are
+/// released together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ArqConfig {
-    /// Most retransmissions of one packet; the next hit drops it.
+    /// Maximum number of retransmissions of one packet; the next failure drops it.
     pub retransmissions: u32,
-    /// Time from a failed try to the next.
+    /// Time from a failed transmission to the next one.
     pub delay: Duration,
-    /// A retransmission is serialised like any packet, ahead of those that wait for their first try. If not,
-    /// only its delay is felt, and the link carries other packets meanwhile.
+    /// If true, a retransmission is serialised like any packet, ahead of packets that wait for their first
+    /// transmission. If false, it only takes its delay, and the link carries other packets meanwhile.
     #[serde(default)]
     pub serialised: bool,
-    /// Which tries see the error process.
+    /// Which transmissions see the error process.
     #[serde(default)]
     pub state_lookup: StateLookup,
 }
 
-/// Which state of the error process a retransmission meets.
+/// The state of the error process that applies to a retransmission.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StateLookup {
-    /// Each try meets the state of its own moment.
+    /// The state at the time of each transmission.
     #[default]
     EachTry,
-    /// Every try of a packet meets the state of its first try.
+    /// The state at the time of the packet's first transmission.
     FirstTry,
 }
 

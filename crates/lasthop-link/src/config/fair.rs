@@ -1,12 +1,12 @@
-//! Queues that keep flows apart: how many there are and what each may send at its turn.
+//! Queues per flow: their number, and the quantum of each.
 
 use lasthop_core::{Bytes, Faults};
 
 /// The keys.
 pub(super) const KEYS: [&str; 2] = ["flows", "quantum"];
-/// Most queues, as Linux has it.
+/// Maximum number of queues, as in Linux.
 const FLOWS_MAX: u32 = 65_536;
-/// What Linux takes, and RFC 8290, section 5.2.4.
+/// The default of Linux and of RFC 8290, section 5.2.4.
 const FLOWS: u32 = 1_024;
 
 /// The queues of flows.

@@ -1,11 +1,11 @@
-//! FQ-CoDel: the keys of a queue that are its own, their defaults and what they must be.
+//! FQ-CoDel: its own keys of a queue, their defaults and their valid values.
 
 use lasthop_core::{Bytes, Faults};
 
 use super::codel::CoDelConfig;
 use super::fair::FlowsConfig;
 
-/// The keys: CoDel's, and those of the flows.
+/// The keys: those of CoDel, and those of the flows.
 pub(super) const KEYS: [&str; 6] = ["target", "interval", "ecn", "ce_threshold", "flows", "quantum"];
 
 /// An FQ-CoDel queue's parameters.

@@ -1,11 +1,11 @@
-//! FQ-PIE: the keys of a queue that are its own, their defaults and what they must be.
+//! FQ-PIE: its own keys of a queue, their defaults and their valid values.
 
 use lasthop_core::{Bytes, Faults};
 
 use super::fair::FlowsConfig;
 use super::pie::PieConfig;
 
-/// The keys: PIE's, and those of the flows.
+/// The keys: those of PIE, and those of the flows.
 pub(super) const KEYS: [&str; 5] = ["target", "tupdate", "ecn", "flows", "quantum"];
 
 /// An FQ-PIE queue's parameters.

@@ -1,4 +1,4 @@
-//! What the layer below adds to each packet.
+//! The overhead of the layer below for each packet.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,15 +10,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Headers and trailers of any layer are shorter than this.
 const ADDED_MAX: Bytes = Bytes(1000);
-/// A cell and what it carries (ITU-T I.361).
+/// Sizes of a cell and of its payload (ITU-T I.361).
 const CELL: (u32, u32) = (53, 48);
 /// LLC/SNAP header of routed packets (RFC 2684, section 5.1), and trailer of AAL5 (ITU-T I.363.5).
 const LLC_SNAP_AND_TRAILER: u32 = 8 + 8;
 
-/// What the layer below adds to each packet: the rate of the link is then that layer's.
+/// The overhead of the layer below for each packet. The rate of the link is then the rate of that layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// So many bytes.
+    /// This number of bytes.
     PerPacket(Bytes),
     /// A packet with LLC/SNAP header and AAL5 trailer in whole cells, as `tc stab overhead 16 linklayer atm` counts.
     Atm,

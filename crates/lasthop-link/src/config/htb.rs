@@ -1,4 +1,4 @@
-//! Classes in front of the link: what a scenario says about them, and what of it is impossible.
+//! Classes in front of the link: their configuration and its checks.
 
 use std::num::NonZeroU16;
 
@@ -8,17 +8,17 @@ use serde::{Deserialize, Serialize};
 
 use super::QueueConfig;
 
-/// Most classes of one router.
+/// Maximum number of classes of one router.
 const CLASSES_MAX: usize = 64;
 /// Priorities are `0..PRIORITIES`, as in Linux (`TC_HTB_NUMPRIO`).
 pub(crate) const PRIORITIES: usize = 8;
 /// Classes of a path through the tree at most, with the root (`TC_HTB_MAXDEPTH`).
 pub(crate) const LEVELS: usize = 8;
-/// Largest bucket; its time at a rate of 1 bit/s still fits 64 bits.
+/// Maximum bucket size. Its duration at a rate of 1 bit/s fits 64 bits.
 const BURST_MAX: Bytes = Bytes(1_000_000_000);
 /// More than any link layer's header.
 const OVERHEAD_MAX: Bytes = Bytes(1000);
-/// What `tc` takes: `mtu` of its rate estimator (`iproute2`, `tc/q_htb.c`).
+/// The default of `tc`: `mtu` of its rate estimator (`iproute2`, `tc/q_htb.c`).
 pub(super) const fn tc_burst() -> Bytes {
     Bytes(1600)
 }
@@ -34,17 +34,18 @@ pub(super) const fn tc_burst() -> Bytes {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HtbConfig {
-    /// Rate of the root, which lends what classes within their own rates leave of it. Without it nothing is
-    /// lent, and no class passes its own rate. (The root's ceiling would never bind: it borrows from nobody.)
+    /// Rate of the root, which lends the part that classes within their own rates do not use. Without it
+    /// there is no borrowing, and no class exceeds its own rate. (A ceiling of the root would have no effect,
+    /// because the root has no parent to borrow from.)
     pub rate: Option<Rate>,
     /// Bucket of the root's rate.
     #[serde(default = "tc_burst")]
     pub burst: Bytes,
-    /// Bytes that every packet counts more than its IP length, in rates and bursts: Linux counts the link layer's
-    /// header, 14 bytes on Ethernet.
+    /// Bytes that are added to the IP length of each packet in rates and bursts: Linux counts the header of
+    /// the link layer, 14 bytes on Ethernet.
     #[serde(default)]
     pub overhead: Bytes,
-    /// The classes. A packet belongs to the first one that it matches, else to the default one.
+    /// The classes. A packet belongs to the first class that it matches, otherwise to the default class.
     pub class: Vec<ClassConfig>,
 }
 
@@ -58,34 +59,34 @@ pub struct ClassConfig {
     /// The class that it is in, by the name of one that stands before it; under the root if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// Rate that is its own, counted over IP packets.
+    /// Guaranteed rate, counted over IP packets.
     pub rate: Rate,
-    /// Most it may send by borrowing; `rate` if absent.
+    /// Maximum rate including borrowing; `rate` if absent.
     pub ceil: Option<Rate>,
     /// Served before classes with higher numbers; from 0 to 7.
     #[serde(default)]
     pub priority: u8,
-    /// What it may send at a turn among equal priorities; a tenth of a second of `rate`, but from 1000 to
-    /// 200000 bytes, if absent (Linux with `r2q` 10).
+    /// Bytes that it may send per turn among equal priorities. If absent, a tenth of a second of `rate`, but
+    /// from 1000 to 200000 bytes (Linux with `r2q` 10).
     pub quantum: Option<Bytes>,
-    /// What it may send at once after a pause, by its own rate; 1600 bytes (as `tc`) if absent. The last packet
-    /// may pass it: a class sends while its bucket is not in debt.
+    /// Bytes that it may send at once after a pause, within its own rate; 1600 bytes if absent (as in `tc`).
+    /// The last packet may exceed it: a class sends while its bucket is not in debt.
     #[serde(default = "tc_burst")]
     pub burst: Bytes,
     /// The same for `ceil`.
     #[serde(default = "tc_burst")]
     pub cburst: Bytes,
-    /// Packets that belong to it: those that fit one of these.
+    /// A packet that matches one of these belongs to the class.
     #[serde(default, rename = "match")]
     pub matches: Vec<MatchConfig>,
-    /// Packets that no class matches belong to it; exactly one class is the default.
+    /// True for the class of packets that match no class; exactly one class is the default.
     #[serde(default)]
     pub default: bool,
-    /// Its queue; like the router's `queue` if absent.
+    /// Its queue; if absent, the same as the router's `queue`.
     pub queue: Option<QueueConfig>,
 }
 
-/// What a packet must have; what is not stated does not matter.
+/// The conditions on a packet; absent keys match any packet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MatchConfig {
@@ -98,7 +99,7 @@ pub struct MatchConfig {
 }
 
 impl ClassConfig {
-    /// What it may send at a turn, in bytes: stated, or as Linux derives it from the rate (`htb_change_class`).
+    /// Bytes that it may send per turn: as stated, or derived from the rate as in Linux (`htb_change_class`).
     pub fn quantum_bytes(&self) -> u64 {
         self.quantum.map_or((self.rate.bits_per_second() / 8 / 10).clamp(1_000, 200_000), |quantum| quantum.0)
     }
@@ -145,7 +146,7 @@ impl HtbConfig {
         self.rate.map_or(all, |root| all.max(bits(root)))
     }
 
-    /// Finds what is wrong with the classes, for packets of up to `mtu` bytes.
+    /// Finds faults of the classes, for packets of up to `mtu` bytes.
     pub(super) fn check(&self, mtu: Bytes, faults: &mut Faults) {
         let classes = self.class.len();
         faults.require((1..=CLASSES_MAX).contains(&classes), "class", || {
@@ -213,7 +214,7 @@ impl HtbConfig {
 }
 
 impl ClassConfig {
-    /// Finds what it may not have because `earlier` classes have it.
+    /// Finds conflicts with `earlier` classes.
     fn check_among(&self, earlier: &[Self], faults: &mut Faults) {
         let name = &self.name;
         faults.require(!name.is_empty(), "name", || "the name is empty; write \"tcp\", say".into());

@@ -1,4 +1,4 @@
-//! The link behind the router.
+//! The link after the router.
 
 use lasthop_core::{Bytes, Distribution, Duration, Faults, Instant, Probability, Rate, UserCode};
 use schemars::JsonSchema;
@@ -13,12 +13,13 @@ use crate::timetable::Timetable;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LinkConfig {
-    /// Bit rate, counted over IP packets, or over those of the layer below with `framing`; the mean of the trace or
-    /// course, if there is one and no rate.
+    /// Bit rate, counted over IP packets, or with `framing` over packets of the layer below. If absent, the
+    /// mean of the trace or course.
     pub rate: Rate,
-    /// A file with a recorded schedule of opportunities to deliver 1500 bytes, as Mahimahi's `mm-link` has them, from the
-    /// folder of the scenario: a line for each, with its time in milliseconds. After the last line it starts again. The
-    /// link then follows it, and `rate` only says what the link is said to carry.
+    /// A file with a recorded schedule of opportunities to deliver 1500 bytes, in the format of Mahimahi's
+    /// `mm-link`, relative to the folder of the scenario. It has a line for each opportunity, with its time
+    /// in milliseconds, and repeats after the last line. The link follows the schedule, and `rate` is only
+    /// its nominal rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<Schedule>,
     /// A CSV file from the folder of the scenario that says what the link does from which time on: `time_s`, `rate_bps`,
@@ -26,27 +27,28 @@ pub struct LinkConfig {
     /// rest of the run. The link then follows it, and `rate` only says what the link is said to carry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub course: Option<Timetable>,
-    /// What the layer below adds to each packet: bytes, "40 B" say, or "atm", where a packet with its LLC/SNAP header and
-    /// AAL5 trailer (16 bytes, RFC 2684) fills cells of 48 bytes that take 53. `rate`, `trace` and `course` are then that
-    /// layer's.
+    /// Overhead of the layer below for each packet: a number of bytes, "40 B" say, or "atm". With "atm", a
+    /// packet with its LLC/SNAP header and AAL5 trailer (16 bytes, RFC 2684) fills cells of 53 bytes that
+    /// carry 48. `rate`, `trace` and `course` are then those of that layer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub framing: Option<Framing>,
     /// TCP/IP headers are compressed before they cross the link; not if absent. `rate` and `framing` then count what is
     /// left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub header_compression: Option<HeaderCompression>,
-    /// Propagation delay; without one, that of the first line of a course with delays.
+    /// Propagation delay; if absent, the delay of the first line of a course with delays.
     pub delay: Duration,
-    /// What becomes of rate and delay in the course of a run, in order of time.
+    /// Changes of rate and delay during a run, in order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub change: Vec<LinkChange>,
-    /// Extra time the emulator needs for each packet, added to its serialisation: the next packet
-    /// begins after it. Drawn once per run and alike in both directions: it belongs to the state of the
-    /// machine, not to the packet.
+    /// Extra time that the emulator needs for each packet, added to its serialisation: the next packet begins
+    /// after it. It is drawn once per run and is the same in both directions, because it is a property of the
+    /// machine, not of the packet.
     #[serde(default = "no_overhead")]
     pub overhead: Distribution<Duration>,
-    /// Send buffer, counted over IP packets; the packet being serialised is in it. Holds at least one packet
-    /// of the largest size, which is what it holds if absent, unless `release` is "acknowledged".
+    /// Send buffer, counted over IP packets, including the packet being serialised. It must hold at least one
+    /// packet of the largest size. If absent, it holds exactly one such packet, unless `release` is
+    /// "acknowledged".
     pub send_buffer: Bytes,
     /// Receive buffer, counted over IP packets: what waits at the far side behind a packet that ARQ repeats or jitter
     /// delays. A packet that finds it full is lost. Without one there is no limit.
@@ -55,7 +57,7 @@ pub struct LinkConfig {
     /// When a packet's bytes leave the send buffer.
     #[schemars(default = "serialised")]
     pub release: BufferRelease,
-    /// Probability that a packet is lost after it was sent, each by itself.
+    /// Probability that a packet is lost after it was sent, independently of other packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss: Option<Probability>,
     /// In its place the probability that a bit is wrong, each by itself: a packet of n bits is lost with
@@ -65,22 +67,23 @@ pub struct LinkConfig {
     /// Loss in bursts of packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gilbert_elliott: Option<GilbertElliott>,
-    /// Loss by code of your own, in place of `loss`; on the model engine only.
+    /// Loss by your own code, in place of `loss`; on the model engine only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_model: Option<UserErrors>,
-    /// Good and bad states that last for a time, and ARQ, of this direction alone. `[errors]` is that of both.
+    /// Good and bad states with a duration, and ARQ, of this direction only. `[errors]` applies to both
+    /// directions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub errors: Option<ErrorConfig>,
     /// Extra delay of each packet on top of `delay`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter: Option<Distribution<Duration>>,
-    /// A packet may overtake earlier ones that jitter or ARQ holds back. If not, it waits for them.
+    /// If true, a packet may overtake earlier packets that jitter or ARQ delays. If false, it waits for them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reorder: bool,
     /// Probability that a packet arrives corrupt; the host discards it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub corrupt: Option<Probability>,
-    /// Probability that a packet that arrives intact arrives twice: a copy follows it at once.
+    /// Probability that a packet that arrives intact is duplicated: a copy follows it at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duplicate: Option<Probability>,
 }
@@ -88,15 +91,16 @@ pub struct LinkConfig {
 /// Code that loses packets.
 pub type UserErrors = UserCode<ErrorSetup, dyn ErrorAlgorithm>;
 
-/// A change of the link: another cell, another technology, a train in a tunnel. What is not stated stays as it was.
+/// A change of the link: another cell, another technology, a train in a tunnel. Absent keys keep their value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LinkChange {
-    /// When, from the start of the run.
+    /// Time since the start of the run.
     pub at: Duration,
-    /// The new bit rate. What is left of a packet on the link goes on at it.
+    /// The new bit rate. The rest of a packet that is being sent continues at this rate.
     pub rate: Option<Rate>,
-    /// The new propagation delay, of packets that leave the sending side from then on. None overtakes an earlier one.
+    /// The new propagation delay of packets that leave the sending side from then on. They never overtake
+    /// earlier packets.
     pub delay: Option<Duration>,
 }
 
@@ -124,15 +128,15 @@ pub enum BufferRelease {
     /// When the packet is serialised.
     Serialised,
     /// When the link-layer acknowledgement returns: one propagation delay after the receiving side
-    /// released the packet in order. A lost packet counts as one that travels on from the moment of its loss
-    /// and is released in order without being delivered: its bytes leave two propagation delays after the
-    /// loss, or later if it waits behind others.
+    /// released the packet in order. A lost packet is treated as if it travelled on from the moment of its
+    /// loss and were released in order without being delivered. Its bytes leave two propagation delays after
+    /// the loss, or later if it waits for earlier packets.
     Acknowledged,
 }
 
 impl LinkConfig {
-    /// Finds a send buffer without room for a packet of `mtu` bytes, and changes that change nothing or stand out of
-    /// order.
+    /// Finds a send buffer without room for a packet of `mtu` bytes, and changes that change nothing or are
+    /// out of order.
     pub(super) fn check(&self, mtu: Bytes, faults: &mut Faults) {
         let mut before = None;
         for (index, change) in self.change.iter().enumerate() {
@@ -180,7 +184,7 @@ impl LinkConfig {
         });
     }
 
-    /// The rate from which time on, in bit/s; 0 during an outage.
+    /// The rates, with the time from which each holds, in bit/s; 0 during an outage.
     pub(super) fn rates(&self) -> impl Iterator<Item = (Instant, f64)> {
         let bits_per_second = |rate: Rate| rate.bits_per_second() as f64;
         let stated = self.course.is_none().then(|| (Instant::ZERO, bits_per_second(self.rate)));
@@ -227,7 +231,7 @@ impl LinkConfig {
 }
 
 impl LinkChange {
-    /// `before` is when the earlier change comes, if there is one.
+    /// `before` is the time of the previous change, if there is one.
     fn check(&self, before: Option<Duration>, has_trace: bool, faults: &mut Faults) {
         let Self { at, rate, delay } = self;
         faults.require(before.is_none_or(|before| before < *at), "at", || {

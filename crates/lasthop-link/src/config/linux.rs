@@ -1,4 +1,4 @@
-//! A direction as queue disciplines of Linux: what of a scenario they can be, and what they cannot.
+//! A direction as queue disciplines of Linux: translation of a scenario, and checks of unsupported settings.
 
 use lasthop_core::{Bytes, DropCause, Duration, Faults, Probability, QueueSize, Rate};
 
@@ -16,15 +16,16 @@ use super::{
     BufferRelease, ClassConfig, Discipline, ErrorConfig, HtbConfig, LinkConfig, PathConfig, QueueConfig,
 };
 
-/// Most debt that HTB keeps (`htb_change_class`, `mbuffer`).
+/// Maximum debt that HTB keeps (`htb_change_class`, `mbuffer`).
 const DEBT_MAX: Duration = Duration::from_secs(60);
-/// A bucket is told to HTB as the time it lasts, in 32 bits of 64 ns (`PSCHED_TICKS2NS`).
+/// HTB takes a bucket size as its duration, in 32 bits and units of 64 ns (`PSCHED_TICKS2NS`).
 const BUCKET_MAX: Duration = Duration::from_nanos((u32::MAX as u64) << 6);
 
-/// No packet takes 20 ns at this rate.
+/// At this rate every packet takes less than 20 ns.
 const NEVER_FELT: Rate = Rate::from_bits_per_second(1_000_000_000_000);
 
-/// Bits of the number in which `sch_red` keeps its average, with the weight's as a fraction (`red_check_params`).
+/// Bits of the number in which `sch_red` keeps its average; the bits of the weight are the fraction
+/// (`red_check_params`).
 const AVERAGE_BITS: u32 = u32::BITS - 1;
 
 /// One direction as Linux' queue disciplines: the classes of HTB, and a queue discipline in each that holds packets. That of a
@@ -34,7 +35,7 @@ const AVERAGE_BITS: u32 = u32::BITS - 1;
 pub struct LinuxQueues {
     /// The classes; one for all packets if the scenario has none.
     pub htb: HtbConfig,
-    /// Delay of netem, or of the link behind another discipline.
+    /// Delay of netem, or of the link after another discipline.
     pub delay: Duration,
     /// What waits for each class, in their order; nothing for one that others are in.
     pub queues: Vec<Option<LinuxQueue>>,
@@ -72,40 +73,40 @@ pub enum LinuxDiscipline {
     Sfq(LinuxFlows),
 }
 
-/// Parameters of RED, which counts bytes. It drops what exceeds `max`, ECN-capable or not.
+/// Parameters of RED, which counts bytes. Above `max` it drops packets whether or not they are ECN-capable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinuxRed {
-    /// Average from which packets are dropped or marked by chance.
+    /// Average above which packets are dropped or marked at random.
     pub min: u32,
-    /// Average from which all are dropped.
+    /// Average above which all packets are dropped.
     pub max: u32,
-    /// The chance just below that.
+    /// The probability just below that.
     pub max_probability: Probability,
-    /// The weight of a sample, as a power of a half.
+    /// The weight of a sample, as a power of one half.
     pub weight_log: u8,
     /// Whether it marks.
     pub ecn: bool,
-    /// Whether it moves the chance.
+    /// Whether it adapts the probability.
     pub adaptive: bool,
 }
 
 /// Parameters of CoDel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinuxCoDel {
-    /// Time in the queue that is short enough.
+    /// Target of the time in the queue.
     pub target: Duration,
-    /// How long it must have been longer.
+    /// How long the time in the queue must have been above the target.
     pub interval: Duration,
     /// Whether it marks.
     pub ecn: bool,
-    /// Above which time in the queue it marks every packet that can be marked.
+    /// Time in the queue above which it marks every ECN-capable packet.
     pub ce_threshold: Option<Duration>,
 }
 
 /// Parameters of PIE.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinuxPie {
-    /// The delay that it aims at.
+    /// The target delay.
     pub target: Duration,
     /// Time between two updates.
     pub tupdate: Duration,
@@ -118,7 +119,7 @@ pub struct LinuxPie {
 pub struct LinuxFlows {
     /// Queues that flows are hashed to.
     pub flows: u32,
-    /// What a flow may send at its turn.
+    /// Bytes that a flow may send per turn.
     pub quantum: Bytes,
 }
 
@@ -130,7 +131,7 @@ impl LinuxQueues {
 }
 
 impl LinuxDiscipline {
-    /// Why it drops a packet that has found no full queue.
+    /// The cause of drops other than a full queue.
     pub const fn drop_cause(self) -> DropCause {
         match self {
             Self::Netem => DropCause::LinkError,
@@ -143,7 +144,7 @@ impl LinuxDiscipline {
         }
     }
 
-    /// Whether it drops no packet that it has taken in.
+    /// Whether it never drops an accepted packet.
     pub const fn drops_arrivals_only(self) -> bool {
         matches!(self, Self::Netem | Self::Fifo | Self::Red(_) | Self::Pie(_) | Self::FqPie(..))
     }
@@ -191,8 +192,8 @@ impl From<FlowsConfig> for LinuxFlows {
 }
 
 impl PathConfig {
-    /// This direction as Linux' queue disciplines; it must have passed [`PathConfig::check_linux`]. The send buffer is not
-    /// looked at: behind them nothing holds a packet back.
+    /// This direction as Linux' queue disciplines; it must have passed [`PathConfig::check_linux`]. The send
+    /// buffer is ignored: nothing after them delays a packet.
     pub fn linux_queues(&self, mtu: Bytes) -> LinuxQueues {
         let htb = self.htb.clone().unwrap_or_else(|| HtbConfig::of_one(self.link.rate));
         let is_alone = htb.class.len() == 1;
@@ -210,8 +211,8 @@ impl PathConfig {
         LinkConfig { rate: NEVER_FELT, send_buffer: Bytes(2 * mtu.0), ..self.link.clone() }
     }
 
-    /// Finds what Linux' queue disciplines have no counterpart of, for packets of up to `mtu` bytes.
-    /// `errors` says whether the link loses any.
+    /// Finds settings without a counterpart in Linux' queue disciplines, for packets of up to `mtu` bytes.
+    /// `errors` tells whether the link loses packets.
     pub fn check_linux(&self, mtu: Bytes, errors: bool, faults: &mut Faults) {
         let is_alone = self.htb.as_ref().is_none_or(|htb| htb.class.len() == 1);
         let check_queue = |queue: &QueueConfig, faults: &mut Faults| {
@@ -374,7 +375,7 @@ impl QueueConfig {
             }),
         }
         let quantum = self.quantum.unwrap_or(mtu);
-        // `fq_codel_change` and `fq_pie_change` take no less.
+        // `fq_codel_change` and `fq_pie_change` accept no less.
         let is_fq = matches!(self.discipline, Discipline::FqCodel | Discipline::FqPie);
         let least = Bytes(if is_fq { 256 } else { 1 });
         faults.require(quantum >= least, "quantum", || {
@@ -386,7 +387,7 @@ impl QueueConfig {
         });
     }
 
-    /// Finds errors on the link in front of a discipline without netem. `errors` says whether there are any.
+    /// Finds link errors with a discipline other than netem. `errors` tells whether there are any.
     fn check_linux_errors(&self, errors: bool, is_alone: bool, faults: &mut Faults) {
         let (key, own) = match self.red {
             Some(_) => ("red", "RED".into()),
@@ -403,7 +404,7 @@ impl QueueConfig {
 }
 
 impl RedConfig {
-    /// Finds what `sch_red` has no counterpart of, for packets of up to `mtu` bytes.
+    /// Finds settings without a counterpart in `sch_red`, for packets of up to `mtu` bytes.
     fn check_linux(&self, mtu: Bytes, faults: &mut Faults) {
         let packet = self.avpkt.unwrap_or(mtu);
         check_bytes(self.min, packet, "min", faults);
@@ -422,7 +423,7 @@ impl RedConfig {
 }
 
 impl ErrorConfig {
-    /// Finds what netem, which loses each packet by its own chance, has no counterpart of.
+    /// Finds settings without a counterpart in netem, which loses packets independently.
     pub fn check_linux(&self, faults: &mut Faults) {
         faults.require(self.arq.is_none(), "arq", || {
             "what the netem of a Linux router loses nobody sends again; leave it out".into()
@@ -437,21 +438,21 @@ impl ErrorConfig {
     }
 }
 
-/// How many packets or bytes that is.
+/// The number of packets or bytes.
 const fn number(size: QueueSize) -> u32 {
     match size {
         QueueSize::Packets(number) | QueueSize::Bytes(number) => number,
     }
 }
 
-/// Finds a number of packets where Linux counts bytes. So long is one.
+/// Finds a number of packets where Linux counts bytes. `packet` is the length of a packet.
 fn check_bytes(size: QueueSize, packet: Bytes, key: &str, faults: &mut Faults) {
     faults.require(matches!(size, QueueSize::Bytes(_)), key, || {
         format!("Linux' RED counts bytes; write \"{} B\", say", u64::from(number(size)) * packet.0)
     });
 }
 
-/// The power of a half that is nearest to a weight, by its ratio.
+/// The power of one half that is nearest to a weight, by ratio.
 fn weight_log(weight: Probability) -> u8 {
     libm::round(-libm::log2(weight.get().max(f64::MIN_POSITIVE))) as u8
 }
@@ -460,7 +461,7 @@ fn power_of_a_half(log: u32) -> f64 {
     libm::exp2(-f64::from(log))
 }
 
-/// Finds what is wrong with a rate for HTB, with packets and buckets of this size.
+/// Finds faults of a rate for HTB, with packets and buckets of this size.
 fn check_rate(rate: Rate, mtu: Bytes, bucket: Bytes, faults: &mut Faults) {
     let bits = rate.bits_per_second();
     let time = |bytes: Bytes| u128::from(bytes.0) * 8 * 1_000_000_000 / u128::from(bits);

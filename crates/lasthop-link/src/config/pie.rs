@@ -1,11 +1,11 @@
-//! PIE: the keys of a queue that are its own, their defaults and what they must be.
+//! PIE: its own keys of a queue, their defaults and their valid values.
 
 use lasthop_core::{Duration, Faults};
 
 /// The keys.
 pub(super) const KEYS: [&str; 3] = ["target", "tupdate", "ecn"];
 
-/// A PIE queue's parameters, by the names of `tc`.
+/// A PIE queue's parameters, with the names of `tc`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PieConfig {
     pub(crate) target: Duration,
@@ -14,7 +14,7 @@ pub(crate) struct PieConfig {
 }
 
 impl PieConfig {
-    /// What is stated, with the values that RFC 8033 recommends (sections 4.2 and 5.1) for what is not.
+    /// The stated values, and those that RFC 8033 recommends (sections 4.2 and 5.1) for absent keys.
     pub(super) fn new(target: Option<Duration>, tupdate: Option<Duration>, ecn: Option<bool>) -> Self {
         Self {
             target: target.unwrap_or(Duration::from_millis(15)),

@@ -1,4 +1,4 @@
-//! The router queue, or that of a class: what all disciplines share.
+//! The router queue or that of a class: the keys of all disciplines.
 
 use std::fmt;
 
@@ -20,46 +20,48 @@ use crate::algorithm::{QueueAlgorithm, QueueSetup};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QueueConfig {
-    /// Most the queue holds; an arriving packet that would exceed it is dropped. The router queue of a direction that
-    /// states none: the product of the link's rate and the round-trip time, but at least 10 packets.
+    /// Maximum size of the queue; an arriving packet that would exceed it is dropped. If a direction states
+    /// none, its router queue holds the product of the link's rate and the round-trip time, but at least 10
+    /// packets.
     pub limit: QueueSize,
     /// Which packets are dropped before the queue is full, and how.
     #[serde(default, skip_serializing_if = "Discipline::is_default")]
     pub discipline: Discipline,
     /// Random early detection (Floyd and Jacobson 1993) in front of a drop-tail queue; off if absent.
     pub red: Option<RedConfig>,
-    /// CoDel and FQ-CoDel: time in the queue that is short enough; 5 ms if absent. On slow links more than a packet takes.
-    /// PIE, FQ-PIE and `dualpi2`: the delay that they aim at; 15 ms if absent.
+    /// CoDel and FQ-CoDel: target of the time in the queue; 5 ms if absent. On slow links it must exceed the
+    /// time of a packet. PIE, FQ-PIE and `dualpi2`: target delay; 15 ms if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<Duration>,
-    /// CoDel and FQ-CoDel: how long every packet must have waited longer than that before one is dropped; 100 ms if
-    /// absent. A round-trip time of the slowest flows.
+    /// CoDel and FQ-CoDel: how long all packets must have waited longer than the target before one is
+    /// dropped; 100 ms if absent. It should be the round-trip time of the slowest flows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<Duration>,
-    /// PIE, FQ-PIE and `dualpi2`: time between two updates of the drop probability; 15 ms if absent, 16 ms for `dualpi2`. Linux
-    /// rounds that of PIE up to its ticks, to 16 ms say.
+    /// PIE, FQ-PIE and `dualpi2`: time between two updates of the drop probability; 15 ms if absent, 16 ms
+    /// for `dualpi2`. Linux rounds the value of PIE up to its ticks, to 16 ms say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tupdate: Option<Duration>,
-    /// `dualpi2`: low-latency packets that wait longer than this are marked; 1 ms if absent. On slow links more than a packet
-    /// takes.
+    /// `dualpi2`: low-latency packets that wait longer than this are marked; 1 ms if absent. On slow links it
+    /// should exceed the time of a packet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step_threshold: Option<Duration>,
-    /// `dualpi2`: the threshold counts for packets that find at least so many in the queue of low latency; 0 if absent, so for
-    /// all. For slow links.
+    /// `dualpi2`: the threshold applies to packets that find at least this many packets in the low-latency
+    /// queue; 0 if absent, so it applies to all. For slow links.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_qlen_step: Option<u32>,
-    /// CoDel and FQ-CoDel: ECN-capable packets that waited longer than this are marked, each of them, whatever `ecn` says; none
-    /// if absent. A shallow threshold for DCTCP or Prague.
+    /// CoDel and FQ-CoDel: all ECN-capable packets that waited longer than this are marked, regardless of
+    /// `ecn`; none if absent. It is a shallow threshold for DCTCP or Prague.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ce_threshold: Option<Duration>,
     /// CoDel, FQ-CoDel, PIE and FQ-PIE: mark ECN-capable packets instead of dropping them (RFC 3168). If absent, only
     /// FQ-CoDel does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn: Option<bool>,
-    /// FQ-CoDel, FQ-PIE and SFQ: queues that flows are hashed to; 1024 if absent.
+    /// FQ-CoDel, FQ-PIE and SFQ: number of queues that flows are hashed to; 1024 if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flows: Option<u32>,
-    /// FQ-CoDel, FQ-PIE and SFQ: what each flow may send at its turn; the largest packet if absent.
+    /// FQ-CoDel, FQ-PIE and SFQ: bytes that each flow may send per turn; the size of the largest packet if
+    /// absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quantum: Option<Bytes>,
 }
@@ -68,7 +70,7 @@ pub struct QueueConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Discipline {
-    /// None before the queue is full, or those that RED says.
+    /// No drops before the queue is full, except by RED.
     #[default]
     DropTail,
     /// An arrival that exceeds the limit is kept, and the head is dropped (Lakshman, Neidhardt and Ott 1996): its
@@ -77,31 +79,34 @@ pub enum Discipline {
     /// An arrival that exceeds the limit costs a packet, each of those that wait and the arrival with the same
     /// probability (Random Drop, RFC 1254).
     RandomDrop,
-    /// Controlled delay (RFC 8289): from the head of the queue, while packets have to wait too long.
+    /// Controlled delay (RFC 8289): drops from the head of the queue while packets wait too long.
     Codel,
-    /// Flow queue CoDel (RFC 8290): a queue with CoDel for each flow, which take turns.
+    /// Flow queue CoDel (RFC 8290): a queue with CoDel for each flow; the queues take turns.
     #[serde(rename = "fq_codel")]
     FqCodel,
-    /// Proportional integral controller enhanced (RFC 8033): at the arrival, by chance, to hold a delay.
+    /// Proportional integral controller enhanced (RFC 8033): drops packets at random on arrival, to hold a
+    /// target delay.
     Pie,
-    /// A queue with PIE for each flow, which take turns.
+    /// A queue with PIE for each flow; the queues take turns.
     #[serde(rename = "fq_pie")]
     FqPie,
-    /// Dual queue coupled AQM (RFC 9332): a queue of low latency for packets that are ECT(1), one for all others.
+    /// Dual queue coupled AQM (RFC 9332): a low-latency queue for packets with ECT(1), and a queue for all
+    /// others.
     #[serde(rename = "dualpi2")]
     DualPi2,
-    /// Stochastic fairness queueing (INFOCOM 1990): a queue for each flow, which take turns; the longest loses its tail.
+    /// Stochastic fairness queueing (INFOCOM 1990): a queue for each flow; the queues take turns, and the
+    /// longest one drops from its tail.
     Sfq,
-    /// One of your own, on the model engine only. It is told the limit, and keeps to it or not.
+    /// Your own discipline, on the model engine only. It gets the limit, but need not respect it.
     #[serde(untagged)]
     User(UserDiscipline),
 }
 
-/// A discipline of a user's own.
+/// A user's own discipline.
 pub type UserDiscipline = UserCode<QueueSetup, dyn QueueAlgorithm>;
 
 impl Discipline {
-    /// The keys of a queue that not every discipline knows.
+    /// The keys of a queue that only some disciplines have.
     pub const fn keys(&self) -> &'static [&'static str] {
         match self {
             Self::DropTail => &["red"],
@@ -186,7 +191,7 @@ impl QueueConfig {
         }
     }
 
-    /// Finds what is wrong with one of `queues` that hold as much as this one.
+    /// Finds faults of one of `queues` that have the same size as this one.
     pub(super) fn check(&self, mtu: Bytes, queues: usize, faults: &mut Faults) {
         self.check_limit(mtu, queues, faults);
         self.check_keys(faults);

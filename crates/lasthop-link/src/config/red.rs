@@ -1,12 +1,12 @@
-//! Random early detection: its keys and what they must be.
+//! Random early detection: its keys and their valid values.
 
 use lasthop_core::{Bytes, Duration, Faults, Probability, QueueSize};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Random early detection (Floyd and Jacobson 1993). Both thresholds must have the same unit, which is
-/// the unit the average is kept in. It judges a packet at its arrival, before the limit is looked at; the
-/// average covers the router queue without the link's send buffer and without the arriving packet.
+/// Random early detection (Floyd and Jacobson 1993). Both thresholds must have the same unit, which is also
+/// the unit of the average. RED judges a packet at its arrival, before the limit is checked. The average
+/// covers the router queue without the link's send buffer and without the arriving packet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RedConfig {
@@ -24,22 +24,23 @@ pub struct RedConfig {
     /// Length of a typical packet: `idle_packet_time` is the time it takes at the link's rate.
     pub avpkt: Option<Bytes>,
     /// Mark ECN-capable packets instead of dropping them while the average is below `max` (RFC 3168,
-    /// section 7); a marked packet can still meet a full queue. Others are dropped.
+    /// section 7); a marked packet can still meet a full queue. Other packets are dropped.
     #[serde(default)]
     pub ecn: bool,
     /// From `max` on the probability rises to 1 at twice `max`, instead of at once (Floyd 2000, "Recommendation on using
     /// the gentle variant of RED").
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gentle: bool,
-    /// Every half second `max_probability` moves between 1 % and 50 %, to hold the average in the middle between the
-    /// thresholds (Floyd, Gummadi and Shenker 2001, "Adaptive RED"); what is stated is where it starts.
+    /// Every half second, `max_probability` is adapted between 1 % and 50 % to hold the average midway
+    /// between the thresholds (Floyd, Gummadi and Shenker 2001, "Adaptive RED"). The stated value is the
+    /// initial one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub adaptive: bool,
 }
 
 impl RedConfig {
-    /// Finds thresholds in different units or out of order, an early detection that never hits, and an idle decay
-    /// without a packet time.
+    /// Finds thresholds in different units or out of order, an early detection that never drops, and an idle
+    /// decay without a packet time.
     pub(super) fn check(&self, faults: &mut Faults) {
         let ordered = match (self.min, self.max) {
             (QueueSize::Packets(min), QueueSize::Packets(max))

@@ -1,4 +1,4 @@
-//! SFQ: the keys of a queue that are its own.
+//! SFQ: its own keys of a queue.
 
 use super::fair::{self, FlowsConfig};
 

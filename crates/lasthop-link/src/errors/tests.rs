@@ -100,7 +100,7 @@ fn a_run_inside_the_first_good_state_has_what_is_left_of_it() {
     };
     let stays = first_stays(&config);
     assert!(stays.iter().all(|stay| stay.state == LinkState::Good && stay.end <= at_us(25_000_000)));
-    // Half of the mean length, however long it is: 8.75 s, standard error 0.09 s.
+    // Half of the mean length, independently of the length: 8.75 s, standard error 0.09 s.
     let mean = stays.iter().map(|stay| stay.end.as_secs_f64()).sum::<f64>() / stays.len() as f64;
     assert!((8.4..9.1).contains(&mean), "{mean}");
     // The stays that follow are those of a run that begins with the good state.

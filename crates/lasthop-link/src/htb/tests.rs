@@ -1,4 +1,4 @@
-//! Which class goes when, packet by packet, and what holds for all classes.
+//! The order and times of classes, packet by packet, and properties of all classes.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU16;
@@ -68,7 +68,7 @@ fn with_ceilings_above_the_link_the_lower_number_goes_first() {
     for port in [30_001, 30_001, 30_001, 1, 1] {
         lab.send_to(at_us(0), 576, Ecn::NotEct, port);
     }
-    // While the second packet waits for room another one of its class arrives, and one more for the last.
+    // While the second packet waits for room, another packet of its class arrives, and one of the last class.
     lab.send_to(at_us(100_000), 576, Ecn::NotEct, 1);
     lab.run();
     assert_eq!(serials(&lab.dequeued()), [0, 3, 4, 5, 1, 2]);
@@ -143,7 +143,7 @@ fn the_first_match_wins_and_the_default_takes_the_rest() {
     }
 }
 
-/// The bottleneck of balekaki2012: HTB with 64 kbit/s and a burst of 1632 bytes; the link behind is fast.
+/// The bottleneck of balekaki2012: HTB with 64 kbit/s and a burst of 1632 bytes; the link after it is fast.
 #[test]
 fn a_shaping_class_sends_its_burst_and_then_at_its_rate() {
     let mut shaped = class(0, RATE, RATE, 0);
@@ -157,7 +157,7 @@ fn a_shaping_class_sends_its_burst_and_then_at_its_rate() {
     // 1632 bytes are 204 ms of tokens, a packet takes 72 ms of them: the third goes into debt by 12 ms.
     let expected = [0, 0, 0, 12_000, 84_000, 156_000].map(at_us);
     assert_eq!(lab.dequeued().iter().map(|line| line.0).collect::<Vec<_>>(), expected);
-    // 200 ms of pause refill what was spent, up to the burst.
+    // A pause of 200 ms refills the spent tokens, up to the burst.
     let mut again = Lab::new(&config, None);
     again.burst(at_us(0), 1);
     again.burst(at_us(10_000_000), 4);
@@ -209,12 +209,12 @@ fn packet(class: u16, ip_bytes: u32) -> Packet {
     }
 }
 
-/// One packet that left: when, of which class, how long.
+/// A packet that left: time, class, length.
 type Departure = (Instant, usize, u32);
-/// Arrival in microseconds after the one before, class, length.
+/// Time since the previous arrival in microseconds, class, length.
 type Arrival = (u64, usize, u32);
 
-/// Drives the classes in front of a link that takes a packet whenever the one before is serialised.
+/// Drives the classes in front of a link that takes a packet whenever the previous one is serialised.
 fn departures(config: &HtbConfig, arrivals: &[Arrival], link: Rate) -> Vec<Departure> {
     let mut htb = Htb::new(config, &roomy(), OUTLET, ("red.down", SEED));
     let mut arena = PacketArena::default();
@@ -292,8 +292,8 @@ fn of_classes(mut arrivals: Vec<Arrival>, config: &HtbConfig) -> Vec<Arrival> {
     arrivals
 }
 
-/// No window between two departures holds more than the bucket and what flowed into it; the packet that ends the
-/// window does not count, since it may go into debt.
+/// In no window between two departures do more bytes leave than the bucket and its inflow. The packet that
+/// ends the window does not count, because it may go into debt.
 fn keeps_to(sent: &[(Instant, u32)], rate: Rate, burst: Bytes) -> Result<(), TestCaseError> {
     let price = |bytes: u32| rate.transmission_time(bytes).as_nanos();
     for (first, (start, _)) in sent.iter().enumerate() {
@@ -356,7 +356,7 @@ proptest! {
             }
             left[class] -= 1;
             rounds[class] += f64::from(bytes) / [quanta.0, quanta.1][class] as f64;
-            // A turn apart, and what the longest packet makes either owe.
+            // They may differ by a turn, and by the debt that the longest packet causes for each.
             prop_assert!((rounds[0] - rounds[1]).abs() <= 3.0, "{:?}", rounds);
         }
     }

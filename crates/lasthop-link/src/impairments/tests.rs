@@ -46,7 +46,7 @@ fn a_link_without_impairments_draws_nothing() {
 fn each_packet_is_lost_by_itself() {
     let lost = losses(&LinkConfig { loss: Some(chance(0.02)), ..link() });
     assert!((share(&lost) - 0.02).abs() < margin(0.02));
-    // Whether the packet before was lost says nothing.
+    // The loss of the previous packet has no influence.
     let after: Vec<_> = lost.windows(2).filter(|pair| pair[0]).map(|pair| pair[1]).collect();
     assert!((share(&after) - 0.02).abs() < 0.02);
 }
@@ -60,7 +60,8 @@ fn bursts_have_the_rate_and_the_length_of_the_chain() {
         loss_good: Probability::default(),
     };
     let lost = losses(&LinkConfig { gilbert_elliott: Some(chain), ..link() });
-    // The chain is bad for p / (p + r) of the packets. Its draws hang together for about 2 / (p + r) packets.
+    // The chain is bad for p / (p + r) of the packets. Its draws are correlated over about 2 / (p + r)
+    // packets.
     let bad = 0.01 / 0.26;
     assert!((share(&lost) - bad).abs() < margin(bad) * (2.0_f64 / 0.26).sqrt());
     let lengths = bursts(&lost);

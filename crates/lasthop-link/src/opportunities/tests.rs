@@ -20,7 +20,7 @@ fn path(trace: &str, delay_ms: u64) -> PathConfig {
     path
 }
 
-/// Sends packets, each (arrival in ms, bytes), in order; what is delivered: (ms, number of the packet).
+/// Sends packets, each (arrival in ms, bytes), in order. Returns the deliveries: (ms, number of the packet).
 fn run_over(path: &PathConfig, packets: &[(u64, u32)]) -> Vec<(u64, u64)> {
     let mut lab = Lab::with(path, None, Direction::Down, SEED);
     for &(at, ip_bytes) in packets {
@@ -43,7 +43,7 @@ fn each_line_delivers_one_full_packet() {
 fn the_trace_wraps_at_its_last_time() {
     // 3, 10 | 13, 20 | 23, 30
     assert_eq!(run("3\n10", 0, &[(0, 1500); 5]), [(3, 0), (10, 1), (13, 2), (20, 3), (23, 4)]);
-    // An opportunity at 0 coincides with the last one of the round before.
+    // An opportunity at 0 coincides with the last one of the previous round.
     assert_eq!(run("0\n10", 0, &[(1, 1500); 4]), [(10, 0), (10, 1), (20, 2), (20, 3)]);
 }
 
@@ -54,7 +54,8 @@ fn small_packets_share_an_opportunity() {
 
 #[test]
 fn a_packet_goes_on_in_the_next_opportunity_and_others_use_what_it_leaves() {
-    // 1000 | 500 of the second; its other 500, the third, and half of the fourth; the rest.
+    // 1000 of the first and 500 of the second packet; its other 500, the third, and half of the fourth; the
+    // rest.
     assert_eq!(
         run("10", 0, &[(0, 1000), (0, 1000), (0, 500), (0, 1000)]),
         [(10, 0), (20, 1), (20, 2), (30, 3)]
@@ -74,7 +75,7 @@ fn propagation_comes_after_the_opportunity() {
     assert_eq!(run("10", 35, &[(0, 1500), (0, 1500)]), [(45, 0), (55, 1)]);
 }
 
-/// The limit counts the packets behind the send buffer, which holds two of these.
+/// The limit counts the packets that wait for the send buffer, which holds two of these.
 #[test]
 fn the_queue_discipline_stays_in_force() {
     let mut path = path("10", 0);

@@ -90,7 +90,8 @@ fn packets_overtake_each_other_where_that_is_said() {
 fn arq_holds_nobody_back_on_a_link_that_reorders() {
     let mut config = studied_path();
     config.link.release = BufferRelease::Serialised;
-    // The first try of the first packet falls into the bad state, which ends before the second's.
+    // The first transmission of the first packet falls into the bad state, which ends before that of the
+    // second packet.
     config.link.errors = Some(ErrorConfig {
         good: Distribution::Sequence(vec![Duration::from_millis(70), Duration::from_secs(3600)]),
         bad: Distribution::Static(Duration::from_millis(10)),
@@ -133,7 +134,7 @@ fn a_copy_follows_its_packet_at_once_and_takes_no_time_on_the_link() {
         [(1, Seen::Duplicated), (1, Seen::Delivered), (0, Seen::Duplicated), (0, Seen::Delivered)]
     );
     assert!(lab.arena.is_empty());
-    // What is lost or corrupt has no copy; one that is late has its copy behind it.
+    // A lost or corrupt packet has no copy; a delayed packet is followed by its copy.
     config.link.corrupt = Some(Probability::ONE);
     let mut lab = Lab::new(&config, None);
     lab.burst(NOW, 2);
@@ -181,7 +182,7 @@ fn shorter_delay_lets_no_packet_overtake() {
     let mut lab = Lab::new(&config, None);
     lab.burst(NOW, 3);
     lab.run();
-    // The second one would arrive 144.2 + 10 ms after the start, before the first.
+    // The second packet would arrive 144.2 + 10 ms after the start, before the first.
     assert_eq!(lab.delivered(), [(at_us(372_100), 0), (at_us(372_100), 1), (at_us(216_300 + 600_000), 2)]);
 }
 
@@ -224,7 +225,7 @@ fn small_packet_waits_behind_a_large_head_although_it_would_fit() {
     lab.send(NOW, 40, Ecn::NotEct);
     assert_eq!(lab.path.queue_depth().packets, 2, "384 bytes are free, but the head needs 576");
     lab.run();
-    // Both move in when the first packet's bytes return.
+    // Both move in when the bytes of the first packet are released.
     assert_eq!(lab.dequeued()[16..], [(at_us(672_100), 16), (at_us(672_100), 17)]);
 }
 
@@ -263,7 +264,8 @@ fn serialised_bytes_return_at_the_end_of_the_serialisation() {
     assert_eq!(lab.delivered(), [(at_us(372_100), 0), (at_us(444_200), 1)]);
 }
 
-/// Bad from 60 to 90, 150 to 180, ... ms: the first packet's try at 72.1 ms is hit, the next three are not.
+/// Bad from 60 to 90, 150 to 180, ... ms: the first packet's transmission at 72.1 ms fails; the next three do
+/// not.
 #[test]
 fn arq_stall_releases_a_burst() {
     let errors = errors(60, 30, Some(arq(1, ARQ_DELAY)));
@@ -368,7 +370,7 @@ fn arq_gives_up_at_the_hit_after_the_last_retransmission() {
     }
 }
 
-/// Tries every 90 ms always meet the bad state: given up at 162.1 ms.
+/// Transmissions every 90 ms always meet the bad state: the packet is given up at 162.1 ms.
 #[test]
 fn dropped_packet_releases_those_behind_it_and_its_bytes_in_order() {
     let mut config = studied_path();
@@ -378,7 +380,7 @@ fn dropped_packet_releases_those_behind_it_and_its_bytes_in_order() {
     lab.burst(NOW, 3);
     lab.run();
     assert_eq!(lab.dropped(DropCause::ArqGivenUp), [(at_us(162_100), 0)]);
-    // The second got through at 144.2 ms but waits for the tombstone, 300 ms after the drop.
+    // The second packet got through at 144.2 ms but waits for the tombstone, 300 ms after the drop.
     assert_eq!(lab.delivered()[0], (at_us(462_100), 1));
     assert_eq!(lab.dequeued()[2], (at_us(762_100), 2));
 }
@@ -392,7 +394,8 @@ fn without_arq_a_hit_packet_is_lost() {
     assert_eq!(lab.delivered(), [(at_us(444_200), 1)]);
 }
 
-/// r0, r2 and r4 of iip2004: in a bad state that does not end, a packet is lost if all its tries are hit.
+/// r0, r2 and r4 of iip2004: in a bad state that does not end, a packet is lost if all its transmissions
+/// fail.
 #[test]
 fn each_link_retransmission_is_another_chance() {
     for (retransmissions, cause) in
@@ -431,8 +434,8 @@ fn first_try_lookup_holds_the_state() {
 
 #[test]
 fn a_serialised_retry_goes_ahead_of_what_waits_and_takes_its_time() {
-    // Bad from 60 to 90 ms only: the first try of packet 0, at 72.1 ms, fails; its retry is due at 772.1 ms, while
-    // the eleventh of twelve packets is in service, until 793.1 ms.
+    // Bad from 60 to 90 ms only: the first transmission of packet 0, at 72.1 ms, fails. Its retransmission is
+    // due at 772.1 ms, while the eleventh of twelve packets is in service, until 793.1 ms.
     for (serialised, through, last) in [(false, 772_100, 12 * 72_100), (true, 865_200, 13 * 72_100)] {
         let errors = ErrorConfig {
             good: Distribution::Sequence(vec![Duration::from_millis(60), Duration::from_secs(3600)]),
@@ -443,7 +446,7 @@ fn a_serialised_retry_goes_ahead_of_what_waits_and_takes_its_time() {
         lab.run();
         let delivered = lab.delivered();
         assert_eq!(serials(&delivered), (0..12).collect::<Vec<_>>());
-        // In-order release holds the others back until packet 0 is through.
+        // In-order release delays the other packets until packet 0 is through.
         assert_eq!(delivered[0].0, at_us(through + 300_000));
         assert_eq!(delivered[11].0, at_us(last + 300_000));
     }
@@ -491,7 +494,7 @@ fn the_end_of_a_serialisation_wakes_only_those_who_wait_for_it() {
     let mut lab = Lab::new(&config, None);
     lab.burst(NOW, 1);
     assert_eq!(lab.path.next_wakeup(), Some(at_us(372_100)), "the packet's arrival");
-    // The link is free again, although nobody has looked.
+    // The link is free again, although it was not woken.
     lab.burst(at_us(100_000), 1);
     assert_eq!(lab.dequeued(), [(NOW, 0), (at_us(100_000), 1)]);
     lab.burst(at_us(100_000), 1);
@@ -607,8 +610,8 @@ fn directions_share_the_states_and_draw_hits_apart() {
     assert!(half_down.iter().chain(&half_up).all(|serial| all.contains(serial)));
 }
 
-/// Weight 1 makes the average the queue; min 1, max 3, probability 1: with two packets queued `p_b` is 1/2
-/// and the second packet between the thresholds is hit for sure.
+/// Weight 1 makes the average the queue; min 1, max 3, probability 1: with two packets queued, `p_b` is 1/2,
+/// and the second packet between the thresholds is dropped for sure.
 fn red_lab(ecn: bool, limit: u32) -> Lab {
     let mut config = studied_path();
     config.queue.limit = QueueSize::Packets(limit);

@@ -1,12 +1,12 @@
-//! Controlled delay (CoDel, RFC 8289). Once packets have waited longer than a target for a whole interval, it drops from
-//! the head of the queue, ever more often, until one has waited less.
+//! Controlled delay (CoDel, RFC 8289). Once packets have waited longer than a target for a whole interval, it
+//! drops from the head of the queue, at increasing frequency, until a packet has waited less.
 //!
 //! The state machine is that of RFC 8289, section 5. Its arithmetic is that of Linux' `sch_codel`, so that both drop the
 //! same packets: time counts in units of 1024 ns, an interval is over once it has passed, and the square root of the
 //! control law (section 5.4) comes from one Newton step per drop. That root is off for the second interval only: 50 ms
 //! pass before the third drop instead of 70.7, then 56.2 instead of 57.7, 48.8 instead of 50.
 //!
-//! As in Linux, a second threshold may mark every packet that has waited longer, whatever the state.
+//! As in Linux, a second threshold may mark every packet that has waited longer, regardless of the state.
 
 use lasthop_core::{Bytes, DropCause, Duration, Ecn, Instant, Observer, PacketId, QueueDepth};
 
@@ -18,11 +18,12 @@ use crate::discipline::{Dequeued, Discipline, Packets, Wait};
 #[cfg(test)]
 mod tests;
 
-/// So many intervals after the last drop the rate of drops that had controlled the queue is forgotten (section 5.5).
+/// Number of intervals after the last drop until the drop rate that controlled the queue is forgotten
+/// (section 5.5).
 const MEMORY_INTERVALS: u64 = 16;
-/// Nanoseconds of a unit of time, as a shift.
+/// Nanoseconds per unit of time, as a shift.
 const TIME_SHIFT: u32 = 10;
-/// 1, or a little less, as an inverse root of 16 bits.
+/// Slightly less than 1, as a 16-bit inverse root.
 const ONE: u32 = 0xffff;
 
 /// The parameters, in units of time and bytes.
@@ -30,7 +31,7 @@ const ONE: u32 = 0xffff;
 pub(super) struct Parameters {
     target: u64,
     interval: u64,
-    /// No packet is dropped while so much or less would be left.
+    /// No packet is dropped if this number of bytes or fewer would be left.
     mtu: u64,
     ecn: bool,
     ce_threshold: Option<u64>,
@@ -49,14 +50,14 @@ impl Parameters {
     }
 }
 
-/// The front, out of its queue, and what is left behind it.
+/// The front packet, removed from its queue, and the rest of the queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Front {
     pub(super) packet: Waiting,
     pub(super) backlog: u32,
 }
 
-/// The state of one queue, by the names of RFC 8289, section 5.
+/// The state of one queue, with the names of RFC 8289, section 5.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Control {
     /// When the time in the queue will have been above the target for an interval; none while it is not.
@@ -65,7 +66,7 @@ pub(super) struct Control {
     drop_next: u64,
     pub(super) count: u32,
     last_count: u32,
-    /// 1 / sqrt(count), of which the unit is 2^-16.
+    /// 1 / sqrt(count), in units of 2^-16.
     inverse_root: u32,
 }
 
@@ -85,7 +86,7 @@ impl Control {
         }
     }
 
-    /// The packet to be sent. `pop` takes the front out.
+    /// The packet to be sent. `pop` removes the front.
     pub(super) fn choose<O: Observer>(
         &mut self,
         with: &Parameters,
@@ -134,7 +135,7 @@ impl Control {
         Some(front?.packet)
     }
 
-    /// The first drop after a time without any.
+    /// The first drop after a period without drops.
     fn start<O: Observer>(
         &mut self,
         with: &Parameters,
@@ -175,7 +176,7 @@ impl Control {
         at > *self.first_above_time.get_or_insert(at + with.interval)
     }
 
-    /// When the next drop is due after one at `at` (section 5.4).
+    /// When the next drop after one at `at` is due (section 5.4).
     fn control_law(&self, with: &Parameters, at: u64) -> u64 {
         at + ((with.interval * u64::from(self.inverse_root)) >> 16)
     }
@@ -184,7 +185,8 @@ impl Control {
     fn step(&mut self) {
         let root = u64::from(self.inverse_root) << 16;
         let square = (root * root) >> 32;
-        // In 2^-34, for the product to fit. With a count far above the root's the number wraps, as Linux' does.
+        // In units of 2^-34, so that the product fits. With a count far above that of the root, the number
+        // wraps, as in Linux.
         let rest = (3_u64 << 32).wrapping_sub(u64::from(self.count) * square) >> 2;
         self.inverse_root = ((rest.wrapping_mul(root) >> 31) >> 16) as u32 & ONE;
     }
@@ -205,7 +207,7 @@ pub(crate) struct CoDel {
     parameters: Parameters,
     control: Control,
     queue: DropTail,
-    /// The front has been judged already, and waits for room on the link.
+    /// The front packet has been judged already, and waits for room on the link.
     front_is_due: bool,
 }
 
@@ -256,7 +258,7 @@ impl Discipline for CoDel {
         let Waiting { id, ip_bytes, .. } = chosen;
         self.front_is_due = !fits(ip_bytes);
         if self.front_is_due {
-            // Those before it were shorter, and are dropped.
+            // The packets before it were shorter, and are dropped.
             self.queue.put_back(chosen);
             return Err(Wait::Room(ip_bytes));
         }

@@ -1,4 +1,4 @@
-//! Drop-tail: a FIFO with a limit in packets or bytes. What drops earlier has one behind it.
+//! Drop-tail: a FIFO with a limit in packets or bytes. Disciplines that drop earlier contain one.
 
 use lasthop_core::units::QueueSize;
 use lasthop_core::{DropCause, Instant, Observer, PacketId, QueueDepth};
@@ -20,17 +20,17 @@ impl DropTail {
         queue
     }
 
-    /// The length of the front.
+    /// The length of the front packet.
     pub(crate) fn room_needed(&self) -> Option<u32> {
         self.fifo.front().map(|front| front.ip_bytes)
     }
 
-    /// Takes the front out.
+    /// Removes the front packet.
     pub(crate) fn pop(&mut self) -> Option<Waiting> {
         self.fifo.pop()
     }
 
-    /// Puts what was taken out back to the front.
+    /// Puts a removed packet back to the front.
     pub(crate) fn put_back(&mut self, front: Waiting) {
         self.fifo.put_back(front);
     }
@@ -41,7 +41,7 @@ impl DropTail {
     }
 }
 
-/// True if a packet of `ip_bytes` bytes more than what is in a queue exceeds its limit.
+/// True if a further packet of `ip_bytes` bytes exceeds the limit of a queue.
 pub(crate) fn is_full(limit: QueueSize, queue: QueueDepth, ip_bytes: u32) -> bool {
     match limit {
         QueueSize::Packets(limit) => queue.packets >= limit,
@@ -89,7 +89,7 @@ impl Discipline for DropTail {
     }
 }
 
-/// True if a queue holds more than it may.
+/// True if a queue exceeds its limit.
 pub(crate) fn exceeds(limit: QueueSize, queue: QueueDepth) -> bool {
     match limit {
         QueueSize::Packets(limit) => queue.packets > limit,

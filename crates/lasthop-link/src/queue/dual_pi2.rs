@@ -1,12 +1,14 @@
 //! `DualPI2`, the coupled dual queue of RFC 9332 (appendix A): a queue of low delay for packets that are ECT(1) or CE, and
-//! one for all others. A PI controller sets a base probability p by the longer of the two delays. Classic packets are
-//! dropped or marked with p squared, those of low latency marked with twice p, or if they waited longer than a threshold.
+//! one for all others. A PI controller sets a base probability p by the longer of the two delays. Classic
+//! packets are dropped or marked with probability p squared. Low-latency packets are marked with probability
+//! 2p, and also if they waited longer than a threshold.
 //!
-//! Where the RFC leaves a choice this does as Linux' `sch_dualpi2` (6.17): gains of 41/256 and 819/256 Hz (the RFC's 0.16 and
-//! 3.2), a step in place of a ramp for the low-latency queue, weighted turns between the queues instead of a time shift,
-//! where one that waits beside the other gets at least a tenth (classic) of the bytes, drops at the head, and none while
-//! less than two packets wait. Squares are two draws. Above p = 1/2, where all low-latency packets are marked, both queues drop
-//! with p squared, whatever is ECN-capable (section 2.5.1.1). Linux rounds the gains a little differently.
+//! Where the RFC leaves a choice, this follows Linux' `sch_dualpi2` (6.17): gains of 41/256 and 819/256 Hz
+//! (0.16 and 3.2 in the RFC); a step in place of a ramp for the low-latency queue; weighted turns between the
+//! queues instead of a time shift, which give the classic queue at least a tenth of the bytes while both
+//! queues wait; drops at the head, and none while fewer than two packets wait. A squared probability takes
+//! two draws. Above p = 1/2, where all low-latency packets are marked, both queues drop with probability p
+//! squared, regardless of ECN capability (section 2.5.1.1). Linux rounds the gains slightly differently.
 
 use std::collections::VecDeque;
 
@@ -23,12 +25,12 @@ mod tests;
 
 /// Probability 1.
 const ONE: u64 = u32::MAX as u64;
-/// 256ths of a Hz.
+/// Gains in 256ths of a Hz.
 const ALPHA: i128 = 41;
 const BETA: i128 = 819;
-/// How much higher the probability of low-latency packets is (section 2.1).
+/// Coupling factor between the probabilities of low-latency and classic packets (section 2.1).
 const COUPLING: u64 = 2;
-/// Of a hundred bytes while both queues wait, so many are classic.
+/// Share of classic bytes, in percent, while both queues wait.
 const CLASSIC_WEIGHT: i64 = 10;
 const LOW_LATENCY_WEIGHT: i64 = 100 - CLASSIC_WEIGHT;
 
@@ -58,7 +60,7 @@ impl Pi {
     }
 }
 
-/// What happens to a packet at the head.
+/// The treatment of a packet at the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Pass,
@@ -76,11 +78,11 @@ pub(crate) struct DualPi2 {
     pi: Pi,
     classic: Fifo,
     low_latency: Fifo,
-    /// Of each packet in it: whether the threshold counts for it.
+    /// For each packet in it: whether the threshold applies to it.
     steps: VecDeque<bool>,
-    /// Of both.
+    /// The backlog of both queues.
     total: Total,
-    /// Above zero, a classic packet has its turn.
+    /// If above zero, it is the turn of a classic packet.
     classic_credit: i64,
     stream: RandomStream,
 }
@@ -115,7 +117,7 @@ impl DualPi2 {
         (self.total.depth().packets > 0).then_some(self.mtu)
     }
 
-    /// Makes up for the updates until `now`; meanwhile nothing has come or gone.
+    /// Performs the missed updates until `now`; no packet has arrived or left meanwhile.
     fn advance(&mut self, now: Instant) {
         while self.pi.next_update <= now {
             let at = self.pi.next_update;
@@ -124,7 +126,7 @@ impl DualPi2 {
             self.pi.update(delays.max().unwrap_or_default());
             self.pi.next_update += self.pi.interval;
             if self.total.depth().packets == 0 && self.pi.rests() && self.pi.next_update <= now {
-                // Nor will the others change anything.
+                // The remaining updates would change nothing, either.
                 let missed =
                     now.saturating_since(self.pi.next_update).as_nanos() / self.pi.interval.as_nanos();
                 self.pi.next_update += self.pi.interval * (missed + 1);
@@ -132,8 +134,8 @@ impl DualPi2 {
         }
     }
 
-    /// Takes out the packet whose turn it is: the packet, whether it is a low-latency one, and how the credit changes if it
-    /// is sent (`dequeue_packet` of Linux).
+    /// Removes the packet whose turn it is. Returns the packet, whether it is a low-latency packet, and the
+    /// change of the credit if it is sent (`dequeue_packet` of Linux).
     fn take(&mut self) -> Option<(Waiting, bool, i64)> {
         let both_wait = self.classic.packets() > 0 && self.low_latency.packets() > 0;
         let is_low_latency = self.classic.packets() == 0 || (both_wait && self.classic_credit <= 0);
@@ -143,12 +145,12 @@ impl DualPi2 {
         Some((packet, is_low_latency, if both_wait { weight * i64::from(packet.ip_bytes) } else { 0 }))
     }
 
-    /// The packet that was just taken out waited longer than the threshold, and that counts for it.
+    /// Whether the packet just removed waited longer than the threshold, and the threshold applies to it.
     fn passes_step(&mut self, is_low_latency: bool, sojourn: Duration) -> bool {
         is_low_latency && self.steps.pop_front().unwrap_or(true) && sojourn > self.step_threshold
     }
 
-    /// `dualpi2_dequeue`: what becomes of a packet that leaves `backlog` bytes behind.
+    /// `dualpi2_dequeue`: the treatment of a packet that leaves `backlog` bytes in the queue.
     fn judge(&mut self, is_low_latency: bool, ecn: Ecn, sojourn: Duration, backlog: u32) -> Verdict {
         let steps = self.passes_step(is_low_latency, sojourn);
         let verdict = if backlog < 2 * self.mtu {
@@ -178,7 +180,7 @@ impl DualPi2 {
         if self.hits(self.pi.probability * COUPLING) { Verdict::Mark } else { Verdict::Pass }
     }
 
-    /// More than every low-latency packet would have to be marked.
+    /// The probability of marking low-latency packets would exceed 1.
     fn is_overloaded(&self) -> bool {
         self.pi.probability * COUPLING > ONE
     }
@@ -214,7 +216,7 @@ impl Discipline for DualPi2 {
         // The classifier of RFC 9331, section 5.1.
         let is_low_latency = matches!(packet.ecn, Ecn::Ect1 | Ecn::Ce);
         if is_low_latency {
-            // `skb_apply_step`: judged as the packet comes.
+            // `skb_apply_step`: decided when the packet arrives.
             self.steps.push_back(self.low_latency.packets() >= self.min_qlen_step);
         }
         let queue = if is_low_latency { &mut self.low_latency } else { &mut self.classic };

@@ -13,7 +13,7 @@ pub(crate) struct Waiting {
     pub(crate) since: Instant,
 }
 
-/// What waits in the queues of all flows together.
+/// The backlog of the queues of all flows together.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Total {
     packets: u32,
@@ -47,30 +47,30 @@ impl Fifo {
         self.waiting.push_back(packet);
     }
 
-    /// The packet that goes next.
+    /// The next packet.
     pub(crate) fn front(&self) -> Option<&Waiting> {
         self.waiting.front()
     }
 
-    /// The packet so many places behind it.
+    /// The packet this many places after it.
     pub(crate) fn get(&self, place: usize) -> Option<&Waiting> {
         self.waiting.get(place)
     }
 
-    /// Takes the front out.
+    /// Removes the front packet.
     pub(crate) fn pop(&mut self) -> Option<Waiting> {
         let front = self.waiting.pop_front()?;
         self.bytes -= front.ip_bytes;
         Some(front)
     }
 
-    /// Puts what was taken out back to the front.
+    /// Puts a removed packet back to the front.
     pub(crate) fn put_back(&mut self, front: Waiting) {
         self.bytes += front.ip_bytes;
         self.waiting.push_front(front);
     }
 
-    /// Takes the packet out that has come last.
+    /// Removes the packet that arrived last.
     pub(crate) fn pop_back(&mut self) -> Option<Waiting> {
         let back = self.waiting.pop_back()?;
         self.bytes -= back.ip_bytes;

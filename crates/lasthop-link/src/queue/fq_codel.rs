@@ -1,8 +1,8 @@
 //! FQ-CoDel (RFC 8290): a queue with CoDel for each flow, and deficit round robin among them.
 //!
-//! As Linux' `sch_fq_codel` has it: all flows together share the limit, at which the flow that holds most loses up to half
-//! of its bytes from the head, 64 packets at most; and CoDel spares the last packets of the whole discipline, not of
-//! each flow. The link takes a packet only when it has room for the largest.
+//! It follows Linux' `sch_fq_codel`: all flows together share the limit. When it is exceeded, the flow with
+//! the most bytes loses up to half of them from its head, at most 64 packets. CoDel spares the last packets
+//! of the whole discipline, not of each flow. The link takes a packet only when it has room for the largest.
 
 use lasthop_core::units::QueueSize;
 use lasthop_core::{Bytes, DropCause, Instant, Observer, PacketId, QueueDepth, RandomStream};
@@ -17,7 +17,7 @@ use crate::discipline::{Dequeued, Discipline, Packets, Wait};
 #[cfg(test)]
 mod tests;
 
-/// Most packets that are dropped at once when the discipline is full (RFC 8290, section 4.1.3).
+/// Maximum number of packets that are dropped at once when the discipline is full (RFC 8290, section 4.1.3).
 const DROP_BATCH: u32 = 64;
 
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ pub(crate) struct FqCoDel {
     hash: Hash,
     flows: Vec<Flow>,
     rounds: Rounds,
-    /// Of all flows.
+    /// The backlog of all flows.
     total: Total,
 }
 
@@ -57,7 +57,7 @@ impl FqCoDel {
         (self.total.depth().packets > 0).then_some(self.mtu)
     }
 
-    /// Drops from the head of the flow that holds most; true if `arrived` is among what it drops.
+    /// Drops from the head of the flow with the most bytes; true if `arrived` is among the dropped packets.
     fn relieve<O: Observer>(
         &mut self,
         now: Instant,

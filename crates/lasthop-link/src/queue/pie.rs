@@ -1,11 +1,13 @@
-//! Proportional integral controller enhanced (PIE, RFC 8033). Every 15 ms it sets the probability of a drop by how far the
-//! queueing delay is from a target, and where it is going. Packets are dropped at their arrival.
+//! Proportional integral controller enhanced (PIE, RFC 8033). Every 15 ms it sets the drop probability
+//! according to the difference of the queueing delay from a target, and to its trend. Packets are dropped at
+//! their arrival.
 //!
-//! The arithmetic is that of Linux' `sch_pie`: probabilities are integers of 56 bits, time counts in units of 64 ns. Linux
-//! and the RFC part in how they measure: the delay is that of the last packet that left (the RFC estimates it from the
-//! rate of departures, or measures it so, section 5.2), and the allowance for bursts shrinks with the time between
-//! departures (the RFC: with each update, section 4.4). Nor does Linux end the probability at 1: after a long overload it
-//! takes as long to come back. Linux' timer has the grain of its ticks: 16 ms in place of 15.
+//! The arithmetic is that of Linux' `sch_pie`: probabilities are integers of 56 bits, time counts in units of
+//! 64 ns. Linux and the RFC differ in their measurements. The delay is that of the last packet that left (the
+//! RFC estimates it from the departure rate, or measures it in the same way, section 5.2). The burst
+//! allowance shrinks with the time between departures (in the RFC: with each update, section 4.4). Also,
+//! Linux does not limit the probability to 1: after a long overload it takes equally long to recover. Linux'
+//! timer has the resolution of its ticks: 16 ms in place of 15.
 
 use lasthop_core::{DropCause, Duration, Ecn, Instant, Observer, PacketId, QueueDepth, RandomStream};
 
@@ -19,14 +21,14 @@ mod tests;
 
 /// Probability 1.
 const ONE: u64 = u64::MAX >> 8;
-/// Nanoseconds of a unit of time, as a shift.
+/// Nanoseconds per unit of time, as a shift.
 const TIME_SHIFT: u32 = 6;
 const UNITS_PER_SECOND: u64 = 1_000_000_000 >> TIME_SHIFT;
-/// How long a queue may grow before anything is dropped (`MAX_BURST`, section 4.4).
+/// How long a queue may grow before packets are dropped (`MAX_BURST`, section 4.4).
 const BURST_MAX: u64 = 150_000_000 >> TIME_SHIFT;
-/// Above such a delay the probability grows by 2 % more at each update (section 4.2).
+/// Above this delay the probability grows by another 2 % at each update (section 4.2).
 const DELAY_HIGH: u64 = 250_000_000 >> TIME_SHIFT;
-/// Sixteenths, as `tc` counts them: 0.125 and 1.25 Hz (section 4.2).
+/// Gains in sixteenths, the unit of `tc`: 0.125 and 1.25 Hz (section 4.2).
 const ALPHA: u64 = 2;
 const BETA: u64 = 20;
 
@@ -50,16 +52,16 @@ impl Parameters {
     }
 }
 
-/// What the probability depends on, and what follows from it.
+/// The inputs of the probability, and the state that depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct State {
     probability: u64,
-    /// Sum of the probabilities since the last drop (section 5.4: drops come evenly spread).
+    /// Sum of the probabilities since the last drop (section 5.4: drops are evenly spread).
     accumulated: u64,
     burst_allowance: u64,
     delay: u64,
     delay_before: u64,
-    /// When a packet left.
+    /// When the last packet left.
     departure: Option<Instant>,
 }
 
@@ -81,7 +83,7 @@ pub(super) struct Control {
     next_update: Instant,
 }
 
-/// What happens to an arriving packet.
+/// The treatment of an arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Pass,
@@ -94,21 +96,21 @@ impl Control {
         Self { state: State::START, next_update: Instant::ZERO + with.update }
     }
 
-    /// Makes up for the updates until `now`; meanwhile `backlog` bytes have been in the queue.
+    /// Performs the missed updates until `now`; the queue has held `backlog` bytes meanwhile.
     pub(super) fn advance(&mut self, with: &Parameters, now: Instant, backlog: u32) {
         while self.next_update <= now {
             let before = self.state;
             self.state.update(with, backlog);
             self.next_update += with.update;
             if self.state == before && self.next_update <= now {
-                // Nor will the others change anything.
+                // The remaining updates would change nothing, either.
                 let missed = now.saturating_since(self.next_update).as_nanos() / with.update.as_nanos();
                 self.next_update += with.update * (missed + 1);
             }
         }
     }
 
-    /// Judges a packet that finds so many bytes in the queue (section 4.1).
+    /// Judges a packet that finds `backlog` bytes in the queue (section 4.1).
     pub(super) fn judge(
         &mut self,
         with: &Parameters,
@@ -120,7 +122,7 @@ impl Control {
         if !state.hits(with, backlog, stream) {
             return Verdict::Pass;
         }
-        // Section 5.1: above a probability of a tenth it drops what it could mark.
+        // Section 5.1: above a probability of a tenth it drops packets that it could mark.
         if with.ecn && state.probability <= ONE / 10 && ecn != Ecn::NotEct {
             return Verdict::Mark;
         }
@@ -133,7 +135,7 @@ impl Control {
         self.state.accumulated = 0;
     }
 
-    /// A packet that had waited since `since` has left so many bytes behind.
+    /// A packet that had waited since `since` has left `backlog` bytes in the queue.
     pub(super) fn departure(&mut self, now: Instant, since: Instant, backlog: u32) {
         let state = &mut self.state;
         state.delay = if backlog == 0 { 0 } else { units(now.saturating_since(since)) };
@@ -144,7 +146,7 @@ impl Control {
 }
 
 impl State {
-    /// Whether chance hits a packet.
+    /// Draws whether a packet is dropped.
     fn hits(&mut self, with: &Parameters, backlog: u32, stream: &mut RandomStream) -> bool {
         if self.burst_allowance > 0
             || (self.delay < with.target / 2 && self.probability < ONE / 5)
@@ -180,7 +182,7 @@ impl State {
         let is_low = |delay| delay < with.target / 2;
         let delay = self.delay;
         if is_low(delay) && is_low(self.delay_before) && self.probability == 0 {
-            // Section 4.4: the next burst may pass. What is measured stays.
+            // Section 4.4: the next burst may pass. Measurements are kept.
             *self = Self { delay, ..Self::START };
         }
         self.delay_before = delay;
@@ -198,8 +200,8 @@ impl State {
         if self.delay > DELAY_HIGH { delta.saturating_add(two_percent) } else { delta }
     }
 
-    /// By how many bits alpha and beta are smaller while the probability is small (section 4.2, `PIE->drop_prob_`): it
-    /// would overshoot otherwise.
+    /// Number of bits by which alpha and beta are scaled down while the probability is small (section 4.2,
+    /// `PIE->drop_prob_`), to avoid overshoot.
     fn caution(&self) -> u32 {
         if self.probability >= ONE / 10 {
             return 0;

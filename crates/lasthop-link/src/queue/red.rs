@@ -1,12 +1,11 @@
-//! Random early detection as Floyd and Jacobson wrote it ("Random Early Detection Gateways for
-//! Congestion Avoidance", IEEE/ACM Transactions on Networking 1(4), 1993, figure 2), with the marks of
-//! RFC 3168.
+//! Random early detection by Floyd and Jacobson ("Random Early Detection Gateways for Congestion Avoidance",
+//! IEEE/ACM Transactions on Networking 1(4), 1993, figure 2), with the marks of RFC 3168.
 //!
 //! Gentle RED adds a ramp above the upper threshold (Floyd 2000), adaptive RED moves the probability (Floyd, Gummadi and
 //! Shenker 2001).
 //!
-//! Not modelled: the paper's byte-weighted probability. With thresholds in bytes the average counts bytes, but a short
-//! packet is as likely to be hit as a long one. `linux` is the RED of Linux.
+//! Not modelled: the paper's byte-weighted probability. With thresholds in bytes the average counts bytes,
+//! but a short packet is as likely to be dropped or marked as a long one. `linux` is the RED of Linux.
 
 use lasthop_core::units::QueueSize;
 use lasthop_core::{DropCause, Duration, Ecn, Instant, Observer, PacketId, QueueDepth, RandomStream};
@@ -19,15 +18,15 @@ pub(super) mod linux;
 #[cfg(test)]
 mod tests;
 
-/// Adaptive RED's parameters (section 3.3 of the paper, table 1; Linux' `red_adaptative_algo`): it looks twice a second
-/// whether the average is in the fifth of the range around its middle.
+/// Adaptive RED's parameters (section 3.3 of the paper, table 1; Linux' `red_adaptative_algo`): twice a
+/// second it checks whether the average is in the middle fifth of the range.
 const ADAPTATION: Duration = Duration::from_millis(500);
 const TARGET: (f64, f64) = (0.4, 0.6);
 const INCREMENT_MAX: f64 = 0.01;
 const DECREASE: f64 = 0.9;
 const PROBABILITIES: (f64, f64) = (0.01, 0.5);
 
-/// What RED says about an arriving packet.
+/// RED's verdict on an arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Pass,
@@ -35,7 +34,7 @@ pub(crate) enum Verdict {
     Drop,
 }
 
-/// An average of the queue, and what follows from it.
+/// An average of the queue, and the state that depends on it.
 pub(crate) trait Judge {
     /// Judges an arriving packet; `queue` is without it.
     fn judge(&mut self, now: Instant, queue: QueueDepth, ecn: Ecn) -> Verdict;
@@ -113,10 +112,11 @@ pub(crate) struct Red {
     idle_packet_time: Duration,
     ecn: bool,
     gentle: bool,
-    /// When an adaptive RED looks again; `Instant::MAX` for others.
+    /// The next check of an adaptive RED; `Instant::MAX` for others.
     next_adaptation: Instant,
     average: f64,
-    /// Packets since the last hit while the average was between the thresholds; -1 outside of them.
+    /// Number of packets since the last drop or mark while the average was between the thresholds; -1 outside
+    /// of them.
     count: i64,
     /// Idle time before this instant is already in the average.
     idle_from: Instant,
@@ -149,7 +149,8 @@ impl Red {
         if self.gentle { 2.0 * self.max } else { self.max }
     }
 
-    /// Moves the probability for every half second until `now`, in which the queue `is_idle` if it is now.
+    /// Adapts the probability for each half second until `now`; `is_idle` tells whether the queue was idle
+    /// all that time.
     fn adapt(&mut self, now: Instant, is_idle: bool) {
         while self.next_adaptation <= now {
             let at = self.next_adaptation;
@@ -161,7 +162,7 @@ impl Red {
             } else if place < TARGET.0 && probability >= PROBABILITIES.0 {
                 self.max_probability *= DECREASE;
             } else if is_idle && place < TARGET.0 {
-                // The average only sinks.
+                // The average only falls.
                 let missed = now.saturating_since(at).as_nanos() / ADAPTATION.as_nanos();
                 self.next_adaptation += ADAPTATION * missed;
             }
@@ -169,8 +170,8 @@ impl Red {
         }
     }
 
-    /// What is left of the average of a queue that has been idle until `at`: `f(time - q_time)` packets could have left, and
-    /// that stays a real number.
+    /// The decayed average of a queue that has been idle until `at`: `f(time - q_time)` packets could have
+    /// left, a real number.
     fn decay(&self, at: Instant) -> f64 {
         let idle = at.saturating_since(self.idle_from);
         let departures = idle.as_secs_f64() / self.idle_packet_time.as_secs_f64();
@@ -180,7 +181,7 @@ impl Red {
     fn update_average(&mut self, now: Instant, queue: QueueDepth) {
         if queue.packets == 0 {
             self.average *= self.decay(now);
-            // A packet that passes straight through leaves the queue empty: count no idle time twice.
+            // A packet that passes directly leaves the queue empty: idle time must not count twice.
             self.idle_from = now;
         } else {
             let length = f64::from(if self.in_bytes { queue.bytes } else { queue.packets });
@@ -188,7 +189,7 @@ impl Red {
         }
     }
 
-    /// `p_a = p_b / (1 - count p_b)`: hits come evenly spread rather than in clusters.
+    /// `p_a = p_b / (1 - count p_b)`: drops and marks are evenly spread rather than clustered.
     fn probability(&self) -> f64 {
         let p_b = if self.average < self.max {
             self.max_probability * (self.average - self.min) / (self.max - self.min)

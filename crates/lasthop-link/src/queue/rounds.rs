@@ -1,5 +1,5 @@
-//! Deficit round robin among flows, those that have just become active first: the scheduler of FQ-CoDel (RFC 8290,
-//! section 4.2) and of FQ-PIE.
+//! Deficit round robin among flows; flows that have just become active come first: the scheduler of FQ-CoDel
+//! (RFC 8290, section 4.2) and of FQ-PIE.
 
 use std::collections::VecDeque;
 
@@ -7,8 +7,8 @@ use lasthop_core::{FlowId, RandomStream};
 
 use crate::config::fair::FlowsConfig;
 
-/// Which of so many queues a flow's packets wait in. The numbers of flows are hashed with a key of the run, where Linux
-/// hashes addresses and ports: different flows share a queue as often.
+/// The queue of a flow. The number of the flow is hashed with a key of the run, where Linux hashes addresses
+/// and ports; different flows share a queue equally often.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hash {
     key: u64,
@@ -29,7 +29,7 @@ impl Hash {
     }
 }
 
-/// What a flow may still send in this round, and whether it takes part.
+/// The remaining credit of a flow in this round, and whether the flow takes part.
 #[derive(Clone, Copy, Debug, Default)]
 struct Share {
     deficit: i64,
@@ -40,7 +40,7 @@ struct Share {
 pub(super) struct Rounds {
     quantum: i64,
     shares: Vec<Share>,
-    /// Those that have become active since their last turn, and the others.
+    /// The flows that have become active since their last turn, and the other flows.
     new: VecDeque<usize>,
     old: VecDeque<usize>,
 }
@@ -56,7 +56,8 @@ impl Rounds {
         }
     }
 
-    /// A flow has a packet: if it takes part in no round it does so now, as a new one with a quantum of credit.
+    /// A flow has a packet: if it takes part in no round yet, it joins as a new flow with a quantum of
+    /// credit.
     pub(super) fn activate(&mut self, flow: usize) {
         let share = &mut self.shares[flow];
         if !share.is_listed {
@@ -65,7 +66,7 @@ impl Rounds {
         }
     }
 
-    /// The flow whose turn it is. Those without credit get a quantum and go behind the others.
+    /// The flow whose turn it is. A flow without credit gets a quantum and moves behind the others.
     pub(super) fn turn(&mut self) -> Option<usize> {
         loop {
             let list = if self.new.is_empty() { &mut self.old } else { &mut self.new };
@@ -79,13 +80,13 @@ impl Rounds {
         }
     }
 
-    /// The flow whose turn it was has sent so many bytes.
+    /// The flow whose turn it was has sent this number of bytes.
     pub(super) fn charge(&mut self, flow: usize, ip_bytes: u32) {
         self.shares[flow].deficit -= i64::from(ip_bytes);
     }
 
-    /// The flow whose turn it was had nothing to send. A new one passes through the old ones first, so that it gains
-    /// nothing by coming back at once (section 4.2).
+    /// The flow whose turn it was had nothing to send. A new flow first moves to the old flows, so that it
+    /// gains nothing by returning at once (section 4.2).
     pub(super) fn retire(&mut self, flow: usize) {
         if self.new.front() == Some(&flow) {
             self.new.pop_front();

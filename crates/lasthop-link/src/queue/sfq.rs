@@ -1,9 +1,10 @@
-//! Stochastic fairness queueing (INFOCOM 1990), with the deficits of Shreedhar and Varghese (1995): a queue for each flow,
-//! which take turns.
+//! Stochastic fairness queueing (INFOCOM 1990), with the deficits of Shreedhar and Varghese (1995): a queue
+//! for each flow; the queues take turns.
 //!
-//! As Linux' `sch_sfq` without its options: when all queues together exceed the limit, the longest loses its tail; a queue
-//! holds 127 packets at most, and 128 flows can be active. The rounds are those of Linux from 6.14 on (before, lengths
-//! counted in units of 8 bytes). It has no way to mark. The link takes a packet only when it has room for the largest.
+//! It follows Linux' `sch_sfq` without its options: when all queues together exceed the limit, the longest
+//! queue drops from its tail. A queue holds at most 127 packets, and 128 flows can be active. The rounds are
+//! those of Linux since 6.14 (older versions counted lengths in units of 8 bytes). It does not mark packets.
+//! The link takes a packet only when it has room for the largest.
 
 use std::collections::VecDeque;
 
@@ -19,17 +20,17 @@ use crate::discipline::{Dequeued, Discipline, Packets, Wait};
 #[cfg(test)]
 mod tests;
 
-/// Most packets of a flow (`SFQ_MAX_DEPTH`).
+/// Maximum number of packets of a flow (`SFQ_MAX_DEPTH`).
 const DEPTH_MAX: u32 = 127;
-/// Most flows that are active at once (`SFQ_DEFAULT_FLOWS`).
+/// Maximum number of flows that are active at once (`SFQ_DEFAULT_FLOWS`).
 const ACTIVE_MAX: usize = 128;
 
 #[derive(Clone, Debug, Default)]
 struct Flow {
     fifo: Fifo,
-    /// What it may still send at its turn.
+    /// Its remaining credit in this turn.
     allotment: i64,
-    /// When its length last changed, as a number of changes.
+    /// The number of the last change of its length.
     changed: u64,
 }
 
@@ -40,10 +41,10 @@ pub(crate) struct Sfq {
     quantum: i64,
     hash: Hash,
     flows: Vec<Flow>,
-    /// Those that hold packets, in the order of their turns.
+    /// The queues with packets, in the order of their turns.
     active: VecDeque<usize>,
     changes: u64,
-    /// Of all flows.
+    /// The backlog of all flows.
     total: Total,
 }
 
@@ -66,8 +67,8 @@ impl Sfq {
         (self.total.depth().packets > 0).then_some(self.mtu)
     }
 
-    /// The longest flow; of equally long ones that which became so last, or which is next if each has one packet only
-    /// (`sfq_drop`).
+    /// The longest flow. Of equally long flows, it is the one that reached this length last, or the next one
+    /// if each has only one packet (`sfq_drop`).
     fn longest(&self) -> Option<usize> {
         let next = *self.active.front()?;
         let length = |&flow: &usize| (self.flows[flow].fifo.packets(), self.flows[flow].changed);

@@ -1,4 +1,4 @@
-//! A discipline of a user's own: it decides about numbers, and what is here keeps the packets.
+//! A user's own discipline: the user's code decides on numbers, and this module keeps the packets.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use crate::discipline::{Dequeued, Discipline, Packets, Wait};
 #[cfg(test)]
 mod tests;
 
-/// The discipline, and what waits in it.
+/// The discipline, and the packets that wait in it.
 #[derive(Debug)]
 pub(crate) struct UserQueue {
     name: String,
     algorithm: Box<dyn QueueAlgorithm>,
     held: BTreeMap<u64, Waiting>,
     total: Total,
-    /// Handed out already, when the link had room for a smaller one only.
+    /// A packet that the discipline has passed on, and for which the link had no room yet.
     staged: Option<u64>,
     verdicts: Verdicts,
 }
@@ -35,7 +35,7 @@ impl UserQueue {
         }
     }
 
-    /// The length of the packet that goes next.
+    /// The length of the next packet.
     pub(crate) fn room_needed(&self) -> Option<u32> {
         if self.held.is_empty() {
             return None;
@@ -64,7 +64,7 @@ impl UserQueue {
         packet
     }
 
-    /// Does what the algorithm wants done with packets.
+    /// Carries out the algorithm's drops and marks.
     fn carry_out<O: Observer>(&mut self, now: Instant, packets: &mut Packets<'_, O>) {
         let mut verdicts = std::mem::take(&mut self.verdicts);
         for number in verdicts.marked.drain(..) {

@@ -19,7 +19,7 @@ fn path(text: &str) -> PathConfig {
     path
 }
 
-/// So many packets of 1000 bytes arrive at the start; when they are delivered, in ms.
+/// This number of packets of 1000 bytes arrive at the start. Returns the times of their delivery, in ms.
 fn run(path: &PathConfig, packets: u32) -> Vec<u64> {
     let mut lab = Lab::with(path, None, Direction::Down, SEED);
     (0..packets).for_each(|_| lab.send(ms(0), 1_000, Ecn::NotEct));
@@ -29,7 +29,7 @@ fn run(path: &PathConfig, packets: u32) -> Vec<u64> {
 
 #[test]
 fn each_line_holds_from_its_time_on() {
-    // 10 ms a packet, then 20 ms: half of the third packet is left when the rate halves.
+    // A packet takes 10 ms, then 20 ms: half of the third packet is left when the rate halves.
     let path = path("time_s,rate_bps\n0,800000\n0.025,400000\n");
     assert_eq!(run(&path, 4), [20, 30, 45, 65]);
 }

@@ -36,7 +36,7 @@ struct Sent {
     class: usize,
     level: usize,
     bytes: u32,
-    /// The quantum of its class's turn was used up by it.
+    /// It used up the quantum of its class's turn.
     used_up: bool,
 }
 
@@ -228,7 +228,7 @@ impl Reference<'_> {
         bytes
     }
 
-    /// The first instant after `now` at which a backlogged class may go; it must exist.
+    /// The first instant after `now` at which a backlogged class may send; it must exist.
     fn search(&self, now: Instant) -> Instant {
         let may = |nanos| {
             matches!(self.found(Instant::from_nanos(nanos)).first_key_value(), Some((Place::Row(..), _)))

@@ -1,4 +1,4 @@
-//! What holds for every path and every arrival pattern.
+//! Properties of all paths and arrival patterns.
 
 use lasthop_core::dist::Cut;
 use lasthop_core::units::{Probability, QueueSize};

@@ -1,4 +1,4 @@
-//! The same last hop once more, as arithmetic on one packet after the other instead of events: slow, obvious.
+//! The same last hop, computed packet by packet without events: slow but obvious.
 
 use lasthop_core::units::QueueSize;
 use lasthop_core::{Bytes, DropCause, Duration, Ecn, Instant};
@@ -12,10 +12,10 @@ use crate::testing::{Lab, SEED, at_us, change, errors, studied_path};
 struct Life {
     serial: u64,
     ip_bytes: u64,
-    /// Into the send buffer.
+    /// Entry into the send buffer.
     buffered: Instant,
     serialised: Instant,
-    /// Lost then, or released at the far side.
+    /// Loss, or release at the far side.
     fate: Result<Instant, (Instant, DropCause)>,
     /// When it, or its tombstone, is released in order.
     released: Instant,
@@ -51,7 +51,7 @@ impl Reference<'_> {
         times.into_iter().find(has_room).expect("an empty buffer has room")
     }
 
-    /// The last value stated at or before `at`.
+    /// The last value set at or before `at`.
     fn stated<T>(&self, at: Instant, value: impl Fn(&LinkChange) -> Option<T>) -> Option<T> {
         let latest_first = self.config.link.change.iter().rev();
         latest_first.filter(|change| Instant::ZERO + change.at <= at).find_map(value)
@@ -61,7 +61,7 @@ impl Reference<'_> {
         self.stated(at, |change| change.delay).unwrap_or(self.config.link.delay)
     }
 
-    /// When the last bit has gone, at the rate of each stretch between two changes.
+    /// When the last bit has been sent, at the rate of each period between two changes.
     fn transmitted(&self, start: Instant, ip_bytes: u32) -> Instant {
         let rate = |at| self.stated(at, |change| change.rate).unwrap_or(self.config.link.rate);
         let (mut at, mut bits) = (start.as_nanos() as f64, f64::from(ip_bytes * 8));
@@ -80,7 +80,7 @@ impl Reference<'_> {
         Instant::from_nanos(at.round() as u64)
     }
 
-    /// Probability 1: every try in a bad state is hit.
+    /// Probability 1: every transmission in a bad state fails.
     fn tries(&mut self, first: Instant) -> Result<Instant, (Instant, DropCause)> {
         let first_state = self.timeline.state(first);
         let Some(arq) = &self.errors.arq else {

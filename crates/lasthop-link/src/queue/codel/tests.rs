@@ -21,8 +21,8 @@ fn config(ecn: bool) -> CoDelConfig {
 
 const DROPPED: Seen = Seen::Dropped(DropCause::CoDel);
 
-/// The intervals of section 5.4, 100 ms over the roots of 1, 2, 3 ...: Newton's steps have left the second one behind
-/// and stay within 3 % from the third on.
+/// The intervals of section 5.4, 100 ms over the roots of 1, 2, 3 ...: Newton's steps are wrong for the
+/// second interval and within 3 % from the third on.
 #[test]
 fn the_control_law_is_that_of_the_rfc_but_for_the_second_interval() {
     let with = Parameters::new(config(false), Bytes(1_500));
@@ -43,8 +43,9 @@ fn the_control_law_is_that_of_the_rfc_but_for_the_second_interval() {
     }
 }
 
-/// Above the target from 12 ms on, so the first drop is at the first packet after 112 ms; the next ones follow 100, 50,
-/// 56, 49 ... ms later (Linux' `codel_dequeue` by hand). The last packet is never dropped.
+/// The delay is above the target from 12 ms on, so the first drop is at the first packet after 112 ms; the
+/// next drops follow 100, 50, 56, 49 ... ms later (Linux' `codel_dequeue` by hand). The last packet is never
+/// dropped.
 #[test]
 fn a_standing_queue_is_hit_ever_more_often() {
     let mut lab = lab(false, 1_500);
@@ -79,7 +80,7 @@ fn with_ecn_it_marks_what_it_can_and_delivers_it() {
 }
 
 /// The first packet leaves at once, the second after 12 ms, the third after 24: the threshold of 24 ms is exceeded from the fourth
-/// on, whether CoDel marks or drops besides.
+/// on, whether or not CoDel also marks or drops.
 #[test]
 fn a_threshold_marks_every_packet_that_waited_longer() {
     let queue = DropTail::new(QueueSize::Packets(60), outlet(1_500));
@@ -92,8 +93,8 @@ fn a_threshold_marks_every_packet_that_waited_longer() {
     assert_eq!(lab.met(DROPPED), []);
 }
 
-/// The rate of drops that controlled the queue the last time, 8 after the first, is where the next time begins, if that
-/// is within 16 intervals.
+/// The drop rate that controlled the queue the last time, 8 after the first drop, is the initial rate of the
+/// next time, if that is within 16 intervals.
 #[test]
 fn the_rate_of_drops_is_remembered_for_a_while() {
     for (again_ms, drops) in [(700, [820, 856]), (3_000, [3_120, 3_228])] {

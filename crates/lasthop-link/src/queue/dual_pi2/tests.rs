@@ -101,7 +101,7 @@ fn it_falls_while_nothing_waits_and_ends_at_zero() {
     queue.advance(ms(1_000_000));
     assert_eq!(queue.pi.probability, 0);
     assert_eq!(queue.pi.next_update, ms(1_000_000 / 16 * 16 + 16));
-    // And it rises no higher than 1.
+    // And it is at most 1.
     let mut pi = with_probability(0.9).pi;
     pi.update(Duration::from_secs(10));
     assert_eq!(pi.probability, ONE);
@@ -147,7 +147,7 @@ fn low_latency_packets_that_wait_longer_than_the_threshold_are_marked() {
     assert_eq!(lab.leave_whole(1, 1_500).unwrap().ecn, Ecn::Ect1);
     assert_eq!(lab.leave_whole(2, 1_500).unwrap().ecn, Ecn::Ce);
     assert_eq!(lab.met(Seen::Marked), [(2, 1)]);
-    // A mark is told once; classic packets know no threshold.
+    // A mark is reported once; the threshold does not apply to classic packets.
     lab.arrive(3, 1, 1_500, Ecn::Ce);
     lab.arrive(3, 1, 1_500, Ecn::Ect0);
     assert_eq!(lab.leave_whole(10, 1_500).unwrap().ecn, Ecn::Ce);
@@ -155,7 +155,7 @@ fn low_latency_packets_that_wait_longer_than_the_threshold_are_marked() {
     assert_eq!(lab.met(Seen::Marked), []);
 }
 
-/// On a slow link a packet leaves later than the threshold even if it finds only one before it.
+/// On a slow link, a packet leaves later than the threshold even if it finds only one packet before it.
 #[test]
 fn the_threshold_counts_for_packets_that_find_enough_of_them_waiting() {
     let config = DualPi2Config { min_qlen_step: 2, ..CONFIG };
@@ -167,7 +167,7 @@ fn the_threshold_counts_for_packets_that_find_enough_of_them_waiting() {
     let left: Vec<_> = (2..8).map(|at_ms| lab.leave_whole(at_ms, 1_500).unwrap().ecn).collect();
     assert_eq!(left.iter().filter(|ecn| **ecn == Ecn::Ect1).count(), 2);
     assert_eq!(left.iter().filter(|ecn| **ecn == Ecn::Ce).count(), 1, "the third found two");
-    // It counts or not from when a packet came, not from when it leaves.
+    // Whether the threshold applies is decided at the arrival of a packet, not at its departure.
     lab.arrive(10, 1, 100, Ecn::Ect1);
     lab.arrive(11, 2, 100, Ecn::Ect1);
     let left: Vec<_> = (12..15).map(|at_ms| lab.leave_whole(at_ms, 1_500).unwrap().ecn).collect();
@@ -183,7 +183,8 @@ fn a_tenth_of_the_bytes_is_classic_while_both_wait() {
     lab.arrive(0, 120, 750, Ecn::Ect1);
     let left: Vec<u64> = (0..110).map(|_| lab.leave(0, 1_500).unwrap()).collect();
     let classic = left.iter().filter(|serial| **serial < 60).count();
-    // 5 classic packets of 1500 bytes, 90 others of 750: a tenth of the bytes. The credit starts with 80 packets of debt.
+    // 5 classic packets of 1500 bytes and 90 others of 750: classic packets have a tenth of the bytes. The
+    // credit starts with 80 packets of debt.
     assert_eq!((left[0], classic), (60, left.len() - 105), "{left:?}");
     let gaps: Vec<usize> = (0..110).filter(|at| left[*at] < 60).collect();
     assert!(gaps.windows(2).all(|pair| pair[1] - pair[0] == 19), "{gaps:?}");
@@ -194,7 +195,7 @@ fn a_dropped_packet_makes_way_for_the_next_at_once() {
     let mut lab = QueueLab::new(with_probability(1.0));
     lab.queue.pi.next_update = Instant::MAX;
     lab.arrive(0, 5, 1_500, Ecn::NotEct);
-    // With two packets or less behind it, none is dropped.
+    // With at most two packets after it, no packet is dropped.
     assert_eq!(lab.leave(0, 1_500), Some(3));
     assert_eq!(lab.met(Seen::Dropped(DropCause::DualPi2)), [(0, 0), (0, 1), (0, 2)]);
     assert_eq!((lab.leave(0, 1_500), lab.leave(0, 1_500)), (Some(4), None));

@@ -22,8 +22,8 @@ fn lab(limit: u32, quantum: u64) -> Lab {
     Lab::new(FqCoDel::new(config, limit, outlet(1_500).mtu, SEED.stream("red.down")))
 }
 
-/// Section 4.2: a flow that comes while others wait is served before them, once. Then it stands behind the old one, whose
-/// credit is used up too: that one goes behind it first.
+/// Section 4.2: a flow that becomes active while others wait is served before them, once. Then it is placed
+/// after the old flow; the credit of the old flow is used up, too, so that flow moves behind it first.
 #[test]
 fn a_new_flow_goes_before_the_old_ones_for_a_quantum() {
     let mut lab = lab(100, 1_500);
@@ -45,7 +45,7 @@ fn a_flow_that_comes_back_at_once_gains_nothing() {
     assert_eq!([37, 49, 50].map(|at| lab.leave(at, 1_500)), [Some(3), Some(10), Some(4)]);
 }
 
-/// Section 4.1.3: the flow that holds most loses half of it from its head, the others nothing.
+/// Section 4.1.3: the flow with the most bytes loses half of them from its head; the others lose nothing.
 #[test]
 fn a_full_queue_drops_half_of_the_fattest_flow_from_its_head() {
     let mut lab = lab(12, 1_500);

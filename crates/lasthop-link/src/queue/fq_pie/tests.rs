@@ -1,4 +1,4 @@
-//! PIE's state is each flow's own, the limit and the turns are everybody's.
+//! Each flow has its own PIE state; the limit and the turns are common to all flows.
 
 use lasthop_core::{Bytes, Duration, Ecn, FlowId};
 
@@ -27,7 +27,7 @@ fn the_flow_that_overloads_is_hit_and_the_sparse_one_is_not() {
     }
     let drops = lab.met(Seen::Dropped(DropCause::Pie));
     assert!(drops.len() > 100, "{}", drops.len());
-    // Those of the second flow have the serial numbers 2, 13, 24 ...
+    // The packets of the second flow have the serial numbers 2, 13, 24 ...
     assert!(drops.iter().all(|(_, serial)| serial % 11 != 2));
 }
 

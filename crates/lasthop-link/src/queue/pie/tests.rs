@@ -69,14 +69,14 @@ fn without_delay_it_decays() {
     state.update(&parameters(), 0);
     let expected = (0.5 - 0.125 * 0.015) * 63.0 / 64.0;
     assert!((share(state.probability) - expected).abs() < 1e-6);
-    // A queue of less than a packet's time is no reason.
+    // A queue of less than a packet's time does not raise it.
     let mut state = State { probability: of(0.5), ..State::START };
     state.update(&parameters(), 100);
     assert!((share(state.probability) - (0.5 - 0.125 * 0.015)).abs() < 1e-6);
 }
 
-/// Section 4.1: not while a burst may pass, nor in a short queue, nor below half the target unless the probability is
-/// high.
+/// Section 4.1: no drops while a burst may pass, in a short queue, or below half the target unless the
+/// probability is high.
 #[test]
 fn what_is_safe_from_chance() {
     let certain = State { probability: ONE, burst_allowance: 0, delay: millis(10), ..State::START };
@@ -91,7 +91,8 @@ fn what_is_safe_from_chance() {
     assert!(hits(State { delay: millis(7), probability: of(0.21), ..low }, 9_000));
 }
 
-/// Section 5.4: with a probability of 0.1 never before the ninth packet, and never after the 85th.
+/// Section 5.4: with a probability of 0.1 the next drop is never before the ninth packet, and never after the
+/// 85th.
 #[test]
 fn drops_come_evenly_spread() {
     let mut stream = SEED.stream("red.down");
@@ -107,7 +108,7 @@ fn drops_come_evenly_spread() {
     }
     assert_eq!(gaps.iter().min(), Some(&9));
     assert!(*gaps.iter().max().unwrap() <= 86);
-    // Eight that are safe, then a geometric number with a mean of 10: within four standard deviations.
+    // Eight safe packets, then a geometric number with a mean of 10: within four standard deviations.
     let mean = f64::from(gaps.iter().sum::<i32>()) / gaps.len() as f64;
     assert!((mean - 18.0).abs() < 4.0 * (90.0_f64 / 2_000.0).sqrt(), "{mean}");
 }
@@ -117,12 +118,12 @@ fn lab(limit: u32) -> QueueLab<Pie> {
     QueueLab::new(Pie::new(CONFIG, outlet(1_500), SEED.stream("red.down"), queue))
 }
 
-/// Section 4.4: 150 ms of departures pass whatever the delay; then the probability is felt.
+/// Section 4.4: 150 ms of departures pass at any delay; then the probability takes effect.
 #[test]
 fn a_burst_passes_and_an_overload_does_not() {
     let mut lab = lab(1_000);
     for step in 0..1_000_u64 {
-        // Twice what the link takes.
+        // Twice the rate of the link.
         lab.arrive(12 * step, 2, 1_500, Ecn::NotEct);
         lab.leave(12 * step, 1_500);
     }
@@ -145,7 +146,7 @@ fn with_ecn_it_marks_up_to_a_tenth_and_drops_above() {
     }
 }
 
-/// However many updates are missed, what follows is what they would have led to.
+/// Missed updates lead to the same state as updates on time.
 #[test]
 fn a_long_pause_ends_in_rest() {
     let with = parameters();

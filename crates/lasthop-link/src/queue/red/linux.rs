@@ -1,8 +1,9 @@
-//! RED as Linux has it in a class of HTB (`sch_red`, `red.h`): bytes in fixed point, and the paper's method 2 with one draw
-//! for each hit.
+//! RED of Linux in a class of HTB (`sch_red`, `red.h`): bytes in fixed point, and the paper's method 2 with
+//! one draw for each drop or mark.
 //!
-//! Idle time changes nothing: `htb_dequeue_tree` asks no class without packets, and only an empty-handed `red_dequeue`
-//! begins an idle period. A packet that finds the queue empty is one sample of zero.
+//! Idle time has no effect: `htb_dequeue_tree` never dequeues from a class without packets, and only an
+//! unsuccessful `red_dequeue` begins an idle period. A packet that finds the queue empty is one sample of
+//! zero.
 
 use lasthop_core::{Duration, Ecn, Instant, QueueDepth, RandomStream};
 
@@ -12,27 +13,27 @@ use crate::config::LinuxRed;
 #[cfg(test)]
 mod tests;
 
-/// `RED_ONE_PERCENT`, of a probability in 32 bits.
+/// `RED_ONE_PERCENT` of a 32-bit probability.
 const PERCENT: u32 = ((1 << 32) / 100_u64) as u32 + 1;
 /// `HZ / 2` ticks of 250 Hz, rounded up to the timer wheel's slots of eight.
 const ADAPTATION: Duration = Duration::from_millis(512);
 
-/// The average and the gap since the last hit.
+/// The average, and the gap since the last drop or mark.
 #[derive(Clone, Debug)]
 pub(crate) struct Red {
     min: u64,
     max: u64,
-    /// Bits of the fraction in which the average is kept, and the weight of a sample as a power of a half.
+    /// Bits of the fraction of the average, and the weight of a sample as a power of one half.
     log: u8,
-    /// In 32 bits.
+    /// The 32-bit probability.
     max_probability: u32,
     ecn: bool,
-    /// When the probability may move; `Instant::MAX` if it does not.
+    /// When the probability may be adapted; `Instant::MAX` if it is fixed.
     next_adaptation: Instant,
     average: u64,
-    /// Packets since the last hit; -1 outside of the thresholds.
+    /// Number of packets since the last drop or mark; -1 outside of the thresholds.
     count: i64,
-    /// A packet is hit once its number times the average's excess over `min` reaches this.
+    /// A packet is dropped or marked once its number times the average's excess over `min` reaches this.
     goal: u64,
     stream: RandomStream,
 }
@@ -75,7 +76,8 @@ impl Red {
             } else if self.bytes() < self.min + 2 * range / 5 && before >= PERCENT {
                 self.max_probability = before / 10 * 9;
             }
-            // Without an arrival the average stands still: what did not move it now will not.
+            // Without an arrival the average is constant: if this step did not adapt the probability, later
+            // ones will not.
             let left = now.saturating_since(self.next_adaptation).as_nanos() / ADAPTATION.as_nanos();
             let settled = self.max_probability == before;
             self.next_adaptation += ADAPTATION * if settled { left + 1 } else { 1 };

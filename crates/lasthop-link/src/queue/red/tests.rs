@@ -17,7 +17,7 @@ fn new(config: &crate::RedConfig) -> Red {
     )
 }
 
-/// What RED says of a packet that finds so many packets and bytes.
+/// RED's verdict on a packet that finds this number of packets and bytes.
 fn judge(red: &mut Red, now: Instant, packets: u32, bytes: u32, ecn: Ecn) -> Verdict {
     red.judge(now, QueueDepth { packets, bytes, class: 0, class_packets: packets, average: f64::NAN }, ecn)
 }
@@ -73,7 +73,7 @@ fn avpkt_is_the_packet_that_could_have_left() {
     assert_near(red.average() / busy, libm::pow(0.998, 16.0));
 }
 
-/// Unlike the paper's byte mode, as Linux' `red`: a short packet is as likely to be hit as a long one.
+/// Unlike the paper's byte mode, but like Linux' `red`: a short packet is as likely to be hit as a long one.
 #[test]
 fn in_bytes_the_average_is_of_the_backlog_before_the_packet_and_the_thresholds_are_bytes() {
     let mut config = red(0, 0, 1.0, 1.0);
@@ -200,8 +200,8 @@ fn the_gentle_variant_rises_to_one_at_twice_the_upper_threshold() {
     assert_eq!(hits(14, &mut red), 4_000);
 }
 
-/// Floyd, Gummadi and Shenker 2001, section 3.3: above the target the probability grows by the smaller of 0.01 and a
-/// quarter, below it shrinks by a tenth, every half second.
+/// Floyd, Gummadi and Shenker 2001, section 3.3: every half second, the probability grows by the smaller of
+/// 0.01 and a quarter if the average is above the target, and shrinks by a tenth if below.
 #[test]
 fn the_adaptive_variant_moves_the_probability_twice_a_second() {
     let mut config = red(10, 20, 0.02, 1.0);
@@ -211,7 +211,7 @@ fn the_adaptive_variant_moves_the_probability_twice_a_second() {
         judge(&mut adaptive, Instant::ZERO + Duration::from_millis(millis), packets, 0, Ecn::NotEct);
         adaptive.max_probability
     };
-    // The average is that of the arrival before.
+    // The average is that of the previous arrival.
     for (millis, packets, probability) in [
         (499, 17, 0.02),
         (500, 17, 0.025),
@@ -224,7 +224,7 @@ fn the_adaptive_variant_moves_the_probability_twice_a_second() {
         assert_near(after(millis, packets), probability);
     }
     assert_near(after(4_500, 17), 0.039_062_5 * 0.81 * 1.25);
-    // In a long overload it ends at a half, after a long pause at a hundredth.
+    // In a long overload it reaches a half; after a long pause, a hundredth.
     assert!((0.5..=0.51).contains(&after(60_000, 19)));
     adaptive.queue_emptied(second(60));
     let mut after = |seconds| {

@@ -1,4 +1,4 @@
-//! Turns, shares and what a full queue loses, by hand.
+//! Turns, shares and the drops of a full queue, by hand.
 
 use lasthop_core::{Bytes, Ecn, FlowId};
 
@@ -21,7 +21,8 @@ fn flows_take_turns_whatever_they_hold() {
     assert_eq!(lab.drain(0), [0, 4, 5, 1, 6, 2, 3]);
 }
 
-/// Sends 400 packets of three flows that never run dry: what each has sent, after each packet.
+/// Sends 400 packets of three flows that always have packets. Returns the bytes that each flow has sent,
+/// after each packet.
 fn saturated(lengths: [u32; 3]) -> Vec<[u32; 3]> {
     let mut lab = lab(300, 1_500);
     let mut sent = [0; 3];
@@ -38,8 +39,9 @@ fn saturated(lengths: [u32; 3]) -> Vec<[u32; 3]> {
     (0..400).map(one).collect()
 }
 
-/// Shreedhar and Varghese 1995: whatever their packets, flows send as many bytes; in whole rounds exactly so, if the
-/// packets divide the quantum. Then 1, 3 and 15 packets make a round.
+/// Shreedhar and Varghese 1995: flows send equally many bytes, regardless of the size of their packets. In
+/// complete rounds the numbers are exactly equal if the packets divide the quantum; then 1, 3 and 15 packets
+/// make a round.
 #[test]
 fn deficit_round_robin_is_fair_in_bytes() {
     let rounds = saturated([1_500, 500, 100]);
@@ -52,7 +54,8 @@ fn deficit_round_robin_is_fair_in_bytes() {
     }
 }
 
-/// `sfq_drop`: the longest flow loses its tail; of equally long ones that which became so last.
+/// `sfq_drop`: the longest flow drops from its tail; of equally long flows, the one that reached this length
+/// last.
 #[test]
 fn a_full_queue_takes_from_the_longest_flow() {
     let mut lab = lab(6, 1_500);

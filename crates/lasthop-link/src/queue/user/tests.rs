@@ -1,4 +1,4 @@
-//! A discipline of a user's own: its packets are kept, and what it hands back is checked.
+//! A user's own discipline: its packets are kept, and the numbers that it returns are checked.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -7,7 +7,7 @@ use lasthop_core::{Ecn, Failure};
 use super::*;
 use crate::testing::QueueLab;
 
-/// The last one in is the first one out; the second arrival pushes the first out, and the third is refused.
+/// A stack (last in, first out). The second arrival drops the first, and the third is rejected.
 #[derive(Debug, Default)]
 struct Stack {
     waiting: Vec<u64>,

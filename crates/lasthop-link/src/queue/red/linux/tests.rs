@@ -20,8 +20,8 @@ fn judge(red: &mut Red, bytes: u32) -> Verdict {
     red.judge(Instant::ZERO, queue(bytes), Ecn::NotEct)
 }
 
-/// `avg + (backlog - avg / 2^W)` with the fraction kept, and an empty queue is a sample like any other however long it was
-/// empty.
+/// `avg + (backlog - avg / 2^W)` with the fraction kept, and an empty queue is a sample like any other,
+/// regardless of how long it was empty.
 #[test]
 fn the_average_moves_by_a_power_of_a_half_and_not_in_idle_time() {
     let mut red = red(0.1, 1, false, false);
@@ -35,7 +35,8 @@ fn the_average_moves_by_a_power_of_a_half_and_not_in_idle_time() {
     assert_eq!(red.average, 751 - 375);
 }
 
-/// With a probability of 1/25 the packet number 1 to 25 after a hit is the next: one more than in the paper's figure.
+/// With a probability of 1/25, the next packet to be hit is number 1 to 25 after a hit: one more than in the
+/// paper's figure.
 #[test]
 fn gaps_between_hits_are_uniform_up_to_the_inverse_of_the_probability() {
     let mut red = red(0.1, 0, false, false);
