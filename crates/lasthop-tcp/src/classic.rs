@@ -1,8 +1,9 @@
-//! The sender of the textbooks, of BSD and of the simulators of the 1990s: windows in bytes, go-back-N after a
-//! timeout, a coarse clock, one segment timed at a time.
+//! The sender of textbooks, BSD and the simulators of the 1990s: windows in bytes, go-back-N after a timeout,
+//! a coarse clock, one segment timed at a time.
 //!
-//! It shares the endpoint with those of Linux, which count segments and remember each of them;
-//! this one knows three positions in the stream and what SACK reports. Loss recovery is in `recovery`.
+//! It shares the endpoint with the senders of Linux, which count segments and remember each of them. The
+//! classic sender keeps only three positions in the stream, and the reports of SACK. Loss recovery is in
+//! `recovery`.
 
 mod recovery;
 mod rto;
@@ -29,7 +30,7 @@ pub(crate) struct Sender {
     mss: u64,
     /// First unacknowledged byte.
     una: u64,
-    /// Next byte to send; a timeout takes it back to `una`.
+    /// Next byte to send; a timeout resets it to `una`.
     nxt: u64,
     /// First byte never sent.
     pub max: u64,
@@ -90,13 +91,13 @@ impl Sender {
         self.data_end += bytes;
     }
 
-    /// Forgets what was written and not sent yet.
+    /// Forgets data that was written and not sent yet.
     pub fn forget_unsent(&mut self) {
         self.data_end = self.max.max(1);
     }
 
-    /// No more data will be written: the FIN follows the last byte, or rides on it if it still waits to be put
-    /// on the wire.
+    /// No more data will be written: the FIN follows the last byte, or is sent with it if it still waits to
+    /// be put on the wire.
     pub fn close(&mut self) {
         self.closing = true;
         let all_sent = self.max == self.data_end && self.nxt == self.max;
@@ -144,7 +145,7 @@ impl Sender {
         self.report_window(cx);
     }
 
-    /// Takes in the acknowledgment part of a segment and sends what it allows.
+    /// Processes the acknowledgment of a segment and sends the data that it allows.
     pub fn on_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, segment: &Segment) {
         if self.take_ack(cx, segment) {
             self.send(cx);
@@ -152,7 +153,7 @@ impl Sender {
         }
     }
 
-    /// Takes in the acknowledgment part of a segment. Returns false if it is old or impossible.
+    /// Processes the acknowledgment of a segment. Returns false if it is old or impossible.
     pub fn take_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, segment: &Segment) -> bool {
         if segment.ack > self.max || segment.ack < self.una {
             return false;
@@ -191,7 +192,7 @@ impl Sender {
             self.timer.expiries = 0;
         }
         let partial = self.is_partial(ack);
-        // Under SACK the window stands still until recovery is over.
+        // With SACK the window is constant until recovery is over.
         let held = self.recovery.point.is_some() && self.uses_sack();
         if partial {
             self.on_partial_ack(cx, acked);
@@ -215,8 +216,8 @@ impl Sender {
         }
     }
 
-    /// One segment is timed at a time, and none that was sent twice (Karn). The sample counts the boundaries of
-    /// the clock that were crossed, and one.
+    /// One segment is timed at a time, and never a retransmitted one (Karn). The sample is the number of
+    /// clock boundaries that were crossed, plus one.
     fn take_sample<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         if let Some(ticks) = self.timer.take_sample(self.una, cx.tick) {
             cx.emit(TransportEvent::RttSample {
@@ -246,13 +247,13 @@ impl Sender {
         }
     }
 
-    /// The window in bytes that `cwnd` and its inflation make.
+    /// The window in bytes: `cwnd` and its inflation.
     fn congestion_window(&self) -> u64 {
         let window = self.control.window() + self.recovery.inflation;
         if self.config.silly_window_avoidance { window / self.mss * self.mss } else { window }
     }
 
-    /// Sends what the windows allow, from `nxt` on. Returns true if that is anything.
+    /// Sends the data that the windows allow, from `nxt` on. Returns true if it sent any.
     pub fn send<O: Observer>(&mut self, cx: &mut Context<'_, O>) -> bool {
         if self.recovery.point.is_some() && self.uses_sack() {
             return self.send_by_pipe(cx);
@@ -263,7 +264,7 @@ impl Sender {
         self.nxt > before
     }
 
-    /// Sends the segment at `nxt` if one may go that ends no later than `edge`, and in the receiver's window.
+    /// Sends the segment at `nxt`, if one that ends by `edge` and within the receiver's window may be sent.
     /// One byte of room is enough, unless silly windows are avoided (RFC 9293, section 3.8.6.2.1).
     fn send_next<O: Observer>(&mut self, cx: &mut Context<'_, O>, edge: u64) -> bool {
         let allowed = self.una.saturating_add(self.window_bytes);

@@ -2,10 +2,10 @@
 
 use lasthop_core::{Duration, Instant, Timestamps};
 
-/// Ticks after which the timer wheel of Linux rounds alike again, for timers of up to 2^15 ticks.
+/// Period, in ticks, of the rounding of Linux' timer wheel, for timers of up to 2^15 ticks.
 pub const WHEEL_TURN: u64 = 512;
 
-/// A clock that ticks every `tick`, with a phase of its own: hosts do not boot in step.
+/// A clock that ticks every `tick`, with its own phase: hosts do not boot simultaneously.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TickClock {
     tick: Duration,
@@ -13,7 +13,7 @@ pub struct TickClock {
     phase: Duration,
 }
 
-/// A number to divide by again and again: with its inverse, that takes a multiplication.
+/// A divisor with its inverse, so that repeated divisions are multiplications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Divisor {
     value: u64,
@@ -23,7 +23,7 @@ pub(crate) struct Divisor {
 impl Divisor {
     /// Divides by `value`, which is not zero.
     pub fn new(value: u64) -> Self {
-        // 2^64 / value, cut, or a little less: the quotient is the right one or one too small.
+        // 2^64 / value, rounded down or slightly less: the quotient is correct or one too small.
         Self { value, inverse: u64::MAX / value }
     }
 
@@ -73,19 +73,19 @@ impl TickClock {
     }
 }
 
-/// The timestamp option's value for a tick. Zero is left out: an echo of zero means "nothing yet". Runs
-/// end before 2^32 ticks, so values never wrap.
+/// The timestamp option's value for a tick. The value zero is skipped, because an echo of zero means "nothing
+/// yet". Runs end before 2^32 ticks, so values never wrap.
 pub fn timestamp(tick: Tick) -> u32 {
     tick as u32 + 1
 }
 
-/// The tick whose timestamp was echoed, if anything was.
+/// The tick of an echoed timestamp, if there is an echo.
 pub fn echoed_tick(timestamps: Timestamps) -> Option<Tick> {
     timestamps.echo.checked_sub(1).map(Tick::from)
 }
 
 /// Tick at which a timer of `delta` ticks fires in Linux since 4.8. The wheel has 64 slots in each of its levels, which grow coarser by a
-/// factor of eight; it rounds up, by one slot even where the time fits exactly.
+/// factor of eight; it rounds up, by one slot even if the time fits exactly.
 pub fn wheel(now: Tick, delta: Tick) -> Tick {
     let mut shift = 0;
     while shift < 24 && delta >= 63 << shift {

@@ -1,4 +1,4 @@
-//! What the stacks share.
+//! The parts that the stacks share.
 
 mod buffers;
 mod context;

@@ -31,22 +31,22 @@ const WRITE_BYTES: u64 = 128 << 10;
 #[serde(deny_unknown_fields)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct TcpConfig {
-    /// The era whose values all other switches take unless stated. What needs a switch that is stated otherwise is
-    /// turned off with it, unless it is stated too.
+    /// The era that supplies the values of all other switches unless they are stated. If a stated switch
+    /// turns a feature off, switches that need this feature are turned off, too, unless they are stated.
     #[schemars(default)]
     pub profile: Profile,
-    /// The implementation that sends: its units, clocks and timers. Each knows rules of `recovery` and switches of its
-    /// own.
+    /// The implementation of the sender: its units, clocks and timers. Each has its own rules of `recovery`
+    /// and its own switches.
     pub stack: Stack,
     /// Initial congestion window in segments, while nothing is cached for the destination.
     pub initial_window: u32,
     /// A connection whose SYN or SYN-ACK was sent again starts with one segment (RFC 5681, section 3.1).
     pub syn_timeout_cuts_window: bool,
-    /// The round-trip time of the handshake counts for the timeout, also without timestamps. There Linux up to 2.6 forgets
-    /// it, because a timeout that is too small could never be corrected (`tcp_init_metrics`): the first one is
-    /// `rto_initial`.
+    /// The round-trip time of the handshake counts for the timeout, even without timestamps. Without
+    /// timestamps, Linux up to 2.6 forgets it, because a timeout that is too small could never be corrected
+    /// (`tcp_init_metrics`); the first timeout is then `rto_initial`.
     pub handshake_rtt: bool,
-    /// Slow-start threshold at first, while nothing is cached for the destination; at least two segments.
+    /// Initial slow-start threshold, while nothing is cached for the destination; at least two segments.
     pub initial_ssthresh: InitialSsthresh,
     /// Duplicate ACKs, or segments SACKed, that start fast recovery.
     pub dupack_threshold: u32,
@@ -69,24 +69,26 @@ pub struct TcpConfig {
     pub frto: FRtoMode,
     /// Explicit congestion notification (RFC 3168).
     pub ecn: bool,
-    /// Ends that both want it count marks for each other in the header's ECN flags (RFC 9768, without the option); with a peer
-    /// that does not, ECN is that of RFC 3168. Needs `ecn`. Prague always asks for it.
+    /// Accurate ECN: if both ends want it, they count marks for each other in the header's ECN flags (RFC
+    /// 9768, without the option). With a peer without it, ECN is that of RFC 3168. Needs `ecn`. Prague always
+    /// requests it.
     pub accurate_ecn: bool,
     /// Control block interdependence: ssthresh, cwnd, RTT, RTT variance and reordering are kept per
     /// destination when a connection closes, and read when the next one opens.
     pub cached_metrics: bool,
     /// Initial window of a connection that finds cached metrics.
     pub cached_initial_window: CachedInitialWindow,
-    /// How the window grows, and how far signs of congestion cut it.
+    /// The algorithm that grows the window, and cuts it after signs of congestion.
     pub congestion_control: CongestionControl,
     /// Segments leave at a rate instead of in bursts: at twice the window per round-trip time in slow start, later at 1.2
-    /// times that, as Linux paces a socket. BBR sets a rate of its own and always paces. With
-    /// `"fq"` the host's queue discipline paces, to which TCP hands segments ahead of time. Only stack `linux-6` knows it.
+    /// times that, as Linux paces a socket. BBR sets its own rate and always paces. With `"fq"` the host's
+    /// queue discipline paces; TCP passes segments to it ahead of time. Only stack `linux-6` supports it.
     pub pacing: Pacing,
-    /// The first slow start slows down when the delay grows, and goes on if the delay falls again (`HyStart++`, RFC 9406). For
-    /// `reno`, and for `cubic` in place of Linux' `HyStart`, under the stack `linux-6`.
+    /// The first slow start slows down when the delay grows, and resumes if the delay falls again
+    /// (`HyStart++`, RFC 9406). For `reno`, and for `cubic` in place of Linux' `HyStart`, under the stack
+    /// `linux-6`.
     pub hystart_plus_plus: bool,
-    /// What signs of loss do to the window, and what is sent again.
+    /// The reaction to signs of loss: the window, and the retransmissions.
     pub recovery: RecoveryRules,
     /// Under classic rules: after a fast retransmit or a timeout, duplicate ACKs start another fast retransmit
     /// only once more is acknowledged than had been sent (RFC 2582, section 5).
@@ -95,7 +97,7 @@ pub struct TcpConfig {
     /// start (the "impatient" variant of RFC 6582, section 4); else at each of them.
     pub newreno_impatient: bool,
     /// Send no segment that is smaller than it could be only because the window is almost full (RFC 9293,
-    /// section 3.8.6.2.1). Windows that count segments leave no other choice.
+    /// section 3.8.6.2.1). With windows that count segments this is always the case.
     pub silly_window_avoidance: bool,
     /// Nagle's algorithm: data that fills no segment waits for more, or for an ACK. Classic stacks let it wait while
     /// anything is unacknowledged (RFC 896), `linux-6` while another segment that was not full is (Minshall's version,
@@ -109,12 +111,13 @@ pub struct TcpConfig {
     /// Resolution of the host's timers and of its timestamp clock; in the stack `linux-6` the latter has 1 ms and
     /// round-trip times 1 us.
     pub tick: Duration,
-    /// A segment sent long enough before another that has arrived is lost (RACK, RFC 8985). Needs SACK to have an
-    /// effect; without it three duplicates or SACKed segments tell.
+    /// A segment that was sent long enough before another segment that has arrived is lost (RACK, RFC 8985).
+    /// It needs SACK to have an effect. If off, three duplicates or SACKed segments are the sign of loss.
     pub rack: bool,
-    /// After two round-trip times without an ACK the last segment is sent again, or a new one (RFC 8985, section 7).
+    /// After two round-trip times without an ACK, the last segment is retransmitted, or a new one is sent
+    /// (RFC 8985, section 7).
     pub tail_loss_probe: bool,
-    /// The clocks of all hosts tick together, from the start of the run on; else each has a phase of its own.
+    /// The clocks of all hosts tick together, from the start of the run on. If false, each has its own phase.
     pub common_clock: bool,
     /// Lower bound of the retransmission timeout; in Linux, of its variance term.
     pub rto_min: Duration,
@@ -129,9 +132,9 @@ pub struct TcpConfig {
     /// After its own FIN is acknowledged an end waits this long for the peer's, counted from the last segment
     /// that arrived; then it gives up. Linux: `tcp_fin_timeout`.
     pub fin_timeout: Duration,
-    /// An ACK leaves at once for every so many full-sized segments; below that it may be held.
+    /// Number of full-sized segments after which an ACK leaves at once; with fewer, the ACK may be delayed.
     pub ack_every: u32,
-    /// Time after which a held ACK is sent, counted in ticks from the one in progress.
+    /// Time after which a delayed ACK is sent, counted in ticks from the current tick.
     pub delayed_ack: Duration,
     /// The delay follows the spacing of segments, from `delayed_ack` up to 200 ms; quick ACKs come at the start and
     /// after pauses, duplicates and marks; the end of a write is acknowledged at once, unless the application answers
@@ -143,23 +146,23 @@ pub struct TcpConfig {
     /// Acknowledge as many of the first data segments at once as half of the advertised window holds, at
     /// least 2 and at most 16, as Linux does.
     pub quick_acks: bool,
-    /// Advertised window at first, in segments.
+    /// Initial advertised window in segments.
     pub receive_window_initial: u32,
     /// Growth of the advertised window for each in-order segment, in segments.
     pub receive_window_growth: u32,
-    /// Largest advertised window, in segments; never more than the header can say: 65 535 bytes without window
-    /// scaling.
+    /// Largest advertised window, in segments; limited by the header to 65 535 bytes without window scaling.
     pub receive_window_max: u32,
     /// Window scaling (RFC 7323, section 2), by the smallest shift that can express the largest window.
     pub window_scaling: bool,
-    /// A SYN's SACK-permitted option stands in the padding of its timestamps, as Linux lays them out: four bytes less.
+    /// The SACK-permitted option of a SYN occupies the padding of the timestamps option, as in Linux: the SYN
+    /// is four bytes shorter.
     pub compact_syn: bool,
-    /// What a congestion control that draws numbers takes them from, at one end of one connection.
+    /// Random stream of a congestion control that draws numbers, at one end of one connection.
     #[serde(skip)]
     pub draws: Draws,
 }
 
-/// The era a set of switches comes from.
+/// The era of a set of switches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Profile {
     /// Linux 2.4.20 as the Helsinki studies configured it.
@@ -196,18 +199,19 @@ impl fmt::Display for Profile {
     }
 }
 
-/// The implementation that sends.
+/// The implementation of the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stack {
     /// Linux up to 2.6: windows count segments, a scoreboard remembers each of them, and time counts ticks.
     #[serde(rename = "linux-2")]
     Linux2,
-    /// Linux 6: as before, but time counts microseconds, and one timer serves timeouts, tail loss probes and RACK.
+    /// Linux 6: as `linux-2`, but time counts microseconds, and one timer serves timeouts, tail loss probes
+    /// and RACK.
     #[serde(rename = "linux-6")]
     Linux6,
-    /// The textbooks, BSD and the simulators of the 1990s: windows count bytes, one segment is timed at a time, and a
-    /// timeout goes back to the first unacknowledged byte.
+    /// Textbooks, BSD and the simulators of the 1990s: windows count bytes, one segment is timed at a time,
+    /// and a timeout goes back to the first unacknowledged byte.
     Classic,
 }
 
@@ -246,71 +250,72 @@ pub enum FRtoMode {
     Rfc5682Sack,
 }
 
-/// What signs of loss do to the window, and what is sent again.
+/// The reaction to signs of loss: the window, and the retransmissions.
 ///
-/// The first three are rules of the stack `linux-2`: ssthresh is half of what is in flight, the window ends there, and
-/// in between it is at most what is in flight plus one; with the first two it also drops there at once. The fourth is
-/// that of `linux-6`. All others are rules of the stack `classic`: ssthresh is half of the window in whole segments.
+/// The first three are rules of the stack `linux-2`: ssthresh is half of the flight size, the window ends at
+/// ssthresh, and meanwhile it is at most the flight size plus one; with the first two, the window also drops
+/// to ssthresh at once. The fourth is the rule of `linux-6`. All others are rules of the stack `classic`:
+/// ssthresh is half of the window in whole segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecoveryRules {
     /// Linux 2.4 without rate halving: the window stays at ssthresh, and the head alone is marked lost on
     /// each further sign of loss.
     LinuxInFlight,
-    /// RFC 3517: every segment with enough SACKed ones above it is lost; and the window falls on by one every
-    /// second ACK down to half of ssthresh, as rate halving does it in Linux 2.4.
+    /// RFC 3517: every segment with enough SACKed segments above it is lost. The window continues to fall, by
+    /// one every second ACK, down to half of ssthresh, as with rate halving in Linux 2.4.
     Rfc3517RateHalving,
-    /// RFC 3517, and rate halving as Linux had it until 3.1: the window falls by one every second ACK, from where
-    /// it was.
+    /// RFC 3517, and rate halving as in Linux until 3.1: the window falls by one every second ACK, from its
+    /// value before.
     RateHalving,
-    /// Proportional rate reduction (RFC 6937) as Linux 6 has it, with RACK if `rack` says so, else RFC 6675.
+    /// Proportional rate reduction (RFC 6937) as in Linux 6, with RACK if `rack` is on, otherwise with RFC
+    /// 6675.
     ProportionalRate,
-    /// Duplicate ACKs mean nothing: loss is found by timeout only ("vanilla" TCP).
+    /// Duplicate ACKs have no effect: losses are detected by timeout only ("vanilla" TCP).
     None,
     /// Fast retransmit, then slow start from one segment.
     Tahoe,
     /// Fast recovery until the next new ACK; each duplicate ACK adds a segment to the window (RFC 2001).
     Reno,
-    /// Fast recovery until all that had been sent is acknowledged, as first published (Hoe 1995): a partial ACK
-    /// sends one segment again and takes the window back to ssthresh, and every second duplicate that the window
-    /// does not answer sends a new segment.
+    /// Fast recovery until all data that had been sent is acknowledged, as first published (Hoe 1995): a
+    /// partial ACK retransmits one segment and resets the window to ssthresh, and every second duplicate for
+    /// which the window sends nothing sends a new segment.
     Newreno,
-    /// As `newreno`, but a partial ACK deflates the window by what it acknowledges, and no more is sent than the
-    /// window allows (RFC 2582).
+    /// As `newreno`, but a partial ACK deflates the window by the acknowledged data, and the sender sends
+    /// only data that the window allows (RFC 2582).
     #[serde(rename = "newreno-rfc2582")]
     NewrenoRfc2582,
-    /// SACK with an estimate of what is in the network (Fall and Floyd 1996): the window less three segments at
-    /// first, one less for each duplicate ACK, two less for a partial one, one more for each segment sent. A
-    /// hole is sent again once; if that is lost too, the timeout finds it. Needs SACK; a peer without it gets
-    /// Reno.
+    /// SACK with an estimate of the segments in the network (Fall and Floyd 1996): initially the window minus
+    /// three segments, then one less for each duplicate ACK, two less for a partial ACK, one more for each
+    /// segment sent. A hole is retransmitted once; if that is lost, too, only the timeout repairs it. Needs
+    /// SACK; with a peer without it, the rule is Reno.
     SackPipe,
 }
 
 impl TcpConfig {
-    /// After this time the ticks of a host's clock mean the same again: from one to the next, or as long as a turn of Linux'
-    /// timer wheel takes.
+    /// Period of a host's clock: one tick, or a turn of Linux' timer wheel.
     pub fn clock_period(&self) -> Duration {
         let wheel = self.stack == Stack::Linux6;
         self.tick * if wheel { WHEEL_TURN } else { 1 }
     }
 
-    /// What waits to be sent is joined, whatever writes it came in.
+    /// True if waiting data is joined, regardless of the writes.
     pub fn joins_writes(&self) -> bool {
         self.stack == Stack::Linux6
     }
 
-    /// What an application writes at a time unless it is told otherwise, with full segments of `segment_bytes`: as much as
-    /// iperf3; the tools of older studies wrote segment by segment.
+    /// Default size of an application's writes, with full segments of `segment_bytes`: that of iperf3; the
+    /// tools of older studies wrote segment by segment.
     pub fn write_bytes(&self, segment_bytes: u32) -> u64 {
         if self.joins_writes() { WRITE_BYTES } else { u64::from(segment_bytes) }
     }
 
-    /// How often a segment is sent again, a SYN or another, before the connection is given up.
+    /// Number of retransmissions of a segment (a SYN, or another one) before the connection is given up.
     pub(crate) fn most_retries(&self, syn: bool) -> u32 {
         if syn { self.syn_retries } else { self.retries }
     }
 
-    /// The clock of the timestamp option at a host whose timers have this clock.
+    /// The clock of the timestamp option at a host with this timer clock.
     pub(crate) fn timestamp_clock(&self, timers: TickClock) -> TickClock {
         if self.stack == Stack::Linux6 {
             TickClock::new(Duration::from_millis(1), Duration::ZERO)
@@ -319,22 +324,22 @@ impl TcpConfig {
         }
     }
 
-    /// Every packet is ECN-capable, and echoes are exact, as Linux has it under DCTCP.
+    /// True if every packet is ECN-capable and echoes are exact, as in Linux with DCTCP.
     pub(crate) fn is_all_ect(&self) -> bool {
         self.ecn && self.congestion_control == CongestionControl::Dctcp && !self.accurate_ecn
     }
 
-    /// Echoes are counters (RFC 9768).
+    /// True if echoes are counters (RFC 9768).
     pub(crate) fn counts_marks(&self) -> bool {
         self.ecn && self.accurate_ecn
     }
 
-    /// Marks are for Prague, whose packets are ECT(1).
+    /// True for Prague, whose packets are ECT(1).
     pub(crate) fn is_l4s(&self) -> bool {
         self.counts_marks() && self.congestion_control == CongestionControl::Prague
     }
 
-    /// As a host with Prague has it: it asks for accurate ECN.
+    /// The configuration of a host with Prague, which requests accurate ECN.
     pub(crate) fn with_accurate_ecn(self: &Rc<Self>) -> Rc<Self> {
         if self.congestion_control != CongestionControl::Prague || self.accurate_ecn {
             return Rc::clone(self);
@@ -342,7 +347,7 @@ impl TcpConfig {
         Rc::new(Self { accurate_ecn: true, ..Self::clone(self) })
     }
 
-    /// What the model engine has no model of: the key, and what to do instead.
+    /// A setting that the model engine does not model: the key, and what to do instead.
     pub fn unmodelled(&self) -> Option<(&'static str, String)> {
         let algorithm = &self.congestion_control;
         let is_modelled = match self.stack {
@@ -363,8 +368,8 @@ impl TcpConfig {
         Some(("congestion_control", reason))
     }
 
-    /// TCP of one end of a connection. `stream` is for a congestion control that draws numbers; all others share this
-    /// one.
+    /// TCP of one end of a connection. `stream` is for a congestion control that draws numbers; with all
+    /// others, this configuration is shared.
     pub fn of_end(self: &Rc<Self>, stream: impl FnOnce() -> RandomStream) -> Rc<Self> {
         if !self.congestion_control.draws() {
             return Rc::clone(self);
@@ -374,7 +379,7 @@ impl TcpConfig {
 }
 
 impl RecoveryRules {
-    /// The stack that knows them.
+    /// The stack that has these rules.
     pub fn stack(self) -> Stack {
         match self {
             Self::LinuxInFlight | Self::Rfc3517RateHalving | Self::RateHalving => Stack::Linux2,
@@ -385,13 +390,13 @@ impl RecoveryRules {
         }
     }
 
-    /// True if the window falls with the ACKs that return.
+    /// True if the window falls gradually with returning ACKs.
     pub(crate) fn halves_rate(self) -> bool {
         matches!(self, Self::Rfc3517RateHalving | Self::RateHalving)
     }
 }
 
-/// How the window grows, and how far signs of congestion cut it.
+/// The algorithm that grows the window, and cuts it after signs of congestion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CongestionControl {
@@ -400,57 +405,61 @@ pub enum CongestionControl {
     /// CUBIC (RFC 9438) with `HyStart`, as Linux has it; under the stack `linux-2` version 2.3, that of Linux 2.6.29 to
     /// 2.6.38.
     Cubic,
-    /// Vegas (Brakmo and Peterson 1995), as Linux has it: the window follows the delay, and losses as under Reno. The
-    /// model engine has it under the stack `linux-6` only.
+    /// Vegas (Brakmo and Peterson 1995), as in Linux: the window follows the delay, and reacts to losses as
+    /// Reno. The model engine has it under the stack `linux-6` only.
     Vegas,
-    /// Westwood+ (Grieco and Mascolo 2004), as Linux has it: as Reno, but after congestion the window is what the path
-    /// delivered in the shortest round-trip time. The model engine has it under the stack `linux-6` only.
+    /// Westwood+ (Grieco and Mascolo 2004), as in Linux: like Reno, but after congestion the window is the
+    /// data that the path delivered in the shortest round-trip time. The model engine has it under the stack
+    /// `linux-6` only.
     Westwood,
-    /// DCTCP (RFC 8257), as Linux has it: marks cut the window by half of their share, and the receiver echoes each mark. For
-    /// queues that mark early, where all senders have it. Needs `ecn`. The model engine has it under the stack `linux-6`
-    /// only.
+    /// DCTCP (RFC 8257), as in Linux: marks cut the window by half of their share, and the receiver echoes
+    /// each mark. It is for queues that mark early and that only DCTCP senders use. Needs `ecn`. The model
+    /// engine has it under the stack `linux-6` only.
     Dctcp,
-    /// Prague (draft-briscoe-iccrg-prague-congestion-control): as DCTCP, but its packets are ECT(1), for queues of low latency such
-    /// as `dualpi2`; its window grows while it falls; it is paced; and short paths give no advantage. Needs `ecn`, and always
-    /// asks for accurate ECN; a peer without gets Reno and no ECN. The model engine has it under the stack `linux-6` only.
+    /// Prague (draft-briscoe-iccrg-prague-congestion-control): like DCTCP, but its packets are ECT(1), for
+    /// low-latency queues such as `dualpi2`; its window also grows while it is being reduced; it is paced;
+    /// and short paths give no advantage. Needs `ecn`, and always requests accurate ECN; with a peer without
+    /// it, the sender uses Reno without ECN. The model engine has it under the stack `linux-6` only.
     Prague,
-    /// LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus), a scavenger: it adds 60 ms of delay at most, and makes way for others. The
-    /// model engine has it under the stack `linux-6` only.
+    /// LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus), a scavenger: it adds at most 60 ms of delay, and yields
+    /// to other flows. The model engine has it under the stack `linux-6` only.
     #[serde(rename = "ledbat++")]
     LedbatPlusPlus,
-    /// BBR (Cardwell et al. 2017), version 1 as Linux has it: a model of the path, the rate at which it delivers and its
-    /// shortest round-trip time, sets window and pacing rate. The model engine has it under the stack `linux-6` only.
+    /// BBR (Cardwell et al. 2017), version 1 as in Linux: a model of the path (its delivery rate and its
+    /// shortest round-trip time) sets window and pacing rate. The model engine has it under the stack
+    /// `linux-6` only.
     Bbr,
-    /// BBR version 3 (draft-ietf-ccwg-bbr), without what it does for ECN: as version 1, and bounds on what is in flight, which losses
-    /// lower and probes raise. The model engine has it under the stack `linux-6` only; Linux does not have it.
+    /// BBR version 3 (draft-ietf-ccwg-bbr), without its support for ECN: like version 1, with bounds on the
+    /// data in flight, which losses lower and probes raise. The model engine has it under the stack `linux-6`
+    /// only; Linux does not have it.
     Bbr3,
     /// What tests of pacing need.
     #[cfg(test)]
     #[serde(skip)]
     Paced,
-    /// One of your own. On the model engine under the stack `linux-6` only.
+    /// Your own algorithm. On the model engine under the stack `linux-6` only.
     #[serde(untagged)]
     User(Box<UserControl>),
 }
 
 impl CongestionControl {
-    /// It is nothing without marks, which only ECN brings.
+    /// True if it depends on marks, which need ECN.
     pub fn needs_ecn(&self) -> bool {
         matches!(self, Self::Dctcp | Self::Prague)
     }
 
-    /// Its slow start is that of RFC 5681, which `HyStart++` can slow down.
+    /// True if its slow start is that of RFC 5681, which `HyStart++` can slow down.
     pub fn has_slow_start(&self) -> bool {
         matches!(self, Self::Reno | Self::Cubic)
     }
 
-    /// It draws numbers.
+    /// True if it draws random numbers.
     fn draws(&self) -> bool {
         matches!(self, Self::Bbr | Self::Bbr3 | Self::User(_))
     }
 }
 
-/// The name in scenario files, which is Linux' own.
+/// The name in scenario files, which is also the name in Linux.
 impl fmt::Display for CongestionControl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(f)
@@ -467,7 +476,8 @@ pub enum InitialSsthresh {
     Bytes(Bytes),
 }
 
-/// A threshold as it is written; a number lacks its unit, which reading it as a size will say.
+/// A threshold as written. A number is accepted here and lacks its unit, which the parser of sizes will
+/// report.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Stated {

@@ -1,7 +1,7 @@
-//! Congestion control: what a stack tells an algorithm, and what it asks of it.
+//! Congestion control: the interface between a stack and an algorithm.
 //!
-//! A stack owns loss detection, recovery and timers; an algorithm owns the window. While a stack repairs losses or
-//! limits bursts it shapes the window itself (`Controller::state_mut`), by rules of its own.
+//! A stack owns loss detection, recovery and timers; an algorithm owns the window. While a stack repairs
+//! losses or limits bursts, it sets the window itself (`Controller::state_mut`), by its own rules.
 
 mod bandwidth;
 mod bbr;
@@ -39,7 +39,7 @@ pub(crate) use rate::{DeliveryRate, LostSegment, Progress, RateSampler};
 pub(crate) use reno::Reno;
 pub(crate) use segments::{Counting, Segments};
 
-/// When something happened, and what had been acknowledged and sent.
+/// The time of an event, and the positions that had been acknowledged and sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     pub us: u64,
@@ -48,34 +48,34 @@ pub(crate) struct Moment {
     pub nxt: u64,
 }
 
-/// What one ACK says to congestion control (Linux: `rate_sample`).
+/// The information in one ACK for congestion control (Linux: `rate_sample`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RateSample {
     pub at: Moment,
-    /// Segments that have arrived, as far as is known from now on; 1 where the stack counts ACKs.
+    /// Segments that have newly arrived according to this ACK; 1 if the stack counts ACKs.
     pub acked: u32,
-    /// The window was in use: only then may it grow (RFC 7661).
+    /// True if the window was in use: only then may it grow (RFC 7661).
     pub is_window_limited: bool,
-    /// How fast segments arrived; for algorithms that are rate-based, where the ACK tells.
+    /// For rate-based algorithms: the delivery rate, if the ACK gives one.
     pub rate: Option<DeliveryRate>,
 }
 
-/// What one ACK says of the path, to an algorithm that models it (Linux: `cong_control`).
+/// The information in one ACK for an algorithm that models the path (Linux: `cong_control`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PathSample {
     pub ack: RateSample,
     /// Segments that this ACK shows to be lost.
     pub lost: u64,
-    /// Segments that have arrived so far and those that were lost, and when something arrived last.
+    /// Segments that have arrived and that were lost so far, and the time of the last arrival.
     pub total_delivered: u64,
     pub total_lost: u64,
     pub delivered_us: u64,
     /// Segments in flight, before this ACK and after it.
     pub in_flight_before: u32,
     pub in_flight: u32,
-    /// How long pacing holds what comes next.
+    /// How long pacing delays the next segment.
     pub wait: Duration,
-    /// It reports a single segment that is not full: the receiver may have held it back.
+    /// True if it reports a single segment that is not full: the receiver may have delayed this ACK.
     pub may_be_delayed: bool,
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct PathSample {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Acked {
     pub at: Moment,
-    /// It brings neither SACK blocks nor an ECN echo nor another window (Linux: header prediction).
+    /// True if it has no SACK blocks, no ECN echo and no new window (Linux: header prediction).
     pub is_predicted: bool,
     /// Segments that have arrived, and those of them that were reported with an ECN echo.
     pub delivered: u64,
@@ -102,9 +102,9 @@ pub(crate) enum Congestion {
 pub(crate) struct Sent {
     /// Before it does.
     pub at: Moment,
-    /// Nothing was in flight; when data had left before.
+    /// True if nothing was in flight; with the time of the previous transmission.
     pub idle_since: Option<Tick>,
-    /// There had been too little to send.
+    /// True if there had been too little to send.
     pub is_app_limited: bool,
 }
 
@@ -130,23 +130,23 @@ pub(crate) trait Window {
     /// ssthresh becomes half of `flight`, at least two segments (RFC 5681, equation 4).
     fn halve(&mut self, flight: Self::Amount);
 
-    /// Takes a reduction back (RFC 4015, section 3.2).
+    /// Undoes a reduction (RFC 4015, section 3.2).
     fn restore(&mut self, prior: Prior<Self::Amount>);
 
-    /// Sends on from a window of this size.
+    /// Continues with a window of this size.
     fn restart(&mut self, window: Self::Amount);
 }
 
 /// The window's amounts under a controller.
 pub(crate) type Amount<C> = <<C as Controller>::Window as Window>::Amount;
 
-/// An algorithm. What it does not say, it does as Reno.
+/// An algorithm. The default methods are those of Reno.
 pub(crate) trait Controller {
     type Window: Window;
 
     fn state(&self) -> &Self::Window;
 
-    /// The window, for the rules of the stack that shape it.
+    /// The window, for the rules of the stack.
     fn state_mut(&mut self) -> &mut Self::Window;
 
     /// The handshake is complete, in which `delivered` segments have arrived.
@@ -155,18 +155,18 @@ pub(crate) trait Controller {
     /// New data leaves.
     fn on_sent(&mut self, _sent: &Sent) {}
 
-    /// A round-trip sample, before the ACK that brought it is looked at for losses.
+    /// A round-trip sample, before its ACK is checked for losses.
     fn on_rtt(&mut self, _at: &Moment, _rtt_us: u64) {}
 
     /// The state changes.
     fn on_state(&mut self, _at: &Moment, _state: State) {}
 
-    /// It wants to hear of every ACK, also while nothing is in flight.
+    /// True if it must be informed of every ACK, even while nothing is in flight.
     fn hears_every_ack(&self) -> bool {
         false
     }
 
-    /// An ACK, for an algorithm that hears every one (Linux: `in_ack_event`).
+    /// An ACK, for an algorithm that is informed of every one (Linux: `in_ack_event`).
     fn on_every_ack(&mut self, _ack: &Acked) {}
 
     /// An ACK that shows progress while nothing is being repaired; for a rate-based algorithm, any ACK.
@@ -179,24 +179,26 @@ pub(crate) trait Controller {
         self.on_ack(&path.ack);
     }
 
-    /// It sends less than it might, to see the path empty: what arrives says little of the rate.
+    /// True if it sends less than it could, to measure the empty path: delivery rates are then not
+    /// significant.
     fn holds_back(&self) -> bool {
         false
     }
 
-    /// It wants to hear of every segment that is found lost.
+    /// True if it must be informed of every lost segment.
     fn hears_losses(&self) -> bool {
         false
     }
 
-    /// A segment was lost, for an algorithm that hears of every one. The ACK that shows it follows.
+    /// A segment was lost, for an algorithm that is informed of every one. The ACK that shows the loss
+    /// follows.
     fn on_segment_lost(&mut self, _lost: &LostSegment) {}
 
-    /// A timeout: so many segments were lost so far. The state changes next.
+    /// A timeout, with the number of segments lost so far. The change of state follows.
     fn on_lost(&mut self, _total: u64) {}
 
-    /// A sign of congestion, once per window of data: ssthresh falls, from what was in use. The stack brings the
-    /// window down to it.
+    /// A sign of congestion, once per window of data: ssthresh is computed from the used window. The stack
+    /// reduces the window to it.
     fn on_congestion(&mut self, _sign: Congestion, flight: Amount<Self>) {
         self.state_mut().halve(flight);
     }
@@ -209,34 +211,34 @@ pub(crate) trait Controller {
         self.state_mut().restore(prior);
     }
 
-    /// The first timeout of an episode; sending goes on with `window`.
+    /// The first timeout of an episode; sending continues with `window`.
     fn on_timeout(&mut self, at: &Moment, flight: Amount<Self>, window: Amount<Self>) {
         self.on_congestion(Congestion::Loss, flight);
         self.on_persistent(at, window);
     }
 
-    /// What was sent after a timeout is lost too: ssthresh stays (RFC 5681, section 3.1).
+    /// Data sent after a timeout is lost, too: ssthresh stays (RFC 5681, section 3.1).
     fn on_persistent(&mut self, _at: &Moment, window: Amount<Self>) {
         self.state_mut().restart(window);
     }
 
-    /// It models the path: it gets delivery rates with every ACK, and sets its window also while the stack repairs
-    /// losses (Linux: `cong_control`).
+    /// True if it models the path: it gets a delivery rate with every ACK, and also sets its window while the
+    /// stack repairs losses (Linux: `cong_control`).
     fn is_rate_based(&self) -> bool {
         false
     }
 
-    /// The rate at which data leaves at most; none if ACKs alone clock it.
+    /// The maximum sending rate; none if only ACKs clock the data.
     fn pacing_rate(&self) -> Option<Rate> {
         None
     }
 
-    /// Segments that leave together when paced, at least.
+    /// Minimum number of segments that leave together when paced.
     fn burst_min(&self) -> u32 {
         2
     }
 
-    /// Segments that leave together when paced, at most.
+    /// Maximum number of segments that leave together when paced.
     fn burst_max(&self) -> u32 {
         u32::MAX
     }
@@ -250,15 +252,15 @@ pub(crate) trait Controller {
     }
 }
 
-/// What an algorithm is set up with.
+/// The setup of an algorithm.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup<'a> {
     pub window: Segments,
-    /// Of the host's clock.
+    /// Tick of the host's clock.
     pub ticks_per_second: u64,
     /// Payload of a full segment.
     pub segment_bytes: u32,
-    /// Segments leave at a rate.
+    /// True if segments are paced.
     pub is_paced: bool,
     /// A user's own algorithm.
     pub code: Option<&'a UserControl>,
@@ -282,7 +284,7 @@ impl<'a> Setup<'a> {
     }
 }
 
-/// An algorithm is kept in place, or in a box: a large one in place would make every sender as large.
+/// How an algorithm is stored: in place or in a box. A large algorithm in place would enlarge every sender.
 macro_rules! stored {
     ($algorithm:ty) => {
         $algorithm
@@ -292,8 +294,8 @@ macro_rules! stored {
     };
 }
 
-/// Makes the enum over the algorithms of Linux. After `=` stands which key asks for an algorithm, and perhaps which switch
-/// must be on; the first that fits is taken.
+/// Defines the enum of the algorithms of Linux, which forwards every call. After `=` follow the key that
+/// selects the algorithm and the switch that must be on; the first match is taken.
 macro_rules! algorithms {
     ($(
         $(#[cfg($when:meta)])? $name:ident($algorithm:ty $(, $boxed:ty)?) = $key:ident $(if $switch:ident)?,
@@ -320,7 +322,7 @@ macro_rules! algorithms {
 }
 
 impl Control {
-    /// The peer does not count marks: Prague is Reno then, as that of Linux.
+    /// Falls back to Reno if the peer does not count marks, like Linux' Prague.
     pub fn do_without_counters(&mut self) {
         if let Self::Prague(prague) = self {
             *self = Self::Reno(Reno(*prague.state()));

@@ -1,7 +1,7 @@
 //! One end of a TCP connection: handshake, both halves, close.
 //!
-//! Sans-IO: the caller hands in segments and time, asks for segments to transmit until there are
-//! none, and calls [`Endpoint::handle_wakeup`] at [`Endpoint::next_wakeup`]. Time never runs backwards.
+//! Sans-IO: the caller passes in segments and time, polls for segments to transmit until there are none, and
+//! calls [`Endpoint::handle_wakeup`] at [`Endpoint::next_wakeup`]. Time never runs backwards.
 
 mod accurate_ecn;
 mod delayed_ack;
@@ -20,7 +20,7 @@ use crate::sender::SendingHalf;
 use accurate_ecn::{Feedback, agreed, handshake_flags};
 use receiver::{Arrival, Earlier, Receiver};
 
-/// Where a connection stands (RFC 9293, section 3.3.2, with the closing states folded into one).
+/// The state of a connection (RFC 9293, section 3.3.2, with the closing states merged into one).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Waiting for a SYN.
@@ -29,7 +29,7 @@ pub enum Phase {
     SynSent,
     /// SYN received and answered.
     SynReceived,
-    /// Data may flow; FINs may be on their way.
+    /// Data may flow; FINs may be in flight.
     Established,
     /// Both FINs are acknowledged. A repeated FIN is still answered, as in TIME-WAIT.
     Closed,
@@ -49,18 +49,18 @@ pub struct Endpoint {
     config: Rc<TcpConfig>,
     mss: u32,
     offered_mss: u16,
-    /// How far the windows that it states are shifted, where they are.
+    /// The shift count of the windows that it advertises, if they are scaled.
     window_shift: u8,
     phase: Phase,
     sender: SendingHalf,
     receiver: Receiver,
     ack_due: bool,
-    /// What leaves before anything else: an RST, or the ACK that says how a SYN-ACK was marked.
+    /// Segments that leave before all others: an RST, or the ACK that feeds back the mark of a SYN-ACK.
     urgent: Option<Segment>,
     /// SYNs sent, and the ECN field of the latest one received.
     syns: u32,
     syn_ecn: Ecn,
-    /// What it has told where marks are counted.
+    /// The feedback of the handshake, if marks are counted.
     handshake: Handshake,
     /// Tick at which waiting for the peer's FIN ends.
     fin_wait: Option<Tick>,
@@ -113,8 +113,8 @@ impl Endpoint {
         self.sender.send_syn(&mut cx);
     }
 
-    /// The connection is open without a handshake, as if it had been for long: simulators of 1998 start so. Both
-    /// ends must be opened, with the same configuration and MTU. No round-trip time is known.
+    /// Opens the connection without a handshake, as if it had been open for a long time, like the simulators
+    /// of 1998. Both ends must be opened, with the same configuration and MTU. No round-trip time is known.
     pub fn open<O: Observer>(&mut self, now: Instant, observer: &mut O) {
         let mut cx = context(self.flow, self.host, self.clock, now, observer);
         self.phase = Phase::Established;
@@ -134,13 +134,13 @@ impl Endpoint {
         self.send_new(now, observer);
     }
 
-    /// Forgets what was written and not sent yet.
+    /// Forgets data that was written and not sent yet.
     pub fn stop(&mut self) {
         self.sender.forget_unsent();
     }
 
     /// No more data will be written. The FIN leaves with the last byte if that has not been put on the wire
-    /// yet, else after it.
+    /// yet, otherwise after it.
     pub fn close<O: Observer>(&mut self, now: Instant, observer: &mut O) {
         self.sender.close();
         self.send_new(now, observer);
@@ -153,7 +153,7 @@ impl Endpoint {
         }
     }
 
-    /// Gives up the connection for the application: what is queued is forgotten, and the peer is told by an RST
+    /// Gives up the connection for the application: queued data is forgotten, and the peer receives an RST
     /// unless both ends have sent their FIN (RFC 9293, section 3.10.5). No effect once closed or aborted.
     pub fn abort<O: Observer>(&mut self, now: Instant, observer: &mut O) {
         if matches!(self.phase, Phase::Closed | Phase::Aborted) {
@@ -169,7 +169,7 @@ impl Endpoint {
         self.give_up(&mut cx);
     }
 
-    /// Where the connection stands.
+    /// The state of the connection.
     pub fn phase(&self) -> Phase {
         self.phase
     }
@@ -194,8 +194,8 @@ impl Endpoint {
         self.sender.store_metrics(cache);
     }
 
-    /// Takes in a segment from the network; `cache` holds what earlier connections to the peer left,
-    /// if cached metrics are in use.
+    /// Processes a segment from the network; `cache` holds the metrics of earlier connections to the peer, if
+    /// cached metrics are in use.
     pub fn handle_segment<O: Observer>(
         &mut self,
         now: Instant,
@@ -299,7 +299,8 @@ impl Endpoint {
         }
     }
 
-    /// Acknowledges a SYN-ACK. Where marks are counted, that ACK says what its ECN field was instead.
+    /// Acknowledges a SYN-ACK. If marks are counted, the flags of that ACK feed back the ECN field of the
+    /// SYN-ACK.
     fn acknowledge_syn(&mut self, now: Instant, ecn: Ecn) {
         if !self.config.counts_marks() {
             self.ack_due = true;
@@ -351,7 +352,7 @@ impl Endpoint {
         }
     }
 
-    /// The end of the connection. Nothing is sent: as on Linux the peer learns of it when it sends something.
+    /// The end of the connection. Nothing is sent: as in Linux, the peer is informed when it sends a segment.
     fn give_up<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         self.phase = Phase::Aborted;
         self.sender.out_mut().clear();
@@ -359,7 +360,7 @@ impl Endpoint {
         cx.emit(TransportEvent::Aborted);
     }
 
-    /// When [`Endpoint::handle_wakeup`] wants to be called, if at all.
+    /// When [`Endpoint::handle_wakeup`] must be called, if at all.
     pub fn next_wakeup(&self) -> Option<Instant> {
         if self.phase == Phase::Aborted {
             return None;
@@ -396,8 +397,8 @@ impl Endpoint {
         self.ack_due || !self.sender.out().is_empty() || self.urgent.is_some()
     }
 
-    /// Writes the next segment to put on the wire into `segment`, and returns the ECN field of its packet; none when
-    /// all is sent.
+    /// Writes the next segment to put on the wire into `segment`, and returns the ECN field of its packet;
+    /// none when everything is sent.
     pub fn poll_transmit(&mut self, now: Instant, segment: &mut Segment) -> Option<Ecn> {
         if let Some(urgent) = self.urgent.take() {
             *segment = urgent;
@@ -416,7 +417,7 @@ impl Endpoint {
         let out = self.sender.out_mut();
         let Transmission { seq, payload_bytes, syn, fin, ecn, cwr, push } = out.pop_front()?;
         if out.is_empty() {
-            // The next one is written to the same place, not behind this one, where nothing was for long.
+            // The next segment is written to the same place, not after this one, where memory is not cached.
             out.clear();
         }
         segment.begin(seq, payload_bytes);
@@ -449,8 +450,9 @@ impl Endpoint {
     /// The ECN flags of a SYN or SYN-ACK.
     fn ecn_setup(&self) -> Flags {
         let is_syn = self.phase == Phase::SynSent;
-        // Linux repeats a SYN without, in case somebody on the way drops it for ECN's sake (RFC 3168, section 6.1.1.1;
-        // `tcp_ecn_fallback`, since 4.1); one that asks for counters is tried twice (RFC 9768, section 3.1.4.1).
+        // Linux repeats a SYN without ECN, in case a node on the path drops SYNs with ECN (RFC 3168, section
+        // 6.1.1.1; `tcp_ecn_fallback`, since 4.1). A SYN that requests counters is tried twice (RFC 9768,
+        // section 3.1.4.1).
         let falls_back =
             is_syn && self.config.stack == Stack::Linux6 && self.syns > u32::from(self.config.accurate_ecn);
         match (self.config.counts_marks(), is_syn) {
@@ -472,7 +474,7 @@ impl Endpoint {
         segment.window_bytes = self.window(segment.flags.contains(Flags::SYN));
     }
 
-    /// Makes an ACK of less than has arrived; the next one is due all the same.
+    /// Makes an ACK of less data than has arrived; the next ACK is still due.
     fn stamp_earlier(&self, segment: &mut Segment, now: Instant, earlier: Earlier) {
         self.stamp_header(segment, now);
         segment.flags = Flags::ACK.with(earlier.ecn_flags);
@@ -490,7 +492,7 @@ impl Endpoint {
             // Linux makes the segment smaller.
             if !segment.sack.is_empty() {
                 let room = (self.mss.saturating_sub(segment.payload_bytes + 4) / 8) as usize;
-                // What is left of a closed connection answers without SACK (tcp_v4_timewait_ack).
+                // The remainder of a closed connection answers without SACK (tcp_v4_timewait_ack).
                 segment.sack.truncate(if self.phase == Phase::Closed { 0 } else { room });
             }
             if !segment.flags.contains(Flags::SYN) {
@@ -499,7 +501,7 @@ impl Endpoint {
         }
     }
 
-    /// The window that the header can express (RFC 7323, section 2.2), rounded up as Linux does
+    /// The window field of the header (RFC 7323, section 2.2), rounded up as in Linux
     /// (`__tcp_select_window`); that of a SYN is never scaled.
     fn window(&self, syn: bool) -> u64 {
         let shift = if self.config.window_scaling && !syn { self.window_shift } else { 0 };
@@ -507,7 +509,7 @@ impl Endpoint {
     }
 }
 
-/// How far a window of so many bytes is shifted, to fit its field.
+/// The shift count with which a window of this number of bytes fits its field.
 fn window_shift(largest: u64) -> u8 {
     let bits = u64::BITS - largest.leading_zeros();
     bits.saturating_sub(u16::BITS).min(WINDOW_SHIFT_MAX) as u8
@@ -516,7 +518,7 @@ fn window_shift(largest: u64) -> u8 {
 /// Largest shift (RFC 7323, section 2.3).
 const WINDOW_SHIFT_MAX: u32 = 14;
 
-/// What a host without the connection answers (RFC 9293, section 3.10.7.1).
+/// The answer of a host without the connection (RFC 9293, section 3.10.7.1).
 fn reset_for(segment: &Segment) -> Segment {
     if segment.flags.contains(Flags::ACK) {
         Segment { seq: segment.ack, flags: Flags::RST, ..Segment::default() }

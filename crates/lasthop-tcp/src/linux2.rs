@@ -1,6 +1,6 @@
 //! The sending half of a connection as in Linux up to 2.6: windows count segments, and time counts ticks.
 //!
-//! What may be sent and what a timeout does is here; what an ACK does is in `ack`.
+//! This module contains sending and timeouts; `ack` contains the processing of ACKs.
 
 mod ack;
 mod control;
@@ -35,7 +35,7 @@ pub(crate) struct Sender {
     control: Control,
     timer: Timer,
     recovery: Recovery,
-    /// What may be undone.
+    /// The reduction that may be undone.
     episode: Episode,
     frto: FRto,
     /// Timestamp echoed by the ACK being processed, in ticks.
@@ -74,7 +74,7 @@ impl Sender {
         self.timer.due
     }
 
-    /// What the next connection to this destination may learn.
+    /// The metrics for the next connection to this destination.
     pub fn knowledge(&self) -> Knowledge {
         let rtt = &self.timer.rtt;
         let (cwnd, ssthresh, reordering) =
@@ -94,7 +94,7 @@ impl Sender {
         self.push(cx.tick, segment);
     }
 
-    /// Answers a repeated SYN with the SYN-ACK again. The timer runs on, as in Linux.
+    /// Answers a repeated SYN with the SYN-ACK again. The timer continues, as in Linux.
     pub fn repeat_syn<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         if let Some(&head) = self.board.queue.head() {
             self.note_retransmission(cx.tick, 0);
@@ -141,7 +141,7 @@ impl Sender {
         self.forget_handshake();
     }
 
-    /// Without timestamps a timeout that is too small could never be corrected.
+    /// Without timestamps, a timeout that is too small could never be corrected.
     fn forget_handshake(&mut self) {
         if !self.config.timestamps && self.timer.rtt.has_sample() {
             self.timer.rtt.forget();
@@ -173,14 +173,14 @@ impl Sender {
         }
     }
 
-    /// True if new data is at hand and both windows allow one segment more.
+    /// True if there is new data and both windows allow one more segment.
     fn may_send_new(&self) -> bool {
         self.flight() < self.control.window() && self.queue.fits()
     }
 
-    /// What the window is compared with. Before recovery only limited transmit (RFC 3042) lets a segment go
-    /// for one that SACK or a duplicate ACK reports; without it they count until they are acknowledged
-    /// (`FlightSize`, RFC 5681, section 2).
+    /// The flight size that is compared with the window. Before recovery, only limited transmit (RFC 3042)
+    /// sends a segment for each one that SACK or a duplicate ACK reports; without it, reported segments count
+    /// until they are acknowledged (`FlightSize`, RFC 5681, section 2).
     fn flight(&self) -> u32 {
         let examining = self.frto.progress.is_some();
         let limited = !self.config.limited_transmit && self.recovery.state <= State::Cwr && !examining;
@@ -199,7 +199,7 @@ impl Sender {
         self.board.queue.note_retransmission(index, sent, true);
     }
 
-    /// Sends outstanding segment `index` again.
+    /// Retransmits outstanding segment `index`.
     fn retransmit<O: Observer>(&mut self, cx: &mut Context<'_, O>, index: usize, kind: RetransmissionKind) {
         let segment = *self.board.queue.get(index);
         self.note_retransmission(cx.tick, index);
@@ -223,7 +223,7 @@ impl Sender {
         }
         cx.emit(TransportEvent::Timeout { seq: head.seq, backoff: self.timer.expiries + 1 });
         if !head.syn {
-            // Without new data F-RTO could learn nothing.
+            // Without new data, F-RTO could not decide.
             if self.frto.may_begin(self.recovery.state) && self.queue.fits() {
                 self.enter_frto();
             } else {
@@ -265,7 +265,7 @@ impl Sender {
         self.board.queue.clear_retransmitted(false);
         self.board.forget_duplicates();
         if self.board.mark_all_lost(u64::MAX) {
-            // Something had been retransmitted already: a later ACK would prove nothing.
+            // There was a retransmission already, so a later ACK would prove nothing.
             self.episode.marker = None;
         }
         self.frto.progress = None;

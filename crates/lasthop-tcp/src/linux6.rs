@@ -1,8 +1,8 @@
-//! The sending half of a connection as in Linux 6: windows in segments, time in microseconds, losses found by the time
-//! at which what has arrived was sent.
+//! The sending half of a connection as in Linux 6: windows in segments, time in microseconds, losses detected
+//! by the send times of arrived segments.
 //!
-//! What may be sent and the timer are here; what an ACK does is in `ack` and `sack`, the states of loss recovery in
-//! `loss`.
+//! This module contains sending and the timer; `ack` and `sack` contain the processing of ACKs, `loss` the
+//! states of loss recovery.
 
 mod ack;
 mod facts;
@@ -45,12 +45,13 @@ use usage::Usage;
 
 /// The timeout without any round-trip time from the handshake (RFC 6298, section 5.7).
 const TIMEOUT_FALLBACK: Duration = Duration::from_secs(3);
-/// SYNs that are sent again at the same distance, before the timeout doubles (`tcp_syn_linear_timeouts`).
+/// Number of SYNs that are retransmitted at constant intervals, before the timeout doubles
+/// (`tcp_syn_linear_timeouts`).
 const SYN_LINEAR_TIMEOUTS: u32 = 4;
-/// Least time that a timer of TCP waits, in microseconds.
+/// Minimum wait of a TCP timer, in microseconds.
 const TIMEOUT_MIN_US: u64 = 2_000;
 
-/// What the connection has counted, in segments.
+/// Counters of the connection, in segments.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     retransmissions: u64,
@@ -71,22 +72,23 @@ pub(crate) struct Sender {
     rtt: RttEstimator,
     rack: Rack,
     control: Control,
-    /// This end has opened the connection.
+    /// True if this end has opened the connection.
     connects: bool,
-    /// What window and round-trip time make of the pacing rate, unless the algorithm sets one. It measures bursts, too.
+    /// The pacing rate from window and round-trip time, unless the algorithm sets one. It also determines the
+    /// size of bursts.
     rate: Option<Rate>,
     pacer: Pacer,
-    /// The queue discipline that holds what pacing lets go later, if TCP itself does not.
+    /// The queue discipline that holds paced segments, if TCP itself does not.
     fq: Option<Box<Fq>>,
     rates: RateSampler,
     reduction: Reduction,
     recovery: Recovery,
-    /// What may be undone.
+    /// The reduction that may be undone.
     episode: Episode,
     frto: FRto,
     probe: Probe,
     timer: Timer,
-    /// Expiries in a row.
+    /// Consecutive expiries.
     expiries: u32,
     counts: Counts,
     usage: Usage,
@@ -167,14 +169,14 @@ impl Sender {
     /// Sends the SYN (or the SYN of a SYN-ACK).
     pub fn send_syn<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         self.syn_stamp = cx.micros() / 1000;
-        // Who answers a SYN knows the other's window.
+        // The end that answers a SYN knows the window of the other end.
         self.connects = self.queue.window_bytes == 0;
         let segment = self.queue.send_syn(self.transmission(cx));
         self.push(segment);
         self.rearm_timer(cx);
     }
 
-    /// Answers a repeated SYN with the SYN-ACK again; the timer starts anew.
+    /// Answers a repeated SYN with the SYN-ACK again; the timer restarts.
     pub fn repeat_syn<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         if let Some(&head) = self.board.queue.head() {
             self.note_retransmission(cx, 0, false);
@@ -183,7 +185,7 @@ impl Sender {
         }
     }
 
-    /// What the next connection to this destination may learn.
+    /// The metrics for the next connection to this destination.
     pub fn knowledge(&self) -> Knowledge {
         let (cwnd, ssthresh, reordering) =
             (self.control.window(), self.control.ssthresh(), self.recovery.reordering);
@@ -212,8 +214,8 @@ impl Sender {
         if cached.reordering != 0 {
             self.recovery.reordering = cached.reordering;
         }
-        // One SYN or SYN-ACK sent again is forgiven: the timeout of a second may have been too short. So are more if the
-        // answer is to the first (tcp_try_undo_spurious_syn).
+        // One retransmitted SYN or SYN-ACK has no effect: the timeout of a second may have been too short.
+        // More have no effect either if the response answers the first one (tcp_try_undo_spurious_syn).
         let spurious = self.echo == Some(self.syn_stamp);
         if self.counts.retransmissions > 1 && !spurious && self.config.syn_timeout_cuts_window {
             self.control.state_mut().set(1);
@@ -238,12 +240,12 @@ impl Sender {
         Moment { us: cx.micros(), tick: cx.tick, una: self.queue.una, nxt: self.queue.nxt }
     }
 
-    /// Sends what the application has just written, if the windows allow.
+    /// Sends the data that the application has just written, if the windows allow.
     pub fn send_written<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         self.send_new(cx);
         self.queue.end_writing();
         if self.rates.is_on() {
-            // What pacing holds was written, too.
+            // Data that pacing delays was written, too.
             self.note_write();
             self.rates.set_writing(false);
         }
@@ -304,7 +306,7 @@ impl Sender {
         }
     }
 
-    /// Was the window in use?
+    /// Checks whether the window was in use.
     fn validate_window(&mut self, tick: Tick, is_full: bool) {
         let &SendQueue { una, nxt, .. } = &self.queue;
         let now = usage::Now { tick, una, nxt, outstanding: self.board.queue.outstanding(), is_full };
@@ -326,7 +328,7 @@ impl Sender {
         self.control.state().ssthresh_worth_restoring(self.recovery.state)
     }
 
-    /// Sends the next new segment whatever the congestion window says. The timer is left to the caller.
+    /// Sends the next new segment regardless of the congestion window. The caller sets the timer.
     fn send_next<O: Observer>(&mut self, cx: &mut Context<'_, O>, new: NewSegment) {
         let at = self.moment(cx);
         let segment = self.queue.send_new(new, self.transmission(cx));
@@ -362,7 +364,7 @@ impl Sender {
         self.board.push(segment);
     }
 
-    /// Sends an outstanding segment again.
+    /// Retransmits an outstanding segment.
     fn retransmit<O: Observer>(&mut self, cx: &mut Context<'_, O>, index: usize, kind: RetransmissionKind) {
         let segment = *self.board.queue.get(index);
         self.note_retransmission(cx, index, true);
@@ -379,7 +381,7 @@ impl Sender {
         self.counts.retransmissions += 1;
     }
 
-    /// What the connection has done, with so many more segments in flight.
+    /// The state of the connection, with this number of additional segments in flight.
     fn progress(&self, more: u32) -> Progress {
         let Counts { delivered, lost, .. } = self.counts;
         Progress { delivered, lost, in_flight: self.board.in_flight() + more }
@@ -397,14 +399,14 @@ impl Sender {
         cx.emit(TransportEvent::Retransmitted { seq: segment.seq, kind });
     }
 
-    /// Microseconds until the timeout, counted from when the head was sent last; 0 if that is over.
+    /// Microseconds until the timeout, counted from the last transmission of the head; 0 if it is over.
     fn timeout_left_us<O: Observer>(&self, cx: &Context<'_, O>) -> u64 {
         let rto = self.rtt.micros(self.rtt.rto());
         self.board.queue.head().map_or(0, |head| (head.sent.us + rto).saturating_sub(cx.micros()))
     }
 
-    /// Sets the retransmission timer, or clears it if nothing is outstanding. What a probe's or RACK's timer has waited
-    /// counts.
+    /// Sets the retransmission timer, or clears it if nothing is outstanding. The time that the timer of a
+    /// probe or of RACK has already waited counts.
     fn rearm_timer<O: Observer>(&mut self, cx: &Context<'_, O>) {
         if self.board.queue.outstanding() == 0 {
             self.timer.clear();
@@ -436,7 +438,7 @@ impl Sender {
     fn on_retransmission_timeout<O: Observer>(&mut self, cx: &mut Context<'_, O>) -> bool {
         let Some(&head) = self.board.queue.head() else { return true };
         let syn_sent = head.syn && self.queue.window_bytes == 0;
-        // `tcp_write_timeout` does not count them.
+        // `tcp_write_timeout` does not count these.
         let linear = if syn_sent { SYN_LINEAR_TIMEOUTS } else { 0 };
         if self.expiries >= self.config.most_retries(head.syn) + linear {
             return false;
@@ -454,14 +456,14 @@ impl Sender {
         true
     }
 
-    /// True if a probe may tell that the end of a flight is lost.
+    /// True if a probe may reveal that the end of a flight is lost.
     fn may_probe(&self) -> bool {
         let quiet = matches!(self.recovery.state, State::Open | State::Cwr);
         quiet && self.board.queue.outstanding() > 0 && self.config.tail_loss_probe && self.config.sack
     }
 
     /// Sets the timer for a probe, unless the timeout would come first. Returns false if there is nothing to probe
-    /// for. `from_now`: the timeout counts from now, else from when the head was sent.
+    /// for. `from_now`: the timeout counts from now, otherwise from the transmission of the head.
     fn schedule_probe<O: Observer>(&mut self, cx: &Context<'_, O>, from_now: bool) -> bool {
         if !self.may_probe() {
             return false;
@@ -480,7 +482,7 @@ impl Sender {
         true
     }
 
-    /// Sends one new segment, or else the last one again; one probe at a time.
+    /// Sends one new segment, or otherwise retransmits the last one; one probe at a time.
     fn send_probe<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         if !self.probe.is_out() {
             let mut again = false;

@@ -1,4 +1,4 @@
-//! The sending half of an endpoint: which of the three stacks it is.
+//! The sending half of an endpoint: one of the three stacks.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -45,7 +45,7 @@ impl SendingHalf {
         }
     }
 
-    /// Forgets what was written and not sent yet.
+    /// Forgets data that was written and not sent yet.
     pub fn forget_unsent(&mut self) {
         match self {
             Self::Linux2(sender) => sender.queue.forget_unsent(),
@@ -85,7 +85,7 @@ impl SendingHalf {
         }
     }
 
-    /// Sends what the application has just written, if the windows allow.
+    /// Sends the data that the application has just written, if the windows allow.
     pub fn send_new<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         match self {
             Self::Linux2(sender) => sender.send_new(cx),
@@ -96,7 +96,7 @@ impl SendingHalf {
         }
     }
 
-    /// Takes in the acknowledgment part of a segment.
+    /// Processes the acknowledgment of a segment.
     pub fn take_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, segment: &Segment) {
         match self {
             Self::Linux2(sender) => {
@@ -109,7 +109,7 @@ impl SendingHalf {
         }
     }
 
-    /// Takes in the acknowledgment part of a segment and sends what it allows.
+    /// Processes the acknowledgment of a segment and sends the data that it allows.
     pub fn on_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, segment: &Segment) {
         either!(self, sender => sender.on_ack(cx, segment));
     }
@@ -167,7 +167,7 @@ impl SendingHalf {
         either!(self, sender => sender.timer())
     }
 
-    /// When pacing lets go on what waits; the stacks of times before it do not pace.
+    /// When pacing releases the waiting data; the older stacks do not pace.
     pub fn release(&self) -> Option<Instant> {
         match self {
             Self::Linux6(sender) => sender.release(),
@@ -175,14 +175,14 @@ impl SendingHalf {
         }
     }
 
-    /// Goes on with what pacing has held, if its time has come.
+    /// Continues with data that pacing has delayed, if it is due.
     pub fn on_release<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         if let Self::Linux6(sender) = self {
             sender.on_release(cx);
         }
     }
 
-    /// Smoothed round-trip time and timeout in ticks, where the receiving half wants to know them.
+    /// Smoothed round-trip time and timeout in ticks, if the receiving half needs them.
     pub fn rtt_and_rto(&self) -> (Tick, Tick) {
         match self {
             Self::Linux6(sender) => sender.rtt_and_rto(),
@@ -190,7 +190,7 @@ impl SendingHalf {
         }
     }
 
-    /// What is to be put on the wire.
+    /// The segments to put on the wire.
     pub fn out(&self) -> &VecDeque<Transmission> {
         match self {
             Self::Linux2(sender) => &sender.queue.out,
@@ -199,7 +199,7 @@ impl SendingHalf {
         }
     }
 
-    /// The same, to be taken out.
+    /// The same, to be removed.
     pub fn out_mut(&mut self) -> &mut VecDeque<Transmission> {
         match self {
             Self::Linux2(sender) => &mut sender.queue.out,

@@ -1,4 +1,5 @@
-//! TCP as the transport of a flow: an endpoint, how far its application has read, and what its host remembers.
+//! TCP as the transport of a flow: an endpoint, the read position of its application, and the metrics that
+//! its host caches.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -12,8 +13,8 @@ use crate::endpoint::{Endpoint, Phase};
 #[derive(Debug)]
 pub struct Tcp {
     endpoint: Endpoint,
-    /// What this host remembers of the other, if it does: read when the connection is established, written when it
-    /// is closed.
+    /// The metrics that this host caches of the other, if any: read when the connection is established,
+    /// written when it is closed.
     metrics: Option<Rc<Cell<CachedMetrics>>>,
     /// Bytes that the application knows of.
     read: u64,
@@ -21,7 +22,7 @@ pub struct Tcp {
 }
 
 impl Tcp {
-    /// An end at a host that remembers `metrics`.
+    /// An end at a host that caches `metrics`.
     pub fn new(endpoint: Endpoint, metrics: Option<Rc<Cell<CachedMetrics>>>) -> Self {
         Self { endpoint, metrics, read: 0, has_told_end: false }
     }

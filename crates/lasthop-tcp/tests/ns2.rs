@@ -1,9 +1,10 @@
 //! Conformance of the classic sender with ns-2.35: 134 single flows (`data/ns2`), driven over the same path.
 //!
-//! A run agrees if the same segments are sent again in the same order, each within one segment time and one
-//! timer tick of ns-2's time, and as many timers expire. ns-2's agents differ from the study of 1998 in what the
-//! parameters of a run say, and in three things that are switches here: they send whole segments only, they
-//! guard against fast retransmits after going back, and their `NewReno` deflates as in RFC 2582.
+//! A run agrees if the same segments are retransmitted in the same order, each within one segment time and
+//! one timer tick of ns-2's time, and the same number of timers expire. ns-2's agents differ from the study
+//! of 1998 in the parameters of the runs, and in three behaviours that are switches here: they send whole
+//! segments only, they guard against fast retransmits after going back, and their `NewReno` deflates as in
+//! RFC 2582.
 
 mod support;
 
@@ -105,15 +106,15 @@ fn transmission(bytes: u32, rate: u64) -> Duration {
     Duration::from_nanos(u64::from(bytes) * 8 * 1_000_000_000 / rate)
 }
 
-/// Length as ns-2 counts it: 40 bytes of header, 8 more for each SACK block.
+/// Length in ns-2: 40 bytes of header, 8 more for each SACK block.
 fn ns_bytes(segment: &Segment) -> u32 {
     Segment::BASE_HEADER_BYTES + segment.payload_bytes + 8 * segment.sack.len() as u32
 }
 
-/// One transmission: when, and which packet.
+/// One transmission: time and packet.
 type Sent = (Instant, u64);
 
-/// A FIFO link: when it is free.
+/// A FIFO link: the time at which it is free.
 struct Link {
     rate: u64,
     free: Instant,
@@ -133,7 +134,7 @@ struct Path<'a> {
     /// To the receiver, and back.
     access: [Link; 2],
     bottleneck: [Link; 2],
-    /// When each packet of the queue begins to leave it.
+    /// When each queued packet begins to leave the queue.
     queue: VecDeque<Instant>,
     seen: Vec<u64>,
 }
@@ -152,7 +153,7 @@ impl<'a> Path<'a> {
         }
     }
 
-    /// When packet `number` arrives at the receiver, and whether with a mark.
+    /// When packet `number` arrives at the receiver, and whether it is marked.
     fn forward(&mut self, now: Instant, number: u64, bytes: u32, ecn: Ecn) -> Option<(Instant, Ecn)> {
         if let Some((start, length)) = self.params.spike.split_once(',') {
             let [start, length] = [start, length].map(|text| seconds(text.parse().expect("seconds")));
@@ -198,7 +199,7 @@ impl Observer for Timeouts {
     }
 }
 
-/// The run with our endpoints: what was sent, and how many timers expired.
+/// The run with our endpoints: the transmissions, and the number of expired timers.
 fn drive(params: &Params) -> (Vec<Sent>, usize) {
     let config = params.config();
     let mtu = params.pkt + Segment::BASE_HEADER_BYTES;
@@ -216,7 +217,7 @@ fn drive(params: &Params) -> (Vec<Sent>, usize) {
     ends[0].write(now, segments * pkt, pkt, &mut timeouts);
     loop {
         while let Some((segment, ecn)) = poll(&mut ends[0], now) {
-            // ns-2's agents do not answer the answer to packet 0.
+            // ns-2's agents do not acknowledge the response to packet 0.
             if segment.sequence_length() > 0 {
                 let number = segment.seq.div_ceil(pkt);
                 sent.push((now, number));
@@ -273,7 +274,7 @@ fn runs() -> impl Iterator<Item = Run> {
 /// Runs that differ, and why.
 type Exceptions<'a> = &'a [(&'a str, &'a [&'a str])];
 
-/// Fails unless exactly the runs named in `exceptions` disagree.
+/// Fails unless exactly the runs in `exceptions` disagree.
 fn hold_against(exceptions: Exceptions<'_>, agrees: impl Fn(&Run) -> bool) {
     let all: Vec<Run> = runs().collect();
     assert_eq!(all.len(), 134);
@@ -356,7 +357,7 @@ fn everything_is_sent_when_ns2_sends_it() {
     hold_against(TRANSMISSIONS_DIFFER, |run| {
         let (mut ours, _) = drive(&run.params);
         let mut theirs = run.theirs();
-        // What one side sends just before the end, the other might just after.
+        // One side might send a packet just before the end that the other sends just after.
         let end = (Instant::ZERO + seconds(run.params.stop)).as_nanos() - run.tolerance().as_nanos();
         let common = ours.len().min(theirs.len());
         for sent in [&mut ours, &mut theirs] {
@@ -389,7 +390,8 @@ fn limited_transmit_finds_an_early_loss_without_a_timeout() {
             params.dseq = lost.to_string();
             let (sent, timeouts) = drive(&params);
             let again: Vec<u64> = retransmissions(&sent).iter().map(|&(_, number)| number).collect();
-            // As in ns-2: nothing follows the only segment of a window. Tahoe goes back, and may send more again.
+            // As in ns-2: no segment follows the only segment of a window. Tahoe goes back, and may
+            // retransmit more.
             let place = format!("{variant}, initial window {window}, packet {lost} lost");
             assert_eq!(timeouts, usize::from(window == 1 && lost == 1), "{place}");
             assert_eq!(again[0], lost, "{place}");

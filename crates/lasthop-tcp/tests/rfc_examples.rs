@@ -11,7 +11,7 @@ use serde_json::Value;
 use support::poll;
 use wire::{Wire, config};
 
-/// Entries that wait for a mechanism, and which.
+/// Entries that need a missing mechanism, and the mechanism.
 const WAITING: &[(&str, &str)] = &[
     ("rfc3649_table2", "a response-function experiment: deterministic loss over long runs"),
     ("rfc4138_A2", "a second reduction of ssthresh by a timeout in fast recovery, which Linux does not make"),
@@ -66,8 +66,8 @@ fn range(value: &Value) -> (u64, u64) {
     (value[0].as_u64().unwrap(), value[1].as_u64().unwrap())
 }
 
-/// An endpoint that takes in the segments of one receiver example. Its MSS lies below the segments of
-/// the examples, so that each of them fills two of its own and is acknowledged at once.
+/// An endpoint that receives the segments of one receiver example. Its MSS is smaller than the segments of
+/// the examples, so that each of them counts as two segments and is acknowledged at once.
 struct ReceiverExample {
     tcp: Endpoint,
     rcv_nxt: u64,
@@ -133,7 +133,7 @@ struct FRtoExample<'a> {
     una: u64,
     /// Next segment never sent so far.
     highest: u64,
-    /// Sent in answer to the latest event, and not yet asked for.
+    /// Segments sent in response to the latest event, and not yet checked.
     sent: Vec<u64>,
 }
 
@@ -181,14 +181,14 @@ impl<'a> FRtoExample<'a> {
         let (cwnd, ssthresh, _) = self.wire.window();
         let expected = |key: &str| state[key].as_u64().unwrap();
         let spurious = state.get("spurious").map(|spurious| spurious == true);
-        // After a genuine timeout Linux goes on counting the two new segments as in flight and adds them to
-        // the window; the RFC's window is what may be sent besides them.
+        // After a genuine timeout, Linux still counts the two new segments as in flight and adds them to the
+        // window; the window of the RFC is the amount that may be sent in addition to them.
         let new_segments = if spurious == Some(false) { 2 } else { 0 };
         let window = (u64::from(cwnd) - new_segments, u64::from(ssthresh));
         assert_eq!(window, (expected("cwnd"), expected("ssthresh")), "{}: {state}", self.name);
         let undone = self.wire.count(TransportEvent::Undone(UndoCause::FRto)) > 0;
         assert_eq!(undone, spurious == Some(true), "{}: {state}", self.name);
-        // FlightSize of RFC 5681: sent and not acknowledged, however the sender counts.
+        // FlightSize of RFC 5681: data sent and not acknowledged, regardless of the sender's accounting.
         assert_eq!(self.highest - self.una, expected("flight"), "{}: {state}", self.name);
     }
 }
@@ -206,7 +206,7 @@ fn frto_follows_the_appendix_of_rfc_4138() {
     }
 }
 
-/// Segments that have left after each round trip, without loss and with infinite bandwidth. The
+/// Number of segments that have left after each round trip, without loss and with infinite bandwidth. The
 /// delayed-ACK timer never fires, as in the recurrence behind the RFC's table.
 fn segments_after_each_round(initial_window: u32) -> Vec<u64> {
     let config = config(|c| {
@@ -258,7 +258,8 @@ fn slow_start_takes_the_round_trips_of_rfc_6928() {
     }
 }
 
-/// Twenty segments in flight under Linux 6, by counts of SACKed segments as the examples have it.
+/// Twenty segments in flight under Linux 6, with losses detected by counts of SACKed segments, as in the
+/// examples.
 fn twenty_in_flight() -> Wire {
     let mut config: TcpConfig = toml::from_str(Profile::Linux6.toml()).expect("the profile is complete");
     (config.initial_window, config.rack, config.tail_loss_probe) = (20, false, false);
@@ -268,9 +269,9 @@ fn twenty_in_flight() -> Wire {
     wire
 }
 
-/// RFC 6937, section 3.1: what each ACK lets go; "N" is new, "R" sent again, after a number if more than one. Linux
-/// halves the window, 20, and the example what is in flight, 22: the last three ACKs differ.
-/// Without progress at the left edge Linux keeps the conservative bound.
+/// RFC 6937, section 3.1: the segments that each ACK releases; "N" is new, "R" is a retransmission, preceded
+/// by the number if more than one. Linux halves the window of 20, and the example halves the flight size of
+/// 22, so the last three ACKs differ. Without progress at the left edge Linux keeps the conservative bound.
 #[test]
 fn proportional_rate_reduction() {
     for name in PRR {

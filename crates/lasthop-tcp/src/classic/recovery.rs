@@ -1,4 +1,4 @@
-//! What duplicate ACKs make the classic sender do: nothing, fast retransmit (Tahoe), fast recovery (Reno,
+//! Reactions of the classic sender to duplicate ACKs: none, fast retransmit (Tahoe), fast recovery (Reno,
 //! `NewReno`), recovery by SACK and the pipe (Fall and Floyd 1996).
 
 use lasthop_core::{Observer, RetransmissionKind, SackBlock, TransportEvent};
@@ -8,37 +8,37 @@ use crate::common::Context;
 use crate::config::RecoveryRules;
 use crate::control::{Congestion, Controller};
 
-/// What fast recovery has seen and sent. Positions are in bytes.
+/// The state of fast recovery. Positions are in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Recovery {
-    /// Duplicate ACKs since the last new one; in recovery since the last one before it.
+    /// Duplicate ACKs since the last new ACK; in recovery, since the last new ACK before it.
     pub duplicates: u32,
-    /// In fast recovery: what had been sent when it began.
+    /// In fast recovery: end of the data that had been sent when it began.
     pub point: Option<u64>,
     /// The last new ACK was a partial one.
     pub heard_partial: bool,
-    /// What duplicate ACKs add to the window (Reno, `NewReno`).
+    /// Inflation of the window by duplicate ACKs (Reno, `NewReno`).
     pub inflation: u64,
-    /// What is thought to be in the network (SACK).
+    /// Estimate of the data in the network (SACK).
     pub pipe: i64,
-    /// Holes below have been sent again in this recovery.
+    /// Holes below this position have been retransmitted in this recovery.
     pub repaired: u64,
     /// Segments sent by limited transmit since the last new ACK.
     pub limited: u32,
-    /// What had been sent at the last fast retransmit or timeout.
+    /// End of the data that had been sent at the last fast retransmit or timeout.
     pub recover: u64,
-    /// Gone back by a timeout or by Tahoe, until `recover` is acknowledged.
+    /// True after going back by a timeout or by Tahoe, until `recover` is acknowledged.
     pub gone_back: bool,
-    /// What had been sent when the window was last reduced.
+    /// End of the data that had been sent when the window was last reduced.
     pub reduced_at: u64,
 }
 
 impl Sender {
-    /// A duplicate ACK; `reported` if SACK told something new.
+    /// A duplicate ACK; `reported` if SACK reported new data.
     pub(super) fn on_duplicate<O: Observer>(&mut self, cx: &mut Context<'_, O>, reported: bool) {
         let rules = self.config.recovery;
         let recovering = self.recovery.point.is_some();
-        // With SACK, an ACK that reports nothing shows that a duplicate has arrived (RFC 6675, section 2).
+        // With SACK, an ACK without new reports shows that a duplicate has arrived (RFC 6675, section 2).
         if rules == RecoveryRules::None || (self.uses_sack() && !recovering && !reported) {
             return;
         }
@@ -69,7 +69,7 @@ impl Sender {
     }
 
     fn fast_retransmit<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
-        // What was sent again needlessly makes duplicates of its own (RFC 2582, section 5).
+        // Unnecessary retransmissions cause further duplicates (RFC 2582, section 5).
         if self.config.fast_retransmit_guard && self.una <= self.recovery.recover {
             return;
         }
@@ -80,7 +80,8 @@ impl Sender {
             return;
         }
         let three = u64::from(self.config.dupack_threshold) * self.mss;
-        // The pipe: the window less what the duplicates report, and what limited transmit has added.
+        // The pipe: the window minus the segments that the duplicates report, plus those sent by limited
+        // transmit.
         let sent =
             self.congestion_window().min(self.window_bytes) + u64::from(self.recovery.limited) * self.mss;
         self.recovery.pipe = sent.cast_signed() - three.cast_signed();
@@ -89,8 +90,8 @@ impl Sender {
         self.control.state_mut().fall();
         self.cwr_pending = self.config.ecn;
         self.recovery.reduced_at = self.max;
-        // With SACK a duplicate counts only if it reports something new, so an echo of what was sent again needlessly
-        // cannot start the next recovery.
+        // With SACK a duplicate counts only if it reports new data, so an echo of an unnecessary
+        // retransmission cannot start the next recovery.
         if !self.uses_sack() {
             self.recovery.recover = self.max;
         }
@@ -104,7 +105,7 @@ impl Sender {
         self.recovery.repaired = self.resend(cx, hole);
     }
 
-    /// Sends the first segment of `hole` again; returns where it ends.
+    /// Retransmits the first segment of `hole`; returns its end.
     fn resend<O: Observer>(&mut self, cx: &mut Context<'_, O>, hole: SackBlock) -> u64 {
         let SackBlock { start, end } = hole;
         let payload = self.mss.min(end.min(self.data_end) - start);
@@ -113,7 +114,8 @@ impl Sender {
         start + payload + u64::from(fin)
     }
 
-    /// True if `ack` is new but does not end recovery: it leaves something of what had been sent before.
+    /// True if `ack` is new but does not end recovery, because it does not cover all data that had been sent
+    /// before.
     pub(super) fn is_partial(&self, ack: u64) -> bool {
         self.config.recovery != RecoveryRules::Reno && self.recovery.point.is_some_and(|point| ack < point)
     }
@@ -142,8 +144,8 @@ impl Sender {
         }
     }
 
-    /// A new ACK that is not partial ends fast recovery, if that is under way. What went back is over when all
-    /// that had been sent is acknowledged.
+    /// A new ACK that is not partial ends fast recovery. Going back ends when all data that had been sent is
+    /// acknowledged.
     pub(super) fn leave_recovery<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         let caught_up = self.recovery.gone_back && self.una >= self.recovery.recover;
         if caught_up || self.recovery.point.is_some() {
@@ -155,7 +157,7 @@ impl Sender {
         self.recovery.duplicates = 0;
     }
 
-    /// A timeout ends whatever was under way, and with it what SACK has told.
+    /// A timeout ends any recovery, and discards the reports of SACK.
     pub(super) fn abandon_recovery(&mut self) {
         self.recovery.point = None;
         self.recovery.inflation = 0;
@@ -170,15 +172,15 @@ impl Sender {
         self.cwr_pending = self.config.ecn;
         self.recovery.reduced_at = self.max;
         self.recovery.recover = self.max;
-        // A SYN that is sent again is no recovery.
+        // A retransmitted SYN starts no recovery.
         self.recovery.gone_back = self.una > 0;
         self.nxt = self.una;
         self.timer.timed = None;
         self.timer.due = None;
     }
 
-    /// While the pipe is not full: the next hole below the highest byte reported, in order and once each, else
-    /// new data. A segment counts as full in the pipe, however long it is.
+    /// While the pipe is not full, sends the next hole below the highest reported byte (in order, each once),
+    /// otherwise new data. Each segment counts as a full segment in the pipe, regardless of its length.
     pub(super) fn send_by_pipe<O: Observer>(&mut self, cx: &mut Context<'_, O>) -> bool {
         let mut any = false;
         loop {

@@ -21,7 +21,7 @@ impl RttEstimator {
         Self { smoothed: None, backoff: 0, minimum, initial, maximum }
     }
 
-    /// Takes a sample, which ends the backoff (Karn).
+    /// Adds a sample, which ends the backoff (Karn).
     pub fn sample(&mut self, ticks: Tick) {
         let rtt = crate::common::rtt::signed(ticks);
         self.smoothed = Some(match self.smoothed {
@@ -52,13 +52,13 @@ impl RttEstimator {
     }
 }
 
-/// The retransmission timer. One segment is timed at a time, and none that was sent twice (Karn).
+/// The retransmission timer. One segment is timed at a time, and never a retransmitted one (Karn).
 #[derive(Clone, Debug)]
 pub(super) struct Timer {
     pub rtt: RttEstimator,
     /// Tick at which it expires.
     pub due: Option<Tick>,
-    /// Expiries since something was acknowledged.
+    /// Expiries since the last acknowledgment of data.
     pub expiries: u32,
     /// First byte of the segment that is being timed, and when it left.
     pub timed: Option<(u64, Tick)>,
@@ -74,12 +74,13 @@ impl Timer {
         self.due = Some(tick + self.rtt.rto());
     }
 
-    /// What lies in `range` is sent again: it is not timed.
+    /// The data in `range` is retransmitted, so it must not be timed.
     pub fn spare(&mut self, range: Range<u64>) {
         self.timed = self.timed.filter(|(timed, _)| !range.contains(timed));
     }
 
-    /// A sample, once the timed segment is acknowledged: the boundaries of the clock that were crossed, and one.
+    /// A sample, once the timed segment is acknowledged: the number of clock boundaries that were crossed,
+    /// plus one.
     pub fn take_sample(&mut self, una: u64, now: Tick) -> Option<Tick> {
         let (_, sent) = self.timed.take_if(|&mut (seq, _)| una > seq)?;
         let ticks = now - sent + 1;

@@ -2,7 +2,7 @@
 
 use lasthop_core::{SackBlock, SackList};
 
-/// What the receiver holds above the first unacknowledged byte.
+/// The data that the receiver holds above the first unacknowledged byte.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scoreboard {
     /// Disjoint, in order, not touching.
@@ -10,8 +10,8 @@ pub(super) struct Scoreboard {
 }
 
 impl Scoreboard {
-    /// Enters the blocks of an ACK. Returns true if they report anything that was not known (RFC 6675,
-    /// section 2). Blocks below `una` (D-SACK) and beyond `max` are none of this scoreboard's business.
+    /// Enters the blocks of an ACK. Returns true if they report new data (RFC 6675, section 2). Blocks below
+    /// `una` (D-SACK) and beyond `max` are ignored.
     pub fn apply(&mut self, sack: &SackList, una: u64, max: u64) -> bool {
         let mut news = false;
         for &block in sack.as_slice() {
@@ -45,7 +45,7 @@ impl Scoreboard {
         self.blocks.drain(..passed);
     }
 
-    /// The first gap at or above `from` that has something reported above it.
+    /// The first gap at or above `from` with reported data above it.
     pub fn next_hole(&self, from: u64) -> Option<SackBlock> {
         let mut start = from;
         for block in &self.blocks {

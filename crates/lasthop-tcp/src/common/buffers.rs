@@ -1,18 +1,18 @@
-//! How Linux packs what waits to be sent in buffers (`sk_buff`), and which of them tell the receiver not to wait for more:
-//! PSH stands on the last segment of those.
+//! How Linux packs data that waits to be sent into buffers (`sk_buff`), and which buffers are marked to tell
+//! the receiver not to wait for more: their last segment carries PSH.
 //!
-//! The application writes faster than the network sends, so a buffer is filled whole; a write that ends within one
-//! loses its mark to the next write, which goes on there (`tcp_sendmsg_locked`). Buffers that lie farther behind the
-//! head than the socket's memory are filled when there is room again.
+//! The application writes faster than the network sends, so a buffer is filled whole; a write that ends
+//! within a buffer loses its mark to the next write, which continues there (`tcp_sendmsg_locked`). Buffers
+//! that are farther behind the head than the socket's memory are filled when there is room again.
 
-/// Most bytes of a buffer: what an offload takes at most, less the headers (`gso_max_size`).
+/// Maximum size of a buffer: the limit of an offload, minus the headers (`gso_max_size`).
 const BUFFER_BYTES_MAX: u64 = 65_343;
-/// What a socket takes at once, as those of the engines with real hosts do.
+/// Bytes that a socket accepts at once, as on the engines with real hosts.
 const SOCKET_BYTES: u64 = 16 << 20;
-/// Up to a window of so many bytes, one buffer may fill it (`TCP_MSS_DEFAULT`).
+/// Up to this window in bytes, one buffer may fill the window (`TCP_MSS_DEFAULT`).
 const WINDOW_BYTES_SMALL: u64 = 536;
 
-/// What decides how much a buffer holds.
+/// The parameters of the size of a buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packing {
     pub mss: u32,
@@ -21,7 +21,7 @@ pub(crate) struct Packing {
 }
 
 impl Packing {
-    /// Bytes of a full buffer: of whole segments, and of half of the window at most (`tcp_xmit_size_goal`).
+    /// Size of a full buffer: whole segments, and at most half of the window (`tcp_xmit_size_goal`).
     fn goal(&self) -> u64 {
         let mss = u64::from(self.mss);
         let half =
@@ -36,24 +36,24 @@ struct Buffer {
     push: bool,
 }
 
-/// The buffers of what an application writes at once, from the first that has not left on.
+/// The buffers of the data that an application writes at once, from the first unsent one on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Buffers {
-    /// Where the first began, and the write that is in it.
+    /// Start of the first buffer, and of the write in it.
     begin: u64,
     head: Buffer,
-    /// What follows the head, if that has taken a part of it (`tcp_grow_skb`).
+    /// The rest of the buffer after the head, if the head has taken a part of it (`tcp_grow_skb`).
     following: Option<Buffer>,
-    /// End of what left together first, while the application was writing.
+    /// End of the first burst that left while the application was writing.
     first_end: Option<u64>,
-    /// What was written when a buffer was marked last (`pushed_seq`).
+    /// End of the written data when a buffer was last marked (`pushed_seq`).
     pushed: u64,
-    /// As the first was filled: bytes of a full one, and half of the window.
+    /// When the first buffer was filled: the size of a full buffer, and half of the window.
     filling: Option<(u64, u64)>,
 }
 
 impl Buffers {
-    /// No buffer yet; what is written begins at `begin`, and so does a write.
+    /// Without buffers. The data begins at `begin`, and so does a write.
     pub fn new(begin: u64) -> Self {
         let head = Buffer { end: begin, push: false };
         Self { begin, head, following: None, first_end: None, pushed: begin, filling: None }
@@ -69,7 +69,7 @@ impl Buffers {
         self.head.push && end == self.head.end
     }
 
-    /// Lets the buffer that begins at `nxt` reach up to `target`. All that is written ends at `last`.
+    /// Lets the buffer that begins at `nxt` extend up to `target`. The written data ends at `last`.
     pub fn pack(&mut self, nxt: u64, target: u64, last: u64, write_bytes: u64, packing: &Packing) {
         if self.head.end <= nxt {
             self.head = self.take_next(nxt, last, write_bytes, packing);
@@ -86,8 +86,8 @@ impl Buffers {
         }
     }
 
-    /// The application has written all, of which everything up to `nxt` could leave at once. As each buffer was taken from,
-    /// it was filled up again, and the first of them was marked.
+    /// The application has written everything, and data up to `nxt` could leave at once. Each buffer was
+    /// refilled after data was taken from it, and the first one was marked.
     pub fn settle(&mut self, nxt: u64, last: u64, write_bytes: u64, packing: &Packing) {
         let Some(first_end) = self.first_end.filter(|_| nxt < last) else { return };
         let (goal, half) = self.measures(self.begin, packing);
@@ -107,7 +107,8 @@ impl Buffers {
         self.following.take().unwrap_or_else(|| self.fill(from, last, write_bytes, packing))
     }
 
-    /// Bytes of a full buffer and half of the window, when the buffer that begins at `from` is filled.
+    /// Size of a full buffer and half of the window, at the time when the buffer that begins at `from` is
+    /// filled.
     fn measures(&mut self, from: u64, packing: &Packing) -> (u64, u64) {
         let now = || (packing.goal(), packing.window_bytes / 2);
         if from - self.begin < SOCKET_BYTES { *self.filling.get_or_insert_with(now) } else { now() }
@@ -137,7 +138,7 @@ mod tests {
 
     const MSS: u32 = 1_000;
 
-    /// The ends of what leaves in bursts of `segments`, and those with PSH.
+    /// The ends of the segments that leave in bursts of `segments`, and the ends of those with PSH.
     fn bursts(bytes: u64, write_bytes: u64, window_bytes: u64, segments: u64) -> (Vec<u64>, Vec<u64>) {
         let packing = Packing { mss: MSS, window_bytes };
         let (mut buffers, mut nxt) = (Buffers::new(0), 0);
@@ -162,14 +163,14 @@ mod tests {
 
     #[test]
     fn a_buffer_that_takes_from_the_next_takes_its_mark_along() {
-        // 20 is not a multiple of 3: the third buffer gives a segment to the second one's last burst.
+        // 20 is not a multiple of 3: the third buffer contributes a segment to the last burst of the second.
         let (_, pushed) = bursts(40_000, 1 << 20, 20_000, 3);
         assert_eq!(pushed, [21_000, 40_000]);
     }
 
     #[test]
     fn a_write_that_ends_in_a_buffer_defers_the_next_mark() {
-        // A write ends at 15 000: from there on it is more than 10 000 to the mark.
+        // A write ends at 15 000: from there on the distance to the mark exceeds 10 000.
         let (_, pushed) = bursts(60_000, 15_000, 20_000, 1);
         assert_eq!(pushed, [30_000, 60_000], "where writes and buffers end together");
         let (_, pushed) = bursts(49_000, 25_000, 20_000, 1);

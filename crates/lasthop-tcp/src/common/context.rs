@@ -1,4 +1,4 @@
-//! What every call into a sender is given, and what a sender hands out.
+//! The input of each call into a sender, and the segments that a sender produces.
 
 use lasthop_core::{Ecn, FlowId, Host, Instant, Observer, TransportEvent};
 

@@ -1,17 +1,17 @@
-//! An episode of retransmissions: what may prove it unnecessary later on (RFC 3522, RFC 3708).
+//! An episode of retransmissions, and the evidence that may later prove it unnecessary (RFC 3522, RFC 3708).
 
 use crate::clock::Tick;
 
 /// The reduction that may be undone.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Episode {
-    /// `snd_una` when it began; none while nothing can be undone.
+    /// `snd_una` when it began; none if nothing can be undone.
     pub marker: Option<u64>,
     /// Retransmissions that no D-SACK block has reported yet.
     pub retransmissions: i64,
     /// Timestamp of the first retransmission.
     pub stamp: Option<Tick>,
-    /// The ssthresh to restore; 0 if it must stay.
+    /// The ssthresh to restore; 0 if it must not change.
     pub prior_ssthresh: u32,
     /// The window to restore.
     pub prior_cwnd: u32,
@@ -24,7 +24,7 @@ impl Episode {
         self.retransmissions += 1;
     }
 
-    /// True if what ends at `end` was sent in this episode.
+    /// True if a segment that ends at `end` was sent in this episode.
     pub fn covers(&self, end: u64) -> bool {
         self.marker.is_some_and(|marker| end > marker)
     }
@@ -34,7 +34,8 @@ impl Episode {
         self.marker.is_some() && self.retransmissions == 0
     }
 
-    /// True if `echo` was sent before the first retransmission: what it answers is an original.
+    /// True if the segment that `echo` answers was sent before the first retransmission, so that it is an
+    /// original.
     pub fn is_older(&self, echo: Option<Tick>) -> bool {
         echo.zip(self.stamp).is_some_and(|(echo, stamp)| echo < stamp)
     }

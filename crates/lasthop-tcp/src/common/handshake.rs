@@ -1,20 +1,20 @@
-//! What a handshake that agrees on accurate ECN (RFC 9768) has told.
+//! The results of a handshake with accurate ECN (RFC 9768).
 
 use lasthop_core::{Flags, Segment};
 
-/// Where counters of marks begin (section 3.2.1).
+/// Initial value of the counters of marks (section 3.2.1).
 pub(crate) const MARKS_FIRST: u8 = 5;
 
-/// What the handshake has told the sending half.
+/// The results of the handshake for the sending half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Handshake {
     /// `s.cep`: the peer's counter of marks.
     pub marks: u8,
-    /// The own SYN or SYN-ACK arrived with a mark.
+    /// True if this end's SYN or SYN-ACK arrived with a mark.
     pub is_marked: bool,
-    /// Segments may be ECN-capable.
+    /// True if segments may be ECN-capable.
     pub sends_ect: bool,
-    /// The peer's counter means something.
+    /// True if the peer's counter is usable.
     pub heeds: bool,
 }
 
@@ -30,7 +30,8 @@ impl Handshake {
         self.note(flags.ace());
     }
 
-    /// The ACK of the own SYN-ACK: table 4. What carries data or SACK blocks has the counter.
+    /// The ACK of this end's SYN-ACK: table 4. A segment with data or SACK blocks carries the counter
+    /// instead.
     pub fn note_ack(&mut self, ack: &Segment) {
         if ack.sequence_length() > 0 || !ack.sack.is_empty() {
             return;
@@ -42,7 +43,8 @@ impl Handshake {
         self.sends_ect &= self.heeds;
     }
 
-    /// What was not ECN-capable and arrives as something else was mangled on the way (section 3.2.2.3).
+    /// A packet that was sent as not ECN-capable and arrives with another codepoint was mangled on the path
+    /// (section 3.2.2.3).
     fn note(&mut self, ace: u8) {
         self.is_marked = ace == 0b110;
         self.sends_ect &= !matches!(ace, 0b011 | 0b100 | 0b110);

@@ -1,40 +1,40 @@
-//! Cached metrics: what connections to one destination leave for the next (control block
-//! interdependence, RFC 2140, as Linux 2.4 and its successors do it).
+//! Cached metrics, which connections to one destination pass on to the next one (control block
+//! interdependence, RFC 2140, as in Linux 2.4 and its successors).
 
-/// What is remembered of one destination. Zero means nothing is.
+/// The cached metrics of one destination. Zero means that there is no value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CachedMetrics {
     /// Slow-start threshold in segments.
     pub ssthresh: u32,
-    /// Congestion window in segments. New connections do not read it; Linux does only as an upper bound
-    /// that the administrator has locked.
+    /// Congestion window in segments. New connections do not read it; Linux uses it only as an upper bound if
+    /// the administrator has locked it.
     pub cwnd: u32,
     /// Smoothed round-trip time in eighths of a tick; of a microsecond in the stack `linux-6`.
     pub srtt_8: i64,
     /// Round-trip variance in quarters of a tick, or of a microsecond.
     pub rttvar_4: i64,
-    /// Duplicate ACKs that reordering was seen to cause.
+    /// Number of duplicate ACKs that reordering has caused.
     pub reordering: u32,
 }
 
-/// What a sender knows at the end of its connection.
+/// The metrics of a sender at the end of its connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Knowledge {
     /// Smoothed round-trip time and mean deviation, scaled as in the cache, if the path was measured.
     pub rtt: Option<(i64, i64)>,
     pub cwnd: u32,
     pub ssthresh: u32,
-    /// In congestion avoidance, undisturbed.
+    /// True if it is in undisturbed congestion avoidance.
     pub is_steady: bool,
-    /// The threshold that reordering has raised.
+    /// The duplicate threshold, raised by reordering.
     pub reordering: Option<u32>,
 }
 
 impl CachedMetrics {
-    /// Stores what a sender knows at the end of its connection.
+    /// Stores the metrics of a sender at the end of its connection.
     pub(crate) fn store(&mut self, knowledge: &Knowledge) {
         let Some((srtt_8, mdev_4)) = knowledge.rtt else {
-            // The connection did not manage to measure the path: forget the round-trip time.
+            // The connection could not measure the path: forget the round-trip time.
             self.srtt_8 = 0;
             return;
         };
@@ -72,7 +72,7 @@ impl CachedMetrics {
             self.ssthresh = ssthresh.max(cwnd / 2);
             self.cwnd = u32::midpoint(self.cwnd, cwnd);
         } else {
-            // cwnd means nothing, and ssthresh may be wrong too.
+            // cwnd is meaningless, and ssthresh may be wrong, too.
             self.cwnd = u32::midpoint(self.cwnd, ssthresh);
             if self.ssthresh != 0 {
                 self.ssthresh = self.ssthresh.max(ssthresh);

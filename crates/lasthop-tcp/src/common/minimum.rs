@@ -1,7 +1,7 @@
 //! The least or the greatest value of a sliding window, from its best, second and third best samples (after Kathleen
 //! Nichols; Linux: `win_minmax.c`).
 
-/// The least value. A sample is its time and its value.
+/// The least value. A sample consists of its time and its value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Minimum([(u64, u64); 3]);
 
@@ -15,7 +15,7 @@ impl Minimum {
         self.0[0].1
     }
 
-    /// Takes a sample; those older than `window` are forgotten.
+    /// Adds a sample, and forgets samples older than `window`.
     pub fn take(&mut self, window: u64, now: u64, value: u64) {
         let sample = (now, value);
         let [first, second, third] = &mut self.0;
@@ -56,7 +56,7 @@ impl Maximum {
         !self.0.get()
     }
 
-    /// Takes a sample; those older than `window` are forgotten.
+    /// Adds a sample, and forgets samples older than `window`.
     pub fn take(&mut self, window: u64, now: u64, value: u64) {
         self.0.take(window, now, !value);
     }

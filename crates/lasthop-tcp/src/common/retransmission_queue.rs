@@ -7,7 +7,8 @@ use lasthop_core::ring;
 
 use super::stream::NewSegment;
 
-/// One sent, not yet cumulatively acknowledged segment. `T` is what the stack notes of its latest transmission.
+/// One segment that was sent and is not yet cumulatively acknowledged. `T` is the stack's data about its
+/// latest transmission.
 #[derive(Clone, Copy, Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "independent marks, as in Linux' scoreboard")]
 pub(crate) struct SentSegment<T> {
@@ -28,7 +29,7 @@ pub(crate) struct SentSegment<T> {
     pub retransmitted: bool,
     /// Was retransmitted at some time.
     pub ever_retransmitted: bool,
-    /// If it is SACKed: so many segments from here on are known to be.
+    /// If it is SACKed: the number of segments from here on that are known to be SACKed.
     sacked_run: u32,
 }
 
@@ -127,8 +128,9 @@ impl<T: Copy> RetransmissionQueue<T> {
         first..last.max(first)
     }
 
-    /// Index of the first segment at or after `index` that is not SACKed. Runs of SACKed segments are leapt over, and
-    /// known as one run from then on, so that an ACK costs what is new in it, whatever the window.
+    /// Index of the first segment at or after `index` that is not SACKed. Runs of SACKed segments are skipped
+    /// and merged into one run, so that the cost of an ACK depends only on its new information, not on the
+    /// window.
     pub fn next_unsacked(&mut self, index: usize) -> usize {
         let mut found = index;
         while let Some(segment) = self.segments.get(found).filter(|segment| segment.sacked) {
@@ -148,7 +150,7 @@ impl<T: Copy> RetransmissionQueue<T> {
         self.segments.push_back(segment);
     }
 
-    /// The FIN rides on the newest segment.
+    /// Adds the FIN to the newest segment.
     pub fn add_fin(&mut self) {
         if let Some(last) = self.segments.back_mut() {
             last.fin = true;
@@ -156,7 +158,7 @@ impl<T: Copy> RetransmissionQueue<T> {
         }
     }
 
-    /// Takes the first segment away if all of it lies below `una`.
+    /// Removes the first segment if it lies completely below `una`.
     pub fn pop_acknowledged(&mut self, una: u64) -> Option<SentSegment<T>> {
         if self.segments.front()?.end > una {
             return None;
@@ -170,8 +172,8 @@ impl<T: Copy> RetransmissionQueue<T> {
         Some(segment)
     }
 
-    /// Marks a segment SACKed; it is lost no more. Its retransmission cannot be told from the original: both are
-    /// settled.
+    /// Marks a segment SACKed and removes its loss mark. The retransmission cannot be distinguished from the
+    /// original, so both are settled.
     pub fn mark_sacked(&mut self, index: usize) {
         if self.segments[index].lost {
             self.retransmission_is_gone(index);
@@ -190,7 +192,7 @@ impl<T: Copy> RetransmissionQueue<T> {
         self.first_lost = self.first_lost.min(index);
     }
 
-    /// No retransmission of this segment is in flight: it has arrived, or is lost itself.
+    /// Notes that no retransmission of this segment is in flight: it has arrived, or is lost itself.
     pub fn retransmission_is_gone(&mut self, index: usize) {
         let segment = &mut self.segments[index];
         self.retransmitted_out -= u32::from(std::mem::take(&mut segment.retransmitted));
@@ -205,7 +207,7 @@ impl<T: Copy> RetransmissionQueue<T> {
         self.lost_out = 0;
     }
 
-    /// No retransmission is in flight any more. `forget`: nor is it remembered that there were any.
+    /// Notes that no retransmission is in flight any more. `forget`: also forgets that there were any.
     pub fn clear_retransmitted(&mut self, forget: bool) {
         for segment in &mut self.segments {
             segment.retransmitted = false;
@@ -215,7 +217,8 @@ impl<T: Copy> RetransmissionQueue<T> {
         self.first_lost = 0;
     }
 
-    /// Notes that a segment is sent again. `counted`: the retransmission is in flight (a probe's is not counted).
+    /// Notes a retransmission of a segment. `counted`: the retransmission counts as in flight (that of a
+    /// probe does not).
     pub fn note_retransmission(&mut self, index: usize, sent: T, counted: bool) {
         let segment = &mut self.segments[index];
         segment.sent = sent;

@@ -16,12 +16,13 @@ pub(crate) struct Deviation {
     pub mdev_4: i64,
     pub mdev_max_4: i64,
     pub rttvar_4: i64,
-    /// When this is acknowledged, one window has passed and the variance may fall.
+    /// When this position is acknowledged, one window has passed and the variance may fall.
     window_end: u64,
 }
 
 impl Deviation {
-    /// Takes a sample. The variance is at least `floor`; `una` is the first unacknowledged byte, `nxt` the next to send.
+    /// Adds a sample. The variance is at least `floor`; `una` is the first unacknowledged byte, `nxt` the
+    /// next to send.
     pub fn sample(&mut self, rtt: i64, floor: i64, una: u64, nxt: u64) {
         if self.srtt_8 == 0 {
             // First sample: RTO = SRTT + 4 * (RTT / 2) (RFC 6298, section 2.2).

@@ -1,4 +1,4 @@
-//! What an ACK's SACK option says of duplicates.
+//! Reports of duplicates in an ACK's SACK option.
 
 use lasthop_core::SackList;
 

@@ -1,4 +1,4 @@
-//! What a stack of Linux has still to send, and what it hands out to be put on the wire.
+//! The data that a Linux stack still has to send, and the segments on their way to the wire.
 
 use std::collections::VecDeque;
 
@@ -27,7 +27,8 @@ pub(crate) struct SendQueue {
     pub ect: Ecn,
     /// Every segment is ECN-capable, not only new data.
     pub is_all_ect: bool,
-    /// The next new segment tells that the window was reduced (CWR); not where the flag is a part of a counter.
+    /// True if the next new segment must signal a reduced window (CWR); never if the flag is a part of a
+    /// counter.
     pub cwr_pending: bool,
     pub out: VecDeque<Transmission>,
     stream: Stream,
@@ -90,7 +91,7 @@ impl SendQueue {
         self.stream.write(bytes, write_bytes);
     }
 
-    /// The windows hold back what has not left by now.
+    /// Notes that the windows delay all data that has not left by now.
     pub fn end_writing(&mut self) {
         self.stream.end_writing(self.nxt, &self.packing());
     }
@@ -99,19 +100,20 @@ impl SendQueue {
         Packing { mss: self.mss, window_bytes: self.window_bytes }
     }
 
-    /// Packs new data so that up to so many segments may leave together. Returns how many bytes the first buffer holds.
+    /// Packs new data so that up to this number of segments may leave together. Returns the number of bytes
+    /// in the first buffer.
     pub fn pack(&mut self, segments: u32) -> u64 {
         let bytes = u64::from(self.mss) * u64::from(segments);
         self.stream.pack(self.nxt, bytes, &self.packing())
     }
 
-    /// Forgets what was written and not sent yet.
+    /// Forgets data that was written and not sent yet.
     pub fn forget_unsent(&mut self) {
         self.stream.cut(self.nxt);
     }
 
-    /// No more data will be written: the FIN follows the last byte. Returns true if it rides on the last segment,
-    /// which still waits to be put on the wire.
+    /// No more data will be written: the FIN follows the last byte. Returns true if it is added to the last
+    /// segment, which still waits to be put on the wire.
     pub fn close(&mut self) -> bool {
         self.stream.close();
         let fin_is_next = self.next().is_some_and(|new| new.payload_bytes == 0) && self.fits();
@@ -138,7 +140,7 @@ impl SendQueue {
         if self.fin_sent { None } else { self.stream.next(self.nxt, self.mss) }
     }
 
-    /// Payload of the next new segments, if at most so many leave together.
+    /// Payload of the next new segments, if at most this number leave together.
     pub fn next_bytes(&self, segments: u32) -> u32 {
         self.stream.next(self.nxt, self.mss.saturating_mul(segments)).map_or(0, |burst| burst.payload_bytes)
     }
@@ -158,12 +160,12 @@ impl SendQueue {
         self.next_fitting().is_some()
     }
 
-    /// Hands out the SYN, or the SYN of a SYN-ACK.
+    /// Sends the SYN, or the SYN of a SYN-ACK.
     pub fn send_syn<T>(&mut self, sent: T) -> SentSegment<T> {
         self.send(NewSegment { payload_bytes: 0, fin: false, push: false, ends_write: true }, true, sent)
     }
 
-    /// Hands out a new segment.
+    /// Sends a new segment.
     #[inline]
     pub fn send_new<T>(&mut self, new: NewSegment, sent: T) -> SentSegment<T> {
         let segment = self.send(new, false, sent);
@@ -188,14 +190,15 @@ impl SendQueue {
         SentSegment::new(seq..end, new, syn, sent)
     }
 
-    /// The segment that was handed out last carries PSH.
+    /// Sets PSH on the last sent segment.
     pub fn push_last(&mut self) {
         if let Some(last) = self.out.back_mut() {
             last.push = true;
         }
     }
 
-    /// Hands out a segment again. Retransmissions are not ECN-capable (RFC 3168, section 6.1.5), unless all segments are.
+    /// Retransmits a segment. Retransmissions are not ECN-capable (RFC 3168, section 6.1.5), unless all
+    /// segments are.
     pub fn send_again<T>(&mut self, segment: &SentSegment<T>) {
         let &SentSegment { seq, payload_bytes, syn, fin, push, .. } = segment;
         let ecn = if self.is_all_ect { self.ect } else { Ecn::NotEct };

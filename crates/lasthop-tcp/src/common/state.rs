@@ -6,7 +6,7 @@ use lasthop_core::RetransmissionKind;
 /// reduced the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum State {
-    /// Nothing dubious has been seen.
+    /// No sign of loss.
     Open,
     /// SACKs or duplicate ACKs were seen, or recovery has just ended.
     Disorder,

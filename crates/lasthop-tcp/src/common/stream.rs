@@ -1,4 +1,4 @@
-//! What the application has written and is still to be sent, and where segments end.
+//! The written data that is still to be sent, and the ends of segments.
 
 use std::collections::VecDeque;
 
@@ -7,21 +7,21 @@ use super::buffers::{Buffers, Packing};
 /// How a stack makes segments of writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// They end with their write at the latest.
+    /// Segments end with their write at the latest.
     ByWrites,
-    /// What waits is joined in buffers, as Linux does.
+    /// Waiting data is joined in buffers, as in Linux.
     Joined,
 }
 
-/// Something that the application says at once: bytes, in writes of one size. No segment goes beyond its end.
+/// Data that the application writes at once: bytes, in writes of one size. No segment spans its end.
 #[derive(Clone, Copy, Debug)]
 struct Order {
     end: u64,
     write_bytes: u64,
-    /// End of the write that is being sent, as far as the order goes.
+    /// End of the current write within this order.
     boundary: u64,
     buffers: Buffers,
-    /// The application is at it: what leaves now leaves write by write.
+    /// True while the application is writing: data then leaves write by write.
     writing: bool,
 }
 
@@ -30,9 +30,9 @@ struct Order {
 pub(crate) struct NewSegment {
     pub payload_bytes: u32,
     pub fin: bool,
-    /// It tells the receiver not to wait for more (PSH).
+    /// True if it tells the receiver not to wait for more (PSH).
     pub push: bool,
-    /// A write ends with it.
+    /// True if a write ends with it.
     pub ends_write: bool,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// An empty stream; it begins behind the SYN.
+    /// An empty stream; it begins after the SYN.
     pub fn new(cut: Cut) -> Self {
         Self { cut, orders: VecDeque::new(), end: 1, closing: false, joins_later: false }
     }
@@ -88,7 +88,7 @@ impl Stream {
         }
     }
 
-    /// Forgets what was written behind `nxt`, up to which the stream is sent.
+    /// Forgets data written after `nxt`, up to which the stream is sent.
     pub fn cut(&mut self, nxt: u64) {
         self.orders.clear();
         self.end = nxt.max(1);
@@ -104,7 +104,8 @@ impl Stream {
         self.closing = true;
     }
 
-    /// Packs what follows `nxt` so that up to `bytes` of it may leave together. Returns how much the first buffer holds.
+    /// Packs the data after `nxt` so that up to `bytes` of it may leave together. Returns the number of bytes
+    /// in the first buffer.
     pub fn pack(&mut self, nxt: u64, bytes: u64, packing: &Packing) -> u64 {
         let Some(order) = self.orders.front_mut().filter(|_| nxt > 0) else { return 0 };
         let limit = if order.writing { order.boundary.min(order.end) } else { order.end };

@@ -1,8 +1,9 @@
-//! What an algorithm draws its numbers from.
+//! The random numbers of an algorithm.
 
 use lasthop_core::RandomStream;
 
-/// A stream of random numbers, or none before an engine gives one. It is no part of what is configured: all are equal.
+/// A stream of random numbers, or none before an engine gives one. It is not part of the configuration, so
+/// all values compare as equal.
 #[derive(Clone, Debug, Default)]
 pub struct Draws(Option<RandomStream>);
 
@@ -11,7 +12,7 @@ impl Draws {
     ///
     /// # Panics
     ///
-    /// If no engine has given one.
+    /// If no engine has supplied one.
     pub(crate) fn stream(&self) -> RandomStream {
         self.0.clone().expect("an engine gives every end a stream")
     }

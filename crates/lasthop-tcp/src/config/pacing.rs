@@ -1,4 +1,4 @@
-//! What makes segments leave at a rate.
+//! Pacing of segments.
 
 use std::borrow::Cow;
 
@@ -9,22 +9,22 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Stated", into = "Stated")]
 pub enum Pacing {
-    /// Nothing does, unless the algorithm always paces.
+    /// No pacing, unless the algorithm always paces.
     Off,
-    /// TCP does, with a timer of its own (`SK_PACING_NEEDED`).
+    /// TCP paces, with its own timer (`SK_PACING_NEEDED`).
     Socket,
-    /// The host's queue discipline `fq` does (`SK_PACING_FQ`).
+    /// The host's queue discipline `fq` paces (`SK_PACING_FQ`).
     Fq,
 }
 
 impl Pacing {
-    /// Segments leave at a rate whatever the algorithm.
+    /// True if segments are paced with any algorithm.
     pub fn is_on(self) -> bool {
         self != Self::Off
     }
 }
 
-/// As it is written.
+/// The value as written.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Stated {

@@ -1,4 +1,4 @@
-//! Which switches of TCP go together, and what each may be.
+//! Dependencies between the switches of TCP, and their valid values.
 
 use std::ops::RangeInclusive;
 
@@ -6,10 +6,10 @@ use lasthop_core::{Duration, Faults, Segment};
 
 use super::{ACK_DELAY_MAX, CongestionControl, FRtoMode, RecoveryRules, Stack, TcpConfig};
 
-/// Most retransmissions of a segment.
+/// Maximum number of retransmissions of a segment.
 const RETRIES_MAX: u32 = 255;
 
-/// What a switch cannot be without.
+/// A requirement of a switch.
 #[derive(Clone, Copy, Debug)]
 enum Need {
     Sack,
@@ -25,19 +25,19 @@ enum Need {
     Only(Stack),
     /// Another stack.
     Not(Stack),
-    /// The stack that knows these rules of recovery.
+    /// The stack that has these rules of recovery.
     Own,
 }
 
-/// A switch that needs something of the others.
+/// A switch with a requirement on other switches.
 #[derive(Debug)]
 pub struct Rule {
     /// The switch.
     pub key: &'static str,
-    /// It has a value that needs it.
+    /// True if its value has the requirement.
     is_on: fn(&TcpConfig) -> bool,
     needs: Need,
-    /// Its value that needs nothing, in TOML.
+    /// Its value without a requirement, in TOML.
     pub off: &'static str,
 }
 
@@ -45,7 +45,7 @@ const fn rule(key: &'static str, is_on: fn(&TcpConfig) -> bool, needs: Need, off
     Rule { key, is_on, needs, off }
 }
 
-/// The rules of recovery are none of this stack's.
+/// True if the rules of recovery do not belong to this stack.
 const fn foreign(stack: Stack) -> fn(&TcpConfig) -> bool {
     match stack {
         Stack::Linux2 => |tcp| tcp.stack == Stack::Linux2,
@@ -54,7 +54,7 @@ const fn foreign(stack: Stack) -> fn(&TcpConfig) -> bool {
     }
 }
 
-/// What switches need of each other. Those that others need come first.
+/// The requirements of switches on each other. Switches that others need come first.
 pub static RULES: [Rule; 32] = [
     rule("recovery", foreign(Stack::Linux2), Need::Own, "\"linux-in-flight\""),
     rule("recovery", foreign(Stack::Linux6), Need::Own, "\"proportional-rate\""),
@@ -98,13 +98,13 @@ pub static RULES: [Rule; 32] = [
     ),
     rule("dsack", |tcp| tcp.dsack, Need::Sack, "false"),
     rule("frto", |tcp| tcp.frto == FRtoMode::Rfc5682Sack, Need::Sack, "\"off\""),
-    // RFC 8985, section 7.1. RACK itself does without SACK: it spares young segments after a timeout.
+    // RFC 8985, section 7.1. RACK itself also works without SACK: it spares young segments after a timeout.
     rule("tail_loss_probe", |tcp| tcp.tail_loss_probe, Need::Sack, "false"),
     rule("eifel", |tcp| tcp.eifel, Need::Timestamps, "false"),
 ];
 
 impl Rule {
-    /// The switch has a value that needs something else of another.
+    /// A value of the switch that requires a different value of another switch.
     pub fn is_broken(&self, tcp: &TcpConfig) -> bool {
         (self.is_on)(tcp) && !self.needs.is_met(tcp)
     }
@@ -207,7 +207,8 @@ impl TcpConfig {
             ("ack_every", self.ack_every, SEGMENTS),
             ("retries", self.retries, 0..=RETRIES_MAX),
             ("syn_retries", self.syn_retries, 0..=RETRIES_MAX),
-            // Room for a full segment and the FIN that rides on it: the window would never open further.
+            // There must be room for a full segment with a FIN; otherwise the window would never open
+            // further.
             ("receive_window_initial", self.receive_window_initial, 2..=Segment::WINDOW_MAX),
             ("receive_window_growth", self.receive_window_growth, 0..=Segment::WINDOW_MAX),
             ("receive_window_max", self.receive_window_max, 2..=Segment::WINDOW_MAX),

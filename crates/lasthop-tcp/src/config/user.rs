@@ -1,4 +1,4 @@
-//! A congestion control of a user's own, as a scenario names it.
+//! A user's own congestion control, as named in a scenario.
 
 use lasthop_core::UserCode;
 

@@ -1,8 +1,9 @@
-//! Bandwidths as BBR counts them, and the round trips that it tells apart by what has arrived (Linux: `tcp_bbr.c`).
+//! Bandwidths in BBR's units, and round trips counted by arrivals (Linux: `tcp_bbr.c`).
 
 use super::DeliveryRate;
 
-/// A segment per microsecond. Bandwidths are counted in parts of it, about 0.06 segments per second each.
+/// One segment per microsecond. Bandwidths are counted in fractions of it, each about 0.06 segments per
+/// second.
 pub(super) const BANDWIDTH_ONE: u64 = 1 << BANDWIDTH_SHIFT;
 pub(super) const BANDWIDTH_SHIFT: u32 = 24;
 
@@ -12,22 +13,22 @@ pub(super) fn pacing_rate(bandwidth: u64) -> u64 {
 }
 
 impl DeliveryRate {
-    /// No time at all counts as a microsecond: that is the greatest number that Linux' division leaves.
+    /// A time of zero counts as a microsecond, which gives the greatest result of Linux' division.
     pub(super) fn bandwidth(&self) -> u64 {
         self.delivered * BANDWIDTH_ONE / self.interval_us.max(1)
     }
 }
 
-/// A round trip. It ends when a segment arrives that was sent after so many had.
+/// A round trip. It ends when a segment arrives that was sent after this number of segments had arrived.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Round {
     end: u64,
-    /// The latest ACK began one.
+    /// True if the latest ACK began a round trip.
     pub is_start: bool,
 }
 
 impl Round {
-    /// One begins now that so many segments have arrived.
+    /// Starts a round trip, after this number of segments have arrived.
     pub fn begin(&mut self, delivered: u64) {
         self.end = delivered;
     }

@@ -1,5 +1,6 @@
-//! BBR version 1 (Cardwell et al. 2017), as Linux has it (`tcp_bbr.c` of 6.12): the greatest delivery rate of ten round
-//! trips and the shortest round-trip time of ten seconds make a model of the path, which sets pacing rate and window.
+//! BBR version 1 (Cardwell et al. 2017), as in Linux (`tcp_bbr.c` of 6.12). The greatest delivery rate of ten
+//! round trips and the shortest round-trip time of ten seconds are the model of the path, which sets pacing
+//! rate and window.
 
 mod aggregation;
 mod model;
@@ -25,39 +26,40 @@ const GAIN_SHIFT: u32 = 8;
 /// 2 / ln 2: the sending rate doubles every round trip.
 const HIGH_GAIN: u64 = UNIT * 2_885 / 1_000 + 1;
 const DRAIN_GAIN: u64 = UNIT * 1_000 / 2_885;
-/// Pacing gains of a cycle: ask for more, let the queue drain, cruise.
+/// Pacing gains of a cycle: probe for bandwidth, drain the queue, cruise.
 const CYCLE: [u64; 8] = [UNIT * 5 / 4, UNIT * 3 / 4, UNIT, UNIT, UNIT, UNIT, UNIT, UNIT];
-/// A cycle begins in any phase but the one that drains.
+/// A cycle begins in any phase except the one that drains.
 const FIRST_PHASES: u64 = 7;
-/// The greatest bandwidth of so many round trips counts.
+/// Number of round trips over which the greatest bandwidth counts.
 const BANDWIDTH_ROUNDS: u64 = CYCLE.len() as u64 + 2;
 const WINDOW_MIN: u32 = 4;
-/// The window while there is nothing to base one on.
+/// The window while there is no model yet.
 const WINDOW_INITIAL: u32 = 10;
-/// A round-trip time counts for so long; then the path is looked at with an empty queue, for this time.
+/// How long the shortest round-trip time counts, and the length of the following measurement with an empty
+/// queue.
 const MIN_RTT_SECONDS: u64 = 10;
 const PROBE_RTT_MS: u64 = 200;
-/// The path is full after so many round trips without a quarter more bandwidth.
+/// The path is full after this number of round trips without an increase of bandwidth by a quarter.
 const FULL_ROUNDS: u32 = 3;
 const FULL_GROWTH: u64 = UNIT * 5 / 4;
 /// Below this rate, in bytes per second, segments leave one by one.
 const SINGLES_BELOW: u64 = 1_200_000 / 8;
 const BURST_MAX: u32 = 127;
 
-/// What it is doing.
+/// The mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// It looks for the bandwidth, doubling every round trip.
+    /// It searches for the bandwidth, doubling every round trip.
     Startup,
-    /// It lets go of the queue that this has built.
+    /// It drains the queue that the search has built.
     Drain,
-    /// It cruises, and asks for more from time to time.
+    /// It cruises, and probes for more bandwidth from time to time.
     ProbeBandwidth,
-    /// It looks for the shortest round-trip time.
+    /// It measures the shortest round-trip time.
     ProbeRtt,
 }
 
-/// The window, the model of the path, and where the search stands.
+/// The window, the model of the path, and the state of the search.
 #[derive(Clone, Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "independent facts, each with a moment of its own")]
 pub(crate) struct Bbr {
@@ -66,15 +68,15 @@ pub(crate) struct Bbr {
     ticks_per_second: u64,
     draws: RandomStream,
     mode: Mode,
-    /// In units of [`UNIT`].
+    /// Bandwidth in units of [`UNIT`].
     pacing_gain: u64,
     window_gain: u64,
-    /// In bytes per second.
+    /// Pacing rate in bytes per second.
     pacing_rate: u64,
     model: Model,
     policer: Policer,
     aggregation: Aggregation,
-    /// Phase of the cycle, and since when.
+    /// Phase of the cycle, and its start.
     phase: usize,
     phase_us: u64,
     /// Bandwidth when it last grew by a quarter, and round trips since then.
@@ -82,19 +84,20 @@ pub(crate) struct Bbr {
     full_rounds: u32,
     is_full: bool,
     min_rtt_stamp: Tick,
-    /// When the look at an empty queue is over, once it has begun; and whether a round trip has passed since.
+    /// End of the measurement with an empty queue, once it has begun, and whether a round trip has passed
+    /// since.
     probe_rtt_end: Option<Tick>,
     probe_rtt_round: bool,
-    /// This ACK came while it looked, at first or at the end.
+    /// True if this ACK came during that measurement, even at its start or end.
     holds_back: bool,
     restarts: bool,
-    /// State of the stack now, and at the last ACK that reported anything.
+    /// State of the stack now, and at the last ACK with reports.
     state: State,
     state_before: State,
     conserves: bool,
-    /// The window to go back to after losses, or after that look.
+    /// The window to restore after losses, or after that measurement.
     prior_window: u32,
-    /// Samples of the round-trip time: the first one, and that of the present ACK.
+    /// Samples of the round-trip time: the first one, and that of the current ACK.
     first_rtt_us: Option<u64>,
     rtt_us: Option<u64>,
     has_rtt: bool,
@@ -148,7 +151,7 @@ impl Bbr {
         pacing_rate((bandwidth * u64::from(self.mss) * gain) >> GAIN_SHIFT)
     }
 
-    /// Before the path has delivered anything: a window per round-trip time, taken for 1 ms if it is not known.
+    /// Before any delivery: a window per round-trip time, which is assumed to be 1 ms if unknown.
     fn begin_pacing(&mut self) {
         self.has_rtt = self.first_rtt_us.is_some();
         let rtt = self.first_rtt_us.map_or(1_000, |rtt| rtt.max(1));
@@ -156,7 +159,7 @@ impl Bbr {
         self.pacing_rate = self.bytes_per_second(bandwidth, HIGH_GAIN);
     }
 
-    /// Until the path is full the rate only grows.
+    /// Until the path is full, the rate only grows.
     fn set_pacing_rate(&mut self, bandwidth: u64, gain: u64) {
         if !self.has_rtt && self.first_rtt_us.is_some() {
             self.begin_pacing();
@@ -167,7 +170,7 @@ impl Bbr {
         }
     }
 
-    /// Segments that leave together, as far as this algorithm counts on it: it ignores how near the other end is.
+    /// Segments that leave together, in this algorithm's estimate, which ignores the length of the path.
     fn burst(&self) -> u32 {
         let rate = Rate::from_bits_per_second(8 * self.pacing_rate.max(1));
         burst(rate, u64::MAX, self.mss, self.burst_min()).min(BURST_MAX)
@@ -175,25 +178,26 @@ impl Bbr {
 
     // Windows.
 
-    /// Segments that the path holds, times a gain, rounded up.
+    /// Bandwidth-delay product in segments, times a gain, rounded up.
     fn path_segments(&self, bandwidth: u64, gain: u64) -> u32 {
         let Some(rtt) = self.model.min_rtt_us else { return WINDOW_INITIAL };
         (((bandwidth * rtt * gain) >> GAIN_SHIFT).div_ceil(BANDWIDTH_ONE)) as u32
     }
 
-    /// Room for bursts at both ends, and an even number, for receivers that acknowledge every second segment.
+    /// Adds room for bursts at both ends, and rounds to an even number, for receivers that acknowledge every
+    /// second segment.
     fn with_room_for_bursts(&self, window: u32) -> u32 {
         let even = (window + 3 * self.burst()).next_multiple_of(2);
         let asks = self.mode == Mode::ProbeBandwidth && self.phase == 0;
         if asks { even + 2 } else { even }
     }
 
-    /// What should be in flight at this gain.
+    /// Target flight size at this gain.
     fn target(&self, gain: u64) -> u32 {
         self.with_room_for_bursts(self.path_segments(self.model.bandwidth(), gain))
     }
 
-    /// What will be in the network when the next segment leaves, which pacing holds for a while.
+    /// Segments that will be in the network when the next segment leaves, which pacing delays.
     fn in_network(&self, path: &PathSample, in_flight: u32) -> u32 {
         let delivered = (self.bandwidth() * (path.wait.as_nanos() / 1_000)) >> BANDWIDTH_SHIFT;
         let leaving = if self.pacing_gain > UNIT { self.burst() } else { 0 };
@@ -225,8 +229,8 @@ impl Bbr {
         }
     }
 
-    /// The window as losses leave it: in the first round trip of a recovery as much is sent as arrives, and in the end it
-    /// is what it was before.
+    /// The window during losses: in the first round trip of a recovery the sender sends as much as arrives;
+    /// after the recovery the old window is restored.
     fn recover(&mut self, path: &PathSample, window: u32) -> u32 {
         let acked = path.ack.acked;
         let mut window = if path.lost > 0 { window.saturating_sub(path.lost as u32).max(1) } else { window };
@@ -250,7 +254,7 @@ impl Bbr {
 
     // Modes.
 
-    /// Begins a cycle in a random phase, so that flows do not ask for more all at once.
+    /// Begins a cycle in a random phase, so that flows do not probe simultaneously.
     fn probe_bandwidth(&mut self, now_us: u64) {
         self.mode = Mode::ProbeBandwidth;
         let drawn = (u128::from(self.draws.bits()) * u128::from(FIRST_PHASES)) >> 64;
@@ -278,7 +282,7 @@ impl Bbr {
         }
         let in_network = self.in_network(path, path.in_flight_before);
         if gain > UNIT {
-            // Losses say that the path does not hold more.
+            // Losses show that the path holds no more.
             is_long && (path.lost > 0 || in_network >= self.target(gain))
         } else {
             is_long || in_network <= self.target(UNIT)
@@ -370,7 +374,7 @@ impl Bbr {
         };
     }
 
-    /// What an ACK says of bandwidth and policing; the round trip may end.
+    /// Updates bandwidth and policing with an ACK; the round trip may end.
     fn update_bandwidth(&mut self, path: &PathSample) {
         self.model.round.is_start = false;
         let Some(rate) = path.ack.rate else { return };
@@ -417,7 +421,7 @@ impl Controller for Bbr {
         self.begin_pacing();
     }
 
-    /// After a pause for want of data there is no need to send faster than the path is known to deliver.
+    /// After a pause without data there is no need to send faster than the known rate of the path.
     fn on_sent(&mut self, sent: &Sent) {
         if sent.idle_since.is_none() || !sent.is_app_limited {
             return;
@@ -449,7 +453,7 @@ impl Controller for Bbr {
 
     fn on_path(&mut self, path: &PathSample) {
         if self.pacing_rate == 0 {
-            // The answer to the SYN.
+            // The response to the SYN.
             return;
         }
         self.total =
@@ -476,7 +480,7 @@ impl Controller for Bbr {
         self.total.lost = total;
     }
 
-    /// The threshold stays: it only tells others where the path was full.
+    /// The threshold stays; it only tells others at which window the path was full.
     fn on_congestion(&mut self, _: Congestion, _: Amount<Self>) {
         self.save_window();
     }

@@ -1,5 +1,5 @@
-//! BBR version 3 (draft-ietf-ccwg-bbr, after -05; sections are the draft's by name). A model of the path as in version 1, and
-//! with it bounds on what is in flight, which losses lower and probes raise.
+//! BBR version 3 (draft-ietf-ccwg-bbr, after -05; sections are the draft's by name). A model of the path as
+//! in version 1, with bounds on the data in flight, which losses lower and probes raise.
 
 mod bounds;
 mod path;
@@ -27,15 +27,16 @@ const PROBE_RTT_GAIN: u64 = 50;
 /// Least window.
 const WINDOW_MIN: u64 = 4;
 const WINDOW_INITIAL: u64 = 10;
-/// Drain ends after so many round trips at the latest.
+/// Maximum number of round trips of Drain.
 const DRAIN_ROUNDS: u64 = 3;
 /// Separate ranges of losses in a round trip that end Startup.
 const FULL_LOSSES: u32 = 6;
 const PROBE_RTT_US: u64 = 200_000;
-/// A probe for bandwidth comes after as many round trips as Reno would take to regain a lost segment, at most so many.
+/// A probe for bandwidth comes after the number of round trips that Reno would take to regain a lost segment,
+/// but at most this number.
 const RENO_ROUNDS_MAX: u64 = 63;
 
-/// What it is doing.
+/// The mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Startup,
@@ -52,7 +53,7 @@ impl Mode {
         matches!(self, Self::Down | Self::Cruise | Self::Refill | Self::Up)
     }
 
-    /// Losses are to be expected: it sends more than the path has shown to hold.
+    /// True if losses are to be expected, because it sends more than the path has been shown to hold.
     fn accelerates(self) -> bool {
         matches!(self, Self::Startup | Self::Refill | Self::Up)
     }
@@ -70,7 +71,7 @@ impl Mode {
     }
 }
 
-/// What the ACKs that arrive now answer.
+/// The phase of the probe that the currently arriving ACKs answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answers {
     Nothing,
@@ -80,7 +81,7 @@ enum Answers {
     Stopping,
 }
 
-/// The window, the model of the path, its bounds, and where the search stands.
+/// The window, the model of the path, its bounds, and the state of the search.
 #[derive(Clone, Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "independent facts, each with a moment of its own")]
 pub(crate) struct Bbr3 {
@@ -88,12 +89,12 @@ pub(crate) struct Bbr3 {
     mss: u32,
     draws: RandomStream,
     mode: Mode,
-    /// In bytes per second.
+    /// Pacing rate in bytes per second.
     pacing_rate: u64,
     path: PathModel,
     bounds: Bounds,
     answers: Answers,
-    /// Since when the present cycle lasts, and how long it waits for a probe.
+    /// Start of the current cycle, and its waiting time before a probe.
     cycle_us: u64,
     wait_us: u64,
     rounds_since_probe: u64,
@@ -102,11 +103,11 @@ pub(crate) struct Bbr3 {
     full_rounds: u32,
     is_full_now: bool,
     is_full: bool,
-    /// What arrives was sent during a probe.
+    /// True if the arriving data was sent during a probe.
     is_probe_sample: bool,
     was_too_high: bool,
     was_cautious: bool,
-    /// Losses of this round trip: separate ranges, and where the latest ends.
+    /// Losses of this round trip: the number of separate ranges, and the end of the latest.
     loss_ranges: u32,
     loss_end: u64,
     recovery_round: u64,
@@ -169,13 +170,13 @@ impl Bbr3 {
         u64::from(self.window.window())
     }
 
-    /// Segments that the path holds, times a gain (`BDPMultiple`).
+    /// Bandwidth-delay product in segments, times a gain (`BDPMultiple`).
     fn path_segments(&self, bandwidth: u64, gain: u64) -> u64 {
         let Some(rtt) = self.path.min_rtt_us() else { return WINDOW_INITIAL };
         (bandwidth * rtt * gain / 100).div_ceil(BANDWIDTH_ONE)
     }
 
-    /// Room for three bursts, which the two ends hold (`QuantizationBudget`).
+    /// Adds room for three bursts at the two ends (`QuantizationBudget`).
     fn with_room_for_bursts(&self, segments: u64) -> u64 {
         let rate = Rate::from_bits_per_second(8 * self.pacing_rate.max(1));
         let burst = u64::from(burst(rate, u64::MAX, self.mss, self.burst_min()));
@@ -245,12 +246,12 @@ impl Bbr3 {
         if self.is_full {
             self.mode = Mode::Drain;
             self.drain_round = self.path.rounds;
-            // Not the draft's: it tells others where the path was full, as with version 1.
+            // Not in the draft: it tells others at which window the path was full, as in version 1.
             self.window.set_ssthresh(self.inflight(self.path.bandwidth(), 100) as u32);
         }
     }
 
-    /// Losses of a whole round trip in recovery say that the path is full (`CheckStartupHighLoss`).
+    /// Losses in a complete round trip in recovery show that the path is full (`CheckStartupHighLoss`).
     fn check_startup_losses(&mut self, sample: Option<&DeliveryRate>) {
         if !self.path.round.is_start {
             return;
@@ -336,7 +337,8 @@ impl Bbr3 {
         }
     }
 
-    /// Follows which ACKs answer a probe, and raises what may be in flight. Returns true if it has decided on a mode.
+    /// Tracks the ACKs that answer a probe, and raises the bound on the flight size. Returns true if it has
+    /// chosen a mode.
     fn adapt_long_term(&mut self, path: &PathSample, sample: Option<&DeliveryRate>) -> bool {
         let is_round_start = self.path.round.is_start;
         if self.answers == Answers::Starting && is_round_start {
@@ -446,7 +448,7 @@ impl Bbr3 {
 
     // "Updating Control Parameters".
 
-    /// Until the path is full the rate only grows.
+    /// Until the path is full, the rate only grows.
     fn set_pacing_rate(&mut self, gain: u64) {
         let bytes = self.bandwidth() * u64::from(self.mss) * gain / 100;
         let rate = pacing_rate(bytes);
@@ -473,7 +475,7 @@ impl Bbr3 {
         self.window.set(window.min(self.bound()) as u32);
     }
 
-    /// What the model allows in flight (`BoundCwndForModel`).
+    /// The bound on the flight size in the model (`BoundCwndForModel`).
     fn bound(&self) -> u64 {
         let long = match self.mode {
             Mode::Down | Mode::Refill | Mode::Up => self.bounds.inflight_long,
@@ -548,7 +550,7 @@ impl Controller for Bbr3 {
 
     fn on_path(&mut self, path: &PathSample) {
         if self.pacing_rate == 0 {
-            // The answer to the SYN.
+            // The response to the SYN.
             return;
         }
         self.delivered = path.total_delivered;

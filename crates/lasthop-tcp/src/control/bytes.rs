@@ -1,4 +1,4 @@
-//! A window that counts bytes, as those of BSD and of the simulators of the 1990s do.
+//! A window in bytes, as in BSD and in the simulators of the 1990s.
 
 use super::{Prior, RateSample, Window};
 use crate::config::{InitialSsthresh, TcpConfig};
@@ -12,7 +12,7 @@ pub(crate) struct Bytes {
 }
 
 impl Bytes {
-    /// The window at the start.
+    /// The initial window.
     pub fn new(config: &TcpConfig, mss: u64) -> Self {
         let ssthresh = match config.initial_ssthresh {
             InitialSsthresh::Infinite => u64::MAX,
@@ -26,7 +26,7 @@ impl Bytes {
         self.cwnd = self.ssthresh as f64;
     }
 
-    /// Takes `bytes` off the window, down to one segment (RFC 2582, section 3, step 5).
+    /// Reduces the window by `bytes`, down to one segment (RFC 2582, section 3, step 5).
     pub fn deflate(&mut self, bytes: u64) {
         self.cwnd = (self.cwnd - bytes as f64).max(self.mss as f64);
     }
@@ -43,13 +43,13 @@ impl Window for Bytes {
         self.ssthresh
     }
 
-    /// Every ACK counts for one (RFC 5681, equation 3).
+    /// Every ACK counts as one segment (RFC 5681, equation 3).
     fn grow(&mut self, _: &RateSample) {
         let mss = self.mss as f64;
         self.cwnd += if self.cwnd < self.ssthresh as f64 { mss } else { mss * mss / self.cwnd };
     }
 
-    /// In whole segments.
+    /// The window in whole segments.
     fn halve(&mut self, flight: u64) {
         self.ssthresh = (flight / 2 / self.mss).max(2) * self.mss;
     }

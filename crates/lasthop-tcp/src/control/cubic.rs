@@ -1,7 +1,7 @@
 //! CUBIC in the integer arithmetic of Linux (RFC 9438; C = 0.4, beta = 717/1024), with `HyStart`.
 //!
-//! Times are in ticks and, scaled, in 1/1024 s. Powers of two stand for divisions as they do in Linux, so that windows
-//! come out the same to the segment.
+//! Times are in ticks and, scaled, in 1/1024 s. Powers of two replace divisions as in Linux, so that windows
+//! are equal to the segment.
 
 use super::{Congestion, Controller, Moment, RateSample, Segments, Sent, Setup, Window};
 use crate::clock::Tick;
@@ -16,11 +16,11 @@ const BETA: u64 = 717;
 const SCALED_C: u64 = 410;
 /// ACKs per window for a segment of Reno's growth, in eighths: it grows by 3 (1 - beta) / (1 + beta) segments.
 const RENO_SCALE: u32 = (8 * (1024 + BETA) / 3 / (1024 - BETA)) as u32;
-/// Windows from which `HyStart` looks.
+/// Window from which on `HyStart` is active.
 const HYSTART_LOW_WINDOW: u32 = 16;
-/// Round-trip samples that say what the delay of a round is.
+/// Number of round-trip samples that determine the delay of a round.
 const HYSTART_SAMPLES: u32 = 8;
-/// ACKs closer than this make a train, in microseconds.
+/// ACKs with a spacing below this form a train, in microseconds.
 const HYSTART_SPACING_US: u64 = 2_000;
 /// Allowance for the hosts' own delays, in microseconds.
 const HYSTART_HOST_DELAY_US: u64 = 1_000;
@@ -32,7 +32,7 @@ pub(crate) struct Cubic<const HYSTART: bool> {
     curve: Curve,
 }
 
-/// What the window follows.
+/// The curve that the window follows.
 #[derive(Clone, Debug)]
 struct Curve {
     ticks_per_second: u64,
@@ -48,12 +48,12 @@ struct Curve {
     least_delay_us: u64,
     epoch: Option<Tick>,
     acked: u32,
-    /// The window that Reno would have.
+    /// The window that Reno would have here.
     reno_window: u32,
     hystart: HyStart,
 }
 
-/// What `HyStart` has seen of the present round trip.
+/// The measurements of `HyStart` in the current round trip.
 #[derive(Clone, Copy, Debug, Default)]
 struct HyStart {
     found: bool,
@@ -120,7 +120,7 @@ impl<const HYSTART: bool> Controller for Cubic<HYSTART> {
 }
 
 impl Curve {
-    /// The state at the start of a connection; the host's clock has so many ticks per second.
+    /// The state at the start of a connection; the host's clock has this number of ticks per second.
     fn new(ticks_per_second: u64) -> Self {
         Self {
             ticks_per_second,
@@ -139,7 +139,7 @@ impl Curve {
         }
     }
 
-    /// Begins anew: at the start, and after a timeout. Data is sent up to `nxt`.
+    /// Resets the state: at the start, and after a timeout. Data is sent up to `nxt`.
     fn reset(&mut self, now_us: u64, nxt: u64) {
         *self = Self::new(self.ticks_per_second);
         self.begin_round(now_us, nxt);
@@ -163,7 +163,7 @@ impl Curve {
         reduced(window)
     }
 
-    /// Segments to be acknowledged per segment of growth, when `acked` more are.
+    /// Segments to be acknowledged per segment of growth, after `acked` more are acknowledged.
     fn count(&mut self, now: Tick, window: u32, acked: u32) -> u32 {
         self.acked += acked;
         let quiet = now - self.last_time <= self.ticks_per_second / 32;
@@ -178,7 +178,7 @@ impl Curve {
         self.count
     }
 
-    /// The window of section 4.2 at the end of the present round trip.
+    /// The window of section 4.2 at the end of the current round trip.
     fn follow_curve(&mut self, now: Tick, window: u32, acked: u32) {
         self.last_window = window;
         self.last_time = now;
@@ -214,14 +214,14 @@ impl Curve {
         }
     }
 
-    /// Data leaves after a pause since `last_sent`: the curve has stood still.
+    /// Data leaves after a pause since `last_sent`: the curve is shifted by the pause.
     fn on_restart(&mut self, now: Tick, last_sent: Tick) {
         if let Some(epoch) = &mut self.epoch {
             *epoch = (*epoch + now.saturating_sub(last_sent)).min(now);
         }
     }
 
-    /// A round-trip sample. It may tell that the window is enough and slow start over, if it may end: true then.
+    /// A round-trip sample. Returns true if it ends slow start, given that slow start may end.
     fn on_sample(&mut self, at: &Moment, rtt_us: u64, window: u32, may_end: bool) -> bool {
         if self.epoch.is_some_and(|epoch| at.tick - epoch < self.ticks_per_second) {
             return false;
@@ -233,7 +233,7 @@ impl Curve {
         !self.hystart.found && may_end && self.hystart(at, delay, window)
     }
 
-    /// `HyStart`: slow start ends where a train of ACKs spans half of the round trip, or where the delay grows.
+    /// `HyStart`: slow start ends when a train of ACKs spans half of the round trip, or when the delay grows.
     fn hystart(&mut self, at: &Moment, delay_us: u64, window: u32) -> bool {
         if at.una > self.hystart.round_end {
             self.begin_round(at.us, at.nxt);
@@ -275,7 +275,7 @@ fn time_of_growth(segments: u32) -> u64 {
 /// The curve at `time`, in 1/1024 s, if it reaches `origin` at `k`.
 fn target(origin: u32, k: u64, time: u64) -> u32 {
     let distance = time.abs_diff(k);
-    // Wraps as 64-bit arithmetic does in Linux, which holds for windows below a million.
+    // Wraps like the 64-bit arithmetic of Linux, which is correct for windows below a million.
     let cube = SCALED_C.wrapping_mul(distance).wrapping_mul(distance).wrapping_mul(distance);
     let delta = (cube >> 40) as u32;
     if time < k { origin.wrapping_sub(delta) } else { origin.wrapping_add(delta) }
@@ -286,7 +286,7 @@ fn per_segment(window: u32, target: u32) -> u32 {
     if target > window { window / (target - window) } else { 100 * window }
 }
 
-/// Integer cube root, rounded down. Linux approximates it, to 0.2 % in the mean.
+/// Integer cube root, rounded down. Linux approximates it, with a mean error of 0.2 %.
 fn cube_root(a: u64) -> u64 {
     let mut root = 0_u64;
     for bit in (0..21).rev() {

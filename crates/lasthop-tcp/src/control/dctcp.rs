@@ -1,5 +1,5 @@
-//! DCTCP (RFC 8257), as Linux has it (`tcp_dctcp.c`): marks cut the window by half of their share. The receiver's part, an echo
-//! that is exact, is in `endpoint::receiver`.
+//! DCTCP (RFC 8257), as in Linux (`tcp_dctcp.c`): marks cut the window by half of their share. The exact echo
+//! of the receiver is in `endpoint::receiver`.
 
 use super::{Acked, Amount, Congestion, Controller, Moment, Prior, Segments, Setup, Window};
 use crate::common::State;
@@ -9,7 +9,7 @@ const ONE: u32 = 1 << ONE_LOG;
 const ONE_LOG: u32 = 10;
 /// g = 1/16, the weight of a window's share (section 4.2).
 const WEIGHT_LOG: u32 = 4;
-/// A window stays above this.
+/// Minimum window.
 const WINDOW_MIN: u32 = 2;
 
 /// The window, and the share of segments that were marked.
@@ -18,9 +18,9 @@ pub(crate) struct Dctcp {
     window: Segments,
     /// DCTCP.Alpha of section 3.3, in 1024ths.
     alpha: u32,
-    /// DCTCP.WindowEnd: what had been sent when the present window of data began.
+    /// DCTCP.WindowEnd: end of the data that had been sent when the current window of data began.
     window_end: u64,
-    /// Segments that had arrived then, and those of them with an echo.
+    /// Segments that had arrived at that time, and those of them with an echo.
     delivered: u64,
     delivered_ce: u64,
     /// The window before the latest reduction.
@@ -33,13 +33,14 @@ impl Dctcp {
         Self { window, alpha: ONE, window_end: 0, delivered: 0, delivered_ce: 0, before: 0 }
     }
 
-    /// A loss cuts the window as it does any other's (section 3.5).
+    /// A loss cuts the window as in other algorithms (section 3.5).
     fn halve_for_loss(&mut self) {
         self.before = self.window.window();
         self.window.halve(self.before);
     }
 
-    /// Section 3.3, step 7: `alpha = (1 - g) * alpha + g * M`, in integers; what would never reach 0 does.
+    /// Section 3.3, step 7: `alpha = (1 - g) * alpha + g * M`, in integers; small values are set to 0, which
+    /// they would never reach.
     fn update(&mut self, delivered: u64, marked: u64) {
         let less = if self.alpha >> WEIGHT_LOG > 0 { self.alpha >> WEIGHT_LOG } else { self.alpha };
         let more = (marked << (ONE_LOG - WEIGHT_LOG)) / delivered.max(1);
@@ -59,7 +60,7 @@ impl Controller for Dctcp {
     }
 
     fn on_start(&mut self, at: &Moment, delivered: u64) {
-        // What the handshake's ACK has told counts for nothing.
+        // The report in the handshake's ACK does not count.
         (self.alpha, self.window_end, self.delivered, self.delivered_ce) = (ONE, at.nxt, delivered, 0);
     }
 
@@ -75,8 +76,8 @@ impl Controller for Dctcp {
         (self.window_end, self.delivered, self.delivered_ce) = (ack.at.nxt, ack.delivered, ack.delivered_ce);
     }
 
-    /// Section 3.3, step 9: `cwnd = cwnd * (1 - alpha / 2)`. Of a loss, which may have been one of a probe's, this is too
-    /// little unless it begins a recovery: see `on_state`.
+    /// Section 3.3, step 9: `cwnd = cwnd * (1 - alpha / 2)`. After a loss, which may be that of a probe, this
+    /// is too small a cut unless the loss begins a recovery: see `on_state`.
     fn on_congestion(&mut self, _: Congestion, _: Amount<Self>) {
         let window = self.window.window();
         self.before = window;
@@ -133,7 +134,7 @@ mod tests {
         assert_eq!(acked(200, 200, 0), 900);
         // A quarter of the next hundred: 900 * 15/16 + 1024 / 16 / 4.
         assert_eq!(acked(300, 300, 25), 900 - 56 + 16);
-        // All of them: it stays at most 1.
+        // All of them are marked: alpha stays at most 1.
         assert_eq!(acked(400, 400, 125), 860 - 53 + 64);
     }
 

@@ -1,5 +1,5 @@
-//! Pacing by Linux' queue discipline `fq`: TCP hands a burst over with the time at which it may depart (`skb->tstamp`),
-//! and `fq` lets it go then. TCP goes on until its small queue is full (`tcp_small_queue_check`).
+//! Pacing by Linux' queue discipline `fq`: TCP passes on a burst with its departure time (`skb->tstamp`), at
+//! which `fq` sends it. TCP continues until its small queue is full (`tcp_small_queue_check`).
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,8 @@ use lasthop_core::{Instant, Rate};
 use super::pacer::BURST_SHIFT;
 use crate::common::Transmission;
 
-/// What the kernel counts for a buffer besides its data (`SKB_TRUESIZE` of `MAX_TCP_HEADER`, with wireless drivers).
+/// Overhead of a buffer in the kernel's accounting (`SKB_TRUESIZE` of `MAX_TCP_HEADER`, with wireless
+/// drivers).
 const BUFFER_BYTES: u64 = 896;
 
 /// A segment that `fq` holds.
@@ -16,33 +17,33 @@ const BUFFER_BYTES: u64 = 896;
 struct Held {
     departs: Instant,
     segment: Transmission,
-    /// What the kernel counts for it; the first segment of a burst stands for the buffer.
+    /// Its size in the kernel's accounting; the first segment of a burst carries the size of the buffer.
     counted_bytes: u64,
 }
 
-/// What `fq` holds of a connection, in the order in which it departs.
+/// The segments of a connection that `fq` holds, in the order of departure.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fq {
     held: VecDeque<Held>,
     counted_bytes: u64,
-    /// TCP has more, and waits until something has departed.
+    /// True if TCP has more data and waits for a departure.
     is_full: bool,
 }
 
 impl Fq {
-    /// True if TCP may hand over a burst of `bytes`. At most two such bursts are held, or what the pacing rate carries in
-    /// about a millisecond, whichever is more; twice that, if it was sent before. A connection with no more than a buffer
-    /// unacknowledged never waits.
+    /// True if TCP may pass on a burst of `bytes`. The limit is the greater of two such bursts and the data
+    /// of about a millisecond at the pacing rate; for retransmissions it is doubled. A connection with at
+    /// most one buffer unacknowledged never waits.
     pub fn may_take(&mut self, bytes: u32, rate: Option<Rate>, again: bool, outstanding: u32) -> bool {
         let bursts = 2 * counted_bytes(bytes);
         let limit = bursts.max(rate.map_or(u64::MAX / 2, |rate| (rate.bits_per_second() / 8) >> BURST_SHIFT));
-        // Linux compares a number that begins at 1: two bursts of the limit's size fill it.
+        // Linux' counter begins at 1, so two bursts of the limit's size fill the queue.
         self.is_full =
             self.counted_bytes > 0 && self.counted_bytes >= limit << u32::from(again) && outstanding > 1;
         !self.is_full
     }
 
-    /// Takes the last `segments` of `out`, a burst that departs at `departs`.
+    /// Takes the last `segments` of `out` as a burst that departs at `departs`.
     pub fn take(&mut self, now: Instant, departs: Instant, out: &mut VecDeque<Transmission>, segments: u32) {
         if departs <= now && self.held.is_empty() {
             return;
@@ -55,7 +56,7 @@ impl Fq {
         }
     }
 
-    /// Puts what is due into `out`. Returns true if TCP waits for that.
+    /// Puts due segments into `out`. Returns true if TCP waits for that.
     pub fn release(&mut self, now: Instant, out: &mut VecDeque<Transmission>) -> bool {
         let before = self.held.len();
         while let Some(&Held { segment, counted_bytes, .. }) =
@@ -74,7 +75,7 @@ impl Fq {
     }
 }
 
-/// `skb->truesize` of so many bytes of data.
+/// `skb->truesize` for this number of bytes of data.
 fn counted_bytes(bytes: u32) -> u64 {
     BUFFER_BYTES + u64::from(bytes)
 }

@@ -1,7 +1,8 @@
-//! `HyStart++` (RFC 9406): the first slow start slows down when the delay grows, and goes on if that was a mistake.
+//! `HyStart++` (RFC 9406): the first slow start slows down when the delay grows, and resumes if that was a
+//! mistake.
 //!
-//! It wraps an algorithm and takes its place while that has no threshold yet (section 4.3). The samples of the ACK that ends
-//! a round are still that round's.
+//! It wraps an algorithm and replaces it as long as that has no threshold (section 4.3). The samples of the
+//! ACK that ends a round still belong to that round.
 
 use super::{Amount, Congestion, Controller, Cubic, Moment, Prior, RateSample, Reno, Segments, Sent, Setup};
 
@@ -16,7 +17,7 @@ const RTT_SAMPLES: u32 = 8;
 const CSS_GROWTH_DIVISOR: u32 = 4;
 /// `CSS_ROUNDS`.
 const CSS_ROUNDS: u32 = 5;
-/// L: an ACK counts for no more segments, unless the sender is paced.
+/// L: maximum number of segments that an ACK counts for, unless the sender is paced.
 const ACKED_MAX: u32 = 8;
 
 /// Conservative Slow Start.
@@ -24,9 +25,9 @@ const ACKED_MAX: u32 = 8;
 struct Css {
     /// The delay that has ended slow start.
     baseline_us: u64,
-    /// Rounds that have ended in it; the first one may be a part of one.
+    /// Number of rounds that have ended in it; the first may be a partial round.
     rounds: u32,
-    /// Segments that count towards the next one.
+    /// Acknowledged segments that count towards the next segment of growth.
     count: u32,
 }
 
@@ -42,7 +43,7 @@ struct Rounds {
     css: Option<Css>,
 }
 
-/// An algorithm with another slow start.
+/// An algorithm with this slow start.
 #[derive(Clone, Debug)]
 pub(crate) struct HyStartPlusPlus<C> {
     algorithm: C,
@@ -55,7 +56,7 @@ impl Rounds {
         Self { end, last_us: u64::MAX, current_us: u64::MAX, samples: 0, css: None }
     }
 
-    /// A round-trip sample: section 4.2, where the delay is watched.
+    /// A round-trip sample: section 4.2, which checks the delay.
     fn on_sample(&mut self, rtt_us: u64) {
         self.current_us = self.current_us.min(rtt_us);
         self.samples += 1;
@@ -95,7 +96,7 @@ impl Rounds {
 }
 
 impl<C: Controller<Window = Segments>> HyStartPlusPlus<C> {
-    /// Nothing has ended the first slow start yet.
+    /// True while the first slow start has not ended.
     fn is_first_slow_start(&self) -> bool {
         self.algorithm.ssthresh() == u32::MAX
     }

@@ -1,61 +1,63 @@
-//! LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus): a scavenger, which takes what others leave. It holds the delay that it adds at
-//! 60 ms, and makes way as soon as others add more.
+//! LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus): a scavenger, which uses the capacity that other flows leave.
+//! It keeps its added delay at 60 ms, and yields as soon as others add more.
 //!
-//! The delay is that of round trips, above the shortest of ten minutes. So that flows do not take each other's queues
-//! for the path's own delay, each falls to two segments for two round trips now and then.
+//! The delay is measured with round trips, relative to the shortest one of ten minutes. To prevent flows from
+//! including each other's queues in the base delay, each flow periodically reduces its window to two segments
+//! for two round trips.
 
 use super::{Controller, Moment, RateSample, Segments, Setup, Window};
 
 /// TARGET, in microseconds.
 const TARGET_US: u64 = 60_000;
-/// Least GAIN is one to this.
+/// The minimum GAIN is 1 divided by this.
 const GAIN_DIVISOR_MAX: u64 = 16;
-/// The window at the start, and in a slowdown.
+/// The window initially and in a slowdown.
 const WINDOW_MIN: u32 = 2;
-/// After a slowdown, the next one waits so many times as long as that has taken: it costs a tenth of the time at most.
+/// The next slowdown waits this multiple of the duration of the last one, so that slowdowns take at most a
+/// tenth of the time.
 const SLOWDOWN_PAUSE: u64 = 9;
-/// Round trips between the end of slow start and the first slowdown, and those that one lasts.
+/// Round trips between the end of slow start and the first slowdown, and those of a slowdown.
 const SLOWDOWN_ROUNDS: u64 = 2;
 /// Minutes of history for the shortest round trip.
 const MINUTES: usize = 10;
 const MINUTE_US: u64 = 60_000_000;
-/// Samples of which the shortest tells the delay.
+/// Number of samples, the shortest of which is the delay.
 const SAMPLES: usize = 4;
-/// Parts of a segment.
+/// Fractions of a segment.
 const PARTS: i64 = 1 << 16;
 
-/// What the window does.
+/// The phase of the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// The first slow start.
     Start,
-    /// It follows the delay; a slowdown comes then.
+    /// The window follows the delay until this slowdown.
     Follow { slowdown_us: u64 },
-    /// It stands at two segments.
+    /// The window is two segments.
     Frozen { since_us: u64, until_us: u64 },
-    /// Slow start up to where it was.
+    /// Slow start up to the old window.
     Ramp { since_us: u64 },
 }
 
 /// Round-trip times in microseconds.
 #[derive(Clone, Copy, Debug)]
 struct Delays {
-    /// The shortest of each minute, in turns, and the present minute.
+    /// The shortest round-trip time of each minute, in a ring, and the current minute.
     minutes: [u64; MINUTES],
     minute: u64,
-    /// The latest, in turns.
+    /// The latest samples, in a ring.
     latest: [u64; SAMPLES],
     next: usize,
     smoothed: u64,
 }
 
-/// The window, and why it is what it is.
+/// The window and its state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LedbatPlusPlus {
     window: Segments,
     delays: Delays,
     phase: Phase,
-    /// What the window is to change by, in parts of a segment.
+    /// Pending change of the window, in fractions of a segment.
     parts: i64,
 }
 
@@ -81,7 +83,7 @@ impl Delays {
         self.minutes.iter().copied().min().unwrap_or(u64::MAX)
     }
 
-    /// What queues add.
+    /// Queueing delay.
     fn queueing_us(&self) -> u64 {
         self.latest.iter().copied().min().unwrap_or(0).saturating_sub(self.base_us())
     }
@@ -92,7 +94,7 @@ impl LedbatPlusPlus {
         Self { window: setup.window, delays: Delays::new(), phase: Phase::Start, parts: 0 }
     }
 
-    /// GAIN, in parts: the shorter the path, the slower the growth.
+    /// GAIN, in fractions: the shorter the path, the slower the growth.
     fn gain(&self) -> i64 {
         let divisor = (2 * TARGET_US).div_ceil(self.delays.base_us().max(1)).clamp(1, GAIN_DIVISOR_MAX);
         PARTS / divisor.cast_signed()
@@ -105,8 +107,8 @@ impl LedbatPlusPlus {
         self.window.start_slowly(whole.max(0) as u32);
     }
 
-    /// Per round trip: GAIN more below the target, and above it less by the share that the delay is too long, half of
-    /// the window at most.
+    /// Per round trip: the window grows by GAIN below the target. Above the target it shrinks in proportion
+    /// to the excess delay, by at most half of the window.
     fn follow_delay(&mut self, acked: u32) {
         let window = i64::from(self.window.window());
         let (queueing, target) = (self.delays.queueing_us().cast_signed(), TARGET_US.cast_signed());
@@ -122,7 +124,7 @@ impl LedbatPlusPlus {
         self.window.set_ssthresh(changed);
     }
 
-    /// Whole segments of the change.
+    /// Applies whole segments of the change.
     fn take_whole(&mut self) -> i64 {
         let whole = self.parts / PARTS;
         self.parts -= whole * PARTS;

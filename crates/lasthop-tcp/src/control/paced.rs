@@ -1,4 +1,4 @@
-//! A window that stands still and a rate: what tests of pacing and of rate samples need.
+//! A constant window and a rate, for tests of pacing and of rate samples.
 
 use lasthop_core::Rate;
 

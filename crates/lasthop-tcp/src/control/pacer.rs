@@ -1,24 +1,25 @@
-//! Pacing as Linux does it within TCP (`tcp_update_skb_after_send`): segments leave at a rate, not in bursts. The wakeup
-//! is an instant, not a tick (Linux: a timer of high resolution).
+//! Pacing within TCP, as in Linux (`tcp_update_skb_after_send`): segments leave at a rate, not in bursts. The
+//! wakeup is an instant, not a tick (in Linux, a high-resolution timer).
 
 use lasthop_core::{Duration, Instant, Rate};
 
-/// So many segments leave at once when a connection begins.
+/// Number of segments that leave unpaced at the beginning of a connection.
 const UNPACED: u32 = 10;
-/// What leaves together lasts for a millisecond or so at the pacing rate: the rate in bytes per second is divided by two
-/// to this power (`sk_pacing_shift`).
+/// A burst corresponds to about a millisecond at the pacing rate: the rate in bytes per second is divided by
+/// two to this power (`sk_pacing_shift`).
 pub(super) const BURST_SHIFT: u32 = 10;
-/// Most bytes of a burst.
+/// Maximum bytes of a burst.
 const BURST_BYTES_MAX: u64 = 1 << 16;
-/// The shorter the path, the larger a burst may be: half as many bytes more for every 512 us (`tcp_tso_rtt_log`).
+/// A shorter path allows a larger burst: the additional bytes are halved for every 512 us
+/// (`tcp_tso_rtt_log`).
 const NEAR_LOG: u32 = 9;
 
 /// When the next segment may leave.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pacer {
-    /// The segments before it have left, and are through at the pacing rate.
+    /// The earlier segments have left, and their time at the pacing rate has passed.
     release: Instant,
-    /// Something waits for that.
+    /// True if a segment waits for that.
     waits: bool,
     /// Segments that have left, counted up to [`UNPACED`].
     left: u32,
@@ -39,28 +40,28 @@ impl Pacer {
         self.left = (self.left + segments).min(UNPACED);
         if self.left == UNPACED {
             let length = u64::from(bytes) * 8 * 1_000_000_000 / rate.bits_per_second();
-            // Who leaves late gets back up to half of its time.
+            // A late segment gets a credit of up to half of its time.
             let late = (self.release - due).as_nanos();
             self.release += Duration::from_nanos(length - late.min(length / 2));
         }
     }
 
-    /// When what left last did, or is through at the pacing rate.
+    /// When the last segment left, or when its time at the pacing rate ends.
     pub fn release(&self) -> Instant {
         self.release
     }
 
-    /// When what comes next may leave.
+    /// When the next segment may leave.
     pub fn next(&self, now: Instant) -> Instant {
         self.release.max(now)
     }
 
-    /// How long what comes next would have to wait from now on.
+    /// How long the next segment would have to wait.
     pub fn wait(&self, now: Instant) -> Duration {
         self.next(now) - now
     }
 
-    /// When what waits may leave.
+    /// When the waiting segment may leave.
     pub fn wakeup(&self) -> Option<Instant> {
         self.waits.then_some(self.release)
     }
@@ -73,7 +74,7 @@ impl Pacer {
     }
 }
 
-/// Segments that leave together at a pacing rate, `least` at least (`tcp_tso_autosize`).
+/// Number of segments that leave together at a pacing rate, at least `least` (`tcp_tso_autosize`).
 pub(crate) fn burst(rate: Rate, least_rtt_us: u64, mss: u32, least: u32) -> u32 {
     let bytes = (rate.bits_per_second() / 8) >> BURST_SHIFT;
     let near = BURST_BYTES_MAX.checked_shr((least_rtt_us >> NEAR_LOG).min(64) as u32).unwrap_or(0);
@@ -120,7 +121,7 @@ mod tests {
         // 1 ms late: 7 ms to the next.
         pacer.on_sent(at(9_300), 1, 1_000, RATE);
         assert_eq!(pacer.wait(at(9_300)), Duration::from_millis(7));
-        // A pause is credit for half of a segment, no more.
+        // A pause gives credit for at most half of a segment.
         pacer.on_sent(at(50_000), 1, 1_000, RATE);
         assert_eq!(pacer.wait(at(50_000)), Duration::from_millis(4));
         assert_eq!(pacer.wait(at(60_000)), Duration::ZERO);

@@ -1,8 +1,9 @@
 //! Prague (draft-briscoe-iccrg-prague-congestion-control), after the reference implementation for Linux: DCTCP for the
-//! Internet. Marks cut the window by half of their share, losses halve it, and meanwhile what arrives without a mark lets it
-//! grow. Old flows over short paths grow as if their round-trip time were 25 ms.
+//! Internet. Marks cut the window by half of their share, and losses halve it; meanwhile, unmarked arrivals
+//! let it grow. After a while, flows over short paths grow as if their round-trip time were 25 ms.
 //!
-//! The window has a fraction, and moves towards it by a segment per ACK. Without accurate ECN the stack takes Reno.
+//! The target window has a fraction; the window moves towards it by one segment per ACK. Without accurate ECN
+//! the stack uses Reno.
 
 use lasthop_core::Rate;
 
@@ -14,27 +15,28 @@ const PLACES: u32 = 20;
 const ONE: u64 = 1 << PLACES;
 /// g = 1/16, the weight of a round's share; alpha is kept multiplied by it.
 const WEIGHT_LOG: u32 = 4;
-/// The round-trip time that shorter ones are taken for, in microseconds.
+/// Shorter round-trip times are replaced by this one, in microseconds.
 const RTT_VIRTUAL_US: u64 = 25_000;
-/// Rounds after slow start before they are.
+/// Number of rounds after slow start before that happens.
 const ROUNDS_YOUNG: u32 = 500;
 /// A burst lasts for a second divided by two to this power.
 const BURST_SHIFT: u32 = 12;
-/// A window stays at this at least.
+/// Minimum window.
 const WINDOW_MIN: u32 = 2;
 
 /// The window, and the share of segments that were marked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Prague {
     window: Segments,
-    /// What the window moves towards.
+    /// The target of the window.
     target: u64,
     segment_bytes: u64,
     srtt_us: u64,
     alpha: u64,
-    /// Somebody marks.
+    /// True if marks have been seen.
     has_seen_mark: bool,
-    /// Segments that have arrived, and those of them that were marked: so far, when the last ACK came, and when the round began.
+    /// Segments that have arrived, and those of them that were marked: so far, at the last ACK, and at the
+    /// start of the round.
     delivered: u64,
     delivered_ce: u64,
     told_ce: u64,
@@ -42,11 +44,11 @@ pub(crate) struct Prague {
     round_delivered_ce: u64,
     round_end: u64,
     rounds: u32,
-    /// When alpha changed, and when a mark cut the window.
+    /// Times of the last change of alpha, and of the last cut by a mark.
     updated_us: u64,
     cut_us: u64,
     now_us: u64,
-    /// A loss is being repaired, and the target before it.
+    /// During the repair of a loss: the target before it.
     in_loss: bool,
     before_loss: u64,
 }
@@ -80,17 +82,18 @@ impl Prague {
         self.target.div_ceil(ONE) as u32
     }
 
-    /// Slow start has been over for so long that a short path gives no advantage.
+    /// True if slow start has been over long enough that a short path gives no more advantage.
     fn is_rtt_independent(&self) -> bool {
         !self.window.is_slow_start() && self.rounds >= ROUNDS_YOUNG
     }
 
-    /// How long alpha stands, and a cut, besides a round trip.
+    /// Minimum time between changes of alpha, and between cuts, in addition to a round trip.
     fn is_due(&self, since_us: u64) -> bool {
         !self.is_rtt_independent() || self.now_us - since_us >= RTT_VIRTUAL_US
     }
 
-    /// Growth per round trip: a segment, or as much as is a segment per virtual round trip for a sender of the same rate.
+    /// Growth per round trip: one segment, or the growth that corresponds to one segment per virtual round
+    /// trip for a sender of the same rate.
     fn growth(&self) -> u64 {
         if self.srtt_us >= RTT_VIRTUAL_US || !self.is_rtt_independent() {
             return ONE;
@@ -98,7 +101,7 @@ impl Prague {
         ONE * self.srtt_us * self.srtt_us / (RTT_VIRTUAL_US * RTT_VIRTUAL_US)
     }
 
-    /// `acked` segments have arrived without a mark.
+    /// Handles `acked` segments that have arrived without a mark.
     fn grow(&mut self, acked: u32) {
         let left = self.window.start_slowly(acked);
         if left < acked {
@@ -107,7 +110,7 @@ impl Prague {
         self.target += u64::from(left) * self.growth() / u64::from(self.target_segments());
     }
 
-    /// A segment nearer to the target.
+    /// Moves the window by one segment towards the target.
     fn step(&mut self) {
         let (window, target) = (self.window.window(), self.target_segments());
         if window > target {
@@ -198,7 +201,7 @@ impl Controller for Prague {
         }
     }
 
-    /// Once per round trip, at the least of 25 ms if old: `cwnd = cwnd * (1 - alpha / 2)`.
+    /// Once per round trip, which counts as at least 25 ms for older flows: `cwnd = cwnd * (1 - alpha / 2)`.
     fn on_congestion(&mut self, sign: Congestion, _: Amount<Self>) {
         match sign {
             Congestion::Loss => self.halve_for_loss(),
@@ -231,7 +234,7 @@ impl Controller for Prague {
         1
     }
 
-    /// What takes a quarter of a millisecond at the pacing rate.
+    /// The burst of a quarter of a millisecond at the pacing rate.
     fn burst_max(&self) -> u32 {
         let bytes = self.pacing_rate().map_or(0, |rate| (rate.bits_per_second() / 8) >> BURST_SHIFT);
         ((bytes / self.segment_bytes) as u32).max(1)

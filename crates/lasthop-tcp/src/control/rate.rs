@@ -1,26 +1,26 @@
-//! Delivery rate samples (draft-ietf-ccwg-bbr, section 4.1; Linux: `tcp_rate.c`): how fast the path delivered what was
-//! in flight between the transmission of a segment and its arrival.
+//! Delivery rate samples (draft-ietf-ccwg-bbr, section 4.1; Linux: `tcp_rate.c`): how fast the path delivered
+//! the flight between the transmission of a segment and its arrival.
 
 use std::collections::VecDeque;
 
-/// What the connection had done when a segment was sent.
+/// The state of the connection when a segment was sent.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     sent_us: u64,
-    /// When the flight began that the segment belongs to.
+    /// Start of the flight that the segment belongs to.
     first_sent_us: u64,
     delivered: u64,
     delivered_us: u64,
     app_limited: bool,
-    /// Segments in flight with it, and segments that had been lost.
+    /// Segments in flight including it, and segments that had been lost.
     in_flight: u32,
     lost: u64,
-    /// It has not been sampled yet, and its loss not been told.
+    /// True if it has not been sampled yet, and its loss has not been reported.
     is_fresh: bool,
     is_lost: bool,
 }
 
-/// What a connection has done when it sends a segment.
+/// The state of a connection when it sends a segment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Progress {
     /// Segments that have arrived, that were lost, and that are in flight with this one.
@@ -29,13 +29,13 @@ pub(crate) struct Progress {
     pub in_flight: u32,
 }
 
-/// A segment that was found lost.
+/// A lost segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LostSegment {
     pub at_us: u64,
     pub seq: u64,
     pub end: u64,
-    /// Segments in flight when it left, it included, and those that were lost since, it included.
+    /// Segments in flight when it left, and segments lost since; both include it.
     pub tx_in_flight: u32,
     pub lost: u64,
     pub is_app_limited: bool,
@@ -43,38 +43,39 @@ pub(crate) struct LostSegment {
     pub total_delivered: u64,
 }
 
-/// How fast segments arrived.
+/// A delivery rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DeliveryRate {
     /// Segments that arrived in this time.
     pub delivered: u64,
     pub interval_us: u64,
-    /// Segments that had arrived when the newest of these was sent.
+    /// Segments that had arrived when the newest of these segments was sent.
     pub prior_delivered: u64,
-    /// Segments in flight with the newest of these when it was sent, and segments lost since.
+    /// Segments in flight when the newest of these segments was sent, and segments lost since.
     pub tx_in_flight: u32,
     pub lost: u64,
-    /// The sender had too little to send: the path may be faster.
+    /// True if the sender had too little to send, so that the path may be faster.
     pub is_app_limited: bool,
 }
 
-/// Takes the samples. Nothing is kept unless they are wanted.
+/// Takes the samples. It keeps no data unless samples are needed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RateSampler {
     wanted: bool,
-    /// One for every outstanding segment, in sequence order.
+    /// One entry for every outstanding segment, in sequence order.
     marks: VecDeque<Mark>,
     delivered_us: u64,
     first_sent_us: u64,
-    /// The sender had too little to send until so many segments have arrived; 0 if it has enough.
+    /// The sender counts as having too little to send until this number of segments have arrived; 0 if it has
+    /// enough.
     app_limited_until: u64,
-    /// The newest of the segments that the present ACK reports.
+    /// The newest of the segments that the current ACK reports.
     newest: Option<Mark>,
-    /// The application writes, and less than a segment of what it wrote before was unsent.
+    /// True if the application is writing, and less than a segment of its earlier data was unsent.
     writes: bool,
-    /// Segments that were told to be lost.
+    /// Number of segments that were reported as lost.
     told_lost: u64,
-    /// The next new segment begins a write.
+    /// True if the next new segment begins a write.
     begins_write: bool,
 }
 
@@ -94,17 +95,17 @@ impl RateSampler {
         self.marks.push_back(mark);
     }
 
-    /// The application starts to write, or is done with it.
+    /// The application starts or finishes writing.
     pub fn set_writing(&mut self, writes: bool) {
         self.writes = writes;
     }
 
-    /// The segment before the next new one was the last of a write, or not.
+    /// Notes whether the segment before the next new one was the last of a write.
     pub fn set_write_end(&mut self, end: bool) {
         self.begins_write = end;
     }
 
-    /// A write begins now: has the sender too little to send?
+    /// A write begins: checks whether the sender has too little to send.
     pub fn begins_write(&self) -> bool {
         self.writes && self.begins_write
     }
@@ -134,7 +135,7 @@ impl RateSampler {
         }
     }
 
-    /// Outstanding segment number `index` is lost. Nothing if that was told already.
+    /// Outstanding segment number `index` is lost. Returns none if that was reported already.
     pub fn take_lost(&mut self, index: usize, now: Progress, (seq, end): (u64, u64)) -> Option<LostSegment> {
         let mark = &mut self.marks[index];
         if std::mem::replace(&mut mark.is_lost, true) {
@@ -175,33 +176,33 @@ impl RateSampler {
         let key = |mark: &Mark| (mark.delivered, mark.sent_us);
         if self.newest.is_none_or(|newest| key(mark) >= key(&newest)) {
             self.newest = Some(*mark);
-            // The next flight is counted from here on.
+            // The next flight begins here.
             self.first_sent_us = mark.sent_us;
         }
     }
 
-    /// Segments that had arrived when the newest of those was sent that the present ACK reports.
+    /// Segments that had arrived when the newest segment in the current ACK was sent.
     pub fn prior_delivered(&self) -> Option<u64> {
         self.newest.map(|newest| newest.delivered)
     }
 
-    /// When something arrived last.
+    /// Time of the last arrival.
     pub fn delivered_us(&self) -> u64 {
         self.delivered_us
     }
 
-    /// The sender had too little to send, and what it sent then has not all arrived.
+    /// True if the sender had too little to send, and not all data that it sent then has arrived.
     pub fn is_app_limited(&self) -> bool {
         self.app_limited_until > 0
     }
 
-    /// There is room in the window, and nothing to fill it with.
+    /// Notes that there is room in the window and no data to fill it.
     pub fn on_app_limited(&mut self, delivered: u64, in_flight: u32) {
         self.app_limited_until = (delivered + u64::from(in_flight)).max(1);
     }
 
-    /// The sample of an ACK that reports `new` segments, after which so many have arrived and were lost; none if it reports nothing,
-    /// or faster than any round trip takes.
+    /// The sample of an ACK that reports `new` segments, with the totals of arrived and lost segments after
+    /// it. None if it reports no segment, or a delivery faster than any round trip.
     pub fn sample(
         &mut self,
         now_us: u64,
@@ -253,7 +254,7 @@ mod tests {
         rates.on_acknowledged();
         let first = rates.sample(100_000, 1, (1, 0), 90_000).expect("a sample");
         assert_eq!((first.delivered, first.interval_us), (1, 100_000));
-        // The next one leaves as the first has arrived, and the bottleneck spaces the rest by 10 ms.
+        // The next segment leaves when the first has arrived, and the bottleneck spaces the others by 10 ms.
         rates.on_sent(100_000, after(1), false);
         for (number, at) in [(2, 110_000), (3, 120_000), (4, 130_000)] {
             rates.on_acknowledged();
@@ -272,7 +273,8 @@ mod tests {
         rates.on_acknowledged();
         rates.sample(100_000, 1, (1, 0), 90_000);
         rates.on_acknowledged();
-        // Both ACKs come at once, yet the segments left 80 ms apart: no rate of two in a moment.
+        // Both ACKs come at once, but the segments left 80 ms apart, so the rate is not that of two segments
+        // in a moment.
         let sample = rates.sample(100_000, 1, (2, 0), 50_000).expect("a sample");
         assert_eq!(sample.interval_us, 100_000);
     }

@@ -2,7 +2,7 @@
 
 use super::{Controller, Segments, Setup, Window};
 
-/// The window is all the state there is.
+/// The window is the only state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reno<W>(pub W);
 

@@ -1,19 +1,19 @@
-//! A window that counts segments, as those of Linux do.
+//! A window in segments, as in Linux.
 
 use super::{Prior, RateSample, Window};
 use crate::common::State;
 use crate::config::{InitialSsthresh, TcpConfig};
 
-/// What makes the window grow.
+/// The unit of growth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counting {
-    /// Every ACK counts for one, and a window of them must pass first (Linux up to 2.6).
+    /// Every ACK counts as one, and a window of ACKs must pass first (Linux up to 2.6).
     Acks,
-    /// Every segment that is acknowledged counts (Linux since 3.18).
+    /// Every acknowledged segment counts (Linux since 3.18).
     Segments,
 }
 
-/// Window, threshold, and what counts towards the next segment of congestion avoidance.
+/// Window, threshold, and the count towards the next segment of congestion avoidance.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Segments {
     cwnd: u32,
@@ -23,7 +23,7 @@ pub(crate) struct Segments {
 }
 
 impl Segments {
-    /// The window at the start.
+    /// The initial window.
     pub fn new(config: &TcpConfig, mss: u32, counting: Counting) -> Self {
         let ssthresh = match config.initial_ssthresh {
             InitialSsthresh::Infinite => u32::MAX,
@@ -36,12 +36,12 @@ impl Segments {
         self.cwnd = cwnd;
     }
 
-    /// The window is ssthresh.
+    /// Sets the window to ssthresh.
     pub fn fall(&mut self) {
         self.cwnd = self.ssthresh;
     }
 
-    /// The window is no larger than this.
+    /// Limits the window to this.
     pub fn limit(&mut self, cwnd: u32) {
         self.cwnd = self.cwnd.min(cwnd);
     }
@@ -50,8 +50,8 @@ impl Segments {
         self.ssthresh = ssthresh;
     }
 
-    /// The ssthresh to go back to after a pause or an undone reduction: three quarters of the window if that is more,
-    /// and no reduction is under way.
+    /// The ssthresh to restore after a pause or an undone reduction: three quarters of the window, if that is
+    /// greater and no reduction is in progress.
     pub fn ssthresh_worth_restoring(&self, state: State) -> u32 {
         if state.is_reducing() { self.ssthresh } else { self.ssthresh.max(self.cwnd / 2 + self.cwnd / 4) }
     }
@@ -63,7 +63,7 @@ impl Segments {
         }
     }
 
-    /// Slow start for `acked` segments; returns those that are left when it ends.
+    /// Slow start for `acked` segments; returns the remaining segments when it ends.
     pub fn start_slowly(&mut self, acked: u32) -> u32 {
         if !self.is_slow_start() {
             return acked;
@@ -95,7 +95,7 @@ impl Segments {
         }
     }
 
-    /// ssthresh after a sign of congestion; what counted towards growth is void.
+    /// ssthresh after a sign of congestion; the count towards growth is reset.
     pub fn reduce(&mut self, ssthresh: u32) {
         self.ssthresh = ssthresh;
         self.count = 0;
@@ -110,7 +110,7 @@ impl Segments {
         }
     }
 
-    /// Congestion avoidance counts anew.
+    /// Resets the count of congestion avoidance.
     pub fn recount(&mut self) {
         self.count = 0;
     }

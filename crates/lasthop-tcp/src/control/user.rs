@@ -1,11 +1,11 @@
-//! Congestion control of a user's own: what stands between its code and a stack.
+//! A user's own congestion control: the adapter between the user's code and a stack.
 
 use lasthop_core::{Failure, Instant, Rate};
 
 use super::{Congestion, Controller, Moment, Prior, RateSample, Segments, Setup, Window};
 use crate::algorithm::{Ack, CongestionAlgorithm, CongestionWindow, ControlSetup, Delivery, Sign};
 
-/// The algorithm at work, and the window as the stack sees it.
+/// The running algorithm, and the window that the stack sees.
 #[derive(Debug)]
 pub(crate) struct User {
     name: String,
@@ -25,7 +25,7 @@ impl User {
         Self { name: code.to_string(), algorithm, segments, pacing_rate: None }
     }
 
-    /// Lets the algorithm decide, and checks what it has decided.
+    /// Lets the algorithm decide, and checks its decisions.
     fn decide(&mut self, decision: impl FnOnce(&mut dyn CongestionAlgorithm, &mut CongestionWindow)) {
         let mut own = CongestionWindow {
             window: self.segments.window(),
@@ -33,7 +33,7 @@ impl User {
             pacing_rate: self.pacing_rate,
         };
         decision(&mut *self.algorithm, &mut own);
-        // A rate is never zero.
+        // The type of rates excludes zero.
         if own.window == 0 {
             let did =
                 "left a window of 0 segments, with which it would never send again; leave it at least 1";
@@ -125,7 +125,7 @@ mod tests {
     use crate::config::{CongestionControl, Profile, TcpConfig};
     use crate::control::Counting;
 
-    /// Sets what it is told to.
+    /// An algorithm that sets given values.
     #[derive(Debug)]
     struct Set(CongestionWindow);
 

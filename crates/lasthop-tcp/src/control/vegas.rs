@@ -1,29 +1,30 @@
-//! Vegas (Brakmo and Peterson 1995), as Linux has it (`tcp_vegas.c`): once per round trip the window follows how many
-//! segments of the flow stand in queues.
+//! Vegas (Brakmo and Peterson 1995), as in Linux (`tcp_vegas.c`): once per round trip, the window is adapted
+//! to the number of the flow's segments in queues.
 
 use super::{Controller, Moment, RateSample, Segments, Sent, Setup, Window};
 use crate::common::State;
 
-/// Fewest and most segments that should stand in queues; Linux' defaults.
+/// Minimum and maximum number of segments that should be in queues; Linux' defaults.
 const ALPHA: u32 = 2;
 const BETA: u32 = 4;
 /// Segments in queues that end slow start.
 const GAMMA: u32 = 1;
-/// A window stays above this.
+/// Minimum window.
 const WINDOW_MIN: u32 = 2;
-/// Round-trip samples without which a round says too little: the ACK of a single segment may have been delayed.
+/// Minimum number of round-trip samples of a significant round: the ACK of a single segment may have been
+/// delayed.
 const SAMPLES_MIN: u32 = 3;
 
-/// The window, and what the present round trip has shown.
+/// The window, and the measurements of the current round trip.
 #[derive(Clone, Debug)]
 pub(crate) struct Vegas {
     window: Segments,
-    /// Nothing is dubious: delays count.
+    /// True if there is no sign of loss, so that delays count.
     is_active: bool,
-    /// What had been sent when the round began.
+    /// End of the data that had been sent when the round began.
     round_end: u64,
     samples: u32,
-    /// Least round-trip times, of the round and of the connection, in microseconds.
+    /// Minimum round-trip times of the round and of the connection, in microseconds.
     round_rtt_us: u64,
     base_rtt_us: u64,
 }
@@ -50,7 +51,7 @@ impl Vegas {
         self.round_rtt_us = u64::MAX;
     }
 
-    /// What the round says: segments that stand in queues, and the window that would leave none there.
+    /// The result of the round: segments in queues, and the window that would leave none there.
     fn queued(&self) -> (u32, u32) {
         let window = u64::from(self.window.window());
         let (rtt, base) = (self.round_rtt_us, self.base_rtt_us);
@@ -76,8 +77,8 @@ impl Vegas {
         }
     }
 
-    /// The threshold does not lie above the window. Linux lets it fall to one segment, which is as good as two for a
-    /// window of two.
+    /// The threshold must not exceed the window. Linux lets it fall to one segment, which is equivalent to
+    /// two for a window of two.
     fn end_slow_start(&mut self) {
         let ssthresh = self.window.ssthresh().min(self.window.window());
         self.window.set_ssthresh(ssthresh.max(WINDOW_MIN));
@@ -164,7 +165,7 @@ mod tests {
         Moment { us: 0, tick: 0, una, nxt: una + 1_000 }
     }
 
-    /// A round of three samples, which ends with an ACK of everything sent before it; the window then.
+    /// A round of three samples, which ends with an ACK of everything sent before it. Returns the window.
     fn round(vegas: &mut Vegas, rtt_us: u64) -> u32 {
         let end = at(vegas.round_end + 1);
         (0..3).for_each(|_| vegas.on_rtt(&end, rtt_us));

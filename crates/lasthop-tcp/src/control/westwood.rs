@@ -1,34 +1,34 @@
-//! Westwood+ (Grieco and Mascolo 2004), as Linux has it (`tcp_westwood.c`): Reno, but after congestion the window is what
-//! the path delivered lately in the shortest round-trip time.
+//! Westwood+ (Grieco and Mascolo 2004), as in Linux (`tcp_westwood.c`): Reno, but after congestion the window
+//! is the data that the path recently delivered in the shortest round-trip time.
 
 use super::{Acked, Amount, Controller, Moment, Segments, Setup, Window};
 use crate::clock::Tick;
 
-/// A rate counts bytes over a round-trip time, or over this if that is longer: a twentieth of a second.
+/// Minimum interval of a rate sample, which is otherwise a round-trip time: a twentieth of a second.
 const SAMPLES_PER_SECOND_MAX: u64 = 20;
 /// The round-trip time before the first sample, in seconds.
 const RTT_FIRST: u64 = 20;
-/// A window stays above this.
+/// Minimum window.
 const WINDOW_MIN: u64 = 2;
 
-/// The window, and how fast bytes were acknowledged. Times are in ticks, rates in bytes per tick.
+/// The window, and the rate of acknowledged bytes. Times are in ticks, rates in bytes per tick.
 #[derive(Clone, Debug)]
 pub(crate) struct Westwood {
     window: Segments,
     mss: u64,
     ticks_per_second: u64,
-    /// The present sample: since when, and how many bytes.
+    /// The current sample: its start, and its bytes.
     since: Tick,
     bytes: u64,
-    /// What was acknowledged when bytes were last counted; none before the first ACK.
+    /// The ACK number when bytes were last counted; none before the first ACK.
     una: Option<u64>,
-    /// Bytes counted for duplicate ACKs that no later ACK has been charged with yet.
+    /// Bytes counted for duplicate ACKs, not yet subtracted from a later ACK.
     ahead: u64,
     rtt: Tick,
     least_rtt: Tick,
-    /// At the start and after a timeout the next ACK tells the least round-trip time anew.
+    /// True at the start and after a timeout: the next ACK resets the minimum round-trip time.
     is_stale: bool,
-    /// The samples filtered once and twice.
+    /// The samples after one and after two filters.
     rough: u64,
     smooth: u64,
 }
@@ -71,8 +71,8 @@ impl Westwood {
         (self.since, self.bytes) = (now, 0);
     }
 
-    /// What an ACK off the fast path says has arrived: a duplicate one segment, and one that fills a hole not again what
-    /// duplicates have told (section 3.1).
+    /// The bytes that an ACK off the fast path reports as arrived. A duplicate counts as one segment; an ACK
+    /// that fills a hole does not count the segments of duplicates again (section 3.1).
     fn arrived(&mut self, acked: u64) -> u64 {
         if acked == 0 {
             self.ahead += self.mss;
@@ -175,7 +175,8 @@ mod tests {
     fn after_a_loss_the_window_is_the_delivered_rate_times_the_least_round_trip_time() {
         let mut westwood = westwood(60);
         steady(&mut westwood, 27);
-        // The ACK that ends a sample counts for the next one, and the first for none: 24 in 26 ticks.
+        // The ACK that ends a sample counts for the next sample, and the first ACK for none: 24 segments in
+        // 26 ticks.
         assert_eq!((westwood.rough, westwood.smooth), (24_000 / 26, 24_000 / 26));
         for tick in 28..=1_000 {
             ack(&mut westwood, tick, tick * 1_000, true);
@@ -187,7 +188,7 @@ mod tests {
         assert_eq!((westwood.window(), westwood.ssthresh()), (24, 24));
     }
 
-    /// Section 3.2 of the paper: two filters with 7/8 of what was before.
+    /// Section 3.2 of the paper: two filters with a weight of 7/8 for the old value.
     #[test]
     fn samples_are_filtered_twice() {
         let mut westwood = westwood(10);
@@ -204,7 +205,7 @@ mod tests {
         assert_eq!(westwood.rough, (7 * 900 + 12_000 / 13) / 8);
     }
 
-    /// Section 3.1: duplicates count as they come, and the ACK that fills the hole without them.
+    /// Section 3.1: duplicates count when they arrive, and the ACK that fills the hole counts without them.
     #[test]
     fn what_duplicates_have_told_is_not_counted_again() {
         let mut westwood = westwood(10);

@@ -1,10 +1,11 @@
-//! The handshake of accurate ECN (RFC 9768): what flags ask for, agree to and feed back. SYN and SYN-ACK are not ECN-capable.
+//! The handshake of accurate ECN (RFC 9768): the flags for request, agreement and feedback. SYN and SYN-ACK
+//! are not ECN-capable.
 
 use lasthop_core::{Ecn, Flags};
 
 use crate::config::{CongestionControl, TcpConfig};
 
-/// How marks are fed back.
+/// The method of feedback of marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Feedback {
     None,
@@ -14,7 +15,8 @@ pub(super) enum Feedback {
     Counters,
 }
 
-/// What both ends know, from the flags of the peer's SYN (`is_server`) or SYN-ACK: table 2 and section 3.1.3.
+/// The negotiated method, from the flags of the peer's SYN (`is_server`) or SYN-ACK: table 2 and section
+/// 3.1.3.
 pub(super) fn agreed(config: &TcpConfig, is_server: bool, flags: Flags) -> Feedback {
     if !config.ecn {
         return Feedback::None;
@@ -25,7 +27,7 @@ pub(super) fn agreed(config: &TcpConfig, is_server: bool, flags: Flags) -> Feedb
     match (config.accurate_ecn, is_server, flags.ace()) {
         (false, ..) => echo(flags.contains(Flags::ECE)),
         (true, true, 0b011) | (true, false, 0b001) => echo(!is_prague),
-        // The second gives a client back what it has sent.
+        // The second pattern reflects the flags that the client has sent.
         (true, _, 0b000) | (true, false, 0b111) => Feedback::None,
         (true, ..) => Feedback::Counters,
     }

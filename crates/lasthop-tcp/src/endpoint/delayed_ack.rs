@@ -1,7 +1,7 @@
-//! When to acknowledge, as Linux adapts it: quick ACKs at the start and after pauses, a delay that follows the spacing
-//! of segments, the end of a write at once, and none of its own while the application answers anyway. Linux 2.4 does
-//! the same but for three things: a delay may last half a second where no write ends, timers fire on their tick, and a
-//! congestion mark is no reason to hurry.
+//! The adaptive delayed ACKs of Linux: quick ACKs at the start and after pauses, a delay that follows the
+//! spacing of segments, an immediate ACK at the end of a write, and no separate ACK if the application
+//! answers anyway. Linux 2.4 does the same but for three things: a delay may last half a second where no
+//! write ends, timers fire on their tick, and a congestion mark is no reason to hurry.
 
 use crate::clock::{Tick, TickClock, wheel};
 use crate::config::{ACK_DELAY_MAX, Stack, TcpConfig};
@@ -10,14 +10,14 @@ use lasthop_core::{Duration, Flags, Instant, Segment};
 /// Longest delay of an ACK in Linux 2.4, unless the end of a write waits for it or the application answers
 /// (`tcp_send_delayed_ack`).
 const DELAY_MAX_OLD: Duration = Duration::from_millis(500);
-/// Most ACKs at a time that leave at once.
+/// Maximum number of quick ACKs in a row.
 const QUICK_ACKS_MAX: u32 = 16;
 /// Quick ACKs after a sign of congestion.
 const QUICK_ACKS_CONGESTION: u32 = 2;
 /// The peer's segment size until one has arrived (RFC 9293, section 3.7.1).
 const SEGMENT_BYTES_DEFAULT: u32 = 536;
 
-/// What decides when an ACK leaves.
+/// The state that determines when an ACK leaves.
 #[derive(Clone, Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "independent facts, each with a moment of its own")]
 pub(crate) struct DelayedAck {
@@ -27,18 +27,18 @@ pub(crate) struct DelayedAck {
     most: Tick,
     /// That of a delay without the end of a write.
     most_unpushed: Tick,
-    /// The delay now; none before the first data.
+    /// The current delay; none before the first data.
     delay: Option<Tick>,
     last_data: Tick,
-    /// ACKs that still leave at once.
+    /// Number of remaining quick ACKs.
     quick: u32,
-    /// The application answers what it reads: data will carry the ACKs.
+    /// True if the application answers what it reads, so that data will carry the ACKs.
     interactive: bool,
-    /// The peer's segment size as far as it is known.
+    /// The estimate of the peer's segment size.
     segment_bytes: u32,
-    /// Something waits for an ACK.
+    /// True if data waits for an ACK.
     pending: bool,
-    /// Ends of writes that wait for an ACK: one, or two of less than a segment.
+    /// Ends of writes that wait for an ACK: one, or two short ones.
     pushed: bool,
     pushed_twice: bool,
     at_once: bool,
@@ -47,7 +47,8 @@ pub(crate) struct DelayedAck {
 }
 
 impl DelayedAck {
-    /// `mss`: of its own segments; the peer's are hardly longer at first (`tcp_initialize_rcv_mss`).
+    /// `mss` is that of this end's segments; the peer's segments are hardly longer at first
+    /// (`tcp_initialize_rcv_mss`).
     pub fn new(config: &TcpConfig, clock: TickClock, mss: u32) -> Self {
         let is_old = config.stack == Stack::Linux2;
         Self {
@@ -69,7 +70,7 @@ impl DelayedAck {
         }
     }
 
-    /// Tick at which a held ACK is due.
+    /// Tick at which a delayed ACK is due.
     pub fn due(&self) -> Option<Tick> {
         self.due
     }
@@ -117,14 +118,14 @@ impl DelayedAck {
         self.quick = self.quick.max(count.min(most));
     }
 
-    /// Data has arrived behind a gap (`tcp_data_queue_ofo`).
+    /// Data has arrived after a gap (`tcp_data_queue_ofo`).
     pub fn on_gap(&mut self, segment: &Segment) {
         self.pending = true;
         self.measure(segment);
     }
 
-    /// A duplicate has arrived. What was acknowledged before is answered without counting as one of the quick ACKs
-    /// (`tcp_send_dupack`); `fresh` says that it was not.
+    /// A duplicate has arrived. The answer to data that was acknowledged before does not count as one of the
+    /// quick ACKs (`tcp_send_dupack`); `fresh` is true if the data was not acknowledged before.
     pub fn on_duplicate(&mut self, window_bytes: u64, fresh: bool) {
         self.pending |= fresh;
         self.hurry(QUICK_ACKS_MAX, window_bytes);
@@ -163,15 +164,15 @@ impl DelayedAck {
         self.at_once = true;
     }
 
-    /// The peer's FIN has arrived: the own one will carry the ACK, if it is still to come.
+    /// The peer's FIN has arrived: this end's FIN will carry the ACK, if it is still to come.
     pub fn on_fin(&mut self, own_sent: bool) {
         self.pending = true;
         self.interactive = true;
         self.at_once |= own_sent;
     }
 
-    /// Whether `unacknowledged` bytes are acknowledged at once; else the timer is set. The application has read all.
-    /// `rtt` is the own smoothed round-trip time, 0 if there is none.
+    /// Whether `unacknowledged` bytes are acknowledged at once; otherwise the timer is set. The application
+    /// has read all data. `rtt` is this end's smoothed round-trip time, 0 if there is none.
     pub fn is_due(&mut self, tick: Tick, unacknowledged: u64, gap: bool, rtt: Tick) -> bool {
         let read = self.pushed_twice || (self.pushed && !self.interactive);
         let quick = self.quick > 0 && !self.interactive;
@@ -211,7 +212,7 @@ impl DelayedAck {
         self.due = None;
     }
 
-    /// The application sends data, soon after it got some.
+    /// The application sends data soon after it has received data.
     pub fn on_data_sent(&mut self, clock: TickClock, now: Instant) {
         if let Some(delay) = self.delay {
             self.interactive |= clock.at(now) - self.last_data < delay;

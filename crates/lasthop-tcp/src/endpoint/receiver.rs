@@ -9,16 +9,16 @@ use crate::clock::{Tick, TickClock};
 use crate::common::MARKS_FIRST;
 use crate::config::TcpConfig;
 
-/// Most quick ACKs at the start of a connection (Linux: `TCP_MAX_QUICKACKS`).
+/// Maximum number of quick ACKs at the start of a connection (Linux: `TCP_MAX_QUICKACKS`).
 const QUICK_ACKS_MAX: u32 = 16;
 
-/// Marks that are acknowledged at once (RFC 9768, section 3.2.2.5.1).
+/// Number of marks that are acknowledged at once (RFC 9768, section 3.2.2.5.1).
 const MARKS_PER_ACK: u8 = 2;
 
-/// Least payload that makes an adaptive window grow.
+/// Minimum payload that makes an adaptive window grow.
 const GROWTH_BYTES_MIN: u32 = 128;
 
-/// A segment that has arrived, and what the own sending half knows.
+/// A segment that has arrived, and facts of this end's sending half.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival<'a> {
     pub tick: Tick,
@@ -44,28 +44,28 @@ pub(crate) struct Receiver {
     pub nxt: u64,
     /// Highest ACK number sent.
     acked: u64,
-    /// Received out of order: disjoint, and in the order of sequence numbers.
+    /// Ranges received out of order: disjoint, and in the order of sequence numbers.
     ranges: VecDeque<SackBlock>,
-    /// What the SACK option tells of them, the most recent first (RFC 2018, section 4).
+    /// The blocks of the SACK option for them, the most recent first (RFC 2018, section 4).
     told: Vec<SackBlock>,
     /// Duplicate to report in the next ACK (RFC 2883).
     duplicate: Option<SackBlock>,
     fin: Option<u64>,
     window_segments: u32,
-    /// Bytes that the window holds beside whole segments, until it grows.
+    /// Bytes of the window in excess of whole segments, until it grows.
     window_rest: u32,
     echo: u32,
     delayed: Option<Tick>,
     data_seen: bool,
-    /// ACKs that still leave at once.
+    /// Number of remaining quick ACKs.
     quick: u32,
     adaptive: Option<DelayedAck>,
-    /// ECN flags of what is sent: an echo (RFC 3168), or the counter `r.cep` (RFC 9768).
+    /// ECN flags of sent segments: an echo (RFC 3168), or the counter `r.cep` (RFC 9768).
     pub ecn_flags: Flags,
-    /// Marks since the last ACK, and whether the latest packet had one; where marks are counted.
+    /// If marks are counted: marks since the last ACK, and whether the latest packet had one.
     marks: u8,
     was_marked: bool,
-    /// What was received under the former state of an exact echo.
+    /// End of the data received under the former state of an exact echo.
     pub earlier: Option<Earlier>,
 }
 
@@ -92,9 +92,9 @@ impl Receiver {
         }
     }
 
-    /// This end connects: it counts its first window in segments of `offered_mss`, as it does not know yet whether
-    /// timestamps will take their part of each (Linux 2.4 and 2.6: `tcp_connect_init`). The other end does know
-    /// (`tcp_make_synack`).
+    /// This end connects: it counts its first window in segments of `offered_mss`, because it does not know
+    /// yet whether timestamps will reduce the payload (Linux 2.4 and 2.6: `tcp_connect_init`). The other end
+    /// knows (`tcp_make_synack`).
     pub fn on_connect(&mut self, offered_mss: u32, mss: u32) {
         self.window_rest = self.window_segments * (offered_mss - mss);
     }
@@ -105,7 +105,7 @@ impl Receiver {
         self.echo = segment.timestamps.map_or(0, |t| t.value);
     }
 
-    /// Takes in data or a FIN. Returns true if it must be acknowledged at once.
+    /// Processes data or a FIN. Returns true if it must be acknowledged at once.
     pub fn on_segment(
         &mut self,
         config: &TcpConfig,
@@ -118,8 +118,9 @@ impl Receiver {
         if let Some(timestamps) = segment.timestamps
             && (segment.seq..=segment.end()).contains(&self.acked)
         {
-            // The echo belongs to the segment at the left edge (RFC 7323, section 4.3). One that ends before it is outside
-            // of the window, and its timestamp goes with it (section 5.3, R2; Linux: tcp_sequence).
+            // The echo belongs to the segment at the left edge (RFC 7323, section 4.3). A segment that ends
+            // before the edge is outside of the window, and its timestamp is ignored (section 5.3, R2; Linux:
+            // tcp_sequence).
             self.echo = timestamps.value;
         }
         if segment.flags.contains(Flags::FIN) {
@@ -161,7 +162,7 @@ impl Receiver {
         at_once
     }
 
-    /// Data in order under adaptive delayed ACKs; `gap`: something was missing before it.
+    /// Data in order under adaptive delayed ACKs; `gap`: there was a gap before it.
     fn adapt_to_data(&mut self, config: &TcpConfig, mss: u32, gap: bool, arrival: &Arrival<'_>) -> bool {
         let &Arrival { tick, segment, rtt, rto, fin_sent, .. } = arrival;
         let (window, filled, closed) =
@@ -194,7 +195,7 @@ impl Receiver {
         }
         adaptive.on_gap(segment);
         if config.sack {
-            // Without SACK a window that grows would make the ACK no duplicate.
+            // Without SACK, an ACK with a larger window would not count as a duplicate.
             grow(&mut self.window_segments, config, adaptive);
         }
     }
@@ -206,14 +207,14 @@ impl Receiver {
         }
     }
 
-    /// The application's own data leaves.
+    /// Data of the application leaves.
     pub fn on_data_sent(&mut self, clock: TickClock, now: Instant) {
         if let Some(adaptive) = &mut self.adaptive {
             adaptive.on_data_sent(clock, now);
         }
     }
 
-    /// What the ECN field says. True if it must be acknowledged at once.
+    /// Processes the ECN field. True if it must be acknowledged at once.
     fn note_ecn(&mut self, config: &TcpConfig, segment: &Segment, ecn: Ecn, mss: u32) -> bool {
         if config.counts_marks() {
             return self.count_mark(ecn, mss);
@@ -226,8 +227,8 @@ impl Receiver {
         false
     }
 
-    /// The counter `r.cep` (RFC 9768, section 3.2). Acknowledged at once are the first mark after a packet without, and the
-    /// second since the last ACK (section 3.2.2.5.1).
+    /// The counter `r.cep` (RFC 9768, section 3.2). The first mark after an unmarked packet, and the second
+    /// mark since the last ACK, are acknowledged at once (section 3.2.2.5.1).
     fn count_mark(&mut self, ecn: Ecn, mss: u32) -> bool {
         let marked = ecn == Ecn::Ce;
         let was_marked = std::mem::replace(&mut self.was_marked, marked);
@@ -248,8 +249,8 @@ impl Receiver {
         self.ecn_flags = Flags::from_ace(MARKS_FIRST + u8::from(marked));
     }
 
-    /// ECN echo: from a congestion mark until the sender says that it has reduced its window
-    /// (RFC 3168, section 6.1.3).
+    /// ECN echo: from a congestion mark until the sender signals that it has reduced its window (RFC 3168,
+    /// section 6.1.3).
     fn note_congestion(&mut self, segment: &Segment, ecn: Ecn, mss: u32) {
         let window = self.window_bytes(mss);
         if let Some(adaptive) = &mut self.adaptive {
@@ -271,9 +272,9 @@ impl Receiver {
         }
     }
 
-    /// The echo of DCTCP (RFC 8257, section 3.2): it says whether the latest segment was marked. When that changes, what
-    /// waits for an ACK is acknowledged under the former state, and the change at once. What has arrived before tells
-    /// nothing (`dctcp_ece_ack_update`).
+    /// The echo of DCTCP (RFC 8257, section 3.2): it tells whether the latest segment was marked. When that
+    /// changes, data waiting for an ACK is acknowledged with the former state, and the change at once. Data
+    /// that has arrived before is ignored (`dctcp_ece_ack_update`).
     fn echo_exactly(&mut self, segment: &Segment, ecn: Ecn) {
         if ecn == Ecn::NotEct || segment.end() <= self.nxt {
             return;
@@ -302,13 +303,13 @@ impl Receiver {
             self.note_duplicate(config, SackBlock { start, end: known.end.min(block.end) });
         }
         self.add_range(block);
-        // Linux remembers four blocks: one that is forgotten comes back with what arrives next to it only, and without
-        // the rest (tcp_sack_new_ofo_skb).
+        // Linux remembers four blocks. A forgotten block reappears only with data that arrives next to it,
+        // and without its other data (tcp_sack_new_ofo_skb).
         merge(&mut self.told, block);
         self.told.truncate(SackList::CAPACITY);
     }
 
-    /// Adds a range, together with those that it touches.
+    /// Adds a range, merged with the ranges that it touches.
     fn add_range(&mut self, block: SackBlock) {
         let first = self.ranges.partition_point(|range| range.end < block.start);
         let after = self.ranges.partition_point(|range| range.start <= block.end);
@@ -328,7 +329,7 @@ impl Receiver {
         }
     }
 
-    /// Moves the left edge to `end` and over everything that is now in order.
+    /// Moves the left edge to `end` and past all data that is now in order.
     fn advance(&mut self, end: u64) {
         self.nxt = end;
         while let Some(range) = self.ranges.front().filter(|range| range.start <= self.nxt) {
@@ -353,12 +354,12 @@ impl Receiver {
         self.echo
     }
 
-    /// Tick at which a held ACK is due.
+    /// Tick at which a delayed ACK is due.
     pub fn delayed_ack_due(&self) -> Option<Tick> {
         self.adaptive.as_ref().map_or(self.delayed, DelayedAck::due)
     }
 
-    /// A segment with the present ACK number leaves. Adds the SACK option's blocks to `list`, which is empty.
+    /// A segment with the current ACK number leaves. Adds the SACK option's blocks to `list`, which is empty.
     pub fn on_ack_sent(&mut self, config: &TcpConfig, list: &mut SackList) {
         self.acked = self.nxt;
         self.marks = 0;
@@ -385,7 +386,7 @@ fn grow(window_segments: &mut u32, config: &TcpConfig, adaptive: &mut DelayedAck
     }
 }
 
-/// Puts a block in front of the others, together with those that it touches.
+/// Puts a block in front of the others, merged with the blocks that it touches.
 fn merge(blocks: &mut Vec<SackBlock>, block: SackBlock) {
     let mut merged = block;
     blocks.retain(|b| {

@@ -1,7 +1,7 @@
-//! What an ACK does: the books, the window, loss recovery, and taking back what was unnecessary.
+//! Processing of ACKs: accounting, the window, loss recovery, and the undoing of unnecessary reductions.
 //!
-//! Undo is by timestamps (Eifel detection, RFC 3522) or by D-SACK (RFC 3708), with Linux' response. Two sets of rules
-//! say what recovery does to window and scoreboard, see [`RecoveryRules`].
+//! Undo is by timestamps (Eifel detection, RFC 3522) or by D-SACK (RFC 3708), with Linux' response. There are
+//! two sets of rules for window and scoreboard in recovery, see [`RecoveryRules`].
 
 use lasthop_core::{Flags, Observer, RetransmissionKind, SackList, Segment, TransportEvent, UndoCause};
 
@@ -13,29 +13,29 @@ use crate::common::{Context, State, is_dsack};
 use crate::config::{FRtoMode, RecoveryRules};
 use crate::control::{Congestion, Controller, Prior, RateSample};
 
-/// Linux lets no amount of reordering raise the threshold beyond this.
+/// Maximum to which reordering raises the threshold in Linux.
 const REORDERING_MAX: u32 = 127;
 
-/// What one ACK said, beyond its number.
+/// The information in one ACK, apart from its number.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(clippy::struct_excessive_bools, reason = "one ACK can say all of it at once")]
 struct AckSigns {
-    /// Advanced the window over data.
+    /// True if it advanced the window over data.
     data_acked: bool,
     /// Segments acknowledged for the first time.
     acked_segments: u32,
-    /// SACK information that was news.
+    /// True if it brought new SACK information.
     sacked: bool,
-    /// SACK reached beyond the recovery point.
+    /// True if SACK reached beyond the recovery point.
     data_lost: bool,
     /// ECN echo.
     ece: bool,
-    /// Carried data, moved the window or acknowledged something: no duplicate.
+    /// True if it carried data, changed the window or acknowledged data, so that it is not a duplicate.
     not_duplicate: bool,
 }
 
 impl Sender {
-    /// Takes in the acknowledgment part of a segment and sends what it allows.
+    /// Processes the acknowledgment of a segment and sends the data that it allows.
     pub fn on_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, segment: &Segment) {
         if self.take_ack(cx, segment) {
             self.send_new(cx);
@@ -43,7 +43,7 @@ impl Sender {
         }
     }
 
-    /// Takes in the acknowledgment part of a segment. Returns false if it is old or impossible.
+    /// Processes the acknowledgment of a segment. Returns false if it is old or impossible.
     pub fn take_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, segment: &Segment) -> bool {
         if segment.ack > self.queue.nxt {
             return false;
@@ -107,8 +107,8 @@ impl Sender {
         outcome
     }
 
-    /// A segment that arrived late shows how far apart segments can arrive without being lost
-    /// (`tcp_sacktag_write_queue` of Linux 2.4).
+    /// A late segment shows how much segments can be reordered without being lost (`tcp_sacktag_write_queue`
+    /// of Linux 2.4).
     fn learn_reordering(&mut self, latecomer: Option<u32>) {
         let furthest = self.board.furthest_sacked();
         if let Some(place) = latecomer.filter(|place| *place < furthest)
@@ -122,7 +122,7 @@ impl Sender {
         self.recovery.reordering = self.recovery.reordering.max(extent.min(REORDERING_MAX));
     }
 
-    /// Without SACK, duplicate ACKs say how much has left the network.
+    /// Without SACK, duplicate ACKs show how many segments have left the network.
     fn count_duplicates(&mut self, signs: AckSigns, prior_una: u64) {
         let Recovery { state, point, .. } = self.recovery;
         let recovering = state == State::Recovery && self.queue.una < point;
@@ -144,11 +144,11 @@ impl Sender {
             self.control.note_acked(acked.segments);
         }
         if acked.data {
-            // Retries count for one segment (RFC 9293, section 3.8.3).
+            // Retries are counted per segment (RFC 9293, section 3.8.3).
             self.timer.expiries = 0;
         }
         let sample = if self.config.timestamps {
-            // The echo names the transmission, so Karn's rule is not needed (RFC 7323, section 4.1).
+            // The echo identifies the transmission, so Karn's rule is not needed (RFC 7323, section 4.1).
             self.echo.map(|echo| cx.tick.saturating_sub(echo))
         } else if acked.retransmitted {
             None
@@ -160,7 +160,7 @@ impl Sender {
             self.timer.backed_off = false;
             let [rtt, rto] = [ticks, self.timer.rtt.rto()].map(|ticks| self.clock.length(ticks));
             self.control.on_rtt(&self.moment(cx), rtt.as_nanos() / 1000);
-            // What is forgotten at once was no sample.
+            // A sample that is forgotten at once does not count.
             if acked.data || self.config.timestamps || self.config.handshake_rtt {
                 cx.emit(TransportEvent::RttSample { rtt, rto });
             }
@@ -199,7 +199,7 @@ impl Sender {
         }
     }
 
-    /// An ACK that is a duplicate, carries SACK or ECE news, or arrives outside the open state.
+    /// An ACK that is a duplicate, has new SACK or ECE information, or arrives outside the open state.
     fn on_dubious_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, signs: AckSigns, prior_una: u64) {
         let mut duplicate = !signs.not_duplicate;
         if duplicate {
@@ -212,7 +212,7 @@ impl Sender {
         let furthest = self.board.furthest_sacked();
         let beyond = furthest > reordering;
         if signs.data_lost && self.queue.una < point && state != State::Open && beyond {
-            // SACKs for data sent after the recovery point: every hole that much further back is lost.
+            // SACKs for data sent after the recovery point: every hole that far back is lost.
             self.board.mark_lost(furthest - reordering, point);
         }
         self.leave_finished_state(cx);
@@ -283,7 +283,7 @@ impl Sender {
                 self.recovery.state = State::Open;
             }
             Finished::Recovery => {
-                // While recovery is held an undone reduction stays undone.
+                // While recovery is held, an undone reduction stays undone.
                 if !self.try_undo_recovery(cx) && self.episode.marker.is_some() {
                     if falls_to_ssthresh(self.config.recovery) {
                         let ssthresh = self.control.ssthresh();
@@ -304,15 +304,15 @@ impl Sender {
         }
     }
 
-    /// Without SACK, duplicates that retransmissions caused cannot be told from signs of loss: recovery holds
-    /// until something sent after it began is acknowledged (RFC 6582, section 4.1).
+    /// Without SACK, duplicates caused by retransmissions cannot be distinguished from signs of loss:
+    /// recovery is held until data sent after its beginning is acknowledged (RFC 6582, section 4.1).
     fn is_held(&self) -> bool {
         !self.config.sack && self.queue.una == self.recovery.point
     }
 
     fn time_to_recover<O>(&self, cx: &Context<'_, O>) -> bool {
         let sacked = self.board.sacked_out();
-        // Early retransmit is for when nothing new may be sent to cause more duplicates.
+        // Early retransmit applies only if no new data may be sent that would cause more duplicates.
         let early = self.config.early_retransmit
             && Recovery::is_early(self.board.queue.outstanding(), sacked)
             && !self.queue.fits();
@@ -336,7 +336,7 @@ impl Sender {
             if !signs.ece {
                 self.episode.prior_ssthresh = self.ssthresh_worth_restoring();
             }
-            // Half of what is in flight.
+            // Half of the flight size.
             self.control.on_congestion(Congestion::Loss, self.control.window().min(self.flight()));
             self.queue.cwr_pending = self.queue.ecn;
             if !falls_to_ssthresh(self.config.recovery) {
@@ -348,7 +348,8 @@ impl Sender {
         cx.emit(TransportEvent::RecoveryEntered { recovery_point: self.queue.nxt });
     }
 
-    /// A sign of loss in recovery: the head is lost, and what is older than the timeout if the head is.
+    /// A sign of loss in recovery: the head is lost, and so are segments older than the timeout if the head
+    /// is older.
     fn mark_lost<O>(&mut self, cx: &Context<'_, O>) {
         if self.config.recovery.halves_rate() {
             self.board.mark_lost_rfc3517(self.recovery.reordering);
@@ -359,8 +360,8 @@ impl Sender {
         }
     }
 
-    /// At most one segment more than what has left the network. With rate halving the window also falls
-    /// by one on every second ACK, counted from the start of recovery.
+    /// At most one segment more than has left the network. With rate halving the window also falls by one on
+    /// every second ACK, counted from the start of recovery.
     fn shrink_window(&mut self) {
         let floor = self.control.floor();
         let window = self.control.state_mut();
@@ -370,14 +371,14 @@ impl Sender {
         window.limit(self.board.in_flight() + 1);
     }
 
-    /// Burst limit on dubious ACKs.
+    /// The burst limit for dubious ACKs.
     fn moderate_window(&mut self) {
         let most = self.flight() + self.config.max_burst;
         self.control.state_mut().limit(most);
     }
 
-    /// Sends lost segments again while the window allows (`force`: the first of them in any case), then,
-    /// in fast recovery and with no new data to send, the holes below the furthest SACK.
+    /// Retransmits lost segments while the window allows (`force`: the first one in any case), then, in fast
+    /// recovery and without new data to send, the holes below the highest SACK.
     fn retransmit_lost<O: Observer>(&mut self, cx: &mut Context<'_, O>, force: bool) {
         let recovering = self.recovery.state == State::Recovery;
         let kind = self.recovery.state.retransmission_kind();
@@ -401,7 +402,7 @@ impl Sender {
         }
     }
 
-    /// Open, or Disorder while something is still unsettled; an ECN echo reduces the window.
+    /// Open, or Disorder while segments are unsettled; an ECN echo reduces the window.
     fn try_to_open<O: Observer>(&mut self, cx: &mut Context<'_, O>, signs: AckSigns) {
         let none_out = self.board.queue.retransmitted_out() == 0;
         if none_out {
@@ -457,8 +458,8 @@ impl Sender {
             Verdict::Ignore => {}
             Verdict::Wait => self.control.state_mut().limit(in_flight.max(1)),
             Verdict::Real => {
-                // What was outstanding at the timeout is lost; what was sent since, the retransmitted head too, stays
-                // in flight.
+                // Data outstanding at the timeout is lost; data sent since, including the retransmitted head,
+                // stays in flight.
                 self.frto.progress = None;
                 self.board.mark_all_lost(point);
                 self.board.forget_duplicates();
@@ -482,7 +483,7 @@ impl Sender {
                     let ssthresh = self.control.ssthresh();
                     self.control.state_mut().limit(ssthresh);
                 } else {
-                    // ssthresh back to what was in flight.
+                    // ssthresh is set to the old flight size.
                     self.control.on_spurious(Prior { window: 0, ssthresh: progress.flight });
                 }
                 cx.emit(TransportEvent::Undone(UndoCause::FRto));
@@ -518,7 +519,7 @@ impl Sender {
         cx.emit(TransportEvent::Undone(cause));
     }
 
-    /// At the end of fast or loss recovery: nothing had needed retransmission after all. Returns true if
+    /// At the end of fast or loss recovery: checks whether no retransmission was necessary. Returns true if
     /// the reduction was undone.
     fn try_undo_recovery<O: Observer>(&mut self, cx: &mut Context<'_, O>) -> bool {
         let Some(cause) = self.evidence() else { return false };
@@ -527,8 +528,8 @@ impl Sender {
         true
     }
 
-    /// A partial ACK in fast recovery was for the original: whatever follows is probably delayed too.
-    /// The `acked` segments show how far apart segments can arrive without being lost.
+    /// A partial ACK in fast recovery was for the original, so the following segments are probably delayed,
+    /// too. The `acked` segments show how much segments can be reordered without being lost.
     fn try_undo_partial<O: Observer>(&mut self, cx: &mut Context<'_, O>, acked: u32) -> bool {
         let Some(cause) = self.evidence() else { return false };
         let extent = self.board.furthest_sacked() + acked;
@@ -540,7 +541,8 @@ impl Sender {
         true
     }
 
-    /// An ACK after a timeout proves it spurious: loss marks are cleared, sending goes on with new data.
+    /// An ACK after a timeout proves it spurious: loss marks are cleared, and sending continues with new
+    /// data.
     fn try_undo_loss<O: Observer>(&mut self, cx: &mut Context<'_, O>) -> bool {
         let Some(cause) = self.evidence() else { return false };
         self.board.queue.clear_lost();
@@ -560,7 +562,7 @@ impl Sender {
     }
 }
 
-/// Rate halving alone brings the window down (`tcp_cwnd_down`, `tcp_complete_cwr` of Linux 2.6).
+/// Only rate halving reduces the window (`tcp_cwnd_down`, `tcp_complete_cwr` of Linux 2.6).
 fn falls_to_ssthresh(rules: RecoveryRules) -> bool {
     rules == RecoveryRules::RateHalving
 }

@@ -1,4 +1,4 @@
-//! F-RTO: telling a spurious timeout from a real one by the first two ACKs after it
+//! F-RTO: distinguishes a spurious timeout from a real one by the first two ACKs after it
 //! (draft-sarolahti-tsvwg-tcp-frto-00; RFC 4138, section 2.1; with SACK: RFC 5682, section 3.1).
 
 use crate::common::State;
@@ -8,11 +8,11 @@ use crate::config::FRtoMode;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FRto {
     pub mode: FRtoMode,
-    /// While one is under way.
+    /// The current examination, if any.
     pub progress: Option<Progress>,
 }
 
-/// How far it has come.
+/// Its progress.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Progress {
     /// Segments outstanding at the timeout.
@@ -21,27 +21,27 @@ pub(super) struct Progress {
     pub advanced: bool,
 }
 
-/// What one ACK shows.
+/// The information in one ACK.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(clippy::struct_excessive_bools, reason = "one ACK can show all of it at once")]
 pub(super) struct Shown {
-    /// It advanced the window.
+    /// True if it advanced the window.
     pub moved: bool,
-    /// It is no duplicate.
+    /// True if it is not a duplicate.
     pub not_duplicate: bool,
-    /// SACK information that was news; none without SACK.
+    /// Whether it brought new SACK information; none without SACK.
     pub sacked: bool,
-    /// Everything sent before the timeout is acknowledged.
+    /// True if everything sent before the timeout is acknowledged.
     pub all_old: bool,
-    /// Something sent after the timeout has arrived.
+    /// True if data sent after the timeout has arrived.
     pub some_new: bool,
 }
 
-/// What one ACK means to F-RTO.
+/// The verdict of F-RTO on one ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Ignore,
-    /// With SACK: duplicates before the first advance are only taken down (step 2).
+    /// With SACK: duplicates before the first advance are only recorded (step 2).
     Wait,
     Advance,
     Real,
@@ -92,7 +92,7 @@ fn verdict_with_sack(advanced: bool, shown: Shown) -> Verdict {
             (true, false) => Verdict::Advance,
         };
     }
-    // Step 3a: something sent after the timeout has arrived, or nothing that was not known.
+    // Step 3a: data sent after the timeout has arrived, or there is no new information.
     if some_new || !(moved || sacked) { Verdict::Real } else { Verdict::Spurious }
 }
 

@@ -1,12 +1,12 @@
-//! Where loss recovery stands: the state machine of Linux 2.4 (Open, Disorder, CWR, Recovery, Loss).
+//! The state machine of loss recovery in Linux 2.4 (Open, Disorder, CWR, Recovery, Loss).
 
 use crate::common::State;
 
-/// The state, and what it has seen.
+/// The state and its counters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recovery {
     pub state: State,
-    /// `snd_nxt` when the present state was entered.
+    /// `snd_nxt` when the current state was entered.
     pub point: u64,
     /// Duplicate ACKs, or segments SACKed, that start fast recovery.
     pub reordering: u32,
@@ -14,7 +14,7 @@ pub(super) struct Recovery {
     pub duplicates: u32,
 }
 
-/// How a state ends whose recovery point is acknowledged.
+/// How a state ends when its recovery point is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Finished {
     Not,
@@ -34,10 +34,10 @@ impl Recovery {
         (self.state, self.point) = (state, point);
     }
 
-    /// The state that is over with `una`. `undoable`: something may yet be undone.
+    /// The end of the state with `una`, if it ends. `undoable`: a reduction may still be undone.
     pub fn finished(&self, una: u64, undoable: bool) -> Finished {
-        // CWR and Disorder hold until something *beyond* the point is acknowledged, so that the CWR flag has reached
-        // the receiver and late duplicates have passed.
+        // CWR and Disorder are held until data *beyond* the point is acknowledged, so that the CWR flag has
+        // reached the receiver and late duplicates have passed.
         let passed = una > self.point;
         match self.state {
             _ if una < self.point => Finished::Not,
@@ -49,12 +49,13 @@ impl Recovery {
         }
     }
 
-    /// A timeout now is the first of its episode: ssthresh falls.
+    /// True if a timeout now is the first of its episode, so that ssthresh falls.
     pub fn is_fresh_timeout(&self, una: u64, expiries: u32) -> bool {
         self.state <= State::Disorder || una == self.point || (self.state == State::Loss && expiries == 0)
     }
 
-    /// Too little is outstanding for three duplicates (RFC 5827, section 3.2, counted in segments).
+    /// True if too few segments are outstanding for three duplicates (RFC 5827, section 3.2, counted in
+    /// segments).
     pub fn is_early(outstanding: u32, sacked: u32) -> bool {
         (2..4).contains(&outstanding) && sacked >= outstanding - 1
     }

@@ -53,7 +53,7 @@ impl RttEstimator {
         self.filter.mdev_4
     }
 
-    /// Takes over what an earlier connection to the same destination measured, where it is larger.
+    /// Takes over the measurements of an earlier connection to the same destination, if they are larger.
     pub fn raise(&mut self, srtt_8: i64, rttvar_4: i64) {
         self.filter.srtt_8 = self.filter.srtt_8.max(srtt_8);
         if rttvar_4 > self.filter.mdev_4 {
@@ -64,7 +64,7 @@ impl RttEstimator {
         self.update_timeout();
     }
 
-    /// Forgets the samples. Without timestamps a too small first timeout could never be corrected.
+    /// Forgets the samples. Without timestamps, a first timeout that is too small could never be corrected.
     pub fn forget(&mut self) {
         *self = Self::new(self.minimum, self.initial, self.maximum);
     }
@@ -80,9 +80,9 @@ pub(super) struct Timer {
     pub rtt: RttEstimator,
     /// Tick at which it expires.
     pub due: Option<Tick>,
-    /// Expiries in the present loss episode.
+    /// Expiries in the current loss episode.
     pub expiries: u32,
-    /// No sample has come since the last expiry.
+    /// True if there was no sample since the last expiry.
     pub backed_off: bool,
 }
 
@@ -95,7 +95,7 @@ impl Timer {
         self.due = Some(tick + self.rtt.rto());
     }
 
-    /// It has expired, and what was due is done: the next wait is twice as long.
+    /// It has expired and was handled: the next wait is twice as long.
     pub fn back_off(&mut self, tick: Tick) {
         self.expiries += 1;
         self.backed_off = true;

@@ -1,15 +1,15 @@
 //! The sent and unacknowledged segments, with Linux' in-flight accounting.
 //!
-//! A ring in sequence order. A SACK block finds its first segment by binary search, so outside recovery
-//! the cost of an ACK follows what it reports, not the window; in recovery, what is lost and what may be
-//! sent again is looked for from the head on.
+//! A ring in sequence order. The first segment of a SACK block is found by binary search. So outside
+//! recovery, the cost of an ACK depends on its reports, not on the window. In recovery, lost segments and
+//! candidates for retransmission are searched from the head on.
 
 use lasthop_core::SackBlock;
 
 use crate::clock::Tick;
 use crate::common::{self, Episode, RetransmissionQueue};
 
-/// What is noted of the latest transmission of a segment.
+/// Data about the latest transmission of a segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
     pub tick: Tick,
@@ -18,7 +18,7 @@ pub(super) struct Sent {
 }
 
 impl Sent {
-    /// Whatever F-RTO has forgotten of it.
+    /// Whether it was retransmitted, even if F-RTO has cleared the mark.
     fn is_first(self) -> bool {
         self.before == 0
     }
@@ -26,32 +26,32 @@ impl Sent {
 
 pub(super) type SentSegment = common::SentSegment<Sent>;
 
-/// What a cumulative ACK removed.
+/// The segments that a cumulative ACK removed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Acknowledged {
     /// Segments removed.
     pub segments: u32,
-    /// Payload or FIN was among them.
+    /// True if they contained payload or a FIN.
     pub data: bool,
-    /// One of them had been retransmitted (Karn's rule).
+    /// True if one of them had been retransmitted (Karn's rule).
     pub retransmitted: bool,
     /// Tick at which the oldest of them was sent, if none after it was retransmitted.
     pub sent: Option<Tick>,
 }
 
-/// What a SACK option changed.
+/// The changes by a SACK option.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SackOutcome {
-    /// A segment was reported for the first time, or a retransmission was found lost.
+    /// True if a segment was reported for the first time, or a retransmission was found to be lost.
     pub news: bool,
-    /// A block reached beyond the recovery point.
+    /// True if a block reached beyond the recovery point.
     pub beyond_recovery_point: bool,
     /// Retransmissions that a D-SACK block reported as unnecessary.
     pub duplicates: u32,
-    /// Lowest place, counted from the head and from 1, of a segment that arrived later than others behind it though nobody
-    /// sent it again, or again for nothing.
+    /// Lowest place, counted from the head and from 1, of a segment that arrived later than segments after
+    /// it, although it was not retransmitted, or was retransmitted unnecessarily.
     pub latecomer: Option<u32>,
-    /// Segments from the head to the furthest SACKed one before this ACK.
+    /// Number of segments from the head to the highest SACKed one before this ACK.
     prior_furthest: u32,
 }
 
@@ -62,13 +62,13 @@ impl SackOutcome {
     }
 }
 
-/// The retransmission queue, and what SACK or duplicate ACKs say of it.
+/// The retransmission queue, and the information from SACK or duplicate ACKs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scoreboard {
     pub queue: RetransmissionQueue<Sent>,
-    /// Segments from the head to the furthest SACKed one, both counted; 0 without SACKs.
+    /// Number of segments from the head to the highest SACKed one, both included; 0 without SACKs.
     furthest_sacked: u32,
-    /// Without SACK: segments that duplicate ACKs show to have left the network.
+    /// Without SACK: number of segments that have left the network according to duplicate ACKs.
     duplicates: u32,
 }
 
@@ -79,12 +79,12 @@ impl Scoreboard {
         left.saturating_sub(self.duplicates) + self.queue.retransmitted_out()
     }
 
-    /// Segments reported by SACK, or without it by duplicate ACKs.
+    /// Number of segments reported by SACK or, without it, by duplicate ACKs.
     pub fn sacked_out(&self) -> u32 {
         self.queue.sacked_out + self.duplicates
     }
 
-    /// Without SACK: a duplicate ACK shows that one segment more has arrived. The head cannot be among them.
+    /// Without SACK: a duplicate ACK shows that one more segment has arrived, which cannot be the head.
     pub fn count_duplicate(&mut self) {
         self.duplicates = (self.duplicates + 1).min(self.queue.outstanding().saturating_sub(1));
     }
@@ -95,17 +95,17 @@ impl Scoreboard {
         self.duplicates = self.duplicates.saturating_sub(acked - 1).min(behind_head);
     }
 
-    /// Without SACK: what duplicate ACKs said is settled or void.
+    /// Without SACK: resets the count from duplicate ACKs.
     pub fn forget_duplicates(&mut self) {
         self.duplicates = 0;
     }
 
-    /// For the SACK option of an ACK that is about to be taken in.
+    /// Changes of the SACK option of an ACK, before it is processed.
     pub fn outcome(&self) -> SackOutcome {
         SackOutcome { prior_furthest: self.furthest_sacked, ..SackOutcome::default() }
     }
 
-    /// Segments from the head to the furthest SACKed one, both counted; 0 without SACKs.
+    /// Number of segments from the head to the highest SACKed one, both included; 0 without SACKs.
     pub fn furthest_sacked(&self) -> u32 {
         self.furthest_sacked
     }
@@ -130,8 +130,8 @@ impl Scoreboard {
         result
     }
 
-    /// Takes in one SACK block. `duplicate`: it is a D-SACK block; `una` is the ACK's number, `episode` the one whose
-    /// retransmissions are being counted.
+    /// Processes one SACK block. `duplicate`: it is a D-SACK block; `una` is the ACK's number, `episode` the
+    /// one whose retransmissions are being counted.
     pub fn apply_block(
         &mut self,
         block: SackBlock,
@@ -166,8 +166,8 @@ impl Scoreboard {
         }
     }
 
-    /// Looks for a hole that the number of an ACK fills, `una`, though nothing in it was sent again. `told` is the end of
-    /// what the ACK's SACK blocks report.
+    /// Searches for a hole that the ACK number `una` fills although no segment in it was retransmitted.
+    /// `told` is the end of the data that the ACK's SACK blocks report.
     pub fn find_filled_hole(&self, una: u64, told: u64, outcome: &mut SackOutcome) {
         for index in 0..outcome.prior_furthest.saturating_sub(1) as usize {
             let segment = self.queue.get(index);
@@ -203,7 +203,7 @@ impl Scoreboard {
         found
     }
 
-    /// Marks the first `count` segments lost, those that are untagged and end at or below `limit`.
+    /// Marks those of the first `count` segments as lost that are untagged and end at or below `limit`.
     pub fn mark_lost(&mut self, count: u32, limit: u64) {
         for index in 0..count.min(self.queue.outstanding()) as usize {
             let segment = self.queue.get(index);
@@ -240,8 +240,8 @@ impl Scoreboard {
         }
     }
 
-    /// After a timeout: everything that no SACK reported and that ends at or below `limit` is lost.
-    /// Returns true if anything had been retransmitted before.
+    /// After a timeout: all segments that SACK has not reported and that end at or below `limit` are lost.
+    /// Returns true if there had been retransmissions before.
     pub fn mark_all_lost(&mut self, limit: u64) -> bool {
         let mut retransmitted_before = false;
         self.queue.clear_lost();
@@ -260,7 +260,7 @@ impl Scoreboard {
         if self.queue.lost_out() == 0 { None } else { self.queue.next_lost(from) }
     }
 
-    /// Index of the first untagged hole below the furthest SACK, at or after `from`.
+    /// Index of the first untagged hole below the highest SACK, at or after `from`.
     pub fn next_hole(&self, from: usize) -> Option<usize> {
         (from..self.furthest_sacked as usize).find(|&i| self.queue.get(i).untagged())
     }

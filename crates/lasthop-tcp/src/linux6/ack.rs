@@ -1,4 +1,4 @@
-//! What an ACK does: the books, round-trip samples, the window.
+//! Processing of ACKs: accounting, round-trip samples, the window.
 
 use lasthop_core::{Duration, Flags, Observer, Segment, TransportEvent};
 
@@ -11,10 +11,10 @@ use crate::common::{Context, State};
 use crate::control::{Acked, Congestion, Controller, DeliveryRate, PathSample, RateSample};
 
 impl Sender {
-    /// Takes in the acknowledgment part of a segment and sends what it allows.
+    /// Processes the acknowledgment of a segment and sends the data that it allows.
     pub fn on_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, segment: &Segment) {
         if segment.ack == self.queue.una && segment.sack.is_empty() && self.is_idle() {
-            // The peer's data: all that its header tells is the window.
+            // Data of the peer: only the window in its header is relevant.
             self.echo = segment.timestamps.and_then(crate::clock::echoed_tick);
             self.queue.window_bytes = segment.window_bytes;
             return;
@@ -27,14 +27,14 @@ impl Sender {
         self.report_window(cx);
     }
 
-    /// Takes in the acknowledgment part of a segment and sends nothing new.
+    /// Processes the acknowledgment of a segment without sending new data.
     pub fn take_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, segment: &Segment) {
         if self.process_ack(cx, segment) {
             self.schedule_probe(cx, true);
         }
     }
 
-    /// Nothing is on the way, and nothing is left to be sent.
+    /// True if nothing is in flight, and no data is left to send.
     fn is_idle(&self) -> bool {
         self.board.queue.outstanding() == 0
             && self.queue.next().is_none()
@@ -43,8 +43,8 @@ impl Sender {
             && !self.control.hears_every_ack()
     }
 
-    /// Takes in the acknowledgment part of a segment. Returns true if the timer for a probe is still to be set, which
-    /// whatever is sent next does, too.
+    /// Processes the acknowledgment of a segment. Returns true if the timer for a probe must still be set;
+    /// the next transmission also sets it.
     fn process_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, segment: &Segment) -> bool {
         if segment.ack > self.queue.nxt {
             return false;
@@ -121,7 +121,7 @@ impl Sender {
         prr::Progress { delivered: delivered - prior.delivered, lost: lost - prior.lost, advanced }
     }
 
-    /// Tells an algorithm that hears every ACK. Returns what has been delivered.
+    /// Informs an algorithm that needs every ACK. Returns the delivered segments.
     fn tell_ack<O: Observer>(&mut self, cx: &Context<'_, O>, facts: &AckFacts, before: u64) -> u64 {
         if self.control.hears_every_ack() {
             self.count_echo(facts, before);
@@ -132,14 +132,15 @@ impl Sender {
         self.counts.delivered
     }
 
-    /// What an ACK with an ECN echo delivers beyond `before` counts as marked, where the peer does not count.
+    /// If the peer does not count marks, the segments that an ACK with an ECN echo delivers beyond `before`
+    /// count as marked.
     fn count_echo(&mut self, facts: &AckFacts, before: u64) {
         if facts.ece && !self.config.accurate_ecn {
             self.counts.delivered_ce += self.counts.delivered - before;
         }
     }
 
-    /// Removes what is acknowledged in order, and takes the round-trip samples (`tcp_clean_rtx_queue`).
+    /// Removes segments acknowledged in order, and takes the round-trip samples (`tcp_clean_rtx_queue`).
     fn acknowledge<O: Observer>(
         &mut self,
         cx: &mut Context<'_, O>,
@@ -190,13 +191,13 @@ impl Sender {
         } else if let (true, Some((first, _)), Some(head)) =
             (measured, samples.sacked, self.board.queue.head())
         {
-            // What was SACKed was sent before the head was sent last.
+            // The SACKed segment was sent before the last transmission of the head.
             facts.set_timer |= first < head.sent.us;
         }
         self.rack.update_window(samples.newest.map_or(0, |(_, delivered)| delivered), self.counts.delivered);
     }
 
-    /// The echoed timestamp is older than the retransmission: the original arrived.
+    /// True if the echoed timestamp is older than the retransmission, so that the original arrived.
     fn is_spurious(&self, segment: &SentSegment) -> bool {
         segment.ever_retransmitted && self.echo.is_some_and(|echo| echo < segment.sent.us / 1000)
     }
@@ -213,7 +214,7 @@ impl Sender {
         let mut latest = samples.sacked.or(in_order).map(|(_, last)| now.saturating_sub(last));
         let mut rtt = in_order.or(samples.sacked).map(|(first, _)| now.saturating_sub(first));
         if rtt.is_none() && facts.acked {
-            // The timestamp option, in milliseconds, names the transmission (RFC 7323, section 4.1).
+            // The timestamp option, in milliseconds, identifies the transmission (RFC 7323, section 4.1).
             rtt = self.echo.map(|echo| (now / 1000).saturating_sub(echo).max(1) * 1000);
             latest = rtt;
         }
@@ -262,7 +263,8 @@ impl Sender {
         RateSample { at: self.moment(cx), acked: progress.delivered as u32, is_window_limited, rate }
     }
 
-    /// It reports one segment that is not full, alone on its round trip: the receiver may have held its ACK back.
+    /// True if it reports one segment that is not full and was alone in its round trip: the receiver may have
+    /// delayed its ACK.
     fn is_runt(&self, facts: &AckFacts, prior_una: u64) -> bool {
         facts.data_acked
             && self.queue.una - prior_una < u64::from(self.queue.mss)
@@ -270,7 +272,7 @@ impl Sender {
             && self.rates.prior_delivered().is_some_and(|prior| prior + 1 == self.counts.delivered)
     }
 
-    /// What an ACK says of the path, to an algorithm that models it.
+    /// The information in an ACK for an algorithm that models the path.
     fn follow_path<O: Observer>(
         &mut self,
         cx: &Context<'_, O>,
@@ -298,7 +300,7 @@ impl Sender {
         }
     }
 
-    /// The window while a reduction is under way.
+    /// The window during a reduction.
     pub(super) fn reduce_window(&mut self, progress: prr::Progress) {
         let (in_flight, ssthresh) = (self.board.in_flight(), self.control.ssthresh());
         if let Some(window) = self.reduction.window(in_flight, ssthresh, progress) {
@@ -306,7 +308,8 @@ impl Sender {
         }
     }
 
-    /// What an ACK says of the probe: if it was needed, a segment had been lost (RFC 8985, section 7.4).
+    /// Evaluates the probe with an ACK: if the probe was needed, a segment had been lost (RFC 8985, section
+    /// 7.4).
     fn process_probe_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, facts: &AckFacts) {
         let shown = probe::Shown {
             una: self.queue.una,

@@ -1,41 +1,42 @@
-//! What one ACK said.
+//! The information in one ACK.
 
 use super::scoreboard::SentSegment;
 use crate::common::State;
 
-/// What one ACK said, beyond its number.
+/// The information in one ACK, apart from its number.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(clippy::struct_excessive_bools, reason = "one ACK can say all of it at once")]
 pub(super) struct AckFacts {
-    /// It moved the window.
+    /// True if it moved the window.
     pub advanced: bool,
     /// Segments acknowledged for the first time.
     pub acked: bool,
     pub data_acked: bool,
-    /// Data or a window update came with it.
+    /// True if it carried data or a window update.
     pub data: bool,
     pub window_update: bool,
     pub ece: bool,
-    /// It moves the window and brings neither SACK blocks nor an ECN echo nor another window (Linux: header prediction;
-    /// plain duplicates are off the fast path, too, as a guest's estimates show). For an algorithm that hears every ACK.
+    /// True if it moves the window and has no SACK blocks, no ECN echo and no new window (Linux: header
+    /// prediction; plain duplicates are off the fast path, too, as a guest's estimates show). For an
+    /// algorithm that needs every ACK.
     pub predicted: bool,
-    /// SACK information that was news.
+    /// True if it brought new SACK information.
     pub data_sacked: bool,
     pub dsack: bool,
     pub dsack_of_probe: bool,
-    /// Something below the recovery point arrived that was never sent again.
+    /// True if data below the recovery point arrived that was never retransmitted.
     pub original_acked: bool,
     pub retransmission_acked: bool,
-    /// A retransmission was found lost.
+    /// True if a retransmission was found to be lost.
     pub retransmission_lost: bool,
-    /// A duplicate ACK in the sense of RFC 5681.
+    /// True for a duplicate ACK in the sense of RFC 5681.
     pub duplicate: bool,
-    /// The timer is to be set anew.
+    /// True if the timer must be set again.
     pub set_timer: bool,
 }
 
 impl AckFacts {
-    /// It moved something, or brought more than its number.
+    /// True if it moved the window, or brought more than its number.
     pub fn not_duplicate(&self) -> bool {
         self.data || self.window_update || self.acked
     }
@@ -48,11 +49,11 @@ impl AckFacts {
 /// Round-trip samples of one ACK, in microseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Samples {
-    /// When the first and the last segment were sent that were acknowledged in order.
+    /// Send times of the first and the last segment that were acknowledged in order.
     pub acked: Option<(u64, u64)>,
-    /// The same of those that were SACKed.
+    /// The same for SACKed segments.
     pub sacked: Option<(u64, u64)>,
-    /// What had been delivered when the newest segment was sent, with its time and end.
+    /// The delivered segments when the newest segment was sent, with its send time and end.
     pub newest: Option<((u64, u64), u64)>,
 }
 

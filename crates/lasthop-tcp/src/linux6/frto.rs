@@ -1,4 +1,5 @@
-//! F-RTO with SACK (RFC 5682, section 3.1): a timeout was spurious if what was not sent again arrives.
+//! F-RTO with SACK (RFC 5682, section 3.1): a timeout was spurious if data that was not retransmitted
+//! arrives.
 
 /// The examination of a timeout.
 #[derive(Clone, Copy, Debug, Default)]
@@ -6,29 +7,29 @@ pub(super) struct FRto {
     pub is_active: bool,
 }
 
-/// What one ACK shows.
+/// The information in one ACK.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(clippy::struct_excessive_bools, reason = "one ACK can show all of it at once")]
 pub(super) struct Shown {
-    /// Something that was never sent again arrived.
+    /// True if data that was never retransmitted arrived.
     pub original: bool,
-    /// It moved the left edge.
+    /// True if it moved the left edge.
     pub advanced: bool,
-    /// All that had been sent at the timeout is acknowledged.
+    /// True if all data sent before the timeout is acknowledged.
     pub recovered: bool,
-    /// New data has been sent since the timeout.
+    /// True if new data has been sent since the timeout.
     pub sent_new: bool,
-    /// SACK news, or a duplicate.
+    /// True for new SACK information, or a duplicate.
     pub doubtful: bool,
 }
 
-/// What it means.
+/// The verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Nothing more than to any recovery.
+    /// Continue with the ordinary recovery.
     None,
     Spurious,
-    /// Send new data, so that the next ACK tells.
+    /// Send new data, so that the next ACK decides.
     Advance,
 }
 

@@ -1,5 +1,5 @@
 //! The state machine of loss recovery (Open, Disorder, CWR, Recovery, Loss), F-RTO with SACK (RFC 5682, section 3.1)
-//! and the undoing of reductions by timestamps (RFC 3522) and D-SACK (RFC 3708), as Linux has them.
+//! and the undoing of reductions by timestamps (RFC 3522) and D-SACK (RFC 3708), as in Linux.
 
 use lasthop_core::{Observer, TransportEvent, UndoCause};
 
@@ -13,17 +13,17 @@ use crate::common::{Context, State};
 use crate::config::FRtoMode;
 use crate::control::{Congestion, Controller, Prior};
 
-/// What is to be sent once the window is known.
+/// The data to send once the window is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Repair {
     Nothing,
     Lost,
-    /// F-RTO wants new data.
+    /// New data for F-RTO.
     New,
 }
 
 impl Sender {
-    /// An ACK that is a duplicate, carries SACK or ECE news, or arrives outside the open state.
+    /// An ACK that is a duplicate, has new SACK or ECE information, or arrives outside the open state.
     pub(super) fn on_dubious_ack<O: Observer>(
         &mut self,
         cx: &mut Context<'_, O>,
@@ -83,7 +83,7 @@ impl Sender {
         Repair::Lost
     }
 
-    /// Before recovery. Returns true if that begins.
+    /// Before recovery. Returns true if recovery begins.
     fn in_disorder<O: Observer>(
         &mut self,
         cx: &mut Context<'_, O>,
@@ -107,13 +107,13 @@ impl Sender {
         true
     }
 
-    /// Ends a state whose recovery point is acknowledged. Returns true if nothing more is to be done.
+    /// Ends a state whose recovery point is acknowledged. Returns true if there is nothing more to do.
     fn leave_finished_state<O: Observer>(&mut self, cx: &mut Context<'_, O>) -> bool {
         if self.recovery.state == State::Open {
             self.episode.stamp = None;
         } else if self.queue.una >= self.recovery.point {
             match self.recovery.state {
-                // Held until something beyond is acknowledged, so that CWR has reached the receiver.
+                // Held until data beyond the point is acknowledged, so that CWR has reached the receiver.
                 State::Cwr if self.queue.una != self.recovery.point => {
                     self.end_reduction();
                     self.set_state(cx, State::Open);
@@ -166,7 +166,8 @@ impl Sender {
         self.counts.lost += u64::from(self.board.mark_lost(index));
     }
 
-    /// RFC 6675: what has `reordering` SACKed segments above it is lost; at the start of recovery the head is.
+    /// RFC 6675: a segment with `reordering` SACKed segments above it is lost; at the start of recovery, the
+    /// head is lost.
     fn mark_lost_by_count(&mut self, entered: bool) {
         let Some(limit) = self.board.queue.sacked_out.checked_sub(self.recovery.reordering) else {
             if entered && !self.board.queue.get(0).lost {
@@ -187,7 +188,7 @@ impl Sender {
         }
     }
 
-    /// Tells an algorithm that hears of every loss.
+    /// Informs an algorithm that needs every loss.
     pub(super) fn tell_losses(&mut self) {
         if !self.control.hears_losses() || self.board.queue.lost_out() == 0 {
             return;
@@ -217,7 +218,7 @@ impl Sender {
         wait
     }
 
-    /// Looks for losses after an ACK. Returns true if the timer is set for the rest.
+    /// Detects losses after an ACK. Returns true if the timer is set for undecided segments.
     fn mark_lost_by_rack<O: Observer>(&mut self, cx: &Context<'_, O>) -> bool {
         if !std::mem::take(&mut self.rack.advanced) {
             return false;
@@ -263,7 +264,7 @@ impl Sender {
         cx.emit(TransportEvent::RecoveryEntered { recovery_point: self.recovery.point });
     }
 
-    /// A reduction begins: ssthresh falls at once, the window with the segments that are delivered.
+    /// A reduction begins: ssthresh falls at once, the window with each delivered segment.
     pub(super) fn begin_reduction(&mut self, sign: Congestion) {
         let window = self.control.window();
         self.recovery.point = self.queue.nxt;
@@ -286,7 +287,7 @@ impl Sender {
         self.control.on_reduced();
     }
 
-    /// Sets the state, and tells if recovery is over.
+    /// Sets the state, and reports the end of recovery.
     pub(super) fn set_state<O: Observer>(&mut self, cx: &mut Context<'_, O>, state: State) {
         let before = std::mem::replace(&mut self.recovery.state, state);
         self.control.on_state(&self.moment(cx), state);
@@ -305,7 +306,7 @@ impl Sender {
         }
     }
 
-    /// Open, or Disorder while something is still unsettled.
+    /// Open, or Disorder while segments are unsettled.
     pub(super) fn keep_open<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         let unsettled = self.board.left_out() > 0 || self.board.any_retransmission();
         let state = if unsettled { State::Disorder } else { State::Open };
@@ -326,7 +327,7 @@ impl Sender {
         }
     }
 
-    /// The timeout: what was sent long enough ago is lost, and the window is one segment.
+    /// The timeout: segments that were sent long enough ago are lost, and the window is one segment.
     pub(super) fn enter_loss<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         let before = self.recovery;
         let moment = self.moment(cx);
@@ -406,7 +407,7 @@ impl Sender {
         Repair::Lost
     }
 
-    /// Sends what is to be sent again, after an ACK.
+    /// Makes the retransmissions after an ACK.
     pub(super) fn repair<O: Observer>(&mut self, cx: &mut Context<'_, O>, repair: Repair) {
         if repair == Repair::New {
             self.send_new(cx);
@@ -420,7 +421,7 @@ impl Sender {
         }
     }
 
-    /// Sends lost segments again while the window allows.
+    /// Retransmits lost segments while the window allows.
     pub(super) fn retransmit_lost<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         let kind = self.recovery.state.retransmission_kind();
         let window = self.control.window();
@@ -446,7 +447,7 @@ impl Sender {
     fn begin_undo(&mut self) {
         self.episode.marker = Some(self.queue.una);
         let out = i64::from(self.board.queue.retransmitted_out()) + i64::from(self.probe.is_retransmission());
-        // Nothing yet is not "all is settled".
+        // No retransmission yet does not mean "all are settled".
         self.episode.retransmissions = if out == 0 { -1 } else { out };
     }
 
@@ -456,7 +457,7 @@ impl Sender {
         }
     }
 
-    /// The ACK was sent before the first retransmission arrived, or there was none.
+    /// True if the ACK was sent before the first retransmission arrived, or if there was no retransmission.
     fn is_for_originals(&self) -> bool {
         match self.episode.stamp {
             Some(_) => self.config.eifel && self.episode.is_older(self.echo),
@@ -502,7 +503,7 @@ impl Sender {
         false
     }
 
-    /// Without SACK the state is held until something beyond is acknowledged (RFC 6582, section 4.1).
+    /// Without SACK, the state is held until data beyond the point is acknowledged (RFC 6582, section 4.1).
     fn is_held(&mut self) -> bool {
         let held = self.queue.una == self.recovery.point && !self.config.sack;
         if held {
@@ -531,8 +532,8 @@ impl Sender {
         true
     }
 
-    /// A partial ACK in fast recovery. Returns true if it was for an original while retransmissions are still out:
-    /// nothing more is to be done then.
+    /// A partial ACK in fast recovery. Returns true if it was for an original while retransmissions are still
+    /// in flight; there is then nothing more to do.
     fn holds_partial_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, prior_una: u64) -> bool {
         if self.episode.marker.is_none() || !self.is_for_originals() {
             return false;
@@ -555,7 +556,7 @@ impl Sender {
         }
     }
 
-    // Without SACK, duplicate ACKs say how much has left the network.
+    // Without SACK, duplicate ACKs show how many segments have left the network.
 
     fn count_duplicate(&mut self, facts: &AckFacts) {
         if self.config.sack || !facts.duplicate {

@@ -1,4 +1,4 @@
-//! Counters of marks (RFC 9768): what the three bits of an ACK say of those that the peer has received.
+//! Counters of marks (RFC 9768): the three bits of an ACK count the marks that the peer has received.
 
 use lasthop_core::{Ecn, Segment};
 
@@ -7,14 +7,14 @@ use super::facts::AckFacts;
 use crate::common::Handshake;
 use crate::control::{Congestion, Controller};
 
-/// The field begins anew at this.
+/// The field wraps at this value.
 const ACE_SIZE: u64 = 8;
-/// Weight of an ACK in the average of what one acknowledges is one to this.
+/// The weight of an ACK in the average of segments per ACK is 1 divided by this.
 const AVERAGE_WEIGHT: u64 = 8;
-/// ACKs of more segments than this in the mean are usual here, and no sign that some are missing.
+/// If ACKs acknowledge more segments than this on average, large ones are not a sign of missing ACKs.
 const THINNED: u64 = 4;
 
-/// `s.cep`, and how many segments an ACK acknowledges in the mean, times its weight.
+/// `s.cep`, and the mean number of segments per ACK, times its weight.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Marks {
     counted: u64,
@@ -26,8 +26,9 @@ impl Marks {
         Self { counted: counted.into(), average: 0 }
     }
 
-    /// Segments marked, as far as is known from an ACK that shows the arrival of `delivered`: the counter has gone round as
-    /// often as it could if ACKs are missing (section 3.2.2.5.2; appendix A.2.1).
+    /// Number of marked segments according to an ACK that shows the arrival of `delivered`: if ACKs are
+    /// missing, the counter is assumed to have wrapped as often as possible (section 3.2.2.5.2; appendix
+    /// A.2.1).
     fn read(&mut self, ace: u8, delivered: u64) -> u64 {
         let least = (u64::from(ace) + ACE_SIZE - self.counted % ACE_SIZE) % ACE_SIZE;
         let is_usual = self.average > THINNED * AVERAGE_WEIGHT;
@@ -40,11 +41,11 @@ impl Marks {
 }
 
 impl Sender {
-    /// Both ends count marks from now on.
+    /// Starts counting marks at both ends.
     pub(super) fn begin_counting(&mut self, handshake: Handshake) {
         self.marks = Marks::new(handshake.marks);
         self.queue.ecn = handshake.heeds;
-        // Prague's retransmissions are to stay in the same queue (draft-ietf-tcpm-generalized-ecn).
+        // Prague's retransmissions must stay in the same queue (draft-ietf-tcpm-generalized-ecn).
         self.queue.is_all_ect = self.config.is_l4s();
         self.queue.ect = match (handshake.sends_ect, self.queue.is_all_ect) {
             (false, _) => Ecn::NotEct,
@@ -58,8 +59,8 @@ impl Sender {
         }
     }
 
-    /// Reads the counter of an ACK, if that shows the arrival of something beyond `before`: else a later one may have come
-    /// already (appendix A.1).
+    /// Reads the counter of an ACK, if the ACK shows the arrival of data beyond `before`; otherwise a later
+    /// ACK may have come already (appendix A.1).
     #[inline]
     pub(super) fn read_marks(&mut self, segment: &Segment, facts: &mut AckFacts, before: u64) {
         let delivered = self.counts.delivered - before;
@@ -71,7 +72,7 @@ impl Sender {
         facts.ece = marks > 0;
     }
 
-    /// The next new segment is to tell of a reduction.
+    /// The next new segment must signal a reduction.
     pub(super) fn tell_reduction(&mut self) {
         self.queue.cwr_pending = self.queue.ecn && !self.config.accurate_ecn;
     }
@@ -107,7 +108,7 @@ mod tests {
         assert_eq!(after(5, 0, 1), 3);
     }
 
-    /// Appendix A.2.1: where ACKs are thinned out, each would seem to hide a turn.
+    /// Appendix A.2.1: if ACKs are thinned out, each would seem to hide a wrap.
     #[test]
     fn usual_stretches_are_no_missing_acks() {
         let mut marks = Marks::new(5);

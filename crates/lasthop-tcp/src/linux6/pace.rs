@@ -1,4 +1,4 @@
-//! Data that leaves in bursts and at a rate, and what the application leaves unsaid: has it too little to send?
+//! Bursts and pacing of data, and detection of an application with too little to send.
 
 use lasthop_core::{Instant, Observer, Rate};
 
@@ -15,12 +15,12 @@ const AVOIDANCE_RATIO: u64 = 120;
 /// The window of a connection that is not established yet (`TCP_INIT_CWND`).
 const WINDOW_OF_SYN: u32 = 10;
 
-/// A burst waits only if the last one left so recently, and for an ACK that is so near.
+/// A burst waits only if the last one left within this time, and for an ACK that is due within this time.
 const DEFERRED_US: u64 = 1_000;
-/// One that takes such a part of the window does not wait (`tcp_tso_win_divisor`).
+/// A burst that takes at least this part of the window does not wait (`tcp_tso_win_divisor`).
 const DEFERRED_SHARE: u64 = 3;
 
-/// Which window keeps a burst waiting.
+/// The window that makes a burst wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Deferral {
     Window,
@@ -28,8 +28,8 @@ pub(super) enum Deferral {
 }
 
 impl Sender {
-    /// The first pacing rate. Who connects sets it with the answer to the SYN, before the window is that of the
-    /// configuration.
+    /// The first pacing rate. The connecting end sets it with the response to the SYN, before the window is
+    /// set to that of the configuration.
     pub(super) fn begin_rate(&mut self) {
         self.set_rate(if self.connects { WINDOW_OF_SYN } else { self.control.window() });
     }
@@ -55,7 +55,7 @@ impl Sender {
         self.control.pacing_rate().or(self.rate)
     }
 
-    /// True if pacing lets the next new segments leave, or be handed to `fq`.
+    /// True if pacing lets the next new segments leave, or be passed to `fq`.
     pub(super) fn may_send(&mut self, now: Instant) -> bool {
         if self.fq.is_none() {
             return self.pacer.may_send(now);
@@ -64,7 +64,7 @@ impl Sender {
         self.may_hand_over(bytes, false)
     }
 
-    /// As for new ones, for a segment that is sent again.
+    /// The same for a retransmission.
     pub(super) fn may_retransmit(&mut self, now: Instant, index: usize) -> bool {
         if self.fq.is_none() {
             return self.pacer.may_send(now);
@@ -90,7 +90,8 @@ impl Sender {
         }
     }
 
-    /// When what is sent now departs, in microseconds: Linux' clocks of round-trip times and rates begin then.
+    /// When a segment that is sent now departs, in microseconds: Linux' measurements of round-trip times and
+    /// rates begin then.
     pub(super) fn departs_us<O: Observer>(&self, cx: &Context<'_, O>) -> u64 {
         match self.fq {
             Some(_) => self.pacer.next(cx.now).as_nanos() / 1000,
@@ -122,14 +123,14 @@ impl Sender {
             }
         }
         if segments > 1 {
-            // What leaves as one buffer says so, but not when it is sent again (`__tcp_transmit_skb`).
+            // The last segment of a buffer carries PSH, except in a retransmission (`__tcp_transmit_skb`).
             self.queue.push_last();
         }
         self.pace(cx.now, segments, bytes);
         u64::from(segments)
     }
 
-    /// Most new segments that may leave together, whatever the window says (`tcp_tso_segs`).
+    /// Maximum number of new segments that may leave together, regardless of the window (`tcp_tso_segs`).
     fn burst_segments_max(&self) -> u32 {
         let least = self.control.burst_min();
         self.pacing_rate()
@@ -137,11 +138,11 @@ impl Sender {
             .min(self.control.burst_max())
     }
 
-    /// Those for which the window has room. Two bursts are in flight (`tcp_cwnd_test`).
+    /// The segments for which the window has room. Two bursts are in flight (`tcp_cwnd_test`).
     pub(super) fn burst_segments(&self) -> u32 {
         let window = self.control.window();
         let room = (window / 2).max(1).min(window - self.board.in_flight());
-        // One may leave at any rate.
+        // One segment may leave at any rate.
         if room == 1 { 1 } else { room.min(self.burst_segments_max()) }
     }
 
@@ -173,7 +174,7 @@ impl Sender {
         if expected_us > now + DEFERRED_US.min(srtt_us / 2) {
             return None;
         }
-        // Nothing can join the last buffer of what an application writes at once.
+        // No data can join the last buffer of the data that an application writes at once.
         match (by_window < by_receiver, limit <= buffer_bytes) {
             (true, true) => Some(Deferral::Window),
             (false, true) => Some(Deferral::Receiver),
@@ -181,8 +182,8 @@ impl Sender {
         }
     }
 
-    /// As a write begins: too little to send, while the window has room and all that is lost has been sent again
-    /// (`tcp_rate_check_app_limited`)?
+    /// At the beginning of a write: checks whether there is too little to send, although the window has room
+    /// and all lost segments have been retransmitted (`tcp_rate_check_app_limited`).
     pub(super) fn note_write(&mut self) {
         if self.rates.begins_write()
             && self.board.in_flight() < self.control.window()
@@ -192,12 +193,12 @@ impl Sender {
         }
     }
 
-    /// When pacing lets go on what waits.
+    /// When pacing releases the waiting data.
     pub fn release(&self) -> Option<Instant> {
         self.fq.as_ref().map_or_else(|| self.pacer.wakeup(), |fq| fq.wakeup())
     }
 
-    /// Goes on with what pacing has held, if its time has come.
+    /// Continues with data that pacing has delayed, if it is due.
     pub fn on_release<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         let goes_on = match &mut self.fq {
             Some(fq) => fq.release(cx.now, &mut self.queue.out),

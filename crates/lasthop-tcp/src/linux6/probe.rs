@@ -1,32 +1,32 @@
-//! Tail loss probes (RFC 8985, section 7, as Linux has them).
+//! Tail loss probes (RFC 8985, section 7, as in Linux).
 
-/// The probe that is out.
+/// The outstanding probe.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Probe {
     /// `snd_nxt` after it.
     end: Option<u64>,
-    /// It sent a segment again.
+    /// True if it was a retransmission.
     again: bool,
 }
 
-/// What an ACK says of the probe.
+/// The verdict of an ACK on the probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Nothing yet.
+    /// Undecided.
     Open,
-    /// It was not needed, or was of new data.
+    /// It was not needed, or carried new data.
     Settled,
     /// A segment had been lost, and the probe has repaired it (section 7.4.2).
     Repaired,
 }
 
-/// What an ACK shows.
+/// The information in an ACK.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Shown {
     pub una: u64,
-    /// D-SACK reports the probe.
+    /// True if D-SACK reports the probe.
     pub duplicate_of_probe: bool,
-    /// It brings no news at all.
+    /// True if it brings no new information.
     pub plain_duplicate: bool,
 }
 
@@ -35,17 +35,17 @@ impl Probe {
         self.end.is_some()
     }
 
-    /// A segment that it has sent again is out.
+    /// True if a segment that it has retransmitted is outstanding.
     pub fn is_retransmission(&self) -> bool {
         self.end.is_some() && self.again
     }
 
-    /// It has left, and everything sent ends at `end`.
+    /// Notes the probe; all sent data ends at `end`.
     pub fn sent(&mut self, end: u64, again: bool) {
         *self = Self { end: Some(end), again };
     }
 
-    /// Loss recovery begins, or a reduction: the probe tells nothing any more.
+    /// Loss recovery or a reduction begins: the probe is no longer significant.
     pub fn forget(&mut self) {
         self.end = None;
     }

@@ -1,5 +1,5 @@
-//! Proportional rate reduction (RFC 6937) as Linux has it: with the conservative reduction bound, and that of slow start
-//! where an ACK moves the left edge and shows no further loss.
+//! Proportional rate reduction (RFC 6937) as in Linux: with the conservative reduction bound, and with the
+//! slow start reduction bound if an ACK moves the left edge and shows no further loss.
 
 /// Segments delivered and sent since the reduction began.
 #[derive(Clone, Copy, Debug, Default)]
@@ -9,13 +9,13 @@ pub(super) struct Reduction {
     pub sent: u64,
 }
 
-/// What one ACK did.
+/// The effects of one ACK.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Progress {
-    /// Segments it delivered, and segments it showed to be lost.
+    /// Segments that it delivered, and segments that it showed to be lost.
     pub delivered: u64,
     pub lost: u64,
-    /// It moved the left edge.
+    /// True if it moved the left edge.
     pub advanced: bool,
 }
 
@@ -55,7 +55,7 @@ mod tests {
 
     const ONE: Progress = Progress { delivered: 1, lost: 0, advanced: false };
 
-    /// RFC 6937, section 4.1, without the figure's limits: half of what arrives is answered.
+    /// RFC 6937, section 4.1, without the figure's limits: every second arrival is answered.
     #[test]
     fn above_the_threshold_the_window_falls_in_proportion() {
         let mut reduction = Reduction::begin(20);

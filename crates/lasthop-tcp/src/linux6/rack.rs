@@ -1,25 +1,25 @@
-//! RACK: what was sent before something that has arrived, and long enough before, is lost (RFC 8985, section 6, as
-//! Linux has it).
+//! RACK: a segment that was sent long enough before another one that has arrived is lost (RFC 8985, section
+//! 6, as in Linux).
 
 use super::scoreboard::{Scoreboard, SentSegment, Visit};
 
-/// Recoveries that a widened reordering window lasts for.
+/// Number of recoveries for which a widened reordering window lasts.
 const WINDOW_PERSISTS: u8 = 16;
 /// Widest reordering window, in quarters of the least round-trip time.
 const STEPS_MAX: u64 = 255;
 
-/// What RACK knows of the latest transmission that has arrived.
+/// RACK's data about the latest transmission that has arrived.
 #[derive(Clone, Debug)]
 pub(super) struct Rack {
-    /// When it was sent, and its end.
+    /// Its send time and its end.
     sent: (u64, u64),
     rtt_us: u64,
-    /// Something has arrived since losses were last looked for.
+    /// True if segments have arrived since the last detection of losses.
     pub advanced: bool,
     /// Width of the reordering window, in quarters of the least round-trip time.
     steps: u64,
     persists: u8,
-    /// A D-SACK that may have been RACK's fault has come.
+    /// True if a D-SACK has arrived that RACK may have caused.
     pub dsack_seen: bool,
     last_delivered: u64,
 }
@@ -43,7 +43,7 @@ impl Rack {
     pub fn advance(&mut self, now_us: u64, segment: &SentSegment, least_rtt_us: u64) {
         let rtt_us = now_us.saturating_sub(segment.sent.us);
         if rtt_us < least_rtt_us && segment.ever_retransmitted {
-            // Rather the original than its retransmission.
+            // This is rather the original than its retransmission.
             return;
         }
         self.advanced = true;
@@ -56,7 +56,7 @@ impl Rack {
         self.rtt_us + window_us
     }
 
-    /// Width of the reordering window, where there is one.
+    /// Width of the reordering window, if there is one.
     pub fn window_us(&self, least_rtt_us: u64, srtt_us: u64) -> u64 {
         (least_rtt_us / 4 * self.steps).min(srtt_us)
     }
@@ -79,7 +79,7 @@ impl Rack {
         }
     }
 
-    /// A recovery is over. If it was `unnecessary`, the window had better stay wide.
+    /// A recovery is over. If it was `unnecessary`, the window should stay wide.
     pub fn on_recovery_end(&mut self, unnecessary: bool) {
         self.persists = if unnecessary {
             (self.persists + 1).min(WINDOW_PERSISTS)
@@ -88,8 +88,8 @@ impl Rack {
         };
     }
 
-    /// Marks what is lost; returns how many segments are, and the microseconds to wait for the rest if anything is in
-    /// doubt (section 6.2, step 5).
+    /// Marks lost segments. Returns their number, and the microseconds to wait if further segments are
+    /// undecided (section 6.2, step 5).
     pub fn detect(&self, board: &mut Scoreboard, window_us: u64, now_us: u64) -> (u64, Option<u64>) {
         let patience = self.patience_us(window_us);
         let mut wait = None;

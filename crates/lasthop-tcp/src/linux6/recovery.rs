@@ -1,15 +1,15 @@
-//! Where loss recovery stands: the states of Linux, and how far segments were reordered.
+//! The state of loss recovery: the states of Linux, and the extent of reordering.
 
 use crate::common::State;
 
-/// Linux lets no amount of reordering raise the threshold beyond this.
+/// Maximum to which reordering raises the threshold in Linux.
 const REORDERING_MAX: u64 = 300;
 
-/// The state, and what it has seen.
+/// The state and its counters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recovery {
     pub state: State,
-    /// `snd_nxt` when the present state was entered.
+    /// `snd_nxt` when the current state was entered.
     pub point: u64,
     /// Duplicates, or segments SACKed, that start fast recovery without RACK.
     pub reordering: u32,
@@ -28,13 +28,13 @@ impl Recovery {
         self.reordering_seen = true;
     }
 
-    /// Without SACK: more duplicates than segments that could cause them, so many.
+    /// Without SACK: this number of duplicates exceeds the number of segments that could cause them.
     pub fn set_reordering(&mut self, segments: u32) {
         self.reordering = segments.min(REORDERING_MAX as u32);
         self.reordering_seen = true;
     }
 
-    /// A timeout now is the first of its episode: ssthresh falls.
+    /// True if a timeout now is the first of its episode, so that ssthresh falls.
     pub fn is_fresh_timeout(&self, una: u64, expiries: u32) -> bool {
         self.state <= State::Disorder || una >= self.point || (self.state == State::Loss && expiries == 0)
     }

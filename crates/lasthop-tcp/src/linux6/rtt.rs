@@ -41,13 +41,14 @@ impl RttEstimator {
         self.rto = self.ticks(self.filter.timeout()).min(self.maximum);
     }
 
-    /// Takes in what may be the least round-trip time.
+    /// Adds a candidate for the minimum round-trip time.
     pub fn note_least(&mut self, now_us: u64, rtt_us: u64) {
         self.least.take(MINIMUM_WINDOW_US, now_us, if rtt_us == 0 { self.tick_us.value() } else { rtt_us });
     }
 
-    /// The first timeout for data. SYNs are small, so a greater round-trip time of earlier connections, in eighths of a
-    /// microsecond, decides; if nothing was measured, `cautious` ticks do (RFC 6298, section 5.7).
+    /// The first timeout for data. SYNs are small, so a greater round-trip time of earlier connections, in
+    /// eighths of a microsecond, takes precedence. If nothing was measured, it is `cautious` ticks (RFC 6298,
+    /// section 5.7).
     pub fn begin(&mut self, cached_8: i64, cautious: Tick) {
         if cached_8 > self.filter.srtt_8 {
             let cached = self.tick_us.divide((cached_8 >> 3).cast_unsigned());

@@ -1,4 +1,4 @@
-//! What SACK and D-SACK blocks say (RFC 2018, RFC 2883).
+//! Processing of SACK and D-SACK blocks (RFC 2018, RFC 2883).
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use super::facts::{AckFacts, Samples};
 use crate::common::{State, is_dsack};
 
 impl Sender {
-    /// Takes in the SACK option of an ACK.
+    /// Processes the SACK option of an ACK.
     pub(super) fn apply_sack(
         &mut self,
         now_us: u64,
@@ -22,7 +22,7 @@ impl Sender {
         let duplicate = is_dsack(&segment.sack, segment.ack) && self.note_dsack(first, prior_una, facts);
         let duplicate = duplicate.then_some(first);
         let mut lowest = self.queue.nxt;
-        // In the order of sequence numbers, so that the newest of what arrived is what RACK sees last
+        // In the order of sequence numbers, so that RACK sees the newest arrival last
         // (tcp_sacktag_write_queue).
         let mut walked = 0;
         for block in segment.sack.in_order().as_slice() {
@@ -38,7 +38,7 @@ impl Sender {
         }
     }
 
-    /// A duplicate that the receiver reports. Returns false if it can be none of ours.
+    /// A duplicate that the receiver reports. Returns false if it cannot be caused by this sender.
     fn note_dsack(&mut self, block: SackBlock, prior_una: u64, facts: &mut AckFacts) -> bool {
         let Some(length) = block.end.checked_sub(block.start).filter(|&length| length > 0) else {
             return false;
@@ -51,7 +51,7 @@ impl Sender {
         if self.counts.dsack_duplicates > self.counts.retransmissions {
             return false;
         }
-        // Without reordering, and for probes, RACK is not to blame.
+        // Without reordering, and for probes, RACK is not the cause.
         self.rack.dsack_seen |= self.recovery.reordering_seen && !of_probe;
         facts.dsack = true;
         self.counts.delivered += segments;
@@ -82,7 +82,8 @@ impl Sender {
         }
     }
 
-    /// The first segment at or after `index` of which a block tells something: it is not SACKed yet, or is a duplicate.
+    /// The first segment at or after `index` for which a block has information: it is not SACKed yet, or is a
+    /// duplicate.
     fn next_told(&mut self, index: usize, duplicates: &Range<usize>) -> usize {
         if duplicates.contains(&index) {
             return index;

@@ -6,14 +6,14 @@ use lasthop_core::ring;
 
 use crate::common::{self, RetransmissionQueue};
 
-/// What is noted of the latest transmission of a segment.
+/// Data about the latest transmission of a segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
-    /// In microseconds.
+    /// Send time in microseconds.
     pub us: u64,
     /// Segments delivered when it was sent.
     pub delivered_before: u64,
-    /// How often the segment was sent.
+    /// Number of transmissions of the segment.
     pub number: u32,
 }
 
@@ -22,12 +22,12 @@ pub(super) type SentSegment = common::SentSegment<Sent>;
 /// The retransmission queue, and its order in time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scoreboard {
-    /// Without SACK, what it counts as SACKed are duplicate ACKs.
+    /// Without SACK, its count of SACKed segments is that of duplicate ACKs.
     pub queue: RetransmissionQueue<Sent>,
     /// Segments that have left the front of the queue; the count may have wrapped.
     gone: u32,
-    /// Number of a segment, counted in 32 bits, and of its transmission, in the order of transmission. Entries that are out
-    /// of date stay until they come to the front.
+    /// 32-bit numbers of segments, and of their transmissions, in the order of transmission. Outdated entries
+    /// stay until they reach the front.
     by_time: VecDeque<(u32, u32)>,
     /// End of the highest SACKed segment.
     highest_sacked: u64,
@@ -57,7 +57,7 @@ impl Scoreboard {
         self.queue.push(segment);
     }
 
-    /// Takes the first segment away if all of it lies below `una`.
+    /// Removes the first segment if it lies completely below `una`.
     pub fn pop_acknowledged(&mut self, una: u64) -> Option<SentSegment> {
         let segment = self.queue.pop_acknowledged(una)?;
         let own = (self.gone, segment.sent.number);
@@ -70,14 +70,14 @@ impl Scoreboard {
         Some(segment)
     }
 
-    /// Marks a segment SACKed; it is lost no more.
+    /// Marks a segment SACKed and removes its loss mark.
     pub fn mark_sacked(&mut self, index: usize) {
         let end = self.queue.get(index).end;
         self.highest_sacked = if self.queue.sacked_out == 0 { end } else { self.highest_sacked.max(end) };
         self.queue.mark_sacked(index);
     }
 
-    /// Marks a segment lost, or its retransmission. Returns true if that is news.
+    /// Marks a segment or its retransmission as lost. Returns true if that is new.
     pub fn mark_lost(&mut self, index: usize) -> bool {
         let &SentSegment { sacked, lost, retransmitted, .. } = self.queue.get(index);
         if sacked || (lost && !retransmitted) {
@@ -91,7 +91,8 @@ impl Scoreboard {
         true
     }
 
-    /// Notes that a segment is sent again. `counted`: the retransmission is in flight (a probe's is not counted).
+    /// Notes a retransmission of a segment. `counted`: the retransmission counts as in flight (that of a
+    /// probe does not).
     pub fn note_retransmission(&mut self, index: usize, us: u64, delivered_before: u64, counted: bool) {
         let number = self.queue.get(index).sent.number + 1;
         self.by_time.push_back((self.gone.wrapping_add(index as u32), number));
@@ -109,8 +110,8 @@ impl Scoreboard {
         self.queue.retransmitted_out() > 0 || self.queue.head().is_some_and(|head| head.ever_retransmitted)
     }
 
-    /// The segments not SACKed, in the order of their latest transmission, as long as `visit` wants more: it says
-    /// whether to go on, and whether the segment is to be left out from now on.
+    /// Visits the segments that are not SACKed, in the order of their latest transmission. `visit` returns
+    /// whether to continue, and whether to leave the segment out from now on.
     pub fn visit_by_time(&mut self, mut visit: impl FnMut(&mut Self, usize) -> Visit) {
         self.forget_outdated();
         let mut position = 0;
@@ -119,7 +120,7 @@ impl Scoreboard {
                 match visit(self, index) {
                     Visit::Stop => break,
                     Visit::Keep => {}
-                    // A number that no segment has: dropped when it comes to the front.
+                    // A number that no segment has; it is dropped when it reaches the front.
                     Visit::Leave => self.by_time[position].1 = 0,
                 }
             }
@@ -139,7 +140,7 @@ impl Scoreboard {
     }
 
     fn place(&self, (number, transmission): (u32, u32)) -> Option<usize> {
-        // What has gone is far beyond what is outstanding.
+        // Removed segments have numbers far from those of outstanding ones.
         let index = number.wrapping_sub(self.gone);
         if index >= self.queue.outstanding() {
             return None;
@@ -150,7 +151,7 @@ impl Scoreboard {
     }
 }
 
-/// What a visitor of the segments wants next.
+/// The decision of a visitor of the segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Visit {
     Keep,

@@ -1,4 +1,4 @@
-//! Pacing and delivery rates at the seam, with an algorithm that does nothing else.
+//! Pacing and delivery rates at the interface, with an algorithm that does nothing else.
 
 use lasthop_core::{Duration, FlowId, Host, Instant, SackBlock, Segment};
 
@@ -32,7 +32,7 @@ fn cx(observer: &mut (), micros: u64) -> Context<'_, ()> {
     Context { now, tick: micros / 4_000, flow: FlowId(0), host: Host::Server, observer }
 }
 
-/// How many segments leave, and when the next may.
+/// Number of segments that leave, and the time at which the next may leave.
 fn leave(sender: &mut Sender) -> (usize, Option<u64>) {
     let count = sender.queue.out.drain(..).count();
     (count, sender.release().map(|at| at.as_nanos() / 1_000))
@@ -56,7 +56,7 @@ fn segments_leave_at_the_pacing_rate_and_not_on_ticks() {
     assert_eq!(leave(&mut sender), (10, Some(8_500)), "the first ten leave at once");
     sender.on_release(&mut cx(&mut (), 8_499));
     assert_eq!(leave(&mut sender), (0, Some(8_500)), "too early");
-    // What waits leaves two by two; the window holds sixteen.
+    // Waiting segments leave in pairs; the window holds sixteen.
     for (at, left) in [(8_500, (2, Some(24_500))), (24_500, (2, Some(40_500))), (40_500, (2, None))] {
         sender.on_release(&mut cx(&mut (), at));
         assert_eq!(leave(&mut sender), left, "{at}");
@@ -72,7 +72,7 @@ fn retransmissions_are_paced_too() {
     let mut segment = Segment { ack: 1, window_bytes: 1_000_000, ..Segment::default() };
     segment.sack.push(SackBlock { start: 7_001, end: 10_001 });
     sender.on_ack(&mut cx(&mut (), 172_000), &segment);
-    // The pause is credit for half of a segment's time.
+    // The pause gives credit for half of a segment's time.
     assert_eq!(leave(&mut sender), (1, Some(176_000)));
     sender.on_release(&mut cx(&mut (), 176_000));
     assert_eq!(leave(&mut sender), (1, Some(184_000)));
@@ -82,7 +82,7 @@ fn retransmissions_are_paced_too() {
 fn acks_tell_the_rate_at_which_the_path_delivers() {
     let mut sender = sender();
     sender.send_written(&mut cx(&mut (), 0));
-    // 100 ms there and back, and a bottleneck of half the pacing rate.
+    // A round trip of 100 ms, and a bottleneck of half the pacing rate.
     for number in 1..=3 {
         ack(&mut sender, 84_000 + 16_000 * number, 1 + 1_000 * number);
     }
@@ -119,7 +119,7 @@ fn a_large_write_leaves_in_bursts_of_a_millisecond() {
     assert_eq!(leave(&mut sender), (2, Some(32_000)));
 }
 
-/// `tcp_rate_check_app_limited`: asked with every write, not when the last segment has left.
+/// `tcp_rate_check_app_limited`: checked at each write, not when the last segment has left.
 #[test]
 fn the_sender_has_too_little_to_send_when_it_writes_into_an_empty_queue() {
     for (write_bytes, limited) in [(1_000, 10), (1_000_000, 2)] {
@@ -186,7 +186,7 @@ fn fq_holds_twice_as_much_that_is_sent_again() {
     assert_eq!(sender.board.queue.retransmitted_out(), 7, "each departure lets another in");
 }
 
-/// A sender with a window of so many segments that has just written, behind `fq`.
+/// A sender with a window of this number of segments that has just written, with `fq`.
 fn sender_with_fq(cwnd: u32, bytes: u64, write_bytes: u64) -> Sender {
     let mut sender = sender_paced(CongestionControl::Paced, cwnd, Pacing::Fq);
     sender.queue.forget_unsent();
@@ -204,7 +204,8 @@ fn fq_holds_two_bursts_of_a_large_write() {
     assert_eq!(leave(&mut sender), (2, Some(32_000)));
 }
 
-/// The segment is out of TCP's hands, so the FIN cannot ride on it; it waits for its turn behind it.
+/// TCP has already passed on the segment, so the FIN cannot be added to it; the FIN waits for its turn after
+/// it.
 #[test]
 fn a_fin_follows_what_fq_holds() {
     let mut sender = sender_with_fq(15, 11_000, 1_000);

@@ -2,7 +2,7 @@
 
 use crate::clock::{Tick, wheel};
 
-/// What the timer is set for.
+/// The purpose of the timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alarm {
     /// The retransmission timeout.
@@ -13,24 +13,24 @@ pub enum Alarm {
     Reordering,
 }
 
-/// A timer that is set for one thing at a time.
+/// A timer with one purpose at a time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Timer {
     set: Option<(Alarm, Tick)>,
 }
 
 impl Timer {
-    /// Sets it for `delta` ticks from `now` on, instead of what it was set for.
+    /// Sets it to `delta` ticks from `now`; this replaces its previous setting.
     pub fn set(&mut self, alarm: Alarm, now: Tick, delta: Tick) {
         self.set = Some((alarm, wheel(now, delta)));
     }
 
-    /// Nothing is to happen.
+    /// Clears it.
     pub fn clear(&mut self) {
         self.set = None;
     }
 
-    /// What it is set for.
+    /// Its current purpose.
     pub fn alarm(&self) -> Option<Alarm> {
         self.set.map(|(alarm, _)| alarm)
     }

@@ -1,22 +1,23 @@
-//! Congestion window validation (RFC 2861, as Linux has it): a window that is not in use shrinks, and does not grow.
+//! Congestion window validation (RFC 2861, as in Linux): a window that is not in use shrinks, and does not
+//! grow.
 
 use crate::clock::Tick;
 
-/// How much of the window was in use.
+/// The used part of the window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Usage {
-    /// Whether the window was full, and how full it was, since what was sent at that time.
+    /// Whether the window was full, and its use, since the data sent at that time.
     is_limited: bool,
     most_outstanding: u32,
     seq: u64,
-    /// Most segments outstanding, and when the window was last full.
+    /// Maximum number of outstanding segments, and the time when the window was last full.
     used: u32,
     stamp: Tick,
-    /// When data left last.
+    /// Time of the last transmission of data.
     pub last_sent: Tick,
 }
 
-/// Data has just left, or could not.
+/// Data has just left, or could not leave.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Now {
     pub tick: Tick,
@@ -33,12 +34,13 @@ impl Usage {
         (self.stamp, self.last_sent) = (tick, tick);
     }
 
-    /// The window grows, or is as large as it should be.
+    /// The window grows, or has the right size.
     pub fn touch(&mut self, tick: Tick) {
         self.stamp = tick;
     }
 
-    /// True if the window may grow: it was full, or twice what was used in slow start (RFC 7661 has the thought).
+    /// True if the window may grow: it was full, or, in slow start, less than twice the used part (the idea
+    /// of RFC 7661).
     pub fn allows_growth(&self, window: u32, ssthresh: u32) -> bool {
         self.is_limited || (window < ssthresh && window < 2 * self.most_outstanding)
     }
@@ -61,7 +63,7 @@ impl Usage {
         Some(shrunk.max(restart))
     }
 
-    /// Notes how full the window is.
+    /// Notes the current use of the window.
     pub fn note(&mut self, now: Now) {
         let Now { outstanding, is_full, .. } = now;
         if now.una >= self.seq || is_full || (!self.is_limited && outstanding > self.most_outstanding) {
@@ -71,8 +73,8 @@ impl Usage {
         }
     }
 
-    /// Whether the window was in use. Returns what was used of it, at least `least`, if it has not been full for a
-    /// timeout; nothing shrinks unless `may_shrink`.
+    /// Checks whether the window was in use. Returns the used part, at least `least`, if the window has not
+    /// been full for a timeout. The window shrinks only if `may_shrink`.
     pub fn validate(&mut self, now: Now, in_use: bool, rto: Tick, may_shrink: bool) -> Option<u32> {
         if in_use {
             self.used = 0;

@@ -1,4 +1,4 @@
-//! Segments that no honest peer would send: nothing may panic.
+//! Segments that no honest peer would send must not cause a panic.
 
 use crate::support::poll;
 use lasthop_core::{Duration, Ecn, Flags, FlowId, Host, Instant, SackBlock, SackList, Segment, Timestamps};
@@ -17,7 +17,7 @@ fn offset() -> impl Strategy<Value = u64> {
 
 fn flags() -> impl Strategy<Value = Flags> {
     let all = [Flags::FIN, Flags::SYN, Flags::RST, Flags::ECE, Flags::CWR];
-    // Resets end the game, so they are rare.
+    // Resets end the test, so they are rare.
     (prop::collection::vec(prop::sample::select(all.to_vec()), 0..3), 0..20u32).prop_map(|(flags, reset)| {
         flags
             .into_iter()
@@ -134,7 +134,8 @@ proptest! {
     }
 }
 
-/// Takes the steps; before that, `connecting` opens the connection itself, `Some(true)` up to the handshake's end.
+/// Takes the steps. Before them, `connecting` opens the connection actively; `Some(true)` completes the
+/// handshake.
 fn survives(config: &TcpConfig, connecting: Option<bool>, steps: &[Step]) -> TestCaseResult {
     let clock = TickClock::new(config.tick, Duration::ZERO);
     let tcp = Endpoint::listen(config.clone(), 576, clock, FlowId(0), Host::Server);

@@ -1,4 +1,4 @@
-//! What holds for two endpoints over any path, and for one endpoint under any input.
+//! Properties of two endpoints over any path, and of one endpoint under any input.
 
 mod garbage;
 mod path;
@@ -19,12 +19,12 @@ fn any_of<T: Clone + std::fmt::Debug + 'static>(values: Vec<T>) -> impl Strategy
     prop::sample::select(values)
 }
 
-/// Any rules of recovery that this stack knows.
+/// Any recovery rules that this stack supports.
 fn recovery(stack: Stack) -> impl Strategy<Value = RecoveryRules> {
     any_of(named::<RecoveryRules>().into_iter().filter(|rules| rules.stack() == stack).collect())
 }
 
-/// A configuration with random switches, and retries and patience enough for a path that loses 30 %.
+/// A configuration with random switches, and with enough retries and time for a path that loses 30 %.
 fn config() -> impl Strategy<Value = TcpConfig> {
     let frto = any_of(named::<FRtoMode>());
     let recovery = recovery(Stack::Linux2);
@@ -63,7 +63,7 @@ fn config() -> impl Strategy<Value = TcpConfig> {
     prop_oneof![linux, modern(), classic()]
 }
 
-/// As [`config`], of the sender of Linux 6.
+/// Like [`config`], for the sender of Linux 6.
 fn modern() -> impl Strategy<Value = TcpConfig> {
     let growth = any_of(named::<CongestionControl>());
     let pacing = prop_oneof![Just(Pacing::Off), Just(Pacing::Socket), Just(Pacing::Fq)];
@@ -101,7 +101,7 @@ fn modern() -> impl Strategy<Value = TcpConfig> {
     )
 }
 
-/// As [`config`], of the classic sender.
+/// Like [`config`], for the classic sender.
 fn classic() -> impl Strategy<Value = TcpConfig> {
     let recovery = recovery(Stack::Classic);
     let ssthresh = prop_oneof![
@@ -206,7 +206,7 @@ proptest! {
         transfer.path.stall_millis = 0;
         // Below a third of the initial timeout: only a delayed ACK could make the timer expire.
         transfer.path.delay_millis %= 400;
-        // A delayed ACK of 300 ms calls for a probe.
+        // A delayed ACK of 300 ms triggers a probe.
         (transfer.server.tail_loss_probe, transfer.client.tail_loss_probe) = (false, false);
         let outcome = transfer.run();
         prop_assert_eq!(outcome.received, [transfer.request_bytes, transfer.bytes]);
@@ -222,7 +222,7 @@ proptest! {
         let [server, client] = outcome.phases;
         let ended = |phase| matches!(phase, Phase::Closed | Phase::Aborted);
         prop_assert!(ended(server), "{:?}", outcome.phases);
-        // A receiver whose peer gave up waits for ever: there is no keep-alive.
+        // A receiver whose peer gave up waits forever: there is no keep-alive.
         prop_assert!(ended(client) || server == Phase::Aborted, "{:?}", outcome.phases);
         if server == Phase::Closed {
             prop_assert_eq!(outcome.received, [transfer.request_bytes, transfer.bytes]);

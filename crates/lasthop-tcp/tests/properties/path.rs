@@ -13,7 +13,7 @@ pub struct Path {
     /// From the server, and to it.
     pub loss_percent: [u32; 2],
     pub delay_millis: u64,
-    /// One packet in 20 is held up by this, and those behind it with it.
+    /// Delay of one packet in 20, and of the packets after it.
     pub stall_millis: u64,
     pub mark_percent: u32,
     pub seed: u64,
@@ -27,7 +27,8 @@ pub struct Transfer {
     pub opened: bool,
     pub cache: Option<CachedMetrics>,
     pub path: Path,
-    /// From the client: with a request the client opens, and the server answers what it has read whole.
+    /// Bytes of the client's request, if any: the client then opens the connection, and the server answers
+    /// after it has read the complete request.
     pub request_bytes: u64,
     /// The client sends its FIN with the request, not after the server's.
     pub client_closes_first: bool,
@@ -41,7 +42,7 @@ pub struct Outcome {
     /// By the server, and by the client.
     pub received: [u64; 2],
     pub fast_retransmissions: usize,
-    /// Every segment sent: when, by which end, what.
+    /// Every sent segment: time, end, segment.
     pub packets: Vec<(Instant, usize, Segment)>,
 }
 
@@ -79,7 +80,7 @@ struct Run<'a> {
     ends: [Endpoint; 2],
     /// From the server, and to it.
     wires: [Wire; 2],
-    /// Right edge of the window that each end was last allowed.
+    /// Right edge of the window that was last advertised to each end.
     right_edge: [u64; 2],
     /// First byte never sent so far, of each end.
     fresh: [u64; 2],
@@ -133,7 +134,7 @@ impl Transfer {
 }
 
 impl Run<'_> {
-    /// The next arrival or timer; false when nothing is left to happen.
+    /// Handles the next arrival or timer; false if there is none.
     fn step(&mut self) -> bool {
         assert!(self.packets.len() < 100_000, "it never ends");
         let arrivals = [0, 1].map(|end| self.wires[1 - end].packets.front().map(|&(at, ..)| at));

@@ -1,4 +1,4 @@
-//! What all tests of endpoints share.
+//! Shared helpers for tests of endpoints.
 
 use lasthop_core::{Ecn, Instant, Segment};
 use lasthop_tcp::Endpoint;

@@ -34,7 +34,8 @@ fn take(tcp: &mut Endpoint, segment: &Segment, ecn: Ecn) -> Option<(Segment, Ecn
     poll(tcp, Instant::ZERO)
 }
 
-/// A client that has asked for counters and gets this answer: what it sends then, the ACK first.
+/// A client that has requested counters and gets this response: the segments that it then sends, the ACK
+/// first.
 fn client(ace: u8, ecn: Ecn) -> Vec<(Segment, Ecn)> {
     let mut tcp = endpoint(true);
     tcp.connect(Instant::ZERO, &mut ());
@@ -50,7 +51,7 @@ fn after_round_trip() -> Instant {
     Instant::ZERO + Duration::from_millis(100)
 }
 
-/// A server whose SYN-ACK was acknowledged with this in the ACE field: what it sends then.
+/// A server whose SYN-ACK was acknowledged with this value in the ACE field: the segments that it then sends.
 fn server(ace: u8) -> (Endpoint, Vec<(Segment, Ecn)>) {
     let mut tcp = endpoint(true);
     take(&mut tcp, &syn(0b111), Ecn::NotEct).expect("the SYN-ACK");
@@ -84,13 +85,13 @@ fn a_server_answers_with_the_best_that_both_have() {
     }
 }
 
-/// Tables 2 and 3: the mode shows in the data's ECN field and in what the flags of its header say.
+/// Tables 2 and 3: the mode is visible in the data's ECN field and in the flags of its header.
 #[test]
 fn a_client_follows_the_answer() {
     let (counter, echo) = (Some(5), None);
     for (answer, data, ace) in [
         (0b010, Ecn::Ect0, counter),
-        // Mangled on the way: the SYN was not ECN-capable.
+        // Mangled on the path: the SYN was not ECN-capable.
         (0b011, Ecn::NotEct, counter),
         (0b100, Ecn::NotEct, counter),
         (0b110, Ecn::NotEct, counter),
@@ -118,7 +119,7 @@ fn the_ack_of_a_syn_ack_says_how_that_arrived() {
     }
 }
 
-/// Table 4: what the next ACK says is counted from `s.cep`.
+/// Table 4: the counter of the next ACK is relative to `s.cep`.
 #[test]
 fn a_server_learns_how_its_syn_ack_arrived() {
     for (ace, data, counter) in [
@@ -155,7 +156,7 @@ fn a_mark_on_the_syn_ack_halves_the_initial_window() {
     assert_eq!([data(0b010), data(0b110)], [10, 7], "CUBIC's 0.7");
 }
 
-/// Section 3.1.4.1: counters are asked for twice, then nothing.
+/// Section 3.1.4.1: counters are requested twice, then not any more.
 #[test]
 fn a_syn_falls_back_when_it_is_sent_the_third_time() {
     let mut wire = Wire::connect(&config(true), 10);
@@ -222,7 +223,8 @@ fn marks_cut_the_window_once_per_window_of_data_and_cwr_is_a_part_of_the_counter
     assert_eq!(reductions, 2);
 }
 
-/// Prague asks for counters by itself. With them its data is ECT(1), retransmissions too; without it is Reno without ECN.
+/// Prague requests counters by itself. With them its data is ECT(1), including retransmissions; without them
+/// it is Reno without ECN.
 #[test]
 fn prague_needs_counters() {
     for (answer, ecn) in [(0b010, Ecn::Ect1), (0b001, Ecn::NotEct), (0b000, Ecn::NotEct)] {

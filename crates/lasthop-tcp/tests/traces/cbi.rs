@@ -1,4 +1,4 @@
-//! Cached metrics per destination: what is stored at the end, what is read at the start.
+//! Cached metrics per destination: stored at the end, read at the start.
 
 use lasthop_tcp::CachedMetrics;
 

@@ -30,7 +30,7 @@ fn nine_in_flight(recovery: RecoveryRules, change: impl FnOnce(&mut TcpConfig)) 
     wire
 }
 
-/// Ten duplicate ACKs of segment `number`; what each made the sender send.
+/// Ten duplicate ACKs of segment `number`. Returns the segments sent after each.
 fn ten_duplicates(wire: &mut Wire, number: u64) -> Vec<Vec<u64>> {
     (0..10).map(|_| wire.ack(number)).collect()
 }
@@ -41,7 +41,8 @@ fn vanilla_finds_loss_by_timeout_only_and_goes_back() {
     assert_eq!(ten_duplicates(&mut wire, 1), vec![numbers(0, 0); 10]);
     assert_eq!(wire.expire(), [1]);
     assert_eq!(wire.window(), (1, 4, 1));
-    // Everything after it is sent again, in slow start up to ssthresh, but for what is acknowledged meanwhile.
+    // Everything after it is retransmitted, in slow start up to ssthresh, except for data acknowledged
+    // meanwhile.
     assert_eq!(wire.ack(2), [2, 3]);
     assert_eq!(wire.ack(6), [6, 7, 8]);
     assert_eq!(wire.window(), (3, 4, 3));
@@ -61,11 +62,11 @@ fn timers_fire_at_boundaries_of_the_common_clock() {
     assert_eq!(wire.expire(), NONE);
     assert_eq!(wire.now_millis(), 3_000);
     let mut wire = Wire::open(&config, 9);
-    // The SYN took six boundaries, and one: 7 + 4 * 3.5 ticks.
+    // The SYN took six boundaries plus one: 7 + 4 * 3.5 ticks.
     assert_eq!((wire.rtt_samples(), wire.rto_millis()), (vec![700], 2_100));
     wire.wait(655);
     assert_eq!(wire.ack(1), [1, 2]);
-    // The same again, though 55 ms more: 7 + 4 * 2.75 ticks from the boundary at 1.2 s on.
+    // The same again, although it took 55 ms more: 7 + 4 * 2.75 ticks from the boundary at 1.2 s on.
     assert_eq!((wire.rtt_samples(), wire.rto_millis()), (vec![700, 700], 1_800));
     assert_eq!(wire.expire(), [1]);
     assert_eq!(wire.now_millis(), 3_000);
@@ -86,7 +87,7 @@ fn timeout_has_a_lower_bound() {
         wire.expire();
         (wire.rto_millis(), wire.now_millis())
     };
-    // One tick, and in the fixed point a deviation of half a tick that never goes away.
+    // One tick, and a deviation of half a tick that fixed-point arithmetic never removes.
     assert_eq!(rto(200), (300, 300));
     assert_eq!(rto(500), (500, 500));
 }
@@ -100,7 +101,7 @@ fn backoff_stays_until_a_segment_sent_once_is_acknowledged() {
     assert_eq!(wire.expire(), [1]);
     assert_eq!(wire.now_millis(), 6_600);
     let samples = wire.rtt_samples().len();
-    // Karn: neither 1 nor what was sent again behind it gives a sample; each new ACK restarts the timer.
+    // Karn: neither 1 nor the segments retransmitted after it give a sample; each new ACK restarts the timer.
     wire.wait(600);
     assert_eq!(wire.ack(2), [2, 3]);
     assert_eq!(wire.ack(10), [10, 11, 12]);
@@ -116,7 +117,7 @@ fn tahoe_starts_slowly_after_fast_retransmit() {
     assert_eq!(wire.ack(1), [1]);
     assert_eq!(wire.window(), (1, 4, 1));
     assert_eq!(wire.ack(1), NONE);
-    // 3 was lost too, and 4 is sent again for nothing.
+    // 3 was lost, too, and 4 is retransmitted unnecessarily.
     assert_eq!(wire.ack(3), [3, 4]);
     assert_eq!((wire.recoveries(), wire.count(TransportEvent::RecoveryLeft)), (1, 0));
     assert_eq!(wire.ack(10), [10, 11, 12]);
@@ -126,7 +127,8 @@ fn tahoe_starts_slowly_after_fast_retransmit() {
 #[test]
 fn reno_inflates_the_window_until_the_next_new_ack() {
     let mut wire = nine_in_flight(RecoveryRules::Reno, |_| ());
-    // 3 at the third duplicate and one for each further: the sixth is the first that 4 + 6 segments answer.
+    // Inflation is 3 at the third duplicate, and one more for each further one: the sixth duplicate is the
+    // first that sends a segment, with 4 + 6.
     let sent = ten_duplicates(&mut wire, 1).concat();
     assert_eq!(sent, [1, 10, 11, 12, 13, 14]);
     assert_eq!(wire.window().1, 4);
@@ -142,7 +144,8 @@ fn one_byte_of_window_is_enough_to_send() {
     // Back to ssthresh, and a quarter of a segment for the ACK: 10 and 11 are out, 12, 13 and 134 bytes follow.
     assert_eq!(wire.ack(10), [12, 13, 14]);
     assert_eq!(wire.last().payload_bytes, 134);
-    // The remainder of segment 14 does not wait for a full segment either; the ACK frees one and a bit.
+    // The remainder of segment 14 does not wait for a full segment, either; the ACK frees slightly more than
+    // one segment.
     assert_eq!(wire.ack(11), [14, 15]);
     assert_eq!(wire.last().seq, wire.byte(14) + 134 + 536);
     assert!(wire.last().payload_bytes < 134);
@@ -177,9 +180,9 @@ fn reno_halves_again_for_the_second_loss_of_a_window() {
 #[test]
 fn newreno_stays_in_recovery_through_partial_acks() {
     let mut wire = nine_in_flight(RecoveryRules::Newreno, |_| ());
-    // 1, 3 and 5 are lost. Every second duplicate that the window does not answer sends a new segment: 10.
+    // 1, 3 and 5 are lost. Every second duplicate for which the window sends nothing sends a new segment: 10.
     assert_eq!((1..=6).flat_map(|_| wire.ack(1)).collect::<Vec<_>>(), [1, 10]);
-    // From the seventh on the window does.
+    // From the seventh duplicate on, the window sends segments.
     assert_eq!((wire.ack(1), wire.ack(1)), (vec![11], vec![12]));
     // Partial ACK: one segment, the window back to ssthresh, the timer restarted (18 ticks).
     wire.wait(600);
@@ -188,7 +191,7 @@ fn newreno_stays_in_recovery_through_partial_acks() {
     wire.wait(600);
     assert_eq!(wire.ack(5), [5]);
     assert_eq!(wire.recoveries(), 1);
-    // Only an ACK of all that was out at the start ends it.
+    // Only an ACK of everything that was outstanding at the start ends it.
     assert_eq!(wire.count(TransportEvent::RecoveryLeft), 0);
     wire.wait(600);
     assert_eq!(wire.ack(13), [13, 14, 15, 16, 17]);
@@ -257,13 +260,13 @@ fn sack_sends_a_hole_once_and_forgets_everything_at_the_timeout() {
     let mut wire = sack_in_recovery();
     assert_eq!(wire.sack(1, &[(7, 10), (2, 6)]), [10]);
     assert_eq!(wire.sack(6, &[(7, 10)]), [11, 12]);
-    // The second copy of 6 is lost too: new segments, until they stay out.
+    // The second copy of 6 is lost, too: new segments are sent until no ACKs come.
     assert_eq!(wire.sack(6, &[(7, 11)]), [13]);
     assert_eq!(wire.sack(6, &[(7, 12)]), [14]);
     assert_eq!(wire.copies(6).len(), 2);
     assert_eq!(wire.expire(), [6]);
     assert_eq!(wire.window(), (1, 2, 1));
-    // The scoreboard is empty: 7 and 8 are sent again although they had been reported.
+    // The scoreboard is empty, so 7 and 8 are retransmitted although they had been reported.
     assert_eq!(wire.ack(7), [7, 8]);
 }
 
@@ -316,10 +319,10 @@ fn segments_are_cut_to_what_the_pipe_leaves_of_the_window() {
     assert_eq!(wire.last().payload_bytes, 67);
     let sent: Vec<u64> = (3..=6).flat_map(|end| wire.sack(1, &[(2, end)])).collect();
     assert_eq!(sent, [1]);
-    // The window is 4 segments, the pipe holds 8 + 67 bytes less 5: 469 bytes may go.
+    // The window is 4 segments; the pipe holds 8 segments and 67 bytes, minus 5: 469 bytes may be sent.
     assert_eq!(wire.sack(1, &[(2, 7)]), [9]);
     assert_eq!(wire.last().payload_bytes, 469);
-    // They count for a whole segment: the next duplicate makes the same room.
+    // They count as a whole segment: the next duplicate frees the same room.
     assert_eq!(wire.sack(1, &[(2, 8)]), [10]);
     assert_eq!(wire.last().payload_bytes, 469);
 }

@@ -1,4 +1,4 @@
-//! Both ends of a connection that the client opens: request and answer, every order of closing, giving up.
+//! Both ends of a connection that the client opens: request and response, every order of closing, giving up.
 
 use crate::support::poll;
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ struct Pair {
     wires: [VecDeque<(Instant, Segment)>; 2],
     sent: [Vec<Segment>; 2],
     cache: Option<CachedMetrics>,
-    /// Segments of the client, and of the server, that get lost: their numbers in the order of sending.
+    /// Lost segments of the client and of the server: their numbers in the order of sending.
     lost: [Vec<usize>; 2],
 }
 
@@ -205,7 +205,7 @@ fn passive_opener_reads_and_leaves_metrics() {
     pair.cache = Some(measured);
     pair.write(CLIENT, 350);
     pair.run_until(|pair| pair.received(SERVER) == 350);
-    // The timeout comes out below 3 s: without timestamps Linux does not trust what is cached.
+    // The timeout is below 3 s: without timestamps, Linux does not trust cached values.
     pair.write(SERVER, 30 * 536);
     pair.close(SERVER);
     assert_eq!(pair.sent[SERVER].iter().filter(|s| s.payload_bytes > 0).count(), 2);
@@ -230,7 +230,7 @@ fn passive_opener_reads_and_leaves_metrics() {
     pair.run_until(|pair| pair.phases()[SERVER] == Phase::Closed);
     let mut cache = CachedMetrics::default();
     pair.ends[SERVER].store_metrics(&mut cache);
-    // The client's FIN repeats an ACK number and is no duplicate ACK: the end was undisturbed.
+    // The client's FIN repeats an ACK number, but is not a duplicate ACK, so the end was undisturbed.
     assert!(cache.srtt_8 > 0 && cache.ssthresh >= 9, "{cache:?}");
 }
 
@@ -247,7 +247,7 @@ fn abort_resets_the_peer() {
         (resets[0].seq, resets[0].flags, resets[0].ip_bytes()),
         (351, Flags::RST.with(Flags::ACK), 40)
     );
-    // The data that was on its way is answered as by a host without the connection.
+    // The data in flight is answered as by a host without the connection.
     assert!(resets[1..].iter().all(|reset| reset.flags == Flags::RST && reset.seq == 351));
     assert_eq!(pair.resets(SERVER), []);
 }
@@ -279,7 +279,7 @@ fn abort_has_no_effect_at_the_end() {
 fn exhausted_retries_are_silent_and_the_peer_learns_of_them_when_it_sends() {
     let mut pair = Pair::requested(&config(|c| c.retries = 1));
     pair.write(SERVER, 100);
-    // Both copies of the answer are lost, and whatever the server sends until it gives up.
+    // Both copies of the response are lost, and so is everything that the server sends until it gives up.
     let next = pair.sent[SERVER].len();
     pair.lost[SERVER] = (next..next + 2).collect();
     pair.run_until(|pair| pair.phases()[SERVER] == Phase::Aborted);

@@ -23,7 +23,7 @@ fn echo(wire: &mut Wire, number: u64) -> Vec<u64> {
     wire.deliver(&Segment { flags: Flags::ACK.with(Flags::ECE), ..ack })
 }
 
-/// A receiving endpoint, past its quick ACKs, at the time at which it is.
+/// A receiving endpoint that has used up its quick ACKs, and the current time.
 fn receiver() -> (Endpoint, Instant) {
     let config = config();
     let clock = TickClock::new(config.tick, Duration::ZERO);
@@ -36,7 +36,8 @@ fn receiver() -> (Endpoint, Instant) {
     (tcp, Instant::ZERO)
 }
 
-/// Segment `number` arrives; the ACKs that leave at once, as the next segment wanted and whether it echoes a mark.
+/// Segment `number` arrives; returns the ACKs that leave at once: the next expected segment, and whether the
+/// ACK echoes a mark.
 fn acks_of(tcp: &mut Endpoint, now: Instant, number: u64, ecn: Ecn) -> Vec<(u64, bool)> {
     let segment = Segment {
         seq: 1 + number * 536,
@@ -53,7 +54,8 @@ fn acks_of(tcp: &mut Endpoint, now: Instant, number: u64, ecn: Ecn) -> Vec<(u64,
         .collect()
 }
 
-/// Section 3.2 and its figure 1: a change of the mark acknowledges what waits under the former state, and itself at once.
+/// Section 3.2 and its figure 1: at a change of the mark, waiting data is acknowledged with the former state,
+/// and the change at once.
 #[test]
 fn the_echo_is_that_of_the_latest_segment() {
     let (mut tcp, now) = receiver();

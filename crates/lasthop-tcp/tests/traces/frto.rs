@@ -99,8 +99,8 @@ fn timed_out_with_sack() -> Wire {
 #[test]
 fn with_sack_a_reordered_segment_does_not_hide_a_spurious_timeout() {
     let mut wire = timed_out_with_sack();
-    // Step 2: a duplicate ACK is taken down and waited out; the basic algorithm would give up here. Nothing
-    // leaves (as RFC 4138, appendix A.4).
+    // Step 2: a duplicate ACK is only recorded; the basic algorithm would give up here. Nothing leaves (as
+    // RFC 4138, appendix A.4).
     assert_eq!(wire.sack(0, &[(2, 3)]), [0; 0]);
     assert_eq!(wire.count(UNDONE), 0);
     // Step 2b: the head is acknowledged, two new segments.

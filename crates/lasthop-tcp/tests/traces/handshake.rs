@@ -50,7 +50,7 @@ fn lost_syns_are_repeated_after_3_and_6_seconds_and_cost_the_initial_window() {
     assert_eq!((wire.now_millis(), wire.last().flags), (9_000, Flags::SYN));
     wire.wait(600);
     assert_eq!(wire.syn_ack(&config, None), [0], "IW 1 after a lost SYN (RFC 5681, section 3.1)");
-    // Karn's rule: which SYN was answered is not known.
+    // Karn's rule: it is unknown which SYN was answered.
     assert_eq!(wire.rtt_samples(), [0; 0]);
 }
 
@@ -256,7 +256,7 @@ fn timestamps_echo_the_segment_at_the_left_edge() {
     // The hole is filled: the echo is the filling segment's (C).
     wire.deliver(&data(1, 40));
     assert_eq!((wire.last().timestamps.unwrap().echo, wire.last().ack), (40, 1 + 3 * 524));
-    // A duplicate from before the edge is outside of the window: nothing of it counts (section 5.3, R2).
+    // A duplicate from before the edge is outside of the window and is ignored (section 5.3, R2).
     wire.deliver(&data(1, 50));
     assert_eq!(wire.last().timestamps.unwrap().echo, 40);
 }

@@ -1,4 +1,4 @@
-//! Linux 6: losses found by time, proportional rate reduction, probes, CUBIC, delayed ACKs that adapt.
+//! Linux 6: losses detected by time, proportional rate reduction, probes, CUBIC, adaptive delayed ACKs.
 
 use crate::support::poll;
 use lasthop_core::{
@@ -14,12 +14,12 @@ use crate::wire::{INFINITE, MTU, Wire, numbers};
 
 fn config(change: impl FnOnce(&mut TcpConfig)) -> TcpConfig {
     let mut config: TcpConfig = toml::from_str(Profile::Linux6.toml()).expect("the profile is complete");
-    config.congestion_control = CongestionControl::Reno; // CUBIC where a test asks for it
+    config.congestion_control = CongestionControl::Reno; // CUBIC only in tests that set it
     change(&mut config);
     config
 }
 
-/// Segments 0 to 9 are out, 20 ms apart from their ACKs: a round trip of 600 ms.
+/// Segments 0 to 9 are in flight, their ACKs 20 ms apart, over a round trip of 600 ms.
 fn ten_in_flight(change: impl FnOnce(&mut TcpConfig)) -> Wire {
     let config = config(change);
     let mut wire = Wire::open(&config, 100);
@@ -55,7 +55,7 @@ fn a_single_segment_waits_for_an_ack_that_is_near() {
 }
 
 /// PSH stands where Linux sets it: on the last segment of a burst (`__tcp_transmit_skb`), at the end of a write that leaves
-/// at once, and of all data. What waits is joined.
+/// at once, and of all data. Waiting data is joined.
 #[test]
 fn bursts_and_ends_carry_psh() {
     let config = config(|_| ());
@@ -106,7 +106,7 @@ fn below_three_sacked_segments_rack_waits_a_quarter_of_the_round_trip() {
     assert!((152..=180).contains(&(wire.now_millis() - before)), "{}", wire.now_millis() - before);
 }
 
-/// What RACK measures is the newest of what one ACK reports, in whatever order it is told
+/// RACK uses the newest segment that an ACK reports, regardless of the order of blocks
 /// (`tcp_sacktag_write_queue` sorts the blocks).
 #[test]
 fn rack_measures_the_newest_segment_of_an_ack() {
@@ -268,7 +268,7 @@ fn the_syns_at_one_distance_are_no_retries() {
     assert!((11_000..11_500).contains(&wire.now_millis()), "{}", wire.now_millis());
 }
 
-/// The echo tells whether the first SYN had arrived (`tcp_try_undo_spurious_syn`).
+/// The echo shows whether the first SYN had arrived (`tcp_try_undo_spurious_syn`).
 #[test]
 fn syns_that_were_repeated_for_nothing_leave_the_window_whole() {
     for (answered, first_flight) in [(0, numbers(0, 10)), (2, numbers(0, 1))] {
@@ -378,7 +378,8 @@ fn cached_metrics_set_the_threshold_of_the_next_connection() {
     assert_eq!(next.window(), (10, 5, 10));
 }
 
-/// RFC 3168, section 6.1.1.1: who drops the first SYN may do so because of its ECN flags. Linux 2.4 asks again.
+/// RFC 3168, section 6.1.1.1: a node may drop the first SYN because of its ECN flags. Linux 2.4 requests ECN
+/// again.
 #[test]
 fn a_repeated_syn_does_not_ask_for_ecn() {
     let setup = Flags::SYN.with(Flags::ECE).with(Flags::CWR);

@@ -1,21 +1,21 @@
-//! Acknowledgments that come in lumps: how much more arrives at once than the bandwidth explains. The window grows by
-//! that, so that sending does not stop in between.
+//! Aggregated acknowledgments: the excess of arrivals over the bandwidth. The window is increased by it, so
+//! that sending does not stop in between.
 
 use crate::control::PathSample;
 use crate::control::bandwidth::{BANDWIDTH_ONE, BANDWIDTH_SHIFT};
 
-/// The most of the present or the last so many round trips counts.
+/// Number of round trips in a span; the maximum of the current and the last span counts.
 const ROUNDS: u32 = 5;
-/// It counts up to what the bandwidth delivers in this time.
+/// The excess is limited to the delivery of the bandwidth in this time.
 const EXTRA_US_MAX: u64 = 100_000;
-/// An epoch ends after so many segments.
+/// An epoch ends after this number of segments.
 const EPOCH_SEGMENTS_MAX: u64 = 1 << 20;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Aggregation {
     epoch_us: u64,
     epoch_segments: u64,
-    /// The most in this span of round trips, and in the last one.
+    /// The maximum in this span of round trips, and in the last one.
     most: [u32; 2],
     present: usize,
     rounds: u32,
@@ -26,12 +26,12 @@ impl Aggregation {
         Self { epoch_us: now_us, ..Self::default() }
     }
 
-    /// What arrives is counted from now on.
+    /// Starts counting arrivals.
     pub fn begin_epoch(&mut self, now_us: u64) {
         (self.epoch_us, self.epoch_segments) = (now_us, 0);
     }
 
-    /// Takes in an ACK.
+    /// Processes an ACK.
     pub fn take(&mut self, path: &PathSample, is_round_start: bool, bandwidth: u64, window: u32) {
         if is_round_start {
             self.rounds += 1;

@@ -1,11 +1,11 @@
-//! What is known of the path: its bandwidth, and its shortest round-trip time.
+//! The model of the path: its bandwidth, and its shortest round-trip time.
 
 use super::BANDWIDTH_ROUNDS;
 use crate::common::Maximum;
 use crate::control::DeliveryRate;
 use crate::control::bandwidth::Round;
 
-/// The model, and the round trips it counts by what has arrived.
+/// The model, and the round trips that it counts by arrivals.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
     greatest: Maximum,
@@ -39,7 +39,7 @@ impl Model {
         is_start
     }
 
-    /// A sample of a sender with too little to send counts only if it is no less than what is known.
+    /// A sample of a sender with too little to send counts only if it is not less than the known bandwidth.
     pub fn take_bandwidth(&mut self, rate: &DeliveryRate) {
         let sample = rate.bandwidth();
         if !rate.is_app_limited || sample >= self.bandwidth() {

@@ -1,34 +1,34 @@
-//! Token buckets that police the flow (Flach et al. 2016): when two spans of many losses deliver at the same rate, that
-//! rate is what is allowed.
+//! Detection of token buckets that police the flow (Flach et al. 2016): if two spans with many losses deliver
+//! at the same rate, that is the allowed rate.
 
 use super::{GAIN_SHIFT, UNIT};
 use crate::control::bandwidth::{BANDWIDTH_ONE, pacing_rate};
 
-/// A span has at least so many round trips; one of four times as many says nothing.
+/// Minimum number of round trips of a span; a span of four times this number is not significant.
 const SPAN_ROUNDS: u32 = 4;
-/// Losses per segment delivered that make a span one of many losses, in units of 1/256: a fifth.
+/// Losses per delivered segment from which on a span has many losses, in units of 1/256: a fifth.
 const LOSS_MIN: u64 = 50;
-/// Rates are the same that differ by an eighth, or by this many bytes per second.
+/// Rates count as equal if they differ by at most an eighth, or by this number of bytes per second.
 const RATIO: u64 = UNIT / 8;
 const DIFFERENCE: u64 = 4_000 / 8;
-/// The rate is believed for so many round trips.
+/// Number of round trips for which the rate is assumed to hold.
 const BELIEVED_ROUNDS: u32 = 48;
 
-/// What the connection has counted.
+/// Counters of the connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Total {
     /// Segments.
     pub delivered: u64,
     pub lost: u64,
-    /// When something arrived last.
+    /// Time of the last arrival.
     pub delivered_us: u64,
 }
 
-/// What one ACK says, or a timeout.
+/// The information in one ACK, or in a timeout.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
     pub total: Total,
-    /// It shows a loss.
+    /// True if it shows a loss.
     pub lost: bool,
     pub is_app_limited: bool,
     pub is_round_start: bool,
@@ -47,7 +47,7 @@ pub(super) struct Policer {
 }
 
 impl Policer {
-    /// Nothing is known.
+    /// Forgets everything.
     pub fn new(now: Total) -> Self {
         Self { begin: now, ..Self::default() }
     }
@@ -57,7 +57,7 @@ impl Policer {
         self.is_policed.then_some(self.bandwidth)
     }
 
-    /// A round trip at that rate is over. True if it is believed no more.
+    /// A round trip at that rate is over. True if the rate is no longer assumed to hold.
     pub fn is_over(&mut self, now: Total) -> bool {
         self.rounds += 1;
         let over = self.rounds >= BELIEVED_ROUNDS;
@@ -67,10 +67,10 @@ impl Policer {
         over
     }
 
-    /// Takes in an ACK. True if the flow turns out to be policed.
+    /// Processes an ACK. True if the flow is now detected to be policed.
     pub fn sample(&mut self, now: Sample) -> bool {
         if !self.samples {
-            // The first loss tells that the bucket is empty.
+            // The first loss shows that the bucket is empty.
             if !now.lost {
                 return false;
             }

@@ -10,7 +10,7 @@ use crate::control::{Counting, DeliveryRate, RateSample};
 
 const RTT_US: u64 = 100_000;
 
-/// A connection, and where it stands.
+/// A connection and its state.
 struct Rig {
     bbr: Bbr,
     us: u64,
@@ -39,7 +39,7 @@ impl Rig {
         rig
     }
 
-    /// An ACK that ends a round trip in which `segments` arrived, and leaves so many in flight.
+    /// An ACK that ends a round trip in which `segments` arrived, and leaves this number in flight.
     fn round(&mut self, segments: u64, in_flight: u32) {
         self.us += RTT_US;
         let prior = self.delivered;
@@ -93,7 +93,7 @@ fn the_path_is_full_after_three_round_trips_without_a_quarter_more_and_then_drai
         rig.round(segments, 300);
         assert_eq!((rig.bbr.mode, rig.bbr.full_rounds), (Mode::Startup, full_rounds), "{segments}");
     }
-    // 100 and a quarter would be 125.
+    // An increase of 100 by a quarter would be 125.
     rig.round(120, 300);
     assert_eq!((rig.bbr.mode, rig.bbr.pacing_gain), (Mode::Drain, 256 * 1_000 / 2_885));
     // 120 on the path, and three bursts of three at the rate of the search; of two at that of the drain.
@@ -153,7 +153,8 @@ fn a_cycle_asks_for_a_quarter_more_then_yields_as_much_and_cruises() {
     rig.bbr.phase = 0;
     rig.bbr.phase_us = rig.us;
     rig.bbr.update_gains();
-    // A round trip is not enough: a quarter more must be in flight, 125 and 6, in even numbers, and 2.
+    // A round trip is not enough: a quarter more must be in flight, that is 125 plus 6, rounded to an even
+    // number, plus 2.
     rig.us += RTT_US + 1;
     assert!(!rig.bbr.is_phase_over(&rig.path(0, None, 131, 0)));
     assert!(rig.bbr.is_phase_over(&rig.path(0, None, 132, 0)), "with a burst of two that is about to leave");
@@ -210,7 +211,7 @@ fn every_ten_seconds_it_looks_at_an_empty_queue() {
     assert_eq!((rig.bbr.window(), rig.bbr.pacing_gain, rig.bbr.holds_back()), (4, UNIT, true));
     let before = rig.bbr.prior_window;
     assert!(before > 200);
-    // 200 ms and a round trip from when four are in flight.
+    // 200 ms and a round trip after the flight size has reached four.
     rig.round(60, 10);
     assert!(rig.bbr.probe_rtt_end.is_none());
     rig.round(6, 4);
@@ -296,7 +297,7 @@ fn two_spans_of_many_losses_at_one_rate_are_a_policer() {
     };
     // The first loss begins a span, of which its ACK is one round trip.
     assert_eq!(rounds(&mut policer, 4, 100), 0);
-    // 150 are no 100 and an eighth, nor are 110 150 less an eighth; but 110 and 115 are the same.
+    // 150 differs from 100 by more than an eighth, and 110 from 150; but 110 and 115 count as equal.
     assert_eq!(rounds(&mut policer, 4, 150), 0);
     assert_eq!(rounds(&mut policer, 4, 110), 0);
     assert_eq!(rounds(&mut policer, 4, 115), 1);

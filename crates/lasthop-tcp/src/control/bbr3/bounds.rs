@@ -1,15 +1,15 @@
-//! Bounds that losses set ("Updating the Model Upon Packet Loss"): long ones on what is in flight, which only probes raise,
-//! and short ones until the next probe.
+//! Bounds that losses set ("Updating the Model Upon Packet Loss"): long-term bounds on the flight size, which
+//! only probes raise, and short-term bounds until the next probe.
 
 use super::{INFINITE, Mode, WINDOW_MIN};
 use crate::control::DeliveryRate;
 use crate::control::bandwidth::Round;
 
-/// Losses of a round trip that say that too much was in flight: 2 %.
+/// Loss rate of a round trip from which on too much was in flight: 2 %.
 const LOSS_PERCENT: u64 = 2;
-/// A bound falls to this much of itself, in per cent.
+/// Factor by which a bound falls, in per cent.
 pub(super) const BETA: u64 = 70;
-/// Room that is left for others, in per cent.
+/// Headroom for other flows, in per cent.
 const HEADROOM: u64 = 15;
 const UP_ROUNDS_MAX: u32 = 30;
 
@@ -18,7 +18,7 @@ pub(super) fn is_too_high(lost: u64, tx_in_flight: u32) -> bool {
     100 * lost > LOSS_PERCENT * u64::from(tx_in_flight)
 }
 
-/// What was in flight when losses became too many, the lost segment included (`InflightAtLoss`).
+/// The flight size, including the lost segment, at which the losses became too many (`InflightAtLoss`).
 pub(super) fn inflight_at_loss(lost: u64, tx_in_flight: u32) -> u64 {
     let (before, lost) = (u64::from(tx_in_flight).saturating_sub(1), lost - 1);
     before + (LOSS_PERCENT * before).saturating_sub(100 * lost) / (100 - LOSS_PERCENT)
@@ -30,13 +30,13 @@ pub(super) struct Bounds {
     pub inflight_long: u64,
     pub inflight_short: u64,
     pub bandwidth_short: u64,
-    /// The most of this round trip.
+    /// The maxima of this round trip.
     pub inflight_latest: u64,
     pub bandwidth_latest: u64,
     pub is_loss_in_round: bool,
-    /// A round trip as losses count them.
+    /// The round trip for the counting of losses.
     pub round: Round,
-    /// While it probes: ACKs for each segment that the long bound grows by.
+    /// While it probes: number of acknowledged segments per segment of growth of the long-term bound.
     pub probe_up_per_segment: u64,
     pub probe_up_acked: u64,
     pub probe_up_rounds: u32,
@@ -59,7 +59,7 @@ impl Default for Bounds {
     }
 }
 
-/// What losses have changed, in case they were none.
+/// The values before losses changed them, to be restored if the losses were spurious.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Saved {
     pub mode: Option<Mode>,
@@ -108,7 +108,7 @@ impl Bounds {
         self.inflight_long.saturating_sub(headroom).max(WINDOW_MIN)
     }
 
-    /// The long bound will grow twice as fast (`RaiseInflightLongtermSlope`).
+    /// Doubles the growth of the long-term bound (`RaiseInflightLongtermSlope`).
     pub fn raise_slope(&mut self, window: u64) {
         self.probe_up_per_segment = (window >> self.probe_up_rounds).max(1);
         self.probe_up_rounds = (self.probe_up_rounds + 1).min(UP_ROUNDS_MAX);

@@ -1,12 +1,13 @@
-//! What is known of the path: the greatest bandwidth, the shortest round-trip time, and how ACKs come in lumps ("Updating the
-//! Model").
+//! The model of the path: the greatest bandwidth, the shortest round-trip time, and the aggregation of ACKs
+//! ("Updating the Model").
 
 use super::INFINITE;
 use crate::common::Maximum;
 use crate::control::bandwidth::{BANDWIDTH_SHIFT, Round};
 use crate::control::{DeliveryRate, PathSample};
 
-/// How long the shortest round-trip time counts, and after how long without a shorter one it is looked for.
+/// How long the shortest round-trip time counts, and after how long without a shorter one it is measured
+/// again.
 const MIN_RTT_US: u64 = 10_000_000;
 const PROBE_RTT_INTERVAL_US: u64 = 5_000_000;
 /// Round trips whose greatest aggregation counts; one in Startup.
@@ -14,7 +15,7 @@ const EXTRA_ROUNDS: u64 = 10;
 
 #[derive(Clone, Debug)]
 pub(super) struct PathModel {
-    /// The greatest bandwidth of the last cycle and of the present one.
+    /// The greatest bandwidth of the last cycle and of the current one.
     greatest: [u64; 2],
     pub round: Round,
     pub rounds: u64,
@@ -52,7 +53,7 @@ impl PathModel {
         (self.min_rtt_us != INFINITE).then_some(self.min_rtt_us)
     }
 
-    /// Takes a sample in (`UpdateMaxBw`). Returns true if a round trip is over.
+    /// Adds a sample (`UpdateMaxBw`). Returns true if a round trip is over.
     pub fn update(&mut self, rate: &DeliveryRate, delivered: u64) -> bool {
         let is_start = self.round.take(rate, delivered);
         self.rounds += u64::from(is_start);
@@ -68,7 +69,7 @@ impl PathModel {
         self.greatest = [self.greatest[1], 0];
     }
 
-    /// Takes a round-trip time in (`UpdateMinRTT`). True if it is time to look for a shorter one.
+    /// Adds a round-trip time (`UpdateMinRTT`). True if it is time to measure a shorter one.
     pub fn update_min_rtt(&mut self, now_us: u64, rtt_us: Option<u64>) -> bool {
         let is_old = now_us > self.probe_rtt_stamp_us + PROBE_RTT_INTERVAL_US;
         if let Some(rtt) = rtt_us
@@ -99,7 +100,7 @@ impl PathModel {
         self.extra.take(if is_full { EXTRA_ROUNDS } else { 1 }, self.rounds, extra);
     }
 
-    /// Segments that arrive in a lump beyond what the bandwidth explains.
+    /// Segments that arrive at once in excess of the bandwidth.
     pub fn extra_acked(&self) -> u64 {
         self.extra.get()
     }

@@ -9,7 +9,7 @@ use crate::control::{Counting, RateSample};
 
 const RTT_US: u64 = 100_000;
 
-/// A connection, and where it stands.
+/// A connection and its state.
 struct Rig {
     bbr: Bbr3,
     us: u64,
@@ -49,7 +49,7 @@ impl Rig {
         rig
     }
 
-    /// An ACK that ends a round trip in which `segments` arrived, and leaves so many in flight.
+    /// An ACK that ends a round trip in which `segments` arrived, and leaves this number in flight.
     fn round(&mut self, segments: u64, in_flight: u32) {
         self.lossy_round(segments, in_flight, 0);
     }
@@ -108,7 +108,7 @@ fn startup_paces_at_2_77_and_drain_at_a_half_of_the_bandwidth() {
     assert_eq!((rig.bbr.mode, rig.bbr.full_rounds), (Mode::Startup, 2));
     rig.round(100, 300);
     assert_eq!(rig.bbr.mode, Mode::Drain);
-    // A segment each millisecond, halved, less 1 %.
+    // One segment each millisecond, halved, minus 1 %.
     assert!((494_900..=495_000).contains(&rig.bbr.pacing_rate), "{}", rig.bbr.pacing_rate);
 }
 
@@ -181,7 +181,7 @@ fn a_short_path_probes_as_often_as_reno_would_grow_by_what_it_holds() {
 #[test]
 fn losses_of_a_probe_set_the_bound_to_what_was_safe_and_end_it() {
     let mut rig = Rig::in_up(INFINITE);
-    // Two of 120 are less than 2 %; with the third it is too much: 119 before it, of which 2.38 might have been lost.
+    // Two of 120 are less than 2 %; the third is too much: 119 segments before it would allow 2.38 losses.
     rig.lose(0, 120, 2);
     assert_eq!(rig.bbr.mode, Mode::Up);
     rig.lose(1_000, 120, 3);
@@ -232,13 +232,13 @@ fn after_a_probe_that_went_too_high_the_next_stops_at_the_bound_and_then_tries_a
     assert_eq!((rig.bbr.mode, rig.bbr.was_cautious), (Mode::Refill, false), "nothing was lost");
 }
 
-/// "Updating the Model Upon Packet Loss": 0.7 of what it was, or what arrived, once in a round trip.
+/// "Updating the Model Upon Packet Loss": 0.7 of its value, or the delivered amount, once per round trip.
 #[test]
 fn losses_lower_the_short_bounds_until_the_next_probe() {
     let mut rig = Rig::probing();
     rig.round(100, 100);
     let (bandwidth, window) = (rig.bbr.path.bandwidth(), rig.bbr.segments());
-    // The round trip before still counts at first.
+    // The previous round trip still counts at first.
     rig.lose(0, 100, 1);
     rig.round(60, 80);
     assert_eq!(rig.bbr.bounds.bandwidth_short, bandwidth);

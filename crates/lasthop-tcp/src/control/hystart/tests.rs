@@ -17,7 +17,7 @@ fn slow(window: u32) -> Slow {
     slow
 }
 
-/// An ACK of everything below `una`; 1000 more are on their way.
+/// An ACK of everything below `una`; 1000 more segments are in flight.
 fn at(una: u64) -> Moment {
     Moment { us: 0, tick: 0, una, nxt: una + 1_000 }
 }
@@ -26,7 +26,7 @@ fn sample(una: u64, acked: u32) -> RateSample {
     RateSample { at: at(una), acked, is_window_limited: true, rate: None }
 }
 
-/// Samples of a round, each with an ACK of one segment; the last one ends the round. The window then.
+/// Samples of a round, each with an ACK of one segment; the last one ends the round. Returns the window.
 fn round(slow: &mut impl Controller<Window = Segments>, start: u64, rtts_ms: &[u64]) -> (u64, u32) {
     let end = start + 1_000;
     for (index, rtt) in rtts_ms.iter().enumerate() {
@@ -70,7 +70,7 @@ fn seven_samples_do_not_tell_the_delay_of_a_round() {
     let (end, _) = round(&mut slow, 0, &[100; 8]);
     let (end, _) = round(&mut slow, end, &[150; 7]);
     assert!(slow.rounds.css.is_none());
-    // One sample as short as before, and the round is.
+    // One sample as short as before makes the round count as short.
     round(&mut slow, end, &[200, 200, 200, 200, 150, 200, 200, 200, 200]);
     assert!(slow.rounds.css.is_none());
 }

@@ -2,7 +2,7 @@ use super::*;
 use crate::config::{Profile, TcpConfig};
 use crate::control::{Congestion, Counting};
 
-/// With a path of so many milliseconds.
+/// A path with this round-trip time in milliseconds.
 fn ledbat(window: u32, base_ms: u64) -> LedbatPlusPlus {
     let config: TcpConfig = toml::from_str(Profile::Linux6.toml()).expect("complete");
     let mut segments = Segments::new(&config, 1_460, Counting::Segments);
@@ -16,7 +16,7 @@ fn at(ms: u64) -> Moment {
     Moment { us: ms * 1_000, tick: ms / 4, una: 0, nxt: 0 }
 }
 
-/// An ACK of `acked` segments after a round trip of so many milliseconds; the window then.
+/// An ACK of `acked` segments after a round trip of this number of milliseconds. Returns the window.
 fn ack(ledbat: &mut LedbatPlusPlus, now_ms: u64, rtt_ms: u64, acked: u32) -> u32 {
     ledbat.on_rtt(&at(now_ms), rtt_ms * 1_000);
     ledbat.on_ack(&RateSample { at: at(now_ms), acked, is_window_limited: true, rate: None });
@@ -69,7 +69,7 @@ fn a_queue_of_45_ms_ends_slow_start_and_two_round_trips_later_comes_a_slowdown()
     assert_eq!((ledbat.window(), ledbat.ssthresh()), (2, before));
 }
 
-/// The slowdown, and the next one after nine times what it has taken.
+/// The slowdown, and the next one after nine times its duration.
 #[test]
 fn a_slowdown_lasts_two_round_trips_and_a_slow_start() {
     let mut ledbat = following(8, 120, 120);

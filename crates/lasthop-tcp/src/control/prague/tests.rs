@@ -15,7 +15,7 @@ fn prague(window: u32) -> Prague {
     prague
 }
 
-/// An ACK of everything below `una`; a hundred more are on their way.
+/// An ACK of everything below `una`; a hundred more segments are in flight.
 fn at(us: u64, una: u64) -> Moment {
     Moment { us, tick: us / 4_000, una, nxt: una + 100 }
 }
@@ -27,7 +27,7 @@ fn ack(prague: &mut Prague, at: Moment, acked: u32, marked: u64) {
     prague.on_ack(&RateSample { at, acked, is_window_limited: true, rate: None });
 }
 
-/// A round of a hundred segments in one ACK; alpha then, in 1024ths.
+/// A round of a hundred segments in one ACK. Returns alpha, in 1024ths.
 fn round(prague: &mut Prague, us: u64, marked: u64) -> u64 {
     let end = prague.round_end;
     ack(prague, at(us, end), 100, marked);
@@ -68,7 +68,7 @@ fn marks_cut_the_window_by_half_of_alpha_step_by_step() {
     assert_eq!(prague.window(), 88);
 }
 
-/// What is not marked goes on growing, also while the window falls.
+/// Unmarked segments continue to grow the window, even while it falls.
 #[test]
 fn unmarked_segments_grow_the_window_by_one_per_round() {
     let mut prague = prague(50);
@@ -80,8 +80,8 @@ fn unmarked_segments_grow_the_window_by_one_per_round() {
     assert_eq!((prague.target * 100) >> PLACES, 5_099, "25 / 51 more");
 }
 
-/// Of two flows with the same rate, one over 5 ms and one over 25 ms, both grow by the same rate per second: for that the
-/// first must grow by (5/25)^2 of a segment per round.
+/// Two flows with the same rate, one over 5 ms and one over 25 ms, grow by the same rate per second. For
+/// that, the first must grow by (5/25)^2 of a segment per round.
 #[test]
 fn old_flows_on_short_paths_grow_as_on_25_ms() {
     let mut prague = prague(50);
@@ -91,7 +91,7 @@ fn old_flows_on_short_paths_grow_as_on_25_ms() {
     assert_eq!(prague.growth(), ONE / 25);
     prague.srtt_us = 60_000;
     assert_eq!(prague.growth(), ONE);
-    // Alpha and cuts keep to 25 ms, too.
+    // Alpha and cuts use 25 ms, too.
     prague.srtt_us = 5_000;
     (prague.now_us, prague.cut_us) = (124_999, 100_000);
     prague.on_congestion(Congestion::Ecn, 50);
@@ -163,7 +163,7 @@ fn it_paces_a_window_per_round_trip_and_twice_that_early() {
     assert_eq!(prague.burst_max(), 3);
 }
 
-/// Else the pacing rate would fall towards nothing.
+/// Otherwise the pacing rate would fall towards zero.
 #[test]
 fn a_target_stays_at_two_segments() {
     let mut prague = prague(3);

@@ -75,7 +75,7 @@ fn what_fills_a_hole_without_being_sent_again_is_late() {
     assert_eq!(sack(&mut board, 2, 4).latecomer, None);
     assert_eq!(sack(&mut board, 5, 6).latecomer, None, "it is the furthest");
     assert_eq!(sack(&mut board, 4, 5).latecomer, Some(5));
-    // The number of an ACK that also has a block fills the head.
+    // The ACK number of an ACK with a block fills the head.
     let mut filled = board.outcome();
     board.find_filled_hole(20, 60, &mut filled);
     assert_eq!(filled.latecomer, Some(1));
@@ -232,7 +232,7 @@ fn next_to_retransmit_is_lost_and_next_hole_untagged() {
     assert_eq!((board.next_hole(0), board.next_hole(3)), (Some(2), None));
 }
 
-/// Something that happens to a scoreboard.
+/// An event of a scoreboard.
 #[derive(Clone, Debug)]
 enum Step {
     Send,
