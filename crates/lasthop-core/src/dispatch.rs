@@ -1,6 +1,7 @@
-//! Macros for calls that are passed on: to whichever variant an enum has, or to the observers inside an observer.
+//! Macros that forward calls: to the variant of an enum, or to the observers inside an observer.
 
-/// Defines an enum whose variants hold one value each, and a macro that calls whichever it is.
+/// Defines an enum whose variants hold one value each, and a macro that calls the value of the current
+/// variant.
 ///
 /// `dispatched! { each: enum End { Tcp(Tcp), Udp(Udp) } }` also defines `each!(end, inner => inner.close())`: a match,
 /// not an indirect call.
@@ -19,7 +20,7 @@ macro_rules! dispatched {
             $($(#[doc = $doc])* $(#[cfg($when)])? $variant($type),)*
         }
 
-        /// Calls the value inside, whichever variant it is.
+        /// Calls the value of the current variant.
         macro_rules! $each {
             ($dollar value:expr, $dollar inner:ident => $dollar call:expr) => {
                 match $dollar value {
@@ -30,7 +31,7 @@ macro_rules! dispatched {
     };
 }
 
-/// Writes methods that do nothing but pass the call on: `$each!(self, inner => inner.method(arguments))`.
+/// Defines methods that only forward the call: `$each!(self, inner => inner.method(arguments))`.
 #[macro_export]
 macro_rules! forward {
     ($each:ident:) => {};
@@ -59,8 +60,8 @@ macro_rules! forward {
     };
 }
 
-/// The methods by which an [`Observer`](crate::Observer) passes every event on as `$each!` says, but those about packets:
-/// `packet`, which is hot, and `bytes`; and `wants_qlog`, whose answers have to be put together.
+/// The methods by which an [`Observer`](crate::Observer) forwards every event with `$each!`, except for those
+/// about packets (`packet`, which is hot, and `bytes`) and for `wants_qlog`, whose answers must be combined.
 #[macro_export]
 macro_rules! pass_events_on {
     ($each:ident) => {

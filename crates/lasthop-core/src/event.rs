@@ -13,7 +13,7 @@ pub struct FlowInfo {
     pub application: u32,
     /// Name of the results that the flow is counted in, if it is one of many short flows.
     pub group: Option<String>,
-    /// It arranges such a flow, and its group has no record.
+    /// True for a flow that arranges such a flow; its group has no record.
     pub is_control: bool,
     /// Transport protocol.
     pub protocol: Protocol,

@@ -97,7 +97,7 @@ pub(crate) struct UnitTable {
     pub finest: &'static str,
     /// Names and sizes, the smallest first.
     pub units: &'static [(&'static str, u64)],
-    /// What else is accepted, and never written.
+    /// Other units that are accepted, but never written.
     pub named: &'static [(&'static str, u64)],
 }
 
@@ -109,10 +109,10 @@ pub(crate) const RATE_UNITS: UnitTable = UnitTable {
     named: &CODINGS,
 };
 
-/// What a time slot of GSM carries, in bit/s. GPRS sends a radio block of 181, 268, 312 or 428 bits every 20 ms by its
-/// coding scheme (3GPP TS 43.064, "Coding parameters for the GPRS coding schemes"), with the headers of RLC and MAC.
-/// The traffic channels of circuit-switched data, of which HSCSD bundles several (3GPP TS 43.034), have their rates as
-/// names.
+/// Rates of a time slot of GSM, in bit/s. GPRS sends a radio block of 181, 268, 312 or 428 bits every 20 ms,
+/// depending on its coding scheme (3GPP TS 43.064, "Coding parameters for the GPRS coding schemes"), with the
+/// headers of RLC and MAC. The traffic channels of circuit-switched data, of which HSCSD bundles several
+/// (3GPP TS 43.034), are named after their rates.
 const CODINGS: [(&str, u64); 7] = [
     ("CS-1", 181 * 50),
     ("CS-2", 268 * 50),
@@ -123,7 +123,7 @@ const CODINGS: [(&str, u64); 7] = [
     ("TCH/F14.4", 14_400),
 ];
 
-/// Time slots of a carrier of GSM.
+/// Number of time slots of a GSM carrier.
 const SLOTS_MAX: u64 = 8;
 
 pub(crate) const BYTES_UNITS: UnitTable = UnitTable {
@@ -248,12 +248,12 @@ impl UnitTable {
         self.units.iter().chain(self.named)
     }
 
-    /// True if there is a unit of this name.
+    /// True if there is a unit with this name.
     pub fn has(&self, unit: &str) -> bool {
         self.all().any(|(name, _)| *name == unit)
     }
 
-    /// The unit that was meant: one of `named` only if nearly all of it is there.
+    /// The probable unit. It is one of `named` only if nearly all of its letters match.
     fn nearest(&self, unit: &str) -> Option<&'static str> {
         let of = |units: &'static [(&'static str, u64)]| units.iter().map(|(name, _)| *name);
         let named = nearest(unit, of(self.named));

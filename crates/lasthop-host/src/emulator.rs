@@ -140,7 +140,7 @@ impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
             let sender = entry.direction.sender();
             let kept = router.take(sender, self.hop.class_of(entry), self.hop.entering(entry))?;
             self.lateness.record(handed_over.saturating_since(entry.due));
-            // If there was room for it, one of its class has come out meanwhile.
+            // If there was room for it, a packet of its class has left meanwhile.
             while kept && self.hop.is_full(entry) && self.forward_one(entry.due, sender.other())? {}
             self.hop.enter(entry, kept);
         }
@@ -163,7 +163,7 @@ impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
         Ok(())
     }
 
-    /// Nothing more has come out of the router: a class that holds nothing has dropped what has not come.
+    /// No more packets have left the router: a class that is empty has dropped the missing packets.
     fn look_for_losses(&mut self, now: Instant, host: Host) -> Result<(), Error> {
         let Some(router) = &self.router else { return Ok(()) };
         let mut empty = self.hop.inside(host);
@@ -172,7 +172,7 @@ impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
                 empty.swap_remove(place);
             }
         }
-        // The last ones may have come out before they were looked for.
+        // The last packets may have left before the check.
         while !empty.is_empty() && self.forward_one(now, host)? {}
         for class in empty {
             self.hop.clear(now, host, class);

@@ -309,7 +309,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         Ok(router.start(now, id).then_some(Delivery { due: now, host, id }))
     }
 
-    /// The classes of the owner's router that packets to `host` are thought to be in.
+    /// The classes of the owner's router that are believed to hold packets to `host`.
     pub fn inside(&self, host: Host) -> Vec<usize> {
         let direction = Direction::from(host.other());
         self.routers
@@ -317,7 +317,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
             .map_or_else(Vec::new, |routers| routers[direction as usize].not_empty().collect())
     }
 
-    /// A class of the owner's router holds no packet to `host`: those that are thought to be there are lost.
+    /// A class of the owner's router holds no packet to `host`: packets believed to be there are lost.
     pub fn clear(&mut self, now: Instant, host: Host, class: usize) {
         let Self { arena, seen, routers: Some(routers), .. } = self else { return };
         let router = &mut routers[Direction::from(host.other()) as usize];

@@ -39,7 +39,7 @@ const TICK: Duration = Duration::from_millis(4);
 /// Nanoseconds of a tick in `PSCHED_TICKS2NS`, as a shift.
 const PSCHED_SHIFT: u32 = 6;
 
-/// Class number `index`, or the root behind the last.
+/// Class number `index`, or the root, whose number follows the last class.
 const fn class_handle(index: usize) -> TcHandle {
     TcHandle { major: 1, minor: index as u16 + 1 }
 }
@@ -49,8 +49,9 @@ pub const fn queue_handle(index: usize) -> TcHandle {
     TcHandle { major: index as u16 + 2, minor: 0 }
 }
 
-/// The requests that make a device's queue disciplines, in order: HTB at the root, its classes, what waits for each, and
-/// the filters that say which packets do. netem's losses are drawn from `seed`.
+/// The requests that create a device's queue disciplines, in order: HTB at the root, its classes, the
+/// discipline in each class, and the filters that assign packets to classes. netem's losses are drawn from
+/// `seed`.
 pub fn requests(
     index: u32,
     direction: Direction,
@@ -118,7 +119,7 @@ pub fn requests(
     requests
 }
 
-/// `struct tc_htb_glob`: packets that no filter takes belong to the default class.
+/// `struct tc_htb_glob`: packets that match no filter belong to the default class.
 fn glob(htb: &HtbConfig) -> Vec<u8> {
     let default = htb.class.iter().position(|class| class.default).unwrap_or_default();
     let (rate_to_quantum, debug, direct_packets) = (10, 0, 0);
@@ -127,7 +128,8 @@ fn glob(htb: &HtbConfig) -> Vec<u8> {
     nested(&[DefaultNla::new(TCA_HTB_INIT, glob)])
 }
 
-/// `struct tc_htb_opt`, and the rates in 64 bits: of the class and its ceiling, with their buckets. The root is nobody's.
+/// `struct tc_htb_opt`, and the 64-bit rates: of the class and its ceiling, with their buckets. The root has
+/// no parent.
 fn class(htb: &HtbConfig, mtu: Bytes, rates: [(Rate, Bytes); 2], config: Option<&ClassConfig>) -> Vec<u8> {
     let bytes = rates.map(|(rate, _)| rate.bits_per_second() / 8);
     let mut options = Vec::new();
@@ -150,7 +152,8 @@ fn class(htb: &HtbConfig, mtu: Bytes, rates: [(Rate, Bytes); 2], config: Option<
     ])
 }
 
-/// The filter `u32` that sends packets of a direction which fit to a class. Their IPv4 headers have no options.
+/// The filter `u32` that assigns matching packets of a direction to a class. Their IPv4 headers have no
+/// options.
 fn filter(
     MatchConfig { dscp, port, protocol }: &MatchConfig,
     direction: Direction,
@@ -166,7 +169,7 @@ fn filter(
         keys.push((8, 0x00ff_0000, number.cast_unsigned() << 16));
     }
     if let Some(port) = port {
-        // The fixed host sends what goes down.
+        // The fixed host sends the packets of the direction down.
         let shift = if direction == Direction::Down { 16 } else { 0 };
         keys.push((20, 0xffff << shift, u32::from(port.get()) << shift));
     }

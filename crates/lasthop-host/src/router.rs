@@ -31,7 +31,7 @@ pub struct LinuxRouter {
 struct Side {
     tun: Tun,
     index: u32,
-    /// Per class: packets that its queue discipline has dropped so far, if it drops arrivals only.
+    /// Per class: number of packets that its queue discipline has dropped so far, if it drops only arrivals.
     dropped: Vec<Option<u32>>,
 }
 
@@ -97,7 +97,7 @@ impl LinuxRouter {
         }
     }
 
-    /// Takes a packet of `sender` in, for that class; false if its queue discipline has dropped it at once.
+    /// Accepts a packet of `sender` for this class; false if the queue discipline has dropped it at once.
     pub fn take(&mut self, sender: Host, class: usize, packet: &[u8]) -> io::Result<bool> {
         let (from, to) = match sender {
             Host::Server => (&self.server, &mut self.client),
@@ -111,7 +111,7 @@ impl LinuxRouter {
         Ok(dropped == std::mem::replace(before, dropped))
     }
 
-    /// Whether nothing waits for a class on the way to `host`.
+    /// Whether no packet of a class waits on the way to `host`.
     pub fn is_empty(&self, host: Host, class: usize) -> io::Result<bool> {
         let side = if host == Host::Server { &self.server } else { &self.client };
         Ok(self.netlink.waiting_and_dropped(side.index, qdisc::queue_handle(class))?.0 == 0)

@@ -47,8 +47,9 @@ pub struct AtmConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "policy", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Discard {
-    /// None, as on plain UBR: a cell that finds no room is lost, and its packet with it, whose other cells are carried for
-    /// nothing (Romanow and Floyd 1995, section 2). The threshold means nothing.
+    /// No discarding of packets, as on plain UBR: a cell that finds no room is lost, and so is its packet,
+    /// whose other cells are carried in vain (Romanow and Floyd 1995, section 2). The threshold has no
+    /// effect.
     None,
     /// Early packet discard: it is dropped (Romanow and Floyd 1995).
     EarlyPacket,
@@ -135,9 +136,9 @@ struct Incoming {
     /// Arrival of its first cell at the switch.
     first_cell: u64,
     cells: u32,
-    /// Cells that have arrived, and were accepted unless the packet is lost.
+    /// Number of cells that have arrived; they were accepted unless the packet is lost.
     arrived: u32,
-    /// One of them found no room; the others still come.
+    /// True if one of them found no room; the others are still to come.
     is_lost: bool,
 }
 
@@ -307,7 +308,7 @@ impl AtmSwitch {
             if !std::mem::replace(&mut packet.is_lost, true) {
                 discard(instant(at), id, cause, arena, observer);
             }
-            // What has been accepted of it is sent. The rest is dropped with it, but on plain UBR.
+            // The accepted cells of the packet are sent. The rest is dropped, except on plain UBR.
             packet.arrived += 1;
             if self.config.discard == Discard::None && packet.arrived < packet.cells {
                 return self.arrive(at + self.access_time, connection);

@@ -1,30 +1,30 @@
-//! The chance that a packet is hit.
+//! The probability that a packet is hit.
 
 use lasthop_core::{Probability, RandomStream};
 
 use crate::config::Framing;
 
-/// The chance that a packet is hit.
+/// The probability that a packet is hit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Chance {
     /// The same for every packet.
     Packet(Probability),
-    /// Each bit is wrong by itself, and one wrong bit spoils the packet.
+    /// Bit errors are independent, and one wrong bit spoils the packet.
     Bits {
-        /// Logarithm of the chance that a bit is right.
+        /// Logarithm of the probability that a bit is right.
         right: f64,
-        /// What the bits on the link are besides those of the IP packet.
+        /// Overhead on the link, in addition to the bits of the IP packet.
         framing: Option<Framing>,
     },
 }
 
 impl Chance {
-    /// That of bits of which each is wrong with a probability of `wrong`.
+    /// The probability for bits that are wrong with the probability `wrong` each.
     pub(crate) fn of_bits(wrong: Probability, framing: Option<Framing>) -> Self {
         Self::Bits { right: libm::log1p(-wrong.get()), framing }
     }
 
-    /// That of a link with one of these, if it has one.
+    /// The probability for a link with one of these settings, if it has one.
     pub(crate) fn new(
         packet: Option<Probability>,
         bit: Option<Probability>,
@@ -38,7 +38,7 @@ impl Chance {
         stream.unit() < self.of_packet(ip_bytes)
     }
 
-    /// 1 - (1 - p)^n for a packet of n bits, which is not lost to rounding when p is small.
+    /// 1 - (1 - p)^n for a packet of n bits, computed without rounding to 0 when p is small.
     fn of_packet(self, ip_bytes: u32) -> f64 {
         match self {
             Self::Packet(probability) => probability.get(),

@@ -4,12 +4,15 @@
 //! packet takes at the bucket's rate. A bucket that is not in debt lets a packet of any length pass and is
 //! charged for it (`htb_class_mode`, `htb_accnt_tokens`; without hysteresis, the default). A class
 //!
-//! - may send on its own while neither its rate nor its ceiling is in debt; this charges both, and all that it is in;
-//! - may borrow while only its rate is in debt, from the class that it is in if that may send on its own, else from the
-//!   next one above if this one may borrow, and so on. This charges rates from the lender up, and all ceilings.
+//! - may send within its own rate while neither its rate nor its ceiling is in debt; this charges both, and
+//!   all classes that contain it;
+//! - may borrow while only its rate is in debt: from the class that contains it if that may send within its
+//!   own rate, otherwise from the next class above if the containing class may borrow, and so on. This
+//!   charges rates from the lender up, and all ceilings.
 //!
 //! Own comes before borrowed whatever the priorities (`htb_dequeue` goes through the levels from the leaves up).
-//! Turns are kept per level and priority, and per priority among those who borrow from a class (`htb_dequeue_tree`).
+//! Turns are kept per level and priority, and per priority among the borrowers of a class
+//! (`htb_dequeue_tree`).
 
 use lasthop_core::{Bytes, Instant, Observer, Packet, PacketId, QueueDepth, Seed};
 
@@ -24,7 +27,7 @@ mod bucket;
 mod tests;
 mod tree;
 
-/// Says which packets belong to which class.
+/// Assigns packets to classes.
 #[derive(Debug)]
 pub struct Classifier {
     matches: Vec<Vec<MatchConfig>>,
@@ -51,7 +54,7 @@ impl Classifier {
 #[derive(Debug)]
 pub(crate) struct Htb {
     classifier: Classifier,
-    /// By class; that of one in which others are stays empty.
+    /// Queues by class; that of a class that contains others stays empty.
     queues: Vec<Queue>,
     /// Bytes that are added to the IP length of a packet.
     overhead: u32,
@@ -141,7 +144,7 @@ impl Discipline for Htb {
             let dequeued = queue.dequeue(now, room, packets);
             let has_more = queue.room_needed().is_some();
             let Ok(dequeued) = dequeued else {
-                // The queue has dropped all that it held.
+                // The queue has dropped all its packets.
                 self.tree.set_active(turn.class, has_more);
                 continue;
             };

@@ -30,7 +30,7 @@ enum Loss {
     Random(Chance),
     /// By the state of a Markov chain.
     Bursts(GilbertElliott, LinkState),
-    /// Each by itself, with the chance that holds since then and is followed by the next one.
+    /// Independently, with the current probability of a table over time.
     Timed(Vec<(Instant, Chance)>, usize),
     /// By user code.
     User(Box<dyn ErrorAlgorithm>),

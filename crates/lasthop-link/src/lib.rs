@@ -26,8 +26,8 @@
 //!
 //! # What is not modelled
 //!
-//! What becomes of single bits (a packet with a wrong one is hit whole), errors of link-layer acknowledgements, and
-//! sharing the medium between the directions.
+//! Single bits (an error hits the whole packet), errors of link-layer acknowledgements, and a medium that
+//! both directions share.
 
 mod algorithm;
 mod atm;

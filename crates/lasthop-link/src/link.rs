@@ -52,9 +52,9 @@ pub(crate) struct LinkDirection {
     travelling: VecDeque<Travelling>,
     /// On a link with reordering: packets that have left `travelling`, by arrival.
     overtaking: Option<BinaryHeap<Reverse<Overtaking>>>,
-    /// That of a link whose receive buffer has a size.
+    /// The receive buffer of the link, if it has a limit.
     receive: Option<Box<ReceiveBuffer>>,
-    /// Those of a link that compresses headers: of all packets in the send buffer and on the link.
+    /// The header compression of the link, if any, with all packets in the send buffer and on the link.
     headers: Option<Box<VanJacobson>>,
     /// Number of the front of `travelling`, counted from the first packet of the run.
     front_number: u64,
@@ -111,7 +111,7 @@ enum Outcome {
 #[derive(Clone, Debug)]
 struct LinkErrors {
     timeline: StateTimeline,
-    /// None of bad states that are not said to hit anything.
+    /// `None` if bad states have no effect.
     chance: Option<Chance>,
     stream: RandomStream,
     arq: Option<ArqConfig>,
@@ -353,7 +353,7 @@ impl LinkDirection {
         self.front_number + self.travelling.len() as u64
     }
 
-    /// What the link carries of a packet of `ip_bytes` bytes.
+    /// The bytes that the link carries for a packet of `ip_bytes` bytes.
     fn link_bytes(&self, number: u64, ip_bytes: u32) -> u32 {
         let place = (number - self.front_number) as usize;
         ip_bytes - self.headers.as_ref().map_or(0, |headers| headers.saved(place))
@@ -511,7 +511,7 @@ impl LinkDirection {
         }
     }
 
-    /// What has arrived out of order waits in the receive buffer, or is lost if that is full.
+    /// Packets that have arrived out of order wait in the receive buffer, or are lost if that is full.
     fn take_in<O: Observer>(&mut self, now: Instant, arena: &mut PacketArena, observer: &mut O) {
         while let Some(receive) = &mut self.receive
             && let Some(number) = receive.take_in(now, self.front_number)

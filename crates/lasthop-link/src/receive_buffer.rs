@@ -1,18 +1,18 @@
-//! The link's receive buffer: what waits at the far side for a packet before it. One that finds no room there is lost,
-//! which is an assumption: a link layer with a window would stop its sender instead.
+//! The link's receive buffer for packets that wait at the far side for an earlier packet. A packet that finds
+//! no room is lost. This is an assumption: a link layer with a window would stop its sender instead.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use lasthop_core::{Bytes, Instant};
 
-/// Packets have the numbers of their serialisation.
+/// Packets are numbered in the order of serialisation.
 #[derive(Debug)]
 pub(crate) struct ReceiveBuffer {
     size: u64,
-    /// Packets on their way.
+    /// Packets in flight.
     coming: BinaryHeap<Reverse<(Instant, u64, u32)>>,
-    /// The bytes of those that wait.
+    /// Bytes of the waiting packets.
     waiting: BTreeMap<u64, u32>,
     bytes: u64,
 }
@@ -27,13 +27,13 @@ impl ReceiveBuffer {
         self.coming.push(Reverse((at, number, ip_bytes)));
     }
 
-    /// When the next one does; `Instant::MAX` if none is on its way.
+    /// When the next packet arrives; `Instant::MAX` if none is in flight.
     pub(crate) fn next(&self) -> Instant {
         self.coming.peek().map_or(Instant::MAX, |Reverse((at, ..))| *at)
     }
 
-    /// Takes in what has arrived at or before `now`, but for what was released before `front`; the number of one that
-    /// found no room, and has to be lost before the next call.
+    /// Stores packets that have arrived at or before `now`, except for those released before `front`. Returns
+    /// the number of a packet that found no room; it must be dropped before the next call.
     pub(crate) fn take_in(&mut self, now: Instant, front: u64) -> Option<u64> {
         while self.next() <= now
             && let Some(Reverse((_, number, ip_bytes))) = self.coming.pop()

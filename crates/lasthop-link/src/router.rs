@@ -31,8 +31,8 @@ impl Router {
         }
     }
 
-    /// As Linux' own: under HTB. Random numbers come from the stream `stream`; with several classes from `stream` and their
-    /// names.
+    /// A router like that of Linux, with HTB. Random numbers come from the stream `stream`; with several
+    /// classes, from `stream` and their names.
     pub(crate) fn linux(config: &PathConfig, mtu: Bytes, stream: &str, seed: Seed) -> Self {
         Self::Classes(Htb::linux(config, mtu, (stream, seed)))
     }

@@ -13,7 +13,8 @@ use crate::opportunities::ScheduleError;
 #[cfg(test)]
 mod tests;
 
-/// The columns that a table may have: the first two, the first three or all; in place of the last one `bit_error_rate`.
+/// The columns that a table may have: the first two, the first three or all; the last one may be replaced by
+/// `bit_error_rate`.
 const COLUMNS: [&str; 4] = ["time_s", "rate_bps", "delay_s", "loss"];
 const BIT_ERRORS: &str = "bit_error_rate";
 
@@ -37,7 +38,7 @@ pub(crate) struct Row {
 }
 
 impl Timetable {
-    /// Reads a table: a header `time_s,rate_bps`, which may go on with `,delay_s` and then `,loss` or
+    /// Reads a table: a header `time_s,rate_bps`, optionally followed by `,delay_s` and then `,loss` or
     /// `,bit_error_rate`, and a line for each change.
     pub fn parse(text: &str) -> Result<Self, ScheduleError> {
         let mut lines = (1..).zip(text.trim_start_matches('\u{feff}').lines());

@@ -1,9 +1,9 @@
-//! Van Jacobson's compression of TCP/IP headers (RFC 1144), as `slhc.c` of Linux has it: of a header only what differs
-//! from the one before it of the same connection crosses the link.
+//! Van Jacobson's compression of TCP/IP headers (RFC 1144), as in Linux' `slhc.c`: only the difference of a
+//! header from the previous one of the same connection crosses the link.
 //!
-//! What is lost there takes the headers behind it along: they are differences from one that the far side has not
-//! seen, so the host's checksum fails. A header that cannot be told as a difference goes whole, and repairs that.
-//! Retransmissions and repeated ACKs are such.
+//! A loss on the link affects the following headers, too: they are differences from a header that the far
+//! side has not seen, so the host's checksum fails. A header that cannot be expressed as a difference is sent
+//! completely, which repairs this. Retransmissions and repeated ACKs are such headers.
 
 use std::collections::VecDeque;
 
@@ -12,9 +12,9 @@ use lasthop_core::{Dscp, Ecn, Flags, FlowId, Packet, SackList, Timestamps};
 #[cfg(test)]
 mod tests;
 
-/// Connections whose last header both sides remember (RFC 1144, section 3.2.2).
+/// Number of connections whose last header both sides remember (RFC 1144, section 3.2.2).
 const SLOTS: usize = 16;
-/// Largest difference that can be told.
+/// Largest difference that can be expressed.
 const DELTA_MAX: u64 = 0xffff;
 /// The change mask and TCP's checksum.
 const BASE_BYTES: u32 = 3;
@@ -22,11 +22,12 @@ const BASE_BYTES: u32 = 3;
 /// How a packet crosses the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// As it is: not TCP, or with SYN, FIN or RST.
+    /// Unchanged: not TCP, or with SYN, FIN or RST.
     Plain,
-    /// With its whole header, which the far side remembers in a slot.
+    /// With its complete header, which the far side stores in a slot.
     Whole { slot: usize },
-    /// As the difference from the header in a slot, whose number is told if it is not that of the packet before.
+    /// As the difference from the header in a slot. The number of the slot is sent if it differs from that of
+    /// the previous packet.
     Difference { slot: usize, names_slot: bool },
 }
 
@@ -34,18 +35,18 @@ enum Form {
 #[derive(Clone, Copy, Debug)]
 struct Coded {
     form: Form,
-    /// Bytes that its header does not take.
+    /// Bytes saved in its header.
     saved: u32,
 }
 
-/// What is remembered of a header.
+/// The stored fields of a header.
 #[derive(Clone, Debug, PartialEq)]
 struct Header {
     flow: FlowId,
     bytes: u32,
     dscp: Dscp,
     ecn: Ecn,
-    /// All but PSH, which a difference tells.
+    /// All flags except PSH, which a difference carries.
     flags: Flags,
     timestamps: Option<Timestamps>,
     sack: SackList,
@@ -61,16 +62,16 @@ pub(crate) struct VanJacobson {
     /// The headers of the sending side with their slots, the most recent first.
     sent: VecDeque<(usize, Header)>,
     last_slot: Option<usize>,
-    /// What is on the link and in its send buffer, in order.
+    /// The packets on the link and in its send buffer, in order.
     coded: VecDeque<Coded>,
-    /// The far side has another header in the slot than the sending side.
+    /// True if the far side has a different header in the slot than the sending side.
     is_stale: [bool; SLOTS],
-    /// Something was lost: what does not name its slot is tossed (RFC 1144, section 4.1).
+    /// True after a loss: packets without the number of their slot are discarded (RFC 1144, section 4.1).
     tosses: bool,
 }
 
 impl Header {
-    /// That of a packet that may be compressed.
+    /// The header of a packet that may be compressed.
     fn of(packet: &Packet) -> Option<Self> {
         let segment = packet.tcp()?;
         let has = |flag| segment.flags.contains(flag);
@@ -92,11 +93,11 @@ impl Header {
         })
     }
 
-    /// Bytes that tell how it differs from `before`; none if that cannot be told.
+    /// Bytes of its difference from `before`; none if that cannot be expressed.
     fn difference(&self, before: &Self) -> Option<u32> {
         let same = (self.dscp, self.ecn, self.flags, self.timestamps, &self.sack)
             == (before.dscp, before.ecn, before.flags, before.timestamps, &before.sack);
-        // What goes backwards is a retransmission, or an old ACK.
+        // A number that decreases means a retransmission, or an old ACK.
         let seq = self.seq.checked_sub(before.seq).filter(|delta| *delta <= DELTA_MAX)?;
         let ack = self.ack.checked_sub(before.ack).filter(|delta| *delta <= DELTA_MAX)?;
         let window = self.window_bytes.wrapping_sub(before.window_bytes);
@@ -105,9 +106,9 @@ impl Header {
             return None;
         }
         match (seq, ack, window) {
-            // Data behind an ACK; else it is probably something that was sent before.
+            // Data after an ACK; otherwise it was probably sent before.
             (0, 0, 0) => (self.payload_bytes > 0 && last == 0).then_some(0),
-            // The special cases: data in one direction, and the echo of what is typed.
+            // The special cases: data in one direction, and the echo of typed characters.
             (seq, 0, 0) if seq == last => Some(0),
             (seq, ack, 0) if seq == last && ack == last => Some(0),
             _ => Some([seq, ack, window].into_iter().map(delta_bytes).sum()),
@@ -115,7 +116,7 @@ impl Header {
     }
 }
 
-/// Bytes of a difference: one up to 255, else three; a field without a difference takes none.
+/// Bytes of a difference: one up to 255, otherwise three; an unchanged field takes none.
 fn delta_bytes(delta: u64) -> u32 {
     match delta {
         0 => 0,
@@ -140,7 +141,7 @@ impl VanJacobson {
         let slot = match &known {
             Some((slot, _)) => *slot,
             None if self.sent.len() < SLOTS => self.sent.len(),
-            // That of the connection that has been silent for longest.
+            // The slot of the connection that has been silent for longest.
             None => self.sent.pop_back().map_or(0, |(slot, _)| slot),
         };
         let names_slot = self.last_slot.replace(slot) != Some(slot);
@@ -156,12 +157,13 @@ impl VanJacobson {
         }
     }
 
-    /// Bytes that are saved of the packet with so many others before it on the link and in its send buffer.
+    /// Bytes saved for the packet with this number of packets before it on the link and in its send buffer.
     pub(crate) fn saved(&self, place: usize) -> u32 {
         self.coded[place].saved
     }
 
-    /// The first packet leaves the link; true if the far side makes its header out. `intact`: it has arrived whole.
+    /// The first packet leaves the link; true if the far side can decode its header. `intact`: it has arrived
+    /// intact.
     pub(crate) fn receive(&mut self, intact: bool) -> bool {
         let Some(Coded { form, .. }) = self.coded.pop_front() else { return intact };
         if !intact {
@@ -180,7 +182,7 @@ impl VanJacobson {
             }
             Form::Difference { slot, names_slot } => {
                 self.tosses &= !names_slot;
-                // What is tossed or wrongly made out leaves the slot behind the sending side's.
+                // A discarded or wrongly decoded header leaves the slot different from the sending side's.
                 self.is_stale[slot] |= self.tosses;
                 !self.is_stale[slot]
             }

@@ -1,4 +1,4 @@
-//! What stories and pictures of a run have to know of its scenario, so that none of them derives it again.
+//! Facts of a scenario for stories and pictures of its runs, so that none of them derives these facts again.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use serde::Serialize;
 
 use crate::types::Scenario;
 
-/// Facts of a scenario. Directions are called `down` and `up`; times are in nanoseconds.
+/// Facts of a scenario. Directions are named `down` and `up`; times are in nanoseconds.
 #[derive(Debug, Serialize)]
 pub struct Facts<'a> {
-    /// By the name that an application has in the records.
+    /// Applications, by their names in the records.
     pub applications: BTreeMap<String, ApplicationFacts<'a>>,
-    /// How long a failed try waits for the next one (ARQ); 0 without.
+    /// Delay from a failed transmission to the next one (ARQ); 0 without ARQ.
     pub retry_delay_ns: BTreeMap<&'static str, u64>,
     /// The queues of the router, in the order of the scenario, or that of the ATM switch.
     pub queues: BTreeMap<&'static str, Vec<QueueFacts>>,
@@ -26,13 +26,13 @@ pub struct Facts<'a> {
 pub struct ApplicationFacts<'a> {
     /// The `kind` of its flows.
     pub kind: &'static str,
-    /// The TCP of its ends, where TCP carries it.
+    /// The TCP of its ends, if TCP carries it.
     pub tcp: &'a TcpConfig,
-    /// Present of a call.
+    /// Present for a call.
     pub voice: Option<VoiceFacts>,
 }
 
-/// How a call sounds, beside what the network does; see [`Voice`].
+/// Properties of a call that determine its quality, apart from the network; see [`Voice`].
 #[derive(Debug, Serialize)]
 pub struct VoiceFacts {
     codec: &'static str,
@@ -50,7 +50,7 @@ pub struct VoiceFacts {
 pub struct QueueFacts {
     /// Name of its class; empty if it is the only queue.
     pub name: String,
-    /// RED counts its average in bytes.
+    /// True if RED's average is in bytes.
     pub red_in_bytes: bool,
 }
 
@@ -74,7 +74,7 @@ impl QueueFacts {
         Self { name: name.to_owned(), red_in_bytes }
     }
 
-    /// Those of one direction of a last hop, or of an ATM switch.
+    /// The queues of one direction of a last hop, or of an ATM switch.
     fn all(side: Option<&PathConfig>) -> Vec<Self> {
         let Some(path) = side else { return vec![Self { name: String::new(), red_in_bytes: false }] };
         let Some(htb) = &path.htb else { return vec![Self::of("", &path.queue)] };
@@ -84,7 +84,7 @@ impl QueueFacts {
 }
 
 impl Scenario {
-    /// What stories and pictures have to know.
+    /// The facts for stories and pictures.
     pub fn facts(&self) -> Facts<'_> {
         let applications = self.applications().into_iter().map(|instance| {
             let facts = ApplicationFacts {

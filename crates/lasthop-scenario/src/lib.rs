@@ -10,9 +10,9 @@
 //!    and their points; `when` handles levels that depend on other levels; `study` joins these steps;
 //! 5. `compose` merges each cell's levels over the base and over the TCP profile; `assume` adds the values
 //!    that none of these states;
-//! 6. `validate`: what the parts of the merged [`Scenario`] find wrong with themselves, and what several of them say
-//!    together; `notes`: what is hardly meant; `estimate`: what a run may take;
-//!    `facts`: what stories and pictures have to know.
+//! 6. `validate` collects the faults within the parts of the merged [`Scenario`] and between them; `notes`
+//!    reports settings that are probably unintended; `estimate` computes the cost of a run; `facts` collects
+//!    the facts for stories and pictures.
 //!
 //! Each step repairs the faults that it finds, so that the next steps can find other faults.
 

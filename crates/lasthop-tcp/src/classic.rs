@@ -49,7 +49,7 @@ pub(crate) struct Sender {
     pub out: VecDeque<Transmission>,
 }
 
-/// A piece of the sequence space that one segment carries. SYN and FIN take up a number each.
+/// A range of sequence numbers that one segment carries. SYN and FIN occupy a number each.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     seq: u64,
@@ -277,7 +277,7 @@ impl Sender {
         let fin = self.closing && payload == unsent && self.nxt + payload < allowed;
         let small = payload < self.mss;
         let silly = small && payload < unsent;
-        // RFC 896; what is sent again does not wait.
+        // RFC 896; retransmissions do not wait.
         if self.config.nagle
             && small
             && payload == unsent

@@ -20,7 +20,7 @@ pub use pacing::Pacing;
 pub use rules::{RULES, Rule};
 pub use user::UserControl;
 
-/// Longest delay of an ACK that adapts (`TCP_DELACK_MAX`).
+/// Maximum delay of an adaptive delayed ACK (`TCP_DELACK_MAX`).
 pub(crate) const ACK_DELAY_MAX: Duration = Duration::from_millis(200);
 /// Bytes of a write of iperf3 (`DEFAULT_TCP_BLKSIZE`).
 const WRITE_BYTES: u64 = 128 << 10;
@@ -93,15 +93,16 @@ pub struct TcpConfig {
     /// Under classic rules: after a fast retransmit or a timeout, duplicate ACKs start another fast retransmit
     /// only once more is acknowledged than had been sent (RFC 2582, section 5).
     pub fast_retransmit_guard: bool,
-    /// `NewReno` restarts the retransmission timer at the first partial ACK of a recovery only, so that many losses end in slow
-    /// start (the "impatient" variant of RFC 6582, section 4); else at each of them.
+    /// `NewReno` restarts the retransmission timer only at the first partial ACK of a recovery, so that many
+    /// losses end in slow start (the "impatient" variant of RFC 6582, section 4). If false, it restarts the
+    /// timer at each partial ACK.
     pub newreno_impatient: bool,
     /// Send no segment that is smaller than it could be only because the window is almost full (RFC 9293,
     /// section 3.8.6.2.1). With windows that count segments this is always the case.
     pub silly_window_avoidance: bool,
-    /// Nagle's algorithm: data that fills no segment waits for more, or for an ACK. Classic stacks let it wait while
-    /// anything is unacknowledged (RFC 896), `linux-6` while another segment that was not full is (Minshall's version,
-    /// as Linux).
+    /// Nagle's algorithm: data that fills no segment waits for more, or for an ACK. With classic stacks it
+    /// waits while any data is unacknowledged (RFC 896); with `linux-6`, while another segment that was not
+    /// full is unacknowledged (Minshall's version, as in Linux).
     pub nagle: bool,
     /// A segment that has waited longer than the retransmission timeout counts as lost as soon as an ACK
     /// raises doubts, without waiting for the timer.
@@ -402,8 +403,8 @@ impl RecoveryRules {
 pub enum CongestionControl {
     /// Slow start and congestion avoidance; half of the window after a loss (RFC 5681).
     Reno,
-    /// CUBIC (RFC 9438) with `HyStart`, as Linux has it; under the stack `linux-2` version 2.3, that of Linux 2.6.29 to
-    /// 2.6.38.
+    /// CUBIC (RFC 9438) with `HyStart`, as in Linux; under the stack `linux-2`, version 2.3 of Linux 2.6.29
+    /// to 2.6.38.
     Cubic,
     /// Vegas (Brakmo and Peterson 1995), as in Linux: the window follows the delay, and reacts to losses as
     /// Reno. The model engine has it under the stack `linux-6` only.

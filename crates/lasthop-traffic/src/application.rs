@@ -12,7 +12,7 @@ pub enum Action {
         flow: u32,
         /// Index in [`crate::Traffic::later_flows`] of the flow's description.
         hosts: usize,
-        /// It arranges another flow between them.
+        /// True for a flow that arranges another flow between them.
         is_control: bool,
     },
     /// A host connects.

@@ -32,17 +32,17 @@ const HANDSHAKE: f64 = 20.0;
 pub struct ShortFlowsConfig {
     /// Name in the records.
     pub name: String,
-    /// Full segments of each response; or, with `packet_size`, how many times that.
+    /// Number of full segments of each response; with `packet_size`, the number of packets of that size.
     pub packets: u32,
-    /// Bytes that each of `packets` stands for, the payload of a full segment if absent: `"1500 B"` makes 31 500 bytes of
-    /// 21 packets, which are 21 full segments and a shorter one.
+    /// Bytes of each of the `packets`; the payload of a full segment if absent. With `"1500 B"`, 21 packets
+    /// are 31 500 bytes, which are 21 full segments and a shorter one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packet_size: Option<Bytes>,
     /// Size of each request.
     pub request: Bytes,
-    /// Each transfer has a control connection, as netperf's tests have one: size of its messages. One each way arranges
-    /// the transfer, which begins then, and one from the server follows when the client has the response and has closed
-    /// the transfer's connection. None if absent.
+    /// Size of the messages on a control connection for each transfer, as in netperf's tests. One message in
+    /// each direction arranges the transfer, which then begins. One from the server follows when the client
+    /// has the response and has closed the transfer's connection. If absent, there is no control connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control: Option<Bytes>,
     /// Earliest start of the first transfer.
@@ -172,20 +172,20 @@ pub struct ShortFlows {
     hosts: u32,
     stream: RandomStream,
     next: Option<Instant>,
-    /// The one that the next one waits for, by its first flow.
+    /// The transfer that the next one waits for, identified by its first flow.
     current: Option<u32>,
     transfers: Transfers,
-    /// With a control connection each.
+    /// The control connections, if each transfer has one.
     tests: Option<Tests>,
 }
 
-/// What is asked for and answered, and what to do next.
+/// Requests and responses, and the next actions.
 #[derive(Clone, Debug)]
 struct Transfers {
     request: u64,
     response: u64,
     write_bytes: u64,
-    /// How many flows have been opened.
+    /// Number of flows opened so far.
     opened: u32,
     actions: VecDeque<Action>,
 }
@@ -200,7 +200,7 @@ impl Transfers {
         self.actions.push_back(Action::Close { flow, host });
     }
 
-    /// The client opens a flow and writes what begins it. Returns its number.
+    /// The client opens a flow and writes its first message. Returns the number of the flow.
     fn open(&mut self, hosts: usize, is_control: bool, bytes: u64) -> u32 {
         let (flow, host) = (self.opened, Host::Client);
         self.opened += 1;
@@ -209,12 +209,12 @@ impl Transfers {
         flow
     }
 
-    /// The client asks for something. Returns the flow's number.
+    /// The client makes a request. Returns the number of the flow.
     fn ask(&mut self, hosts: usize) -> u32 {
         self.open(hosts, false, self.request)
     }
 
-    /// The server answers if it has the whole request, and tells so.
+    /// The server answers if it has the complete request. Returns whether it did.
     fn answer(&mut self, flow: u32, news: News) -> bool {
         let is_asked = news.received == Some(self.request);
         if is_asked {
@@ -223,7 +223,7 @@ impl Transfers {
         is_asked
     }
 
-    /// Tells whether the client has the whole response now.
+    /// Whether the client now has the complete response.
     fn complete(&mut self, flow: u32, news: News) -> bool {
         let is_complete = news.received == Some(self.response);
         if is_complete {
@@ -304,7 +304,7 @@ impl Application for ShortFlows {
                 }
                 Host::Client => transfers.complete(flow, news),
             };
-            // The response is there, or has ended; or an end has given up.
+            // The response is complete or has ended, or an end has given up.
             Some(flow).filter(|_| is_complete || news.ended)
         };
         if let Some(flow) = over {

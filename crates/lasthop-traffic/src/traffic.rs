@@ -54,9 +54,9 @@ pub struct Datagrams<'a> {
 /// Properties of a call that determine its quality, apart from the network.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Voice {
-    /// Its codec, as scenarios call it.
+    /// The name of its codec in scenarios.
     pub codec: &'static str,
-    /// Speech in a packet.
+    /// Duration of the speech in a packet.
     pub frame: Duration,
     /// Delay from speech to the complete frame, and in the codec.
     pub codec_delay: Duration,

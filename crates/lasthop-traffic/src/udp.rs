@@ -55,7 +55,7 @@ impl ConstantUdpConfig {
         self.rate.transmission_time(self.payload.0 as u32)
     }
 
-    /// What it sends; `key` is the one that sets its rate.
+    /// Its stream of datagrams; `key` is the key that sets its rate.
     pub(crate) fn datagrams_of<'a>(
         &self,
         key: &'static str,

@@ -13,11 +13,11 @@ pub(super) struct Inside {
     pub flow: FlowId,
     class: usize,
     ip_bytes: u32,
-    /// It found no room within the limit, and a discipline that refuses whoever does.
+    /// True if it exceeded the limit on entry, and the discipline rejects such packets.
     found_full: bool,
 }
 
-/// A class's queue, and what is known to be in it; none in a class that others are in.
+/// The queue of a class, and the packets known to be in it; none for an inner class.
 #[derive(Debug)]
 struct Class {
     queue: Option<LinuxQueue>,
@@ -25,7 +25,7 @@ struct Class {
     bytes: u32,
 }
 
-/// One direction of a router that somebody else keeps: a queue for so many packets in each class, and the link behind them.
+/// One direction of an external router: a queue with a limit in each class, and the link after them.
 #[derive(Debug)]
 pub(super) struct Forwarded {
     classifier: Classifier,
@@ -93,7 +93,7 @@ impl Forwarded {
         Some(self.remove(place)?.id)
     }
 
-    /// A class has been seen to be empty: what is known to be in it was dropped.
+    /// A class is known to be empty: the packets that were in it were dropped.
     pub fn clear(&mut self, class: usize, mut dropped: impl FnMut(PacketId, DropCause)) {
         while let Some(index) = self.inside.iter().position(|packet| packet.class == class) {
             self.drop_at(index, &mut dropped);
@@ -112,13 +112,13 @@ impl Forwarded {
         Some(packet)
     }
 
-    /// Why a packet of this class is dropped that has found room.
+    /// The cause if a packet of this class is dropped although it had room.
     fn chance_of(&self, class: usize) -> DropCause {
         self.classes[class].queue.map_or(DropCause::QueueOverflow, |queue| queue.discipline.drop_cause())
     }
 
-    /// Why a packet is dropped that enters now. At a full queue it is lost whether or not chance has hit it before
-    /// (`netem_enqueue` draws first).
+    /// The cause if a packet is dropped on entry now. At a full queue it is lost regardless of the random
+    /// loss (`netem_enqueue` draws first).
     pub fn drop_cause(&self, packet: &Packet) -> DropCause {
         if self.is_full(packet) { DropCause::QueueOverflow } else { self.chance_of(self.class_of(packet)) }
     }
@@ -132,7 +132,7 @@ impl Forwarded {
         })
     }
 
-    /// The classes that something is known to be in.
+    /// The classes with packets, as far as is known.
     pub fn not_empty(&self) -> impl Iterator<Item = usize> {
         (0..self.classes.len()).filter(|class| self.classes[*class].packets > 0)
     }
@@ -156,7 +156,7 @@ impl Forwarded {
         self.on_link.pop_front()
     }
 
-    /// Packets inside, and those of a class.
+    /// Number of packets inside, and of packets of a class.
     pub fn depth(&self, class: usize) -> QueueDepth {
         QueueDepth {
             packets: self.inside.len() as u32,

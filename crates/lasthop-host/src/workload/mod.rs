@@ -296,7 +296,7 @@ impl Workload {
         if self.listeners.iter().any(|(listener, from, of)| (*from, *of) == (host, pair) && same(listener)) {
             return Ok(());
         }
-        // What it accepts sends as it would.
+        // Accepted sockets inherit its way of sending.
         let listener = peer::socket(address, dscp, self.sending[pair])?;
         listener.listen(libc::SOMAXCONN)?;
         let name = self.name(Watched::Listener(self.listeners.len()));
@@ -655,7 +655,7 @@ fn applications(scenario: &Scenario, seed: Seed, pairs: &[usize]) -> Result<Vec<
     scenario.applications().into_iter().zip(scenario.programs(seed)).zip(pairs).map(application).collect()
 }
 
-/// By pair of hosts: how the sockets of their TCP send.
+/// For each pair of hosts: how the sockets of their TCP send.
 fn sending(scenario: &Scenario, pairs: &[usize], count: usize) -> Vec<Sending> {
     let of = |tcp: &TcpConfig| Sending { paced: tcp.pacing == Pacing::Socket, nagle: tcp.nagle };
     let mut sending = vec![of(&scenario.tcp); count];

@@ -144,8 +144,8 @@ fn plain_ubr_carries_what_is_left_of_a_lost_packet() {
     let [plain, early] =
         [Discard::None, Discard::EarlyPacket].map(|discard| run(&wan(23, discard), 3, &arrivals));
     let overflowed = |fate: &Fate| matches!(fate, Fate::Dropped(_, DropCause::QueueOverflow));
-    // Both lose a cell when the buffer is full. What was accepted, and without packet discard all that finds room later,
-    // stands before the third packet.
+    // Both lose a cell when the buffer is full. The accepted cells, and without packet discard all cells that
+    // find room later, precede the third packet.
     for fates in [&plain, &early] {
         assert!(overflowed(&fates[&0]) && overflowed(&fates[&1]), "{fates:?}");
     }

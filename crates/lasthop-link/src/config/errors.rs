@@ -18,11 +18,11 @@ pub struct ErrorConfig {
     pub good: Distribution<Duration>,
     /// Lengths of the bad states.
     pub bad: Distribution<Duration>,
-    /// Probability that a try in a bad state is hit, whatever the packet's length.
+    /// Probability that a transmission in a bad state fails, regardless of the packet's length.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packet_error_probability: Option<Probability>,
-    /// In its place the probability that a bit of a packet is wrong in a bad state: a try of n bits is hit with
-    /// 1 - (1 - p)^n. With `framing` they are the bits of the layer below.
+    /// Alternatively, the probability that a bit of a packet is wrong in a bad state: a transmission of n
+    /// bits fails with probability 1 - (1 - p)^n. With `framing`, the bits are those of the layer below.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bit_error_rate: Option<Probability>,
     /// Link-layer retransmission; without it, a packet whose transmission fails is lost.
@@ -74,13 +74,13 @@ pub enum StateLookup {
 }
 
 impl ErrorConfig {
-    /// True if bad states hit anything.
+    /// True if transmissions can fail in bad states.
     pub fn can_hit(&self) -> bool {
         let chance = self.packet_error_probability.or(self.bit_error_rate);
         chance.is_some_and(|probability| probability.get() > 0.0)
     }
 
-    /// Finds states that take no time, and bad ones of which it is not said once what they do.
+    /// Finds states without length, and bad states whose effect is not stated exactly once.
     pub fn check(&self, faults: &mut Faults) {
         let (packet, bit) = (self.packet_error_probability.is_some(), self.bit_error_rate.is_some());
         faults.require(packet || bit, "packet_error_probability", || {

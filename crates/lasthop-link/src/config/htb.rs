@@ -12,7 +12,7 @@ use super::QueueConfig;
 const CLASSES_MAX: usize = 64;
 /// Priorities are `0..PRIORITIES`, as in Linux (`TC_HTB_NUMPRIO`).
 pub(crate) const PRIORITIES: usize = 8;
-/// Classes of a path through the tree at most, with the root (`TC_HTB_MAXDEPTH`).
+/// Maximum number of classes on a path through the tree, including the root (`TC_HTB_MAXDEPTH`).
 pub(crate) const LEVELS: usize = 8;
 /// Maximum bucket size. Its duration at a rate of 1 bit/s fits 64 bits.
 const BURST_MAX: Bytes = Bytes(1_000_000_000);
@@ -26,11 +26,11 @@ pub(super) const fn tc_burst() -> Bytes {
 /// Hierarchical token buckets in front of the link, as Linux' `sch_htb`: classes with a queue each, under one
 /// root from which they borrow, or in other classes that lend to them.
 ///
-/// Whenever the link's send buffer has room, the router chooses the class whose packet goes next. Classes that
-/// are within their own `rate` come before those that borrow, and those that borrow from a class deep in the
-/// tree before those that borrow from one above; among equals, the lowest `priority` number comes
-/// first, and equal priorities take turns by `quantum`. A chosen packet that is too long for the room left waits
-/// for more; the choice is then made anew.
+/// Whenever the link's send buffer has room, the router chooses the class that sends the next packet. Classes
+/// that are within their own `rate` come before classes that borrow, and classes that borrow from a class
+/// deep in the tree come before classes that borrow from one above. Among equals, the lowest `priority`
+/// number comes first, and classes of equal priority take turns by `quantum`. If the chosen packet is too
+/// long for the room in the buffer, the router waits for more room and then chooses again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HtbConfig {
@@ -49,14 +49,14 @@ pub struct HtbConfig {
     pub class: Vec<ClassConfig>,
 }
 
-/// One class of the router. If others are in it (`parent`), it holds no packets itself, but lends to them what it has
-/// left of its own rate, and what it may borrow.
+/// One class of the router. A class with inner classes (`parent`) holds no packets itself, but lends them the
+/// unused part of its own rate, and the rate that it may borrow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClassConfig {
     /// Its name; RED of this class draws from a random stream named after it.
     pub name: String,
-    /// The class that it is in, by the name of one that stands before it; under the root if absent.
+    /// The class that contains it: the name of an earlier class. If absent, it is under the root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
     /// Guaranteed rate, counted over IP packets.
@@ -106,13 +106,13 @@ impl ClassConfig {
 }
 
 impl HtbConfig {
-    /// The place of the class that class number `index` is in; none if that is the root, or no class.
+    /// The index of the class that contains class number `index`; none if that is the root, or no class.
     pub fn parent_of(&self, index: usize) -> Option<usize> {
         let name = self.class[index].parent.as_ref()?;
         self.class[..index].iter().position(|class| class.name == *name)
     }
 
-    /// Whether class number `index` holds packets: no other is in it.
+    /// Whether class number `index` holds packets, because it contains no other class.
     pub(crate) fn is_leaf(&self, index: usize) -> bool {
         let name = &self.class[index].name;
         self.class[index + 1..].iter().all(|class| class.parent.as_ref() != Some(name))
@@ -124,13 +124,13 @@ impl HtbConfig {
         leaves.map(|index| &self.class[index])
     }
 
-    /// Most that may leave in the long run, in bit/s of IP packets of `ip_bytes` bytes.
+    /// Maximum long-term rate in bit/s of IP packets of `ip_bytes` bytes.
     pub(crate) fn ip_rate(&self, ip_bytes: u32) -> f64 {
         self.most_bits() as f64 * f64::from(ip_bytes) / (f64::from(ip_bytes) + self.overhead.0 as f64)
     }
 
-    /// Most that may leave in the long run, in bit/s. Classes may use their own rates even if these are more than that of the
-    /// class or the root that they are in.
+    /// Maximum long-term rate in bit/s. Classes may use their own rates even if the sum exceeds the rate of
+    /// the class or the root that contains them.
     pub(crate) fn most_bits(&self) -> u64 {
         let bits = Rate::bits_per_second;
         let mut within = vec![0; self.class.len()];
@@ -175,7 +175,7 @@ impl HtbConfig {
         }
     }
 
-    /// Finds what is wrong with where a class is, and what it may not have because others are in it.
+    /// Finds faults of the place of a class, and keys that a class with inner classes may not have.
     fn check_place(&self, index: usize, faults: &mut Faults) {
         let class = &self.class[index];
         if let Some(parent) = &class.parent {

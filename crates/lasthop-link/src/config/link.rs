@@ -22,9 +22,10 @@ pub struct LinkConfig {
     /// its nominal rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<Schedule>,
-    /// A CSV file from the folder of the scenario that says what the link does from which time on: `time_s`, `rate_bps`,
-    /// and perhaps `delay_s` and `loss`, or `bit_error_rate`. A rate of 0 is an outage; the last line holds for the
-    /// rest of the run. The link then follows it, and `rate` only says what the link is said to carry.
+    /// A CSV file, relative to the folder of the scenario, with the state of the link over time: `time_s`,
+    /// `rate_bps`, and optionally `delay_s` and `loss`, or `bit_error_rate`. A rate of 0 is an outage; the
+    /// last line holds for the rest of the run. The link follows the file, and `rate` is only its nominal
+    /// rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub course: Option<Timetable>,
     /// Overhead of the layer below for each packet: a number of bytes, "40 B" say, or "atm". With "atm", a
@@ -32,8 +33,8 @@ pub struct LinkConfig {
     /// carry 48. `rate`, `trace` and `course` are then those of that layer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub framing: Option<Framing>,
-    /// TCP/IP headers are compressed before they cross the link; not if absent. `rate` and `framing` then count what is
-    /// left.
+    /// Compression of TCP/IP headers before they cross the link; none if absent. `rate` and `framing` then
+    /// apply to the compressed packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub header_compression: Option<HeaderCompression>,
     /// Propagation delay; if absent, the delay of the first line of a course with delays.
@@ -50,8 +51,9 @@ pub struct LinkConfig {
     /// packet of the largest size. If absent, it holds exactly one such packet, unless `release` is
     /// "acknowledged".
     pub send_buffer: Bytes,
-    /// Receive buffer, counted over IP packets: what waits at the far side behind a packet that ARQ repeats or jitter
-    /// delays. A packet that finds it full is lost. Without one there is no limit.
+    /// Receive buffer, counted over IP packets: it holds packets at the far side that wait for an earlier
+    /// packet, which ARQ repeats or jitter delays. A packet that finds it full is lost. If absent, there is
+    /// no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive_buffer: Option<Bytes>,
     /// When a packet's bytes leave the send buffer.
@@ -60,8 +62,8 @@ pub struct LinkConfig {
     /// Probability that a packet is lost after it was sent, independently of other packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss: Option<Probability>,
-    /// In its place the probability that a bit is wrong, each by itself: a packet of n bits is lost with
-    /// 1 - (1 - p)^n. With `framing` they are the bits of the layer below.
+    /// Alternatively, the probability that a bit is wrong, independently of others: a packet of n bits is
+    /// lost with probability 1 - (1 - p)^n. With `framing`, the bits are those of the layer below.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bit_error_rate: Option<Probability>,
     /// Loss in bursts of packets.
@@ -116,8 +118,9 @@ const fn no_overhead() -> Distribution<Duration> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HeaderCompression {
-    /// Van Jacobson's (RFC 1144): of a TCP/IP header the difference from the one before it crosses the link, three
-    /// bytes for most. A loss takes the packets behind it along, up to one that goes whole.
+    /// Van Jacobson's compression (RFC 1144): only the difference of a TCP/IP header from the previous one
+    /// crosses the link, mostly three bytes. After a loss, the following packets are lost, too, up to one
+    /// with a complete header.
     Vj,
 }
 
@@ -197,7 +200,7 @@ impl LinkConfig {
         stated.into_iter().chain(changes).chain(rows)
     }
 
-    /// True if it has a loss of its own, not by its course.
+    /// True if it has its own loss, not that of its course.
     fn loses(&self) -> bool {
         self.loss.is_some() || self.bit_error_rate.is_some() || self.gilbert_elliott.is_some()
     }

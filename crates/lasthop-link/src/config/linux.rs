@@ -28,23 +28,23 @@ const NEVER_FELT: Rate = Rate::from_bits_per_second(1_000_000_000_000);
 /// (`red_check_params`).
 const AVERAGE_BITS: u32 = u32::BITS - 1;
 
-/// One direction as Linux' queue disciplines: the classes of HTB, and a queue discipline in each that holds packets. That of a
-/// drop-tail queue without RED is netem if there is one class only. It delays a packet before the class lets it go; behind
-/// another the link's delay is the emulator's.
+/// One direction as Linux' queue disciplines: the classes of HTB, and a queue discipline in each class that
+/// holds packets. For a drop-tail queue without RED it is netem if there is only one class. netem delays a
+/// packet before the class sends it; with other disciplines, the emulator provides the delay of the link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinuxQueues {
     /// The classes; one for all packets if the scenario has none.
     pub htb: HtbConfig,
     /// Delay of netem, or of the link after another discipline.
     pub delay: Duration,
-    /// What waits for each class, in their order; nothing for one that others are in.
+    /// The queue discipline of each class, in order; none for a class that contains others.
     pub queues: Vec<Option<LinuxQueue>>,
 }
 
-/// What waits for a class.
+/// The queue discipline of a class.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinuxQueue {
-    /// What it holds at most; with netem delayed packets too.
+    /// Its limit; with netem including delayed packets.
     pub limit: QueueSize,
     /// How.
     pub discipline: LinuxDiscipline,
@@ -124,7 +124,7 @@ pub struct LinuxFlows {
 }
 
 impl LinuxQueues {
-    /// The leaf that netem is in, and all packets.
+    /// The leaf class of netem and of all packets.
     pub fn has_netem(&self) -> bool {
         self.queues.iter().flatten().any(|queue| queue.discipline == LinuxDiscipline::Netem)
     }
@@ -149,7 +149,7 @@ impl LinuxDiscipline {
         matches!(self, Self::Netem | Self::Fifo | Self::Red(_) | Self::Pie(_) | Self::FqPie(..))
     }
 
-    /// Whether a full queue takes every arrival in, and drops another packet.
+    /// Whether a full queue accepts every arrival and drops another packet.
     pub const fn takes_arrivals(self) -> bool {
         matches!(self, Self::HeadDrop)
     }
@@ -206,7 +206,7 @@ impl PathConfig {
         LinuxQueues { queues, htb, delay: self.link.delay }
     }
 
-    /// What stands behind the classes: the link's delay, and a rate and a buffer that are never felt.
+    /// The link after the classes: its delay, with a rate and a buffer that have no effect.
     pub(crate) fn linux_link(&self, mtu: Bytes) -> LinkConfig {
         LinkConfig { rate: NEVER_FELT, send_buffer: Bytes(2 * mtu.0), ..self.link.clone() }
     }
@@ -329,7 +329,7 @@ impl LinkConfig {
 impl QueueConfig {
     fn linux_discipline(&self, mtu: Bytes, is_alone: bool) -> LinuxDiscipline {
         match self.parameters(mtu) {
-            // The latter three are refused.
+            // The latter three are rejected.
             Parameters::DropTail | Parameters::RandomDrop | Parameters::DualPi2(_) | Parameters::User(_) => {
                 if is_alone {
                     LinuxDiscipline::Netem

@@ -73,10 +73,10 @@ pub enum Discipline {
     /// No drops before the queue is full, except by RED.
     #[default]
     DropTail,
-    /// An arrival that exceeds the limit is kept, and the head is dropped (Lakshman, Neidhardt and Ott 1996): its
-    /// sender learns of it earlier.
+    /// An arrival that exceeds the limit is kept, and the head is dropped (Lakshman, Neidhardt and Ott 1996),
+    /// so that the sender detects the loss earlier.
     DropHead,
-    /// An arrival that exceeds the limit costs a packet, each of those that wait and the arrival with the same
+    /// If an arrival exceeds the limit, a packet is dropped: each waiting packet and the arrival with equal
     /// probability (Random Drop, RFC 1254).
     RandomDrop,
     /// Controlled delay (RFC 8289): drops from the head of the queue while packets wait too long.

@@ -5,7 +5,7 @@ use lasthop_core::{Duration, Instant, Rate, Transmission};
 /// Deepest debt of a bucket, and the longest pause that fills it, in nanoseconds (`mbuffer`).
 const DEBT_MAX: i64 = 60_000_000_000;
 
-/// A token bucket, by the time at which it was last charged.
+/// A token bucket with the time at which it was last charged.
 #[derive(Clone, Debug)]
 pub(super) struct Bucket {
     transmission: Transmission,
@@ -19,7 +19,7 @@ impl Bucket {
         Self { transmission: Transmission::at(rate), depth, tokens: depth }
     }
 
-    /// When it is out of debt, if it was last charged at `charged`.
+    /// When it will be out of debt, if it was last charged at `charged`.
     pub(super) fn ready(&self, charged: Instant) -> Instant {
         charged + Duration::from_nanos((-self.tokens).max(0) as u64)
     }
@@ -30,13 +30,13 @@ impl Bucket {
         self.tokens = ((self.tokens + pause).min(self.depth) - price).max(1 - DEBT_MAX);
     }
 
-    /// The same, but somebody else pays.
+    /// The same without a charge.
     pub(super) fn lend(&mut self, pause: i64) {
         self.tokens += pause;
     }
 }
 
-/// Nanoseconds from `charged` to `now`, as far as they count.
+/// Nanoseconds from `charged` to `now`, up to the maximum that counts.
 pub(super) fn pause(charged: Instant, now: Instant) -> i64 {
     i64::try_from(now.saturating_since(charged).as_nanos()).map_or(DEBT_MAX, |nanos| nanos.min(DEBT_MAX))
 }

@@ -257,7 +257,8 @@ fn absolute(arrivals: &[Arrival]) -> Vec<(Instant, usize, u32)> {
     arrivals.iter().map(absolute).collect()
 }
 
-/// Rate, how much higher the ceiling is, priority, quantum, buckets, and the class that it is in if that stands before it.
+/// Rate, excess of the ceiling over the rate, priority, quantum, buckets, and the containing class, if that
+/// is an earlier one.
 type Drawn = ((u64, u64), u8, u64, (u64, u64), Option<u16>);
 
 fn configs() -> impl Strategy<Value = HtbConfig> {

@@ -1,18 +1,20 @@
-//! The tree of classes: which of them may send, by whose rate, and whose turn it is.
+//! The tree of classes: which classes may send, whose rate they use, and whose turn it is.
 //!
-//! A class is in one of three modes (`htb_class_mode`). It *sends* while neither its rate nor its ceiling is in debt,
-//! *borrows* while only its rate is, and else *waits*. Those that send and have packets, their own or those of borrowers,
-//! stand in a row for each level and priority; borrowers stand in a feed of the class that they are in, for each
-//! priority (`htb_activate_prios`). The first row that is not empty, from the leaves up, says whose packet goes next:
-//! its turn leads to a leaf, or into a feed, whose turn leads on (`htb_lookup_leaf`).
+//! A class is in one of three modes (`htb_class_mode`). It *sends* while neither its rate nor its ceiling is
+//! in debt, *borrows* while only its rate is in debt, and otherwise *waits*. Sending classes with packets
+//! (their own or those of borrowers) are members of a row for each level and priority. Borrowers are members
+//! of a feed of the class that contains them, for each priority (`htb_activate_prios`). The first non-empty
+//! row, from the leaves up, determines the next packet: the turn of the row leads to a leaf, or into a feed,
+//! whose turn leads on (`htb_lookup_leaf`).
 
 use lasthop_core::Instant;
 
 use super::bucket::{Bucket, pause};
 use crate::config::htb::{ClassConfig, HtbConfig, LEVELS, PRIORITIES};
 
-/// Leaves are at level 0, a class in which others are at one less than the class that it is in, and the topmost at the
-/// highest (`htb_change_class`). The lower the level of the class whose rate a packet uses, the sooner it goes.
+/// Leaves are at level 0. An inner class is one level below the class that contains it, and the topmost class
+/// is at the highest level (`htb_change_class`). The lower the level of the class whose rate a packet uses,
+/// the sooner the packet is sent.
 pub(super) type Level = usize;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +24,7 @@ enum Mode {
     Sends,
 }
 
-/// A leaf, or a class in which others are; the root is one of these.
+/// A leaf or an inner class; the root is an inner class.
 #[derive(Debug)]
 struct Class {
     parent: Option<usize>,
@@ -38,7 +40,7 @@ struct Class {
     /// Priorities of the packets that it or its borrowers have.
     active: u8,
     quantum: i64,
-    /// What is left of its turn, per level.
+    /// Rest of its turn, per level.
     deficit: [i64; LEVELS],
 }
 
@@ -80,7 +82,7 @@ impl Class {
         }
     }
 
-    /// Pays for a packet; its rate does if that lends at `level`.
+    /// Charges it for a packet; its rate is charged only if the class is at `level` or above.
     fn charge(&mut self, now: Instant, level: Level, length: u32) {
         let pause = pause(self.charged, now);
         if self.level >= level {
@@ -112,14 +114,15 @@ impl Turns {
         (members != 0).then(|| class + members.trailing_zeros() as usize)
     }
 
-    /// Whose turn it is; none at the end of a round. A class that is back has its turn, in whose place the next one had it.
+    /// The class whose turn it is; none at the end of a round. A class that has returned gets its turn back
+    /// from the next class, which had it meanwhile.
     fn member(&mut self) -> Option<usize> {
         let left = self.left.take();
         self.turn = self.turn.or_else(|| self.from(left?));
         self.turn
     }
 
-    /// It is the next one's turn.
+    /// Passes the turn to the next class.
     fn pass_on(&mut self) {
         self.turn = self.turn.and_then(|turn| self.from(turn + 1));
     }
@@ -156,7 +159,7 @@ pub(super) struct Turn {
     level: Level,
 }
 
-/// The classes by their numbers, and the root, if there is one, behind the last.
+/// The classes by their numbers, followed by the root, if there is one.
 #[derive(Debug)]
 pub(super) struct Tree {
     classes: Vec<Class>,
@@ -166,7 +169,7 @@ pub(super) struct Tree {
     rows: [u8; LEVELS],
     /// The classes of each level.
     levels: [Vec<usize>; LEVELS],
-    /// Turns that the last choice has moved, as they were before.
+    /// The turns that the last choice has moved, with their values before.
     moved: Vec<(usize, Turns)>,
 }
 
@@ -178,7 +181,7 @@ impl Tree {
         let mut classes: Vec<Class> =
             htb.class.iter().enumerate().map(|(index, class)| Class::new(class, parent(index))).collect();
         classes.extend(root.map(|rate| Class::of(rate.clone(), rate, None)));
-        // Parents come first, but for the root.
+        // Parents come first, except for the root.
         for index in (count..classes.len()).chain(0..count) {
             if index == count || !htb.is_leaf(index) {
                 classes[index].level =
@@ -191,7 +194,7 @@ impl Tree {
         Self { classes, turns, rows: [0; LEVELS], levels, moved: Vec::new() }
     }
 
-    /// A leaf has packets now, or has none.
+    /// Notes whether a leaf has packets now.
     pub(super) fn set_active(&mut self, leaf: usize, has_packets: bool) {
         let class = &mut self.classes[leaf];
         match (class.active != 0, has_packets) {
@@ -207,7 +210,7 @@ impl Tree {
         }
     }
 
-    /// Whose packet goes next, if one may go at `now`; else when one may.
+    /// The class that sends next, if one may send at `now`; otherwise the time at which one may.
     pub(super) fn next(&mut self, now: Instant) -> Result<Turn, Instant> {
         self.moved.clear();
         for level in 0..LEVELS {
@@ -221,14 +224,15 @@ impl Tree {
         Err(with_packets.map(|leaf| self.may_send_from(*leaf)).min().unwrap_or(Instant::MAX))
     }
 
-    /// Takes the last choice back.
+    /// Undoes the last choice.
     pub(super) fn undo(&mut self) {
         while let Some((place, turns)) = self.moved.pop() {
             self.turns[place] = turns;
         }
     }
 
-    /// Charges a class, whose turn it was, and those that it is in for a packet that has left its queue.
+    /// Charges a class, whose turn it was, and the classes that contain it for a packet that has left its
+    /// queue.
     pub(super) fn charge(
         &mut self,
         now: Instant,
@@ -258,13 +262,13 @@ impl Tree {
         }
     }
 
-    /// When a class may send or has somebody to borrow from; no packet goes before.
+    /// When a class may send or can borrow; no packet leaves before that.
     fn may_send_from(&self, class: usize) -> Instant {
         let Class { parent, own_from, ceil_from, .. } = self.classes[class];
         own_from.min(parent.map_or(Instant::MAX, |parent| ceil_from.max(self.may_send_from(parent))))
     }
 
-    /// Changes the modes of those classes of a level whose debts have been paid by now (`htb_do_events`).
+    /// Changes the modes of the classes of a level whose debts have been paid by now (`htb_do_events`).
     fn catch_up(&mut self, now: Instant, level: Level) {
         for place in 0..self.levels[level].len() {
             let index = self.levels[level][place];
@@ -315,14 +319,15 @@ impl Tree {
         }
     }
 
-    /// Puts a class with packets where its mode says, and those that it borrows from (`htb_activate_prios`).
+    /// Inserts a class with packets according to its mode, and the classes that it borrows from
+    /// (`htb_activate_prios`).
     fn connect(&mut self, mut index: usize) {
         let mut new = self.classes[index].active;
         while let Class { mode: Mode::Borrows, parent: Some(parent), .. } = self.classes[index] {
             for priority in priorities(new) {
                 let feed = &mut self.turns[feed(parent, priority)];
                 if !feed.is_empty() {
-                    // The parent stands where it should for this one.
+                    // The parent is already in the right place.
                     new &= !(1 << priority);
                 }
                 feed.insert(index);
@@ -339,7 +344,7 @@ impl Tree {
         }
     }
 
-    /// Takes a class with packets from where its mode had put it, and from those that it borrowed from
+    /// Removes a class with packets from its places, and from the classes that it borrowed from
     /// (`htb_deactivate_prios`).
     fn disconnect(&mut self, mut index: usize) {
         let mut gone = self.classes[index].active;

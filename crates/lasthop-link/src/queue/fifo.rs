@@ -77,7 +77,7 @@ impl Fifo {
         Some(back)
     }
 
-    /// Takes the packet out that has so many before it.
+    /// Removes the packet with this number of packets before it.
     pub(crate) fn remove(&mut self, place: usize) -> Option<Waiting> {
         let packet = self.waiting.remove(place)?;
         self.bytes -= packet.ip_bytes;

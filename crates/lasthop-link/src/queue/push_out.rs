@@ -1,7 +1,8 @@
-//! A full queue that keeps an arrival and loses a packet in its place: its head (Lakshman, Neidhardt and Ott, "The drop
-//! from front strategy in TCP and in TCP over ATM", INFOCOM 1996; `pfifo_head_drop` of Linux' `sch_fifo`), so that the
-//! sender learns of it a queue earlier, or any of them (Random Drop, RFC 1254, section 2.2), so that a flow loses in
-//! proportion to what it has in the queue.
+//! A full queue that keeps an arrival and drops another packet in its place: its head (Lakshman, Neidhardt
+//! and Ott, "The drop from front strategy in TCP and in TCP over ATM", INFOCOM 1996; `pfifo_head_drop` of
+//! Linux' `sch_fifo`), so that the sender detects the loss earlier, by the time in the queue; or a random
+//! packet (Random Drop, RFC 1254, section 2.2), so that a flow loses packets in proportion to its share of
+//! the queue.
 
 use lasthop_core::units::QueueSize;
 use lasthop_core::{Bytes, DropCause, Instant, Observer, PacketId, QueueDepth, RandomStream};
@@ -17,23 +18,23 @@ mod tests;
 pub(crate) struct PushOut {
     limit: QueueSize,
     mtu: u32,
-    /// Draws which packet is lost; none if that is the head.
+    /// Random stream for the choice of the dropped packet; none if that is the head.
     draws: Option<RandomStream>,
     fifo: Fifo,
 }
 
 impl PushOut {
-    /// A full queue loses its head.
+    /// A full queue drops its head.
     pub(crate) fn head(limit: QueueSize, mtu: Bytes) -> Self {
         Self { limit, mtu: mtu.0 as u32, draws: None, fifo: Fifo::default() }
     }
 
-    /// A full queue loses each packet with the same probability, the arrival too.
+    /// A full queue drops each packet, including the arrival, with the same probability.
     pub(crate) fn any(limit: QueueSize, mtu: Bytes, stream: RandomStream) -> Self {
         Self { draws: Some(stream), ..Self::head(limit, mtu) }
     }
 
-    /// That of the largest packet: which one goes next may change while it waits for room.
+    /// The length of the largest packet: the next packet may change while it waits for room.
     pub(crate) fn room_needed(&self) -> Option<u32> {
         (self.fifo.packets() > 0).then_some(self.mtu)
     }

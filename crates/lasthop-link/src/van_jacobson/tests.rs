@@ -1,4 +1,4 @@
-//! Lengths of headers, and what a loss does to them, packet by packet.
+//! Lengths of headers, and the effects of a loss, packet by packet.
 
 use lasthop_core::{Body, Segment};
 
@@ -17,7 +17,7 @@ fn of(flow: u32, segment: Segment) -> Packet {
     Packet { flow: FlowId(flow), body: Body::Tcp(segment), ..datagram(0, ip_bytes, Ecn::NotEct) }
 }
 
-/// The bytes that the header of each packet takes.
+/// The bytes of the header of each packet.
 fn headers(packets: &[Packet]) -> Vec<u32> {
     let mut link = VanJacobson::default();
     for packet in packets {
@@ -28,8 +28,8 @@ fn headers(packets: &[Packet]) -> Vec<u32> {
     packets.iter().enumerate().map(header).collect()
 }
 
-/// RFC 1144, section 3.2.2: the mask and the checksum are three bytes, and they are all that data in one direction
-/// takes.
+/// RFC 1144, section 3.2.2: data in one direction needs only the mask and the checksum, which are three
+/// bytes.
 #[test]
 fn data_in_one_direction_takes_three_bytes() {
     let transfer = [
@@ -42,7 +42,8 @@ fn data_in_one_direction_takes_three_bytes() {
     assert_eq!(headers(&transfer), [40, 3, 3, 3, 3]);
 }
 
-/// The other special case: what is typed comes back as an echo, and each character acknowledges the echo before it.
+/// The other special case: typed characters come back as echoes, and each character acknowledges the previous
+/// echo.
 #[test]
 fn typing_takes_three_bytes_a_character() {
     let typed = [tcp(1, 10, 50, 1), tcp(1, 11, 51, 1), tcp(1, 12, 52, 1)];
@@ -81,7 +82,7 @@ fn a_change_that_no_difference_tells_goes_whole() {
         let packet = of(1, segment);
         Packet { ip_bytes: packet.ip_bytes + 12, ..packet }
     };
-    // RFC 1144 knows no options: with timestamps only what is stamped in the same tick is compressed.
+    // RFC 1144 does not support options: with timestamps, only packets of the same tick are compressed.
     assert_eq!(headers(&[stamped(1, 7), stamped(525, 7), stamped(1_049, 8)]), [52, 3, 52]);
     let far = [tcp(1, 1, 1, 536), tcp(1, 70_000, 1, 536)];
     assert_eq!(headers(&far), [40, 40]);
@@ -121,12 +122,12 @@ fn sixteen_connections_are_remembered() {
     let round = |seq| (0..16).map(move |flow| tcp(flow, seq, 1, 100));
     let all: Vec<_> = round(1).chain(round(101)).collect();
     assert_eq!(headers(&all)[16..], [4; 16]);
-    // The seventeenth takes the place of the one that was silent for longest, the first.
+    // The seventeenth connection replaces the one that was silent for longest, the first.
     let more = [tcp(16, 1, 1, 100), tcp(15, 201, 1, 100), tcp(0, 201, 1, 100)];
     assert_eq!(headers(&[all, more.to_vec()].concat())[32..], [40, 4, 40]);
 }
 
-/// The far side of a transfer that loses one packet: which of the others it makes out.
+/// The far side of a transfer that loses one packet. Returns which of the other packets it can decode.
 fn made_out(packets: &[Packet], lost: usize) -> Vec<bool> {
     let mut link = VanJacobson::default();
     for packet in packets {
@@ -154,7 +155,8 @@ fn a_repeated_ack_repairs_what_a_lost_one_has_done() {
     assert_eq!(made_out(&acks, 1), [true, false, false, true, true]);
 }
 
-/// RFC 1144, section 4.1: after an error nobody knows whose packets follow until one says so.
+/// RFC 1144, section 4.1: after an error, the connection of packets is unknown until one carries the number
+/// of its slot.
 #[test]
 fn after_a_loss_packets_that_do_not_name_their_connection_are_tossed() {
     let packets = [

@@ -32,7 +32,7 @@ pub(crate) struct SendQueue {
     pub cwr_pending: bool,
     pub out: VecDeque<Transmission>,
     stream: Stream,
-    /// Nagle's algorithm: end of the last segment that was not full; none without.
+    /// Nagle's algorithm: end of the last segment that was not full; none without the algorithm.
     small_end: Option<u64>,
 }
 
@@ -55,15 +55,15 @@ impl SendQueue {
         }
     }
 
-    /// From now on data that fills no segment waits while another such is unacknowledged: Nagle's algorithm (RFC 896)
-    /// with Minshall's modification (draft-minshall-nagle-01), as Linux has it.
+    /// Switches on Nagle's algorithm (RFC 896) with Minshall's modification (draft-minshall-nagle-01), as in
+    /// Linux: data that does not fill a segment waits while another such segment is unacknowledged.
     pub fn use_nagle(&mut self) {
         self.small_end = Some(0);
         self.stream.join_writes();
     }
 
-    /// Nagle's algorithm holds the next new segment back. An application that is still writing then goes on with
-    /// that, and what it writes is joined.
+    /// True if Nagle's algorithm delays the next new segment. An application that is still writing then
+    /// continues, and its data is joined.
     pub fn is_held(&mut self) -> bool {
         if self.small_end.is_none_or(|end| end <= self.una) || !self.holds_if_last() {
             return false;
@@ -72,7 +72,7 @@ impl SendQueue {
         self.holds_if_last()
     }
 
-    /// The next segment is not full, and nothing follows it that could fill it. The FIN does not wait
+    /// True if the next segment is not full, and no data follows that could fill it. The FIN does not wait
     /// (`tcp_nagle_test`).
     fn holds_if_last(&self) -> bool {
         self.next().is_some_and(|new| {

@@ -43,7 +43,7 @@ pub(crate) struct Stream {
     orders: VecDeque<Order>,
     end: u64,
     closing: bool,
-    /// What is written later joins what waits.
+    /// True if data written later joins waiting data.
     joins_later: bool,
 }
 
@@ -53,12 +53,13 @@ impl Stream {
         Self { cut, orders: VecDeque::new(), end: 1, closing: false, joins_later: false }
     }
 
-    /// Whatever is written from now on joins what waits.
+    /// Lets all data written from now on join waiting data.
     pub fn join_writes(&mut self) {
         self.joins_later = true;
     }
 
-    /// True if `bytes` bytes behind `nxt` are all that was written, or all of a write while the application writes.
+    /// True if the written data ends `bytes` bytes after `nxt`, or a write does while the application is
+    /// writing.
     pub fn is_last(&self, nxt: u64, bytes: u32) -> bool {
         let end = nxt + u64::from(bytes);
         end == self.end || self.orders.front().is_some_and(|order| order.writing && end == order.boundary)

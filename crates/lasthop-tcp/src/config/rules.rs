@@ -15,7 +15,7 @@ enum Need {
     Sack,
     Timestamps,
     Ecn,
-    /// Recovery that goes on through partial ACKs.
+    /// Recovery that continues through partial ACKs.
     NewReno,
     /// An algorithm with the slow start of RFC 5681.
     SlowStart,
@@ -81,9 +81,10 @@ pub static RULES: [Rule; 32] = [
     rule("newreno_impatient", |tcp| tcp.newreno_impatient, Need::NewReno, "false"),
     rule("silly_window_avoidance", |tcp| !tcp.silly_window_avoidance, Need::Only(Stack::Classic), "true"),
     rule("handshake_rtt", |tcp| !tcp.handshake_rtt, Need::Only(Stack::Linux2), "true"),
-    // Adaptation acknowledges every second segment at the latest, and has its own reasons to do so sooner.
+    // Adaptive ACKs acknowledge every second segment at the latest, and have their own rules for earlier
+    // ACKs.
     rule("ack_every", |tcp| tcp.ack_every != 2, Need::ConstantDelay, "2"),
-    // What it holds back would have to be joined, and segments end with their write there.
+    // Delayed data would have to be joined, but segments of this stack end with their write.
     rule("nagle", |tcp| tcp.nagle, Need::Not(Stack::Linux2), "false"),
     rule("rack", |tcp| tcp.rack, Need::Only(Stack::Linux6), "false"),
     rule("tail_loss_probe", |tcp| tcp.tail_loss_probe, Need::Only(Stack::Linux6), "false"),

@@ -267,7 +267,7 @@ fn converged(window: u32, last_max: u32) -> u32 {
     if window < last_max { (u64::from(window) * (1024 + BETA) / 2048) as u32 } else { window }
 }
 
-/// The time in which the curve rises by so many segments to its origin, K, in 1/1024 s.
+/// The time K in which the curve rises by this number of segments to its origin, in 1/1024 s.
 fn time_of_growth(segments: u32) -> u64 {
     cube_root(u64::from(segments) * ((1 << 40) / SCALED_C))
 }

@@ -1,7 +1,7 @@
 //! The adaptive delayed ACKs of Linux: quick ACKs at the start and after pauses, a delay that follows the
 //! spacing of segments, an immediate ACK at the end of a write, and no separate ACK if the application
-//! answers anyway. Linux 2.4 does the same but for three things: a delay may last half a second where no
-//! write ends, timers fire on their tick, and a congestion mark is no reason to hurry.
+//! answers anyway. Linux 2.4 does the same with three differences: a delay may last half a second if no write
+//! ends, timers fire on their tick, and a congestion mark does not speed up ACKs.
 
 use crate::clock::{Tick, TickClock, wheel};
 use crate::config::{ACK_DELAY_MAX, Stack, TcpConfig};
@@ -21,11 +21,11 @@ const SEGMENT_BYTES_DEFAULT: u32 = 536;
 #[derive(Clone, Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "independent facts, each with a moment of its own")]
 pub(crate) struct DelayedAck {
-    /// As Linux 2.4 had it.
+    /// True for the rules of Linux 2.4.
     is_old: bool,
     least: Tick,
     most: Tick,
-    /// That of a delay without the end of a write.
+    /// Maximum of a delay without the end of a write.
     most_unpushed: Tick,
     /// The current delay; none before the first data.
     delay: Option<Tick>,
@@ -236,7 +236,8 @@ mod tests {
         Segment { payload_bytes: bytes, flags, ..Segment::default() }
     }
 
-    /// A full segment arrives, and none waits for an ACK. How many ticks its ACK may wait; none if it leaves at once.
+    /// A full segment arrives, and none waits for an ACK. Returns the number of ticks that its ACK may wait;
+    /// none if it leaves at once.
     fn arrives(ack: &mut DelayedAck, tick: Tick, rto: Tick) -> Option<Tick> {
         ack.on_data(tick, &segment(536, Flags::ACK), 2_144, rto);
         let at_once = ack.is_due(tick, 536, false, 0);
@@ -292,7 +293,7 @@ mod tests {
         ack.quick = 0;
         ack.on_mark(true, 1_072);
         assert!(!ack.is_due(0, 536, false, 0));
-        // What is not ECN-capable is probably a retransmission.
+        // A segment that is not ECN-capable is probably a retransmission.
         ack.on_unmarked(false, 1_072);
         assert!(ack.is_due(0, 536, false, 0));
     }

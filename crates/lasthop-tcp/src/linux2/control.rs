@@ -1,4 +1,4 @@
-//! The algorithms of the stack, and what it asks of them beside what all stacks do.
+//! The algorithms of the stack, and the additional methods that this stack needs.
 
 use crate::clock::TickClock;
 use crate::config::{CongestionControl, TcpConfig};
@@ -11,7 +11,7 @@ pub(super) enum Control {
     Cubic(Cubic23<true>),
 }
 
-/// Hands a call on.
+/// Forwards a call.
 macro_rules! either {
     ($control:expr, $algorithm:ident => $call:expr) => {
         match $control {
@@ -30,14 +30,14 @@ impl Control {
         }
     }
 
-    /// An ACK acknowledges so many segments while nothing is being repaired (`pkts_acked`).
+    /// An ACK acknowledges this number of segments while no loss is being repaired (`pkts_acked`).
     pub fn note_acked(&mut self, segments: u32) {
         if let Self::Cubic(cubic) = self {
             cubic.note_acked(segments);
         }
     }
 
-    /// How far rate halving lets the window fall (`min_cwnd`): Reno's to half of ssthresh.
+    /// Minimum of the window in rate halving (`min_cwnd`): for Reno, half of ssthresh.
     pub fn floor(&self) -> u32 {
         match self {
             Self::Reno(reno) => reno.ssthresh() / 2,
@@ -45,7 +45,7 @@ impl Control {
         }
     }
 
-    /// The window that a reduction is undone to (`undo_cwnd`).
+    /// The window after the undoing of a reduction (`undo_cwnd`).
     pub fn undone(&self) -> u32 {
         match self {
             Self::Reno(reno) => reno.ssthresh() * 2,

@@ -1,4 +1,4 @@
-//! Nagle's algorithm: as RFC 896 has it, and as Linux does.
+//! Nagle's algorithm, according to RFC 896 and as in Linux.
 
 use crate::support::poll;
 use lasthop_core::{Duration, Ecn, Flags, FlowId, Host, Instant, Segment};
@@ -6,7 +6,7 @@ use lasthop_tcp::{CongestionControl, Endpoint, Profile, TcpConfig, TickClock};
 
 const MSS: u64 = 536;
 
-/// A server that is connected, and what it sends at once.
+/// A connected server, and the segments that it sends at once.
 struct Server {
     tcp: Endpoint,
     now: Instant,
@@ -37,7 +37,7 @@ impl Server {
         self.sent()
     }
 
-    /// So many bytes are acknowledged in all, a round trip later.
+    /// A total of this number of bytes is acknowledged, a round trip later.
     fn acknowledge(&mut self, bytes: u64) -> Vec<u64> {
         self.now += Duration::from_millis(100);
         let ack =
@@ -47,7 +47,7 @@ impl Server {
     }
 }
 
-/// The typist of RFC 896: what is typed during a round trip leaves together.
+/// The typist of RFC 896: characters typed during a round trip leave together.
 #[test]
 fn small_writes_are_collected_for_a_round_trip() {
     for profile in [Profile::Linux6, Profile::Ns1998] {
@@ -68,8 +68,8 @@ fn without_it_each_write_leaves_at_once() {
     }
 }
 
-/// A response in two writes, the second of them small: Minshall's version lets its end go, as what is unacknowledged is
-/// full. Under RFC 896 it waits.
+/// A response in two writes, the second of them small: Minshall's version sends its end, because the
+/// unacknowledged segments are full. Under RFC 896 it waits.
 #[test]
 fn the_end_of_a_message_waits_behind_full_segments_in_rfc_896_only() {
     for (profile, expected) in [(Profile::Linux6, vec![MSS, MSS, 100]), (Profile::Ns1998, vec![MSS, MSS])] {

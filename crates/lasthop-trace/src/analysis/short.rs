@@ -9,7 +9,7 @@ use lasthop_core::Instant;
 #[derive(Debug)]
 pub(super) struct Group {
     record: ShortRecord,
-    /// What arranges others is only counted as no background.
+    /// Flows that arrange others only count as not being background.
     pub is_recorded: bool,
     completion: Samples,
     completion_sum_s: f64,

@@ -1,6 +1,6 @@
-//! Transfers that a control connection each arranges, as netperf's tests have one: before, the client says what is wanted
-//! and the server that it is ready; afterwards, when the client has closed the transfer's connection, the server sends
-//! the results, and the client closes the control connection.
+//! Transfers with a control connection each, as in netperf's tests. Before the transfer, the client sends its
+//! request and the server answers that it is ready. Afterwards, when the client has closed the transfer's
+//! connection, the server sends the results, and the client closes the control connection.
 
 use lasthop_core::{Host, News};
 
@@ -11,12 +11,12 @@ use super::Transfers;
 struct Test {
     control: u32,
     hosts: usize,
-    /// Once the server is ready.
+    /// The transfer, once the server is ready.
     transfer: Option<u32>,
     is_complete: bool,
 }
 
-/// The tests that are under way.
+/// The running tests.
 #[derive(Clone, Debug)]
 pub(super) struct Tests {
     /// Size of each message on a control connection.
@@ -29,7 +29,7 @@ impl Tests {
         Self { message, under_way: Vec::new() }
     }
 
-    /// The client begins one between these hosts. Returns the number of its control connection.
+    /// The client begins a test between these hosts. Returns the number of its control connection.
     pub fn begin(&mut self, transfers: &mut Transfers, hosts: usize) -> u32 {
         let control = transfers.open(hosts, true, self.message);
         self.under_way.push(Test { control, hosts, transfer: None, is_complete: false });
@@ -76,7 +76,7 @@ impl Test {
                 if news.received == Some(message) {
                     self.transfer = Some(transfers.ask(self.hosts));
                 }
-                // The results, or none will come.
+                // The results have come, or none will come.
                 news.received == Some(2 * message) || news.ended
             }
         }

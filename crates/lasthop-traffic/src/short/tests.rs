@@ -162,7 +162,7 @@ fn tested() -> ShortFlows {
     flows
 }
 
-/// What follows from news of a flow at a host.
+/// The actions after news of a flow at a host.
 fn told(flows: &mut ShortFlows, flow: u32, host: Host, news: News) -> Vec<Action> {
     flows.handle_news(Instant::ZERO, flow, host, news);
     actions(flows)

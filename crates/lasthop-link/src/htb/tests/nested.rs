@@ -30,7 +30,8 @@ fn manual() -> HtbConfig {
     htb(Some(800_000), classes)
 }
 
-/// What each class gets of the root's rate in a minute in which these classes always have packets of 1000 bytes, in per cent.
+/// Share of each class in the root's rate, in per cent, over a minute in which these classes always have
+/// packets of 1000 bytes.
 fn shares(config: &HtbConfig, busy: &[u16]) -> Vec<f64> {
     let of_class = |port: u16| {
         config.class.iter().position(|class| class.matches.iter().any(|m| m.port == NonZeroU16::new(port)))
@@ -53,7 +54,7 @@ fn shares(config: &HtbConfig, busy: &[u16]) -> Vec<f64> {
     sent.iter().map(|bytes| (*bytes as f64 / all * 1_000.0).round() / 10.0).collect()
 }
 
-/// In front of a link that never is the bottleneck.
+/// In front of a link that is never the bottleneck.
 fn fast(htb: HtbConfig) -> PathConfig {
     let mut path = path_of_1500(htb);
     path.link.rate = rate(1_000_000_000);
@@ -87,12 +88,12 @@ fn what_is_ones_own_goes_first_then_what_the_class_around_has_then_what_the_root
     let left: Vec<_> =
         left.iter().map(|(at, class, _)| (at.as_nanos().div_ceil(1_000_000), *class)).collect();
     let expected = [
-        // Both have rates of their own; the second goes as soon as the link has taken the first.
+        // Both have their own rates; the second packet leaves as soon as the link has taken the first.
         (0, web),
         (1, other),
         // The root, which has paid for two packets, lends. Its round begins with home, but home's own round is over.
         (96, other),
-        // Home has paid for its packet and lends, whatever the root has.
+        // Home has paid for its packet and lends, regardless of the root's tokens.
         (144, web),
         // The other's own rate has been there since 144 ms, but its ceiling of 64 kbit/s made it wait.
         (168, other),
@@ -136,7 +137,7 @@ fn borrowers_of_a_class_that_borrows_itself_share_by_quantum() {
     assert_eq!(quanta, [3_000, 1_000]);
     let busy = shares(&config, &[1, 2]);
     assert!(near(&busy, &[0.0, 75.0, 25.0, 0.0]), "{busy:?}");
-    // A may not pass its ceiling, nor its children then.
+    // A may not exceed its ceiling, and neither may its children.
     config.class[0].ceil = Some(rate(400_000));
     let bounded = shares(&config, &[1, 2]);
     assert!(near(&bounded, &[0.0, 30.0 + 7.5, 10.0 + 2.5, 0.0]), "{bounded:?}");
@@ -161,7 +162,7 @@ fn those_who_borrow_deep_in_the_tree_come_before_those_who_borrow_above() {
             ClassConfig { default: true, ..within(None, "high", 0, 50) },
         ],
     );
-    // At the root, high comes first; but low has what is left of the other class before that.
+    // At the root, high comes first; but before that, low gets the rest of the other class.
     let shares = shares(&config, &[1, 0]);
     assert!(near(&shares, &[0.0, 50.0, 50.0]), "{shares:?}");
 }

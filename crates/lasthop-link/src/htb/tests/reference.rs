@@ -1,5 +1,6 @@
-//! The same rules once more, slowly: every bucket is replayed from the first packet of the run whenever it is asked, who
-//! stands in which row or feed is found anew from that at each step, and the time at which a class may go is searched for.
+//! The same rules, computed slowly: each query replays a bucket from the first packet of the run, the members
+//! of rows and feeds are recomputed from that at each step, and a search finds the time at which a class may
+//! send.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -23,7 +24,8 @@ enum Mode {
     Sends,
 }
 
-/// Whose turn it is in a place; or who had it when it left, and has it again if it is back.
+/// The class whose turn it is in a place; or the class that had the turn when it left, and gets it again when
+/// it returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     Over,
@@ -79,7 +81,7 @@ impl Reference<'_> {
         class == outer || self.parent(class).is_some_and(|parent| self.is_within(parent, outer))
     }
 
-    /// Tokens at `now` of a bucket of a class, which pays for the packets that `pays` says.
+    /// Tokens at `now` of a bucket of a class, which is charged for the packets that `pays` selects.
     fn tokens(
         &self,
         class: usize,
@@ -123,7 +125,7 @@ impl Reference<'_> {
         (0..self.queues.len()).filter(|class| !self.queues[*class].is_empty())
     }
 
-    /// Who stands where at `now`.
+    /// The members of all places at `now`.
     fn found(&self, now: Instant) -> BTreeMap<Place, BTreeSet<usize>> {
         let mut standing: BTreeMap<Place, BTreeSet<usize>> = BTreeMap::new();
         for leaf in self.backlogged() {
@@ -143,7 +145,7 @@ impl Reference<'_> {
         standing
     }
 
-    /// Those who have left a row pass their turns on; a feed remembers them.
+    /// Classes that have left a row pass their turns on; a feed remembers them.
     fn update(&mut self, now: Instant) {
         let standing = self.found(now);
         for (place, turn) in &mut self.turns {

@@ -1,4 +1,4 @@
-//! What a full queue loses, by hand.
+//! Drops of a full queue, by hand.
 
 use lasthop_core::{Ecn, FlowId};
 
@@ -46,7 +46,7 @@ fn a_queue_that_is_not_full_loses_nothing_and_keeps_the_order() {
     }
 }
 
-/// Which packet goes next may change, so any of them has to fit.
+/// The next packet may change, so any of them must fit.
 #[test]
 fn a_short_packet_waits_for_the_room_of_a_long_one() {
     let mut lab = head(QueueSize::Packets(4));
@@ -55,7 +55,8 @@ fn a_short_packet_waits_for_the_room_of_a_long_one() {
     assert_eq!(lab.leave(1, 1_500), Some(0));
 }
 
-/// Of four packets with the arrival each is lost in a quarter of the cases. Those inside keep their order.
+/// Each of four packets, including the arrival, is dropped in a quarter of the cases. The packets inside keep
+/// their order.
 #[test]
 fn random_drop_takes_each_place_alike() {
     let (mut lost_at, rounds) = ([0_u32; 4], 8_000);
@@ -73,7 +74,8 @@ fn random_drop_takes_each_place_alike() {
     assert_eq!(lab.met(PUSHED_OUT).len() as u32, rounds - lost_at[3], "the others were refused");
 }
 
-/// RFC 1254, section 2.2: a flow loses in proportion to what it sends. Drop-tail refuses whoever comes last.
+/// RFC 1254, section 2.2: a flow loses packets in proportion to its sending rate. Drop-tail rejects the last
+/// arrival.
 #[test]
 fn random_drop_hits_flows_by_what_they_have_in_the_queue() {
     let mut lab = any(QueueSize::Packets(20));

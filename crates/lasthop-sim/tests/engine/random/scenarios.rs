@@ -277,7 +277,8 @@ fn discipline() -> impl Strategy<Value = QueueConfig> {
     prop_oneof![1 => option::of(red()).prop_map(drop_tail), 1 => active]
 }
 
-/// UDP and TCP in classes of their own, as bottlenecks or far above the link, perhaps one of them within another class.
+/// UDP and TCP in separate classes, whose rates are a bottleneck or far above the link. One of them may be
+/// inside another class.
 fn htb() -> impl Strategy<Value = HtbConfig> {
     let rate = || doublings(8_000, 10_000_000);
     let class = move || (rate(), option::of(rate()), 0..=1_u8);

@@ -1,15 +1,16 @@
 //! CUBIC 2.3 in the integer arithmetic of Linux 2.6.29 to 2.6.38 (Ha, Rhee and Xu 2008), with the first `HyStart`.
 //!
-//! The curve is that of today's (`cubic`). What differs:
+//! The curve is that of today's CUBIC (`cubic`). Differences:
 //!
-//! - An ACK counts as one, whatever it acknowledges; growth is divided by the segments per ACK that have been seen.
-//! - Growth has no bounds: a segment per ACK at most (today one per two segments), and before the first loss none but
-//!   the curve and Reno (today also a segment per twenty).
-//! - Times are in ticks, and a pause does not hold the curve up.
-//! - `HyStart` looks at the first eight samples of a round trip only, and ends slow start if their least is a sixteenth
-//!   above the least of all, or 2 to 16 ticks (today an eighth, or 4 to 16 ms).
-//! - It takes the stack's own round-trip samples, of the earliest segment that an ACK acknowledges; Linux took that of
-//!   the last.
+//! - An ACK counts as one, regardless of the data that it acknowledges; growth is divided by the measured
+//!   number of segments per ACK.
+//! - Growth has fewer bounds: at most a segment per ACK (today one per two segments), and before the first
+//!   loss only the curve and Reno (today also a segment per twenty).
+//! - Times are in ticks, and a pause does not shift the curve.
+//! - `HyStart` uses only the first eight samples of a round trip, and ends slow start if their minimum
+//!   exceeds the overall minimum by a sixteenth, within 2 to 16 ticks (today an eighth, within 4 to 16 ms).
+//! - It uses the stack's round-trip samples, those of the earliest segment that an ACK acknowledges; Linux
+//!   used that of the last.
 
 use super::{
     Congestion, Controller, HYSTART_LOW_WINDOW, HYSTART_SAMPLES, Moment, RENO_SCALE, RateSample, Segments,
@@ -20,9 +21,9 @@ use crate::clock::Tick;
 #[cfg(test)]
 mod tests;
 
-/// ACKs closer than this make a train, in microseconds.
+/// ACKs with a spacing below this form a train, in microseconds.
 const TRAIN_SPACING_US: u64 = 2_000;
-/// Segments per ACK are counted in sixteenths, at first two.
+/// Segments per ACK are counted in sixteenths; the initial value is two.
 const RATIO_SHIFT: u32 = 4;
 /// A change of delay that ends slow start, in eighths of a tick.
 const DELAY_CHANGE: std::ops::RangeInclusive<u64> = 2 << 3..=16 << 3;
@@ -36,7 +37,7 @@ pub(crate) struct Cubic23<const HYSTART: bool> {
     round: Round,
 }
 
-/// What the window follows since the last timeout.
+/// The curve that the window follows since the last timeout.
 #[derive(Clone, Copy, Debug, Default)]
 struct Curve {
     /// ACKs per segment of growth.
@@ -59,7 +60,7 @@ struct Curve {
     found: bool,
 }
 
-/// What `HyStart` has seen of the present round trip.
+/// The measurements of `HyStart` in the current round trip.
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
     start: Tick,
@@ -80,7 +81,7 @@ impl<const HYSTART: bool> Cubic23<HYSTART> {
         Self { window, ticks_per_second, curve: Curve::new(), round: Round::default() }
     }
 
-    /// An ACK acknowledges so many segments while nothing is being repaired.
+    /// An ACK acknowledges this number of segments while no loss is being repaired.
     pub fn note_acked(&mut self, segments: u32) {
         let ratio = &mut self.curve.ratio;
         *ratio = (*ratio + segments).saturating_sub(*ratio >> RATIO_SHIFT);
@@ -126,7 +127,7 @@ impl<const HYSTART: bool> Cubic23<HYSTART> {
         curve.count
     }
 
-    /// A delay in slow start; true if the window is enough.
+    /// A delay sample in slow start; true if it ends slow start.
     fn hystart(&mut self, now: Tick, delay_8: u64) -> bool {
         let (least, round) = (self.curve.least_delay_8, &mut self.round);
         let spacing = (TRAIN_SPACING_US * self.ticks_per_second).div_ceil(1_000_000);

@@ -18,7 +18,7 @@ fn old<const HYSTART: bool>(cwnd: u32) -> Cubic23<HYSTART> {
     cubic
 }
 
-/// Everything below `una` has arrived, and a thousand more are on their way.
+/// Everything below `una` has arrived, and a thousand more segments are in flight.
 fn at(tick: Tick, una: u64) -> Moment {
     Moment { us: tick * 1_000_000 / HZ, tick, una, nxt: una + 1_000 }
 }
@@ -27,7 +27,7 @@ fn ack(cubic: &mut impl Controller<Window = Segments>, tick: Tick, una: u64, ack
     cubic.on_ack(&RateSample { at: at(tick, una), acked, is_window_limited: true, rate: None });
 }
 
-/// A loss at 100 segments, when the round-trip time is so many ticks.
+/// A loss at 100 segments, with a round-trip time of this number of ticks.
 fn lost_at_100<C: Controller<Window = Segments>>(mut cubic: C, rtt: Tick) -> C {
     cubic.on_rtt(&at(rtt, 0), rtt * 1_000_000 / HZ);
     cubic.on_congestion(Congestion::Loss, 100);
@@ -35,7 +35,7 @@ fn lost_at_100<C: Controller<Window = Segments>>(mut cubic: C, rtt: Tick) -> C {
     cubic
 }
 
-/// Windows after so many round trips, each of which brings an ACK for every two segments, evenly spaced.
+/// Windows after this number of round trips, each with an ACK for every two segments, evenly spaced.
 fn windows<C: Controller<Window = Segments>>(cubic: &mut C, rtt: Tick, rounds: u64, acked: u32) -> Vec<u32> {
     let one = |round: u64| {
         let acks = u64::from(cubic.window() / 2);
@@ -56,12 +56,13 @@ fn curve(seconds: f64) -> f64 {
 
 #[test]
 fn after_a_loss_the_window_follows_the_curve() {
-    // So long a round trip that Reno would be slower.
+    // The round trip is so long that Reno would be slower.
     let rtt = HZ;
     let mut cubic = lost_at_100(old::<false>(100), rtt);
     assert_eq!(cubic.window(), 70);
     for (round, window) in windows(&mut cubic, rtt, 12, 2).into_iter().enumerate() {
-        // It aims at where the curve will be a round trip later, and takes about as long to get there.
+        // The target is the value of the curve a round trip later, and the window takes about that long to
+        // reach it.
         let [ago, ahead] = [round as f64, round as f64 + 2.0].map(curve);
         let (least, most) = (ago.floor() as u32, ahead.ceil() as u32);
         assert!((least..=most).contains(&window), "{round}: {ago} {window} {ahead}");
@@ -73,7 +74,7 @@ fn after_a_loss_the_window_follows_the_curve() {
 fn on_a_short_path_the_window_grows_as_renos_with_the_same_decrease() {
     let mut cubic = lost_at_100(old::<false>(100), HZ / 10);
     let last = windows(&mut cubic, HZ / 10, 20, 2)[19];
-    // Twenty round trips of 100 ms; an ACK counts as one, and so as half of a segment.
+    // Twenty round trips of 100 ms; an ACK counts as one, that is, as half of the segments.
     let reno: f64 = 70.0 + 20.0 * 3.0 * 0.3 / 1.7 / 2.0;
     let expected = reno.max(curve(2.0));
     assert!((f64::from(last) - expected).abs() <= 2.0, "{last} {expected}");
@@ -122,7 +123,7 @@ fn segments_per_ack_are_averaged_in_sixteenths() {
     assert_eq!(cubic.curve.ratio, 64);
 }
 
-/// The window after eleven samples, of which the first one is the least delay of all.
+/// The window after eleven samples, the first of which is the overall minimum.
 fn after_samples<const HYSTART: bool>(cwnd: u32, least: Tick, later: Tick) -> u32 {
     let mut cubic = old::<HYSTART>(cwnd);
     cubic.on_rtt(&at(0, 1), least * 1_000_000 / HZ);
