@@ -171,7 +171,7 @@ pub enum TransportEvent {
 pub enum HttpEvent {
     /// The browser asked for an object.
     Request {
-        /// Which.
+        /// Number of the object.
         object: u32,
         /// Size of the request.
         bytes: u64,

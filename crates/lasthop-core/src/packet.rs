@@ -36,7 +36,7 @@ impl Host {
     }
 }
 
-/// Which way a packet travels over the last hop.
+/// Direction of a packet over the last hop.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -103,7 +103,7 @@ pub struct Packet {
     pub flow: FlowId,
     /// Length of the IP packet in bytes, IP header included.
     pub ip_bytes: u32,
-    /// Which way it travels.
+    /// Its direction.
     pub direction: Direction,
     /// ECN field of the IP header.
     pub ecn: Ecn,
@@ -115,7 +115,7 @@ pub struct Packet {
     pub server_port: u16,
     /// When it entered the router queue; [`Instant::MAX`] unless it waits there or is leaving at this moment.
     pub queued_at: Instant,
-    /// What the IP packet carries.
+    /// The content of the IP packet.
     pub body: Body,
 }
 

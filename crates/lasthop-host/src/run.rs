@@ -219,7 +219,7 @@ fn run_once<O: Observer>(
         let (workload, _) = emulator.hop.flows();
         let action = workload.next_wakeup();
         let due = emulator.hop.next_wakeup().into_iter().chain(action).fold(limit, Instant::min);
-        // What a host has just sent may still be in its device.
+        // Packets that a host has just sent may still be in its device.
         let due = if idle { Instant::ZERO } else { due };
         let (workload, observer) = emulator.hop.flows();
         let Some(woken) = workload.wait((now, due), &mut waiter, &mut ready, observer)? else { continue };

@@ -35,7 +35,7 @@ pub struct Classifier {
 }
 
 impl Classifier {
-    /// That of these classes.
+    /// A classifier for these classes.
     pub fn new(htb: &HtbConfig) -> Self {
         Self {
             matches: htb.class.iter().map(|class| class.matches.clone()).collect(),
@@ -76,7 +76,7 @@ impl Htb {
         })
     }
 
-    /// As Linux' own.
+    /// The classes of Linux' router.
     pub(crate) fn linux(config: &PathConfig, mtu: Bytes, (stream, seed): (&str, Seed)) -> Self {
         let LinuxQueues { htb, queues, .. } = config.linux_queues(mtu);
         let mut queues = queues.iter();

@@ -76,7 +76,7 @@ impl Queue {
         }
     }
 
-    /// As Linux' own.
+    /// A queue of Linux' router.
     pub(crate) fn linux(
         LinuxQueue { limit, discipline }: LinuxQueue,
         config: &QueueConfig,

@@ -87,7 +87,7 @@ impl Scenario {
         }
     }
 
-    /// What the flows of an entry offer.
+    /// The offered load of the flows of an entry.
     fn offer(&self, flow: &Flow) -> Offer {
         let tcp = flow.tcp.as_deref().unwrap_or(&self.tcp);
         let around = Outlook {
@@ -118,7 +118,7 @@ impl Scenario {
         bits.max(self.recorded(direction) * limit) / 8.0 / ip_bytes
     }
 
-    /// Most that the last hop carries for a flow's data, in bit/s.
+    /// Capacity of the last hop for a flow's data, in bit/s.
     fn fastest(&self, flow: &Flow) -> f64 {
         let of = |direction: &Direction| {
             let rates = self.rates(*direction).into_iter().map(|(_, rate)| rate);

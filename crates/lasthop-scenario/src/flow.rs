@@ -43,7 +43,7 @@ pub struct Flow {
     pub access: Option<AccessConfig>,
 }
 
-/// What carries a flow.
+/// The transport that carries a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FlowStack {

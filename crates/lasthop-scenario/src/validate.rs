@@ -88,7 +88,7 @@ fn kinds(scenario: &Scenario, faults: &mut Faults) {
     });
     if let Some(flow) = scenario.flow.iter().find(|flow| flow.real_program().is_some()) {
         faults.require(scenario.flow.len() == 1, "flow", || {
-            "a real program has the last hop for itself; leave out the other flows".into()
+            "a real program has the last hop to itself; leave out the other flows".into()
         });
         for (key, is_stated) in [("tcp", flow.tcp.is_some()), ("access", flow.access.is_some())] {
             faults.require(!is_stated, &format!("flow[0].{key}"), || {

@@ -434,7 +434,7 @@ pub enum CongestionControl {
     /// data in flight, which losses lower and probes raise. The model engine has it under the stack `linux-6`
     /// only; Linux does not have it.
     Bbr3,
-    /// What tests of pacing need.
+    /// An algorithm for tests of pacing.
     #[cfg(test)]
     #[serde(skip)]
     Paced,

@@ -57,7 +57,7 @@ struct Counts {
     retransmissions: u64,
     dsack_duplicates: u64,
     delivered: u64,
-    /// Those of them that were reported with an ECN echo.
+    /// Number of these that were reported with an ECN echo.
     delivered_ce: u64,
     lost: u64,
 }

@@ -182,7 +182,7 @@ mod tests {
         /// A table of one row per fruit.
         #[derive(Clone, Debug)]
         pub struct Fruit {
-            /// What it is called.
+            /// Its name.
             name: String,
             /// Pieces.
             pieces: u32,

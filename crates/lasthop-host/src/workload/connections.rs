@@ -42,7 +42,7 @@ pub struct Connections {
 struct Connection {
     server_port: u16,
     dscp: Dscp,
-    /// What each host has sent, the fixed host first.
+    /// The data that each host has sent, the fixed host first.
     payload_bytes: [u64; 2],
     kind: Kind,
 }

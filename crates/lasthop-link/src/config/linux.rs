@@ -426,7 +426,7 @@ impl ErrorConfig {
     /// Finds settings without a counterpart in netem, which loses packets independently.
     pub fn check_linux(&self, faults: &mut Faults) {
         faults.require(self.arq.is_none(), "arq", || {
-            "what the netem of a Linux router loses nobody sends again; leave it out".into()
+            "a Linux router does not retransmit the packets that netem loses; leave it out".into()
         });
         faults.require(self.bit_error_rate.is_none(), "bit_error_rate", || {
             "netem loses packets of all lengths alike; write packet_error_probability".into()

@@ -534,7 +534,7 @@ fn a_late_wakeup_happens_at_the_times_that_were_due() {
     assert_eq!(late.path.packets_inside(), 2);
 }
 
-/// Of packets of 576 bytes one in 1 - (1 - 1e-4)^4608 = 0.369 is hit, of those of 40 bytes one in 0.0315.
+/// A packet of 576 bytes is hit with probability 1 - (1 - 1e-4)^4608 = 0.369, one of 40 bytes with 0.0315.
 #[test]
 fn a_long_packet_has_more_bits_to_lose() {
     let rate = Some(Probability::new(1e-4).unwrap());
@@ -559,7 +559,8 @@ fn a_long_packet_has_more_bits_to_lose() {
     }
 }
 
-/// A packet of 576 bytes gets through with (1 - 1e-4)^4608 = 0.631, one of 40 with 0.968, at each try.
+/// Each transmission of a packet of 576 bytes gets through with probability (1 - 1e-4)^4608 = 0.631, one of
+/// 40 bytes with 0.968.
 #[test]
 fn arq_tries_a_packet_with_wrong_bits_again() {
     let rate = Some(Probability::new(1e-4).unwrap());

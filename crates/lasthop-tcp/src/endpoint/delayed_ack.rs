@@ -225,7 +225,7 @@ mod tests {
     use super::*;
     use crate::config::Profile;
 
-    /// As Linux 2.4 had it, 100 ticks a second, with 40 ms as the least delay.
+    /// The rules of Linux 2.4, with 100 ticks a second and a minimum delay of 40 ms.
     fn old() -> DelayedAck {
         let mut config: TcpConfig = toml::from_str(Profile::Linux24.toml()).expect("complete");
         config.delayed_ack = Duration::from_millis(40);

@@ -228,7 +228,7 @@ fn newreno_loses_a_retransmission_to_the_timer() {
     assert_eq!(wire.window(), (1, 2, 1));
 }
 
-/// As [`nine_in_flight`]; 1 and 6 are lost, and the others but 9 have been reported.
+/// Like [`nine_in_flight`]; 1 and 6 are lost, and all others except 9 have been reported.
 fn sack_in_recovery() -> Wire {
     let mut wire = nine_in_flight(RecoveryRules::SackPipe, |_| ());
     assert_eq!(wire.sack(1, &[(2, 3)]), NONE);

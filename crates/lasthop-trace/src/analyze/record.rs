@@ -129,7 +129,7 @@ columnar! {
 }
 
 columnar! {
-    /// What was in a capture.
+    /// Counts of the packets in a capture.
     #[derive(Clone, Debug, Default, PartialEq, Serialize)]
     pub struct CaptureRecord {
         /// Packets read.

@@ -55,7 +55,7 @@ impl Answers {
             Status::Partial => return Ok(None),
         };
         let Some(Answer { name, header_bytes, body_bytes, .. }) = self.expected.pop_front() else {
-            return Err(wrong("nobody asked for it"));
+            return Err(wrong("there was no request for it"));
         };
         let code = response.code.unwrap_or_default();
         if code != OK {

@@ -80,7 +80,7 @@ fn on_a_short_path_the_window_grows_as_renos_with_the_same_decrease() {
     assert!((f64::from(last) - expected).abs() <= 2.0, "{last} {expected}");
 }
 
-/// That of Linux 6.12, which runs beside this kernel's in a guest, follows the same curve.
+/// The CUBIC of Linux 6.12, which is compared with the kernel in a guest, follows the same curve.
 #[test]
 fn a_long_round_trip_gives_the_windows_of_todays_cubic() {
     let config: TcpConfig = toml::from_str(Profile::Linux6.toml()).expect("complete");
