@@ -20,7 +20,7 @@ pub(crate) trait Discipline {
     ) -> Option<QueueDepth>;
 
     /// Returns the next packet, if one may leave at `now` and the link has `room` bytes for it. Otherwise
-    /// returns the condition to wait for; an earlier call changes nothing.
+    /// returns the condition to wait for; calling again before that has no effect.
     fn dequeue<O: Observer>(
         &mut self,
         now: Instant,

@@ -7,7 +7,7 @@ use std::ops::Range;
 pub(crate) enum Frame<'a> {
     /// Bytes of a stream.
     Stream { id: u64, bytes: Range<u64>, fin: bool },
-    /// A frame that only elicits an acknowledgment (PING), or one without delay (IMMEDIATE_ACK), as in
+    /// A frame that only elicits an acknowledgment (PING), or one without delay (`IMMEDIATE_ACK`), as in
     /// probes; with its type.
     Probe(u64),
     /// Bytes of the handshake.

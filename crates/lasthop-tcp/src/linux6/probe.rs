@@ -35,7 +35,7 @@ impl Probe {
         self.end.is_some()
     }
 
-    /// True if a segment that it has retransmitted is outstanding.
+    /// True if the outstanding probe is a retransmission.
     pub fn is_retransmission(&self) -> bool {
         self.end.is_some() && self.again
     }

@@ -9,7 +9,7 @@ use lasthop_core::Instant;
 #[derive(Debug)]
 pub(super) struct Group {
     record: ShortRecord,
-    /// Flows that arrange others only count as not being background.
+    /// False for flows that arrange others: they have no record, and are only excluded from the background.
     pub is_recorded: bool,
     completion: Samples,
     completion_sum_s: f64,
