@@ -141,9 +141,9 @@ impl Observer for Streams {
 }
 
 impl Stream {
-    fn of(info: &FlowInfo, echoes: bool) -> Self {
+    fn of(info: &FlowInfo, is_dctcp: bool) -> Self {
         let (sender, stops) = (info.sender, info.sends_for.is_some());
-        let echoed = echoes.then_some(0);
+        let echoed = is_dctcp.then_some(0);
         Self {
             sender,
             stops,
