@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -21,6 +22,9 @@ from lasthop import _core
 from lasthop.cli import main
 from lasthop.engines.kernel.store import Kernel, find_kernel
 from lasthop.errors import InputError
+
+# Tests of one room use helpers in those of another.
+sys.path.extend(str(room) for room in Path(__file__).parent.iterdir() if room.is_dir())
 
 # A slow machine is no failure.
 settings.register_profile("lasthop", deadline=None)

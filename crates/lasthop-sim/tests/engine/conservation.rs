@@ -18,7 +18,7 @@ type Watch = (Analysis, (Conservation, Streams));
 
 proptest! {
     // A failure prints its scenario; nothing is kept on disk.
-    #![proptest_config(ProptestConfig { cases: 40000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 2500, failure_persistence: None, ..ProptestConfig::default() })]
 
     // The same test twice, so that two cores share the work.
     #[test]
@@ -54,10 +54,16 @@ fn keeps_every_promise(scenario: &Scenario, study: u64) -> TestCaseResult {
         pages.iter().try_for_each(page_ended)?;
         causes(scenario, &streams, &flows, &record)?;
         // Packets delivered after the end of the last flow count in its utilisation, perhaps at another rate.
-        // The capacity of a switch or a framed link depends on the packets' lengths. HTB lets bursts pass.
+        // The capacity of a switch or a framed link depends on the packets' lengths, and compressed headers leave
+        // more room. HTB lets bursts pass.
         let busy_s = record.utilisation.map_or(0.0, |utilisation| utilisation * record.duration_s);
         let plain = |PathConfig { htb, link, .. }: &PathConfig| {
-            htb.is_none() && link.change.is_empty() && link.course.is_none() && link.framing.is_none()
+            let LinkConfig { change, course, framing, header_compression, .. } = link;
+            htb.is_none()
+                && change.is_empty()
+                && course.is_none()
+                && framing.is_none()
+                && header_compression.is_none()
         };
         prop_assert!(
             !scenario.down.as_ref().is_some_and(plain) || busy_s <= end.time.as_secs_f64(),

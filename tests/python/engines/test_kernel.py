@@ -1,0 +1,460 @@
+"""The kernel engine: a guest kernel's TCP in virtual time, the same to the byte every time."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from clusters import Cluster
+from forked import Forked
+from lasthop import _core
+from lasthop.engines.engine import Request
+from lasthop.engines.kernel import boot, source
+from lasthop.engines.kernel import engine as kernel_engine
+from lasthop.engines.kernel.build import _replace, build
+from lasthop.engines.kernel.engine import KernelEngine
+from lasthop.engines.kernel.source import find_source
+from lasthop.engines.kernel.store import Info, Kernel, find_kernel, kernels, store
+from lasthop.errors import InputError
+from test_live_run import ATM, DOWNLOAD, PAGE, SCENARIO, STREAM
+from tools import require_tools, tshark
+
+Main = Callable[..., int]
+
+LASTHOP = Path(sys.executable).with_name("lasthop")
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def scenario(folder: Path, *parts: str) -> Path:
+    file = folder / "small.toml"
+    file.write_text(SCENARIO + "".join(parts), encoding="utf-8")
+    return file
+
+
+def command(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # type: ignore[call-overload, no-any-return]
+        [LASTHOP, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=300, **options
+    )
+
+
+@pytest.fixture
+def own_kernel(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
+    """The guest kernel under the test's own path, which distinguishes its guests from other tests' guests."""
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    store().mkdir(parents=True)
+    (store() / kernel.name).symlink_to(kernel.folder)
+    return find_kernel(kernel.name)
+
+
+def guests(kernel: Kernel) -> list[int]:
+    """Every process that runs this kernel."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                arguments = (entry / "cmdline").read_bytes()
+                state = (entry / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
+            except OSError:
+                continue
+            if arguments.startswith(bytes(kernel.program)) and state != "Z":
+                found.append(int(entry.name))
+    return found
+
+
+def assert_no_guests(kernel: Kernel) -> None:
+    deadline = time.monotonic() + 10  # the signal has been sent; the last of their processes may still be ending
+    while guests(kernel) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert guests(kernel) == []
+
+
+def memory_files() -> set[Path]:
+    """The files in which guests have their memory."""
+    return set(Path("/dev/shm").glob("vm_file-*"))
+
+
+def test_the_same_seed_gives_the_same_records_byte_for_byte_on_one_instance_and_on_two(
+    kernel: Kernel, tmp_path: Path, lasthop_main: Main
+) -> None:
+    """Two of the runs have processes of their own, with other addresses and hashes."""
+    assert kernel
+    levels = '[factor.control.reno]\n[factor.control.bbr]\ntcp.congestion_control = "bbr"\n'
+    file = scenario(tmp_path, DOWNLOAD, STREAM, levels)
+    records = set()
+    for number, jobs in enumerate((1, 2) * 3):
+        out = tmp_path / f"out{number}"
+        run = ("run", file, "--engine", "kernel", "--jobs", jobs, "--out", out, "--quiet")
+        assert (command(*run).returncode if number < 2 else lasthop_main(*run)) == 0
+        records.add((out / "flows.parquet").read_bytes() + (out / "runs.parquet").read_bytes())
+    assert len(records) == 1
+    flows = pl.read_parquet(tmp_path / "out0" / "flows.parquet")
+    assert flows.height == 2 * 2 * 2
+    assert set(flows.filter(pl.col("protocol") == "tcp")["outcome"]) == {"closed"}
+    other = tmp_path / "other"
+    assert lasthop_main("run", file, "--engine", "kernel", "--seed", 2, "--out", other, "--quiet") == 0
+    assert (other / "flows.parquet").read_bytes() != (tmp_path / "out0" / "flows.parquet").read_bytes()
+
+
+def test_what_else_the_process_has_open_changes_nothing(kernel: Kernel, tmp_path: Path) -> None:
+    """On a busy machine, threads that start guests open their files in another order.
+
+    BBR draws a number per run.
+    """
+    file = scenario(
+        tmp_path, DOWNLOAD.replace("100 kB", "1 MB"), '[factor.control.bbr]\ntcp.congestion_control = "bbr"\n'
+    )
+    cell = _core.load(str(file)).cells[0]
+    first = KernelEngine(kernel).run_cell(cell, Request(1, 1, 1)).flows
+    with ExitStack() as files:
+        for _ in range(3):
+            files.enter_context(Path(os.devnull).open("rb"))
+            assert KernelEngine(kernel).run_cell(cell, Request(1, 1, 1)).flows == first
+
+
+def test_workers_of_a_cluster_make_the_same_bytes_and_need_the_same_kernel(kernel: Kernel, tmp_path: Path) -> None:
+    file = scenario(tmp_path, DOWNLOAD)
+    run = ("run", file, "--engine", "kernel", "--replications", "2", "--quiet")
+    assert command(*run, "--out", tmp_path / "threads").returncode == 0
+    with Cluster(tmp_path / "log") as cluster:
+        cluster.start_worker()
+        cluster.wait_for_workers(1)
+        done = command(*run, "--cluster", cluster.address, "--out", tmp_path / "dask")
+        assert (done.returncode, done.stderr) == (0, "")
+        for table in ("flows.parquet", "runs.parquet"):
+            assert (tmp_path / "dask" / table).read_bytes() == (tmp_path / "threads" / table).read_bytes()
+        cluster.start_worker(environment={"XDG_CACHE_HOME": str(tmp_path)})
+        cluster.wait_for_workers(2)
+        done = command(*run, "--cluster", cluster.address, "--out", tmp_path / "refused")
+    assert done.returncode == 2
+    assert re.search(
+        rf"Worker \S+ cannot be used: it needs the guest kernel with digest {kernel.digest[:8]} and has none\. "
+        rf"Copy {kernel.folder} to the same place there\.",
+        done.stderr,
+    )
+
+
+def test_the_workers_of_a_cluster_share_the_cells(kernel: Kernel, tmp_path: Path) -> None:
+    assert kernel
+    levels = "".join(f'[factor.seconds.{n}]\ntime_limit = "{n} s"\n' for n in range(20, 28))
+    file = scenario(tmp_path, DOWNLOAD, levels)
+    done = command("run", file, "--engine", "kernel", "--sets", 3, "--cluster", "local:2", "--out", tmp_path / "dask")
+    assert done.returncode == 0
+    assert len(re.findall(r"tcp://\S+: 1 thread, [1-9]\d* runs", done.stdout)) == 2
+
+
+def test_deliveries_are_punctual_to_the_microsecond_and_agree_with_the_model_on_a_link_without_tcp(
+    kernel: Kernel, tmp_path: Path
+) -> None:
+    cell = _core.load(str(scenario(tmp_path, STREAM))).cells[0]
+    guest = KernelEngine(kernel).run_cell(cell, Request(1, 1, 1))
+    assert guest.runs["valid"] == [True]
+    assert guest.runs["lateness_max_us"][0] < 5.0
+    model = cell.run(1, 1, 1)
+    for column, (value,) in model.flows.items():
+        if isinstance(value, float):
+            assert guest.flows[column] == [pytest.approx(value, rel=1e-4, abs=1e-5)], column
+        else:
+            assert guest.flows[column] == [value], column
+
+
+def test_a_page_is_loaded_and_captured_and_the_model_tells_the_same_story(
+    kernel: Kernel, tmp_path: Path, lasthop_main: Main
+) -> None:
+    require_tools()
+    assert kernel
+    file = scenario(tmp_path, PAGE)
+    out = tmp_path / "out"
+    run = ("run", file, "--engine", "kernel", "--replications", 1, "--pcap", "--out", out, "--quiet")
+    assert lasthop_main(*run) == 0
+    captures = list(out.rglob("*.pcapng"))
+    assert {capture.name for capture in captures} <= set(_core.CAPTURE_FILES)
+    assert len(captures) == 4
+    requests = tshark(captures[0], ("http.request.method",), "-Y", "http.request")
+    assert requests
+    assert all(request == ["GET"] for request in requests)
+    assert pl.read_parquet(out / "pages.parquet").height == 1
+
+
+def test_short_flows_come_and_go_with_windows_of_their_own(kernel: Kernel) -> None:
+    cell = next(cell for cell in _core.load(str(ROOT / "examples" / "short-flows.toml")).cells if "half" in cell.key)
+    guest, model = KernelEngine(kernel).run_cell(cell, Request(1, 1, 1)).shorts, cell.run(1, 1, 1).shorts
+    assert guest["application"] == model["application"] == ["iw10", "iw3"]
+    for column in ("flows", "completed"):
+        assert guest[column] == pytest.approx(model[column], abs=2), column
+    # Twelve segments in two round trips, and in three.
+    assert guest["fct_median_s"] == pytest.approx(model["fct_median_s"], rel=0.2)
+    assert guest["fct_median_s"][0] < guest["fct_median_s"][1]
+
+
+def test_an_ordinary_user_without_capabilities_gets_the_same_bytes(kernel: Kernel, tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("this whole run is an ordinary user's")
+    cell = _core.load(str(scenario(tmp_path, DOWNLOAD))).cells[0]
+    program = (
+        "import json, sys\nfrom lasthop import _core\nfrom lasthop.engines.engine import Request\n"
+        "from lasthop.engines.kernel.engine import KernelEngine\n"
+        "from lasthop.engines.kernel.store import Info, Kernel\nfrom pathlib import Path\n"
+        "name, folder, info, file = json.load(sys.stdin)\n"
+        "kernel = Kernel(name, Path(folder), Info(**info))\n"
+        "print(json.dumps(KernelEngine(kernel).run_cell(_core.load(file).cells[0], Request(1, 1, 2)).flows))\n"
+    )
+    # The kernel lies in root's home, and this tree may, too: the user gets both to read.
+    home = Path("/tmp") / f"lasthop-user-{os.getpid()}"
+    shutil.copytree(kernel.folder, home / "kernel")
+    shutil.copytree(Path(_core.__file__).parent, home / "site" / "lasthop", symlinks=False)
+    shutil.copy(tmp_path / "small.toml", home)
+    for path in [home, *home.rglob("*")]:
+        path.chmod(0o755)
+    try:
+        arguments = [kernel.name, str(home / "kernel"), asdict(kernel.info), str(home / "small.toml")]
+        done = subprocess.run(
+            ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps=-all",
+             "--bounding-set=-all", sys.executable, "-c", program],
+            input=json.dumps(arguments), capture_output=True, text=True, check=False, timeout=120,
+            env={**os.environ, "PYTHONPATH": str(home / "site"), "HOME": str(home)},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout) == KernelEngine(kernel).run_cell(cell, Request(1, 1, 2)).flows
+    finally:
+        shutil.rmtree(home)
+
+
+def test_killed_at_any_moment_nothing_stays(own_kernel: Kernel, tmp_path: Path) -> None:
+    file = scenario(tmp_path, DOWNLOAD, STREAM)
+    before = memory_files()
+    for moment in range(8):
+        run = ("run", file, "--engine", "kernel", "--replications", "40", "--out", tmp_path / "killed")
+        process = Forked("lasthop", *run)
+        deadline = time.monotonic() + 30
+        while not guests(own_kernel) and time.monotonic() < deadline:
+            time.sleep(0.005)
+        assert guests(own_kernel), "no guest was started"
+        time.sleep(0.01 * moment)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert_no_guests(own_kernel)
+    left = memory_files() - before
+    time.sleep(0.2)  # a guest of a test beside this one unlinks its file at once
+    assert not left & memory_files()
+    done = command("run", file, "--engine", "kernel", "--replications", 2, "--out", tmp_path / "after", "--quiet")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_guest_that_dies_is_reported_with_its_console(
+    own_kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell = _core.load(str(scenario(tmp_path, DOWNLOAD))).cells[0]
+    init = tmp_path / "init"
+    init.write_bytes(b"#!/nothing/here\n")
+    monkeypatch.setattr(boot, "_GUEST", init)
+    with pytest.raises(InputError, match=r"(?s)failed twice .*Kernel panic"):
+        KernelEngine(own_kernel).run_cell(cell, Request(1, 1, 1))
+    assert_no_guests(own_kernel)
+
+
+BATCH = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+struct call { long number, arguments[6], result; unsigned next, next_if_empty; };
+
+static long between(struct timespec a, struct timespec b) { return b.tv_nsec - a.tv_nsec; }
+
+int main(void)
+{
+    struct timespec a, b, c, d;
+    struct call calls[] = {
+        { SYS_clock_gettime, { CLOCK_MONOTONIC, (long)&c }, 7, 1 },
+        { SYS_read, { -1 }, 7, 1 },
+        { SYS_clock_gettime, { CLOCK_MONOTONIC, (long)&d }, 7, 1 },
+    };
+    long made, word = 5;
+    int empty[2], failed = pipe2(empty, O_NONBLOCK);
+    struct call ways[] = {
+        { SYS_read, { empty[0], (long)&word, 1 }, 7, 0, 2 },
+        { SYS_getpid, { 0 }, 7, 1 },
+        { 401, { (long)&word, 5 }, 7, 1 },
+        { 402, { (long)&a, (long)&b }, 7, 1 },
+        { SYS_getpid, { 0 }, 7, 1 },
+        { 402, { (long)&b, (long)&b }, 7, 1 },
+        { SYS_getpid, { 0 }, 7, 1 },
+    };
+
+    syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &a);
+    syscall(SYS_read, -1, 0, 0);
+    syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &b);
+    made = syscall(400, calls, 3);
+    syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &d);
+    printf("%ld made: %ld, %ld, %ld\n", made, calls[0].result, calls[1].result, calls[2].result);
+    made = syscall(400, ways, 7);
+    printf("%d, then %ld made:", failed, made);
+    for (int i = 0; i < 7; i++)
+        printf(" %ld", ways[i].result);
+    printf("\\nalone %ld ns, together %ld ns\n", between(a, b), between(c, d));
+}
+"""
+
+
+def test_calls_made_together_go_on_as_they_say_and_take_the_time_of_calls_made_alone(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell = _core.load(str(scenario(tmp_path, DOWNLOAD))).cells[0]
+    init = tmp_path / "init"
+    subprocess.run(["gcc", "-static", "-x", "c", "-", "-o", init], input=BATCH, text=True, check=True)
+    monkeypatch.setattr(boot, "_GUEST", init)
+    with pytest.raises(InputError) as failure:
+        KernelEngine(kernel).run_cell(cell, Request(1, 1, 1))
+    console = str(failure.value)
+    assert "2 made: 0, -9, 7" in console
+    assert "0, then 4 made: -11 7 0 0 1 7 7" in console
+    assert re.search(r"alone ([1-9]\d{3}) ns, together \1 ns", console), console
+
+
+@pytest.mark.parametrize("body", ["for (;;) pause();", "for (;;);"], ids=["waits", "spins"])
+def test_a_guest_that_hangs_is_ended_and_reported(
+    own_kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str
+) -> None:
+    cell = _core.load(str(scenario(tmp_path, DOWNLOAD))).cells[0]
+    init = tmp_path / "init"
+    source = f"#include <unistd.h>\nint main(void) {{ {body} }}\n"
+    subprocess.run(["gcc", "-static", "-x", "c", "-", "-o", init], input=source, text=True, check=True)
+    monkeypatch.setattr(boot, "_GUEST", init)
+    monkeypatch.setattr(kernel_engine, "_IDLE_LIMIT_S", 0.5)
+    monkeypatch.setattr(kernel_engine, "_REPLICATION_LIMIT_S", 1.0)
+    with pytest.raises(InputError, match=r"failed twice .*it hung"):
+        KernelEngine(own_kernel).run_cell(cell, Request(1, 1, 1))
+    assert_no_guests(own_kernel)
+
+
+def test_an_atm_switch_treats_real_tcp_as_the_model_treats_its_own(kernel: Kernel, tmp_path: Path) -> None:
+    file = tmp_path / "atm.toml"
+    file.write_text(ATM, encoding="utf-8")
+    (cell,) = _core.load(str(file)).cells
+    guest, model = KernelEngine(kernel).run_cell(cell, Request(1, 1, 1)), cell.run(1, 1, 1)
+    assert sum(guest.flows["data_drops_selective"]) > 0
+    for column in ("outcome", "sent_packets", "received_packets", "data_drops_selective", "data_drops_queue"):
+        assert guest.flows[column] == model.flows[column], column
+    assert guest.flows["elapsed_s"] == pytest.approx(model.flows["elapsed_s"], rel=1e-3)
+
+
+def test_what_a_guest_cannot_run_is_said(kernel: Kernel) -> None:
+    study = Path(_core.__file__).parent / "studies" / "published" / "atmf1998" / "study.toml"
+    cell = _core.load(str(study)).cells[0]
+    with pytest.raises(InputError, match='stack = "classic" runs on the model engine only'):
+        KernelEngine(kernel).run_cell(cell, Request(1, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "x.toml", "--kernel", "6.12"], "--kernel names the guest kernel"),
+        (["run", "x.toml", "--engine", "kernel", "--kernel", "6.21"], "did you mean"),
+        (["kernel", "info", "6.21"], "No kernel called '6.21'"),
+        (["kernel", "remove", "6.21"], "No kernel called '6.21'"),
+        (["kernel", "build", "--source", "neither"], "not a release such as 6.12"),
+    ],
+)
+def test_bad_requests_are_answered_in_a_sentence(
+    kernel: Kernel, lasthop_main: Main, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    assert kernel
+    scenario(Path(), DOWNLOAD).rename("x.toml")
+    assert lasthop_main(*arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_without_a_kernel_the_way_to_one_is_told(
+    tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
+    assert lasthop_main("run", scenario(tmp_path, DOWNLOAD), "--engine", "kernel") == 2
+    assert "lasthop kernel build" in capsys.readouterr().err
+
+
+def test_missing_build_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(InputError, match=r"apt-get install make gcc binutils flex bison"):
+        build("6.12", 1, lambda _stage, _files: None)
+
+
+def test_a_source_that_cannot_be_changed_names_the_releases_that_can(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"Build one of these, 6\.1 or 6\.12, with --source 6\.12"):
+        _replace(tmp_path / "util.c", "getrandom", "seeded_random")
+
+
+def test_a_release_that_apt_does_not_know_names_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"apt knows no package linux-source-6\.99"):
+        find_source("6.99", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("known", "chosen", "why"),
+    [
+        (("6.1", "6.12", "6.9"), "6.12", "the newest of the releases here (6.1, 6.9, 6.12); it lacks seccomp, which"),
+        (("6.12", "6.17", "7.2"), "7.2", "the newest of the releases here (6.12, 6.17, 7.2); it has seccomp"),
+    ],
+)
+def test_the_newest_source_is_taken_unless_one_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: tuple[str, ...], chosen: str, why: str
+) -> None:
+    """A stand-in program says what apt would say; the sources are as good as installed."""
+    listed = "".join(f"linux-source-{release} - a kernel\\n" for release in known)
+    (tmp_path / "apt-cache").write_text(f"#!/bin/sh\nprintf '{listed}linux-source-6.12-rt - none\\n'\n")
+    (tmp_path / "apt-cache").chmod(0o755)
+    (tmp_path / f"linux-source-{chosen}.tar.xz").write_bytes(b"")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(source, "_INSTALLED", tmp_path)
+    found = find_source(None, tmp_path)
+    assert (found.release, found.origin) == (chosen, f"linux-source-{chosen}")
+    assert found.choice.startswith(why)
+    assert find_source(chosen, tmp_path).choice == "named with --source"
+
+
+def test_without_any_source_the_way_to_one_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(source, "_INSTALLED", tmp_path)
+    with pytest.raises(InputError, match=r"apt-get update.* --source PATH"):
+        find_source(None, tmp_path)
+
+
+def test_a_listed_kernel_can_be_told_about(
+    kernel: Kernel, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert lasthop_main("kernel", "list") == 0
+    assert kernel.name in capsys.readouterr().out
+    assert kernel in kernels()
+    assert kernel.folder.parent == store()
+    assert lasthop_main("kernel", "info", kernel.name) == 0
+    told = capsys.readouterr().out
+    assert kernel.info.version in told
+    assert kernel.digest in told
+    assert kernel.info.choice in told
+
+
+def test_kernels_of_versions_that_say_more_of_them_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = store() / "9.1"
+    folder.mkdir(parents=True)
+    (folder / "linux").touch()
+    info = Info("9.1.1", "linux-source-9.1", None, "a digest", "gcc", 1.0, seccomp=True)
+    (folder / "info.json").write_text(json.dumps({**asdict(info), "colour": "blue"}), encoding="utf-8")
+    (kernel,) = kernels()
+    assert kernel.info == info
