@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::QueueConfig;
 
-/// Maximum number of classes of one router.
-const CLASSES_MAX: usize = 64;
+/// Most classes of one router; with the root, as many as a word has bits.
+const CLASSES_MAX: usize = 63;
 /// Priorities are `0..PRIORITIES`, as in Linux (`TC_HTB_NUMPRIO`).
 pub(crate) const PRIORITIES: usize = 8;
 /// Maximum number of classes on a path through the tree, including the root (`TC_HTB_MAXDEPTH`).

@@ -97,57 +97,71 @@ impl Class {
     }
 }
 
+/// Classes, as the bits of their numbers.
+type Set = u64;
+
+const fn only(class: usize) -> Set {
+    1 << class
+}
+
+const fn first(set: Set) -> Set {
+    set & set.wrapping_neg()
+}
+
 /// Classes that take turns, in the order of their numbers.
 #[derive(Clone, Copy, Debug, Default)]
 struct Turns {
-    members: u128,
+    members: Set,
     /// The class whose turn it is; none at the end of a round.
-    turn: Option<usize>,
-    /// The class whose turn it was when it left a feed.
-    left: Option<usize>,
+    turn: Set,
+    /// The class whose turn it was when it left a feed; none if it is somebody's turn.
+    left: Set,
 }
 
 impl Turns {
-    /// The first member from this number on.
-    fn from(&self, class: usize) -> Option<usize> {
-        let members = self.members >> class;
-        (members != 0).then(|| class + members.trailing_zeros() as usize)
+    /// The first member that is not before this class; none if there is no class.
+    const fn from(&self, class: Set) -> Set {
+        first(self.members & class.wrapping_neg())
     }
 
-    /// The class whose turn it is; none at the end of a round. A class that has returned gets its turn back
-    /// from the next class, which had it meanwhile.
-    fn member(&mut self) -> Option<usize> {
-        let left = self.left.take();
-        self.turn = self.turn.or_else(|| self.from(left?));
-        self.turn
+    /// Goes on with a round in which it is nobody's turn, or else starts the next one. The class that left has its turn
+    /// if it is back; if not, the next one has it.
+    const fn resume(&mut self) -> bool {
+        self.turn = self.from(self.left);
+        self.left = 0;
+        let goes_on = self.turn != 0;
+        if !goes_on {
+            self.turn = first(self.members);
+        }
+        goes_on
     }
 
-    /// Passes the turn to the next class.
-    fn pass_on(&mut self) {
-        self.turn = self.turn.and_then(|turn| self.from(turn + 1));
+    /// It is the next one's turn.
+    const fn pass_on(&mut self) {
+        self.turn = self.from(self.turn << 1);
     }
 
-    fn insert(&mut self, class: usize) {
-        self.members |= 1 << class;
+    const fn insert(&mut self, class: usize) {
+        self.members |= only(class);
     }
 
     /// A class that leaves its row passes its turn on (`htb_remove_class_from_row`).
-    fn remove_from_row(&mut self, class: usize) {
-        if self.turn == Some(class) {
+    const fn remove_from_row(&mut self, class: usize) {
+        if self.turn == only(class) {
             self.pass_on();
         }
-        self.members &= !(1 << class);
+        self.members &= !only(class);
     }
 
     /// A feed keeps the place of a borrower (`htb_deactivate_prios`).
-    fn remove_from_feed(&mut self, class: usize) {
-        if self.turn == Some(class) {
-            (self.turn, self.left) = (None, Some(class));
+    const fn remove_from_feed(&mut self, class: usize) {
+        if self.turn == only(class) {
+            (self.turn, self.left) = (0, only(class));
         }
-        self.members &= !(1 << class);
+        self.members &= !only(class);
     }
 
-    fn is_empty(&self) -> bool {
+    const fn is_empty(&self) -> bool {
         self.members == 0
     }
 }
@@ -167,9 +181,11 @@ pub(super) struct Tree {
     turns: Vec<Turns>,
     /// Priorities whose rows are not empty, per level.
     rows: [u8; LEVELS],
-    /// The classes of each level.
-    levels: [Vec<usize>; LEVELS],
-    /// The turns that the last choice has moved, with their values before.
+    /// Leaves that have packets.
+    busy: Set,
+    /// Classes that borrow or wait, per level.
+    in_debt: [Set; LEVELS],
+    /// Turns that the last choice has moved, as they were before.
     moved: Vec<(usize, Turns)>,
 }
 
@@ -188,40 +204,42 @@ impl Tree {
                     classes[index].parent.map_or(LEVELS, |parent| classes[parent].level) - 1;
             }
         }
-        let of_level = |level| (0..classes.len()).filter(|index| classes[*index].level == level).collect();
-        let levels = std::array::from_fn(of_level);
         let turns = vec![Turns::default(); (LEVELS + classes.len()) * PRIORITIES];
-        Self { classes, turns, rows: [0; LEVELS], levels, moved: Vec::new() }
+        Self { classes, turns, rows: [0; LEVELS], busy: 0, in_debt: [0; LEVELS], moved: Vec::new() }
     }
 
     /// Notes whether a leaf has packets now.
     pub(super) fn set_active(&mut self, leaf: usize, has_packets: bool) {
         let class = &mut self.classes[leaf];
-        match (class.active != 0, has_packets) {
-            (false, true) => {
-                class.active = 1 << class.priority;
-                self.connect(leaf);
-            }
-            (true, false) => {
-                self.disconnect(leaf);
-                self.classes[leaf].active = 0;
-            }
-            _ => {}
+        if (class.active != 0) == has_packets {
+            return;
+        }
+        self.busy ^= only(leaf);
+        if has_packets {
+            class.active = 1 << class.priority;
+            self.connect(leaf);
+        } else {
+            self.disconnect(leaf);
+            self.classes[leaf].active = 0;
         }
     }
 
     /// The class that sends next, if one may send at `now`; otherwise the time at which one may.
     pub(super) fn next(&mut self, now: Instant) -> Result<Turn, Instant> {
+        if self.busy == 0 {
+            return Err(Instant::MAX);
+        }
         self.moved.clear();
         for level in 0..LEVELS {
             self.catch_up(now, level);
             if self.rows[level] != 0 {
                 let priority = self.rows[level].trailing_zeros() as usize;
-                return Ok(Turn { class: self.leaf(level, priority), level });
+                if let Some(class) = self.leaf(row(level, priority), priority) {
+                    return Ok(Turn { class, level });
+                }
             }
         }
-        let with_packets = self.levels[0].iter().filter(|leaf| self.classes[**leaf].active != 0);
-        Err(with_packets.map(|leaf| self.may_send_from(*leaf)).min().unwrap_or(Instant::MAX))
+        Err(ones(self.busy).map(|leaf| self.may_send_from(leaf)).min().unwrap_or(Instant::MAX))
     }
 
     /// Undoes the last choice.
@@ -270,12 +288,8 @@ impl Tree {
 
     /// Changes the modes of the classes of a level whose debts have been paid by now (`htb_do_events`).
     fn catch_up(&mut self, now: Instant, level: Level) {
-        for place in 0..self.levels[level].len() {
-            let index = self.levels[level][place];
-            let class = &self.classes[index];
-            if class.mode != Mode::Sends {
-                self.change_mode(index, class.mode_at(now));
-            }
+        for index in ones(self.in_debt[level]) {
+            self.change_mode(index, self.classes[index].mode_at(now));
         }
     }
 
@@ -287,35 +301,40 @@ impl Tree {
         if class.active != 0 {
             self.disconnect(index);
         }
-        self.classes[index].mode = mode;
-        if self.classes[index].active != 0 {
+        let class = &mut self.classes[index];
+        class.mode = mode;
+        let in_debt = &mut self.in_debt[class.level];
+        if mode == Mode::Sends {
+            *in_debt &= !only(index);
+        } else {
+            *in_debt |= only(index);
+        }
+        if class.active != 0 {
             self.connect(index);
         }
     }
 
-    /// The leaf whose turn it is in a row that is not empty (`htb_lookup_leaf`).
-    fn leaf(&mut self, level: Level, priority: usize) -> usize {
-        let mut path = [row(level, priority); LEVELS];
-        let mut depth = 0;
+    /// The leaf whose turn it is in a row or a feed that is not empty (`htb_lookup_leaf`). At the end of a feed's round
+    /// there is none: it is the turn of the next class above.
+    fn leaf(&mut self, place: usize, priority: usize) -> Option<usize> {
         loop {
-            let place = path[depth];
-            self.moved.push((place, self.turns[place]));
             let turns = &mut self.turns[place];
-            if let Some(class) = turns.member() {
-                if self.classes[class].level == 0 {
-                    return class;
-                }
-                depth += 1;
-                path[depth] = feed(class, priority);
-            } else {
-                turns.turn = turns.from(0);
-                // A round has ended: it is the turn of the next class above.
-                if depth > 0 {
-                    depth -= 1;
-                    self.moved.push((path[depth], self.turns[path[depth]]));
-                    self.turns[path[depth]].pass_on();
+            if turns.turn == 0 {
+                self.moved.push((place, *turns));
+                if !turns.resume() && place >= feed(0, 0) {
+                    return None;
                 }
             }
+            let class = turns.turn.trailing_zeros() as usize;
+            if self.classes[class].level == 0 {
+                return Some(class);
+            }
+            if let Some(leaf) = self.leaf(feed(class, priority), priority) {
+                return Some(leaf);
+            }
+            let turns = &mut self.turns[place];
+            self.moved.push((place, *turns));
+            turns.pass_on();
         }
     }
 
@@ -324,7 +343,7 @@ impl Tree {
     fn connect(&mut self, mut index: usize) {
         let mut new = self.classes[index].active;
         while let Class { mode: Mode::Borrows, parent: Some(parent), .. } = self.classes[index] {
-            for priority in priorities(new) {
+            for priority in ones(new) {
                 let feed = &mut self.turns[feed(parent, priority)];
                 if !feed.is_empty() {
                     // The parent is already in the right place.
@@ -337,7 +356,7 @@ impl Tree {
         }
         let Class { mode, level, .. } = self.classes[index];
         if mode == Mode::Sends {
-            for priority in priorities(new) {
+            for priority in ones(new) {
                 self.turns[row(level, priority)].insert(index);
             }
             self.rows[level] |= new;
@@ -349,7 +368,7 @@ impl Tree {
     fn disconnect(&mut self, mut index: usize) {
         let mut gone = self.classes[index].active;
         while let Class { mode: Mode::Borrows, parent: Some(parent), .. } = self.classes[index] {
-            for priority in priorities(gone) {
+            for priority in ones(gone) {
                 let feed = &mut self.turns[feed(parent, priority)];
                 feed.remove_from_feed(index);
                 if !feed.is_empty() {
@@ -361,7 +380,7 @@ impl Tree {
         }
         let Class { mode, level, .. } = self.classes[index];
         if mode == Mode::Sends {
-            for priority in priorities(gone) {
+            for priority in ones(gone) {
                 let row = &mut self.turns[row(level, priority)];
                 row.remove_from_row(index);
                 if row.is_empty() {
@@ -380,6 +399,12 @@ const fn feed(class: usize, priority: usize) -> usize {
     (LEVELS + class) * PRIORITIES + priority
 }
 
-fn priorities(mask: u8) -> impl Iterator<Item = usize> {
-    (0..PRIORITIES).filter(move |priority| mask & (1 << priority) != 0)
+/// The numbers of a mask's set bits.
+fn ones(mask: impl Into<u64>) -> impl Iterator<Item = usize> {
+    let mut rest = mask.into();
+    std::iter::from_fn(move || {
+        let number = rest.trailing_zeros() as usize;
+        rest &= rest.wrapping_sub(1);
+        (number < 64).then_some(number)
+    })
 }
