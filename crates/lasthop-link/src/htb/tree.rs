@@ -224,17 +224,22 @@ impl Tree {
         }
     }
 
-    /// The class that sends next, if one may send at `now`; otherwise the time at which one may.
+    /// Whose packet goes next, if one may go at `now`; else when one may.
+    #[inline]
     pub(super) fn next(&mut self, now: Instant) -> Result<Turn, Instant> {
-        if self.busy == 0 {
-            return Err(Instant::MAX);
-        }
+        if self.busy == 0 { Err(Instant::MAX) } else { self.choose(now) }
+    }
+
+    fn choose(&mut self, now: Instant) -> Result<Turn, Instant> {
         self.moved.clear();
         for level in 0..LEVELS {
             self.catch_up(now, level);
             if self.rows[level] != 0 {
                 let priority = self.rows[level].trailing_zeros() as usize;
-                if let Some(class) = self.leaf(row(level, priority), priority) {
+                let row = row(level, priority);
+                // Those at level 0 are leaves.
+                let leaf = if level == 0 { self.member(row) } else { self.leaf(row, priority) };
+                if let Some(class) = leaf {
                     return Ok(Turn { class, level });
                 }
             }
@@ -314,18 +319,23 @@ impl Tree {
         }
     }
 
-    /// The leaf whose turn it is in a row or a feed that is not empty (`htb_lookup_leaf`). At the end of a feed's round
-    /// there is none: it is the turn of the next class above.
+    /// Whose turn it is in a row or a feed that is not empty. At the end of a feed's round it is nobody's, but that of the
+    /// next class above.
+    fn member(&mut self, place: usize) -> Option<usize> {
+        let turns = &mut self.turns[place];
+        if turns.turn == 0 {
+            self.moved.push((place, *turns));
+            if !turns.resume() && place >= feed(0, 0) {
+                return None;
+            }
+        }
+        Some(turns.turn.trailing_zeros() as usize)
+    }
+
+    /// The leaf to which this turn leads, if the round of a feed has not ended (`htb_lookup_leaf`).
     fn leaf(&mut self, place: usize, priority: usize) -> Option<usize> {
         loop {
-            let turns = &mut self.turns[place];
-            if turns.turn == 0 {
-                self.moved.push((place, *turns));
-                if !turns.resume() && place >= feed(0, 0) {
-                    return None;
-                }
-            }
-            let class = turns.turn.trailing_zeros() as usize;
+            let class = self.member(place)?;
             if self.classes[class].level == 0 {
                 return Some(class);
             }
