@@ -318,7 +318,7 @@ fn classes_that_contradict_each_other() {
     }
     let error =
         error(&base_with("queue.limit = \"20 packets\"", "queue.limit = \"20 packets\"\nhtb.class = []"));
-    assert!(error.to_string().contains("`down.htb.class`: 0 classes; write from 1 to 64"), "{error}");
+    assert!(error.to_string().contains("`down.htb.class`: 0 classes; write from 1 to 63"), "{error}");
 }
 
 #[test]
