@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::QueueConfig;
 
-/// Most classes of one router; with the root, as many as a word has bits.
+/// Maximum number of classes of one router: with the root, a set of them fits 64 bits.
 const CLASSES_MAX: usize = 63;
 /// Priorities are `0..PRIORITIES`, as in Linux (`TC_HTB_NUMPRIO`).
 pub(crate) const PRIORITIES: usize = 8;

@@ -97,7 +97,7 @@ impl Class {
     }
 }
 
-/// Classes, as the bits of their numbers.
+/// A set of classes, one bit for each number.
 type Set = u64;
 
 const fn only(class: usize) -> Set {
@@ -114,7 +114,7 @@ struct Turns {
     members: Set,
     /// The class whose turn it is; none at the end of a round.
     turn: Set,
-    /// The class whose turn it was when it left a feed; none if it is somebody's turn.
+    /// The class whose turn it was when it left a feed; none while another class has the turn.
     left: Set,
 }
 
@@ -124,8 +124,8 @@ impl Turns {
         first(self.members & class.wrapping_neg())
     }
 
-    /// Goes on with a round in which it is nobody's turn, or else starts the next one. The class that left has its turn
-    /// if it is back; if not, the next one has it.
+    /// Continues a round in which no class has the turn, or starts the next round and returns false. A class
+    /// that left gets its turn back if it has returned; otherwise the next class gets it.
     const fn resume(&mut self) -> bool {
         self.turn = self.from(self.left);
         self.left = 0;
@@ -136,7 +136,7 @@ impl Turns {
         goes_on
     }
 
-    /// It is the next one's turn.
+    /// Passes the turn to the next class.
     const fn pass_on(&mut self) {
         self.turn = self.from(self.turn << 1);
     }
@@ -185,7 +185,7 @@ pub(super) struct Tree {
     busy: Set,
     /// Classes that borrow or wait, per level.
     in_debt: [Set; LEVELS],
-    /// Turns that the last choice has moved, as they were before.
+    /// The turns that the last choice has moved, with their values before.
     moved: Vec<(usize, Turns)>,
 }
 
@@ -224,7 +224,7 @@ impl Tree {
         }
     }
 
-    /// Whose packet goes next, if one may go at `now`; else when one may.
+    /// The class that sends next, if one may send at `now`; otherwise the time at which one may.
     #[inline]
     pub(super) fn next(&mut self, now: Instant) -> Result<Turn, Instant> {
         if self.busy == 0 { Err(Instant::MAX) } else { self.choose(now) }
@@ -237,7 +237,7 @@ impl Tree {
             if self.rows[level] != 0 {
                 let priority = self.rows[level].trailing_zeros() as usize;
                 let row = row(level, priority);
-                // Those at level 0 are leaves.
+                // The classes at level 0 are leaves.
                 let leaf = if level == 0 { self.member(row) } else { self.leaf(row, priority) };
                 if let Some(class) = leaf {
                     return Ok(Turn { class, level });
@@ -319,8 +319,8 @@ impl Tree {
         }
     }
 
-    /// Whose turn it is in a row or a feed that is not empty. At the end of a feed's round it is nobody's, but that of the
-    /// next class above.
+    /// The class whose turn it is in a non-empty row or feed; none at the end of the round of a feed, when the
+    /// place above passes its turn on.
     fn member(&mut self, place: usize) -> Option<usize> {
         let turns = &mut self.turns[place];
         if turns.turn == 0 {
@@ -332,7 +332,8 @@ impl Tree {
         Some(turns.turn.trailing_zeros() as usize)
     }
 
-    /// The leaf to which this turn leads, if the round of a feed has not ended (`htb_lookup_leaf`).
+    /// The leaf to which the turn of a row or feed leads; none at the end of the round of a feed
+    /// (`htb_lookup_leaf`).
     fn leaf(&mut self, place: usize, priority: usize) -> Option<usize> {
         loop {
             let class = self.member(place)?;
