@@ -354,9 +354,12 @@ impl LinkDirection {
     }
 
     /// The bytes that the link carries for a packet of `ip_bytes` bytes.
+    #[inline]
     fn link_bytes(&self, number: u64, ip_bytes: u32) -> u32 {
-        let place = (number - self.front_number) as usize;
-        ip_bytes - self.headers.as_ref().map_or(0, |headers| headers.saved(place))
+        match &self.headers {
+            None => ip_bytes,
+            Some(headers) => ip_bytes - headers.saved((number - self.front_number) as usize),
+        }
     }
 
     fn begin_certain_service(&mut self, now: Instant, id: PacketId, ip_bytes: u32) {
@@ -424,6 +427,9 @@ impl LinkDirection {
 
     fn attempt<O: Observer>(&mut self, attempt: Attempt, arena: &mut PacketArena, observer: &mut O) {
         let now = attempt.at;
+        if self.errors.is_none() {
+            return self.travel(now, attempt.number, arena, observer);
+        }
         let &Travelling { packet, ip_bytes, .. } = self.entry(&attempt);
         let bytes = self.link_bytes(attempt.number, ip_bytes);
         match self.errors.as_mut().map_or(Outcome::Through, |errors| errors.attempt(&attempt, bytes)) {
@@ -443,8 +449,9 @@ impl LinkDirection {
     #[inline]
     fn travel<O: Observer>(&mut self, now: Instant, number: u64, arena: &mut PacketArena, observer: &mut O) {
         let place = (number - self.front_number) as usize;
-        let bytes = self.link_bytes(number, self.travelling[place].ip_bytes);
-        let fate = self.impairments.as_mut().map(|impairments| impairments.draw(now, bytes));
+        let fate =
+            self.impairments.is_some().then(|| self.link_bytes(number, self.travelling[place].ip_bytes));
+        let fate = fate.and_then(|bytes| Some(self.impairments.as_mut()?.draw(now, bytes)));
         let entry = &mut self.travelling[place];
         let (jitter, state) = match fate {
             None => (Duration::ZERO, State::Intact),
@@ -495,13 +502,13 @@ impl LinkDirection {
             }
             self.front_number += 1;
             let intact = entry.packet.is_some() && entry.state != State::Corrupt;
-            let made_out = self.headers.as_mut().is_none_or(|headers| headers.receive(intact));
-            match entry.packet {
-                Some(id) if intact && !made_out => {
+            let is_lost = self.headers.as_mut().is_some_and(|headers| !headers.receive(intact)) && intact;
+            if let Some(id) = entry.packet {
+                if is_lost {
                     discard(now, id, DropCause::HeaderCompression, arena, observer);
+                } else {
+                    self.arrive(now, id, entry.state, arena, observer);
                 }
-                Some(id) => self.arrive(now, id, entry.state, arena, observer),
-                None => {}
             }
             if self.release == BufferRelease::Acknowledged {
                 // Packets keep their order even when the delay becomes shorter.

@@ -181,6 +181,8 @@ pub(super) struct Tree {
     turns: Vec<Turns>,
     /// Priorities whose rows are not empty, per level.
     rows: [u8; LEVELS],
+    /// Levels that have classes, a bit for each.
+    levels: u8,
     /// Leaves that have packets.
     busy: Set,
     /// Classes that borrow or wait, per level.
@@ -205,7 +207,8 @@ impl Tree {
             }
         }
         let turns = vec![Turns::default(); (LEVELS + classes.len()) * PRIORITIES];
-        Self { classes, turns, rows: [0; LEVELS], busy: 0, in_debt: [0; LEVELS], moved: Vec::new() }
+        let levels = classes.iter().fold(0, |levels, class| levels | 1 << class.level);
+        Self { classes, turns, rows: [0; LEVELS], levels, busy: 0, in_debt: [0; LEVELS], moved: Vec::new() }
     }
 
     /// Notes whether a leaf has packets now.
@@ -232,7 +235,7 @@ impl Tree {
 
     fn choose(&mut self, now: Instant) -> Result<Turn, Instant> {
         self.moved.clear();
-        for level in 0..LEVELS {
+        for level in ones(self.levels) {
             self.catch_up(now, level);
             if self.rows[level] != 0 {
                 let priority = self.rows[level].trailing_zeros() as usize;
@@ -351,8 +354,17 @@ impl Tree {
 
     /// Inserts a class with packets according to its mode, and the classes that it borrows from
     /// (`htb_activate_prios`).
-    fn connect(&mut self, mut index: usize) {
-        let mut new = self.classes[index].active;
+    #[inline]
+    fn connect(&mut self, index: usize) {
+        let Class { mode, active, level, .. } = self.classes[index];
+        match mode {
+            Mode::Waits => {}
+            Mode::Sends => self.enter_rows(index, level, active),
+            Mode::Borrows => self.borrow_from(index, active),
+        }
+    }
+
+    fn borrow_from(&mut self, mut index: usize, mut new: u8) {
         while let Class { mode: Mode::Borrows, parent: Some(parent), .. } = self.classes[index] {
             for priority in ones(new) {
                 let feed = &mut self.turns[feed(parent, priority)];
@@ -367,17 +379,30 @@ impl Tree {
         }
         let Class { mode, level, .. } = self.classes[index];
         if mode == Mode::Sends {
-            for priority in ones(new) {
-                self.turns[row(level, priority)].insert(index);
-            }
-            self.rows[level] |= new;
+            self.enter_rows(index, level, new);
         }
+    }
+
+    fn enter_rows(&mut self, index: usize, level: Level, priorities: u8) {
+        for priority in ones(priorities) {
+            self.turns[row(level, priority)].insert(index);
+        }
+        self.rows[level] |= priorities;
     }
 
     /// Removes a class with packets from its places, and from the classes that it borrowed from
     /// (`htb_deactivate_prios`).
-    fn disconnect(&mut self, mut index: usize) {
-        let mut gone = self.classes[index].active;
+    #[inline]
+    fn disconnect(&mut self, index: usize) {
+        let Class { mode, active, level, .. } = self.classes[index];
+        match mode {
+            Mode::Waits => {}
+            Mode::Sends => self.leave_rows(index, level, active),
+            Mode::Borrows => self.return_to(index, active),
+        }
+    }
+
+    fn return_to(&mut self, mut index: usize, mut gone: u8) {
         while let Class { mode: Mode::Borrows, parent: Some(parent), .. } = self.classes[index] {
             for priority in ones(gone) {
                 let feed = &mut self.turns[feed(parent, priority)];
@@ -391,12 +416,16 @@ impl Tree {
         }
         let Class { mode, level, .. } = self.classes[index];
         if mode == Mode::Sends {
-            for priority in ones(gone) {
-                let row = &mut self.turns[row(level, priority)];
-                row.remove_from_row(index);
-                if row.is_empty() {
-                    self.rows[level] &= !(1 << priority);
-                }
+            self.leave_rows(index, level, gone);
+        }
+    }
+
+    fn leave_rows(&mut self, index: usize, level: Level, priorities: u8) {
+        for priority in ones(priorities) {
+            let row = &mut self.turns[row(level, priority)];
+            row.remove_from_row(index);
+            if row.is_empty() {
+                self.rows[level] &= !(1 << priority);
             }
         }
     }
