@@ -65,11 +65,15 @@ def instructions(name: str) -> int:
 
 def main() -> None:
     """Check all runs against the budget, or write it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--write", action="store_true", help="make what was counted the budget")
     write = parser.parse_args().write
     now = {name: instructions(name) for name in RUNS}
-    compiler = subprocess.run(["rustc", "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    compiler = subprocess.run(
+        ["rustc", "--version"], capture_output=True, text=True, check=True
+    ).stdout.strip()
     if write:
         BUDGET.write_text(json.dumps({"compiler": compiler, "instructions": now}, indent=2) + "\n")
         return

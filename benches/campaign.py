@@ -85,7 +85,9 @@ def bookkeeping(runs: int, folder: Path) -> None:
         campaign.run(place, lambda _: None)
         other_s = time.process_time() - before - place.engine_s
         share = other_s / place.engine_s
-        print(f"bookkeeping  {jobs} threads: engine {place.engine_s:6.2f} s, other {other_s:5.2f} s, {share:.1%}")
+        print(
+            f"bookkeeping  {jobs} threads: engine {place.engine_s:6.2f} s, other {other_s:5.2f} s, {share:.1%}"
+        )
 
 
 def command(*words: object) -> list[str]:
@@ -152,20 +154,28 @@ def speedup(runs: int, folder: Path) -> None:
                         took.append(wall_s(out, "--replications", runs, "--cluster", address))
             least[number] = min(took)
             print(f"{place} {number}: {', '.join(f'{one:.2f}' for one in took)} s")
-        print(f"speedup      {place}: {least[1]:.2f} s by one, {least[2]:.2f} s by two, {least[1] / least[2]:.2f}")
+        print(
+            f"speedup      {place}: {least[1]:.2f} s by one, {least[2]:.2f} s by two, {least[1] / least[2]:.2f}"
+        )
 
 
 def main() -> None:
     """Measure the chosen parts, everything by default."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=20_000, metavar="N", help="runs of a campaign  [default: 20000]")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--runs", type=int, default=20_000, metavar="N", help="runs of a campaign  [default: 20000]"
+    )
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}  [default: all]")
     arguments = parser.parse_args()
     if unknown := set(arguments.parts) - set(PARTS):
         parser.error(f"{', '.join(sorted(unknown))}: choose from {', '.join(PARTS)}")
     with tempfile.TemporaryDirectory() as folder:
         for part in arguments.parts or PARTS:
-            {"bookkeeping": bookkeeping, "memory": memory, "speedup": speedup}[part](arguments.runs, Path(folder))
+            {"bookkeeping": bookkeeping, "memory": memory, "speedup": speedup}[part](
+                arguments.runs, Path(folder)
+            )
 
 
 if __name__ == "__main__":

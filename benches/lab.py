@@ -71,7 +71,9 @@ def turned(scenario: str, turns: int) -> list[float]:
             assert server.stdout is not None
             driver.get(server.stdout.readline().strip())
             driver.set_script_timeout(60)
-            driver.execute_async_script("const wait = () => lab.shown ? arguments[0]() : setTimeout(wait, 50); wait();")
+            driver.execute_async_script(
+                "const wait = () => lab.shown ? arguments[0]() : setTimeout(wait, 50); wait();"
+            )
             path, least, most = driver.execute_script(KNOB)
             times = []
             for number in range(FIRST_TURNS + turns):
@@ -84,7 +86,9 @@ def turned(scenario: str, turns: int) -> list[float]:
 
 def main() -> None:
     """Measure both scenarios."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--turns", type=int, default=50, help="turns of the knob; default %(default)s")
     turns = parser.parse_args().turns
     print(f"{'scenario':20} {'median':>7} {'least':>6} {'most':>6}   of {turns}, ms")

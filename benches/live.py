@@ -167,19 +167,25 @@ nsenter --net=/proc/{peer.pid}/ns/net {shlex.join(sender)} &
 kill $!
 """
     try:
-        done = subprocess.run(["unshare", "--net", "sh", "-c", script], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["unshare", "--net", "sh", "-c", script], capture_output=True, text=True, check=False
+        )
     finally:
         peer.kill()
         peer.wait()
     # The filter counts 14 bytes of Ethernet header with each packet.
     return (
-        share(float(done.stdout) / SHARE * (PACKET + 14) / PACKET, rate) if done.stdout else f"({done.stderr.strip()})"
+        share(float(done.stdout) / SHARE * (PACKET + 14) / PACKET, rate)
+        if done.stdout
+        else f"({done.stderr.strip()})"
     )
 
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--spin", type=int, default=20)
     options = parser.parse_args()

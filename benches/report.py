@@ -54,14 +54,18 @@ def opened(report: Path) -> tuple[float, float]:
 
 def main() -> None:
     """Measure each report that is named."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("reports", nargs="+", type=Path, metavar="REPORT", help="report.html of a study")
     reports = parser.parse_args().reports
     print(f"{'report':40} {'MB':>5} {'open':>6} {'drawn':>6}   median of {REPETITIONS}, processor seconds")
     for report in reports:
         there, drawn = zip(*(opened(report) for _ in range(REPETITIONS)), strict=True)
         megabytes = report.stat().st_size / 1e6
-        print(f"{report!s:40} {megabytes:5.1f} {statistics.median(there):6.2f} {statistics.median(drawn):6.2f}")
+        print(
+            f"{report!s:40} {megabytes:5.1f} {statistics.median(there):6.2f} {statistics.median(drawn):6.2f}"
+        )
 
 
 if __name__ == "__main__":

@@ -66,12 +66,16 @@ def command(arguments: list[str]) -> Cost:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out"
         start = time.monotonic()
-        child = subprocess.Popen([*LASTHOP, *arguments, "--out", str(out), "--quiet"], stdout=subprocess.DEVNULL)
+        child = subprocess.Popen(
+            [*LASTHOP, *arguments, "--out", str(out), "--quiet"], stdout=subprocess.DEVNULL
+        )
         _, status, used = os.wait4(child.pid, 0)
         wall = time.monotonic() - start
         if status:
             raise SystemExit(f"lasthop {' '.join(arguments)} failed")
-        packets = pl.scan_parquet(out / "runs.parquet").select(pl.col("packets_delivered").sum()).collect().item()
+        packets = (
+            pl.scan_parquet(out / "runs.parquet").select(pl.col("packets_delivered").sum()).collect().item()
+        )
         return Cost(used.ru_utime + used.ru_stime, wall, used.ru_maxrss / 1024, packets)
 
 
@@ -88,7 +92,9 @@ def engine(file: Path, only: str) -> float:
 
 def main() -> None:
     """Print the table of the scenarios and studies that are named."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join([*SCENARIOS, *STUDIES]))
     names = parser.parse_args().names or [*SCENARIOS, *STUDIES]
     if unknown := [name for name in names if name not in (*SCENARIOS, *STUDIES)]:

@@ -227,9 +227,15 @@ def tree(draw: random.Random, rate: int, delay: int, mtu: int) -> tuple[list[str
         most = round(own * draw.uniform(1, 8)) // 8 * 8
         keys = [f'name = "{name}"', f'rate = "{own} bit/s"', f'ceil = "{most} bit/s"']
         keys += [f'parent = "{parent}"'] if parent else []
-        keys += [f'burst = "{draw.choice([1, 2, 5]) * mtu} B"', f'cburst = "{draw.choice([1, 2, 5]) * mtu} B"']
+        keys += [
+            f'burst = "{draw.choice([1, 2, 5]) * mtu} B"',
+            f'cburst = "{draw.choice([1, 2, 5]) * mtu} B"',
+        ]
         if name not in inner:
-            keys += [f"priority = {draw.choice([0, 0, 1, 2])}", f'quantum = "{draw.choice([1, 2, 5]) * mtu} B"']
+            keys += [
+                f"priority = {draw.choice([0, 0, 1, 2])}",
+                f'quantum = "{draw.choice([1, 2, 5]) * mtu} B"',
+            ]
             keys += [f"match = [{{ port = {name} }}]", f"default = {str(name == ports[-1]).lower()}"]
             codel = 'discipline = "codel", limit = "1000 packets"'
             queue = draw.choice(['limit = "20 packets"', f'limit = "{30 * mtu} B"', codel])
@@ -289,7 +295,9 @@ def error_process(draw: random.Random) -> str:
 
 def main() -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     kind = parser.add_mutually_exclusive_group()
@@ -305,7 +313,9 @@ def main() -> None:
     )
     kind.add_argument("--atm", action="store_true", help="an ATM switch in place of the last hop")
     parser.add_argument("--quic", action="store_true", help="QUIC carries the flows, in either direction")
-    parser.add_argument("--algorithms", help="congestion controls; default: reno,cubic, over QUIC newreno,cubic")
+    parser.add_argument(
+        "--algorithms", help="congestion controls; default: reno,cubic, over QUIC newreno,cubic"
+    )
     parser.add_argument("--tick", default="4 ms", help="of the real kernel's timers")
     arguments = parser.parse_args()
     draw = random.Random(arguments.seed)

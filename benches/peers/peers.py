@@ -77,7 +77,9 @@ def cpu_of(arguments: list[str]) -> tuple[float, str]:
         return used.ru_utime + used.ru_stime, output.read()
 
 
-def peer(program: list[str], scenario: str, seconds: int, monitored: list[str], plain: list[str]) -> Iterator[Outcome]:
+def peer(
+    program: list[str], scenario: str, seconds: int, monitored: list[str], plain: list[str]
+) -> Iterator[Outcome]:
     """Yield the results of ns-2 or ns-3 on a scenario: first observed, then once for each round, timed."""
     runs = [str(seconds)] if scenario == "fat" else [str(run) for run in range(1, REPLICATIONS + 1)]
     outcome = Outcome()
@@ -170,7 +172,9 @@ def table(scenario: str, seconds: int, rounds: int, folder: Path, ns3: Path) -> 
             alone.append(engine_alone())
     length = f"{seconds} s" if scenario == "fat" else f"{REPLICATIONS} replications"
     print(f"\n{scenario}, {length}, median of {rounds}\n")
-    print("| program | packets, M | kbit/s | dropped | completion, median s | processor s | M packets/s | lasthop is |")
+    print(
+        "| program | packets, M | kbit/s | dropped | completion, median s | processor s | M packets/s | lasthop is |"
+    )
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for name, outcome in outcomes.items():
         completion = f"{statistics.median(outcome.completions):.2f}" if outcome.completions else "-"
@@ -189,10 +193,18 @@ def table(scenario: str, seconds: int, rounds: int, folder: Path, ns3: Path) -> 
 
 def main() -> None:
     """Run the peers and compare them."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", default=["fat", "thin"], help="fat or thin; both")
-    parser.add_argument("--rounds", type=int, default=3, help="timed runs of each program; default %(default)s")
-    parser.add_argument("--seconds", type=int, default=1000, help="virtual seconds of fat; default %(default)s")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "scenarios", nargs="*", metavar="SCENARIO", default=["fat", "thin"], help="fat or thin; both"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="timed runs of each program; default %(default)s"
+    )
+    parser.add_argument(
+        "--seconds", type=int, default=1000, help="virtual seconds of fat; default %(default)s"
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -46,7 +46,9 @@ class Table:
 
     def names(self) -> list[str]:
         """Return the paths of all its places, the shortest first; none for the file as a whole."""
-        names = [f"{name}.{below}".lstrip(".") for table, below in self.above for name in table.names() or [""]]
+        names = [
+            f"{name}.{below}".lstrip(".") for table, below in self.above for name in table.names() or [""]
+        ]
         return sorted(names, key=lambda name: name.count("."))
 
     def anchor(self) -> str:
@@ -84,9 +86,13 @@ class Reference:
         if "items" in value:
             self._look(above, f"{below}[]", value["items"])
         if isinstance(value.get("additionalProperties"), Mapping):
-            self._look(above, f"{below}.{'LEVEL' if 'NAME' in below else 'NAME'}", value["additionalProperties"])
+            self._look(
+                above, f"{below}.{'LEVEL' if 'NAME' in below else 'NAME'}", value["additionalProperties"]
+            )
         if "properties" in value:
-            self._add(f"{above.names()[:1]}.{below}", Table(value["properties"], (), _said(value)), above, below)
+            self._add(
+                f"{above.names()[:1]}.{below}", Table(value["properties"], (), _said(value)), above, below
+            )
         if "$ref" in value:
             self._follow(above, below, _definition(value))
 
@@ -115,7 +121,11 @@ class Reference:
         """Enter the keys that all kinds of flows have, then the others of each kind."""
         kinds: list[Schema] = flow["oneOf"]
         first = kinds[0]["properties"]
-        common = {key: value for key, value in first.items() if all(k["properties"].get(key) == value for k in kinds)}
+        common = {
+            key: value
+            for key, value in first.items()
+            if all(k["properties"].get(key) == value for k in kinds)
+        }
         self._add("Flow", Table(common, (), "Keys of every flow, whatever its `kind`."), above, "flow[]")
         for kind in kinds:
             name = kind["properties"]["kind"]["const"]
@@ -145,7 +155,9 @@ class Reference:
             *self._rows(self.file, ""),
         )
         place = list(self.file.properties).index
-        for table in sorted(self.tables.values(), key=lambda table: place(re.split(r"\W", table.names()[0])[0])):
+        for table in sorted(
+            self.tables.values(), key=lambda table: place(re.split(r"\W", table.names()[0])[0])
+        ):
             names = [f"`{name}`" for name in table.names()]
             shown = len(names) if len(names) <= MOST else 1
             yield from ("", f"({table.anchor()})=", f"## {', '.join(names[:shown])}", "")
@@ -193,7 +205,9 @@ class Reference:
             return ", ".join(f"`{json.dumps(choice)}`" for choice in value["enum"])
         for several in ("anyOf", "oneOf"):
             if several in value:
-                return " or ".join(self._value(choice) for choice in value[several] if choice.get("type") != "null")
+                return " or ".join(
+                    self._value(choice) for choice in value[several] if choice.get("type") != "null"
+                )
         if "properties" in value:
             return f"`{{ {', '.join(map(_pair, value['properties'].items()))} }}`"
         if "items" in value:

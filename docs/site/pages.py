@@ -51,7 +51,9 @@ def _generate(app: Sphinx) -> None:
 
 def _literal(text: str) -> str:
     """Return text, with code in backquotes, as Markdown that shows it as it is."""
-    return re.sub(r"`[^`]*`|[\\<&|\[\]*_]", lambda found: found[0] if found[0][0] == "`" else f"\\{found[0]}", text)
+    return re.sub(
+        r"`[^`]*`|[\\<&|\[\]*_]", lambda found: found[0] if found[0][0] == "`" else f"\\{found[0]}", text
+    )
 
 
 def _commands(file: Path) -> Iterator[list[str]]:
@@ -70,7 +72,14 @@ def _example(file: Path) -> Iterator[str]:
     yield from (f"# {_literal(title(file))}", "", "## Scenario", "", *_included(file))
     for module in sorted(file.parent.glob("*.py")):
         yield from ("", f"`{module.name}` beside it:", "", *_included(module))
-    yield from ("", "## Answer", "", "```{lasthop}", f":alt: A picture of the runs of {file.name}", ":lines: 60")
+    yield from (
+        "",
+        "## Answer",
+        "",
+        "```{lasthop}",
+        f":alt: A picture of the runs of {file.name}",
+        ":lines: 60",
+    )
     yield from (shlex.join(words) for words in _commands(file))
     yield "```"
 
@@ -130,7 +139,9 @@ def _metrics() -> Iterator[str]:
     yield from ("# Metrics", "", "Every column of every table of results, as `lasthop metrics` tells them.")
     for table, metrics in dictionary().items():
         yield from ("", f"## {table}", "", "| column | unit | meaning |", "| --- | --- | --- |")
-        yield from (f"| `{metric.name}` | {metric.unit} | {prose(metric.definition)} |" for metric in metrics.values())
+        yield from (
+            f"| `{metric.name}` | {metric.unit} | {prose(metric.definition)} |" for metric in metrics.values()
+        )
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

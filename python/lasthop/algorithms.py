@@ -227,7 +227,9 @@ def find(name: str, base: str) -> type[_Algorithm]:
     found = getattr(module, wanted, None)
     kind = _BASES[base]
     if not (isinstance(found, type) and issubclass(found, kind)):
-        own = [key for key, value in vars(module).items() if isinstance(value, type) and issubclass(value, kind)]
+        own = [
+            key for key, value in vars(module).items() if isinstance(value, type) and issubclass(value, kind)
+        ]
         guess = f"; did you mean '{PREFIX}{place}.{nearest(wanted, own)}'?" if own else ""
         raise InputError(f"{name}: {place} has no class '{wanted}' that derives from lasthop.{base}{guess}")
     return found
@@ -254,8 +256,14 @@ def _module(place: str, name: str) -> ModuleType:
         if is_interrupt(error, error.__traceback__):
             raise
         missing = isinstance(error, ModuleNotFoundError) and place.startswith(error.name or " ")
-        reason = f"there is no module {place}" if missing else f"{place} raised {type(error).__name__}: {error}"
-        help_ = "; put it beside the scenario, or where Python finds it" if missing else place_of(error.__traceback__)
+        reason = (
+            f"there is no module {place}" if missing else f"{place} raised {type(error).__name__}: {error}"
+        )
+        help_ = (
+            "; put it beside the scenario, or where Python finds it"
+            if missing
+            else place_of(error.__traceback__)
+        )
         raise InputError(f"{name}: {reason}{help_}") from error
 
 
@@ -289,7 +297,11 @@ def code_digest(name: str) -> str:
     """
     place, _, wanted = name.removeprefix(PREFIX).rpartition(".")
     kind = getattr(_module(place, name), wanted)
-    own = [each for each in inspect.getmro(kind) if each.__module__.partition(".")[0] not in (_SHIPPED, "builtins")]
+    own = [
+        each
+        for each in inspect.getmro(kind)
+        if each.__module__.partition(".")[0] not in (_SHIPPED, "builtins")
+    ]
     return hashlib.sha256("\0".join(_source(each) for each in own).encode()).hexdigest()
 
 
@@ -317,5 +329,7 @@ def is_interrupt(error: BaseException, trace: TracebackType | None) -> bool:
 def place_of(trace: TracebackType | None) -> str:
     """Say in which line of a user's file an exception was raised; nothing if that is unknown."""
     frames = traceback.extract_tb(trace)
-    own = [frame for frame in frames if not frame.filename.startswith((str(Path(__file__).parent), "<frozen"))]
+    own = [
+        frame for frame in frames if not frame.filename.startswith((str(Path(__file__).parent), "<frozen"))
+    ]
     return f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""

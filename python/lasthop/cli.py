@@ -56,7 +56,10 @@ _SECTIONS = {
     },
     "Look at one run": {
         "lab": ("lab:lab_command", "Turn a knob in the browser and see what TCP does."),
-        "explain": ("one_run:explain_command", "Tell in words what happened to the flows of one replication."),
+        "explain": (
+            "one_run:explain_command",
+            "Tell in words what happened to the flows of one replication.",
+        ),
         "series": ("series:series_command", "Write what happens over time as a table."),
         "trace": ("one_run:trace_command", "Write the packets of one replication as pcapng files."),
         "analyze": ("analyze:analyze_command", "Compute flow metrics from packet captures."),
@@ -156,7 +159,9 @@ def _invoke(arguments: Sequence[str] | None) -> int:
         import_module("lasthop.commands.completion")  # tells bash how to complete
     try:
         with guarded_output():
-            code = cli.main(None if arguments is None else list(arguments), prog_name="lasthop", standalone_mode=False)
+            code = cli.main(
+                None if arguments is None else list(arguments), prog_name="lasthop", standalone_mode=False
+            )
     except (InputError, _core.ScenarioError, _core.UserCodeError) as error:
         for line in str(error).splitlines():
             click.echo(f"Error: {line}", err=True)

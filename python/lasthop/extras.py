@@ -36,4 +36,6 @@ def require(package: str, name: str, purpose: str) -> None:
 
 
 def _missing(package: str, name: str, purpose: str) -> InputError:
-    return InputError(f"{purpose} needs packages that are not installed ({package}): pip install 'lasthop[{name}]'")
+    return InputError(
+        f"{purpose} needs packages that are not installed ({package}): pip install 'lasthop[{name}]'"
+    )

@@ -50,5 +50,7 @@ def window(width: int) -> dict[str, object]:
 def requested(browser: webdriver.Chrome) -> list[str]:
     """Return the addresses requested since the last call, without contents of the page itself."""
     messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    addresses = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+    addresses = [
+        m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"
+    ]
     return [address for address in addresses if urlsplit(address).scheme not in ("data", "blob")]

@@ -40,11 +40,19 @@ def scenario(factors: Factors, has: Callable[[dict[str, str]], bool] = lambda _:
     )
 
 
-def rows(values: Mapping[tuple[str, ...], Iterable[float | None]], factors: Factors, **others: str) -> pl.DataFrame:
+def rows(
+    values: Mapping[tuple[str, ...], Iterable[float | None]], factors: Factors, **others: str
+) -> pl.DataFrame:
     """A table of `time_s`: the values of each cell, by its levels, replication by replication."""
     return pl.DataFrame(
         [
-            {**dict(zip(factors, key, strict=True)), "set": 1, "replication": number, **others, "time_s": value}
+            {
+                **dict(zip(factors, key, strict=True)),
+                "set": 1,
+                "replication": number,
+                **others,
+                "time_s": value,
+            }
             for key, cell in values.items()
             for number, value in enumerate(cell, 1)
         ],

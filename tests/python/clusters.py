@@ -30,7 +30,9 @@ def lasthop(*arguments: str | Path, environment: Mapping[str, str] | None = None
     if not any(str(argument).startswith("local:") for argument in arguments):
         return Forked("lasthop", *arguments, environment=environment)
     command = [sys.executable, "-m", "lasthop.cli", *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
 
 
 class Cluster:
@@ -81,7 +83,16 @@ class Cluster:
                 return scheduler
 
     def start_worker(self, *options: str, environment: Mapping[str, str] | None = None) -> Process:
-        arguments = ("worker", self.address, "--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1")
+        arguments = (
+            "worker",
+            self.address,
+            "--nthreads",
+            "1",
+            "--no-nanny",
+            "--no-dashboard",
+            "--host",
+            "127.0.0.1",
+        )
         self.workers.append(self._start(*arguments, *options, environment=environment))
         return self.workers[-1]
 

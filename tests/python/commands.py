@@ -15,7 +15,14 @@ import click
 from lasthop.cli import cli
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = ["examples/*.toml", "docs/*.toml", "README.md", "CONTRIBUTING.md", "docs/*.md", "studies/*/README.md"]
+DOCUMENTS = [
+    "examples/*.toml",
+    "docs/*.toml",
+    "README.md",
+    "CONTRIBUTING.md",
+    "docs/*.md",
+    "studies/*/README.md",
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,10 @@ STUDIES = {
         *("--replications", "3"),
     ),
     "coexistence": (
-        *("--only", "control=bbr,control=cubic,beside=bbr,beside=cubic,queue=0.5,queue=1,queue=4,rtt=equal,count=1+1"),
+        *(
+            "--only",
+            "control=bbr,control=cubic,beside=bbr,beside=cubic,queue=0.5,queue=1,queue=4,rtt=equal,count=1+1",
+        ),
         *("--replications", "2"),
     ),
     "iip2004": ("--sets", "2"),
@@ -101,7 +104,11 @@ def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Fail if pytest-xdist ignores the groups: each process would make every module's fixture anew."""
-    if "PYTEST_XDIST_WORKER" in os.environ and item.get_closest_marker("xdist_group") and "@" not in item.nodeid:
+    if (
+        "PYTEST_XDIST_WORKER" in os.environ
+        and item.get_closest_marker("xdist_group")
+        and "@" not in item.nodeid
+    ):
         pytest.fail("pytest-xdist does not group the tests: its version does not fit pytest's")
 
 
@@ -142,7 +149,11 @@ def scenario_file(tmp_path: Path) -> Path:
 def endless(tmp_path: Path) -> Path:
     """Return a scenario whose runs take longer than anybody waits."""
     file = tmp_path / "endless.toml"
-    text = EXAMPLE.read_text(encoding="utf-8").replace("64 kbit/s", "100000 kbit/s").replace('"10 min"', '"6000 min"')
+    text = (
+        EXAMPLE.read_text(encoding="utf-8")
+        .replace("64 kbit/s", "100000 kbit/s")
+        .replace('"10 min"', '"6000 min"')
+    )
     # Less than the limit that is checked beforehand, and still minutes.
     file.write_text(text.replace('"188640 B"', '"50000 MB"'), encoding="utf-8")
     return file
@@ -228,7 +239,13 @@ def flows(results: Path) -> pl.DataFrame:
 def write_manifest(folder: Path, cells: Sequence[str] = (), seed: int = 7) -> None:
     """Write the manifest of results that a test makes by hand."""
     identity = {
-        **{"format": 3, "lasthop_version": "0", "lasthop_rules": "0", "lasthop_commit": "0", "engine": "model"},
+        **{
+            "format": 3,
+            "lasthop_version": "0",
+            "lasthop_rules": "0",
+            "lasthop_commit": "0",
+            "engine": "model",
+        },
         **{"scenario": "made", "scenario_digest": "0", "seed": seed, "replications": 1, "sets": 1},
         "cells": list(cells),
     }

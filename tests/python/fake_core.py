@@ -39,7 +39,11 @@ COUNTS = [
 ]
 SPACING = ["spacing_p50_ms", "spacing_p75_ms", "spacing_p90_ms", "spacing_max_ms"]
 VARIANTS = ["baseline", "frto", "dsack", "eifel", "eifel+red", "eifel+ecn", "eifel+cbi", "eifel+cbi+ecn"]
-KULVE = {"link": ["e0", "r1", "r3", "r6"], "workload": ["2tcp0udp", "2tcp0udp5s", "2tcp1udp"], "variant": VARIANTS}
+KULVE = {
+    "link": ["e0", "r1", "r3", "r6"],
+    "workload": ["2tcp0udp", "2tcp0udp5s", "2tcp1udp"],
+    "variant": VARIANTS,
+}
 SMALL = {"queue": ["5 packets", "20 packets"]}
 
 
@@ -161,10 +165,14 @@ class Cell:
             for index, protocol in enumerate(self._protocols())
         ]
         flows = {name: [row[name] for row in rows] for name in rows[0]}
-        flows["role"] = [role for replication in range(first, first + count) for role in self._roles(rows, replication)]
+        flows["role"] = [
+            role for replication in range(first, first + count) for role in self._roles(rows, replication)
+        ]
         replications = list(range(first, first + count))
         runs = {"replication": replications, "duration_s": [60.0] * count, "efficiency": [None] * count}
-        return Results(flows, {"replication": [], "page": []}, {"replication": [], "application": []}, runs, trace)
+        return Results(
+            flows, {"replication": [], "page": []}, {"replication": [], "application": []}, runs, trace
+        )
 
     def _overview(self) -> Trace:
         """Make up a transfer of 40 segments with one loss and a bad period."""
@@ -281,7 +289,9 @@ class Engine:
             number = len(self.ran)
         self.before_run(number)
 
-    def load(self, path: str, points: int | None = None, draw: object = None, for_link: bool = False) -> Study:
+    def load(
+        self, path: str, points: int | None = None, draw: object = None, for_link: bool = False
+    ) -> Study:
         """Load by the word that is the file's contents."""
         del points, draw, for_link
         file = Path(path)

@@ -15,10 +15,14 @@ from pathlib import Path
 from typing import Self
 
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["lasthop.cli", "lasthop.commands.run", "lasthop.report.page", "distributed.cli"])
+_FORKS.set_forkserver_preload(
+    ["lasthop.cli", "lasthop.commands.run", "lasthop.report.page", "distributed.cli"]
+)
 
 
-def _become(program: str, arguments: Sequence[str], environment: Mapping[str, str], output: Path, error: Path) -> None:
+def _become(
+    program: str, arguments: Sequence[str], environment: Mapping[str, str], output: Path, error: Path
+) -> None:
     """Do what the command line does in a process group of its own."""
     os.setsid()
     os.environ.clear()

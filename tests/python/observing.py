@@ -20,7 +20,9 @@ def traced(cell: _core.Cell, seed: int, first: int, number: int, *, engine: Engi
     return trace
 
 
-def overviewed(cell: _core.Cell, seed: int, first: int, number: int, span_ns: tuple[int, int] = WHOLE) -> Trace:
+def overviewed(
+    cell: _core.Cell, seed: int, first: int, number: int, span_ns: tuple[int, int] = WHOLE
+) -> Trace:
     trace = observe(cell, seed, first, number, Observation(overview=span_ns))
     assert trace is not None
     return trace

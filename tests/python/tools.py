@@ -40,7 +40,9 @@ def read_pcap(file: Path) -> Packets:
     return packets
 
 
-def write_pcap(file: Path, packets: Packets, link: int = 101, order: str = "<", magic: int = 0xA1B2C3D4) -> Path:
+def write_pcap(
+    file: Path, packets: Packets, link: int = 101, order: str = "<", magic: int = 0xA1B2C3D4
+) -> Path:
     head = struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, 65_535, link)
     records = (struct.pack(order + "4I", s, f, len(data), length) + data for s, f, length, data in packets)
     file.write_bytes(head + b"".join(records))
@@ -57,7 +59,9 @@ def tshark(file: Path, fields: tuple[str, ...], *options: str) -> list[list[str]
 def tcptrace(pcap: Path) -> list[dict[str, Pair]]:
     """Return tcptrace's numbers of each connection, a -> b and b -> a; `elapsed_us` and `port` are the same twice."""
     found = []
-    for part in re.split(r"^TCP connection \d+:", tool("tcptrace", "-l", "-r", "-n", pcap), flags=re.MULTILINE)[1:]:
+    for part in re.split(
+        r"^TCP connection \d+:", tool("tcptrace", "-l", "-r", "-n", pcap), flags=re.MULTILINE
+    )[1:]:
         elapsed = re.search(r"elapsed time:\s+(\d+):(\d+):(\d+)\.(\d{6})", part)
         port = re.search(r"host \w+:\s+\S+:(\d+)", part)
         assert elapsed, part

@@ -178,7 +178,9 @@ def pairs_of(section: Section, factor: str, compared: Compared, reference: str) 
     value = pl.col(metric).cast(pl.Float64)
     # A role may have several flows in a run.
     keys = [factor, *others, *REPLICATION]
-    own = compared.rows.group_by(keys, maintain_order=True).agg(pl.when(value.is_not_null().all()).then(value.mean()))
+    own = compared.rows.group_by(keys, maintain_order=True).agg(
+        pl.when(value.is_not_null().all()).then(value.mean())
+    )
     base = own.filter(pl.col(factor) == reference).select(*others, *REPLICATION, pl.col(metric).alias("base"))
     levels = own.filter(pl.col(factor) != reference)
     there = base.with_columns(partners=pl.lit(value=True))
@@ -202,7 +204,11 @@ def against(section: Section, pairs: Pairs) -> Iterator[Difference]:
     difference = pl.col("difference")
     known = pairs.frame.drop_nulls("difference")
     cases = known.group_by([pairs.factor, *pairs.others], maintain_order=True).agg(
-        difference, pairs=pl.len(), mean=difference.mean(), deviation=difference.std(), base=pl.col("base").mean()
+        difference,
+        pairs=pl.len(),
+        mean=difference.mean(),
+        deviation=difference.std(),
+        base=pl.col("base").mean(),
     )
     counts = scale_of(pairs.metric, []).whole
     for case in cases.iter_rows(named=True):

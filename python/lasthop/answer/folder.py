@@ -34,14 +34,20 @@ def columns_of(by: Sequence[str], found: Sequence[Section]) -> list[str]:
     columns = {name: column for column, name in found[0].factors.items()}
     for factor in by:
         if factor not in columns:
-            guess = f"; did you mean '{nearest(factor, columns)}'? Factors: {', '.join(columns)}" if columns else ""
+            guess = (
+                f"; did you mean '{nearest(factor, columns)}'? Factors: {', '.join(columns)}"
+                if columns
+                else ""
+            )
             raise InputError(f"--by {factor}: the results have no such factor{guess}.")
     return [columns[factor] for factor in by]
 
 
 def whole_table(found: Sequence[Section], shown: Shown) -> pl.DataFrame:
     """Return the statistic of every row and metric, in the units of the records."""
-    parts = [statistics(section, shown.by).filter(pl.col("statistic") == shown.statistic) for section in found]
+    parts = [
+        statistics(section, shown.by).filter(pl.col("statistic") == shown.statistic) for section in found
+    ]
     table = pl.concat(parts)
     names = found[0].factors
     return table.rename({c: names[c] for c in table.columns if c in names and names[c] not in table.columns})

@@ -199,7 +199,9 @@ def _reference(sections: Sequence[Section], text: str) -> tuple[str, str]:
     """Return the factor and the level of the reference."""
     known = _levels(sections)
     if not known:
-        raise InputError(f"--reference {text}: the results have no factor, so there are no levels to compare.")
+        raise InputError(
+            f"--reference {text}: the results have no factor, so there are no levels to compare."
+        )
     (factor, levels), *more = parse_levels(text, known, "--reference").items()
     if more or len(levels) > 1:
         raise InputError(
@@ -218,7 +220,9 @@ def _chosen(sections: Sequence[Section], request: Request) -> list[Section]:
     columns = list(sections[0].factors)
     if request.only:
         names = dict(sections[0].factors)
-        combinations = pl.concat([rows.select(columns) for rows in parts]).unique(maintain_order=True).rename(names)
+        combinations = (
+            pl.concat([rows.select(columns) for rows in parts]).unique(maintain_order=True).rename(names)
+        )
         chosen = select_combinations(combinations, _levels(sections), request.only)
         chosen = chosen.rename({name: column for column, name in names.items()})
         parts = [rows.join(chosen, on=columns, how="semi", maintain_order="left") for rows in parts]
@@ -243,7 +247,9 @@ def _check_levels(sections: Sequence[Section], factor: str, reference: str, requ
         )
     if len(levels) == 1:
         left = f"{asked} leaves" if asked else "the results have"
-        raise InputError(f"--reference {request.reference}: {left} no other level of {factor} to compare with it.")
+        raise InputError(
+            f"--reference {request.reference}: {left} no other level of {factor} to compare with it."
+        )
 
 
 # ---- Statistics ------------------------------------------------------------------------------------------
@@ -258,14 +264,18 @@ def _comparisons(section: Section, pairs: Pairs, seed: int) -> list[Comparison]:
         without_partner, without_value = left_out[one.level, *place]
         known = dict(one.where)
         flow = known.pop(WHO, None) or " / ".join(map(str, section.rows[WHO].unique(maintain_order=True)))
-        levels = {name: known.get(name) or str(section.rows[column][0]) for column, name in section.factors.items()}
+        levels = {
+            name: known.get(name) or str(section.rows[column][0]) for column, name in section.factors.items()
+        }
         del levels[one.factor]
         ranks = signed_ranks(one, seed)
         cases.setdefault(place, []).append(
             Comparison(one, ranks, one.p, ranks.p_value, levels, flow, without_partner, without_value)
         )
     ranks_of = [_places(section.rows[name]) for name in pairs.others]
-    ordered = sorted(cases, key=lambda case: [places[level] for places, level in zip(ranks_of, case, strict=True)])
+    ordered = sorted(
+        cases, key=lambda case: [places[level] for places, level in zip(ranks_of, case, strict=True)]
+    )
     return [one for case in ordered for one in cases[case]]
 
 
@@ -279,7 +289,8 @@ def _left_out(pairs: Pairs) -> dict[tuple[str, ...], tuple[int, int]]:
     keys = [pairs.factor, *pairs.others]
     alone = ~pl.col("partners")
     counts = pairs.frame.group_by(keys, maintain_order=True).agg(
-        alone.sum().alias("alone"), (pl.col("partners") & pl.col("difference").is_null()).sum().alias("without")
+        alone.sum().alias("alone"),
+        (pl.col("partners") & pl.col("difference").is_null()).sum().alias("without"),
     )
     return {tuple(map(str, row[:-2])): (row[-2], row[-1]) for row in counts.iter_rows()}
 
@@ -297,7 +308,10 @@ def _corrected(found: Sequence[Comparison], correction: str) -> list[Comparison]
     """Correct both tests' p values, each for the number of comparisons."""
     if correction == NONE:
         return list(found)
-    differences, ranks = corrected([one.difference for one in found]), holm([one.ranks.p_value for one in found])
+    differences, ranks = (
+        corrected([one.difference for one in found]),
+        holm([one.ranks.p_value for one in found]),
+    )
     return [
         replace(one, difference=difference, ranks_p=float(ranks_p))
         for one, difference, ranks_p in zip(found, differences, ranks, strict=True)
@@ -318,7 +332,9 @@ def method(compared: Compare) -> str:
     """Explain the numbers."""
     looks = compared.sections[0].looks
     until = (
-        "" if looks == 1 else f" The campaign ran until it was precise: intervals and p hold over its {looks} looks."
+        ""
+        if looks == 1
+        else f" The campaign ran until it was precise: intervals and p hold over its {looks} looks."
     )
     return (
         "Pairs are replications of the same set and number. Difference: mean of the pairs, level less "
@@ -344,7 +360,9 @@ def remarks(compared: Compare) -> list[str]:
     if compared.uncompared:
         shown = "; ".join(compared.uncompared[:_NAMED_AT_MOST])
         more = "; ..." if len(compared.uncompared) > _NAMED_AT_MOST else ""
-        said.append(f"Not compared, because no pair has both values: {len(compared.uncompared)} ({shown}{more}).")
+        said.append(
+            f"Not compared, because no pair has both values: {len(compared.uncompared)} ({shown}{more})."
+        )
     return said
 
 

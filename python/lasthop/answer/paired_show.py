@@ -54,7 +54,9 @@ def telling_cases(found: Sequence[Comparison]) -> list[str]:
     return [name for name in found[0].case if name in varied or len({one.case[name] for one in found}) > 1]
 
 
-def _rows(names: Sequence[Sequence[str]], fields: Mapping[str, Sequence[str]], kept: Sequence[str]) -> list[list[str]]:
+def _rows(
+    names: Sequence[Sequence[str]], fields: Mapping[str, Sequence[str]], kept: Sequence[str]
+) -> list[list[str]]:
     return [[*own, *(fields[head][place] for head in kept)] for place, own in enumerate(names)]
 
 
@@ -64,7 +66,9 @@ def _columns(compared: Compare, scale: Scale) -> dict[str, Callable[[Comparison]
     base = f"{compared.reference} ({bases.unit})" if bases.unit else compared.reference
     return {
         base: lambda one: bases.number(one.difference.reference_mean),
-        "difference [95 %]": lambda one: bracketed(scale, one.difference.mean, one.difference.low, one.difference.high),
+        "difference [95 %]": lambda one: bracketed(
+            scale, one.difference.mean, one.difference.low, one.difference.high
+        ),
         "change": lambda one: _percent(one.difference.relative),
         "median [95 %]": lambda one: bracketed(
             scale, one.ranks.median.estimate, one.ranks.median.low, one.ranks.median.high

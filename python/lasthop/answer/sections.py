@@ -228,7 +228,11 @@ def _section(
 ) -> Section:
     told = [name for name in _TOLD if name in kind.rows.collect_schema()]
     columns = dict.fromkeys((*metrics, *compared))
-    rows = kind.rows.with_columns(kind.who.alias(WHO)).select(*names, *REPLICATION, WHO, *told, *columns).collect()
+    rows = (
+        kind.rows.with_columns(kind.who.alias(WHO))
+        .select(*names, *REPLICATION, WHO, *told, *columns)
+        .collect()
+    )
     by = [Compared(metric, rows, kind.topic, metric in headlines) for metric in compared]
     return Section(kind.title, rows, names, metrics, by)
 
@@ -238,7 +242,9 @@ def _headlines(kind: _Kind, names: Mapping[str, str]) -> Section:
     known = kind.rows.collect_schema().names()
     shown = [metric for metric in kind.headline if metric in known]
     if kind.title != "Flows":
-        return _section(kind, names, shown, [metric for metric in kind.compared if metric in known], shown[:1])
+        return _section(
+            kind, names, shown, [metric for metric in kind.compared if metric in known], shown[:1]
+        )
     shown += _present(kind.rows, [metric for of_kind in OF_KINDS for metric in of_kind if metric in known])
     more = [metric for metrics in _OF_FLOWS.values() for metric in metrics if metric in known]
     section = _section(kind, names, shown, more, ())

@@ -65,7 +65,10 @@ def answer_lines(sections: Sequence[Section], shown: Shown) -> list[str]:
     told = _differences(sections) if shown.by is None else []
     kept = told[: shown.sentences]
     if kept:
-        lines += ["Differences between levels (replications in pairs, p corrected after Holm):", *bulleted(kept)]
+        lines += [
+            "Differences between levels (replications in pairs, p corrected after Holm):",
+            *bulleted(kept),
+        ]
     if len(told) > len(kept):
         lines.append(f"  ... and {len(told) - len(kept)} more: {shown.rest}")
     return lines if lines[-1] else lines[:-1]
@@ -228,7 +231,9 @@ def _rendered(
     lines = laid_out(heads, rows, len(labels), limit)
     left_out = [label(metric) for metric in scales if metric not in kept]
     return (
-        [*lines, f"No room for: {', '.join(left_out)}. A wider terminal or --metric shows them."] if left_out else lines
+        [*lines, f"No room for: {', '.join(left_out)}. A wider terminal or --metric shows them."]
+        if left_out
+        else lines
     )
 
 
@@ -261,11 +266,17 @@ def laid_out(heads: Sequence[str], rows: Sequence[Sequence[str]], labels: int, l
 
 
 def _texts(
-    names: Sequence[Sequence[str]], fields: Sequence[Mapping[str, Field]], scales: Mapping[str, Scale], bracketed: int
+    names: Sequence[Sequence[str]],
+    fields: Sequence[Mapping[str, Field]],
+    scales: Mapping[str, Scale],
+    bracketed: int,
 ) -> list[list[str]]:
     """Write the rows, with brackets in the first `bracketed` metrics."""
     return [
-        [*own, *(_text(f.get(m), scale, bracket=n < bracketed) for n, (m, scale) in enumerate(scales.items()))]
+        [
+            *own,
+            *(_text(f.get(m), scale, bracket=n < bracketed) for n, (m, scale) in enumerate(scales.items())),
+        ]
         for own, f in zip(names, fields, strict=True)
     ]
 

@@ -48,7 +48,16 @@ _LESS_IS_BETTER = frozenset(
         "startup_delay_s",
     }
 )
-_NOTICED = {"s": 1e-3, "ms": 1.0, "µs": 1e3, "B/s": 125.0, "bit/s": 1e3, "ratio": 1e-3, "packets": 1.0, "": 0.0}
+_NOTICED = {
+    "s": 1e-3,
+    "ms": 1.0,
+    "µs": 1e3,
+    "B/s": 125.0,
+    "bit/s": 1e3,
+    "ratio": 1e-3,
+    "packets": 1.0,
+    "": 0.0,
+}
 """By unit: a change smaller than this is hardly noticed, however large its share."""
 _SHARE_NOTICED = 0.01
 _RANGE = 3.5
@@ -159,7 +168,9 @@ def _of_two(own: Sequence[Difference], cases: int) -> str:
 
 def _of_several(group: _Group) -> str:
     """Say which levels have most and least in the case that differs most, and which level wins overall."""
-    cases = {where: sure for where, own in group.cases.items() if (sure := [one for one in own if one.significant])}
+    cases = {
+        where: sure for where, own in group.cases.items() if (sure := [one for one in own if one.significant])
+    }
     where = max(cases, key=lambda where: max(map(size, cases[where])))
     text = _best_and_worst(cases[where])
     first = cases[where][0]
@@ -213,7 +224,9 @@ def _overall(group: _Group) -> str:
     for one in group.members:
         positive = min(one.reference_mean, one.level_mean) > 0
         scored = first.metric in SCORES
-        change = one.mean if scored else math.log(one.level_mean / one.reference_mean) if positive else math.nan
+        change = (
+            one.mean if scored else math.log(one.level_mean / one.reference_mean) if positive else math.nan
+        )
         changes.setdefault(one.level, []).append(change)
     means = {level: fmean(own) for level, own in changes.items() if len(own) == len(cases)}
     means = {level: mean for level, mean in means.items() if math.isfinite(mean)}
@@ -225,7 +238,11 @@ def _overall(group: _Group) -> str:
     over = f"On the average over {_cases(len(cases), len(cases))},"
     if sign * means[best] <= 0:
         return f"{over} {_reference(first)} has the {what}."
-    by = _points(first.metric, means[best]) if first.metric in SCORES else f"{_percent(math.expm1(means[best]))} %"
+    by = (
+        _points(first.metric, means[best])
+        if first.metric in SCORES
+        else f"{_percent(math.expm1(means[best]))} %"
+    )
     return f"{over} {first.factor}={best} has the {what}, {by} {_more(means[best])} than {_reference(first)}."
 
 
@@ -239,7 +256,9 @@ def _against(one: Difference) -> str:
         return f"{level} has a {what} of {values[0]}, {reference} of {values[1]} ({points}, {_surely(one)})"
     if (ratio := _multiple(one.level_mean, one.reference_mean)) is not None:
         more, less = (level, reference) if one.mean > 0 else (reference, level)
-        takes = f"takes {ratio} times as long as {less}" if timed else f"has {ratio} times the {what} of {less}"
+        takes = (
+            f"takes {ratio} times as long as {less}" if timed else f"has {ratio} times the {what} of {less}"
+        )
         return f"{more} {takes}: {_values(one, what if timed else '', larger_first=True)}"
     share = f"{_percent(one.relative)} % " if math.isfinite(one.relative) else ""
     if timed and one.mean > 0 and share:
@@ -297,7 +316,9 @@ def _of_factor(members: Sequence[Difference]) -> str:
     nearest = min((one for one in members if one.pairs > 1), key=lambda one: one.p, default=members[0])
     metrics = list(dict.fromkeys(label(one.metric) for one in members))
     levels = list(dict.fromkeys(one.level for one in members))
-    who = _level(nearest) if len(levels) == 1 else f"None of the {len(levels)} other levels of {nearest.factor}"
+    who = (
+        _level(nearest) if len(levels) == 1 else f"None of the {len(levels)} other levels of {nearest.factor}"
+    )
     verb = "does not differ" if len(levels) == 1 else "differs"
     compared = f" in {listed(metrics)}" if len(metrics) > 1 else ""
     cases = len({one.where for one in members})
@@ -319,7 +340,9 @@ def _shown(one: Difference) -> str:
 def _needed(one: Difference) -> str:
     """Say how many pairs a difference of this size takes, if that number can be run."""
     needed = one.pairs_needed
-    return f"; a difference of this size takes about {needed:.0f} pairs to show" if needed <= _MOST_PAIRS else ""
+    return (
+        f"; a difference of this size takes about {needed:.0f} pairs to show" if needed <= _MOST_PAIRS else ""
+    )
 
 
 def _alike(groups: Sequence[_Group]) -> str:

@@ -67,7 +67,9 @@ class Plots:
             whiskers: Where they end: `iqr`, the furthest values within 1.5 interquartile ranges, or `extremes`.
             width: `column` or `page` of a two-column paper.
         """
-        return self._chart(ResultRequest(_joined(x), y, hue, BOX, texts(only), role, whiskers, ratio, y2), width)
+        return self._chart(
+            ResultRequest(_joined(x), y, hue, BOX, texts(only), role, whiskers, ratio, y2), width
+        )
 
     def bar(
         self,
@@ -82,7 +84,9 @@ class Plots:
         width: str = "page",
     ) -> Drawing:
         """Draw medians with quartiles; the arguments are those of `box`."""
-        return self._chart(ResultRequest(_joined(x), y, hue, BAR, texts(only), role, ratio=ratio, y2=y2), width)
+        return self._chart(
+            ResultRequest(_joined(x), y, hue, BAR, texts(only), role, ratio=ratio, y2=y2), width
+        )
 
     def cdf(
         self,
@@ -124,7 +128,9 @@ class Plots:
         width: str = "page",
     ) -> Drawing:
         """Draw means with 95 % intervals against numeric levels; the arguments are those of `box`."""
-        return self._chart(ResultRequest(_joined(x), y, hue, LINE, texts(only), role, ratio=ratio, y2=y2), width)
+        return self._chart(
+            ResultRequest(_joined(x), y, hue, LINE, texts(only), role, ratio=ratio, y2=y2), width
+        )
 
     def band(
         self,
@@ -153,7 +159,9 @@ class Plots:
         from lasthop.answer.paired import Request, compare_results
         from lasthop.pictures.forest import forest_caption, forest_figure
 
-        compared = compare_results(self._results.folder, Request(reference, metric, texts(only), role, correction))
+        compared = compare_results(
+            self._results.folder, Request(reference, metric, texts(only), role, correction)
+        )
         return Drawing(lambda noted: forest_figure(compared, noted=noted), [], forest_caption(compared))
 
     def over_time(
@@ -212,7 +220,9 @@ class Plots:
         from lasthop.pictures.over import picture_over
 
         runs = self._results.each(1, only, set_number)
-        return _over_time(picture_over(runs, ",".join(texts(kinds)) or None, texts(flows), (start, stop)), width)
+        return _over_time(
+            picture_over(runs, ",".join(texts(kinds)) or None, texts(flows), (start, stop)), width
+        )
 
     def _chart(self, request: ResultRequest, width: str) -> Drawing:
         from lasthop.pictures.charts import chart_figure
@@ -220,7 +230,9 @@ class Plots:
 
         chart = read_chart(self._results.folder, request)
         bare = replace(chart, notes=[])
-        return Drawing(lambda noted: chart_figure(chart if noted else bare, width), chart.notes, chart.caption)
+        return Drawing(
+            lambda noted: chart_figure(chart if noted else bare, width), chart.notes, chart.caption
+        )
 
 
 def _joined(factors: str | Sequence[str] | None) -> str | None:
@@ -232,4 +244,6 @@ def _over_time(shown: Shown, width: str) -> Drawing:
 
     whole = shown.of(shown.panels)
     bare = replace(whole, notes=())
-    return Drawing(lambda noted: run_figure(whole if noted else bare, width), shown.told(), shown.caption(shown.panels))
+    return Drawing(
+        lambda noted: run_figure(whole if noted else bare, width), shown.told(), shown.caption(shown.panels)
+    )

@@ -105,7 +105,9 @@ def _cell(total: Callable[[], int], done: int, doing: str, what: str) -> Callabl
     from IPython.display import HTML, display
 
     def html() -> HTML:
-        return HTML(f"{doing} <progress value='{finished}' max='{total()}'></progress> {finished} of {total()} {what}")
+        return HTML(
+            f"{doing} <progress value='{finished}' max='{total()}'></progress> {finished} of {total()} {what}"
+        )
 
     finished, last = done, 0.0
     shown = display(html(), display_id=True)

@@ -186,7 +186,9 @@ class Results:
         """Return one replication of the one cell that `only` chooses, to be made again."""
         self._check_repeatable()
         plan = self._campaign.plan
-        return self._chosen(select_cell(plan.cells, all_levels(plan.study), None, texts(only)), replication, set_number)
+        return self._chosen(
+            select_cell(plan.cells, all_levels(plan.study), None, texts(only)), replication, set_number
+        )
 
     def each(self, replication: int, only: str | Sequence[str], set_number: int) -> list[ChosenRun]:
         """Return one replication of each cell that `only` chooses, to be made again."""
@@ -208,7 +210,9 @@ class Results:
     def _check_repeatable(self) -> None:
         engine = self._campaign.plan.engine
         if not self._campaign.plan.repeatable:
-            raise InputError(f"These results are of the {engine.name} engine, whose runs cannot be made again.")
+            raise InputError(
+                f"These results are of the {engine.name} engine, whose runs cannot be made again."
+            )
 
     def __repr__(self) -> str:
         """Say how much was run."""

@@ -102,7 +102,11 @@ class Scenario:
     def __repr__(self) -> str:
         """Say how large it is."""
         cells = len(self.study.cells)
-        size = [f"{cells} cell{'' if cells == 1 else 's'}", f"replications={self.replications}", f"seed={self.seed}"]
+        size = [
+            f"{cells} cell{'' if cells == 1 else 's'}",
+            f"replications={self.replications}",
+            f"seed={self.seed}",
+        ]
         return f"<Scenario {self.name}: {', '.join(size)}>"
 
     def _repr_html_(self) -> str:

@@ -69,7 +69,9 @@ class Asked:
         from lasthop.until.stopping import CAP, Stopping
 
         if self.sets > 1:
-            raise InputError("--until chooses the number of replications, and sets need a given one: leave --sets out.")
+            raise InputError(
+                "--until chooses the number of replications, and sets need a given one: leave --sets out."
+            )
         return Stopping([parse(text) for text in self.until], cells, self.replications or CAP)
 
 
@@ -87,7 +89,11 @@ def simulate(
     with (
         elsewhere or nullcontext(Threads(jobs or usable_cores())) as place,
         progress(
-            lambda: there + max(pending, campaign.assigned), there, quiet=quiet, what=what, detail=place.detail
+            lambda: there + max(pending, campaign.assigned),
+            there,
+            quiet=quiet,
+            what=what,
+            detail=place.detail,
         ) as advance,
     ):
         simulated = campaign.run(place, advance)
@@ -106,7 +112,9 @@ def simulate(
 
 def warnings_of(campaign: Campaign) -> list[str]:
     """Return warnings about finished records."""
-    return [warning for warning in (campaign.finished.silent(), campaign.finished.failed()) if warning is not None]
+    return [
+        warning for warning in (campaign.finished.silent(), campaign.finished.failed()) if warning is not None
+    ]
 
 
 def lateness(campaign: Campaign) -> str | None:

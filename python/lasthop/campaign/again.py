@@ -33,11 +33,15 @@ def runs_of(
         )
     engine = ENGINES.get(identity["engine"])
     if engine is None:
-        raise InputError(f"{folder} was made by the engine {identity['engine']}, and lasthop has {', '.join(ENGINES)}.")
+        raise InputError(
+            f"{folder} was made by the engine {identity['engine']}, and lasthop has {', '.join(ENGINES)}."
+        )
     if not engine.repeatable:
         raise InputError(f"{folder} was made by the {engine.name} engine, whose runs cannot be made again.")
     study = read_study(file, manifest.get(SPACE, {}).get("points"))
-    cells = [cell for cell in select_cells(study.cells, all_levels(study), only) if cell.key in identity["cells"]]
+    cells = [
+        cell for cell in select_cells(study.cells, all_levels(study), only) if cell.key in identity["cells"]
+    ]
     if study.digest != identity["scenario_digest"]:
         raise InputError(f"{file} has changed since it made {folder}: run it again, or give the file itself.")
     if not cells:
@@ -58,8 +62,12 @@ def runs_of(
     if not plan.repeatable:
         raise InputError(f"The programs of {folder} ran with cpu_cost, so their runs cannot be made again.")
     if any(identity[key] != value for key, value in plan.version().items()):
-        raise InputError(f"{folder} was made by another version of lasthop: run {file} again, or give the file itself.")
+        raise InputError(
+            f"{folder} was made by another version of lasthop: run {file} again, or give the file itself."
+        )
     known = identity.get(INPUTS, {})
     if changed := [path for path, digest in plan.input_digests.items() if known.get(path) != digest]:
-        raise InputError(f"{changed[0]} has changed since it made {folder}: repeat its command, or give {file} itself.")
+        raise InputError(
+            f"{changed[0]} has changed since it made {folder}: repeat its command, or give {file} itself."
+        )
     return [ChosenRun(plan, cell, set_number, replication) for cell in cells]

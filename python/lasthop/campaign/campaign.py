@@ -87,7 +87,9 @@ class Stopping(Protocol):
     def counts(self) -> Sequence[int]:
         """The number of replications of each cell, as far as it is known."""
 
-    def judge(self, cells: Sequence[int], read: Callable[[Sequence[range]], Mapping[str, pl.DataFrame]]) -> None:
+    def judge(
+        self, cells: Sequence[int], read: Callable[[Sequence[range]], Mapping[str, pl.DataFrame]]
+    ) -> None:
         """Decide on `cells`, which have all their `counts`; `read` returns chosen records, from 0 on."""
 
     @property
@@ -101,7 +103,9 @@ class Stopping(Protocol):
 class Campaign:
     """A plan together with its output folder."""
 
-    def __init__(self, plan: Plan, out: Path, snap_length: int | None = None, stopping: Stopping | None = None) -> None:
+    def __init__(
+        self, plan: Plan, out: Path, snap_length: int | None = None, stopping: Stopping | None = None
+    ) -> None:
         """Prepare the campaign; nothing is run before `run`.
 
         `stopping` decides how many replications the cells get. Without it, each cell gets the plan's number.
@@ -129,7 +133,8 @@ class Campaign:
         digests = [plan.digest(cell) for cell in plan.cells]
         self._sources = [
             plan.source(
-                digests[unit.cell], plan.first(unit.set_number) if plan.engine.chained(plan.cells[unit.cell]) else None
+                digests[unit.cell],
+                plan.first(unit.set_number) if plan.engine.chained(plan.cells[unit.cell]) else None,
             )
             for unit in self.units
         ]
@@ -292,7 +297,11 @@ class Campaign:
         """Return what is there and what is missing."""
         there = self.counts if self.complete else self._stored_counts()
         chained = [self.plan.engine.chained(self.plan.cells[unit.cell]) for unit in self.units]
-        again = sum(own for own, count, chain in zip(there, self.counts, chained, strict=True) if chain and own < count)
+        again = sum(
+            own
+            for own, count, chain in zip(there, self.counts, chained, strict=True)
+            if chain and own < count
+        )
         asked = {
             (source, self.plan.first(unit.set_number)): own
             for unit, source, own in zip(self.units, self._sources, there, strict=True)
@@ -426,7 +435,11 @@ class Campaign:
             return
         numbers = range(work.first, work.first + work.count)
         targets = {}
-        folders = [(f, number) for f, (_, number) in self._capture_folders(work.unit, work.source) if number in numbers]
+        folders = [
+            (f, number)
+            for f, (_, number) in self._capture_folders(work.unit, work.source)
+            if number in numbers
+        ]
         try:
             for folder, number in folders:
                 temporary = self.out / TRACES / f"{folder}.tmp"
@@ -434,7 +447,9 @@ class Campaign:
                 temporary.mkdir(parents=True)
                 replication = number - self.plan.first(work.unit.set_number) + 1
                 run = ChosenRun(self.plan, self.plan.cells[work.unit.cell], work.unit.set_number, replication)
-                targets[number] = CaptureTarget(temporary, run.provenance(), self.snap_length or _core.SNAP_LENGTH)
+                targets[number] = CaptureTarget(
+                    temporary, run.provenance(), self.snap_length or _core.SNAP_LENGTH
+                )
             yield targets
             for folder, number in folders:
                 final = self.out / TRACES / folder
@@ -454,7 +469,11 @@ class Campaign:
         merging.mkdir()
         try:
             files = merge_tables(
-                store, self._stored([range(count) for count in self.counts]), merging, self.plan.facts(), meanings
+                store,
+                self._stored([range(count) for count in self.counts]),
+                merging,
+                self.plan.facts(),
+                meanings,
             )
             tables = {name: digest(merging / name) for name in files}
             manifest = {**self._new_manifest(self._owners()), "tables": tables}
@@ -488,7 +507,8 @@ class Campaign:
     def _levels(self) -> pl.DataFrame:
         """Return a row per cell with the level of each factor."""
         columns = [
-            level_column(factor_column(factor), factor, self.plan.cells) for factor in factors_of(self.plan.cells)
+            level_column(factor_column(factor), factor, self.plan.cells)
+            for factor in factors_of(self.plan.cells)
         ]
         return pl.DataFrame(columns)
 

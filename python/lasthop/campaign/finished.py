@@ -56,7 +56,9 @@ class Finished:
         """Say in how many runs no packet was sent; `None` if every run sent packets."""
         rows = scan_rows(self.out / RUNS)
         sent = pl.col("packets_sent") if "packets_sent" in rows.collect_schema() else pl.lit(1)
-        silent, every = rows.select((sent == 0).sum().alias("silent"), pl.len().alias("runs")).collect().row(0)
+        silent, every = (
+            rows.select((sent == 0).sum().alias("silent"), pl.len().alias("runs")).collect().row(0)
+        )
         if not silent:
             return None
         count = f"any of the {every} runs" if silent == every else f"{silent} runs"
@@ -74,7 +76,9 @@ class Finished:
             return None
         told = ", ".join(map(str, failures["exit_code"].unique().sort()[:5]))
         first = failures.row(0, named=True)
-        which = ", ".join([*(f"{name}={first[name]}" for name in factors), f"replication {first['replication']}"])
+        which = ", ".join(
+            [*(f"{name}={first[name]}" for name in factors), f"replication {first['replication']}"]
+        )
         levels = "".join(f'"{name}", ' for name in factors)
         query = f"SELECT {levels}replication, exit_code, {ERRORS} FROM runs WHERE exit_code <> 0"
         return "\n".join(

@@ -30,11 +30,20 @@ _NOTHING_IS_ZERO = (
 """Columns that are 0, not unknown, in a step without a row: nothing was sent, and nothing waited."""
 _METRICS = tuple(name for name in dictionary()[TABLE] if name not in (*_OF, "set", "replication"))
 MEANINGS = {
-    "metric": {"unit": "", "description": "Which column of the time series the row is of; its name ends in the unit."},
+    "metric": {
+        "unit": "",
+        "description": "Which column of the time series the row is of; its name ends in the unit.",
+    },
     "replications": {"unit": "", "description": "How many replications have a value in this step."},
     "median": {"unit": "", "description": "Median over these replications, in the unit of the metric."},
-    "low": {"unit": "", "description": "10th percentile over these replications, interpolated between values."},
-    "high": {"unit": "", "description": "90th percentile over these replications, interpolated between values."},
+    "low": {
+        "unit": "",
+        "description": "10th percentile over these replications, interpolated between values.",
+    },
+    "high": {
+        "unit": "",
+        "description": "90th percentile over these replications, interpolated between values.",
+    },
 }
 """Meanings of the columns of a folded table."""
 
@@ -60,7 +69,9 @@ def fold(run: ChosenRun, step_ns: int) -> pl.DataFrame:
         files = [Path(folder) / f"{number}.csv" for number in range(len(runs))]
         for one, file in zip(runs, files, strict=True):
             one.series(file, step_ns)
-        return labelled(run, _folded(pl.concat(map(scan_steps, files)), len(runs))).drop("replication").collect()
+        return (
+            labelled(run, _folded(pl.concat(map(scan_steps, files)), len(runs))).drop("replication").collect()
+        )
 
 
 def write_folded(runs: Sequence[ChosenRun], step_ns: int, out: Path) -> int:
@@ -69,7 +80,9 @@ def write_folded(runs: Sequence[ChosenRun], step_ns: int, out: Path) -> int:
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         frame = folds(runs, step_ns)
-        replace_atomically(out, lambda path: write_steps(frame.lazy(), path, out.suffix, (plan, step_ns), MEANINGS))
+        replace_atomically(
+            out, lambda path: write_steps(frame.lazy(), path, out.suffix, (plan, step_ns), MEANINGS)
+        )
     except OSError as error:
         raise InputError(f"Cannot write {out}: {error}.") from error
     return frame.height
@@ -79,7 +92,9 @@ def folds(runs: Sequence[ChosenRun], step_ns: int) -> pl.DataFrame:
     """Fold the time series of each run's cell; return them below each other."""
     taken = [factor for factor in factors_of(runs[0].plan.cells) if factor in MEANINGS]
     if taken:
-        raise InputError(f"The factor {taken[0]} has the name of a column of this table; give it another name.")
+        raise InputError(
+            f"The factor {taken[0]} has the name of a column of this table; give it another name."
+        )
     return pl.concat([fold(run, step_ns) for run in runs])
 
 
@@ -92,7 +107,9 @@ def _folded(steps: pl.LazyFrame, replications: int) -> pl.LazyFrame:
     known = pl.col("values").list.len().cast(pl.Int64)
     zero = pl.col("metric").is_in(_NOTHING_IS_ZERO)
     counted = grouped.with_columns(pl.when(zero).then(replications).otherwise(known).alias("replications"))
-    bounds = [_quantile(share, pl.col("replications") - known).alias(name) for name, share in _QUANTILES.items()]
+    bounds = [
+        _quantile(share, pl.col("replications") - known).alias(name) for name, share in _QUANTILES.items()
+    ]
     order = pl.col("metric").cast(pl.Enum(_METRICS))
     return counted.sort("time_s", "flow", "direction", order, nulls_last=True).select(
         *_OF, "metric", "replications", *bounds

@@ -29,7 +29,16 @@ COUNT_MAX = 2**32 - 1
 """Most replications, sets or points that are accepted."""
 _KEPT_BYTES = 400
 """Bytes that are kept per packet if every event is recorded."""
-_UNITS = {"kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+_UNITS = {
+    "kB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+    "KiB": 2**10,
+    "MiB": 2**20,
+    "GiB": 2**30,
+    "TiB": 2**40,
+}
 
 
 @dataclass(frozen=True, slots=True)

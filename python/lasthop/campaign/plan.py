@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from lasthop import _core
 from lasthop.campaign.limits import Limits
-from lasthop.engines.engine import WHOLE, CaptureTarget, Engine, Observation, Outcome, Request, SeriesTarget, Trace
+from lasthop.engines.engine import (
+    WHOLE,
+    CaptureTarget,
+    Engine,
+    Observation,
+    Outcome,
+    Request,
+    SeriesTarget,
+    Trace,
+)
 from lasthop.engines.model.engine import ModelEngine
 from lasthop.engines.programs import program_of
 from lasthop.errors import InputError
@@ -76,7 +85,10 @@ class Plan:
             return {}
         from lasthop.algorithms import code_digest
 
-        return {name: code_digest(name) for name in dict.fromkeys(name for cell in self.cells for _, name in cell.code)}
+        return {
+            name: code_digest(name)
+            for name in dict.fromkeys(name for cell in self.cells for _, name in cell.code)
+        }
 
     @cached_property
     def inputs(self) -> Mapping[str, Inputs]:

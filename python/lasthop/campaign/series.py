@@ -41,7 +41,9 @@ def write_series(runs: Sequence[ChosenRun], step_ns: int, out: Path) -> int:
                 run.series(part, step_ns)
                 parts.append(labelled(run, scan_steps(part)))
             frame = pl.concat(parts)
-            replace_atomically(out, lambda path: write_steps(frame, path, out.suffix, (runs[0].plan, step_ns)))
+            replace_atomically(
+                out, lambda path: write_steps(frame, path, out.suffix, (runs[0].plan, step_ns))
+            )
             return height(frame)
     except OSError as error:
         raise InputError(f"Cannot write {out}: {error}.") from error
@@ -99,9 +101,9 @@ def labelled(run: ChosenRun, rows: pl.LazyFrame) -> pl.LazyFrame:
     """Return the rows behind the levels of their cell, the set and the replication."""
     cells = run.plan.cells
     levels = [
-        pl.lit(level_column("level", factor, [run.cell])[0], dtype=level_column("level", factor, cells).dtype).alias(
-            factor_column(factor)
-        )
+        pl.lit(
+            level_column("level", factor, [run.cell])[0], dtype=level_column("level", factor, cells).dtype
+        ).alias(factor_column(factor))
         for factor in factors_of(cells)
     ]
     place = [pl.lit(run.set_number).alias("set"), pl.lit(run.number).alias("replication")]

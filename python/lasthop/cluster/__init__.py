@@ -22,7 +22,9 @@ def _where() -> ModuleType:
     return where
 
 
-def check_cluster(where: str, *, engine: Engine, jobs: int | None, captures: bool, code: Iterable[str] = ()) -> None:
+def check_cluster(
+    where: str, *, engine: Engine, jobs: int | None, captures: bool, code: Iterable[str] = ()
+) -> None:
     """Refuse runs that cannot be made on the cluster that `--cluster` names."""
     _where().check(where)
     if not engine.repeatable:
@@ -31,14 +33,18 @@ def check_cluster(where: str, *, engine: Engine, jobs: int | None, captures: boo
             "worker shares its machine with others. Leave out --cluster, or use --engine kernel."
         )
     for name in code:
-        raise InputError(f"--cluster: {name} is code of your own, which the workers may not have; leave --cluster out.")
+        raise InputError(
+            f"--cluster: {name} is code of your own, which the workers may not have; leave --cluster out."
+        )
     if captures:
         raise InputError(
             "--pcap does not work with --cluster: captures are written where lasthop runs. Run without --pcap; "
             "'lasthop trace' captures single runs, and the same command without --cluster captures all."
         )
     if jobs is not None:
-        raise InputError("--jobs counts threads of this process, and --cluster runs elsewhere: leave out one of them.")
+        raise InputError(
+            "--jobs counts threads of this process, and --cluster runs elsewhere: leave out one of them."
+        )
 
 
 @contextmanager

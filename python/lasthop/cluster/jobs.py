@@ -103,7 +103,9 @@ def _options(system: str, file: Path) -> dict[str, Any]:
     if isinstance(found.get("jobqueue"), dict):  # as in dask-jobqueue's own files
         sections = found["jobqueue"]
         if not isinstance(sections.get(system), dict):
-            raise InputError(f"{file} has no section jobqueue.{system}; it has {', '.join(sections) or 'none'}.")
+            raise InputError(
+                f"{file} has no section jobqueue.{system}; it has {', '.join(sections) or 'none'}."
+            )
         found = sections[system]
     options = {str(key).replace("-", "_"): value for key, value in found.items()}
     known = _known(system)

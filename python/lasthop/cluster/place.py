@@ -188,7 +188,9 @@ class DaskPlace:
         """Return why the worker that gave this answer cannot be used."""
         remedy = f"and this is {version_text(version())}. Install the same version there."
         if isinstance(answer, ImportError):
-            packages = self._client.run(importlib.metadata.version, "lasthop", workers=[address], on_error="return")
+            packages = self._client.run(
+                importlib.metadata.version, "lasthop", workers=[address], on_error="return"
+            )
             found = packages.get(address)
             return (
                 f"it has lasthop {found} without its cluster part, {remedy}"
@@ -244,7 +246,9 @@ class _Flight:
         self._place, self._client, self._plan, self._ledger = place, client, plan, ledger
         self._agenda = Agenda(assignment.work)
         self._flying: dict[Future[Answer], Tasks] = {}
-        self._suspects: deque[Work] = deque()  # Dask gave them up: each time they were sent, their worker died
+        self._suspects: deque[Work] = (
+            deque()
+        )  # Dask gave them up: each time they were sent, their worker died
         self._alone = False  # whether a suspect is under way, and nothing else
         self._news: SimpleQueue[Future[Answer]] = SimpleQueue()
         self._name = f"lasthop-{uuid.uuid4().hex[:12]}"
@@ -334,7 +338,11 @@ class _Flight:
         error = future.exception()
         what = self._named(self._flying[future])
         if isinstance(error, KilledWorker):
-            did = "taking over the cells" if error.task == self._simulator.key else f"running nothing but {what}"
+            did = (
+                "taking over the cells"
+                if error.task == self._simulator.key
+                else f"running nothing but {what}"
+            )
             return InputError(
                 f"{_counted(error.allowed_failures + 1, 'worker')} died while {did}; the last was "
                 f"{error.last_worker.address}. Its log says why; often there was not enough memory."

@@ -102,7 +102,9 @@ def _connected(address: str) -> Client:
             # A scheduler greets each client. Dask's client would wait forever for a server that does not.
             silent = parts.scheme == "tcp" and not probe.recv(1)
     except TimeoutError as error:
-        raise InputError(f"{address} does not answer as a Dask scheduler does, within {_CONNECT_S} s.") from error
+        raise InputError(
+            f"{address} does not answer as a Dask scheduler does, within {_CONNECT_S} s."
+        ) from error
     except OSError as error:
         raise InputError(
             f"No scheduler can be reached at {address}: {error}. Start one with 'dask scheduler', or mend the address."
@@ -112,7 +114,9 @@ def _connected(address: str) -> Client:
     try:
         return Client(f"{parts.scheme}://{parts.netloc}", timeout=_CONNECT_S)
     except (OSError, ValueError, TypeError) as error:
-        raise InputError(f"What answers at {address} is no Dask scheduler that can be used: {error}.") from error
+        raise InputError(
+            f"What answers at {address} is no Dask scheduler that can be used: {error}."
+        ) from error
 
 
 @contextmanager

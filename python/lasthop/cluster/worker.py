@@ -73,7 +73,9 @@ class Simulator:
 
 def _unpickle(made_by: tuple[str, str], seed: int, engine: Called, cells: bytes) -> Simulator:
     if made_by != version():
-        raise InputError(f"{get_worker().address} has {version_text(version())}, and this is {version_text(made_by)}.")
+        raise InputError(
+            f"{get_worker().address} has {version_text(version())}, and this is {version_text(made_by)}."
+        )
     parsed = json.loads(zlib.decompress(cells))
     cells_again = [_core.Cell([tuple(level) for level in levels], scenario) for levels, scenario in parsed]
     return Simulator(cells_again, seed, engine)

@@ -145,7 +145,9 @@ def show_protocols(frame: pl.DataFrame) -> None:
         packets, size = whole[row["file"]]
         shares = _percent(row["packets"], packets), _percent(row["bytes"], size)
         mean = f"{row['bytes'] / row['packets']:.1f}"
-        rows.append(("  " * len(below) + name, str(row["packets"]), shares[0], str(row["bytes"]), shares[1], mean))
+        rows.append(
+            ("  " * len(below) + name, str(row["packets"]), shares[0], str(row["bytes"]), shares[1], mean)
+        )
     _show(frame["file"], ["protocol"], ["packets", "%", "bytes", "%", "bytes/packet"], rows)
 
 

@@ -14,7 +14,10 @@ from lasthop.commands.table_file import check_output, write_output
 @click.command("anova")
 @click.argument("source", metavar="DIR|FILE.csv", type=click.Path(exists=True, path_type=Path))
 @click.option(
-    "--response", required=True, metavar="METRIC", help="The column to explain. It needs a number in every row."
+    "--response",
+    required=True,
+    metavar="METRIC",
+    help="The column to explain. It needs a number in every row.",
 )
 @click.option(
     "--factors",
@@ -78,7 +81,9 @@ def anova_command(
     if out is not None:
         check_output(out)
     table = anova.read_table(source, response, only, role)
-    analysis = anova.analyse(anova.full_factorial(table, [factor.strip() for factor in factors.split(",")]), confidence)
+    analysis = anova.analyse(
+        anova.full_factorial(table, [factor.strip() for factor in factors.split(",")]), confidence
+    )
     if out is not None:
         write_output(analysis.frame(), out)
     if not quiet:

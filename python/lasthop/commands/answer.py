@@ -53,7 +53,13 @@ _SENTENCES = 4
 @table_out_option
 @quiet_option
 def summary_command(
-    *, folder: Path, metrics: tuple[str, ...], by: tuple[str, ...], statistic: str, out: Path | None, quiet: bool
+    *,
+    folder: Path,
+    metrics: tuple[str, ...],
+    by: tuple[str, ...],
+    statistic: str,
+    out: Path | None,
+    quiet: bool,
 ) -> None:
     """Print the results of a finished run.
 

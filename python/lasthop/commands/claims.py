@@ -19,7 +19,9 @@ from lasthop.studies.claims import VERDICTS
     metavar="FILE",
     help="The scenario file that was run, with claims.toml in its folder.  [default: the study of this name]",
 )
-@click.option("--only", multiple=True, metavar="ID,...", help="Show only these claims, for example --only SC03,SC04.")
+@click.option(
+    "--only", multiple=True, metavar="ID,...", help="Show only these claims, for example --only SC03,SC04."
+)
 @click.option(
     "--verdict",
     "verdicts",
@@ -29,7 +31,9 @@ from lasthop.studies.claims import VERDICTS
     help="Show only claims with this verdict, for example --verdict 'not upheld'. Repeat the option for more.",
 )
 @click.option("--reading", metavar="ID", help="Judge under this reading of readings.toml.")
-@click.option("--readings", is_flag=True, help="Judge under each reading of readings.toml, and count the verdicts.")
+@click.option(
+    "--readings", is_flag=True, help="Judge under each reading of readings.toml, and count the verdicts."
+)
 @table_out_option
 @quiet_option
 def claims_command(

@@ -17,7 +17,9 @@ from lasthop.engines.live.presets import find_link, presets
 from lasthop.errors import InputError
 
 
-def complete_studies(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def complete_studies(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
     """Complete the name of a study."""
     from lasthop.studies.catalogue import list_studies
 
@@ -25,7 +27,9 @@ def complete_studies(context: click.Context, parameter: click.Parameter, incompl
     return [CompletionItem(name) for name in list_studies() if name.startswith(incomplete)]
 
 
-def complete_examples(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def complete_examples(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
     """Complete the name of an example."""
     from lasthop.scenario.examples import list_examples
 
@@ -33,13 +37,17 @@ def complete_examples(context: click.Context, parameter: click.Parameter, incomp
     return [CompletionItem(name) for name in list_examples() if name.startswith(incomplete)]
 
 
-def complete_files(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def complete_files(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
     """Complete the name of a scenario file."""
     del context, parameter
     return _or_files((), incomplete)
 
 
-def complete_scenarios(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def complete_scenarios(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
     """Complete the name of a study or of a scenario file."""
     from lasthop.studies.catalogue import list_studies
 
@@ -47,7 +55,9 @@ def complete_scenarios(context: click.Context, parameter: click.Parameter, incom
     return _or_files(list_studies(), incomplete)
 
 
-def complete_links(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def complete_links(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
     """Complete the name of a preset or of a scenario file."""
     del context, parameter
     return _or_files(presets(), incomplete)
@@ -60,13 +70,19 @@ def _or_files(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
     return found or [CompletionItem(incomplete, type="file")]
 
 
-def complete_only(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def complete_only(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
     """Complete FACTOR=LEVEL,... from the scenario or results folder that stands before it."""
     del parameter
     before, comma, last = incomplete.rpartition(",")
     factor, equals, _ = last.partition("=")
     factors = _factors(context)
-    words = [f"{factor}={level}" for level in factors.get(factor, ())] if equals else [f"{name}=" for name in factors]
+    words = (
+        [f"{factor}={level}" for level in factors.get(factor, ())]
+        if equals
+        else [f"{name}=" for name in factors]
+    )
     return [CompletionItem(before + comma + word) for word in words if word.startswith(last)]
 
 

@@ -57,9 +57,13 @@ def example_copy(name: str, folder: Path) -> None:
     """
     files = {file: folder / file.name for file in needed_files(find_example(name))}
     contents = {target: file.read_bytes() for file, target in files.items()}
-    taken = next((target for target, new in contents.items() if target.exists() and target.read_bytes() != new), None)
+    taken = next(
+        (target for target, new in contents.items() if target.exists() and target.read_bytes() != new), None
+    )
     if taken is not None:
-        raise InputError(f"{taken} is there already, and differs; name another folder: lasthop example copy {name} DIR")
+        raise InputError(
+            f"{taken} is there already, and differs; name another folder: lasthop example copy {name} DIR"
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for target, content in contents.items():

@@ -29,7 +29,10 @@ def kernel_group() -> None:
     "unpacked tree or an archive.  [default: the newest release that apt knows or /usr/src has]",
 )
 @click.option(
-    "--jobs", type=click.IntRange(min=1), metavar="N", help="Compilers to run at once.  [default: one per core]"
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Compilers to run at once.  [default: one per core]",
 )
 @click.option("--quiet", is_flag=True, help="Print only errors.")
 def build_command(*, source: str | None, jobs: int | None, quiet: bool) -> None:
@@ -60,7 +63,9 @@ def build_command(*, source: str | None, jobs: int | None, quiet: bool) -> None:
 
         kernel = build(source, jobs or os.cpu_count() or 1, come_on)
     if not quiet:
-        click.echo(f"Built {kernel.name} (Linux {kernel.info.version}) in {kernel.info.build_s:.0f} s: {kernel.folder}")
+        click.echo(
+            f"Built {kernel.name} (Linux {kernel.info.version}) in {kernel.info.build_s:.0f} s: {kernel.folder}"
+        )
 
 
 @kernel_group.command("list")
@@ -70,7 +75,11 @@ def list_command() -> None:
     Example: lasthop kernel list
     """
     for kernel in kernels():
-        state = "" if kernel.info.recipe == recipe() else "  (built for another version of lasthop: build it again)"
+        state = (
+            ""
+            if kernel.info.recipe == recipe()
+            else "  (built for another version of lasthop: build it again)"
+        )
         click.echo(f"{kernel.name:<8} Linux {kernel.info.version}{state}")
     if not kernels():
         click.echo(f"None in {store()}; 'lasthop kernel build' builds one.", err=True)

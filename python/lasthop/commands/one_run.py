@@ -13,12 +13,18 @@ from lasthop.commands.options import OneRunOptions, list_files, one_run_options,
 @click.command("trace")
 @one_run_options()
 @click.option(
-    "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="New folder for the captures."
+    "--out",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="DIR",
+    help="New folder for the captures.",
 )
 @snaplen_option
 @quiet_option
 @click.pass_context
-def trace_command(context: click.Context, /, *, out: Path, snaplen: int | None, quiet: bool, **_: object) -> None:
+def trace_command(
+    context: click.Context, /, *, out: Path, snaplen: int | None, quiet: bool, **_: object
+) -> None:
     """Write the packets of one replication as pcapng files.
 
     They open in Wireshark, tshark and tcptrace. FILE is a scenario file or the name of a study. DIR gets these files:

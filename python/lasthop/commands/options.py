@@ -166,7 +166,10 @@ def one_run_options(source: str = "FILE", *, many: bool = False) -> Callable[[F]
     options = [
         click.argument("scenario", metavar=source, shell_complete=complete_scenarios),
         click.option(
-            "--cell", "key", metavar="KEY", help="Choose the cell by its full key, such as link=e0,variant=eifel."
+            "--cell",
+            "key",
+            metavar="KEY",
+            help="Choose the cell by its full key, such as link=e0,variant=eifel.",
         ),
         click.option(
             "--only",
@@ -223,7 +226,9 @@ def runs_of_source(context: click.Context) -> list[ChosenRun]:
 
     options = OneRunOptions.of(context)
     if context.params["over"] is not None and is_given(context, "replication"):
-        raise InputError("--replication chooses one run, and --over replications takes all: leave one of them out.")
+        raise InputError(
+            "--replication chooses one run, and --over replications takes all: leave one of them out."
+        )
     folder = Path(options.scenario)
     if not is_results(folder):
         return options.choose_all()
@@ -231,9 +236,13 @@ def runs_of_source(context: click.Context) -> list[ChosenRun]:
 
     for name in ("points", "replications", "seed", "engine", "kernel"):
         if is_given(context, name):
-            raise InputError(f"--{name}: {folder} is a results folder, which determines that already; leave it out.")
+            raise InputError(
+                f"--{name}: {folder} is a results folder, which determines that already; leave it out."
+            )
     if options.key is not None:
-        raise InputError("--cell names a cell of a scenario file; choose among the cells of results with --only.")
+        raise InputError(
+            "--cell names a cell of a scenario file; choose among the cells of results with --only."
+        )
     return runs_of(folder, options.only, options.replication, options.set_number, options.limits)
 
 

@@ -57,7 +57,11 @@ _OF_RESULTS = {name: f"--{name}" for name in ("x", "y", "y2", "hue", "role", "ra
     "in grey. Repeat for more.  [default: all]",
 )
 @click.option(
-    "--from", "start", type=click.FloatRange(min=0), metavar="T", help="One run: start the time axis at T seconds."
+    "--from",
+    "start",
+    type=click.FloatRange(min=0),
+    metavar="T",
+    help="One run: start the time axis at T seconds.",
 )
 @click.option(
     "--to", "stop", type=click.FloatRange(min=0), metavar="T", help="One run: end the time axis at T seconds."
@@ -67,7 +71,9 @@ _OF_RESULTS = {name: f"--{name}" for name in ("x", "y", "y2", "hue", "role", "ra
     metavar="METRIC",
     help="Results: the column to draw.  [default: the time that page loads, short flows or transfers took]",
 )
-@click.option("--y2", metavar="METRIC", help="Results, bar, box and line: a second metric, with its axis on the right.")
+@click.option(
+    "--y2", metavar="METRIC", help="Results, bar, box and line: a second metric, with its axis on the right."
+)
 @click.option(
     "--x",
     metavar="FACTOR,...",
@@ -124,7 +130,9 @@ _OF_RESULTS = {name: f"--{name}" for name in ("x", "y", "y2", "hue", "role", "ra
 )
 @quiet_option
 @click.pass_context
-def plot_command(context: click.Context, /, *, scenario: str, over: str | None, quiet: bool, **_: object) -> None:
+def plot_command(
+    context: click.Context, /, *, scenario: str, over: str | None, quiet: bool, **_: object
+) -> None:
     """Draw results, or one run over time, for a paper.
 
     SOURCE is a folder of finished results, a scenario file, or the name of a study.
@@ -180,7 +188,11 @@ def plot_command(context: click.Context, /, *, scenario: str, over: str | None, 
         if not quiet:
             click.echo("\n".join([*map(str, files), *notes]))
         return
-    _refuse(context, _OF_RESULTS, f"is for results, and {scenario} is a scenario: give the folder that 'run' has left")
+    _refuse(
+        context,
+        _OF_RESULTS,
+        f"is for results, and {scenario} is a scenario: give the folder that 'run' has left",
+    )
     _plot_run(context, quiet=quiet)
 
 
@@ -199,16 +211,22 @@ def _plot_over(context: click.Context, *, quiet: bool) -> None:
     from lasthop.pictures.files import write_pictures
     from lasthop.pictures.over import check_kinds, picture_over
 
-    _refuse(context, _OF_RESULTS, "is for the results of whole runs, and --over replications shows them over time")
+    _refuse(
+        context, _OF_RESULTS, "is for the results of whole runs, and --over replications shows them over time"
+    )
     request = _request(context)
     check_kinds(request.kinds)
     runs = runs_of_source(context)
     name, span = runs[0].plan.study.name, (request.start, request.stop)
-    files, notes = write_pictures(lambda: picture_over(runs, request.kinds, request.flows, span), request, name)
+    files, notes = write_pictures(
+        lambda: picture_over(runs, request.kinds, request.flows, span), request, name
+    )
     if not quiet:
         cells = runs[0].cell.key or "its only cell" if len(runs) == 1 else f"{len(runs)} cells"
         list_files(
-            f"{name}, {cells}, {runs[0].plan.replications} replications of set {runs[0].set_number}", files, notes
+            f"{name}, {cells}, {runs[0].plan.replications} replications of set {runs[0].set_number}",
+            files,
+            notes,
         )
 
 

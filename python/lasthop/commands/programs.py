@@ -49,7 +49,9 @@ def named_servers(options: Sequence[str]) -> dict[str, str]:
             raise InputError(f"--server {option!r}: with several servers, each needs a name: NAME=COMMAND.")
         name, command = named.groups() if named else (SERVER, option)
         if name == "client" or name in servers:
-            raise InputError(f"--server {option!r}: there is a host called {name} already; choose another name.")
+            raise InputError(
+                f"--server {option!r}: there is a host called {name} already; choose another name."
+            )
         servers[name] = command
     if len(servers) > _SERVERS_MAX:
         raise InputError(f"There may be {_SERVERS_MAX} servers at most, not {len(servers)}.")

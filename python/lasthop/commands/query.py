@@ -81,7 +81,9 @@ def query_command(*, folder: Path, others: tuple[str, ...], out: Path | None, qu
     if sql is not None:
         _show(frame)
         return
-    for (table, rows), columns in frame.partition_by("table", "rows", as_dict=True, maintain_order=True).items():
+    for (table, rows), columns in frame.partition_by(
+        "table", "rows", as_dict=True, maintain_order=True
+    ).items():
         click.echo(f"{table}: {rows} {'row' if rows == 1 else 'rows'}")
         _show(columns.drop("table", "rows"), indent=2)
 
@@ -123,7 +125,12 @@ def _connected(folders: Sequence[Path]) -> Iterator[DuckDBPyConnection]:
     with duckdb.connect(":memory:", config=_SHUT_OFF) as connection:
         try:
             for table, name in _FILES.items():
-                _load(connection, table, [folder / name for folder in folders if (folder / name).is_file()], folders)
+                _load(
+                    connection,
+                    table,
+                    [folder / name for folder in folders if (folder / name).is_file()],
+                    folders,
+                )
         except duckdb.Error as error:
             named = ", ".join(map(str, folders))
             raise InputError(f"Cannot read the records in {named}: {str(error).splitlines()[0]}") from error
@@ -140,7 +147,9 @@ def _load(connection: DuckDBPyConnection, table: str, files: Sequence[Path], fol
         path, columns = glob.escape(str(file.resolve())), "*"
         if len(folders) > 1:
             # Like a factor that is named like a measured column.
-            taken = any(name == _FOLDER for name, *_ in connection.execute(f"DESCRIBE {source}", [path]).fetchall())
+            taken = any(
+                name == _FOLDER for name, *_ in connection.execute(f"DESCRIBE {source}", [path]).fetchall()
+            )
             columns = f"? AS {_FOLDER}, *" + (f" RENAME ({_FOLDER} AS factor_{_FOLDER})" if taken else "")
             values.append(str(file.parent))
         parts.append(f"SELECT {columns} {source}")
@@ -185,7 +194,9 @@ def _answer(connection: DuckDBPyConnection, sql: str) -> pl.DataFrame:
         statements = connection.extract_statements(sql)
         reading = (duckdb.StatementType.SELECT, duckdb.StatementType.MULTI)  # PIVOT is several statements
         if len(statements) != 1 or statements[0].type not in reading:
-            raise InputError("SQL: give one query that reads: SELECT, FROM, WITH, PIVOT, DESCRIBE, SUMMARIZE or SHOW.")
+            raise InputError(
+                "SQL: give one query that reads: SELECT, FROM, WITH, PIVOT, DESCRIBE, SUMMARIZE or SHOW."
+            )
         relation = connection.sql(sql)
         if relation is None:
             raise InputError("SQL: the query has no result.")
@@ -199,13 +210,17 @@ def _fetched(relation: DuckDBPyRelation) -> pl.DataFrame:
     names = relation.columns
     doubled = [name for place, name in enumerate(names) if name in names[:place]]
     if doubled:
-        raise InputError(f"SQL: two columns are called '{doubled[0]}'. Give one of them another name with AS.")
+        raise InputError(
+            f"SQL: two columns are called '{doubled[0]}'. Give one of them another name with AS."
+        )
     kinds = [_kind(str(kind)) for kind in relation.types]
     quoted = ['"{}"'.format(name.replace('"', '""')) for name in names]
     plain = [f"CAST({name} AS {kind}) AS {name}" for name, (kind, _) in zip(quoted, kinds, strict=True)]
     # As rows: if polars takes results through Arrow, DuckDB complains of leaks when the process ends.
     rows = relation.project(", ".join(plain)).fetchall()
-    return pl.DataFrame(rows, schema=dict(zip(names, (dtype for _, dtype in kinds), strict=True)), orient="row")
+    return pl.DataFrame(
+        rows, schema=dict(zip(names, (dtype for _, dtype in kinds), strict=True)), orient="row"
+    )
 
 
 def _kind(kind: str) -> tuple[str, type[pl.DataType]]:
@@ -229,9 +244,7 @@ def _told(message: str, sql: str, tables: dict[str, dict[str, str]]) -> str:
         name = missing[1] or missing[2]
         near = nearest(name, {column for columns in tables.values() for column in columns})
         quoted = f" Text takes single quotes: '{name}'." if f'"{name}"' in sql else ""
-        return (
-            f"there is no column '{name}' here; did you mean '{near}'?{quoted} 'lasthop query DIR' lists all columns."
-        )
+        return f"there is no column '{name}' here; did you mean '{near}'?{quoted} 'lasthop query DIR' lists all columns."
     return " ".join(text.split())
 
 

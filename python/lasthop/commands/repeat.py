@@ -52,7 +52,10 @@ _engine_option = click.option(
     help="Compare several commands, each a shell command line: levels of the factor 'command'. It replaces COMMAND.",
 )
 @click.option(
-    "--json", "prints_json", is_flag=True, help="The command prints JSON: its numbers become columns of runs.parquet."
+    "--json",
+    "prints_json",
+    is_flag=True,
+    help="The command prints JSON: its numbers become columns of runs.parquet.",
 )
 @click.option(
     "--input",
@@ -65,7 +68,9 @@ _engine_option = click.option(
 )
 @write_option
 @cpu_cost_option
-@click.option("--fail", is_flag=True, help=f"Return exit code {EXIT_FAILED} if the program failed in any run.")
+@click.option(
+    "--fail", is_flag=True, help=f"Return exit code {EXIT_FAILED} if the program failed in any run."
+)
 @run_options(_engine_option)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
@@ -103,7 +108,9 @@ def repeat_command(
     study = read_study(file, for_link=True)
     levels = _levels(command, commands)
     if len(levels) > 1 and _FACTOR in study.factors:
-        raise InputError(f"{file} has a factor '{_FACTOR}' itself: rename it, or repeat one command at a time.")
+        raise InputError(
+            f"{file} has a factor '{_FACTOR}' itself: rename it, or repeat one command at a time."
+        )
     name = f"{file.stem}-{'-'.join(levels)}"
     out = options.out or Path("results") / name
     check_folder(out)
@@ -114,7 +121,11 @@ def repeat_command(
         "write": [str(folder.resolve()) for folder in write],
         "cpu_cost": cpu_cost,
     }
-    what = " and ".join(levels) if commands else textwrap.shorten(shlex.join(command), _TITLE_MAX, placeholder=" ...")
+    what = (
+        " and ".join(levels)
+        if commands
+        else textwrap.shorten(shlex.join(command), _TITLE_MAX, placeholder=" ...")
+    )
     head = {"extends": str(file.resolve()), "name": name, "title": f"{what} behind {study.title}"}
     scenario = out.with_name(f"{out.name}.toml")
     _write(scenario, head | _flows(levels, {key: value for key, value in common.items() if value}))
@@ -128,11 +139,15 @@ def repeat_command(
 def _levels(command: Sequence[str], commands: Sequence[str]) -> dict[str, list[str]]:
     """Return the programs, each with its arguments, by their names."""
     if command and commands:
-        raise InputError("--command names the commands to compare: leave out the one at the end, or --command.")
+        raise InputError(
+            "--command names the commands to compare: leave out the one at the end, or --command."
+        )
     if command:
         return {Path(command[0]).name: list(command)}
     if not commands:
-        raise InputError("What is to be repeated? Give the command behind --, for example: -- curl http://server/")
+        raise InputError(
+            "What is to be repeated? Give the command behind --, for example: -- curl http://server/"
+        )
     levels = {}
     for text in commands:
         name, equals, line = text.partition("=")
@@ -149,7 +164,8 @@ def _levels(command: Sequence[str], commands: Sequence[str]) -> dict[str, list[s
 def _flows(levels: Mapping[str, Sequence[str]], common: Mapping[str, object]) -> dict[str, object]:
     """Return the part of a scenario for one program, or for several, each a level of a factor."""
     flows = {
-        name: [{"kind": "program", "name": name, "command": command, **common}] for name, command in levels.items()
+        name: [{"kind": "program", "name": name, "command": command, **common}]
+        for name, command in levels.items()
     }
     first: dict[str, object] = {"flow": next(iter(flows.values()))}
     if len(flows) == 1:

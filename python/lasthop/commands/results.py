@@ -72,7 +72,11 @@ def _place(piece: Piece) -> tuple[int, int]:
 
 def _describe(folder: Path, holding: Holding) -> Iterator[str]:
     identity, simulation = holding.identity, holding.simulation
-    name, engine, cells = identity.get("scenario", "none"), identity.get("engine", "none"), len(identity["cells"])
+    name, engine, cells = (
+        identity.get("scenario", "none"),
+        identity.get("engine", "none"),
+        len(identity["cells"]),
+    )
     yield f"{'scenario':<12}{name}, {cells} {'cell' if cells == 1 else 'cells'}, engine {engine}"
     yield f"{'made by':<12}lasthop {identity.get('lasthop_version')} (commit {identity.get('lasthop_commit')})"
     for condition in identity.get("until", ()):
@@ -105,7 +109,9 @@ def _bytes(path: Path) -> int:
 
 def _check(folder: Path) -> None:
     if not (folder / STORE).is_file():
-        raise InputError(f"{folder} has no {STORE}: give a folder that 'lasthop run' or 'lasthop study run' made.")
+        raise InputError(
+            f"{folder} has no {STORE}: give a folder that 'lasthop run' or 'lasthop study run' made."
+        )
 
 
 def _collect(store: Store, holding: Holding) -> None:

@@ -134,7 +134,9 @@ def run_options(engine: Callable[..., Any] = engine_option) -> Callable[[F], F]:
             "slurm:FILE, pbs:FILE, sge:FILE, lsf:FILE (jobs of a batch system). docs/cluster.md tells more.",
         ),
         click.option(
-            "--dry-run", is_flag=True, help="Show the job script that --cluster would submit, and run nothing."
+            "--dry-run",
+            is_flag=True,
+            help="Show the job script that --cluster would submit, and run nothing.",
         ),
         click.option(
             "--beside",
@@ -186,7 +188,9 @@ def run(file: Path, options: RunOptions) -> Campaign | None:
         require("statsmodels", ANOVA, "The report of a full-factorial study")
     plan, stopping = options.plan(study, file)
     if options.cluster is not None:
-        check_cluster(options.cluster, engine=plan.engine, jobs=options.jobs, captures=options.pcap, code=plan.code)
+        check_cluster(
+            options.cluster, engine=plan.engine, jobs=options.jobs, captures=options.pcap, code=plan.code
+        )
     if options.dry_run:
         click.echo(job_script(options.cluster), nl=False)
         return None
@@ -199,7 +203,9 @@ def run(file: Path, options: RunOptions) -> Campaign | None:
     for note in _notes_on_inputs(plan):
         say(f"Note: {note}")
     if options.snaplen is not None and not options.pcap:
-        raise InputError("--snaplen says how much of each packet a capture keeps: give --pcap too, or leave it out.")
+        raise InputError(
+            "--snaplen says how much of each packet a capture keeps: give --pcap too, or leave it out."
+        )
     snap_length = (options.snaplen or _core.SNAP_LENGTH) if options.pcap else None
     out = options.out or Path("results") / study.name
     check_folder(out)
@@ -251,7 +257,9 @@ def _judge_lateness(campaign: Campaign) -> None:
         raise click.exceptions.Exit(EXIT_INVALID)
 
 
-def _conclude(campaign: Campaign, loaded: Loaded, beside: Sequence[Side], say: Callable[[str], object] | None) -> None:
+def _conclude(
+    campaign: Campaign, loaded: Loaded, beside: Sequence[Side], say: Callable[[str], object] | None
+) -> None:
     """Write a finished campaign's files besides its records, and say what came out if anybody listens."""
     # Imported here, because error messages need none of it.
     from lasthop.findings.analyse import analyse
@@ -278,5 +286,7 @@ def _tell(findings: Findings, say: Callable[[str], object]) -> None:
 
         for line in verdict_lines(findings.claims, findings.answers):
             say(line)
-    for line in short_answer(findings.campaign.out, None if findings.assets or findings.claims else findings.sections):
+    for line in short_answer(
+        findings.campaign.out, None if findings.assets or findings.claims else findings.sections
+    ):
         say(line)

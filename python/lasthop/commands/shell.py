@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     from lasthop.engines.kernel.store import Kernel
 
 _SPIN_MAX_US = 1000
-_TIME_RULE = (
-    "Time is virtual: it leaps while programs run, and goes no faster than your clock while they wait for a key."
-)
+_TIME_RULE = "Time is virtual: it leaps while programs run, and goes no faster than your clock while they wait for a key."
 # A guest boots with less memory, but programs hardly run.
 _MEMORY_MIN = "128M"
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -51,7 +49,10 @@ _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
     help="The last hop: a preset (see --list) or a scenario file, which needs no flows.",
 )
 @click.option(
-    "--cell", "key", metavar="KEY", help="Choose the cell of FILE by its full key. A preset has only one cell."
+    "--cell",
+    "key",
+    metavar="KEY",
+    help="Choose the cell of FILE by its full key. A preset has only one cell.",
 )
 @click.option(
     "--only",
@@ -86,7 +87,9 @@ _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
     metavar="N",
     help="Seed of all random streams.  [default: the scenario's]",
 )
-@click.option("--kernel", metavar="NAME", help="For --engine kernel: the guest kernel.  [default: the newest release]")
+@click.option(
+    "--kernel", metavar="NAME", help="For --engine kernel: the guest kernel.  [default: the newest release]"
+)
 @write_option
 @click.option(
     "--memory",
@@ -171,7 +174,8 @@ def shell_command(
     cell = select_cell(study.cells, all_levels(study), key, only)
     if not (quiet or command):
         click.echo(
-            f"{study.title}. This shell is the client, 10.0.1.1; the server is 10.0.0.1. Leave with exit.", err=True
+            f"{study.title}. This shell is the client, 10.0.1.1; the server is 10.0.0.1. Leave with exit.",
+            err=True,
         )
         if engine == "kernel":
             click.echo(_TIME_RULE, err=True)
@@ -181,7 +185,8 @@ def shell_command(
         "down": down,
         "up": up,
         "command": list(command) or [os.environ.get("SHELL", "/bin/sh")],
-        "servers": [Server(name, line) for name, line in named_servers(servers).items()] or [Server(SERVER, None)],
+        "servers": [Server(name, line) for name, line in named_servers(servers).items()]
+        or [Server(SERVER, None)],
         "status": _style(status, quiet, interactive=not command),
         "summary": not quiet,
     }
@@ -284,7 +289,9 @@ def _become_emulator(request: ShellRequest, spin_us: int, pcap: Path | None) -> 
     """Replace this process: signals, the terminal and the exit code are the emulator's own."""
     if pcap is not None:
         pcap.mkdir(parents=True)
-    arguments, _ = child_arguments({"shell": request.specification(spin_us=spin_us, captures=pcap and pcap.resolve())})
+    arguments, _ = child_arguments(
+        {"shell": request.specification(spin_us=spin_us, captures=pcap and pcap.resolve())}
+    )
     sys.stdout.flush()
     sys.stderr.flush()
     try:

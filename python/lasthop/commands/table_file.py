@@ -22,7 +22,9 @@ def check_output(out: Path, formats: Collection[str] = WRITERS.keys()) -> None:
     check_name(out)
     if out.suffix not in formats:
         meant = f"{out.stem or 'table'}{nearest(out.suffix, formats)}"
-        raise InputError(f"--out {out}: the suffix says the format, {', '.join(formats)}; did you mean '{meant}'?")
+        raise InputError(
+            f"--out {out}: the suffix says the format, {', '.join(formats)}; did you mean '{meant}'?"
+        )
     if out.exists():
         raise InputError(f"{out} exists, and nothing is overwritten: name a file that does not.")
 

@@ -104,7 +104,9 @@ def parting(left: Sequence[State], right: Sequence[State]) -> Parting | None:
 def _differences(a: State | None, b: State | None) -> list[str]:
     if a is None or b is None:
         return ["ends"]
-    found = [name for name in ("ack", "sack", "cwnd", "ssthresh") if _differ(getattr(a, name), getattr(b, name))]
+    found = [
+        name for name in ("ack", "sack", "cwnd", "ssthresh") if _differ(getattr(a, name), getattr(b, name))
+    ]
     if a.sent != b.sent:
         found.append("sent")
     return found

@@ -31,12 +31,18 @@ _TAKEN_IN = "taken in"
 _AT_QUEUE = {"enqueued": _TAKEN_IN, "dropped-queue": "dropped", "dropped-red": "RED", "marked": "RED"}
 _AQM = "AQM"
 _AQM_EVENTS = {
-    event: _AQM for event, cause in DROP_EVENTS.items() if cause.count == "drops_aqm" or cause.place == "queue"
+    event: _AQM
+    for event, cause in DROP_EVENTS.items()
+    if cause.count == "drops_aqm" or cause.place == "queue"
 }
 _AT_QUEUE = (
-    {event: "discarded" for event, cause in DROP_EVENTS.items() if cause.place == "arrival"} | _AQM_EVENTS | _AT_QUEUE
+    {event: "discarded" for event, cause in DROP_EVENTS.items() if cause.place == "arrival"}
+    | _AQM_EVENTS
+    | _AT_QUEUE
 )
-_AT_LINK = {"delivered": "delivered"} | {event: "lost" for event, cause in DROP_EVENTS.items() if cause.on_link}
+_AT_LINK = {"delivered": "delivered"} | {
+    event: "lost" for event, cause in DROP_EVENTS.items() if cause.on_link
+}
 # Among simultaneous differences the network's come first, and a window comes before the sending that it
 # allows.
 _RANKS = ("queue", "link", "receiver", "window", "sender")
@@ -249,4 +255,6 @@ def _tells_what_it_takes(engine: Steps, place: Place) -> bool:
 def _queues_differed(engines: tuple[Steps, Steps], place: Place, until_ns: int) -> bool:
     """Whether a packet that both queues took in found different numbers of packets there."""
     pairs = zip(engines[0].of[place], engines[1].of[place], strict=False)
-    return any(left.queued != right.queued for left, right in takewhile(lambda pair: pair[0].ns < until_ns, pairs))
+    return any(
+        left.queued != right.queued for left, right in takewhile(lambda pair: pair[0].ns < until_ns, pairs)
+    )

@@ -13,7 +13,9 @@ from lasthop.explain.packets import rows
 from lasthop.metrics.labels import DROP_COUNTS, TRANSFER_PROTOCOLS
 
 # Columns that name a row, and the start time, which is drawn at random and only reported.
-_NO_METRICS = frozenset({"replication", "flow", "application", "role", "protocol", "direction", "outcome", "start_s"})
+_NO_METRICS = frozenset(
+    {"replication", "flow", "application", "role", "protocol", "direction", "outcome", "start_s"}
+)
 # The distance of these metrics is a share; counts are subtracted.
 _MEASURED = ("_s", "_ms", "_Bps")
 COUNTS = (*(f"data_{count}" for count in DROP_COUNTS), "retransmitted_packets")

@@ -107,7 +107,11 @@ def _cause(engines: tuple[str, str], cause: Cause) -> Iterator[str]:
     ticks = ", after a timer on another tick" if cause.after_timer else ""
     yield f"  because of: {cause.kind}{ticks} ({cause.place.kind} of {cause.place.of})"
     for engine, step in zip(engines, cause.steps, strict=True):
-        did = "did nothing more" if step is None else f"{step.ns / 1e9:.6f} s; {' '.join(map(str, step.decision))}"
+        did = (
+            "did nothing more"
+            if step is None
+            else f"{step.ns / 1e9:.6f} s; {' '.join(map(str, step.decision))}"
+        )
         yield f"    {engine:<7} {did}"
 
 

@@ -73,7 +73,11 @@ class Observation:
             "trace": self.trace,
             "overview": self.overview and {"start_ns": self.overview[0], "stop_ns": self.overview[1]},
             "capture": capture
-            and {"folder": str(capture.folder), "comment": capture.comment, "snap_length": capture.snap_length},
+            and {
+                "folder": str(capture.folder),
+                "comment": capture.comment,
+                "snap_length": capture.snap_length,
+            },
             "series": series and {"file": str(series.file), "step_ns": series.step_ns},
         }
 

@@ -48,11 +48,15 @@ class HostEngine(Engine):
             results = self.run_cell(cell, request)
         else:
             single = functools.partial(self._run_program, program, cell, request)
-            results = _together([single(number) for number in range(request.first, request.first + request.count)])
+            results = _together(
+                [single(number) for number in range(request.first, request.first + request.count)]
+            )
         facts = json.dumps({key: results.facts[key] for key in ("priority", "differences")})
         return Outcome(results, facts, results.trace)
 
-    def _run_program(self, program: Mapping[str, Any], cell: _core.Cell, request: Request, number: int) -> HostResults:
+    def _run_program(
+        self, program: Mapping[str, Any], cell: _core.Cell, request: Request, number: int
+    ) -> HostResults:
         """Run a replication of a program, on hosts of its own."""
         wanted = {number: request.observations[number]} if number in request.observations else {}
         start = time.monotonic()

@@ -138,7 +138,9 @@ def _digest_of_input(path: Path) -> str:
             return _digest_of_folder(path)
         return digest(path)
     except OSError as error:
-        raise InputError(f"--input {path}: cannot read {error.filename or path}: {error.strerror}.") from error
+        raise InputError(
+            f"--input {path}: cannot read {error.filename or path}: {error.strerror}."
+        ) from error
 
 
 def _digest_of_folder(folder: Path) -> str:

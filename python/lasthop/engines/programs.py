@@ -50,7 +50,11 @@ class ShellRequest:
 
     def specification(self, *, spin_us: int, captures: Path | None) -> dict[str, Any]:
         """Return the request as `ShellSpec` of crates/lasthop-host; `captures` is a folder for packets."""
-        capture = captures and {"folder": str(captures), "comment": self.cell.key, "snap_length": _SNAP_LENGTH}
+        capture = captures and {
+            "folder": str(captures),
+            "comment": self.cell.key,
+            "snap_length": _SNAP_LENGTH,
+        }
         return {
             "scenario": json.loads(self.cell.scenario),
             "seed": self.seed,
@@ -75,7 +79,9 @@ def columns_of(program: Mapping[str, Any], facts: Mapping[str, Any], wall_s: flo
     """Return the columns that a program's run adds to `runs.parquet`, one row each."""
     if facts["exit_code"] in _CANNOT_RUN:
         said = last_lines(facts["errors"])[-1]
-        raise InputError(f"The program {program['name']} cannot be run (exit code {facts['exit_code']}): {said}")
+        raise InputError(
+            f"The program {program['name']} cannot be run (exit code {facts['exit_code']}): {said}"
+        )
     own = {
         "program": program["name"],
         "exit_code": facts["exit_code"],
@@ -125,6 +131,10 @@ def joined(tables: Sequence[Mapping[str, Sequence[Any]]]) -> dict[str, list[Any]
     names = list(dict.fromkeys(name for table in tables for name in table))
     rows = [len(next(iter(table.values()), ())) for table in tables]
     return {
-        name: [cell for table, count in zip(tables, rows, strict=True) for cell in table.get(name) or [None] * count]
+        name: [
+            cell
+            for table, count in zip(tables, rows, strict=True)
+            for cell in table.get(name) or [None] * count
+        ]
         for name in names
     }

@@ -49,7 +49,9 @@ def followed(trace: Trace, facts: Facts) -> Packets:
     return Packets(trace.packets, facts.retry_delay_ns)
 
 
-def stories(trace: Trace, facts: Facts, flow: str | None = None, *, packets: Packets | None = None) -> Iterator[Story]:
+def stories(
+    trace: Trace, facts: Facts, flow: str | None = None, *, packets: Packets | None = None
+) -> Iterator[Story]:
     """Yield the story of each flow of a trace, or of the flow named `flow`; a page load's objects come first.
 
     A caller that has `followed` the packets already passes them as `packets`.

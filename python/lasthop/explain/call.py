@@ -26,7 +26,12 @@ def hear(voice: Voice, delays_ns: Mapping[int, int | None], first_ns: int | None
     }
     played = [delay is not None and number not in late for number, delay in delays_ns.items()]
     return Heard(
-        voice, first_ns, len(played), sum(delay is None for delay in delays_ns.values()), late, _bursts(played)
+        voice,
+        first_ns,
+        len(played),
+        sum(delay is None for delay in delays_ns.values()),
+        late,
+        _bursts(played),
     )
 
 
@@ -56,7 +61,11 @@ class Heard:
     @property
     def burst_ratio(self) -> float:
         """Mean length of the gaps, relative to their mean length under independent losses; at least 1."""
-        return max(1.0, (self.lost + len(self.late_ns)) / self.bursts * (1 - self.missing)) if self.bursts else 1.0
+        return (
+            max(1.0, (self.lost + len(self.late_ns)) / self.bursts * (1 - self.missing))
+            if self.bursts
+            else 1.0
+        )
 
     @property
     def delay_ns(self) -> int | None:

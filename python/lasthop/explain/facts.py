@@ -353,7 +353,8 @@ class _History:
         blocks = set(self.sacked)
         furthest = max((end for _, end in blocks), default=0)
         sacked = sum(
-            any(start <= packet.seq and packet.end <= end for start, end in blocks) for packet in first_copies.values()
+            any(start <= packet.seq and packet.end <= end for start, end in blocks)
+            for packet in first_copies.values()
         )
         return sacked, sum(packet.end <= furthest for packet in first_copies.values()) - 1
 
@@ -398,7 +399,9 @@ class _History:
 
     def _expire(self, now: Moment, row: Mapping[str, Any]) -> None:
         self.counts["timeouts"] += 1
-        timeout = Timeout(now, self.window_before(now), self.window_after(now), head=row["seq"], backoff=row["backoff"])
+        timeout = Timeout(
+            now, self.window_before(now), self.window_after(now), head=row["seq"], backoff=row["backoff"]
+        )
         # Copies sent at the same instant are the timeout's own.
         timeout.copies = [p for p in self.outstanding if p.seq <= timeout.head < p.end and p.sent.ns < now.ns]
         timeout.waiting_since_ns, timeout.rto_ns = self.activity.ns, self.rto_ns
@@ -467,7 +470,9 @@ class _History:
 
     def phases(self, start_ns: int, end_ns: int) -> list[Phase]:
         """Cut the flow's life where the kind of sending changes."""
-        cuts: list[tuple[Moment, str | None, Window | None]] = [(now, mode, None) for now, mode in self.changes]
+        cuts: list[tuple[Moment, str | None, Window | None]] = [
+            (now, mode, None) for now, mode in self.changes
+        ]
         cuts += [(now, None, window) for now, window in zip(self.window_moments, self.windows, strict=True)]
         if self.established is not None:
             cuts.append((self.established, None, None))
@@ -585,7 +590,9 @@ def gather(
     history = _History(trace_tables, table_of(tcp, flow), flow, record["direction"])
     history.read()
     passive = history.mine[0].direction != history.direction
-    arrivals = [p.delivered.ns for p in history.mine if p.direction != history.direction and p.delivered is not None]
+    arrivals = [
+        p.delivered.ns for p in history.mine if p.direction != history.direction and p.delivered is not None
+    ]
     start_ns = min(arrivals, default=history.mine[0].sent.ns) if passive else history.mine[0].sent.ns
     ended = history.fin_acknowledged or history.ended or trace_tables.end
     bursts = bursts_of(history.mine, history.direction)

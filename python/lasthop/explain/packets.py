@@ -113,7 +113,9 @@ class Packets:
         self._held: dict[str, list[Packet]] = defaultdict(list)
         queues: dict[str, Counter[int]] = defaultdict(Counter)
         # Few events need all columns, and there may be millions.
-        columns = (table[name] for name in ("order", "time_ns", "event", "serial", "direction", "queue_average"))
+        columns = (
+            table[name] for name in ("order", "time_ns", "event", "serial", "direction", "queue_average")
+        )
         for place, (order, time_ns, event, serial, way, average) in enumerate(zip(*columns, strict=True)):
             self.end = Moment(order, time_ns)
             if event == "sent":
@@ -202,4 +204,6 @@ class Packets:
 
 def _packet(table: Mapping[str, Sequence[Any]], place: int, now: Moment) -> Packet:
     names = ("serial", "flow", "direction", "seq", "end", "payload_bytes", "flags", "ack")
-    return Packet(**{name: table[name][place] for name in names}, sack=_blocks(table["sack"][place]), sent=now)
+    return Packet(
+        **{name: table[name][place] for name in names}, sack=_blocks(table["sack"][place]), sent=now
+    )

@@ -22,6 +22,10 @@ def tell_page(trace: Trace, name: str) -> Story:
         else:
             text += f" First byte {length(row['first_byte_ns'] - row['request_ns'])} later"
             whole = row["last_byte_ns"]
-            text += ", but not the last." if whole is None else f", the last {length(whole - row['request_ns'])} later."
+            text += (
+                ", but not the last."
+                if whole is None
+                else f", the last {length(whole - row['request_ns'])} later."
+            )
         entries.append(Entry(row["request_ns"], text))
     return Story(name, head, entries)

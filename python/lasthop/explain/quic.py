@@ -83,7 +83,9 @@ class _History:
         elif event == "rtt-sample":
             self.first_rtt_ns = self.first_rtt_ns or row["rtt_ns"]
         elif event in ("recovery-entered", "ecn-reduction"):
-            reduction = Reduction(now, self.window(now), self.window(now, after=True), event == "ecn-reduction")
+            reduction = Reduction(
+                now, self.window(now), self.window(now, after=True), event == "ecn-reduction"
+            )
             if not reduction.is_mark:
                 reduction.lost, reduction.reach = self._lost(now)
             self.reductions.append(reduction)
@@ -145,7 +147,9 @@ def tell_quic(
     link_states: Mapping[str, Sequence[Any]],
 ) -> Story:
     """Tell the story of flow number `flow`."""
-    return _Teller(packets, _History(packets, table_of(tcp, flow), flow, record["direction"]), record).told(link_states)
+    return _Teller(packets, _History(packets, table_of(tcp, flow), flow, record["direction"]), record).told(
+        link_states
+    )
 
 
 class _Teller:
@@ -174,7 +178,9 @@ class _Teller:
             self._close(),
         ]
         ordered = sorted(parts, key=lambda part: part[:2])
-        return Story(name, head, [Entry(part.ns, part.text, part.times) for part in ordered], list(self._summary()))
+        return Story(
+            name, head, [Entry(part.ns, part.text, part.times) for part in ordered], list(self._summary())
+        )
 
     # ---- Handshake, growth, end ----
 
@@ -182,9 +188,13 @@ class _Teller:
         history = self.history
         first = history.own[0]
         who, other = ("server", "client") if first.direction == "down" else ("client", "server")
-        text = f"Handshake: the {who} sends the first flight, filled up to 1200 bytes (RFC 9000, section 14.1)."
+        text = (
+            f"Handshake: the {who} sends the first flight, filled up to 1200 bytes (RFC 9000, section 14.1)."
+        )
         until = history.established or self.end
-        early = [p for p in history.own if p.payload_bytes and p.sent < until and p.direction == first.direction]
+        early = [
+            p for p in history.own if p.payload_bytes and p.sent < until and p.direction == first.direction
+        ]
         if early:
             text += f" Data goes with it: {byte_ranges(early)} (0-RTT; RFC 9001, section 4.6)."
         yield Part(self.start.ns, 0, text)
@@ -198,13 +208,17 @@ class _Teller:
         )
         if history.first_rtt_ns is not None:
             text += f". First RTT sample {length(history.first_rtt_ns)}"
-        yield Part(until.ns, until.order, f"{text}. Initial window {history.window(until, after=True).cwnd} packets.")
+        yield Part(
+            until.ns, until.order, f"{text}. Initial window {history.window(until, after=True).cwnd} packets."
+        )
 
     def _growth(self) -> Iterator[Part]:
         """Yield an entry per stretch between recovery periods; the first stretch begins at the handshake."""
         since, slow = self.history.established, True
         # BBR has none.
-        has_threshold = not self.history.reductions or any(w.ssthresh is not None for _, w in self.history.windows)
+        has_threshold = not self.history.reductions or any(
+            w.ssthresh is not None for _, w in self.history.windows
+        )
         for reduction in [*self.history.reductions, None]:
             if since is None:
                 return
@@ -226,7 +240,9 @@ class _Teller:
         if ended[1] == "aborted":
             return Part(self.end.ns, _LAST, "The connection was given up.")
         return Part(
-            self.end.ns, _LAST, "Closed: all data has been acknowledged (CONNECTION_CLOSE; RFC 9000, section 10.2)."
+            self.end.ns,
+            _LAST,
+            "Closed: all data has been acknowledged (CONNECTION_CLOSE; RFC 9000, section 10.2).",
         )
 
     # ---- Losses, probes, recovery periods ----
@@ -238,9 +254,7 @@ class _Teller:
         if burst.cause == "ce":
             text = f"ECN: the router marked {number}{span} (congestion experienced)"
         else:
-            text = (
-                f"Loss{'' if burst.is_data else ' on the way back'}: {DROP_CAUSES[burst.cause].words}, {number}{span}"
-            )
+            text = f"Loss{'' if burst.is_data else ' on the way back'}: {DROP_CAUSES[burst.cause].words}, {number}{span}"
         if burst.is_data:
             text += f": {byte_ranges(burst.packets)}"
         whole = f"{text}. {queue_then(burst, self.packets.queue_at_drop)}".rstrip()
@@ -274,7 +288,9 @@ class _Teller:
         text += "A probe asks for an acknowledgment; the window stays as it is."
         if probe.copies:
             first, last = probe.copies[0], probe.copies[-1]
-            text += f"\nThe first byte that was not acknowledged was sent at {clock(first.sent.ns)}; that packet "
+            text += (
+                f"\nThe first byte that was not acknowledged was sent at {clock(first.sent.ns)}; that packet "
+            )
             text += f"{fate(self.packets, first, at)}."
             if last is not first:
                 text += f" Its last copy, sent at {clock(last.sent.ns)}, {fate(self.packets, last, at)}."
@@ -304,7 +320,10 @@ class _Teller:
             (p.direction == record["direction"], p.cause) for p in self.history.own if p.cause is not None
         )
         ways = {True: "with the data", False: "on the way back"}
-        lost = [f"{number} {DROP_CAUSES[cause].label} {ways[way]}" for (way, cause), number in sorted(dropped.items())]
+        lost = [
+            f"{number} {DROP_CAUSES[cause].label} {ways[way]}"
+            for (way, cause), number in sorted(dropped.items())
+        ]
         yield f"Lost: {', '.join(lost) if lost else 'no packet'}."
 
 
@@ -325,6 +344,4 @@ def _found(reduction: Reduction) -> str:
         text += f"because a packet {reduction.reach} later was acknowledged"
         return f"{text} (packet threshold 3; RFC 9002, section 6.1.1)"
     waited = length(reduction.at.ns - first.sent.ns)
-    return (
-        f"{text}because a later one was acknowledged and {waited} have passed (time threshold, 9/8 RTT; section 6.1.2)"
-    )
+    return f"{text}because a later one was acknowledged and {waited} have passed (time threshold, 9/8 RTT; section 6.1.2)"

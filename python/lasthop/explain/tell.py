@@ -56,20 +56,26 @@ class _Teller:
             *self._end(),
         ]
         ordered = sorted(parts, key=lambda part: part[:2])
-        return Story(name, head, [Entry(part.ns, part.text, part.times) for part in ordered], list(self._summary()))
+        return Story(
+            name, head, [Entry(part.ns, part.text, part.times) for part in ordered], list(self._summary())
+        )
 
     # ---- Beginning and growth ----
 
     def _set_up(self) -> Iterator[Part]:
         story = self.story
-        yield Part(story.start_ns, 0, "The client's SYN arrived; SYN-ACK sent." if story.passive else "SYN sent.")
+        yield Part(
+            story.start_ns, 0, "The client's SYN arrived; SYN-ACK sent." if story.passive else "SYN sent."
+        )
         if story.established is None or story.first_window is None:
             return
         waited = length(story.established.ns - story.start_ns)
         answer, asked = ("ACK", "arrival of the SYN") if story.passive else ("SYN-ACK", "first SYN")
         text = f"Established: the {answer} came {waited} after the {asked}."
         if story.handshake_rtt_ns is not None and story.handshake_rto_ns is not None:
-            text += f" First RTT sample {length(story.handshake_rtt_ns)}, RTO {length(story.handshake_rto_ns)}."
+            text += (
+                f" First RTT sample {length(story.handshake_rtt_ns)}, RTO {length(story.handshake_rto_ns)}."
+            )
         window = story.first_window
         text += f" Initial window {count(window.cwnd, 'segment')}"
         if self.tcp["syn_timeout_cuts_window"] and any(timeout.is_syn for timeout in story.timeouts):
@@ -129,7 +135,9 @@ class _Teller:
         span = f" until {clock(last.ns)}" if many else ""
         things = "packet" if burst.is_data else "ACK"
         if burst.cause == "ce":
-            text = f"ECN: the router marked {count(len(burst.packets), things)}{span} (congestion experienced)"
+            text = (
+                f"ECN: the router marked {count(len(burst.packets), things)}{span} (congestion experienced)"
+            )
         else:
             what = "Loss" if burst.is_data else "ACK loss"
             text = f"{what}: {DROP_CAUSES[burst.cause].words}, {count(len(burst.packets), things)}{span}"
@@ -142,7 +150,9 @@ class _Teller:
         return Part(first.ns, first.order, whole, [at.ns for at in burst.times])
 
     def _contents(self, burst: Burst) -> str:
-        again = [packet for packet in burst.packets for item in self._retransmissions() if item.packet is packet]
+        again = [
+            packet for packet in burst.packets for item in self._retransmissions() if item.packet is packet
+        ]
         text = byte_ranges(burst.packets)
         control = [packet for packet in burst.packets if not packet.payload_bytes]
         if control:
@@ -176,7 +186,9 @@ class _Teller:
         else:
             text += f"; SACK reaches {count(recovery.reach, 'segment')} beyond it, so that it counts as lost"
         text += f". {change(recovery.before, recovery.after)}; recovery point {recovery.point}.\n"
-        text += self._sent_again(recovery) + self._undone(recovery) + self._episode_end(recovery, recovery.point)
+        text += (
+            self._sent_again(recovery) + self._undone(recovery) + self._episode_end(recovery, recovery.point)
+        )
         return Part(recovery.start.ns, recovery.start.order, text)
 
     def _timeout(self, timeout: Timeout) -> Part:
@@ -196,9 +208,7 @@ class _Teller:
     def _probe(self, probe: Probe) -> Part:
         waited = length(probe.start.ns - probe.waiting_since_ns)
         what = "the last segment is sent again" if probe.again else "new data is sent"
-        text = (
-            f"Tail loss probe (RFC 8985, section 7): nothing was sent or received for {waited}; {what} to bring an ACK "
-        )
+        text = f"Tail loss probe (RFC 8985, section 7): nothing was sent or received for {waited}; {what} to bring an ACK "
         text += f"({_control_name(probe.packet) if not probe.packet.payload_bytes else byte_ranges([probe.packet])}). "
         if probe.packet.dropped is not None:
             text += "The probe was lost."
@@ -226,7 +236,9 @@ class _Teller:
             return f"{head}no copy had left the host."
         parts = [self._copy(packet, number, timeout.start) for number, packet in enumerate(timeout.copies)]
         text = head + "; ".join(parts) + "."
-        for name, ack in zip(("Its ACK", "The first ACK after it that had not been lost"), timeout.acks, strict=False):
+        for name, ack in zip(
+            ("Its ACK", "The first ACK after it that had not been lost"), timeout.acks, strict=False
+        ):
             text += f" {name}, sent at {clock(ack.sent.ns)}, {fate(self.packets, ack, timeout.start)}."
         return text
 
@@ -252,7 +264,9 @@ class _Teller:
         unneeded = [item for item in again if item.unnecessary]
         if not unneeded:
             return text + ("it was needed.\n" if len(again) == 1 else "all were needed.\n")
-        share = "unnecessary" if len(again) == 1 else "all unnecessary" if len(unneeded) == len(again) else None
+        share = (
+            "unnecessary" if len(again) == 1 else "all unnecessary" if len(unneeded) == len(again) else None
+        )
         if share is None:
             share = f"{len(unneeded)} of them unnecessary"
         return f"{text}{share}, because an earlier copy arrived.\n"
@@ -305,7 +319,9 @@ class _Teller:
     def _end(self) -> Iterator[Part]:
         story = self.story
         if story.fin is not None:
-            yield Part(story.fin.sent.ns, story.fin.sent.order, f"FIN sent, sequence number {story.fin.end - 1}.")
+            yield Part(
+                story.fin.sent.ns, story.fin.sent.order, f"FIN sent, sequence number {story.fin.end - 1}."
+            )
         if story.fin_acknowledged is not None:
             text = "The ACK of the FIN arrived: the transfer is done."
             yield Part(story.fin_acknowledged.ns, _LAST, text)
@@ -331,7 +347,9 @@ class _Teller:
             f"{count(counts['retransmitted_packets'], 'retransmission')} ({story.retransmitted_bytes} bytes), "
             f"{counts['unnecessary_retransmissions']} unnecessary ({story.unnecessary_bytes} bytes)."
         )
-        probes = f"{count(counts['tail_loss_probes'], 'tail loss probe')}, " if self.tcp["tail_loss_probe"] else ""
+        probes = (
+            f"{count(counts['tail_loss_probes'], 'tail loss probe')}, " if self.tcp["tail_loss_probe"] else ""
+        )
         yield (
             f"Signs of loss: {counts['fast_retransmits']} x fast recovery, "
             f"{count(counts['timeouts'], 'timeout')} ({counts['spurious_timeouts']} spurious), {probes}"

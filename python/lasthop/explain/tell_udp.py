@@ -31,7 +31,9 @@ def tell_udp(story: UdpFacts, packets: Packets, names: Sequence[str]) -> Story:
     """Tell the story; `names` are the names of all flows."""
     name = story.record["flow"]
     if not story.datagrams:
-        return Story(name, f"{name}: no datagram was sent, because the handshake of its connection was not completed.")
+        return Story(
+            name, f"{name}: no datagram was sent, because the handshake of its connection was not completed."
+        )
     thing = "datagram" if story.heard is None else "frame"
     first, last = story.datagrams[0], story.datagrams[-1]
     entries = [Entry(first.sent_ns, _first(story, packets, names, thing))]
@@ -80,7 +82,11 @@ def _first(story: UdpFacts, packets: Packets, names: Sequence[str], thing: str) 
 
 def _rise(rise: Rise, story: UdpFacts, packets: Packets, names: Sequence[str], thing: str) -> Entry:
     worst, first, last = rise.worst, rise.datagrams[0], rise.datagrams[-1]
-    slow = f"{rise.slow} of {len(rise.datagrams)} {thing}s take" if len(rise.datagrams) > 1 else f"1 {thing} takes"
+    slow = (
+        f"{rise.slow} of {len(rise.datagrams)} {thing}s take"
+        if len(rise.datagrams) > 1
+        else f"1 {thing} takes"
+    )
     begins = "Delay is raised from the start" if first is story.arrived[0] else "Delay rises"
     text = f"{begins}: {slow} {length(rise.over_ns)} or more"
     text += f", the last sent at {clock(last.sent_ns)}" if last is not first else ""
@@ -118,18 +124,25 @@ def _in_queue(datagram: Datagram, packets: Packets, names: Sequence[str]) -> str
     assert datagram.packet is not None
     text = f"{length(datagram.stages_ns()[QUEUE])} {QUEUE}"
     ahead = packets.served_while_waiting(datagram.packet).most_common()
-    shown = [(names[flow] if flow != datagram.packet.flow else "its own flow", number) for flow, number in ahead]
+    shown = [
+        (names[flow] if flow != datagram.packet.flow else "its own flow", number) for flow, number in ahead
+    ]
     if len(shown) > _FLOWS_SHOWN:
         others = sum(number for _, number in shown[_FLOWS_SHOWN:])
         shown[_FLOWS_SHOWN:] = [(f"{len(shown) - _FLOWS_SHOWN} other flows", others)]
-    whose = [f"{number if place else count(number, 'packet')} of {who}" for place, (who, number) in enumerate(shown)]
+    whose = [
+        f"{number if place else count(number, 'packet')} of {who}"
+        for place, (who, number) in enumerate(shown)
+    ]
     return f"{text}, behind {listed(whose)}" if whose else f"{text}, until the link had room"
 
 
 def _missing(gaps: Sequence[Gap], heard: Heard | None, packets: Packets, thing: str) -> Entry:
     missing = [one for gap in gaps for one in gap.datagrams]
     first, last = missing[0], missing[-1]
-    times = [one.packet.dropped.ns for one in missing if one.packet is not None and one.packet.dropped is not None]
+    times = [
+        one.packet.dropped.ns for one in missing if one.packet is not None and one.packet.dropped is not None
+    ]
     held = _held(missing, packets)
     fates = listed(list(_fates(missing, heard)))
     one_gap = f"{thing} {first.number}" if len(missing) == 1 else f"{thing}s {first.number}-{last.number}"
@@ -194,9 +207,14 @@ def _summary(story: UdpFacts) -> Iterator[str]:
         yield _lengths(gaps)
     if record["one_way_delay_p50_s"] is not None:
         quantiles = [("median", "p50"), ("95 %", "p95"), ("99 %", "p99")]
-        delays = ", ".join(f"{label} {1e3 * record[f'one_way_delay_{name}_s']:.3f} ms" for label, name in quantiles)
+        delays = ", ".join(
+            f"{label} {1e3 * record[f'one_way_delay_{name}_s']:.3f} ms" for label, name in quantiles
+        )
         yield f"One-way delay: {delays}."
-    for name, label in (("spacing", "Spacing of consecutive datagrams at the receiver"), ("jitter", "Jitter")):
+    for name, label in (
+        ("spacing", "Spacing of consecutive datagrams at the receiver"),
+        ("jitter", "Jitter"),
+    ):
         if record[f"{name}_p50_ms"] is not None:
             quantiles = [("median", "p50"), ("75 %", "p75"), ("90 %", "p90"), ("greatest", "max")]
             values = ", ".join(f"{of} {record[f'{name}_{quantile}_ms']:.3f} ms" for of, quantile in quantiles)
@@ -235,7 +253,9 @@ def _call(story: UdpFacts, heard: Heard) -> Iterator[str]:
         f"From mouth to ear: {length(heard.delay_ns)}: {length(voice.codec_delay_ns)} codec, {length(heard.first_ns)} "
         f"network, {length(voice.jitter_buffer_ns)} jitter buffer."
     )
-    bursts = f", in gaps {heard.burst_ratio:.2f} times as long as chance would make them" if heard.bursts else ""
+    bursts = (
+        f", in gaps {heard.burst_ratio:.2f} times as long as chance would make them" if heard.bursts else ""
+    )
     yield (
         f"E-model (ITU-T G.107): R is {heard.rating:.2f}. Of {DEFAULT_RATING:.2f} points the delay costs "
         f"{heard.delay_cost:.2f}, and missing frames cost {heard.missing_cost:.2f}{bursts}."
@@ -247,9 +267,7 @@ def _audible(story: UdpFacts, fills_ns: int | None) -> str:
     lengths = [gap.lasted_ns for episode in story.gaps for gap in episode]
     if not lengths:
         return " The speech has no gap."
-    text = (
-        f" The speech has {count(len(lengths), 'gap')} of {'up to ' if len(lengths) > 1 else ''}{length(max(lengths))}"
-    )
+    text = f" The speech has {count(len(lengths), 'gap')} of {'up to ' if len(lengths) > 1 else ''}{length(max(lengths))}"
     if fills_ns is None:
         return f"{text}."
     longer = sum(gap > fills_ns for gap in lengths)
@@ -257,9 +275,13 @@ def _audible(story: UdpFacts, fills_ns: int | None) -> str:
 
 
 def _verdict(heard: Heard) -> str:
-    means = next((words for least, words in _SATISFACTION if heard.rating >= least), "not fit for a conversation")
+    means = next(
+        (words for least, words in _SATISFACTION if heard.rating >= least), "not fit for a conversation"
+    )
     if max(heard.delay_cost, heard.missing_cost) < 1:
         return means
     if heard.delay_cost > heard.missing_cost:
         return f"{means}: the delay costs most"
-    return f"{means}: frames that {'come too late' if len(heard.late_ns) > heard.lost else 'are lost'} cost most"
+    return (
+        f"{means}: frames that {'come too late' if len(heard.late_ns) > heard.lost else 'are lost'} cost most"
+    )

@@ -254,7 +254,9 @@ def _rises(arrived: Sequence[Datagram]) -> Iterator[Rise]:
 
 def _gaps(known: Sequence[Datagram], missing: Container[int]) -> list[Gap]:
     """Return the runs of missing datagrams. A longer pause than usual after a run is not part of the gap."""
-    usual = statistics.median_low([after.sent_ns - one.sent_ns for one, after in itertools.pairwise(known)] or [0])
+    usual = statistics.median_low(
+        [after.sent_ns - one.sent_ns for one, after in itertools.pairwise(known)] or [0]
+    )
     ends = [min(one.sent_ns + usual, after.sent_ns) for one, after in itertools.pairwise(known)]
     ends += [one.sent_ns + usual for one in known[-1:]]
     runs = itertools.groupby(zip(known, ends, strict=True), lambda pair: pair[0].number in missing)

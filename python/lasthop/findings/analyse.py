@@ -38,7 +38,9 @@ def analyse(
 
         conditions = conditions_of(campaign.manifest)
         findings = replace(
-            findings, conditions=conditions, precision=precision_table(conditions, Tables.read_points(campaign.out))
+            findings,
+            conditions=conditions,
+            precision=precision_table(conditions, Tables.read_points(campaign.out)),
         )
     if beside:
         from lasthop.studies.beside import Side, lay_beside

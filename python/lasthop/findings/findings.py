@@ -65,7 +65,9 @@ def headlines(found: Sequence[Section]) -> list[Timed]:
 
 
 def _with_values(things: Sequence[Timed]) -> list[Timed]:
-    return [thing for thing in things if thing.metric in thing.rows.columns and thing.rows[thing.metric].count()]
+    return [
+        thing for thing in things if thing.metric in thing.rows.columns and thing.rows[thing.metric].count()
+    ]
 
 
 def telling(frame: pl.DataFrame, columns: Iterable[str], given: Sequence[str] = ()) -> list[str]:

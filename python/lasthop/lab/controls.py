@@ -79,7 +79,11 @@ def _control(owner: Schema, key: str, path: str, group: str, value: object) -> C
         if value is None and name != "Probability":
             return None
         share = f"{float(value) * 100:g} %" if isinstance(value, int | float) else value
-        return {**shown, "kind": _KINDS[name], "value": share or "0 %"} if isinstance(share, str | None) else None
+        return (
+            {**shown, "kind": _KINDS[name], "value": share or "0 %"}
+            if isinstance(share, str | None)
+            else None
+        )
     if any(each.get("type") == "boolean" for each in node.get("anyOf", ())):
         # A name may stand instead, which the switch does not offer.
         return {**shown, "kind": "switch", "value": value} if isinstance(value, bool) else None
@@ -101,7 +105,9 @@ def _definition(name: str) -> Schema:
     return schema
 
 
-def _of(owner: Schema, keys: Sequence[str], prefix: str, group: str, values: Mapping[str, Any]) -> Iterator[Control]:
+def _of(
+    owner: Schema, keys: Sequence[str], prefix: str, group: str, values: Mapping[str, Any]
+) -> Iterator[Control]:
     for key in keys:
         if (control := _control(owner, key, f"{prefix}.{key}", group, values.get(key))) is not None:
             yield control
@@ -112,13 +118,19 @@ def _flow_kinds() -> Mapping[str, Schema]:
     return {each["properties"]["kind"]["const"]: each for each in _definition("Flow")["oneOf"]}
 
 
-def _of_flow(number: int, flow: Mapping[str, Any], scenario: Mapping[str, Any], *, several: bool) -> Iterator[Control]:
+def _of_flow(
+    number: int, flow: Mapping[str, Any], scenario: Mapping[str, Any], *, several: bool
+) -> Iterator[Control]:
     schema = _flow_kinds().get(flow["kind"])
     if schema is None:
         return
     group, prefix = f"Flow: {flow['name']}", f"flow.{number}"
     keys = [key for key in schema["properties"] if key not in _NOT_OF_FLOWS]
-    values = {"count": 1, "direction": "down", **{key: value for key, value in flow.items() if value is not None}}
+    values = {
+        "count": 1,
+        "direction": "down",
+        **{key: value for key, value in flow.items() if value is not None},
+    }
     yield from _of(schema, keys, prefix, group, values)
     if several and flow["kind"] not in _WITHOUT_TCP and flow.get("stack", "tcp") == "tcp":
         own = flow.get("tcp") or scenario["tcp"]
@@ -147,5 +159,7 @@ def controls(scenario: Mapping[str, Any]) -> list[Control]:
         found += _of_flow(number, flow, scenario, several=len(flows) > 1)
     tcp = _definition("TcpConfig")
     found += _of(tcp, _MAIN_TCP, "tcp", _TCP, scenario["tcp"])
-    found += _of(tcp, [key for key in tcp["properties"] if key not in _MAIN_TCP], "tcp", _MORE, scenario["tcp"])
+    found += _of(
+        tcp, [key for key in tcp["properties"] if key not in _MAIN_TCP], "tcp", _MORE, scenario["tcp"]
+    )
     return found

@@ -65,7 +65,9 @@ class Desk:
         except MemoryError:
             header["errors"] = [{"line": None, "text": TOO_LARGE}]
         except (AttributeError, KeyError, TypeError, ValueError) as error:  # the page never asks like this
-            header["errors"] = [{"line": None, "text": f"The lab does not understand this question: {error!r}."}]
+            header["errors"] = [
+                {"line": None, "text": f"The lab does not understand this question: {error!r}."}
+            ]
         return numbers.after(header)
 
     def _look(self, text: str, asked: Asked, numbers: Numbers) -> dict[str, Any]:
@@ -109,7 +111,11 @@ class Desk:
         cell = _nearest(study, asked.get("levels") or {}, asked.get("chosen"))
         _ENGINE.check(study, [cell])
         seed = study.seed if asked.get("seed") is None else _whole("Seed", asked["seed"], _MOST_SEED, least=0)
-        first = _whole("The chain's start", asked.get("first") or 1, replication) if cell.sequential else replication
+        first = (
+            _whole("The chain's start", asked.get("first") or 1, replication)
+            if cell.sequential
+            else replication
+        )
         return study, cell, seed, replication, first
 
     def _run(self, cell: _core.Cell, seed: int, first: int, replication: int) -> Outcome:
@@ -162,7 +168,11 @@ def _nearest(study: _core.Study, levels: Mapping[str, str], chosen: str | None) 
 def _flat(node: object, path: str = "") -> list[tuple[str, object]]:
     """Return the values of a resolved scenario by their paths, without long texts."""
     if isinstance(node, Mapping):
-        return [pair for key, value in node.items() for pair in _flat(value, f"{path}.{key}" if path else str(key))]
+        return [
+            pair
+            for key, value in node.items()
+            for pair in _flat(value, f"{path}.{key}" if path else str(key))
+        ]
     if isinstance(node, list):
         return [pair for place, value in enumerate(node) for pair in _flat(value, f"{path}.{place}")]
     return [(path, node[:_LONGEST_SHOWN] if isinstance(node, str) else node)]

@@ -52,7 +52,9 @@ def _asked(desk: Desk, question: Mapping[str, Any]) -> tuple[dict[str, Any], byt
     answer = desk.answer(question)
     header, _ = split(answer)
     if errors := header.get("errors"):
-        lines = [f"line {error['line']}: {error['text']}" if error["line"] else error["text"] for error in errors]
+        lines = [
+            f"line {error['line']}: {error['text']}" if error["line"] else error["text"] for error in errors
+        ]
         raise InputError("\n".join(lines))
     return header, answer
 
@@ -89,7 +91,9 @@ def _key(position: Position, levels: Mapping[str, str]) -> str:
     return json.dumps([list(position), levels], separators=(",", ":"), sort_keys=True, ensure_ascii=False)
 
 
-def _run(desk: Desk, text: str, knobs: list[str], position: Position, levels: Mapping[str, str]) -> dict[str, str]:
+def _run(
+    desk: Desk, text: str, knobs: list[str], position: Position, levels: Mapping[str, str]
+) -> dict[str, str]:
     changes = [{"path": path, "value": value} for path, value in zip(knobs, position, strict=True)]
     question = {"text": text, "changes": changes, "levels": levels}
     try:
@@ -105,7 +109,9 @@ def _packed(data: bytes) -> str:
     return base64.b64encode(gzip.compress(data, 9, mtime=0)).decode()
 
 
-def _knobs(grid: list[tuple[list[str], Position, dict[str, str]]], first: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _knobs(
+    grid: list[tuple[list[str], Position, dict[str, str]]], first: Mapping[str, Any]
+) -> list[dict[str, Any]]:
     """Return the knobs with their positions, and the first position of each."""
     values = {control["path"]: str(control["value"]) for control in first["controls"]}
     knobs = []

@@ -57,7 +57,9 @@ class Guard:
         length = Headers(scope=scope).get("content-length", "0" if scope["method"] == "GET" else "")
         if not length.isdigit() or int(length) > MOST_BYTES:
             await _drain(receive)
-            errors = [{"line": None, "text": f"This is too large: the lab takes {MOST_BYTES >> 10} kB at most."}]
+            errors = [
+                {"line": None, "text": f"This is too large: the lab takes {MOST_BYTES >> 10} kB at most."}
+            ]
             await JSONResponse({"errors": errors}, 413)(scope, receive, send)
             return
 

@@ -18,7 +18,9 @@ MOST_SECONDS = 20.0
 """An answer may take this long. Runs end by themselves earlier; reading, expanding and telling may not."""
 
 
-_ENDED = "This was stopped: its process ended, most likely for want of memory. Ask for fewer flows or packets."
+_ENDED = (
+    "This was stopped: its process ended, most likely for want of memory. Ask for fewer flows or packets."
+)
 
 
 class Overtaken(Exception):  # noqa: N818  what happened, not what went wrong
@@ -62,7 +64,9 @@ class Keeper:
             return await asyncio.wait_for(asyncio.shield(answer), self._most_seconds)
         except TimeoutError:
             self._kill(process)
-            raise Lost(f"This was stopped: it took more than {self._most_seconds:g} s. Ask for less.") from None
+            raise Lost(
+                f"This was stopped: it took more than {self._most_seconds:g} s. Ask for less."
+            ) from None
 
     async def close(self) -> None:
         """End the process."""

@@ -15,6 +15,10 @@ Lesson = dict[str, Any]
 def lessons() -> list[Lesson]:
     """Return the lessons in their order."""
     files = [
-        file for file in resources.files("lasthop.lab").joinpath("lessons").iterdir() if file.name.endswith(".toml")
+        file
+        for file in resources.files("lasthop.lab").joinpath("lessons").iterdir()
+        if file.name.endswith(".toml")
     ]
-    return [tomllib.loads(file.read_text(encoding="utf-8")) for file in sorted(files, key=lambda file: file.name)]
+    return [
+        tomllib.loads(file.read_text(encoding="utf-8")) for file in sorted(files, key=lambda file: file.name)
+    ]

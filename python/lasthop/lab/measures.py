@@ -31,7 +31,14 @@ _FLOWS = (
     "stalled_s",
     "bitrate_mean_bps",
 )
-_RUN = ("duration_s", "utilisation", "fairness_jain", "queue_mean_packets", "queue_max_packets", "packets_dropped")
+_RUN = (
+    "duration_s",
+    "utilisation",
+    "fairness_jain",
+    "queue_mean_packets",
+    "queue_max_packets",
+    "packets_dropped",
+)
 _PAGES = ("response_time_s",)
 _ASKED_ABOUT = ("voip", "video", "http-page", "request-response", "bulk-tcp")
 """Kinds of traffic, first the kinds whose users suffer most from the others: questions are about them."""
@@ -41,7 +48,9 @@ def measures(results: Results, replication: int) -> list[dict[str, Any]]:
     """Return the metrics of a run and of its flows and pages: owner, name, label, value and text of each."""
     told = [_of("the run", _own(results.runs, replication), 0, _RUN)]
     pages = _own(results.pages, replication)
-    told += [_of(str(name), pages, row, _PAGES) for row, name in enumerate(pages.get("page", ())[:_MOST_FLOWS])]
+    told += [
+        _of(str(name), pages, row, _PAGES) for row, name in enumerate(pages.get("page", ())[:_MOST_FLOWS])
+    ]
     flows = _own(results.flows, replication)
     drops = [column for column in flows if column.startswith("data_drops_")]
     sent = flows.get("sent_packets", ())

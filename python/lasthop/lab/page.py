@@ -22,12 +22,20 @@ def _text(name: str) -> str:
 
 def page(opened: Opened, **more: object) -> str:
     """Return the page of an opened scenario; `more` is further data for its scripts."""
-    config: dict[str, Any] = {"text": opened.text, "file": opened.file, "dark": DARK, "lessons": lessons(), **more}
+    config: dict[str, Any] = {
+        "text": opened.text,
+        "file": opened.file,
+        "dark": DARK,
+        "lessons": lessons(),
+        **more,
+    }
     parts = {
         "config": json.dumps(config, separators=(",", ":")).replace("</", "<\\/"),
         "css": _text("lab.css"),
         "script": "\n".join(_text(f"{name}.js") for name in _SCRIPTS),
     }
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     template = environment.from_string(_text("lab.html.j2"))
     return template.render(title="lasthop lab", **{name: Markup(text) for name, text in parts.items()})

@@ -81,10 +81,14 @@ def picture(tables: TraceTables, numbers: Numbers) -> dict[str, Any]:
         "panels": drawn,
         "marks": [_mark(mark) for mark in legend],
         "end": shown.stop,
-        "bad": [{**asdict(period), "color": marks.BAD_PERIODS[period.direction].color} for period in shown.bad_periods],
+        "bad": [
+            {**asdict(period), "color": marks.BAD_PERIODS[period.direction].color}
+            for period in shown.bad_periods
+        ],
         "notes": list(shown.notes),
         "flows": [
-            {"name": flow.name, "color": look.color, "protocol": flow.protocol} for flow, look in _coloured(cast)
+            {"name": flow.name, "color": look.color, "protocol": flow.protocol}
+            for flow, look in _coloured(cast)
         ],
     }
 

@@ -43,7 +43,9 @@ def _application(opened: Opened, shelf: Shelf | None) -> Starlette:
     async def ask(request: Request) -> Response:
         question = await _question(request)
         if question.get("ask") not in ("look", "story"):
-            return JSONResponse({"errors": [{"line": None, "text": "The lab does not know this question."}]}, 400)
+            return JSONResponse(
+                {"errors": [{"line": None, "text": "The lab does not know this question."}]}, 400
+            )
         keeper = runs if question["ask"] == "look" else stories
         try:
             return Response(await keeper.ask(question), media_type=_BINARY)

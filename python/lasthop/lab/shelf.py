@@ -39,7 +39,9 @@ class Shelf:
         if plan.study.space is not None:
             raise InputError(f"{folder} samples a space, which the lab does not show: use 'lasthop plot'.")
         if plan.engine.name != "model":
-            raise InputError(f"{folder} is of the {plan.engine.name} engine, and the lab runs the model engine.")
+            raise InputError(
+                f"{folder} is of the {plan.engine.name} engine, and the lab runs the model engine."
+            )
         chains = {number: plan.first(number) for number in range(1, plan.sets + 1)}
         sections = [section for section in read_sections(folder) if section.metrics]
         return cls(folder, Opened.named(str(plan.file)), plan.seed, chains, sections)

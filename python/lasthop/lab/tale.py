@@ -51,7 +51,9 @@ class Tale:
             if packet.dropped is not None
         ]
         lives += _expired(trace, packets, names)
-        return cls(told, lives, array("q", (each.sent.ns for each in packets.by_serial.values())), packets.end.ns)
+        return cls(
+            told, lives, array("q", (each.sent.ns for each in packets.by_serial.values())), packets.end.ns
+        )
 
     def within(self, span_s: Sequence[float] | None) -> dict[str, Any]:
         """Return what the page shows; for a long run, a part between these two times."""
@@ -72,7 +74,11 @@ class Tale:
                 "of": story.of,
                 "head": story.head,
                 "entries": [_shown(entry) for entry in story.entries if start <= entry.ns < stop],
-                **({"before": [_shown(entry) for entry in story.entries if entry.ns < start][-1:]} if start else {}),
+                **(
+                    {"before": [_shown(entry) for entry in story.entries if entry.ns < start][-1:]}
+                    if start
+                    else {}
+                ),
                 "summary": list(story.summary),
             }
             for story in self.stories
@@ -105,22 +111,36 @@ def _expired(trace: Trace, packets: Packets, names: list[str]) -> Iterator[tuple
             yield _about("timeout", ns, held[-1], packets, names)
 
 
-def _about(what: str, ns: int, packet: Packet, packets: Packets, names: list[str]) -> tuple[int, dict[str, Any]]:
+def _about(
+    what: str, ns: int, packet: Packet, packets: Packets, names: list[str]
+) -> tuple[int, dict[str, Any]]:
     """Return when something happened to a packet, and what the page shows of that."""
     return ns, {"at": ns / 1e9, "flow": names[packet.flow], "about": what, "life": _life(packet, packets)}
 
 
 def _life(packet: Packet, packets: Packets) -> dict[str, Any]:
     """Return what the packet is, and the stations of its life with their times in seconds."""
-    what = f"Bytes {packet.data_start}-{packet.data_end - 1}" if packet.payload_bytes else "A packet without data"
+    what = (
+        f"Bytes {packet.data_start}-{packet.data_end - 1}"
+        if packet.payload_bytes
+        else "A packet without data"
+    )
     ways = "server to client" if packet.direction == "down" else "client to server"
-    steps = [(packet.sent, "sent"), (packet.enqueued, "entered the router queue"), (packet.dequeued, "left the queue")]
+    steps = [
+        (packet.sent, "sent"),
+        (packet.enqueued, "entered the router queue"),
+        (packet.dequeued, "left the queue"),
+    ]
     steps += [(packet.marked, "marked: congestion experienced")]
     steps += [(retry, "a try on the link failed") for retry in packet.retries]
     if packet.dropped is not None and packet.cause is not None:
         cause = DROP_CAUSES[packet.cause]
         held = packets.queue_at_drop[packet.serial]
-        queue = "" if cause.on_link else f"; the queue held {count(held.packets, 'packet')}, {held.own} of this flow"
+        queue = (
+            ""
+            if cause.on_link
+            else f"; the queue held {count(held.packets, 'packet')}, {held.own} of this flow"
+        )
         steps.append((packet.dropped, f"dropped: {cause.words}{queue}"))
     steps.append((packet.delivered, "arrived"))
     known = sorted((moment, text) for moment, text in steps if moment is not None)

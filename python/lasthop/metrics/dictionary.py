@@ -80,7 +80,10 @@ _ADDED = {
 COMPUTED = "summary"
 """Where to find metrics that only `summary.csv` and printed answers have."""
 _CONGESTION = "Packets that a queue dropped, or marked, because it was full or filling."
-_PER_PACKET, _PER_FLOW = "of short flows, per packet that the servers sent", "of short flows, per flow started"
+_PER_PACKET, _PER_FLOW = (
+    "of short flows, per packet that the servers sent",
+    "of short flows, per flow started",
+)
 _COMPUTED = [
     ("overall_time_s", "overall time", "s", "Longest `elapsed_s` of the run's flows."),
     ("spacing_ms", "packet spacing", "ms", "Time between the arrivals of two consecutive datagrams."),
@@ -120,7 +123,12 @@ _COMPUTED = [
         "percent",
         "Response time against that of the reference variant.",
     ),
-    ("fairness", "fairness", "ratio", "Jain's index as the study defines it: `fairness_jain` or `fairness_maxmin`."),
+    (
+        "fairness",
+        "fairness",
+        "ratio",
+        "Jain's index as the study defines it: `fairness_jain` or `fairness_maxmin`.",
+    ),
     ("lost_per_packet", "loss rate", "ratio", "Data packets lost per data packet sent."),
     (
         "throughput_share",
@@ -131,7 +139,12 @@ _COMPUTED = [
     ("retransmitted_per_packet", "retransmission rate", "ratio", f"Retransmissions {_PER_PACKET}."),
     ("timeouts_per_flow", "timeouts per flow", "ratio", f"Timeouts {_PER_FLOW}."),
     ("syn_timeouts_per_flow", "SYN timeouts per flow", "ratio", f"Timeouts of the SYN-ACK {_PER_FLOW}."),
-    ("fast_retransmits_per_flow", "fast retransmits per flow", "ratio", f"Entries into fast recovery {_PER_FLOW}."),
+    (
+        "fast_retransmits_per_flow",
+        "fast retransmits per flow",
+        "ratio",
+        f"Entries into fast recovery {_PER_FLOW}.",
+    ),
 ]
 
 
@@ -169,7 +182,10 @@ def find(name: str) -> Metric | None:
 
 def _printed(name: str) -> Metric:
     """Read a number's meaning off its key: `printed_end_sum_bits_per_second` is `end sum rate` in bit/s."""
-    path, definition = name.removeprefix(PRINTED), "Number that the program printed (`lasthop repeat --json`)."
+    path, definition = (
+        name.removeprefix(PRINTED),
+        "Number that the program printed (`lasthop repeat --json`).",
+    )
     for ending, quantity, unit in _PRINTED_UNITS:
         if match := re.search(rf"(?:^|_)(?:{ending})$", path):
             words = [*path[: match.start()].split("_"), quantity]

@@ -93,7 +93,9 @@ class Scale:
     def _decimals(self, shown: float) -> int:
         if shown == 0 or abs(shown) >= 1000 or (self.whole and shown.is_integer()):
             return 0
-        return min(max(2 - math.floor(math.log10(abs(shown))), 1), 4) if abs(shown) < 1 or not self.whole else 1
+        return (
+            min(max(2 - math.floor(math.log10(abs(shown))), 1), 4) if abs(shown) < 1 or not self.whole else 1
+        )
 
 
 def scale(unit: str, values: Iterable[float | None]) -> Scale:
@@ -138,7 +140,11 @@ def units_for(metric: str) -> dict[str, float]:
 
 def axis_title(metric: str, scale: Scale) -> str:
     """Return quantity and unit: `throughput (kbit/s)`; no unit if the words say it, as in `queue drops`."""
-    return label(metric) if scale.unit in ("", "packets", "ACKs", "blocks") else f"{label(metric)} ({scale.unit})"
+    return (
+        label(metric)
+        if scale.unit in ("", "packets", "ACKs", "blocks")
+        else f"{label(metric)} ({scale.unit})"
+    )
 
 
 def listed(texts: Sequence[str], word: str = "and") -> str:

@@ -58,7 +58,10 @@ class Cast:
         ranked = _ranked(tables, flows)
         coloured = _in_order(ranked[:MOST_COLOURS])
         by_number = len(tables.flows) <= MOST_COLOURS
-        looks = {flow.number: _look(flow, flow.number if by_number else place) for place, flow in enumerate(coloured)}
+        looks = {
+            flow.number: _look(flow, flow.number if by_number else place)
+            for place, flow in enumerate(coloured)
+        }
         most = MOST_COLOURS if named else MOST_PANELS
         transfers = [flow for flow in ranked if flow.protocol in TRANSFER_PROTOCOLS]
         apart = [flow for flow in transfers if flow.number in looks][:most]
@@ -79,7 +82,9 @@ class Cast:
 
     def notes(self, panels: Sequence[Panel]) -> list[str]:
         """Say what panels leave out or show in grey."""
-        kinds = dict.fromkeys(panel.kind if panel.kind in self.said else "" for panel in panels if panel.of_flows)
+        kinds = dict.fromkeys(
+            panel.kind if panel.kind in self.said else "" for panel in panels if panel.of_flows
+        )
         return [self.said[kind] for kind in kinds if self.said[kind]]
 
 
@@ -110,9 +115,13 @@ def _ranked(tables: TraceTables, flows: Sequence[FlowOf]) -> list[FlowOf]:
     in_trouble = pl.col("event").str.contains("^(dropped|retransmitted|timeout)")
     troubles = pl.concat([table.filter(in_trouble).select("flow") for table in (tables.packets, tables.tcp)])
     counts = dict(troubles.group_by("flow").len().iter_rows())
-    lengths = dict(tables.packets.group_by("flow").agg(pl.col("time_s").max() - pl.col("time_s").min()).iter_rows())
+    lengths = dict(
+        tables.packets.group_by("flow").agg(pl.col("time_s").max() - pl.col("time_s").min()).iter_rows()
+    )
     applications: dict[str, list[FlowOf]] = {}
-    for flow in sorted(flows, key=lambda f: (-counts.get(f.number, 0), -lengths.get(f.number, 0.0), f.number)):
+    for flow in sorted(
+        flows, key=lambda f: (-counts.get(f.number, 0), -lengths.get(f.number, 0.0), f.number)
+    ):
         applications.setdefault(flow.application, []).append(flow)
     places = [(place, flow) for siblings in applications.values() for place, flow in enumerate(siblings)]
     return [flow for _, flow in sorted(places, key=lambda pair: pair[0])]

@@ -224,11 +224,20 @@ def _draw_boxes(axes: Axes, chart: Chart, panel: ResultPanel) -> None:
             whis=(0, 100) if chart.whiskers == EXTREMES else 1.5,
             manage_ticks=False,
             patch_artist=True,
-            boxprops={"facecolor": (*_rgb(look["color"]), 0.25), "edgecolor": look["color"], "linewidth": 0.8},
+            boxprops={
+                "facecolor": (*_rgb(look["color"]), 0.25),
+                "edgecolor": look["color"],
+                "linewidth": 0.8,
+            },
             medianprops={**lines, "linewidth": 1.6},
             whiskerprops=lines,
             capprops=lines,
-            flierprops={"marker": "o", "markersize": 2.2, "markeredgecolor": look["color"], "markeredgewidth": 0.6},
+            flierprops={
+                "marker": "o",
+                "markersize": 2.2,
+                "markeredgecolor": look["color"],
+                "markeredgewidth": 0.6,
+            },
         )
 
 
@@ -247,7 +256,9 @@ def _draw_lines(axes: Axes, chart: Chart, panel: ResultPanel, *, hollow: bool = 
     )
     for (hue, _), own in lines:  # a line ends with its group of levels
         groups = list(own)
-        means, lows, highs = np.array([mean_intervals(_scaled(chart, group), confidence) for group in groups]).T
+        means, lows, highs = np.array(
+            [mean_intervals(_scaled(chart, group), confidence) for group in groups]
+        ).T
         x = [places[group.x] for group in groups]
         bars = np.nan_to_num(np.stack([means - lows, highs - means]))
         own_look = _second_look(chart, hue) if hollow else _look(chart, hue)
@@ -344,7 +355,10 @@ def _lay_out_levels(grid: Sequence[Axes], chart: Chart, width_in: float) -> floa
         if values is None:
             axes.set_xlim(-0.6, places[-1] + 0.6)
         if groups and axes.xaxis.get_tick_params()["labelbottom"]:
-            below = max(label.get_window_extent().height for label in axes.get_xticklabels()) / axes.figure.dpi + 0.04
+            below = (
+                max(label.get_window_extent().height for label in axes.get_xticklabels()) / axes.figure.dpi
+                + 0.04
+            )
             _name_groups(axes, chart, below)
     return below + len(groups) * _GROUP_IN if groups else 0.0
 
@@ -380,12 +394,21 @@ def _add_legend(figure: Figure, chart: Chart, width_in: float) -> int:
     symbols = {hue: _symbol(chart, hue) if chart.kind == LINE else "" for hue in chart.hue_levels}
     title: list[Artist] = [Line2D([], [], linestyle="none")]
     handles = title + [
-        Line2D([], [], **_look(chart, hue), marker=symbols[hue], markersize=3, linewidth=2 if not symbols[hue] else 1.1)
+        Line2D(
+            [],
+            [],
+            **_look(chart, hue),
+            marker=symbols[hue],
+            markersize=3,
+            linewidth=2 if not symbols[hue] else 1.1,
+        )
         for hue in chart.hue_levels
     ]
     names = [f"{chart.hue}:", *chart.hue_levels]
     for columns in range(len(names), 0, -1):
-        legend = figure.legend(handles, names, loc="outside upper left", ncols=columns, labelcolor=DARK, **LEGEND)
+        legend = figure.legend(
+            handles, names, loc="outside upper left", ncols=columns, labelcolor=DARK, **LEGEND
+        )
         if legend.get_window_extent().width <= width_in * figure.dpi or columns == 1:
             return math.ceil(len(names) / columns)
         legend.remove()

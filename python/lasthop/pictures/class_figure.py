@@ -49,7 +49,9 @@ def class_figure(picture: Picture, width: str) -> Figure:
             axes.text(0, -_PAD_IN, panel.subject, va="bottom")
         stacked.append(axes)
         rooms.append((_TITLE_IN if panel.subject else _SIDE_IN, height))
-    place(figure, stacked, rooms, left=_SIDE_IN, below=_SIDE_IN, notes=wrapped(picture.notes, WIDTHS_IN[width]))
+    place(
+        figure, stacked, rooms, left=_SIDE_IN, below=_SIDE_IN, notes=wrapped(picture.notes, WIDTHS_IN[width])
+    )
     return figure
 
 

@@ -61,7 +61,9 @@ def _kinds(text: str | None) -> list[str]:
     kinds = [kind.strip() for kind in text.split(",")]
     for kind in kinds:
         if kind in RESULT_KINDS:
-            raise InputError(f"--kind {text}: '{kind}' shows results: give their folder instead of a scenario.")
+            raise InputError(
+                f"--kind {text}: '{kind}' shows results: give their folder instead of a scenario."
+            )
         if kind not in (known := (*KINDS, CLASSES)):
             raise InputError(
                 f"--kind {text}: there is no kind '{kind}'; did you mean '{nearest(kind, known)}'? "
@@ -154,7 +156,9 @@ def write_chart(folder: Path, request: ResultRequest, drawn: PictureRequest) -> 
 def check_caption(path: Path | None, picture: Path) -> None:
     """Raise `InputError` if the caption's file exists, or is the picture."""
     if path is not None and (path.exists() or path == picture):
-        raise InputError(f"{path} exists, or is the picture, and nothing is overwritten: choose another --caption.")
+        raise InputError(
+            f"{path} exists, or is the picture, and nothing is overwritten: choose another --caption."
+        )
 
 
 def write_captions(path: Path | None, captions: Mapping[Path, str]) -> list[Path]:
@@ -178,7 +182,9 @@ def picture_file(path: Path, option: str = "--plot") -> str:
     choose_out(path, None, "", option)
     suffix = file_suffix(path)
     if not suffix:
-        raise InputError(f"{option} {path}: this becomes one file; let its name end in .{', .'.join(FORMATS)}.")
+        raise InputError(
+            f"{option} {path}: this becomes one file; let its name end in .{', .'.join(FORMATS)}."
+        )
     return suffix
 
 
@@ -232,7 +238,9 @@ class RunPicture:
         """Return the remarks on flows that are missing or grey, and on parts that are not drawn."""
         told = [f"{note} Choose others with --flow." for note in self.cast.notes(self.panels)]
         if self.tables.left_out and not all(panel.is_whole for panel in self.panels):
-            told.append(f"{self.tables.left_out} Draw a part of the run with --from and --to to see more of it.")
+            told.append(
+                f"{self.tables.left_out} Draw a part of the run with --from and --to to see more of it."
+            )
         return told
 
     def caption(self, panels: Sequence[Panel]) -> str:
@@ -244,9 +252,15 @@ def picture_run(run: ChosenRun, request: PictureRequest) -> Shown:
     """Run it, unless the scenario alone contains everything that is drawn, and return its picture."""
     kinds = _kinds(request.kinds)  # report a wrong word before the run, which may be long
     if kinds == [CLASSES]:
-        asked = {"--flow": request.flows, "--from": request.start is not None, "--to": request.stop is not None}
+        asked = {
+            "--flow": request.flows,
+            "--from": request.start is not None,
+            "--to": request.stop is not None,
+        }
         if unfit := [option for option, given in asked.items() if given]:
-            raise InputError(f"{unfit[0]}: --kind {CLASSES} shows the router, not a run; leave {unfit[0]} out.")
+            raise InputError(
+                f"{unfit[0]}: --kind {CLASSES} shows the router, not a run; leave {unfit[0]} out."
+            )
         return picture_classes(run)
     every_packet = kinds[0] in OF_EVERY_PACKET
     trace = run.trace() if every_packet else run.overview(request.start, request.stop)
@@ -258,7 +272,9 @@ def picture_run(run: ChosenRun, request: PictureRequest) -> Shown:
     return RunPicture(run, tables, _panels(request, tables, cast), span, cast)
 
 
-def write_pictures(make: Callable[[], Shown], request: PictureRequest, name: str) -> tuple[list[Path], list[str]]:
+def write_pictures(
+    make: Callable[[], Shown], request: PictureRequest, name: str
+) -> tuple[list[Path], list[str]]:
     """Make panels and draw them: one file with all, `name` by default, or a new folder with a file for each.
 
     Return the files, and the remarks on flows that are missing or grey. A failure leaves nothing behind, and
@@ -288,6 +304,8 @@ def write_pictures(make: Callable[[], Shown], request: PictureRequest, name: str
     return [*captions, *write_captions(request.caption, captions)], picture.told()
 
 
-def _draw(picture: Shown, panels: Sequence[Panel], path: Path, file_format: str, request: PictureRequest) -> None:
+def _draw(
+    picture: Shown, panels: Sequence[Panel], path: Path, file_format: str, request: PictureRequest
+) -> None:
     whole = picture.of(panels)
     draw(whole if request.caption is None else replace(whole, notes=()), path, file_format, request.width)

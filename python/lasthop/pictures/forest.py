@@ -41,7 +41,10 @@ def draw_forest(compared: Compare, path: Path, file_format: str) -> None:
 def forest_caption(compared: Compare) -> str:
     """Return what the picture shows, and how to read it."""
     return " ".join(
-        [f"Differences of {label(compared.metric)} from {compared.factor} = {compared.reference}.", *_notes(compared)]
+        [
+            f"Differences of {label(compared.metric)} from {compared.factor} = {compared.reference}.",
+            *_notes(compared),
+        ]
     )
 
 
@@ -74,7 +77,9 @@ def forest_figure(compared: Compare, *, noted: bool = True) -> Figure:
         axes.set_ylim(rows[place // across] - 0.5, -1.0)
         axes.set_title(title, fontsize=8)
         if place + across >= len(panels):
-            axes.set_xlabel("\n".join(wrapped([_axis_title(compared, looks, scale)], _AXIS_IN if across > 1 else 5)))
+            axes.set_xlabel(
+                "\n".join(wrapped([_axis_title(compared, looks, scale)], _AXIS_IN if across > 1 else 5))
+            )
     legend_rows = _add_legend(figure, compared.factor, looks)
     figure.supxlabel("\n".join(notes), x=0.01, ha="left", fontsize=7)
     figure.set_figheight(sum(heights) + (legend_rows + len(notes)) * _NOTE_IN + 0.3)
@@ -141,7 +146,9 @@ def _draw_panel(
             )
             if numbers:
                 text = bracketed(scale, *_ends(one))
-                axes.text(1.02, top + row, text, transform=axes.get_yaxis_transform(), fontsize=6.5, va="center")
+                axes.text(
+                    1.02, top + row, text, transform=axes.get_yaxis_transform(), fontsize=6.5, va="center"
+                )
         middles.append(top + (len(own) - 1) / 2)
         top += len(own) + _GAP_ROWS
     axes.set_yticks(middles, list(cases))
@@ -178,6 +185,11 @@ def _add_legend(figure: Figure, factor: str, looks: Mapping[str, Mapping[str, An
     handles = [Line2D([], [], linestyle="none", markersize=4, **look) for look in looks.values()]
     fitting = max(1, int(WIDTHS_IN[PAGE] / (_CHARACTER_IN * (max(map(len, looks)) + 6))))
     columns = min(fitting, len(looks))
-    place: dict[str, Any] = {"loc": "outside upper left", "ncols": columns, "title": factor, "alignment": "left"}
+    place: dict[str, Any] = {
+        "loc": "outside upper left",
+        "ncols": columns,
+        "title": factor,
+        "alignment": "left",
+    }
     figure.legend(handles, list(looks), labelcolor=DARK, title_fontsize=7.5, **place, **LEGEND)
     return 1 + math.ceil(len(looks) / columns)

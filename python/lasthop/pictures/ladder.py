@@ -67,7 +67,9 @@ def _panel(tables: TraceTables, flow: FlowOf, look: Look) -> Panel:
     settled = packets.filter(pl.col("event").is_in(["delivered", *DROP_EVENTS]))
     fates = settled.select("serial", "event", pl.col("time_s").alias("end_s"), pl.col("ce").alias("marked"))
     # A packet may be on its way when the run ends. A packet that the link duplicates arrives twice.
-    arrows = _kinds(tables, flow, sent).join(fates, on="serial", how="left", suffix="_end", maintain_order="left")
+    arrows = _kinds(tables, flow, sent).join(
+        fates, on="serial", how="left", suffix="_end", maintain_order="left"
+    )
     arrows = arrows.with_columns(label=_labels(arrows, flow), end_s=pl.col("end_s").fill_null(tables.end_s()))
     layers = [*_arrows(arrows, look), *_losses(arrows), *_expiries(tables, flow, look)]
     return Panel(LADDER, "packets", "", filled(layers), flow.name, across="time")
@@ -78,7 +80,9 @@ def _kinds(tables: TraceTables, flow: FlowOf, sent: pl.DataFrame) -> pl.DataFram
     events = tables.sender_events(flow)
     again = (
         events.filter(pl.col("event").is_in([*marks.RETRANSMISSIONS]))
-        .select("time_ns", pl.col("seq").cast(pl.Int64), pl.lit(flow.direction).alias("direction"), again="event")
+        .select(
+            "time_ns", pl.col("seq").cast(pl.Int64), pl.lit(flow.direction).alias("direction"), again="event"
+        )
         .unique(["time_ns", "seq"], maintain_order=True)
     )
     plain = pl.when(pl.col("payload_bytes") > 0).then(pl.lit("data")).otherwise(pl.lit("control"))

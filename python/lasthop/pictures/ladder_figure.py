@@ -70,7 +70,9 @@ def ladder_figure(picture: Picture, width: str) -> Figure:
     figure = Figure(figsize=(WIDTHS_IN[width], 1))
     FigureCanvasAgg(figure)
     room = WIDTHS_IN[width] - _LEFT_IN - _RIGHT_IN
-    stacked = [figure.add_axes((0.1, 0.1, 0.8, 0.8), label=str(number)) for number in range(len(picture.panels))]
+    stacked = [
+        figure.add_axes((0.1, 0.1, 0.8, 0.8), label=str(number)) for number in range(len(picture.panels))
+    ]
     rooms = []
     for axes, panel in zip(stacked, picture.panels, strict=True):
         height = _draw_ladder(axes, panel, picture.bad_periods, room)
@@ -144,7 +146,9 @@ def _spread(rungs: Sequence[_Rung], apart: float) -> Iterator[tuple[_Rung, float
         while len(blocks) > 1 and fmean(blocks[-2]) > fmean(blocks[-1]):
             blocks[-2:] = [[*blocks[-2], *blocks[-1]]]
     placed = [fmean(block) for block in blocks for _ in block]
-    yield from ((rung, at + number * apart) for number, (rung, at) in enumerate(zip(rungs, placed, strict=True)))
+    yield from (
+        (rung, at + number * apart) for number, (rung, at) in enumerate(zip(rungs, placed, strict=True))
+    )
 
 
 def _columns_in(axes: Axes, rungs: Sequence[_Rung], width_in: float) -> tuple[float, float, float]:

@@ -24,7 +24,9 @@ def numbers(levels: Sequence[str]) -> list[float] | None:
 def in_order(levels: Sequence[str]) -> list[str]:
     """Return levels in the order of their numbers, if they have numbers; otherwise unchanged."""
     values = numbers(levels)
-    return list(levels) if values is None else [level for _, level in sorted(zip(values, levels, strict=True))]
+    return (
+        list(levels) if values is None else [level for _, level in sorted(zip(values, levels, strict=True))]
+    )
 
 
 def is_logarithmic(values: Sequence[float]) -> bool:

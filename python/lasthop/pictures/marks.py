@@ -81,7 +81,13 @@ class Mark:
 
 
 def _event(
-    name: str, color: str, shape: Shape = Shape.POINTS, *, size: float, width: float = 0.0, optional: bool = False
+    name: str,
+    color: str,
+    shape: Shape = Shape.POINTS,
+    *,
+    size: float,
+    width: float = 0.0,
+    optional: bool = False,
 ) -> Mark:
     """Return the mark of a kind of event, under the engine's name."""
     kind = EVENTS[name]

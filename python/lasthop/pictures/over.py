@@ -54,7 +54,9 @@ class OverPicture:
     def of(self, panels: Sequence[Panel]) -> Picture:
         """Return a picture of some of the panels."""
         start, stop = self.span
-        return Picture([panel.within(start, stop) for panel in panels], start, stop, [], [*self.notes, *self.left_out])
+        return Picture(
+            [panel.within(start, stop) for panel in panels], start, stop, [], [*self.notes, *self.left_out]
+        )
 
     def told(self) -> list[str]:
         """Return the notes on how to read it, and on what it leaves out."""
@@ -102,7 +104,10 @@ def check_kinds(text: str | None) -> list[str]:
 
 
 def picture_over(
-    runs: Sequence[ChosenRun], kinds: str | None, flows: Sequence[str], span: tuple[float | None, float | None]
+    runs: Sequence[ChosenRun],
+    kinds: str | None,
+    flows: Sequence[str],
+    span: tuple[float | None, float | None],
 ) -> OverPicture:
     """Run all replications of each run's cell and set, and return their picture."""
     asked = check_kinds(kinds)
@@ -117,15 +122,17 @@ def picture_over(
     for kind in asked:
         found, said = _panels(drawn, kind, flows)
         if kinds is not None and not found:
-            lack = "several flows that share the link at a time" if kind == "fairness" else "a flow that has it"
-            raise InputError(f"--kind {kinds}: '{kind}' needs {lack}, and there is none; draw goodput or queue.")
+            lack = (
+                "several flows that share the link at a time" if kind == "fairness" else "a flow that has it"
+            )
+            raise InputError(
+                f"--kind {kinds}: '{kind}' needs {lack}, and there is none; draw goodput or queue."
+            )
         panels += found
         left_out += said
     plan = runs[0].plan
     cells = "; ".join(run.cell.key for run in runs if run.cell.key) or "its only cell"
-    source = (
-        f"{plan.study.name}, {cells}, {drawn.replications} replications of set {runs[0].set_number}, {made_by(plan)}"
-    )
+    source = f"{plan.study.name}, {cells}, {drawn.replications} replications of set {runs[0].set_number}, {made_by(plan)}"
     lines = (
         f"Lines: medians over {drawn.replications} replications, in steps of {_step(drawn)} in which at least half of "
         f"them have a value; bands: {BAND_WORDS}."
@@ -146,7 +153,9 @@ def _names(runs: Sequence[ChosenRun]) -> list[str]:
     """Name each run by the levels that distinguish its cell from the others."""
     levels = {factor: [run.cell.levels.get(factor, "") for run in runs] for factor in runs[0].cell.levels}
     varied = [factor for factor, own in levels.items() if len(set(own)) > 1]
-    return [", ".join(f"{factor} = {levels[factor][place]}" for factor in varied) for place in range(len(runs))]
+    return [
+        ", ".join(f"{factor} = {levels[factor][place]}" for factor in varied) for place in range(len(runs))
+    ]
 
 
 def _step(drawn: _Folded) -> str:
@@ -187,7 +196,11 @@ def _layers(drawn: _Folded, kind: _Kind, flow: str | None, way: str) -> Iterator
             for x, low, middle, high in _stretches(own, drawn.step_s):
                 is_band = mark.shape is Shape.BANDS
                 yield Layer(
-                    mark, x, low if is_band else middle, high if is_band else None, flow="" if is_band else level
+                    mark,
+                    x,
+                    low if is_band else middle,
+                    high if is_band else None,
+                    flow="" if is_band else level,
                 )
 
 

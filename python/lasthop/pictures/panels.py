@@ -33,7 +33,11 @@ def _layer(mark: Mark, rows: pl.DataFrame, y: str, per: float = 1.0, flow: str =
 def _bars(mark: Mark, rows: pl.DataFrame) -> Layer:
     """Bars from `seq` to `end`, labelled as in tcpdump."""
     first, last = rows["seq"].to_list(), rows["end"].to_list()
-    labels = rows.select(pl.format("{}:{} ({})", "seq", "end", pl.col("end") - pl.col("seq"))).to_series().to_list()
+    labels = (
+        rows.select(pl.format("{}:{} ({})", "seq", "end", pl.col("end") - pl.col("seq")))
+        .to_series()
+        .to_list()
+    )
     return Layer(mark, rows["time_s"].to_list(), first, last, labels)
 
 
@@ -180,10 +184,14 @@ def rtt_panel(tables: TraceTables, cast: Cast, flows: Sequence[FlowOf]) -> Panel
         events = tables.sender_events(flow)
         samples = events.filter(_event("rtt-sample"))
         if look is not cast.others:
-            layers.append(_layer(marks.RTO.of(look), samples.drop_nulls("rto_ns"), "rto_ns", _NANO, flow.name))
+            layers.append(
+                _layer(marks.RTO.of(look), samples.drop_nulls("rto_ns"), "rto_ns", _NANO, flow.name)
+            )
         layers.append(_layer(marks.RTT.of(look), samples, "rtt_ns", _NANO, flow.name))
         expired = events.with_columns(pl.col("rto_ns").forward_fill()).filter(_event("timeout"))
-        layers.append(_layer(marks.TIMER.tinted(look), expired.drop_nulls("rto_ns"), "rto_ns", _NANO, flow.name))
+        layers.append(
+            _layer(marks.TIMER.tinted(look), expired.drop_nulls("rto_ns"), "rto_ns", _NANO, flow.name)
+        )
     return scaled(Panel("rtt", "round-trip time", "s", filled(layers), of_flows=True))
 
 
@@ -267,7 +275,9 @@ def stack_panel(tables: TraceTables, cast: Cast, direction: str) -> Panel:
         layers.append(_to_end(Layer(marks.STACKED.of(look), times, low, high, flow=shown), tables))
         low = high
     layers.append(_to_end(_layer(marks.CAPACITY, hop, "capacity_Bps"), tables))
-    return scaled(Panel("stack", f"goodput over {_step(tables)}", "B/s", filled(layers), of_flows=True, is_whole=True))
+    return scaled(
+        Panel("stack", f"goodput over {_step(tables)}", "B/s", filled(layers), of_flows=True, is_whole=True)
+    )
 
 
 def fairness_panel(tables: TraceTables, direction: str) -> Panel:

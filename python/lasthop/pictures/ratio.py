@@ -48,12 +48,16 @@ def read_ratio(text: str, levels: dict[str, list[str]]) -> Ratio:
     )
 
 
-def quotients(values: pl.DataFrame, ratio: Ratio, metric: str, who: Sequence[str]) -> tuple[pl.DataFrame, int]:
+def quotients(
+    values: pl.DataFrame, ratio: Ratio, metric: str, who: Sequence[str]
+) -> tuple[pl.DataFrame, int]:
     """Return the ratios of values that agree in `who`, and how many values have no partner other than 0.
 
     Both values come from equal replications, which met the same link and the same arrivals.
     """
     upper, lower = (values.filter(pl.col(ratio.factor) == level) for level in (ratio.upper, ratio.lower))
-    pairs = upper.join(lower.select(*who, pl.col(metric).alias(_LOWER)), on=who, how="inner", maintain_order="left")
+    pairs = upper.join(
+        lower.select(*who, pl.col(metric).alias(_LOWER)), on=who, how="inner", maintain_order="left"
+    )
     good = pairs.filter(pl.col(_LOWER) != 0).with_columns(pl.col(metric) / pl.col(_LOWER))
     return good.drop(_LOWER, ratio.factor), upper.height + lower.height - 2 * good.height

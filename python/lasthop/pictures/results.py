@@ -158,7 +158,9 @@ class Chart:
     @property
     def caption(self) -> str:
         """Its caption: what it shows, and how to read it."""
-        shows = f"{_SHOWN_AS[self.kind]} of {self.title}" + (f" and {self.second.title}" if self.second else "")
+        shows = f"{_SHOWN_AS[self.kind]} of {self.title}" + (
+            f" and {self.second.title}" if self.second else ""
+        )
         shows += f" against {self.x}" if self.x else ""
         shows += f", for each {self.hue}" if self.hue else ""
         return " ".join([f"{shows}.", f"{self.source}.", *self.notes])
@@ -203,9 +205,13 @@ def result_kind(text: str | None) -> str | None:
     if text is not None and text not in RESULT_KINDS:
         why = f"did you mean '{nearest(text, RESULT_KINDS)}'?"
         if set(text.split(",")) <= {*KINDS, CLASSES}:
-            all_of_them = ", or draw all with --over replications" if set(text.split(",")) <= set(OVER_KINDS) else ""
+            all_of_them = (
+                ", or draw all with --over replications" if set(text.split(",")) <= set(OVER_KINDS) else ""
+            )
             why = f"that shows one run: give its scenario file instead of the folder{all_of_them}."
-        raise InputError(f"--kind {text}: results are drawn as {', '.join(RESULT_KINDS[:-1])} or {LINE}; {why}")
+        raise InputError(
+            f"--kind {text}: results are drawn as {', '.join(RESULT_KINDS[:-1])} or {LINE}; {why}"
+        )
     return text
 
 
@@ -226,7 +232,9 @@ def read_chart(folder: Path, request: ResultRequest) -> Chart:
         chart = replace(_chart(name, rows, metric, request), looks=looks_of(manifest), source=source)
         return chart if request.y2 is None else _with_second(chart, rows, tables, request)
     if request.y2 is not None:
-        raise InputError(f"--y2 {request.y2}: over a range there is one metric; name another factor with --x.")
+        raise InputError(
+            f"--y2 {request.y2}: over a range there is one metric; name another factor with --x."
+        )
     return replace(_band(name, rows, metric, request, (axis, places)), source=source)
 
 
@@ -252,20 +260,30 @@ def _with_second(chart: Chart, first: _Rows, tables: Sequence[_Rows], request: R
     if metric == chart.y:
         raise InputError(f"{option}: it is on the left axis already; choose another metric.")
     if len(chart.hue_levels) > len(FLOW_COLORS):
-        raise InputError(f"{option}: with it, only {len(FLOW_COLORS)} levels of {chart.hue} can be told apart.")
+        raise InputError(
+            f"{option}: with it, only {len(FLOW_COLORS)} levels of {chart.hue} can be told apart."
+        )
     known = dict.fromkeys(name for rows in tables for name in _metrics(rows))
     if metric not in known:
-        raise InputError(f"{option}: the results have no such column; did you mean '{nearest(metric, known)}'?")
+        raise InputError(
+            f"{option}: the results have no such column; did you mean '{nearest(metric, known)}'?"
+        )
     x = chart.x.split(_JOINT) if chart.x else []
     told = [name for name in (*x, chart.hue, *_rest(first, [*x, chart.hue])) if name]
     for rows in tables:
-        if metric not in _metrics(rows) or not rows.frame[metric].count() or not set(told) <= set(rows.factors):
+        if (
+            metric not in _metrics(rows)
+            or not rows.frame[metric].count()
+            or not set(told) <= set(rows.factors)
+        ):
             continue
         own = replace(request, role=request.role if rows.who == first.who else None)
         (chosen,) = _chosen([rows], own)[-1:]
         values = _with_values(chosen, metric, request)
         rest = _rest(first, [*x, chart.hue])
-        found = {panel.title: panel for panel in _panels(values, metric, (x, [chart.hue]), rest, each_row=False)}
+        found = {
+            panel.title: panel for panel in _panels(values, metric, (x, [chart.hue]), rest, each_row=False)
+        }
         panels = [found.get(panel.title, ResultPanel(panel.title, [])) for panel in chart.panels]
         scale = _scale(values, metric, [group for panel in panels for group in panel.groups])
         second = Second(metric, _title(values.ratio, metric, scale), scale, panels)
@@ -287,18 +305,26 @@ def _ratios(rows: _Rows, metric: str, request: ResultRequest) -> _Rows:
     ratio = read_ratio(str(request.ratio), {name: rows.levels(name) for name in rows.factors})
     for option, asked in (("--x", request.x), ("--hue", request.hue)):
         if ratio.factor in _names(asked):
-            raise InputError(f"{option} {asked}: --ratio takes two of its levels together; choose another factor.")
+            raise InputError(
+                f"{option} {asked}: --ratio takes two of its levels together; choose another factor."
+            )
     factors = [name for name in rows.factors if name != ratio.factor]
     frame, alone = quotients(_per_replication(rows, metric), ratio, metric, [*factors, *_REPLICATION])
     if frame.is_empty():
-        raise InputError(f"--ratio {request.ratio}: no replication has {units.label(metric)} at both levels, not 0.")
+        raise InputError(
+            f"--ratio {request.ratio}: no replication has {units.label(metric)} at both levels, not 0."
+        )
     return replace(rows, frame=frame, factors=factors, ratio=ratio, alone=alone)
 
 
 def _source(identity: Mapping[str, Any], request: ResultRequest) -> str:
     """Name the scenario of the results, the chosen part, and how they were made."""
     chosen = [*request.only, *([] if request.role is None else [f"role {request.role}"])]
-    made = [f"seed {identity['seed']}", f"{identity['engine']} engine", f"lasthop {identity['lasthop_version']}"]
+    made = [
+        f"seed {identity['seed']}",
+        f"{identity['engine']} engine",
+        f"lasthop {identity['lasthop_version']}",
+    ]
     return ", ".join([identity["scenario"], *chosen, *made])
 
 
@@ -306,13 +332,17 @@ def _range_axis(space: Space, request: ResultRequest) -> Range | None:
     """Return the range on the horizontal axis: the chosen one, or by default the first."""
     ranges = {one.name: one for one in space.ranges.values()}
     if request.kind == BAND and not ranges:
-        raise InputError(f"--kind {BAND}: no factor of these results is a range; draw them as {BOX} or {LINE}.")
+        raise InputError(
+            f"--kind {BAND}: no factor of these results is a range; draw them as {BOX} or {LINE}."
+        )
     if request.x in ranges and request.kind not in (None, BAND):
         raise InputError(
             f"--kind {request.kind}: {request.x} is a range, drawn as {BAND}; choose a named factor with --x."
         )
     if request.kind == BAND and request.x is not None and request.x not in ranges:
-        raise InputError(f"--x {request.x}: a {BAND} is drawn over a range; choose one of {', '.join(ranges)}.")
+        raise InputError(
+            f"--x {request.x}: a {BAND} is drawn over a range; choose one of {', '.join(ranges)}."
+        )
     if request.x is None and request.kind in (None, BAND):
         return next(iter(ranges.values()), None)
     return ranges.get(request.x or "")
@@ -363,7 +393,9 @@ def _chosen(tables: Sequence[_Rows], request: ResultRequest) -> list[_Rows]:
     if request.role is not None:
         known_roles = [role for rows in tables if rows.who for role in rows.levels(rows.who)]
         check_role(request.role, known_roles)
-        tables = [rows.like(rows.frame.filter(pl.col(rows.who) == request.role)) for rows in tables if rows.who]
+        tables = [
+            rows.like(rows.frame.filter(pl.col(rows.who) == request.role)) for rows in tables if rows.who
+        ]
     return [rows for rows in tables if not rows.frame.is_empty()]
 
 
@@ -417,7 +449,9 @@ def _axes(rows: _Rows, request: ResultRequest) -> tuple[list[str], str]:
     if request.kind == BAND:
         return [], _hue(rows, request, [])
     if request.kind == CDF and request.x is not None:
-        raise InputError(f"--x {request.x}: a CDF has the metric on its horizontal axis; choose --y and --hue.")
+        raise InputError(
+            f"--x {request.x}: a CDF has the metric on its horizontal axis; choose --y and --hue."
+        )
     varied = rows.varied()
     x = [_factor(rows, "--x", name) for name in _names(request.x)]
     if len(set(x)) < len(x):
@@ -435,7 +469,9 @@ def _hue(rows: _Rows, request: ResultRequest, x: Sequence[str]) -> str:
         free = [name for name in _rest(rows, x) if len(rows.levels(name)) <= len(FLOW_COLORS)]
         hue = rows.who if rows.who in free else (free or [""])[-1]
     if request.kind == HEATMAP and not (x and hue):
-        raise InputError(f"--kind {HEATMAP}: it takes two factors with several levels; name them with --x and --hue.")
+        raise InputError(
+            f"--kind {HEATMAP}: it takes two factors with several levels; name them with --x and --hue."
+        )
     most = MOST_ROWS if request.kind == HEATMAP else MOST_HUES
     if hue and hue in x:
         raise InputError(f"--hue {hue}: it is on the horizontal axis already; choose another factor.")
@@ -480,7 +516,9 @@ def _check_whiskers(request: ResultRequest, kind: str) -> None:
         raise InputError(f"--whiskers {request.whiskers}: choose one of {', '.join(WHISKERS)}.")
 
 
-def _band(name: str, rows: _Rows, metric: str, request: ResultRequest, over: tuple[Range, pl.DataFrame]) -> Chart:
+def _band(
+    name: str, rows: _Rows, metric: str, request: ResultRequest, over: tuple[Range, pl.DataFrame]
+) -> Chart:
     """Return a chart over a range; the column `AT` of `over` has the level of each replication."""
     axis, places = over
     _check_whiskers(request, BAND)
@@ -491,7 +529,9 @@ def _band(name: str, rows: _Rows, metric: str, request: ResultRequest, over: tup
     drawn = [group for panel in shown for group in panel.groups]
     hue_levels = [level for level in _levels(rows, [hue]) if level in {group.hue for group in drawn}]
     scale = _scale(rows, metric, drawn)
-    chart = Chart(name, BAND, metric, axis.name, hue, [""], hue_levels, shown, scale, [], axis, ratio=rows.ratio)
+    chart = Chart(
+        name, BAND, metric, axis.name, hue, [""], hue_levels, shown, scale, [], axis, ratio=rows.ratio
+    )
     least = min(len(group.values) for group in drawn)
     method = (
         f"Dots: runs. Line and band: running median and 10th to 90th percentile of {chart.window} neighbours."
@@ -519,7 +559,9 @@ def _levels(rows: _Rows, factors: Sequence[str]) -> list[str]:
 
     Without factors, a combination without a name.
     """
-    return [_JOINT.join(levels) for levels in itertools.product(*(rows.levels(name) for name in factors if name))]
+    return [
+        _JOINT.join(levels) for levels in itertools.product(*(rows.levels(name) for name in factors if name))
+    ]
 
 
 def _level(factors: Sequence[str]) -> pl.Expr:
@@ -546,17 +588,22 @@ def _panels(
         values = values.join(places, on=_REPLICATION, how="left").sort(AT, *_REPLICATION)
     keyed = values.with_columns(x_level=_level(axes[0]), hue_level=_level(axes[1]))
     pairs = list(itertools.product(*(_levels(rows, names) for names in axes)))
-    parts: dict[tuple[object, ...], pl.DataFrame] = keyed.partition_by(rest, as_dict=True) if rest else {(): keyed}
+    parts: dict[tuple[object, ...], pl.DataFrame] = (
+        keyed.partition_by(rest, as_dict=True) if rest else {(): keyed}
+    )
     panels = []
     for combination in itertools.product(*(rows.levels(name) for name in rest)):
         if (own := parts.get(combination)) is None:
             continue
         groups = dict(own.group_by("x_level", "hue_level", maintain_order=True))
-        title = ", ".join(f"{name}\u00a0=\u00a0{level}" for name, level in zip(rest, combination, strict=True))
+        title = ", ".join(
+            f"{name}\u00a0=\u00a0{level}" for name, level in zip(rest, combination, strict=True)
+        )
         found = [(a, b, groups[a, b]) for a, b in pairs if (a, b) in groups]
         panels.append(
             ResultPanel(
-                title, [Group(a, b, f[metric].to_list(), f[AT].to_list() if AT in f else []) for a, b, f in found]
+                title,
+                [Group(a, b, f[metric].to_list(), f[AT].to_list() if AT in f else []) for a, b, f in found],
             )
         )
     return panels

@@ -57,7 +57,11 @@ _SYMBOLS: dict[str, Any] = {
     "diamond-wide-open": "d",
     "cross-open": "P",
 }
-_DASHES: dict[str, str | tuple[float, tuple[float, ...]]] = {"solid": "-", "dash": (0, (4, 2)), "dot": (0, (1.2, 1.4))}
+_DASHES: dict[str, str | tuple[float, tuple[float, ...]]] = {
+    "solid": "-",
+    "dash": (0, (4, 2)),
+    "dot": (0, (1.2, 1.4)),
+}
 STYLE: dict[Any, Any] = {
     "font.family": "STIXGeneral",  # shipped with matplotlib: the same letters everywhere
     "text.parse_math": False,  # a dollar sign in a name stays a dollar sign
@@ -175,11 +179,14 @@ def legend_handles(panel: Panel, shaded: Sequence[BadPeriod]) -> dict[str, Artis
     owners = {mark.owner: mark.color for mark in reversed(drawn) if mark.owner}
     # A band has its flow's colour, and nothing else looks like it.
     kinds = {mark.quantity or mark.name: mark for mark in drawn if mark.shape is not Shape.BANDS}
-    handles: dict[str, Artist] = {_shown_name(name): _swatch(color) for name, color in reversed(owners.items())}
+    handles: dict[str, Artist] = {
+        _shown_name(name): _swatch(color) for name, color in reversed(owners.items())
+    }
     if len(kinds) > 1 or len(kinds) < len({mark.quantity or mark.name for mark in drawn}):
         shared = marks.Look("", marks.DARK)
         handles |= {
-            name: _sample(mark.of(shared) if len(owners) > 1 and mark.owner else mark) for name, mark in kinds.items()
+            name: _sample(mark.of(shared) if len(owners) > 1 and mark.owner else mark)
+            for name, mark in kinds.items()
         }
     bad = [marks.BAD_PERIODS[direction] for direction in dict.fromkeys(period.direction for period in shaded)]
     return handles | {mark.name: _sample(mark) for mark in bad}
@@ -202,7 +209,9 @@ def _sample(mark: Mark) -> Artist:
         return _swatch(mark.color)
     if mark.shape is Shape.BARS and mark.size < _LEAST_SYMBOL_PX:  # its symbol only helps to see short bars
         width = mark.width * _POINTS_PER_PX
-        return Line2D([], [], linestyle="none", color=mark.color, marker="|", markersize=5, markeredgewidth=width)
+        return Line2D(
+            [], [], linestyle="none", color=mark.color, marker="|", markersize=5, markeredgewidth=width
+        )
     return Line2D([], [], linestyle="none", **symbol(mark))
 
 
@@ -265,7 +274,9 @@ def figure_of(picture: Picture, width: str) -> Figure:
     figure = Figure(figsize=(WIDTHS_IN[width], 1))
     FigureCanvasAgg(figure)  # one renderer to measure texts, instead of one for each text
     heights = [_height_in(panel, width) for panel in picture.panels]
-    stacked = [figure.add_axes((0.1, 0.1, 0.8, 0.8), label=str(number)) for number in range(len(picture.panels))]
+    stacked = [
+        figure.add_axes((0.1, 0.1, 0.8, 0.8), label=str(number)) for number in range(len(picture.panels))
+    ]
     margin = (picture.stop - picture.start) * 0.01
     over_time = [axes for axes, panel in zip(stacked, picture.panels, strict=True) if not panel.across]
     for axes, panel in zip(stacked, picture.panels, strict=True):

@@ -65,9 +65,13 @@ class TraceTables:
     def of(cls, trace: Trace, facts: Facts) -> TraceTables:
         """Convert an overview that the engine returns; the facts of its scenario tell of the routers' queues."""
         packets, tcp = (_in_seconds(_table(trace, name)) for name in ("packets", "tcp"))
-        named = zip(*(trace.flows[column] for column in ("flow", "application", "protocol", "direction")), strict=True)
+        named = zip(
+            *(trace.flows[column] for column in ("flow", "application", "protocol", "direction")), strict=True
+        )
         flows = [FlowOf(number, *map(str, words)) for number, words in enumerate(named)]
-        states = zip(*(trace.link_states[column] for column in ("start_s", "end_s", "direction")), strict=True)
+        states = zip(
+            *(trace.link_states[column] for column in ("start_s", "end_s", "direction")), strict=True
+        )
         bad = _merged(list(states))
         objects = _objects(as_frame(trace.objects), packets, flows)
         series, delays = _table(trace, "series"), _table(trace, "delays")
@@ -83,7 +87,11 @@ class TraceTables:
         return (float(times.min()), float(times.max())) if times.len() else (0.0, self.end_s())  # type: ignore[arg-type]
 
     def picture(
-        self, panels: Sequence[Panel], start: float = 0.0, stop: float | None = None, notes: Sequence[str] = ()
+        self,
+        panels: Sequence[Panel],
+        start: float = 0.0,
+        stop: float | None = None,
+        notes: Sequence[str] = (),
     ) -> Picture:
         """Return the part for panels between two times, with the bad periods; by default the whole run.
 
@@ -133,7 +141,9 @@ class TraceTables:
 def _merged(periods: Sequence[tuple[float, float, str]]) -> list[BadPeriod]:
     """Return the bad periods in order; equal periods of both directions become one of both."""
     times = Counter((start, stop) for start, stop, _ in periods)
-    merged = {BadPeriod(start, stop, "" if times[start, stop] > 1 else way): None for start, stop, way in periods}
+    merged = {
+        BadPeriod(start, stop, "" if times[start, stop] > 1 else way): None for start, stop, way in periods
+    }
     return sorted(merged, key=lambda period: period.start)
 
 
@@ -159,7 +169,11 @@ def as_frame(table: Mapping[str, Sequence[Any]]) -> pl.DataFrame:
     """Return a table of a trace as a typed data frame."""
     frame = pl.DataFrame(dict(table), strict=False, infer_schema_length=None)
     # A column without a value has no type. Without a packet or a TCP event, no column has one.
-    types = {name: pl.String if name in _TEXT else pl.Int64 for name, dtype in frame.schema.items() if dtype == pl.Null}
+    types = {
+        name: pl.String if name in _TEXT else pl.Int64
+        for name, dtype in frame.schema.items()
+        if dtype == pl.Null
+    }
     return frame.cast(types)  # type: ignore[arg-type]
 
 
@@ -169,7 +183,8 @@ def _left_out(counts: Mapping[str, int]) -> str:
     if counts["points"]:
         said.append(
             f"{counts['points']:,} segments, ACKs and samples are left out: of each short time the first, last, least "
-            "and greatest are drawn" + ("." if counts["marks"] else ", and every drop, timeout and retransmission.")
+            "and greatest are drawn"
+            + ("." if counts["marks"] else ", and every drop, timeout and retransmission.")
         )
     if counts["marks"]:
         said.append(f"{counts['marks']:,} drops, timeouts and retransmissions are left out.")
@@ -199,11 +214,15 @@ def _objects(objects: pl.DataFrame, packets: pl.DataFrame, flows: Sequence[FlowO
     """
     if objects.is_empty():
         return pl.DataFrame(schema=_OBJECT_COLUMNS)
-    connections = pl.DataFrame([_connection(packets, flow) for flow in objects["flow"].unique(maintain_order=True)])
+    connections = pl.DataFrame(
+        [_connection(packets, flow) for flow in objects["flow"].unique(maintain_order=True)]
+    )
     names = {flow.number: flow.application for flow in flows}
     joined = objects.join(connections, on="flow", maintain_order="left").with_columns(
         page=pl.col("flow").replace_strict(names, return_dtype=pl.String),
-        object=pl.when(pl.col("object") == 0).then(pl.lit("main")).otherwise(pl.format("inline-{}", "object")),
+        object=pl.when(pl.col("object") == 0)
+        .then(pl.lit("main"))
+        .otherwise(pl.format("inline-{}", "object")),
     )
     last = pl.col("last_byte_ns") == pl.col("last_byte_ns").max().over("flow")
     return joined.select(

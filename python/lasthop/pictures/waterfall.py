@@ -26,7 +26,9 @@ def waterfall_panels(objects: pl.DataFrame) -> list[Panel]:
     """
     if objects.is_empty():
         return []
-    pages = objects.sort("t_request_s", nulls_last=True, maintain_order=True).partition_by("page", maintain_order=True)
+    pages = objects.sort("t_request_s", nulls_last=True, maintain_order=True).partition_by(
+        "page", maintain_order=True
+    )
     return [_panel(page) for page in sorted(pages, key=lambda page: str(page["page"][0]))]
 
 
@@ -35,7 +37,8 @@ def _panel(page: pl.DataFrame) -> Panel:
         pl.when(pl.col("connection").is_first_distinct()).then("t_connect_s").alias("t_connect_s")
     )
     labels = [
-        f"{name}, connection {connection}" for name, connection in rows.select("object", "connection").iter_rows()
+        f"{name}, connection {connection}"
+        for name, connection in rows.select("object", "connection").iter_rows()
     ]
     layers = [_spans(mark, rows, start, stop) for mark, start, stop in _PHASES]
     shown = [layer for layer in layers if layer.x]

@@ -86,7 +86,11 @@ def _measured(panel: BoxPanel, axes: BoxAxes, method: PercentileMethod, index: i
         "mode": "markers",
         "name": "replications",
         "legendgroup": "replications",
-        "x": [round(i + offset + j, 3) for i, level, _ in boxes for j in _jitter(len(_dots(panel.values[level])))],
+        "x": [
+            round(i + offset + j, 3)
+            for i, level, _ in boxes
+            for j in _jitter(len(_dots(panel.values[level])))
+        ],
         "y": axes.scaled(value for _, level, _ in boxes for value in _dots(panel.values[level])),
         "marker": {"size": 4.5, "color": style.MEASURED, "opacity": 0.6},
         "hovertemplate": "%{y:.2f}<extra></extra>",
@@ -153,11 +157,15 @@ def box_figure(panels: Sequence[BoxPanel], shown: BoxAxes, method: PercentileMet
         )
         first = x_domain[0] == 0
         common = {"matches": "y", "showticklabels": first} if index else {"range": _range(panels, shown)}
-        axes[f"yaxis{ref}"] = style.axis(shown.quantity if first else None, domain=y_domain, anchor=f"x{ref}", **common)
+        axes[f"yaxis{ref}"] = style.axis(
+            shown.quantity if first else None, domain=y_domain, anchor=f"x{ref}", **common
+        )
         annotations.append(style.panel_title(panel.title, sum(x_domain) / 2, y_domain[1]))
     height = _ROW_PX * rows
     legend = style.legend_above(height, 22)
-    settings = style.layout(height + _AROUND_PX, annotations=annotations, legend=legend, boxmode="overlay", **axes)
+    settings = style.layout(
+        height + _AROUND_PX, annotations=annotations, legend=legend, boxmode="overlay", **axes
+    )
     settings["showlegend"] = any(panel.published for panel in panels)
     settings["margin"] = settings["margin"] | {"t": 64 if settings["showlegend"] else 48, "b": 60}
     return {"data": _named_once(data), "layout": settings}
@@ -165,7 +173,9 @@ def box_figure(panels: Sequence[BoxPanel], shown: BoxAxes, method: PercentileMet
 
 def _range(panels: Sequence[BoxPanel], shown: BoxAxes) -> list[float]:
     """Return the least and the greatest value of all panels, with some room."""
-    measured = (end for panel in panels for values in panel.values.values() for end in (min(values), max(values)))
+    measured = (
+        end for panel in panels for values in panel.values.values() for end in (min(values), max(values))
+    )
     published = (value for panel in panels for five in panel.published.values() for value in five.values())
     every = shown.scaled([*measured, *published])
     low, high = min(every), max(every)

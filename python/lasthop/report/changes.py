@@ -59,7 +59,9 @@ def change_chart(found: Sequence[Difference]) -> Figure:
         if metric in in_percent[1:]:
             first = style.axis_number(metrics.index(in_percent[0]))
             title, shared = None, {"matches": f"y{first}", "showticklabels": False}
-        axes[f"yaxis{ref}"] = style.axis(title, anchor=f"x{ref}", zeroline=True, zerolinecolor=style.MUTED, **shared)
+        axes[f"yaxis{ref}"] = style.axis(
+            title, anchor=f"x{ref}", zeroline=True, zerolinecolor=style.MUTED, **shared
+        )
         titles.append(style.panel_title(units.label(metric), sum(domain) / 2))
     legend = style.legend_above(_CHART_PX, 26)
     settings = style.layout(_CHART_PX + 120, annotations=titles, legend=legend, **axes)

@@ -109,7 +109,9 @@ def _answer(answer: Answer) -> AnswerView:
 
 def _explained(outcome: Outcome) -> list[str]:
     claim = outcome.claim
-    contradicted = f"The source contradicts itself: {claim.contradicts_source}" if claim.contradicts_source else ""
+    contradicted = (
+        f"The source contradicts itself: {claim.contradicts_source}" if claim.contradicts_source else ""
+    )
     return [remark for remark in (claim.explanation, contradicted) if remark]
 
 
@@ -143,7 +145,9 @@ def _bar(part: Part, within: float) -> ClaimBar | None:
         return None
     allowed = within * abs(part.right or 0.0)
     axis = Axis.over([interval.low, interval.high, *([allowed, -allowed] if allowed else [])])
-    return ClaimBar(axis, axis.view(interval), axis.view(Interval(0.0, -allowed, allowed)) if allowed else None)
+    return ClaimBar(
+        axis, axis.view(interval), axis.view(Interval(0.0, -allowed, allowed)) if allowed else None
+    )
 
 
 def _figure(value: float | None) -> str:

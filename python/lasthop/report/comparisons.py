@@ -29,7 +29,9 @@ def compared(findings: Findings) -> list[Difference]:
     """
     if findings.assets is None:
         return differences(findings.sections)
-    return against_references(findings.things, list(findings.factors), findings.presentation, findings.tables.looks)
+    return against_references(
+        findings.things, list(findings.factors), findings.presentation, findings.tables.looks
+    )
 
 
 def against_references(
@@ -50,11 +52,17 @@ def against_references(
     cells = pl.concat([thing.rows.select(list(names)) for thing in things]).unique(maintain_order=True)
     others = telling(cells, (name for name in names if name != column), [column])
     factors_told = {column: factor, **{other: names[other] for other in others}}
-    found = [one for thing in things for one in _of_thing(thing, factors_told, presentation.compare.references, looks)]
+    found = [
+        one
+        for thing in things
+        for one in _of_thing(thing, factors_told, presentation.compare.references, looks)
+    ]
     return corrected(found)
 
 
-def _of_thing(thing: Timed, factors: Mapping[str, str], references: Sequence[str], looks: int) -> list[Difference]:
+def _of_thing(
+    thing: Timed, factors: Mapping[str, str], references: Sequence[str], looks: int
+) -> list[Difference]:
     """Compare the levels of the first of `factors` in each case, case by case; p values are not corrected."""
     column, *others = factors
     where = {**{other: factors[other] for other in others}, WHO: WHO}
@@ -187,7 +195,9 @@ def _row(one: Difference, ranks: PairedDifference, axis: Axis, scale: units.Scal
         median=_median(ranks.median, scale) if known else "",
         pairs=one.pairs,
         css=("more" if one.mean > 0 else "less") if one.significant else "",
-        bar=axis.view(Interval(one.mean, one.low, one.high) if known else Interval(one.mean, one.mean, one.mean)),
+        bar=axis.view(
+            Interval(one.mean, one.low, one.high) if known else Interval(one.mean, one.mean, one.mean)
+        ),
     )
 
 

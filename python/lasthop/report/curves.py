@@ -37,22 +37,31 @@ def curve_figures(
     Levels that were not run have no point, and lines without points no entry. Intervals hold over this many
     `looks`.
     """
-    rows = shorts.filter(*(pl.col(factor_column(factor)).is_in(levels) for factor, levels in spec.where.items()))
+    rows = shorts.filter(
+        *(pl.col(factor_column(factor)).is_in(levels) for factor, levels in spec.where.items())
+    )
     others = [factor for factor in factors if factor not in spec.factors]
     parts = rows.partition_by([factor_column(factor) for factor in others], as_dict=True, maintain_order=True)
     for levels, part in parts.items() if others else [((), rows)]:
-        lines = {name: own for name, line in spec.lines.items() if not (own := _of_line(part, line)).is_empty()}
+        lines = {
+            name: own for name, line in spec.lines.items() if not (own := _of_line(part, line)).is_empty()
+        }
         if lines:
             found = set(part[factor_column(spec.x)])
             where = ", ".join(f"{factor} = {level}" for factor, level in zip(others, levels, strict=True))
             ticks = [level for level in factors[spec.x] if level in found]
             panels = _panels(part, spec, factors)
             if panels:
-                yield f"{spec.title}: {where}" if where else spec.title, _figure(lines, spec, ticks, panels, looks)
+                yield (
+                    f"{spec.title}: {where}" if where else spec.title,
+                    _figure(lines, spec, ticks, panels, looks),
+                )
 
 
 def _of_line(rows: pl.DataFrame, line: Mapping[str, str]) -> pl.DataFrame:
-    columns = {"application" if factor == "flow" else factor_column(factor): level for factor, level in line.items()}
+    columns = {
+        "application" if factor == "flow" else factor_column(factor): level for factor, level in line.items()
+    }
     return rows.filter(**columns)
 
 
@@ -78,7 +87,9 @@ def _figure(
     data: list[Figure] = []
     axes: Figure = {}
     titles = []
-    for index, ((metric, title, levels), (x_domain, y_domain)) in enumerate(zip(places, domains, strict=True)):
+    for index, ((metric, title, levels), (x_domain, y_domain)) in enumerate(
+        zip(places, domains, strict=True)
+    ):
         ref = style.axis_number(index)
         row, column = divmod(index, in_a_row)
         last = index + in_a_row >= len(places)
@@ -171,7 +182,9 @@ def _values(rows: pl.DataFrame, spec: CurvesSpec, metric: str, levels: Sequence[
     if len(parts) == 1:
         return _numbers(parts[0][metric])
     by = ["set", "replication", "application"]
-    upper, lower = (part.select(*by, pl.col(metric).alias(name)) for part, name in zip(parts, "ab", strict=True))
+    upper, lower = (
+        part.select(*by, pl.col(metric).alias(name)) for part, name in zip(parts, "ab", strict=True)
+    )
     pairs = upper.join(lower, on=by, how="inner").filter(pl.col("b") != 0)
     return _numbers(pairs["a"] / pairs["b"])
 

@@ -61,7 +61,9 @@ def _figures(thing: Timed, findings: Findings) -> Iterator[tuple[str, Figure]]:
     published = _published(findings, thing)
     scale = units.scale_of(thing.metric, rows[thing.metric])
     later = []
-    for group, part in rows.partition_by(others, as_dict=True, maintain_order=True).items() if others else [((), rows)]:
+    for group, part in (
+        rows.partition_by(others, as_dict=True, maintain_order=True).items() if others else [((), rows)]
+    ):
         words = " · ".join(f"{names[other]} = {level}" for other, level in zip(others, group, strict=True))
         for own in _with_equal_levels(part, panels_by, column):
             panels = list(_panels(own, thing, {by: names.get(by, "") for by in panels_by}, column, published))
@@ -69,7 +71,10 @@ def _figures(thing: Timed, findings: Findings) -> Iterator[tuple[str, Figure]]:
                 continue
             levels = [str(level) for level in own[column].unique(maintain_order=True)]
             axes = BoxAxes(levels, compared, units.axis_title(thing.metric, scale), scale.factor)
-            titled = words or _title(thing, compared), box_figure(panels, axes, findings.presentation.percentiles)
+            titled = (
+                words or _title(thing, compared),
+                box_figure(panels, axes, findings.presentation.percentiles),
+            )
             if published is None or any(panel.published for panel in panels):
                 yield titled
             else:
@@ -86,12 +91,18 @@ def _with_equal_levels(rows: pl.DataFrame, panels_by: Sequence[str], column: str
     """Split rows so that all panels of a part have the same levels."""
     if list(panels_by) == ["role"]:
         return [rows]
-    marked = rows.with_columns(pl.col(column).unique().sort().implode().over(panels_by).list.join(",").alias("_levels"))
+    marked = rows.with_columns(
+        pl.col(column).unique().sort().implode().over(panels_by).list.join(",").alias("_levels")
+    )
     return marked.partition_by("_levels", maintain_order=True)
 
 
 def _panels(
-    rows: pl.DataFrame, thing: Timed, panels_by: Mapping[str, str], column: str, published: pl.DataFrame | None
+    rows: pl.DataFrame,
+    thing: Timed,
+    panels_by: Mapping[str, str],
+    column: str,
+    published: pl.DataFrame | None,
 ) -> Iterator[BoxPanel]:
     """Yield the panels that have values, in the order of the scenario; if there are only roles, by name.
 

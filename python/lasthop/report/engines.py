@@ -105,7 +105,9 @@ def _agreement(met: Mapping[str, Sequence[Agreement]]) -> TableView | None:
                 rows.setdefault((what, line.tolerance), {})[name] = CellView(share)
     if not rows:
         return None
-    fields: list[Row] = [(labels, [cells.get(name, CellView("–")) for name in met]) for labels, cells in rows.items()]
+    fields: list[Row] = [
+        (labels, [cells.get(name, CellView("–")) for name in met]) for labels, cells in rows.items()
+    ]
     return TableView("", ["published numbers met", "within", *met], 2, fields)
 
 
@@ -140,7 +142,10 @@ def _table(title: str, part: pl.DataFrame, beside: Beside, assets: Assets | None
         published = record.get("published")
         if assets is None:  # in the units of the answer; a study uses the units of its tables
             scale = units.scale_of(metric, [record[name] for name in names])
-            label, fields = units.axis_title(metric, scale), [CellView(scale.number(record[name])) for name in names]
+            label, fields = (
+                units.axis_title(metric, scale),
+                [CellView(scale.number(record[name])) for name in names],
+            )
         else:
             label, fields = metric_label(metric, unit), [CellView(number(published, unit))]
             for name in names:

@@ -66,9 +66,17 @@ def _by_cell(title: str, part: pl.DataFrame, spec: FactorialSpec, field: Field) 
     rows: list[Row] = []
     ranks = [{level: rank for rank, level in enumerate(spec.factors[factor].levels)} for factor in down]
     there = part.select(down).unique(maintain_order=True).rows()
-    for levels in sorted(there, key=lambda row: [rank.get(level, 0) for rank, level in zip(ranks, row, strict=True)]):
-        labels = [spec.factors[factor].levels.get(level, level) for factor, level in zip(down, levels, strict=True)]
-        fields = [numbers.with_spread(*levels, level, metric) for metric in spec.metrics.values() for level in columns]
+    for levels in sorted(
+        there, key=lambda row: [rank.get(level, 0) for rank, level in zip(ranks, row, strict=True)]
+    ):
+        labels = [
+            spec.factors[factor].levels.get(level, level) for factor, level in zip(down, levels, strict=True)
+        ]
+        fields = [
+            numbers.with_spread(*levels, level, metric)
+            for metric in spec.metrics.values()
+            for level in columns
+        ]
         rows.append((labels, fields))
     said = ", mean ± half its 90 % interval" if numbers.replicated else ""
     over = [(f"{metric}{said}", len(columns)) for metric in spec.metrics.values()]
@@ -86,7 +94,10 @@ def _variation(title: str, part: pl.DataFrame, spec: FactorialSpec, field: Field
         for metric in spec.metrics.values():
             share = f"{SHARE}_{metric}"
             first = STANDARD_ERROR if flow == STANDARD_ERROR else SQUARES
-            fields += [numbers.view(flow, f"{first}_{metric}", VALUE), numbers.view(flow, share, VALUE, none=_EMPTY)]
+            fields += [
+                numbers.view(flow, f"{first}_{metric}", VALUE),
+                numbers.view(flow, share, VALUE, none=_EMPTY),
+            ]
             if numbers.replicated:
                 known = numbers.view(flow, share, "min", none=_EMPTY) is not _EMPTY
                 ends = [numbers.text(flow, share, end) for end in ("min", "max")] if known else []
@@ -101,7 +112,14 @@ def _effects(title: str, part: pl.DataFrame, spec: FactorialSpec, field: Field) 
     numbers = _Numbers(part, ["flow", "metric", "statistic"], field)
     words = {VALUE: "effect", "ci_low": "from", "ci_high": "to"}
     rows: list[Row] = [
-        ([flow], [numbers.view(flow, f"{EFFECT}_{metric}", what) for metric in spec.metrics.values() for what in words])
+        (
+            [flow],
+            [
+                numbers.view(flow, f"{EFFECT}_{metric}", what)
+                for metric in spec.metrics.values()
+                for what in words
+            ],
+        )
         for flow in part["flow"].unique(maintain_order=True)
     ]
     over = [(metric, len(words)) for metric in spec.metrics.values()]

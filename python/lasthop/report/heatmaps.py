@@ -39,7 +39,9 @@ def heatmap_figures(
 
 def _means(tables: Tables, spec: HeatmapSpec, factors: Mapping[str, list[str]]) -> pl.DataFrame:
     """Return the mean over the replications in each cell that has one, in the scenario's order."""
-    rows = tables.runs if spec.flow is None else with_computed(tables.flows).filter(pl.col("role") == spec.flow)
+    rows = (
+        tables.runs if spec.flow is None else with_computed(tables.flows).filter(pl.col("role") == spec.flow)
+    )
     chosen = [pl.col(factor_column(factor)).is_in(levels) for factor, levels in spec.where.items()]
     columns = [factor_column(factor) for factor in factors]
     return (

@@ -92,9 +92,17 @@ def _interaction(rows: Rows, spec: FactorialSpec, metric: str) -> Figure:
                 range=[-0.35, len(ticks) - 0.65],
                 showgrid=False,
             )
-            shared = {"matches": f"y{style.axis_number(row * in_a_row)}", "showticklabels": False} if column else {}
-            axes[f"yaxis{ref}"] = style.axis(None if column else metric, domain=y_domain, anchor=f"x{ref}", **shared)
-            titles.append(style.panel_title(" · ".join(filter(None, (name, word))), sum(x_domain) / 2, y_domain[1]))
+            shared = (
+                {"matches": f"y{style.axis_number(row * in_a_row)}", "showticklabels": False}
+                if column
+                else {}
+            )
+            axes[f"yaxis{ref}"] = style.axis(
+                None if column else metric, domain=y_domain, anchor=f"x{ref}", **shared
+            )
+            titles.append(
+                style.panel_title(" · ".join(filter(None, (name, word))), sum(x_domain) / 2, y_domain[1])
+            )
             place = {"xaxis": f"x{ref}", "yaxis": f"y{ref}"}
             lines = _lines(measured.filter(pl.col(panels) == level), spec, hollow=False)
             data += [trace | place | {"showlegend": row == column == 0} for trace in lines]
@@ -104,7 +112,14 @@ def _interaction(rows: Rows, spec: FactorialSpec, metric: str) -> Figure:
     if any(published is not None for _, _, published in rows):
         sign = {"symbol": "circle-open", "size": 8, "color": style.MUTED, "line": {"width": 1.5}}
         data.append(
-            {"type": "scatter", "mode": "markers", "name": "published", "x": [None], "y": [None], "marker": sign}
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": "published",
+                "x": [None],
+                "y": [None],
+                "marker": sign,
+            }
         )
     height = _ROW_PX * len(rows)
     legend = style.legend_above(height, 26)
@@ -151,7 +166,9 @@ def _lines(part: pl.DataFrame, spec: FactorialSpec, *, hollow: bool) -> Iterator
 def _bars(bars: Sequence[tuple[str, pl.DataFrame]], spec: FactorialSpec) -> Figure:
     """Draw a stacked bar per path, in a panel per metric; the unexplained share is left white."""
     names = [name for name, _ in bars]
-    flows = bars[-1][1].filter(pl.col("metric").str.starts_with(SHARE), ~pl.col("flow").is_in([_WHOLE, _REST]))
+    flows = bars[-1][1].filter(
+        pl.col("metric").str.starts_with(SHARE), ~pl.col("flow").is_in([_WHOLE, _REST])
+    )
     data: list[Figure] = []
     axes: Figure = {}
     titles = []
@@ -160,7 +177,10 @@ def _bars(bars: Sequence[tuple[str, pl.DataFrame]], spec: FactorialSpec) -> Figu
     ):
         ref = style.axis_number(index)
         for number, flow in enumerate(flows["flow"].unique(maintain_order=True)):
-            found = [part.filter(flow=flow, metric=f"{SHARE}_{metric}", statistic=VALUE)["value"] for _, part in bars]
+            found = [
+                part.filter(flow=flow, metric=f"{SHARE}_{metric}", statistic=VALUE)["value"]
+                for _, part in bars
+            ]
             data.append(
                 {
                     "type": "bar",
@@ -176,13 +196,17 @@ def _bars(bars: Sequence[tuple[str, pl.DataFrame]], spec: FactorialSpec) -> Figu
                     "yaxis": f"y{ref}",
                 }
             )
-        axes[f"xaxis{ref}"] = style.axis("share of the variation (%)", domain=domain, anchor=f"y{ref}", range=[0, 100])
+        axes[f"xaxis{ref}"] = style.axis(
+            "share of the variation (%)", domain=domain, anchor=f"y{ref}", range=[0, 100]
+        )
         axes[f"yaxis{ref}"] = style.axis(
             anchor=f"x{ref}", autorange="reversed", showgrid=False, showticklabels=index == 0, ticks=""
         )
         titles.append(style.panel_title(metric, sum(domain) / 2))
     height = _BAR_PX * len(bars)
     legend = style.legend_above(height, 26)
-    settings = style.layout(height + _AROUND_PX, annotations=titles, legend=legend, barmode="stack", bargap=0.3, **axes)
+    settings = style.layout(
+        height + _AROUND_PX, annotations=titles, legend=legend, barmode="stack", bargap=0.3, **axes
+    )
     settings["margin"] = settings["margin"] | {"t": 84, "b": 50}
     return {"data": data, "layout": settings}

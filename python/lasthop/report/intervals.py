@@ -42,7 +42,9 @@ class Axis:
 
     def scaled(self, factor: float) -> Axis:
         """Return the axis with ticks in another unit."""
-        return replace(self, factor=factor, step=_round_step((self.high - self.low) * factor / _TICKS) / factor)
+        return replace(
+            self, factor=factor, step=_round_step((self.high - self.low) * factor / _TICKS) / factor
+        )
 
     @property
     def zero(self) -> float:

@@ -99,17 +99,25 @@ def recordings_in(value: object) -> Iterator[Recorded]:
         yield from recordings_in(item)
 
 
-def _views(cells: Sequence[CellLike], factor: str, levels: Sequence[str], known: Sequence[Recorded]) -> list[LevelView]:
+def _views(
+    cells: Sequence[CellLike], factor: str, levels: Sequence[str], known: Sequence[Recorded]
+) -> list[LevelView]:
     found: dict[str, tuple[str, Changes]] = {}
     for place, name in enumerate(levels[1:], start=1):
         # Some levels have no cell that otherwise equals a cell of the first level.
         for base in levels[:place]:
             if (pair := _pair(cells, factor, base, name)) is not None:
                 changed = _changes(*pair)
-                found[name] = base, {key: (short(a, known), short(b, known)) for key, (a, b) in changed.items()}
+                found[name] = (
+                    base,
+                    {key: (short(a, known), short(b, known)) for key, (a, b) in changed.items()},
+                )
                 break
     first = {
-        key: before for base, changes in found.values() if base == levels[0] for key, (before, _) in changes.items()
+        key: before
+        for base, changes in found.values()
+        if base == levels[0]
+        for key, (before, _) in changes.items()
     }
     telling = _telling([{key: after for key, (_, after) in changes.items()} for _, changes in found.values()])
     views = [LevelView(levels[0], _text(first, telling), list(recordings_in(first)))]
@@ -147,7 +155,9 @@ def _others(cell: CellLike, factor: str) -> tuple[tuple[str, str], ...]:
 
 def _flat(key: str, value: object) -> Iterator[tuple[str, Any]]:
     """Yield the values with their keys; tables that are lists of named ones (flows, classes) by name."""
-    named = isinstance(value, list) and value and all(isinstance(item, dict) and "name" in item for item in value)
+    named = (
+        isinstance(value, list) and value and all(isinstance(item, dict) and "name" in item for item in value)
+    )
     if named and isinstance(value, list):
         value = {item["name"]: {k: v for k, v in item.items() if k != "name"} for item in value}
     if isinstance(value, dict) and value:
@@ -189,7 +199,9 @@ def _entry(key: str, value: object, telling: frozenset[str]) -> str:
         return f"no {key}"
     if not isinstance(value, dict):
         return f"{key} = {_plain(value)}"
-    stated = sorted((name for name in value if _stated(value[name])), key=lambda name: f"{key}.{name}" not in telling)
+    stated = sorted(
+        (name for name in value if _stated(value[name])), key=lambda name: f"{key}.{name}" not in telling
+    )
     told = [f"{name} = {_plain(value[name])}" for name in stated[:_MOST_PARTS]]
     return f"{key} with {', '.join(told)}{', …' if len(stated) > len(told) else ''}" if told else key
 
@@ -203,5 +215,7 @@ def _plain(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list):
-        return f"{len(value)} entries" if any(isinstance(item, (dict, list)) for item in value) else str(value)
+        return (
+            f"{len(value)} entries" if any(isinstance(item, (dict, list)) for item in value) else str(value)
+        )
     return textwrap.shorten(value, _MOST_LETTERS) if isinstance(value, str) else str(value)

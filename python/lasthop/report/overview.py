@@ -37,7 +37,10 @@ class Badge:
 def asked(findings: Findings) -> str:
     """Say in a sentence or two which factors vary, which metrics matter, and how often each cell was run."""
     plan = findings.campaign.plan
-    run = {factor: {cell.levels[factor] for cell in plan.cells if factor in cell.levels} for factor in findings.factors}
+    run = {
+        factor: {cell.levels[factor] for cell in plan.cells if factor in cell.levels}
+        for factor in findings.factors
+    }
     varied = [f"{factor} ({len(levels)} levels)" for factor, levels in run.items() if len(levels) > 1]
     each = times(findings)
     often = "once" if each == "1" else f"{each} times"
@@ -54,16 +57,22 @@ def asked(findings: Findings) -> str:
 
 def spread(findings: Findings) -> list[str]:
     """Say between which cells the median of the first shown metric spreads; nothing if it has no values."""
-    return [sentence for thing in findings.things[:1] if (sentence := _spread(findings, thing.metric, thing.rows))]
+    return [
+        sentence for thing in findings.things[:1] if (sentence := _spread(findings, thing.metric, thing.rows))
+    ]
 
 
 def _spread(findings: Findings, metric: str, rows: pl.DataFrame) -> str:
     """Say between which cells the median of a metric spreads."""
     columns = {
-        factor_column(factor): factor for factor in findings.factors if rows[factor_column(factor)].n_unique() > 1
+        factor_column(factor): factor
+        for factor in findings.factors
+        if rows[factor_column(factor)].n_unique() > 1
     }
     keys = [*columns, "role"]
-    medians = rows.group_by(keys, maintain_order=True).agg(pl.col(metric).median()).drop_nulls(metric).sort(metric)
+    medians = (
+        rows.group_by(keys, maintain_order=True).agg(pl.col(metric).median()).drop_nulls(metric).sort(metric)
+    )
     if medians.is_empty():
         return ""
     low, high = (medians.row(row, named=True) for row in (0, -1))
@@ -86,7 +95,9 @@ def _spread(findings: Findings, metric: str, rows: pl.DataFrame) -> str:
 def nothing_sent(findings: Findings) -> bool:
     """Tell whether no run ever sent a packet."""
     runs = findings.tables.runs
-    return "packets_sent" in runs.collect_schema() and not runs.select(pl.sum("packets_sent")).collect().item()
+    return (
+        "packets_sent" in runs.collect_schema() and not runs.select(pl.sum("packets_sent")).collect().item()
+    )
 
 
 def badges(findings: Findings) -> Iterator[Badge]:
@@ -115,7 +126,11 @@ def _claims_badge(findings: Findings) -> Badge:
 
 def _widest(agreement: Sequence[Agreement]) -> list[Agreement]:
     """Return the line over all links for each kind of time, rate or ratio, at its widest tolerance."""
-    lines = {row.what: row for row in agreement if row.scope == "all" and not row.tolerance.isdigit() and not row.level}
+    lines = {
+        row.what: row
+        for row in agreement
+        if row.scope == "all" and not row.tolerance.isdigit() and not row.level
+    }
     return list(lines.values())[:3]
 
 

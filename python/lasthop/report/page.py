@@ -108,7 +108,10 @@ def _facts(findings: Findings) -> list[tuple[str, str]]:
         ("Seed", str(plan.seed)),
         ("Engine", _engine(campaign)),
         ("lasthop", f"{identity['lasthop_version']} (commit {identity['lasthop_commit']})"),
-        ("Simulation", f"{simulated.runs} runs in {simulated.wall_s:.2f} s of wall time, without analysis and report"),
+        (
+            "Simulation",
+            f"{simulated.runs} runs in {simulated.wall_s:.2f} s of wall time, without analysis and report",
+        ),
         ("Host", f"{host['system']}; {host['processor']}, {host['cores']} cores; Python {host['python']}"),
     ]
 
@@ -138,8 +141,14 @@ def _groups(findings: Findings) -> list[TableGroup]:
         hosts = findings.tables.shorts.select("application").unique().collect()["application"]
         of_hosts = pl.col("flow").is_in(hosts.implode())
         background = findings.summary.filter(~of_hosts)
-        tables = [generic_table(findings.summary.filter(of_hosts), factors, "Short flows, medians over replications")]
-        return tables if background.is_empty() else [*tables, generic_table(background, factors, "Background")]
+        tables = [
+            generic_table(
+                findings.summary.filter(of_hosts), factors, "Short flows, medians over replications"
+            )
+        ]
+        return (
+            tables if background.is_empty() else [*tables, generic_table(background, factors, "Background")]
+        )
     if findings.assets is None:
         return [generic_table(findings.summary, factors)]
     from lasthop.report.study_tables import table_groups
@@ -180,7 +189,11 @@ class _Sections:
         curves = () if findings.tables.shorts is None else _curves(findings.tables.shorts.collect(), findings)
         single = _of_single_flows(findings)
         boxes = [
-            (section.title, [FigureView(title, "", figure) for title, figure in section.figures], section.left_out)
+            (
+                section.title,
+                [FigureView(title, "", figure) for title, figure in section.figures],
+                section.left_out,
+            )
             for section in (box_sections(findings) if single else ())
         ]
         return cls(
@@ -299,7 +312,9 @@ def _context(findings: Findings) -> dict[str, Any]:
         "traces": list(trace_figures(findings)) if single and findings.tables.shorts is None else [],
         "cells": cells,
         "first_scenario": json.dumps(first, indent=2, default=str),
-        "recordings": [(key, value) for key, value in Flat.of(first).values.items() if isinstance(value, Recorded)],
+        "recordings": [
+            (key, value) for key, value in Flat.of(first).values.items() if isinstance(value, Recorded)
+        ],
         "facts": _facts(findings),
         "sets": campaign.plan.sets,
         "replications": max(campaign.counts) * campaign.plan.sets,

@@ -134,7 +134,9 @@ def published_figure(comparison: pl.DataFrame, misprints: Sequence[str] = ()) ->
         settings = _axis_settings(panel.scale, [*part["published"], *part["measured"]])
         shapes += _diagonal(settings["range"], ref, panel.scale)
         left = "measured" if x_domain[0] == 0 else None
-        axes[f"xaxis{ref}"] = style.axis(f"published {panel.title}", domain=x_domain, anchor=f"y{ref}", **settings)
+        axes[f"xaxis{ref}"] = style.axis(
+            f"published {panel.title}", domain=x_domain, anchor=f"y{ref}", **settings
+        )
         axes[f"yaxis{ref}"] = style.axis(left, domain=y_domain, anchor=f"x{ref}", **settings)
         data += _points(part, panel, keys, ref)
         axes[f"legend{ref}"] = {
@@ -154,7 +156,8 @@ def _points(part: pl.DataFrame, panel: _Panel, keys: Sequence[str], ref: str) ->
     groups = part.partition_by(panel.by, as_dict=True, maintain_order=True)
     for number, ((group,), points) in enumerate(groups.items()):
         text = [
-            " · ".join(str(v) for v in row if v) for row in points.select("table", *keys, "flow", "metric").iter_rows()
+            " · ".join(str(v) for v in row if v)
+            for row in points.select("table", *keys, "flow", "metric").iter_rows()
         ]
         traces.append(
             {

@@ -41,7 +41,9 @@ class _Published:
         self._misprints = assets.presentation.misprints
         self._not_stated = assets.presentation.not_stated
         rows = assets.published.select(*self._keys, "value", "note").iter_rows()
-        self._values: dict[tuple[object, ...], tuple[float, str]] = {row[:-2]: (row[-2], row[-1] or "") for row in rows}
+        self._values: dict[tuple[object, ...], tuple[float, str]] = {
+            row[:-2]: (row[-2], row[-1] or "") for row in rows
+        }
 
     @property
     def cells(self) -> list[str]:
@@ -81,7 +83,11 @@ def study_tables(summary: pl.DataFrame, assets: Assets) -> list[TableGroup]:
     return [
         TableGroup(spec.title, views)
         for spec in assets.presentation.tables
-        if (views := [_view(spec, t, by_table[t,], published, factorial) for t in spec.ids if (t,) in by_table])
+        if (
+            views := [
+                _view(spec, t, by_table[t,], published, factorial) for t in spec.ids if (t,) in by_table
+            ]
+        )
     ]
 
 
@@ -135,7 +141,9 @@ def _by_statistic(title: str, part: pl.DataFrame, labels: Sequence[str], publish
     return TableView(title, [*labels, *words], len(labels), _filled(rows, columns), over)
 
 
-def _by_level(title: str, part: pl.DataFrame, labels: Sequence[str], factor: str, published: _Published) -> TableView:
+def _by_level(
+    title: str, part: pl.DataFrame, labels: Sequence[str], factor: str, published: _Published
+) -> TableView:
     """A row per cell, with the levels of one factor side by side."""
     labels = [label for label in labels if label != factor]
     levels: list[str] = []
@@ -149,8 +157,12 @@ def _by_level(title: str, part: pl.DataFrame, labels: Sequence[str], factor: str
     return TableView(title, [*labels, *levels], len(labels), _filled(rows, levels))
 
 
-def _filled(rows: Mapping[tuple[str, ...], Mapping[Column, CellView]], columns: Sequence[Column]) -> list[Row]:
-    return [(labels, [cells.get(column, CellView("–")) for column in columns]) for labels, cells in rows.items()]
+def _filled(
+    rows: Mapping[tuple[str, ...], Mapping[Column, CellView]], columns: Sequence[Column]
+) -> list[Row]:
+    return [
+        (labels, [cells.get(column, CellView("–")) for column in columns]) for labels, cells in rows.items()
+    ]
 
 
 def levels_table(comparison: pl.DataFrame, extra: Sequence[str]) -> TableGroup:
@@ -167,7 +179,9 @@ def levels_table(comparison: pl.DataFrame, extra: Sequence[str]) -> TableGroup:
         labels = tuple(str(record[key] or "") for key in keys)
         level = " ".join(record[column] for column in extra)
         value, published = number(record["measured"], unit), number(record["published"], unit)
-        rows.setdefault(labels, {"published": CellView(published)})[level] = CellView(value, "", record["within"])
+        rows.setdefault(labels, {"published": CellView(published)})[level] = CellView(
+            value, "", record["within"]
+        )
     heads = ["published", *levels]
     fields = [(labels, [cells.get(head, CellView("")) for head in heads]) for labels, cells in rows.items()]
     return TableGroup(title, [TableView("", [*keys, *heads], len(keys), fields)])
@@ -223,6 +237,9 @@ def agreement_tables(agreement: Sequence[Agreement]) -> list[tuple[str, list[tup
         elif row.tolerance.isdigit():
             title, line = "Counts, all links", what
         else:
-            title, line = what[:1].upper() + what[1:], "all links" if row.scope == "all" else f"link {row.scope}"
+            title, line = (
+                what[:1].upper() + what[1:],
+                "all links" if row.scope == "all" else f"link {row.scope}",
+            )
         tables.setdefault(title, {}).setdefault(line, []).append(row)
     return [(title, list(lines.items())) for title, lines in tables.items()]

@@ -110,12 +110,16 @@ def number(value: float | None, unit: str) -> str:
         return f"{value:.0f}"
     if unit == "s":
         return f"{value:.2f}"
-    return f"{value:.0f}" if float(value).is_integer() else f"{value:.1f}" if abs(value) >= 1 else f"{value:.3g}"
+    return (
+        f"{value:.0f}" if float(value).is_integer() else f"{value:.1f}" if abs(value) >= 1 else f"{value:.3g}"
+    )
 
 
 def metric_label(metric: str, unit: str) -> str:
     """Return a metric's name in words, with its unit."""
-    return units.axis_title(metric, units.Scale("ACKs" if unit == "acks" else "" if "_per_" in metric else unit))
+    return units.axis_title(
+        metric, units.Scale("ACKs" if unit == "acks" else "" if "_per_" in metric else unit)
+    )
 
 
 def generic_table(
@@ -136,14 +140,20 @@ def generic_table(
     for record in medians.iter_rows(named=True):
         labels = tuple(str(record[column]) for column in (*factors, "flow"))
         text = scales[record["metric"]].number(record["value"])
-        rows.setdefault(labels, {})[record["metric"]] = CellView(text.replace("-", "−") if text != "-" else "–")
+        rows.setdefault(labels, {})[record["metric"]] = CellView(
+            text.replace("-", "−") if text != "-" else "–"
+        )
     head = [*factors, "flow", *(units.axis_title(metric, scales[metric]) for metric in shown)]
-    fields = [(labels, [cells.get(metric, CellView("–")) for metric in shown]) for labels, cells in rows.items()]
+    fields = [
+        (labels, [cells.get(metric, CellView("–")) for metric in shown]) for labels, cells in rows.items()
+    ]
     name = f"Medians; zero throughout: {', '.join(map(units.label, zero))}" if zero else "Medians"
     return TableGroup(title, [TableView(name, head, len(factors) + 1, fields)])
 
 
-def unfinished_table(flows: pl.LazyFrame, pages: pl.LazyFrame | None, factors: Sequence[str]) -> TableView | None:
+def unfinished_table(
+    flows: pl.LazyFrame, pages: pl.LazyFrame | None, factors: Sequence[str]
+) -> TableView | None:
     """List page loads and flows that did not complete, counted by cell, role and outcome; `None` if all did."""
     columns = [factor_column(factor) for factor in factors]
     rows = []

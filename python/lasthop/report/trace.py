@@ -23,14 +23,27 @@ _OTHER_HEIGHT_PX = 170
 _ROW_HEIGHT_PX = 22
 _GAP_PX = 34
 _LEGEND_PX, _LEGEND_LINE_PX = 190, 19
-_SHADE_PAPER = {"type": "rect", "xref": "x", "yref": "paper", "y0": 0, "y1": 1, "line": {"width": 0}, "layer": "below"}
+_SHADE_PAPER = {
+    "type": "rect",
+    "xref": "x",
+    "yref": "paper",
+    "y0": 0,
+    "y1": 1,
+    "line": {"width": 0},
+    "layer": "below",
+}
 
 
 def _look(mark: Mark) -> dict[str, Any]:
     if mark.shape is Shape.STEPS:
-        return {"mode": "lines", "line": {"color": mark.color, "width": mark.width, "shape": "hv", "dash": mark.dash}}
+        return {
+            "mode": "lines",
+            "line": {"color": mark.color, "width": mark.width, "shape": "hv", "dash": mark.dash},
+        }
     # A bar without a symbol still needs a point to hover over and an entry in the legend.
-    symbol = {"symbol": mark.symbol, "size": mark.size} if mark.symbol else {"symbol": "line-ns-open", "size": 3}
+    symbol = (
+        {"symbol": mark.symbol, "size": mark.size} if mark.symbol else {"symbol": "line-ns-open", "size": 3}
+    )
     return {"mode": "markers", "marker": {"color": mark.color, **symbol}}
 
 
@@ -45,7 +58,12 @@ def _bars(layer: Layer) -> dict[str, Any]:
     }
     if layer.mark.width:
         half = style.rounded((b - a) / 2 for a, b in pairs)
-        bars["error_y"] = {"array": half, "thickness": layer.mark.width, "width": 0, "color": layer.mark.color}
+        bars["error_y"] = {
+            "array": half,
+            "thickness": layer.mark.width,
+            "width": 0,
+            "color": layer.mark.color,
+        }
     return bars
 
 
@@ -82,7 +100,13 @@ def _trace(layer: Layer, axis: str, unit: str) -> Figure:
     }
     if mark.shape is Shape.SPANS:  # plotly's horizontal bars: a base, and lengths as x
         lengths = [end - start for start, end in zip(layer.x, layer.far or (), strict=True)]
-        spans = {"type": "bar", "orientation": "h", "base": drawn["x"], "width": 0.62, "marker": {"color": mark.color}}
+        spans = {
+            "type": "bar",
+            "orientation": "h",
+            "base": drawn["x"],
+            "width": 0.62,
+            "marker": {"color": mark.color},
+        }
         hover = {"hovertemplate": "%{base:.3f} s + %{x:.3f} s"}
         drawn |= spans | hover | {"x": style.rounded(lengths, 3), "y": list(layer.y)}
         del drawn["mode"]
@@ -125,7 +149,9 @@ def _entries(panel: Panel) -> int:
 
 def picture_figure(picture: Picture) -> Figure:
     """Draw panels above each other, over one axis of time, as plotly JSON; bad periods of the link are shaded."""
-    drawn = [_trace(layer, _axis_name(row), p.unit) for row, p in enumerate(picture.panels) for layer in p.layers]
+    drawn = [
+        _trace(layer, _axis_name(row), p.unit) for row, p in enumerate(picture.panels) for layer in p.layers
+    ]
     shapes = [
         {
             **_SHADE_PAPER,
@@ -137,7 +163,14 @@ def picture_figure(picture: Picture) -> Figure:
     ]
     for direction in dict.fromkeys(period.direction for period in picture.bad_periods):
         bad = marks.BAD_PERIODS[direction]
-        entry = {"type": "scatter", "name": bad.name, "x": [None], "y": [None], "yaxis": "y", "legend": "legend"}
+        entry = {
+            "type": "scatter",
+            "name": bad.name,
+            "x": [None],
+            "y": [None],
+            "yaxis": "y",
+            "legend": "legend",
+        }
         drawn.append(entry | _look(bad))
     _named_once(drawn)
     return {"data": drawn, "layout": _layout(picture, shapes)}
@@ -177,11 +210,21 @@ def _layout(picture: Picture, shapes: list[dict[str, Any]]) -> dict[str, Any]:
         shown: dict[str, Any] = {"rangemode": "tozero"}
         if panel.rows:
             count = len(panel.rows)
-            shown = {"tickvals": list(range(count)), "ticktext": list(panel.rows), "range": [count - 0.5, -0.5]}
+            shown = {
+                "tickvals": list(range(count)),
+                "ticktext": list(panel.rows),
+                "range": [count - 0.5, -0.5],
+            }
         ref = style.axis_number(row)
         axes[f"yaxis{ref}"] = style.axis(panel.label, **anchor, **shown)
         # The legend stands beside the panel: above it, many entries would cover the previous panel.
-        axes[f"legend{ref}"] = {"x": 1.01, "y": domain[1], "yanchor": "top", "font": {"size": 12}, "tracegroupgap": 0}
+        axes[f"legend{ref}"] = {
+            "x": 1.01,
+            "y": domain[1],
+            "yanchor": "top",
+            "font": {"size": 12},
+            "tracegroupgap": 0,
+        }
         top -= height + _GAP_PX
     span = picture.stop - picture.start
     limits = [round(picture.start, 2), round(picture.stop + span * 0.01, 2)]

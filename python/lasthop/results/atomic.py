@@ -34,7 +34,9 @@ def check_name(path: Path) -> None:
     try:
         str(path).encode()
     except UnicodeEncodeError:
-        raise InputError(f"The name {str(path)!a} is no UTF-8, as tables need: choose another name.") from None
+        raise InputError(
+            f"The name {str(path)!a} is no UTF-8, as tables need: choose another name."
+        ) from None
 
 
 def write_parquet(
@@ -53,7 +55,9 @@ def write_parquet(
         from arro3.core import Schema, Table
 
         plain = Table.from_arrow(lazy.collect_schema().to_frame()).schema
-        schema = Schema([field.with_metadata(columns.get(field.name, {})) for field in map(plain.field, plain.names)])
+        schema = Schema(
+            [field.with_metadata(columns.get(field.name, {})) for field in map(plain.field, plain.names)]
+        )
     with path.open("wb", buffering=0) as file:
         output = _Output(file)
         try:

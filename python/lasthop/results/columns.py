@@ -15,7 +15,9 @@ Gathered = Mapping[str, list[str] | tuple[Number, bytes, bytes]]
 
 def gathered_frame(columns: Gathered) -> pl.DataFrame:
     """Make a data frame of a table from `_core.gather`."""
-    series = {name: pl.Series(name, own, dtype=pl.String) for name, own in columns.items() if isinstance(own, list)}
+    series = {
+        name: pl.Series(name, own, dtype=pl.String) for name, own in columns.items() if isinstance(own, list)
+    }
     numbers: dict[Number, dict[str, tuple[bytes, bytes]]] = {}
     for name, own in columns.items():
         if isinstance(own, tuple):
@@ -23,7 +25,9 @@ def gathered_frame(columns: Gathered) -> pl.DataFrame:
     for kind, several in numbers.items():
         # All columns of a type at once: creating a series costs as much as writing it. For an array of numpy,
         # polars would have to load more code, which takes longer than all this.
-        whole = pl.Series(Array.from_buffer(memoryview(b"".join(own for own, _ in several.values())).cast(kind)))
+        whole = pl.Series(
+            Array.from_buffer(memoryview(b"".join(own for own, _ in several.values())).cast(kind))
+        )
         known = b"".join(own for _, own in several.values())
         if b"\0" in known:
             whole = whole.set(pl.Series(Array.from_buffer(known)) == 0, None)

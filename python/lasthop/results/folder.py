@@ -41,7 +41,20 @@ _OTHERS = (
     "report.html",
 )
 """Files that a campaign leaves besides its records; see `lasthop.findings.files`."""
-_OWN = (MANIFEST, STORE, f"{STORE}-wal", f"{STORE}-shm", FLOWS, RUNS, PAGES, SHORTS, TRACES, MERGING, _PARTS, *_OTHERS)
+_OWN = (
+    MANIFEST,
+    STORE,
+    f"{STORE}-wal",
+    f"{STORE}-shm",
+    FLOWS,
+    RUNS,
+    PAGES,
+    SHORTS,
+    TRACES,
+    MERGING,
+    _PARTS,
+    *_OTHERS,
+)
 
 
 def check_folder(folder: Path) -> None:
@@ -75,7 +88,9 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
     except ValueError as error:
         if (folder / STORE).is_file():
             return None  # everything in it can be made again
-        raise InputError(f"{file} cannot be read as a manifest of lasthop ({error}); nothing was changed.") from error
+        raise InputError(
+            f"{file} cannot be read as a manifest of lasthop ({error}); nothing was changed."
+        ) from error
 
 
 def empty(folder: Path) -> None:

@@ -138,7 +138,9 @@ def _below_each_other(frames: Mapping[int, pl.DataFrame]) -> pl.DataFrame:
     alike = len({tuple(frame.schema.items()) for frame in filled.values()}) == 1
     # For many small frames, lazy polars takes longer than all the rest of a merge.
     rows = pl.concat(filled.values(), how="vertical" if alike else "diagonal_relaxed")
-    numbers = itertools.chain.from_iterable(itertools.repeat(batch, frame.height) for batch, frame in filled.items())
+    numbers = itertools.chain.from_iterable(
+        itertools.repeat(batch, frame.height) for batch, frame in filled.items()
+    )
     return rows.hstack([pl.Series(BATCH, list(numbers), dtype=pl.Int64)])
 
 
@@ -146,7 +148,12 @@ def _labelled(part: pl.DataFrame, rows: pl.DataFrame, levels: pl.DataFrame) -> p
     """Return the rows of the runs in `part`, in their order, behind the levels of their factors."""
     rows = rows.with_columns(pl.col(*_KEYS).cast(pl.Int64))
     found = part.join(rows, on=_KEYS, how="inner", maintain_order="left_right")
-    front = [*levels.columns, "set", "replication", *(name for name in ("flow", "role") if "role" in rows.columns)]
+    front = [
+        *levels.columns,
+        "set",
+        "replication",
+        *(name for name in ("flow", "role") if "role" in rows.columns),
+    ]
     labels = [column.gather(found[CELL]) for column in levels]
     own = [name for name in found.columns if name not in (*front, BATCH, PIECE, CELL)]
     return found.hstack(labels).select(*front, *own)

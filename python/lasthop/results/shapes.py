@@ -78,7 +78,9 @@ def manifest(file: Path) -> dict[str, Any]:
     """Read a manifest; raise `ValueError` with the key and the reason if it is not one."""
     found: dict[str, Any] = parsed(file.read_text(encoding="utf-8"), _MANIFEST)
     cells, until = len(found["identity"]["cells"]), found.get("until")
-    if until and (len(until["replications"]) != cells or not until["looks"] or max(until["short"], default=0) >= cells):
+    if until and (
+        len(until["replications"]) != cells or not until["looks"] or max(until["short"], default=0) >= cells
+    ):
         raise ValueError("`until` is not about its cells")
     return found
 

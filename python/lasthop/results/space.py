@@ -98,7 +98,9 @@ def read_space(folder: Path) -> Space:
 
 
 def _range(name: str, facts: Mapping[str, Any]) -> Range:
-    return Range(name, facts["unit"], facts["from"], facts["to"], facts["counts"], facts["scale"], facts["levels"])
+    return Range(
+        name, facts["unit"], facts["from"], facts["to"], facts["counts"], facts["scale"], facts["levels"]
+    )
 
 
 def space_lines(folder: Path) -> list[str]:

@@ -50,7 +50,13 @@ CREATE TABLE capture (
 ) WITHOUT ROWID;
 """
 _STATEMENTS = [statement.strip() for statement in _SCHEMA.split(";") if statement.strip()]
-_OF_DAMAGE = (None, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT)
+_OF_DAMAGE = (
+    None,
+    sqlite3.SQLITE_ERROR,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_CONSTRAINT,
+)
 """SQLite's error codes for a damaged file; text that is not UTF-8 has no code."""
 _KINDS = (str, int, int, int, int)
 """The description of a piece, up to its facts."""
@@ -159,7 +165,10 @@ class Store:
                 isolation_level=None,
             )
         with self._failures_told(close=True):
-            made = [sql for (sql,) in self._database.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")]
+            made = [
+                sql
+                for (sql,) in self._database.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
+            ]
             if made != _STATEMENTS:
                 raise sqlite3.DatabaseError("its tables are others")
             # If a file was cut short, SQLite reads the missing pages as if they were empty.
@@ -251,7 +260,9 @@ class Store:
         """Add a batch together with facts about the store, both or neither."""
         blobs = [batch.tables[table] for table in TABLES]
         with self._transaction() as database:
-            number = database.execute(f"INSERT INTO batch ({', '.join(TABLES)}) VALUES (?, ?, ?, ?)", blobs).lastrowid
+            number = database.execute(
+                f"INSERT INTO batch ({', '.join(TABLES)}) VALUES (?, ?, ?, ?)", blobs
+            ).lastrowid
             database.executemany(
                 "INSERT INTO piece VALUES (?, ?, ?, ?, ?, ?)",
                 [(number, position, *piece) for position, piece in enumerate(batch.pieces)],
@@ -260,7 +271,9 @@ class Store:
 
     def pieces(self) -> list[Piece]:
         """Return the pieces in the order in which they were stored."""
-        rows = self._rows("SELECT source, first, count, batch, position, facts FROM piece ORDER BY batch, position")
+        rows = self._rows(
+            "SELECT source, first, count, batch, position, facts FROM piece ORDER BY batch, position"
+        )
         try:
             if any(tuple(map(type, row[:5])) != _KINDS for row in rows):
                 raise ValueError("the place of a piece is no number")
@@ -284,7 +297,9 @@ class Store:
         """Forget whole batches."""
         with self._transaction() as database:
             for table, column in (("piece", "batch"), ("batch", "id")):
-                database.executemany(f"DELETE FROM {table} WHERE {column} = ?", [(number,) for number in batches])
+                database.executemany(
+                    f"DELETE FROM {table} WHERE {column} = ?", [(number,) for number in batches]
+                )
 
     def keep_only(self, batch: int, positions: Sequence[int]) -> None:
         """Keep only some pieces of a batch; forget the others."""
@@ -294,7 +309,9 @@ class Store:
         with self._transaction() as database:
             database.execute(f"UPDATE batch SET {assignments} WHERE id = ?", (*blobs, batch))
             marks = ", ".join("?" * len(positions))
-            database.execute(f"DELETE FROM piece WHERE batch = ? AND position NOT IN ({marks})", (batch, *positions))
+            database.execute(
+                f"DELETE FROM piece WHERE batch = ? AND position NOT IN ({marks})", (batch, *positions)
+            )
 
     def compact(self) -> None:
         """Return the space of forgotten rows to the file system."""
@@ -314,7 +331,8 @@ class Store:
 
 def _note(database: sqlite3.Connection, facts: Mapping[str, object]) -> None:
     database.executemany(
-        "INSERT OR REPLACE INTO meta VALUES (?, ?)", [(key, json.dumps(value)) for key, value in facts.items()]
+        "INSERT OR REPLACE INTO meta VALUES (?, ?)",
+        [(key, json.dumps(value)) for key, value in facts.items()],
     )
 
 
@@ -329,7 +347,9 @@ def _encoded(results: Sequence[Results]) -> dict[str, bytes]:
 def _encode_gathered(columns: Gathered) -> bytes:
     if any(len(own if isinstance(own, list) else own[1]) for own in columns.values()):
         return _encode(gathered_frame(columns))
-    return _without_rows(tuple((name, None if isinstance(own, list) else own[0]) for name, own in columns.items()))
+    return _without_rows(
+        tuple((name, None if isinstance(own, list) else own[0]) for name, own in columns.items())
+    )
 
 
 @functools.lru_cache(maxsize=64)

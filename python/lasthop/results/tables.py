@@ -13,7 +13,9 @@ from lasthop.results.manifest import looks_of
 from lasthop.results.shorts import with_rates
 from lasthop.results.space import read_space
 
-_MEASURED = {column for table, columns in _core.MEANINGS.items() if table != "series" for column, *_ in columns}
+_MEASURED = {
+    column for table, columns in _core.MEANINGS.items() if table != "series" for column, *_ in columns
+}
 _OWN_COLUMNS = frozenset({"set", "replication", "role"} | _MEASURED)
 
 
@@ -45,7 +47,9 @@ class Tables:
     @classmethod
     def read_points(cls, folder: Path) -> Tables:
         """Open the tables of a results folder as they are."""
-        pages, shorts = (scan_rows(folder / name) if (folder / name).is_file() else None for name in (PAGES, SHORTS))
+        pages, shorts = (
+            scan_rows(folder / name) if (folder / name).is_file() else None for name in (PAGES, SHORTS)
+        )
         return cls(
             scan_rows(folder / FLOWS),
             scan_rows(folder / RUNS),

@@ -32,7 +32,9 @@ def draw(method: str, points: int, dimensions: int, seed: int) -> list[list[floa
     generator = np.random.default_rng(seed)
     engine = qmc.Sobol if method == "sobol" else qmc.LatinHypercube
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # a number that is no power of two has a note of the scenario's
+        warnings.simplefilter(
+            "ignore", UserWarning
+        )  # a number that is no power of two has a note of the scenario's
         rows: list[list[float]] = engine(dimensions, rng=generator).random(points).tolist()
     return rows
 
@@ -64,7 +66,9 @@ def parse_in_place(text: str, file: Path, files: list[str], code: Sequence[str])
     study = _core.parse(text, str(file), draw, files)
     foreign = [(key, name) for key, name in study.code if name not in code]
     if foreign:
-        lines = [f"{file}: `{key}`: {name!r} is not code of the scenario that was opened" for key, name in foreign]
+        lines = [
+            f"{file}: `{key}`: {name!r} is not code of the scenario that was opened" for key, name in foreign
+        ]
         raise InputError("\n".join(lines))
     _check_code(study, str(file), file.parent)
     return study
@@ -87,7 +91,9 @@ def _check_code(study: _core.Study, name: str, folder: Path) -> None:
     place = str(folder.resolve())
     if place not in sys.path:
         sys.path.insert(0, place)  # as Python does with the folder of a program
-    wrong = [f"{name}: `{key}`: {reason}" for key, code in study.code if (reason := check(key, code)) is not None]
+    wrong = [
+        f"{name}: `{key}`: {reason}" for key, code in study.code if (reason := check(key, code)) is not None
+    ]
     if wrong:
         raise InputError("\n".join(wrong))
 
@@ -107,7 +113,9 @@ def level_column(name: str, factor: str, cells: Sequence[_core.Cell]) -> pl.Seri
     return pl.Series(name, [cell.levels.get(factor) for cell in cells], dtype=pl.String)
 
 
-def for_manifest(study: _core.Study, cells: Sequence[_core.Cell], column: Callable[[str], str]) -> dict[str, Any]:
+def for_manifest(
+    study: _core.Study, cells: Sequence[_core.Cell], column: Callable[[str], str]
+) -> dict[str, Any]:
     """Return a manifest's facts about ranges: the sample, and for each range its column and levels by name.
 
     Without ranges, there are none. `column` returns the column of a factor.
@@ -115,7 +123,11 @@ def for_manifest(study: _core.Study, cells: Sequence[_core.Cell], column: Callab
     if (space := study.space) is None:
         return {}
     named = {
-        name: {cell.levels[name]: cell.point[name] for cell in cells if name in cell.point} for name in space["ranges"]
+        name: {cell.levels[name]: cell.point[name] for cell in cells if name in cell.point}
+        for name in space["ranges"]
     }
-    ranges = {name: {"column": column(name), **facts, "levels": named[name]} for name, facts in space["ranges"].items()}
+    ranges = {
+        name: {"column": column(name), **facts, "levels": named[name]}
+        for name, facts in space["ranges"].items()
+    }
     return {KEY: {**space, "ranges": ranges}}

@@ -30,7 +30,10 @@ class Recorded:
     name: str = field(default="a recording", compare=False)
 
     def __str__(self) -> str:
-        length, rate = scale("s", [self.seconds]).text(self.seconds), scale("bit/s", [self.rate]).text(self.rate)
+        length, rate = (
+            scale("s", [self.seconds]).text(self.seconds),
+            scale("bit/s", [self.rate]).text(self.rate),
+        )
         return f"{self.name} ({length}, {rate} in the mean)"
 
 
@@ -66,7 +69,10 @@ def _course(rows: Sequence[Sequence[float]]) -> Recorded:
     if end == 0:
         return Recorded(0.0, last, (last,) * _PARTS)
     bits = sum(row[1] * (after[0] - row[0]) for row, after in pairwise(rows))
-    held = [next(row[1] for row in reversed(rows) if row[0] <= end * part / (_PARTS - 1)) for part in range(_PARTS)]
+    held = [
+        next(row[1] for row in reversed(rows) if row[0] <= end * part / (_PARTS - 1))
+        for part in range(_PARTS)
+    ]
     return Recorded(end, bits / end, tuple(held))
 
 

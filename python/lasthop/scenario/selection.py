@@ -41,7 +41,9 @@ def all_levels(study: _core.Study) -> dict[str, list[str]]:
     return {**study.factors, **sampled}
 
 
-def parse_levels(text: str, factors: Mapping[str, Sequence[str]], option: str = "--only") -> dict[str, set[str]]:
+def parse_levels(
+    text: str, factors: Mapping[str, Sequence[str]], option: str = "--only"
+) -> dict[str, set[str]]:
     """Return the levels of each factor that `factor=level,...` names; raise InputError if they do not exist."""
     chosen: dict[str, set[str]] = {}
     for part in text.split(","):
@@ -81,11 +83,15 @@ def select_cells(cells: Sequence[C], factors: Mapping[str, Sequence[str]], only:
     filters = [parse_levels(text, factors) for text in only]
     chosen = [c for c in cells if any(all(c.levels.get(k) in v for k, v in f.items()) for f in filters)]
     if not chosen:
-        raise InputError(f"--only {' --only '.join(only)}: the scenario has no cell with this combination of levels.")
+        raise InputError(
+            f"--only {' --only '.join(only)}: the scenario has no cell with this combination of levels."
+        )
     return chosen
 
 
-def select_cell(cells: Sequence[C], factors: Mapping[str, Sequence[str]], key: str | None, only: Sequence[str]) -> C:
+def select_cell(
+    cells: Sequence[C], factors: Mapping[str, Sequence[str]], key: str | None, only: Sequence[str]
+) -> C:
     """Return the one cell with this key, or the one cell that the filters leave."""
     if key is not None and only:
         raise InputError("--cell and --only both choose the cell: give one of them.")

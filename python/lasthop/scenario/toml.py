@@ -40,7 +40,9 @@ def _value(value: object, path: tuple[str, ...]) -> object:
         return _table(value, path)
     if isinstance(value, Sequence) and not isinstance(value, bytes):
         return [_value(item, (*path, f"[{at}]")) for at, item in enumerate(value)]
-    raise InputError(f"{_place(path)}: {value!r} is {_kind(value)}; scenarios have texts, numbers, lists and tables.")
+    raise InputError(
+        f"{_place(path)}: {value!r} is {_kind(value)}; scenarios have texts, numbers, lists and tables."
+    )
 
 
 def _kind(value: object) -> str:

@@ -180,7 +180,9 @@ def read_table(source: Path, response: str, only: Sequence[str] = (), role: str 
         names = tuple(one.name for one in space.ranges.values())
         table = replace(table, frame=folded, candidates=candidates, ranges=names)
     elif role is not None:
-        raise InputError(f"--role {role}: {source} is not a results folder; choose rows of a table with --only.")
+        raise InputError(
+            f"--role {role}: {source} is not a results folder; choose rows of a table with --only."
+        )
     else:
         table = _from_csv(source, response)
     table = keep(table, only)
@@ -259,7 +261,9 @@ def _metrics(frame: pl.DataFrame, keys: Sequence[str]) -> list[str]:
 
 def _from_csv(file: Path, response: str) -> Table:
     if not file.is_file():  # reading a pipe waits until somebody writes into it
-        raise InputError(f"{file} is no regular file, but a pipe or a device; save its output, and name that file.")
+        raise InputError(
+            f"{file} is no regular file, but a pipe or a device; save its output, and name that file."
+        )
     try:
         frame = pl.read_csv(file, infer_schema=False, glob=False)
     except OSError as error:
@@ -271,7 +275,9 @@ def _from_csv(file: Path, response: str) -> Table:
     if response not in frame.columns or response in REPLICATION_COLUMNS:
         known = [name for name in frame.columns if name not in REPLICATION_COLUMNS]
         raise InputError(_no_response(file, response, known))
-    return Table(frame, response, [n for n in frame.columns if n != response and n not in REPLICATION_COLUMNS])
+    return Table(
+        frame, response, [n for n in frame.columns if n != response and n not in REPLICATION_COLUMNS]
+    )
 
 
 def _no_response(source: Path, response: str, known: Sequence[str], option: str = "--response") -> str:
@@ -298,7 +304,10 @@ def keep(table: Table, only: Sequence[str]) -> Table:
     frame = table.frame.with_columns(pl.col(table.candidates).cast(pl.String).fill_null(""))
     if only:
         levels = {name: frame[name].unique(maintain_order=True).to_list() for name in table.candidates}
-        rows = [_Labels(row, labels) for row, labels in enumerate(frame.select(table.candidates).iter_rows(named=True))]
+        rows = [
+            _Labels(row, labels)
+            for row, labels in enumerate(frame.select(table.candidates).iter_rows(named=True))
+        ]
         frame = frame[[labels.row for labels in select_cells(rows, levels, only)]]
     return replace(table, frame=frame)
 
@@ -319,12 +328,16 @@ def full_factorial(table: Table, factors: Sequence[str]) -> Design:
     levels = {name: table.frame[name].unique(maintain_order=True).to_list() for name in columns}
     for name, found in levels.items():
         if len(found) < 2:
-            raise InputError(f"--factors: '{name}' is '{found[0]}' in every row and explains nothing; leave it out.")
+            raise InputError(
+                f"--factors: '{name}' is '{found[0]}' in every row and explains nothing; leave it out."
+            )
     keys = [name for name in REPLICATION_COLUMNS if name in table.frame.columns]
     _check_duplicates(table, columns, keys)
     _check_missing(table.frame, levels, keys)
     frame = table.frame.select(*columns, *keys, numbers_of(table, [*columns, *keys]))
-    return Design(frame, table.response, levels, frame.height // math.prod(map(len, levels.values())), table.looks)
+    return Design(
+        frame, table.response, levels, frame.height // math.prod(map(len, levels.values())), table.looks
+    )
 
 
 def _factor(table: Table, factor: str) -> str:
@@ -363,8 +376,12 @@ def _check_missing(frame: pl.DataFrame, levels: dict[str, list[str]], keys: Sequ
     present = set(frame.select(*levels).iter_rows())
     cells = math.prod(map(len, levels.values()))
     if len(present) < cells:
-        absent = (combination for combination in itertools.product(*levels.values()) if combination not in present)
-        named = [_cell(dict(zip(levels, one, strict=True))) for one in itertools.islice(absent, _NAMED_AT_MOST)]
+        absent = (
+            combination for combination in itertools.product(*levels.values()) if combination not in present
+        )
+        named = [
+            _cell(dict(zip(levels, one, strict=True))) for one in itertools.islice(absent, _NAMED_AT_MOST)
+        ]
         missing = cells - len(present)
         more = f" and {missing - len(named)} more" if missing > len(named) else ""
         raise InputError(
@@ -500,7 +517,10 @@ def _effects(fit: _Fit, confidence: float) -> list[Effect]:
             contrasts.append(np.where(columns, exog[row], 0.0))
     matrix = np.array(contrasts)
     if not fit.has_error:
-        return [Effect(*label, float(effect)) for label, effect in zip(labels, matrix @ fit.model.params, strict=True)]
+        return [
+            Effect(*label, float(effect))
+            for label, effect in zip(labels, matrix @ fit.model.params, strict=True)
+        ]
     test = fit.model.t_test(matrix)
     ends = test.conf_int(alpha=1 - shared(confidence, fit.design.looks)).T
     numbers = zip(test.effect, test.sd.flat, *ends, strict=True)
@@ -516,13 +536,19 @@ def show(analysis: Analysis) -> None:
     design = analysis.design
     shape = " x ".join(f"{name} ({len(levels)})" for name, levels in design.factors.items())
     times = f"{design.replications} replications" if design.replications > 1 else "one replication"
-    console.print(f"Analysis of variance of {design.response}: {shape}, {design.cells} cells, {times}\n", markup=False)
+    console.print(
+        f"Analysis of variance of {design.response}: {shape}, {design.cells} cells, {times}\n", markup=False
+    )
     console.print(_variation_table(analysis))
     mean, *effects = analysis.effects
     decimals = _decimals(max(analysis.standard_error or 0.0, *(abs(effect.effect) for effect in effects)))
-    console.print(f"\nOverall mean {mean.effect:.{decimals}f}; {_error_text(analysis, decimals)}", markup=False)
+    console.print(
+        f"\nOverall mean {mean.effect:.{decimals}f}; {_error_text(analysis, decimals)}", markup=False
+    )
     if design.looks > 1:
-        console.print(f"The campaign ran until it was precise: p and intervals hold over its {design.looks} looks.")
+        console.print(
+            f"The campaign ran until it was precise: p and intervals hold over its {design.looks} looks."
+        )
     for kind, title in (("main effect", "Main effects"), ("interaction", "First-order interactions")):
         chosen = [effect for effect in effects if effect.kind == kind]
         if chosen:
@@ -568,7 +594,9 @@ def _effects_table(title: str, effects: Sequence[Effect], analysis: Analysis, de
     table = _rich_table(title, ["factor", "level"], ["effect", "std. error", f"{percent} from", "to"])
     for one in effects:
         numbers = (one.effect, one.standard_error, one.ci_low, one.ci_high)
-        table.add_row(escape(one.term), escape(one.level), *(_text(number, f".{decimals}f") for number in numbers))
+        table.add_row(
+            escape(one.term), escape(one.level), *(_text(number, f".{decimals}f") for number in numbers)
+        )
     return table
 
 

@@ -161,7 +161,9 @@ class Indices:
     predicted: float
 
 
-def sobol_indices(factors: Sequence[Functions], response: Floats, points: NDArray[np.int64], seed: int) -> Indices:
+def sobol_indices(
+    factors: Sequence[Functions], response: Floats, points: NDArray[np.int64], seed: int
+) -> Indices:
     """Return the Sobol indices of a response; rows with the same number in `points` belong to one point.
 
     The response has to vary. The same seed gives the same intervals.
@@ -178,7 +180,9 @@ def sobol_indices(factors: Sequence[Functions], response: Floats, points: NDArra
         drawn = np.concatenate([rows[place] for place in generator.integers(numbers.size, size=numbers.size)])
         found.append(_shares(Basis(basis.values[drawn], basis.members), response[drawn], terms))
     ends = [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]
-    firsts, totals = (np.quantile([getattr(one, name) for one in found], ends, axis=0) for name in ("first", "total"))
+    firsts, totals = (
+        np.quantile([getattr(one, name) for one in found], ends, axis=0) for name in ("first", "total")
+    )
     return Indices(estimate, Shares(firsts[0], totals[0]), Shares(firsts[1], totals[1]), terms, predicted)
 
 

@@ -168,7 +168,9 @@ class PairedDifference:
     share of all (Kerby, Comprehensive Psychology 3, 2014)."""
 
 
-def paired_difference(variant: ArrayLike, reference: ArrayLike, seed: int, looks: int = 1) -> PairedDifference | None:
+def paired_difference(
+    variant: ArrayLike, reference: ArrayLike, seed: int, looks: int = 1
+) -> PairedDifference | None:
     """Compare `variant[i]` with `reference[i]`; pairs with a missing side are left out. `None` without pairs.
 
     Interval and p value hold over this many `looks`.
@@ -184,7 +186,9 @@ def paired_difference(variant: ArrayLike, reference: ArrayLike, seed: int, looks
     ranks = np.sign(changed) * _mean_ranks(np.abs(changed))
     p_value = _signed_rank_p(ranks, int(difference.size))
     p_value = min(1.0, p_value * looks)
-    return PairedDifference(int(difference.size), interval, p_value, float(np.sum(ranks) / np.sum(np.abs(ranks))))
+    return PairedDifference(
+        int(difference.size), interval, p_value, float(np.sum(ranks) / np.sum(np.abs(ranks)))
+    )
 
 
 def _mean_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -117,7 +117,9 @@ class Bootstrap:
     def quantile(self, values: Values, share: float) -> Values:
         """Return a quantile, as a mean over the sets; each row of `values` has a value of every replication."""
         whole = np.concatenate((np.arange(self._count)[np.newaxis], self._draws))
-        of_sets = [np.quantile(values[:, drawn], share, axis=(0, 2)) for drawn in np.split(whole, self._ends, axis=1)]
+        of_sets = [
+            np.quantile(values[:, drawn], share, axis=(0, 2)) for drawn in np.split(whole, self._ends, axis=1)
+        ]
         return np.asarray(np.mean(of_sets, axis=0))
 
     def of(self, values: Values, scale: float = 0.0) -> Resampled:
@@ -131,5 +133,8 @@ class Bootstrap:
 def _draws(sizes: tuple[int, ...]) -> NDArray[np.int64]:
     """Return the numbers of the replications in each resample of sets of these sizes, set by set."""
     random, starts = np.random.default_rng(_SEED), np.cumsum((0, *sizes[:-1]))
-    drawn = [start + random.integers(0, size, (_RESAMPLES, size)) for start, size in zip(starts, sizes, strict=True)]
+    drawn = [
+        start + random.integers(0, size, (_RESAMPLES, size))
+        for start, size in zip(starts, sizes, strict=True)
+    ]
     return np.concatenate(drawn, axis=1)

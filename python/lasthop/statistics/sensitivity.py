@@ -106,4 +106,6 @@ def _functions(levels: pl.Series, own: Range | None) -> Functions:
     if own is not None:
         return of_range(own.shares(levels))
     names = levels.unique(maintain_order=True).to_list()
-    return of_levels(levels.replace_strict(names, range(len(names)), return_dtype=pl.Int64).to_numpy(), len(names))
+    return of_levels(
+        levels.replace_strict(names, range(len(names)), return_dtype=pl.Int64).to_numpy(), len(names)
+    )

@@ -93,7 +93,9 @@ def _programs(runs: pl.LazyFrame) -> pl.LazyFrame | None:
     if PROGRAM not in columns:
         return None
     keys = columns[: columns.index("replication") + 1]
-    own = [name for name in columns if name in ("exit_code", "program_s", "wall_s") or name.startswith(PRINTED)]
+    own = [
+        name for name in columns if name in ("exit_code", "program_s", "wall_s") or name.startswith(PRINTED)
+    ]
     return runs.select(*keys, PROGRAM, *own)
 
 
@@ -118,7 +120,9 @@ def generic_summary(
     frames = [(frame, who) for frame, who in things if frame is not None]
     names = [*factors, "flow"]
     schemas = [frame.collect_schema() for frame, _ in frames]
-    numeric = {c: kind for schema in schemas for c, kind in schema.items() if c in columns and kind.is_numeric()}
+    numeric = {
+        c: kind for schema in schemas for c, kind in schema.items() if c in columns and kind.is_numeric()
+    }
     kinds = [numeric.get(column, pl.String()) for column in (*columns, "flow")]
     for frame, who in frames:
         metrics = [metric for metric in metric_columns(frame, factors) if only is None or metric in only]
@@ -141,7 +145,13 @@ def by_group(
 
     Few columns are read at a time.
     """
-    groups = frame.select(keys).collect().with_row_index(_ROW).group_by(keys, maintain_order=True).agg(pl.col(_ROW))
+    groups = (
+        frame.select(keys)
+        .collect()
+        .with_row_index(_ROW)
+        .group_by(keys, maintain_order=True)
+        .agg(pl.col(_ROW))
+    )
     height = int(groups[_ROW].list.len().sum())
     alone = groups.height == height
     places = [] if alone else [rows.to_numpy() for rows in groups[_ROW]]

@@ -96,7 +96,9 @@ def lay_beside(sides: Sequence[Side], study: _core.Study, assets: Assets | None)
         keys = [*extra, *key_columns(assets)]
         cells = keys[: keys.index("flow")]
         own = first.select(cells).unique()
-        here = {name: part.join(own, on=cells, how="semi", nulls_equal=True) for name, part in summaries.items()}
+        here = {
+            name: part.join(own, on=cells, how="semi", nulls_equal=True) for name, part in summaries.items()
+        }
         comparisons = {name: compare(part, assets, extra) for name, part in here.items()}
         met = {
             name: agreement(comparison, extra, assets.presentation.misprints, assets.presentation.not_stated)

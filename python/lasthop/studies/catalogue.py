@@ -33,7 +33,9 @@ class Assets:
             own = {word: role for role, word in spec.roles.items()}
             words = {"flow": own, **spec.levels}
             rows = self.published.filter(pl.col("table").is_in(spec.ids))
-            parts.append(rows.with_columns(pl.col(name).replace(dict(known)) for name, known in words.items()))
+            parts.append(
+                rows.with_columns(pl.col(name).replace(dict(known)) for name, known in words.items())
+            )
         return pl.concat(parts) if parts else self.published.clear()
 
     def extra_factors(self, factors: Iterable[str]) -> list[str]:
@@ -81,7 +83,9 @@ def load_assets(scenario_file: Path, factors: Iterable[str]) -> Assets | None:
     presentation = load_presentation(folder)
     return Assets(
         folder=folder,
-        published=published.with_columns(pl.col("value").cast(pl.Float64), pl.col("replications").cast(pl.Int64)),
+        published=published.with_columns(
+            pl.col("value").cast(pl.Float64), pl.col("replications").cast(pl.Int64)
+        ),
         tables=pl.read_csv(tables_file, infer_schema=False, glob=False),
         presentation=presentation,
     )

@@ -93,7 +93,9 @@ def compare(summary: pl.DataFrame, assets: Assets, extra: Sequence[str] = ()) ->
 def _compare(summary: pl.DataFrame, assets: Assets) -> pl.DataFrame:
     keys = key_columns(assets)
     cell_keys = keys[: keys.index("flow")]
-    published = assets.published.join(summary.select(cell_keys).unique(), on=cell_keys, how="semi", nulls_equal=True)
+    published = assets.published.join(
+        summary.select(cell_keys).unique(), on=cell_keys, how="semi", nulls_equal=True
+    )
     joined = published.join(
         summary.select(*keys, pl.col("value").alias("measured")),
         on=keys,
@@ -153,7 +155,9 @@ CENTRES = [*MIDDLES, VALUE]
 def misprinted(phrases: Sequence[str]) -> pl.Expr:
     """Return whether the note of a published number contains one of `phrases`."""
     note = pl.col("note").fill_null("")
-    return pl.any_horizontal(pl.lit(value=False), *(note.str.contains(phrase, literal=True) for phrase in phrases))
+    return pl.any_horizontal(
+        pl.lit(value=False), *(note.str.contains(phrase, literal=True) for phrase in phrases)
+    )
 
 
 def _times(middles: pl.DataFrame, not_stated: str) -> Iterator[tuple[str, pl.DataFrame]]:
@@ -192,7 +196,10 @@ def _ratios(centres: pl.DataFrame) -> Iterator[Agreement]:
 
 
 def agreement(
-    comparison: pl.DataFrame, extra: Sequence[str] = (), misprints: Sequence[str] = (), not_stated: str = "median"
+    comparison: pl.DataFrame,
+    extra: Sequence[str] = (),
+    misprints: Sequence[str] = (),
+    not_stated: str = "median",
 ) -> list[Agreement]:
     """Count how many published medians and numbers of single runs are met.
 
@@ -253,7 +260,8 @@ def agreement_lines(rows: Sequence[Agreement]) -> list[str]:
         ]
     kinds = [row for row in next(iter(by_level.values())) if row.scope == "all"]
     wrapped = [
-        [*textwrap.wrap(row.what.removeprefix("median "), 8, break_long_words=False), row.tolerance] for row in kinds
+        [*textwrap.wrap(row.what.removeprefix("median "), 8, break_long_words=False), row.tolerance]
+        for row in kinds
     ]
     widths = [max(map(len, head)) for head in wrapped]
     first = max(map(len, by_level))

@@ -21,7 +21,15 @@ import polars as pl
 
 from lasthop.metrics.units import unit_of
 from lasthop.results.tables import factor_column
-from lasthop.statistics.anova import REPLICATION_COLUMNS, TIMES, Analysis, Table, analyse, balanced, full_factorial
+from lasthop.statistics.anova import (
+    REPLICATION_COLUMNS,
+    TIMES,
+    Analysis,
+    Table,
+    analyse,
+    balanced,
+    full_factorial,
+)
 from lasthop.statistics.estimates import mean_interval, mean_intervals
 from lasthop.statistics.quantiles import CONFIDENCE, shared
 from lasthop.studies.lines import EFFECT, SHARE, SPREAD, SQUARES, STANDARD_ERROR, VALUE, Line
@@ -51,12 +59,18 @@ def run_metrics(runs: pl.DataFrame, spec: FactorialSpec, looks: int) -> Iterator
                     else (math.nan, math.nan)
                 )
                 unit = unit_of(column)
-                yield Line("all", "", metric, statistic, number, len(values), unit, levels, float(low), float(high))
+                yield Line(
+                    "all", "", metric, statistic, number, len(values), unit, levels, float(low), float(high)
+                )
 
 
 def _in_common(runs: pl.DataFrame, spec: FactorialSpec, looks: int) -> pl.DataFrame:
     """Leave out replications that some cells lack, if cells ended when they were precise."""
-    return runs if looks == 1 else balanced(Table(runs, "", [factor_column(factor) for factor in spec.factors])).frame
+    return (
+        runs
+        if looks == 1
+        else balanced(Table(runs, "", [factor_column(factor) for factor in spec.factors])).frame
+    )
 
 
 def _of_means(runs: pl.DataFrame, spec: FactorialSpec, column: str, looks: int) -> Analysis | None:
@@ -72,7 +86,8 @@ def _analysis(values: pl.DataFrame, spec: FactorialSpec, column: str, looks: int
     """Analyse a value per cell, in the study's words."""
     factors = list(spec.factors.items())
     frame = values.select(
-        column, *(pl.col(factor_column(name)).replace(dict(own.levels)).alias(own.name) for name, own in factors)
+        column,
+        *(pl.col(factor_column(name)).replace(dict(own.levels)).alias(own.name) for name, own in factors),
     )
     names = [own.name for _, own in factors]
     return analyse(full_factorial(Table(frame, column, names, looks=looks), names))

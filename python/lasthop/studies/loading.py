@@ -34,7 +34,9 @@ def load(file: Path, points: int | None = None) -> Loaded:
     for its ranges.
     """
     study = read_study(file, points)
-    return Loaded(study, load_assets(file, study.factors), _claims(file, study), load_drawn(file, study.factors))
+    return Loaded(
+        study, load_assets(file, study.factors), _claims(file, study), load_drawn(file, study.factors)
+    )
 
 
 def _claims(file: Path, study: _core.Study) -> Claims | None:

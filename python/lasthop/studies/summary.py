@@ -79,7 +79,9 @@ def summary_of(tables: Tables, factors: Sequence[str], assets: Assets | None) ->
     if assets is None:
         return whole_summary(tables, factors)
     pages = None if tables.pages is None else tables.pages.collect()
-    return study_summary(tables.flows.collect(), pages, factors, assets, tables.runs.collect(), looks=tables.looks)
+    return study_summary(
+        tables.flows.collect(), pages, factors, assets, tables.runs.collect(), looks=tables.looks
+    )
 
 
 class _Cells:
@@ -101,7 +103,9 @@ class _Cells:
     def rows(self, levels: Mapping[str, str]) -> pl.DataFrame:
         """Return the rows that have all these levels."""
         wanted = [(self._factors.index(factor), level) for factor, level in levels.items()]
-        parts = [part for key, part in self._parts.items() if all(key[place] == level for place, level in wanted)]
+        parts = [
+            part for key, part in self._parts.items() if all(key[place] == level for place, level in wanted)
+        ]
         return pl.concat(parts) if parts else self._frame.clear()
 
 
@@ -151,8 +155,14 @@ def _summary_of_tables(split: _Split, factors: Sequence[str], assets: Assets) ->
                 "metric": line.metric,
                 "statistic": line.statistic,
             }
-            record: dict[str, str | float | int | None] = {key: table.get(key) or measured.get(key) for key in keys}
-            record |= {"value": round(line.value, DIGITS), "replications": line.replications, "unit": line.unit}
+            record: dict[str, str | float | int | None] = {
+                key: table.get(key) or measured.get(key) for key in keys
+            }
+            record |= {
+                "value": round(line.value, DIGITS),
+                "replications": line.replications,
+                "unit": line.unit,
+            }
             records.append(record | {end: round(getattr(line, end), DIGITS) for end in INTERVAL})
     schema = dict.fromkeys(keys, pl.String()) | NUMBERS
     return pl.DataFrame(records, schema=schema, orient="row").with_columns(pl.col(FLOATS).fill_nan(None))

@@ -74,7 +74,9 @@ def _check(text: str, kind: str, word: str, known: Sequence[str]) -> None:
         reason = f"no number of replications bounds a {word} on both sides"
     else:
         reason = f"there is no {kind} '{word}'; did you mean '{nearest(word, known)}'?"
-    raise InputError(f'--until "{text}": {reason}. {kind.capitalize()}s: {", ".join(known)}.'.replace("?.", "?"))
+    raise InputError(
+        f'--until "{text}": {reason}. {kind.capitalize()}s: {", ".join(known)}.'.replace("?.", "?")
+    )
 
 
 def _size(text: str, metric: str, unit: str) -> float:
@@ -85,5 +87,9 @@ def _size(text: str, metric: str, unit: str) -> float:
     named = [name for name in known if name]
     if not unit:
         raise InputError(f'--until "{text}": {metric} needs a unit: {", ".join(named)}, or %.')
-    guess = f"did you mean '{nearest(unit, named)}'? Units: {', '.join(named)}, or %" if named else "give none, or %"
+    guess = (
+        f"did you mean '{nearest(unit, named)}'? Units: {', '.join(named)}, or %"
+        if named
+        else "give none, or %"
+    )
     raise InputError(f"--until \"{text}\": '{unit}' is no unit of {metric}; {guess}.")

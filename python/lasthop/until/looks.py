@@ -94,4 +94,6 @@ def _enough(values: NDArray[np.float64]) -> NDArray[np.bool_]:
     spread, third = np.mean(deviations**2, axis=-1), np.mean(deviations**3, axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):
         skewness = third / spread**1.5
-    return np.asarray((np.ptp(values, axis=-1) > 0) & (count >= _LEAST_FOR_MEAN + _PER_SKEWNESS * skewness**2))
+    return np.asarray(
+        (np.ptp(values, axis=-1) > 0) & (count >= _LEAST_FOR_MEAN + _PER_SKEWNESS * skewness**2)
+    )

@@ -131,7 +131,11 @@ def precision_text(condition: Condition, reached: float | None) -> str:
     """Write how precise a statistic is."""
     if reached is None:
         return "?"
-    return f"{100 * reached:.2g} %" if condition.relative else scale_of(condition.metric, [reached]).text(reached)
+    return (
+        f"{100 * reached:.2g} %"
+        if condition.relative
+        else scale_of(condition.metric, [reached]).text(reached)
+    )
 
 
 def verdict(manifest: Mapping[str, Any]) -> Iterator[str]:

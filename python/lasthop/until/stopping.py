@@ -69,7 +69,9 @@ def values_of(condition: Condition, tables: Tables) -> Iterator[Values]:
 def _by_levels(cells: Sequence[_core.Cell]) -> dict[Levels, list[int]]:
     """Return the levels of each cell, as the records have them. Samples may be equal."""
     factors = factors_of(cells)
-    rows = pl.DataFrame([level_column(factor, factor, cells) for factor in factors]).rows() if factors else [()]
+    rows = (
+        pl.DataFrame([level_column(factor, factor, cells) for factor in factors]).rows() if factors else [()]
+    )
     found: dict[Levels, list[int]] = {}
     for number, levels in enumerate(rows):
         found.setdefault(levels, []).append(number)
@@ -77,7 +79,9 @@ def _by_levels(cells: Sequence[_core.Cell]) -> dict[Levels, list[int]]:
 
 
 def _tables(records: Mapping[str, pl.DataFrame]) -> Tables:
-    pages, shorts = (None if (frame := records[name]).is_empty() else frame.lazy() for name in ("pages", "shorts"))
+    pages, shorts = (
+        None if (frame := records[name]).is_empty() else frame.lazy() for name in ("pages", "shorts")
+    )
     flows, runs = records["flows"].lazy(), records["runs"].lazy()
     return Tables(flows, runs, pages, None if shorts is None else with_rates(shorts))
 
@@ -118,7 +122,9 @@ class Stopping:
     def judge(self, cells: Sequence[int], read: Read) -> None:
         """Look at `cells`, which have the replications of their look, and decide on each."""
         fresh = itertools.accumulate([self.counts[cell] - self._read[cell] for cell in cells])
-        for _, block in itertools.groupby(zip(cells, fresh, strict=True), lambda one: one[1] // _READ_AT_ONCE):
+        for _, block in itertools.groupby(
+            zip(cells, fresh, strict=True), lambda one: one[1] // _READ_AT_ONCE
+        ):
             self._take([cell for cell, _ in block], read)
         self._check_conditions()
         done = set()

@@ -96,7 +96,11 @@ def ask(request: int, response: int, seconds: float, length: float | None) -> No
         others += times[1:]
         time.sleep(pauses.expovariate(PAUSES_PER_S))
     socket.create_connection(("10.0.0.1", CONTROL)).close()
-    found = {"transactions": len(first) + len(others), "tests": len(first), "first_s": statistics.fmean(first)}
+    found = {
+        "transactions": len(first) + len(others),
+        "tests": len(first),
+        "first_s": statistics.fmean(first),
+    }
     rest = others or first
     sys.stdout.write(json.dumps({**found, "mean_s": statistics.fmean(rest), "max_s": max(rest)}))
 
@@ -105,4 +109,9 @@ if __name__ == "__main__":
     if sys.argv[1] == "server":
         serve(float(sys.argv[2]) if len(sys.argv) > 2 else 0.0)
     else:
-        ask(int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]), float(sys.argv[5]) if len(sys.argv) > 5 else None)
+        ask(
+            int(sys.argv[2]),
+            int(sys.argv[3]),
+            float(sys.argv[4]),
+            float(sys.argv[5]) if len(sys.argv) > 5 else None,
+        )

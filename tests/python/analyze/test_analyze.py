@@ -96,7 +96,9 @@ def streams(file: Path) -> list[Row]:
 
 def look(cell: _core.Cell, seed: int, replication: int, folder: Path) -> Run:
     folder.mkdir()
-    observe(cell, seed, 1, replication, Observation(capture=CaptureTarget(folder, "a test", _core.SNAP_LENGTH)))
+    observe(
+        cell, seed, 1, replication, Observation(capture=CaptureTarget(folder, "a test", _core.SNAP_LENGTH))
+    )
     ours, pcap = folder / "server.pcapng", folder / "server.pcap"
     tool("editcap", "-F", "pcap", ours, pcap)
     records = [row for row in rows(cell.run(seed, 1, replication).flows) if row["replication"] == replication]
@@ -119,7 +121,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
     study = _core.load(str(STUDY / "study.toml"))
     pages = _core.load(str(STUDY.parent / "iip2004" / "study.toml"))
     cell_of = {cell.key: cell for cell in pages.cells}
-    wanted = [(study, cell, replication) for cell in study.cells for replication in range(1, REPLICATIONS + 1)]
+    wanted = [
+        (study, cell, replication) for cell in study.cells for replication in range(1, REPLICATIONS + 1)
+    ]
     wanted += [(pages, cell_of[key], replication) for key, replication in PAGES]
     root = tmp_path_factory.mktemp("runs")
     with ThreadPoolExecutor(WORKERS) as pool:
@@ -133,7 +137,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
 def renumbered(packet: bytes, number: int) -> bytes:
     """Return the packet with `number` in its addresses, whose sum stays as it was, and so do its checksums."""
     addresses = packet[12:20]
-    for old, new in ((b"\x0a\0\0\1", bytes([10, number, 0, 1])), (b"\x0a\0\1\1", bytes([9, 256 - number, 1, 1]))):
+    for old, new in (
+        (b"\x0a\0\0\1", bytes([10, number, 0, 1])),
+        (b"\x0a\0\1\1", bytes([9, 256 - number, 1, 1])),
+    ):
         addresses = addresses.replace(old, new)
     return packet[:12] + addresses + packet[20:]
 
@@ -198,9 +205,9 @@ def test_elapsed_times_are_tcptraces_to_the_microsecond(runs: list[Run]) -> None
 def test_the_engines_own_record_says_the_same(runs: list[Run]) -> None:
     for run in runs:
         for down, _, _, record in connections(run):
-            assert {name: down[name] for name in SAME_AS_RECORD} == {name: record[name] for name in SAME_AS_RECORD}, (
-                run.name
-            )
+            assert {name: down[name] for name in SAME_AS_RECORD} == {
+                name: record[name] for name in SAME_AS_RECORD
+            }, run.name
             for name in SAME_TIMES_AS_RECORD:
                 assert down[name] == pytest.approx(record[name], rel=1e-12, abs=1e-9), (run.name, name)
             assert down["outcome"] == record["outcome"]

@@ -71,7 +71,9 @@ def test_what_editcap_writes_says_the_same(server: Path, tmp_path: Path, form: s
 
 
 @pytest.mark.parametrize("encapsulation", ENCAPSULATIONS)
-def test_every_link_layer_and_byte_order_says_the_same(micros: Path, tmp_path: Path, encapsulation: str) -> None:
+def test_every_link_layer_and_byte_order_says_the_same(
+    micros: Path, tmp_path: Path, encapsulation: str
+) -> None:
     link, header = ENCAPSULATIONS[encapsulation]
     packets = [(s, f, length + len(header), header + data) for s, f, length, data in read_pcap(micros)]
     for order in "<>":
@@ -106,7 +108,13 @@ def to_ipv6(packet: bytes) -> bytes:
     source, destination = (bytes.fromhex("fd00") + bytes(10) + packet[at : at + 4] for at in (12, 16))
     where = {6: 16, 17: 6}[protocol]
     upper[where : where + 2] = b"\0\0"
-    pseudo = source + destination + struct.pack("!II", len(upper), protocol) + bytes(upper) + b"\0" * (len(upper) % 2)
+    pseudo = (
+        source
+        + destination
+        + struct.pack("!II", len(upper), protocol)
+        + bytes(upper)
+        + b"\0" * (len(upper) % 2)
+    )
     total = sum(struct.unpack(f"!{len(pseudo) // 2}H", pseudo))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
@@ -150,7 +158,10 @@ def test_a_capture_of_a_real_host_agrees_with_tcptrace() -> None:
         assert tcp[name].to_list() == [count for connection in seen for count in connection[label]], name
     assert tcp["outcome"].unique().to_list() == ["closed"]
     udp = frame.filter(protocol="udp")
-    assert udp.select("source", "sent_packets", "sent_bytes").rows() == [("127.0.0.1", 10, 2000), ("::1", 10, 2000)]
+    assert udp.select("source", "sent_packets", "sent_bytes").rows() == [
+        ("127.0.0.1", 10, 2000),
+        ("::1", 10, 2000),
+    ]
     assert udp["spacing_p50_ms"].is_between(10, 12).all()
 
 
@@ -165,10 +176,14 @@ def test_the_command_prints_a_table_and_writes_every_column(
     assert len(lines) == 1 + 5 + 6
     assert "[::1]:" in lines[-1]
     # The table has one unit for all rates.
-    fastest = max(rate or 0.0 for rate in pl.read_csv("flows.csv", infer_schema_length=None)["throughput_Bps"])
+    fastest = max(
+        rate or 0.0 for rate in pl.read_csv("flows.csv", infer_schema_length=None)["throughput_Bps"]
+    )
     unit, shown = ("Gbit/s", fastest * 8e-9) if fastest >= 1.25e8 else ("Mbit/s", fastest * 8e-6)
     assert lines[0].split()[-1] == unit
-    assert max(float(line.split()[-1]) for line in lines[1:] if line[-1] != "-") == pytest.approx(shown, rel=0.01)
+    assert max(float(line.split()[-1]) for line in lines[1:] if line[-1] != "-") == pytest.approx(
+        shown, rel=0.01
+    )
     assert lasthop_main("analyze", server, LOOPBACK, "--out", "flows.json", "--quiet") == 0
     assert lasthop_main("analyze", server, LOOPBACK, "--out", "flows.parquet", "--quiet") == 0
     assert capsys.readouterr().out == ""
@@ -205,14 +220,20 @@ def test_protocols_and_sizes_are_those_of_tshark(server: Path, what: str) -> Non
     _, capture, protocols, sizes = _core.analyze(str(file))
     found = {
         name: (packets, size)
-        for name, packets, size in zip(*(protocols[key] for key in ("protocol", "packets", "bytes")), strict=True)
+        for name, packets, size in zip(
+            *(protocols[key] for key in ("protocol", "packets", "bytes")), strict=True
+        )
     }
-    upto_transport = {name: counts for name, counts in hierarchy(file).items() if name and name.count(":") < 2}
+    upto_transport = {
+        name: counts for name, counts in hierarchy(file).items() if name and name.count(":") < 2
+    }
     assert found == upto_transport
     assert {"ip", "ip:tcp", "ip:udp"} <= set(found)
     assert sum(sizes["packets"]) == capture["packets"][0]
     mine = {
-        str(least): (str(count), f"{whole / count:.2f}", str(low), str(high)) if count else ("0", "-", "-", "-")
+        str(least): (str(count), f"{whole / count:.2f}", str(low), str(high))
+        if count
+        else ("0", "-", "-", "-")
         for least, count, whole, low, high in zip(
             *(sizes[key] for key in ("from_bytes", "packets", "bytes", "min_bytes", "max_bytes")), strict=True
         )
@@ -233,7 +254,9 @@ def test_the_command_prints_protocols_and_sizes(
     assert (ip[:2], tcp[:3]) == ("ip", "  t")
     assert [int(line.split()[1]) for line in (ip, tcp, udp)] == counts["packets"].to_list()
     assert ip.split()[2] == "100.00"
-    assert float(tcp.split()[2]) == pytest.approx(100 * counts["packets"][1] / counts["packets"][0], abs=0.005)
+    assert float(tcp.split()[2]) == pytest.approx(
+        100 * counts["packets"][1] / counts["packets"][0], abs=0.005
+    )
     assert lasthop_main("analyze", server, "--table", "sizes") == 0
     first, *_, last = capsys.readouterr().out.splitlines()[1:]
     assert first.split()[:3] == ["40", "to", "79"]
@@ -242,7 +265,9 @@ def test_the_command_prints_protocols_and_sizes(
     # An empty capture has no rows, beside a capture that has some.
     write_pcap(Path("empty.pcap"), [])
     for table in ("flows", "protocols", "sizes"):
-        assert lasthop_main("analyze", "empty.pcap", micros, "--table", table, "--out", f"{table}.parquet") == 0
+        assert (
+            lasthop_main("analyze", "empty.pcap", micros, "--table", table, "--out", f"{table}.parquet") == 0
+        )
         assert pl.read_parquet(f"{table}.parquet")["file"].unique().to_list() == [str(micros)]
 
 

@@ -64,7 +64,11 @@ def capture_runs(study: _core.Study, wanted: list[tuple[_core.Cell, int]], root:
     for folder, (cell, replication) in zip(folders, wanted, strict=True):
         folder.mkdir(parents=True)
         observe(
-            cell, study.seed, 1, replication, Observation(capture=CaptureTarget(folder, "a test", _core.SNAP_LENGTH))
+            cell,
+            study.seed,
+            1,
+            replication,
+            Observation(capture=CaptureTarget(folder, "a test", _core.SNAP_LENGTH)),
         )
     runs = []
     for folder, packets, (cell, replication) in zip(folders, read_packets(folders), wanted, strict=True):
@@ -138,7 +142,9 @@ def nanoseconds(epoch: str) -> int:
 def test_drops_are_told_with_their_cause(runs: list[Run]) -> None:
     for run in runs:
         dropped = run.events.filter(pl.col("event").str.starts_with("dropped-"))
-        assert run.drops["cause"].to_list() == [event.removeprefix("dropped-") for event in dropped["event"]], run.name
+        assert run.drops["cause"].to_list() == [
+            event.removeprefix("dropped-") for event in dropped["event"]
+        ], run.name
         assert run.drops["ip_id"].to_list() == (dropped["serial"] % 65536).to_list(), run.name
         comments = Counter(run.packets.filter(pl.col("frame.interface_name") == "router-in")["frame.comment"])
         for cause, comment in DROP_COMMENTS.items():
@@ -151,7 +157,15 @@ def test_drops_are_told_with_their_cause(runs: list[Run]) -> None:
 def test_a_snap_length_cuts_packets_and_leaves_their_headers_alone(tmp_path: Path) -> None:
     study = _core.load(str(STUDY / "study.toml"))
     cell = next(cell for cell in study.cells if cell.key == "link=r1,workload=2tcp1udp,variant=eifel+ecn")
-    fields = ("frame.len", "ip.checksum", "ip.len", "tcp.checksum", "udp.checksum", "tcp.seq_raw", "tcp.ack_raw")
+    fields = (
+        "frame.len",
+        "ip.checksum",
+        "ip.len",
+        "tcp.checksum",
+        "udp.checksum",
+        "tcp.seq_raw",
+        "tcp.ack_raw",
+    )
     read = {}
     for snap_length in (80, _core.SNAP_LENGTH):
         folder = tmp_path / str(snap_length)
@@ -176,7 +190,16 @@ def test_udp_payloads_number_the_datagrams(tmp_path: Path) -> None:
     numbers = {}
     for point in ("server", "client"):
         text = tool(
-            "tshark", "-n", "-r", tmp_path / f"{point}.pcapng", "-Y", "udp", "-T", "fields", "-e", "udp.payload"
+            "tshark",
+            "-n",
+            "-r",
+            tmp_path / f"{point}.pcapng",
+            "-Y",
+            "udp",
+            "-T",
+            "fields",
+            "-e",
+            "udp.payload",
         )
         payloads = [bytes.fromhex(line) for line in text.split()]
         assert all(not any(payload[8:]) for payload in payloads)
@@ -261,7 +284,20 @@ def test_a_campaign_leaves_what_trace_writes(lasthop_main: Main, capsys: pytest.
     run = ("study", "run", "kulve2003", "--only", cell, "--replications", 3, "--sets", 2, "--out", "out")
     assert lasthop_main(*run, "--pcap", "--snaplen", 96) == 0
     assert re.search(r"captures: out/traces, \d+\.\d MB", capsys.readouterr().out)
-    one = ("--cell", cell, "--replications", 3, "--replication", 3, "--set", 2, "--snaplen", 96, "--out", "one")
+    one = (
+        "--cell",
+        cell,
+        "--replications",
+        3,
+        "--replication",
+        3,
+        "--set",
+        2,
+        "--snaplen",
+        96,
+        "--out",
+        "one",
+    )
     assert lasthop_main("trace", "kulve2003", *one) == 0
     made = Path("out") / "traces" / cell / "set-2" / "replication-3"
     assert {path.name: path.read_bytes() for path in made.iterdir()} == {
@@ -276,7 +312,9 @@ def test_a_campaign_leaves_what_trace_writes(lasthop_main: Main, capsys: pytest.
     assert made.is_dir()
 
 
-def test_a_snap_length_without_captures_is_refused(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_snap_length_without_captures_is_refused(
+    lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert lasthop_main("study", "run", "kulve2003", "--snaplen", 96, "--out", "out") == 2
     assert "give --pcap too" in capsys.readouterr().err
     assert not Path("out").exists()

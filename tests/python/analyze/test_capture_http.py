@@ -51,7 +51,9 @@ def capture(study: _core.Study, cell: _core.Cell, folder: Path) -> Page:
     page = scenario["flow"][0]
     carved = CARVED_HEADER if size(scenario["http"]["response_header"]) == 0 else 0
     sizes = {"main": size(page["main"]) - carved}
-    sizes |= {f"inline-{number}": size(page["inline"]) - carved for number in range(1, page["inline_count"] + 1)}
+    sizes |= {
+        f"inline-{number}": size(page["inline"]) - carved for number in range(1, page["inline_count"] + 1)
+    }
     version = "HTTP/1.0" if scenario["http"]["protocol"] == "http1.0" else "HTTP/1.1"
     return Page(cell.key, rows, objects, sizes, version)
 
@@ -90,7 +92,9 @@ def test_there_is_a_request_and_a_response_for_every_object(pages: list[Page]) -
         responses = [row for row in page.rows if row["http.response.code"]]
         codes = [code for row in responses for code in row["http.response.code"].split(",")]
         assert codes == ["200"] * len(page.sizes), page.key
-        assert {word for row in responses for word in row["http.response.version"].split(",")} == {page.version}
+        assert {word for row in responses for word in row["http.response.version"].split(",")} == {
+            page.version
+        }
         lengths = [int(length) for row in responses for length in row["http.content_length"].split(",")]
         assert sorted(lengths) == sorted(page.sizes.values()), page.key
         connections = len({row["tcp.stream"] for row in requests})

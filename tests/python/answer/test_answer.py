@@ -47,14 +47,19 @@ def shown(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 # ---- What is printed -------------------------------------------------------------------------------------
 
 
-def test_a_run_prints_its_answer_before_the_report(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_prints_its_answer_before_the_report(
+    lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert lasthop_main("run", EXAMPLES / "two-flows.toml", "--replications", "6", "--out", "out") == 0
     out = capsys.readouterr().out
     assert "Flows: median of 6 replications, [95 % interval]" in out
     assert out.index("elapsed time") < out.index("Differences between levels") < out.index("report: ")
     assert "- With flow=tcp-first, memory=cbi takes" in out
     capsys.readouterr()
-    assert lasthop_main("run", EXAMPLES / "two-flows.toml", "--replications", "6", "--out", "out", "--quiet") == 0
+    assert (
+        lasthop_main("run", EXAMPLES / "two-flows.toml", "--replications", "6", "--out", "out", "--quiet")
+        == 0
+    )
     assert capsys.readouterr().out == ""
 
 
@@ -65,7 +70,9 @@ def test_a_comparison_of_one_of_several_flows_names_it(
     text = " ".join(capsys.readouterr().out.split())
     # The largest difference comes first, not behind "... and 2 more".
     first = text.split("p corrected after Holm): - ")[1]
-    assert first.startswith("With flow=call, queue=long has 10.2 times the p95 of queueing delay of queue=short: 815")
+    assert first.startswith(
+        "With flow=call, queue=long has 10.2 times the p95 of queueing delay of queue=short: 815"
+    )
 
 
 def test_the_table_has_the_medians_in_the_units_of_people(
@@ -85,7 +92,9 @@ def test_the_table_has_the_medians_in_the_units_of_people(
 
 
 @pytest.mark.parametrize("name", ["two-flows", "diffserv", "web-page", "short-flows"])
-def test_answers_fit_a_hundred_columns(results: dict[str, Path], capsys: pytest.CaptureFixture[str], name: str) -> None:
+def test_answers_fit_a_hundred_columns(
+    results: dict[str, Path], capsys: pytest.CaptureFixture[str], name: str
+) -> None:
     out = shown(capsys, results[name])
     assert max(map(len, out.splitlines())) <= 100
     assert "\N{HORIZONTAL ELLIPSIS}" not in out
@@ -138,7 +147,9 @@ def test_of_many_cells_a_run_prints_a_bounded_number(
     assert sum(line.startswith(("1 ", "30 ")) for line in whole.splitlines()) == 4
 
 
-def test_what_did_not_finish_is_said(lasthop_main: Main, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_did_not_finish_is_said(
+    lasthop_main: Main, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     text = (EXAMPLES / "two-flows.toml").read_text(encoding="utf-8")
     file = tmp_path / "cut.toml"
     file.write_text(text.replace('time_limit = "10 min"', 'time_limit = "20 s"'), encoding="utf-8")
@@ -165,7 +176,9 @@ def test_a_run_without_a_packet_has_no_table(
 # ---- Options ---------------------------------------------------------------------------------------------
 
 
-def test_metrics_levels_and_statistics_are_chosen(results: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_metrics_levels_and_statistics_are_chosen(
+    results: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
     options = ("--metric", "rtt_max_s", "--metric", "fairness_jain", "--by", "queue", "--stat", "mean")
     out = shown(capsys, results["diffserv"], *options)
     flows = pl.read_parquet(results["diffserv"] / "flows.parquet").filter(queue="red", role="download")
@@ -309,22 +322,32 @@ def test_a_sentence_says_by_how_much_and_how_surely() -> None:
 
 def test_more_than_twice_as_long_is_said_in_times() -> None:
     (sentence,) = told({("e0", "a"): [10.0, 11.0, 12.0], ("e0", "b"): [30.0, 33.1, 36.0]})
-    assert sentence.startswith("variant=b takes 3.0 times as long as variant=a: elapsed time 33.0 s against 11.0 s (")
+    assert sentence.startswith(
+        "variant=b takes 3.0 times as long as variant=a: elapsed time 33.0 s against 11.0 s ("
+    )
 
 
 @pytest.mark.parametrize(
     ("metric", "words"),
     [
-        ("throughput_Bps", "has a 50 % lower throughput than variant=a: 80.0 kbit/s against 160.0 kbit/s (-80.0 kbit"),
+        (
+            "throughput_Bps",
+            "has a 50 % lower throughput than variant=a: 80.0 kbit/s against 160.0 kbit/s (-80.0 kbit",
+        ),
         ("timeouts", "has 50 % fewer timeouts than variant=a: 100 against 200 (-100"),
-        ("lost_per_packet", "has a 50 % lower loss rate than variant=a: 10.0 % against 20.0 % (-10.00 points"),
+        (
+            "lost_per_packet",
+            "has a 50 % lower loss rate than variant=a: 10.0 % against 20.0 % (-10.00 points",
+        ),
     ],
 )
 def test_what_is_no_time_is_higher_or_lower(metric: str, words: str) -> None:
     scale = {"throughput_Bps": 1000.0, "timeouts": 10.0, "lost_per_packet": 0.01}[metric]
     base = [20.0, 21.0, 19.0, 20.0]
     halves = [10.0, 10.6, 9.4, 10.0]
-    (sentence,) = told({("e0", v): [x * scale for x in own] for v, own in (("a", base), ("b", halves))}, metric)
+    (sentence,) = told(
+        {("e0", v): [x * scale for x in own] for v, own in (("a", base), ("b", halves))}, metric
+    )
     assert words in sentence
 
 
@@ -339,7 +362,9 @@ def test_equal_differences_are_told_without_a_test() -> None:
 def test_equal_differences_of_few_counts_may_be_chance() -> None:
     few, more = ({("e0", "a"): [0.0] * n, ("e0", "b"): [1.0] * n} for n in (5, 6))
     (sentence,) = told(few, "timeouts")
-    assert sentence.startswith("variant=b does not differ significantly from variant=a (timeouts +1 in each of 5 pairs")
+    assert sentence.startswith(
+        "variant=b does not differ significantly from variant=a (timeouts +1 in each of 5 pairs"
+    )
     (sentence,) = told(more, "timeouts")
     assert sentence == "variant=b has more timeouts than variant=a: 1 against 0 (+1 in each of 6 pairs)."
 
@@ -392,7 +417,13 @@ def several(*parts: tuple[str, str, Topic, float, float]) -> list[Section]:
     for flow, metric, topic, *means in parts:
         rows = pl.DataFrame(
             [
-                {"v": level, "set": 1, "replication": number, "flow": flow, metric: mean * (1 + noise * (1 + place))}
+                {
+                    "v": level,
+                    "set": 1,
+                    "replication": number,
+                    "flow": flow,
+                    metric: mean * (1 + noise * (1 + place)),
+                }
                 for place, (level, mean) in enumerate(zip((FIRST, SECOND), means, strict=True))
                 for number, noise in enumerate(NOISE, 1)
             ]
@@ -412,7 +443,10 @@ def test_the_largest_difference_comes_first_whatever_the_order_of_the_tables() -
         ("tcp-3", "queue_delay_p95_s", Topic.TRANSFERS, 0.08, 0.8),
     )
     # The main metric of transfers comes before; the largest of all is never further down than second.
-    assert told[:2] == ["v=b takes 16 % longer than v=a", "v=b has 10.0 times the p95 of queueing delay of v=a"]
+    assert told[:2] == [
+        "v=b takes 16 % longer than v=a",
+        "v=b has 10.0 times the p95 of queueing delay of v=a",
+    ]
 
 
 def test_the_call_comes_first_and_what_hardly_matters_last() -> None:
@@ -467,10 +501,16 @@ def test_of_several_levels_the_best_and_the_worst_are_named() -> None:
 
 def test_a_level_that_may_equal_the_reference_is_not_called_the_best() -> None:
     wild = [5.0, 15.0, 2.0, 18.0, 9.0, 10.0]
-    times = {("e0", "a"): [10 + noise for noise in NOISE], ("e0", "b"): wild, ("e0", "c"): [20 + n for n in NOISE]}
+    times = {
+        ("e0", "a"): [10 + noise for noise in NOISE],
+        ("e0", "b"): wild,
+        ("e0", "c"): [20 + n for n in NOISE],
+    }
     times["e0", "c"][0] += 0.1
     (sentence,) = told(times)
-    assert sentence.startswith("variant=a has the shortest elapsed time, 10.0 s, variant=c the longest, 20.0 s (")
+    assert sentence.startswith(
+        "variant=a has the shortest elapsed time, 10.0 s, variant=c the longest, 20.0 s ("
+    )
 
 
 def test_over_several_cases_the_winner_on_the_average_is_named() -> None:
@@ -511,9 +551,13 @@ def test_nothing_significant_says_what_was_compared_and_what_would_have_shown() 
     deviation = np.std(np.subtract(other, base), ddof=1)
     least = (stats.t.ppf(0.975, 7) + stats.norm.ppf(0.8)) * deviation / math.sqrt(8)
     assert f"; one of {least:.2f} s would have shown" in sentence
-    two = several(("tcp-1", "elapsed_s", Topic.TRANSFERS, 10.0, 10.0), ("all", "utilisation", Topic.LINK, 0.9, 0.9))
+    two = several(
+        ("tcp-1", "elapsed_s", Topic.TRANSFERS, 10.0, 10.0), ("all", "utilisation", Topic.LINK, 0.9, 0.9)
+    )
     (sentence,) = sentences(differences(two))
-    assert sentence.startswith("v=b does not differ significantly from v=a in elapsed time and link utilisation")
+    assert sentence.startswith(
+        "v=b does not differ significantly from v=a in elapsed time and link utilisation"
+    )
 
 
 def test_a_stream_that_carries_more_is_told_before_transfers_that_carry_less() -> None:
@@ -522,7 +566,11 @@ def test_a_stream_that_carries_more_is_told_before_transfers_that_carry_less() -
         [
             {"queue": queue, "set": 1, "replication": number, "flow": role, "application": role, "role": role}
             | {"protocol": parts[role][0], "outcome": "cut", "elapsed_s": None, "sent_packets": 100}
-            | {"throughput_Bps": parts[role][place] * (1 + noise * place), "queue_delay_p95_s": 0.2, "timeouts": 0}
+            | {
+                "throughput_Bps": parts[role][place] * (1 + noise * place),
+                "queue_delay_p95_s": 0.2,
+                "timeouts": 0,
+            }
             for place, queue in enumerate(("long", "short"), 1)
             for number, noise in enumerate(NOISE, 1)
             for role in parts
@@ -532,7 +580,9 @@ def test_a_stream_that_carries_more_is_told_before_transfers_that_carry_less() -
     runs = rows.filter(role="call").select("queue", "set", "replication", duration_s=60.0)
     found = sections(Tables(rows.lazy(), runs.lazy(), None, None))
     first, *_ = told = sentences(differences(found))
-    assert first.startswith("With flow=call, queue=short has 12.6 times the throughput of queue=long: 2.52 Mbit/s")
+    assert first.startswith(
+        "With flow=call, queue=short has 12.6 times the throughput of queue=long: 2.52 Mbit/s"
+    )
     assert (
         "queue=short has a lower throughput than queue=long in both cases (by 25 to 26 %), most with flow=tcp-2"
         in told[1]
@@ -563,7 +613,9 @@ def test_commands_pair_whatever_they_are_called(tmp_path: Path, capsys: pytest.C
     write_manifest(folder)
     out = " ".join(shown(capsys, folder).split())
     assert "- command=new takes 41 % longer than command=old: program time 14.2 s against 10.0 s (" in out
-    assert "- command=old has 2.8 times the end sum rate of command=new: 7.96 Mbit/s against 2.84 Mbit/s" in out
+    assert (
+        "- command=old has 2.8 times the end sum rate of command=new: 7.96 Mbit/s against 2.84 Mbit/s" in out
+    )
     assert "end sum rate (Mbit/s)" in out
     assert main(["compare", str(folder), "--reference", "command=old", "--metric", "program_s"]) == 0
     assert "command=new takes 41 % longer" in capsys.readouterr().out

@@ -30,7 +30,9 @@ def test_the_model_stands_beside_a_live_run(small: Path, tmp_path: Path, lasthop
     assert code == (0 if pl.read_parquet(live / "runs.parquet")["valid"].all() else 3)
     numbers = pl.read_csv(live / "engines.csv")
     for column, folder in (("live", live), ("model", model)):
-        own = pl.read_csv(folder / "summary.csv").select("flow", "metric", "statistic", pl.col("value").alias("own"))
+        own = pl.read_csv(folder / "summary.csv").select(
+            "flow", "metric", "statistic", pl.col("value").alias("own")
+        )
         joined = numbers.join(own, on=["flow", "metric", "statistic"], how="inner")
         assert joined.height > 50
         assert joined[column].to_list() == joined["own"].to_list()
@@ -42,7 +44,9 @@ def test_the_model_stands_beside_a_live_run(small: Path, tmp_path: Path, lasthop
         assert text in section, text
 
 
-def test_a_study_has_a_column_per_folder_beside_the_published_numbers(tmp_path: Path, lasthop_main: Main) -> None:
+def test_a_study_has_a_column_per_folder_beside_the_published_numbers(
+    tmp_path: Path, lasthop_main: Main
+) -> None:
     first, other = tmp_path / "first", tmp_path / "other"
     assert lasthop_main(*STUDY, "--out", other, "--seed", 7) == 0
     assert lasthop_main(*STUDY, "--out", first, "--beside", other) == 0

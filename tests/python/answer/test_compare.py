@@ -74,7 +74,9 @@ def made(folder: Path, rows: Sequence[Mapping[str, object]]) -> Path:
     folder.mkdir(exist_ok=True)
     frame = pl.DataFrame(rows, infer_schema_length=None)
     factors = frame.columns[: frame.columns.index("set")]
-    frame.select(*factors, "set", "replication").with_columns(duration_s=1.0).write_parquet(folder / "runs.parquet")
+    frame.select(*factors, "set", "replication").with_columns(duration_s=1.0).write_parquet(
+        folder / "runs.parquet"
+    )
     ended = pl.when(pl.col("elapsed_s").is_null()).then(pl.lit("cut")).otherwise(pl.lit("closed"))
     texts = {"role": "tcp", "protocol": "tcp", "flow": "tcp", "application": "tcp"}
     named = {name: pl.lit(text) for name, text in texts.items()}
@@ -172,7 +174,15 @@ def test_differences_by_rounding_alone_are_none(tmp_path: Path) -> None:
 def test_a_single_pair_has_a_difference_and_no_interval(tmp_path: Path) -> None:
     (row,) = compare(made(tmp_path / "out", levels_of({"a": [1.0], "b": [3.0]}))).iter_rows(named=True)
     assert (row["pairs"], row["mean_difference"], row["median_difference"]) == (1, 2, 2)
-    undefined = ["mean_ci_low", "mean_ci_high", "median_ci_low", "median_ci_high", "t_p", "wilcoxon_p", "cohens_dz"]
+    undefined = [
+        "mean_ci_low",
+        "mean_ci_high",
+        "median_ci_low",
+        "median_ci_high",
+        "t_p",
+        "wilcoxon_p",
+        "cohens_dz",
+    ]
     assert [row[name] for name in undefined] == [None] * len(undefined)
 
 
@@ -187,7 +197,9 @@ NULLS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], NDArray[np.flo
 
 @pytest.mark.parametrize("draw", NULLS)
 @pytest.mark.parametrize("families", [60, pytest.param(2000, marks=pytest.mark.long)])
-def test_chance_is_called_significant_no_more_often_than_stated(tmp_path: Path, draw: str, families: int) -> None:
+def test_chance_is_called_significant_no_more_often_than_stated(
+    tmp_path: Path, draw: str, families: int
+) -> None:
     random = np.random.default_rng(11)
     wrong = {"t_p_corrected": 0, "wilcoxon_p_corrected": 0}
     for _ in range(families):
@@ -208,9 +220,9 @@ def test_pairs_have_the_same_set_and_replication(tmp_path: Path) -> None:
     second = levels_of({"a": [40.0, 50.0, 60.0], "b": [44.0, 55.0, 66.0]}, set_number=2)
     rows = [*first, *second]
     order = np.random.default_rng(2).permutation(len(rows))
-    (row,) = compare(made(tmp_path / "out", [rows[place] for place in order]), reference="variant=a").iter_rows(
-        named=True
-    )
+    (row,) = compare(
+        made(tmp_path / "out", [rows[place] for place in order]), reference="variant=a"
+    ).iter_rows(named=True)
     expected = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
     assert (row["pairs"], row["without_partner"], row["without_value"]) == (6, 0, 0)
     assert row["mean_difference"] == pytest.approx(expected.mean())
@@ -241,7 +253,11 @@ def test_unfinished_flows_have_no_time_and_are_counted(tmp_path: Path) -> None:
 
 
 def test_a_case_without_any_pair_is_named(tmp_path: Path) -> None:
-    rows = [{"link": link, **row} for link in ("e0", "r1") for row in levels_of({"a": [1.0, 2.0], "b": [2.0, 4.0]})]
+    rows = [
+        {"link": link, **row}
+        for link in ("e0", "r1")
+        for row in levels_of({"a": [1.0, 2.0], "b": [2.0, 4.0]})
+    ]
     rows = [row for row in rows if (row["link"], row["variant"]) != ("r1", "a")]
     found = compare_results(made(tmp_path / "out", rows), Request("variant=a", "elapsed_s"))
     assert found.table()["link"].to_list() == ["e0"]
@@ -273,7 +289,11 @@ def test_a_file_has_the_same_columns_always(results: Path, tmp_path: Path, suffi
 
 
 def test_a_factor_named_like_a_column_has_a_prefix(tmp_path: Path) -> None:
-    rows = [{"level": level, **row} for level in ("x", "y") for row in levels_of({"a": [1.0, 2.0], "b": [2.0, 4.0]})]
+    rows = [
+        {"level": level, **row}
+        for level in ("x", "y")
+        for row in levels_of({"a": [1.0, 2.0], "b": [2.0, 4.0]})
+    ]
     table = compare(made(tmp_path / "out", rows))
     assert table.select("factor_level", "level").rows() == [("x", "b"), ("y", "b")]
 
@@ -326,10 +346,19 @@ def test_a_narrow_terminal_shows_whole_columns_and_names_the_others(
         (["--metric", "troughput_Bps"], "did you mean 'throughput_Bps'?"),
         (["--role", "downlod"], "--role downlod: there is no such role; did you mean 'download'?"),
         (["--only", "queue=rde"], "factor 'queue' has no level 'rde'; did you mean 'red'?"),
-        (["--only", "router=one-queue"], "--only router=one-queue leaves none of its runs; choose router=classes"),
-        (["--only", "router=classes"], "--only router=classes leaves no other level of router to compare with it"),
+        (
+            ["--only", "router=one-queue"],
+            "--only router=one-queue leaves none of its runs; choose router=classes",
+        ),
+        (
+            ["--only", "router=classes"],
+            "--only router=classes leaves no other level of router to compare with it",
+        ),
         (["--out", "found.xls"], "--out found.xls: the suffix says the format"),
-        (["--plot", "forest.jpg"], "--plot forest.jpg: pictures are png, svg, pdf, not 'jpg'; did you mean 'forest."),
+        (
+            ["--plot", "forest.jpg"],
+            "--plot forest.jpg: pictures are png, svg, pdf, not 'jpg'; did you mean 'forest.",
+        ),
         (["--plot", "forest"], "--plot forest: this becomes one file; let its name end in .png, .svg, .pdf."),
         (["--correction", "bonferoni"], "'bonferoni' is not one of 'holm', 'none'"),
     ],
@@ -352,7 +381,15 @@ def test_what_has_no_values_is_refused(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_nothing_is_overwritten(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["compare", str(results), "--reference", "router=classes", "--metric", "throughput_Bps", "--quiet"]
+    command = [
+        "compare",
+        str(results),
+        "--reference",
+        "router=classes",
+        "--metric",
+        "throughput_Bps",
+        "--quiet",
+    ]
     plot = tmp_path / "forest.svg"
     assert main([*command, "--plot", str(plot)]) == 0
     drawn = plot.read_bytes()

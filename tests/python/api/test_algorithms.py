@@ -16,7 +16,11 @@ import user_algorithms
 
 Keys = dict[str, Any]
 LINK = {"rate": "1 Mbit/s", "delay": "20 ms"}
-BULK = {"kind": "bulk-tcp", "bytes": "300 kB", "start": {"distribution": "uniform", "min": "0 s", "max": "1 s"}}
+BULK = {
+    "kind": "bulk-tcp",
+    "bytes": "300 kB",
+    "start": {"distribution": "uniform", "min": "0 s", "max": "1 s"},
+}
 
 
 def keys(**more: object) -> Keys:
@@ -54,8 +58,13 @@ def test_reno_in_python_leaves_the_records_of_the_built_in_one(kind: type, more:
             "idle_packet_time": "12 ms",
         }
     }
-    down = {"link": LINK | {"loss": "1 %"}, "queue": {"limit": "12 packets", **(red if "ecn" in more else {})}}
-    built_in, own = (keys(down=down, tcp={"congestion_control": control, **more}) for control in ("reno", kind))
+    down = {
+        "link": LINK | {"loss": "1 %"},
+        "queue": {"limit": "12 packets", **(red if "ecn" in more else {})},
+    }
+    built_in, own = (
+        keys(down=down, tcp={"congestion_control": control, **more}) for control in ("reno", kind)
+    )
     assert_same(own, built_in)
     assert records(built_in)[0]["retransmitted_packets"].sum() > 5
 
@@ -97,8 +106,20 @@ def test_draws_come_from_the_seed() -> None:
 
 
 def test_traffic_in_python_is_that_of_the_built_in_one() -> None:
-    built_in = {"kind": "constant-udp", "rate": "200 kbit/s", "payload": "500 B", "duration": "2 s", "name": "stream"}
-    own = {"kind": "own", "code": user_algorithms.Steady, "protocol": "udp", "duration": "2 s", "name": "stream"}
+    built_in = {
+        "kind": "constant-udp",
+        "rate": "200 kbit/s",
+        "payload": "500 B",
+        "duration": "2 s",
+        "name": "stream",
+    }
+    own = {
+        "kind": "own",
+        "code": user_algorithms.Steady,
+        "protocol": "udp",
+        "duration": "2 s",
+        "name": "stream",
+    }
     columns = ["sent_packets", "one_way_delay_p95_s", "data_drops_queue"]
     mine, theirs = (records(keys(flow=[flow, BULK | {"name": "a"}]))[0] for flow in (own, built_in))
     stream = pl.col("flow") == "stream"
@@ -170,7 +191,12 @@ def test_an_exception_names_cell_replication_time_and_line() -> None:
     with pytest.raises(lasthop.UserCodeError) as error:
         records(scenario)
     said = str(error.value)
-    for part in ("cell control=faulty, replication ", "at ", " s: ", "user_algorithms.Faulty.on_congestion raised"):
+    for part in (
+        "cell control=faulty, replication ",
+        "at ",
+        " s: ",
+        "user_algorithms.Faulty.on_congestion raised",
+    ):
         assert part in said
     assert "ValueError: no idea what to do (user_algorithms.py, line " in said
     assert isinstance(error.value.__cause__, ValueError)
@@ -253,8 +279,12 @@ def test_engines_with_real_tcp_refuse(engine: str) -> None:
 
 def test_other_stacks_and_links_with_other_losses_refuse() -> None:
     with pytest.raises(lasthop.ScenarioError, match="error_model"):
-        lasthop.Scenario(keys(down={"link": LINK | {"loss": "1 %", "error_model": user_algorithms.Bernoulli}}))
-    scenario = lasthop.Scenario(keys(tcp={"profile": "linux-2.6", "congestion_control": user_algorithms.Reno}))
+        lasthop.Scenario(
+            keys(down={"link": LINK | {"loss": "1 %", "error_model": user_algorithms.Bernoulli}})
+        )
+    scenario = lasthop.Scenario(
+        keys(tcp={"profile": "linux-2.6", "congestion_control": user_algorithms.Reno})
+    )
     with pytest.raises(lasthop.ScenarioError, match="linux-6"):
         lasthop.run(scenario, progress=False)
 
@@ -268,7 +298,9 @@ def test_edited_code_runs_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     for window in (2, 20, 20):
         module.write_text(text.format(window), encoding="utf-8")
         monkeypatch.delitem(__import__("sys").modules, "edited_later", raising=False)
-        scenario = lasthop.Scenario(keys(replications=1, tcp={"congestion_control": "python:edited_later.Mine"}))
+        scenario = lasthop.Scenario(
+            keys(replications=1, tcp={"congestion_control": "python:edited_later.Mine"})
+        )
         found = lasthop.run(scenario, out=out, progress=False)
         sent.append((found.flows["elapsed_s"].to_list(), found._campaign.simulated.runs))
     assert sent[0][0] != sent[1][0] == sent[2][0]

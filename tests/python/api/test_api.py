@@ -155,7 +155,9 @@ def test_one_replication_is_made_again(results: lasthop.Results, tmp_path: Path)
 def test_series_over_replications_have_a_median_for_each_step(results: lasthop.Results) -> None:
     folded = results.series(step="1 s", over="replications")
     assert folded["queue"].unique(maintain_order=True).to_list() == ["short", "long"]
-    whole = folded.filter(pl.col("flow").is_null(), metric="goodput_Bps", direction="down", queue="long", time_s=0.0)
+    whole = folded.filter(
+        pl.col("flow").is_null(), metric="goodput_Bps", direction="down", queue="long", time_s=0.0
+    )
     singles = [
         results.series(number, step="1 s", only="queue=long").filter(
             pl.col("flow").is_null(), direction="down", time_s=0.0
@@ -178,7 +180,9 @@ def test_pictures_show_themselves_and_are_saved(results: lasthop.Results, tmp_pa
     assert [text.get_text() for text in levels.get_texts()] == ["queue = short", "queue = long"]
     apart = results.plot.over_replications("cwnd", only="queue=long", width="column")
     apart.save(tmp_path / "apart.png", caption=tmp_path / "apart.txt")
-    assert "3 replications of set 1, seed 1" in " ".join((tmp_path / "apart.txt").read_text(encoding="utf-8").split())
+    assert "3 replications of set 1, seed 1" in " ".join(
+        (tmp_path / "apart.txt").read_text(encoding="utf-8").split()
+    )
     assert apart.figure.texts
     file = drawing.save(tmp_path / "run.svg")
     assert file.read_text(encoding="utf-8").startswith("<?xml")

@@ -26,7 +26,9 @@ from lasthop.results.folder import FLOWS, MANIFEST, RUNS, TRACES, empty, locked
 from lasthop.results.store import STORE, UNBORN
 
 
-def make_plan(engine: fake_core.Engine, file: Path, *, replications: int = 3, sets: int = 1, seed: int = 1) -> Plan:
+def make_plan(
+    engine: fake_core.Engine, file: Path, *, replications: int = 3, sets: int = 1, seed: int = 1
+) -> Plan:
     study = cast("_core.Study", engine.load(str(file)))
     return Plan(study, study.cells, seed, replications, sets)
 
@@ -39,7 +41,9 @@ def records(out: Path) -> tuple[bytes, bytes]:
     return (out / FLOWS).read_bytes(), (out / RUNS).read_bytes()
 
 
-def test_records_have_factors_sets_and_roles(engine: fake_core.Engine, scenario_file: Path, tmp_path: Path) -> None:
+def test_records_have_factors_sets_and_roles(
+    engine: fake_core.Engine, scenario_file: Path, tmp_path: Path
+) -> None:
     campaign = Campaign(make_plan(engine, scenario_file, sets=2), tmp_path / "out")
     campaign.run(Threads(2), ignore)
     flows = campaign.finished.flows()
@@ -113,12 +117,16 @@ def test_progress_moves_within_a_cell(engine: fake_core.Engine, scenario_file: P
     scenario_file.write_text("single", encoding="utf-8")
     engine.before_run = lambda _: time.sleep(0.01)
     steps: list[int] = []
-    Campaign(make_plan(engine, scenario_file, replications=50), tmp_path / "out").run(Threads(1), steps.append)
+    Campaign(make_plan(engine, scenario_file, replications=50), tmp_path / "out").run(
+        Threads(1), steps.append
+    )
     assert sum(steps) == 50
     assert sum(step > 0 for step in steps) > 3
 
 
-def test_progress_names_its_times(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_names_its_times(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     now = iter([100.0, 107.0, 120.0])
     monkeypatch.setattr(time, "monotonic", lambda: next(now))
     with progress(50, 10, quiet=False) as advance:
@@ -130,7 +138,9 @@ def test_progress_names_its_times(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     ]
 
 
-def test_a_complete_campaign_runs_nothing(engine: fake_core.Engine, scenario_file: Path, tmp_path: Path) -> None:
+def test_a_complete_campaign_runs_nothing(
+    engine: fake_core.Engine, scenario_file: Path, tmp_path: Path
+) -> None:
     Campaign(make_plan(engine, scenario_file), tmp_path / "out").run(Threads(1), ignore)
     engine.ran.clear()
     again = Campaign(make_plan(engine, scenario_file), tmp_path / "out")
@@ -163,7 +173,9 @@ def test_a_kill_while_the_store_is_made_does_no_harm(
     assert not (out / UNBORN).exists()
 
 
-def test_more_replications_run_only_the_missing(engine: fake_core.Engine, scenario_file: Path, tmp_path: Path) -> None:
+def test_more_replications_run_only_the_missing(
+    engine: fake_core.Engine, scenario_file: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     Campaign(make_plan(engine, scenario_file), out).run(Threads(1), ignore)
     Campaign(make_plan(engine, scenario_file, replications=5), tmp_path / "afresh").run(Threads(1), ignore)
@@ -291,7 +303,9 @@ def test_results_of_another_engine_or_scenario_are_refused(
         plan = make_plan(engine, scenario_file)
     else:
         plan = dataclasses.replace(plan, engine=LiveEngine())
-    with pytest.raises(InputError, match=r"holds results of the (engine model|scenario small), not of .*--overwrite"):
+    with pytest.raises(
+        InputError, match=r"holds results of the (engine model|scenario small), not of .*--overwrite"
+    ):
         Campaign(plan, out)
     assert records(out) == before
 
@@ -323,7 +337,9 @@ def test_a_store_that_is_none_is_an_error(
     out = tmp_path / "out"
     Campaign(make_plan(engine, scenario_file), out).run(Threads(1), ignore)
     (out / STORE).write_bytes(content)
-    with pytest.raises(InputError, match=r"store\.sqlite is damaged, or is not a store of lasthop .* --overwrite"):
+    with pytest.raises(
+        InputError, match=r"store\.sqlite is damaged, or is not a store of lasthop .* --overwrite"
+    ):
         Campaign(make_plan(engine, scenario_file), out)
 
 
@@ -372,7 +388,9 @@ def test_a_damaged_manifest_is_refused(engine: fake_core.Engine, scenario_file: 
         Campaign(make_plan(engine, scenario_file), out)
 
 
-def test_an_engine_failure_is_not_swallowed(engine: fake_core.Engine, scenario_file: Path, tmp_path: Path) -> None:
+def test_an_engine_failure_is_not_swallowed(
+    engine: fake_core.Engine, scenario_file: Path, tmp_path: Path
+) -> None:
     def fail(_: int) -> None:
         raise RuntimeError("engine")
 
@@ -381,7 +399,9 @@ def test_an_engine_failure_is_not_swallowed(engine: fake_core.Engine, scenario_f
         Campaign(make_plan(engine, scenario_file), tmp_path / "out").run(Threads(2), ignore)
 
 
-def test_manifest_and_records_say_what_made_them(engine: fake_core.Engine, scenario_file: Path, tmp_path: Path) -> None:
+def test_manifest_and_records_say_what_made_them(
+    engine: fake_core.Engine, scenario_file: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     Campaign(make_plan(engine, scenario_file, seed=5), out).run(Threads(1), ignore)
     manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
@@ -412,7 +432,9 @@ def test_captures_stand_by_cell_set_and_replication_beside_equal_records(
         for s in (1, 2)
         for r in (1, 2)
     )
-    text = (tmp_path / "out" / TRACES / "queue=5 packets/set-2/replication-1/server.pcapng").read_text("utf-8")
+    text = (tmp_path / "out" / TRACES / "queue=5 packets/set-2/replication-1/server.pcapng").read_text(
+        "utf-8"
+    )
     assert "cell queue=5 packets, seed 1, set 2, replication 1 (number 3)" in text
     assert text.endswith(" 96")
     assert campaign.finished.traces_bytes() == sum(
@@ -441,7 +463,9 @@ def test_a_finished_folder_gets_captures_later_and_keeps_its_records(
     assert len(captured(out)) == plan.runs
 
 
-def test_a_killed_capture_is_made_again(engine: fake_core.Engine, scenario_file: Path, tmp_path: Path) -> None:
+def test_a_killed_capture_is_made_again(
+    engine: fake_core.Engine, scenario_file: Path, tmp_path: Path
+) -> None:
     out, plan = tmp_path / "out", make_plan(engine, scenario_file)
 
     def stop(ran: int) -> None:

@@ -29,7 +29,9 @@ def start(out: Path, *options: str, file: Path = EXAMPLE) -> Process:
     if "LD_PRELOAD" not in os.environ:
         return Forked("lasthop", *arguments)
     command = [sys.executable, "-m", "lasthop.cli", *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
 
 
 def wait_for_start(process: Process, out: Path) -> None:
@@ -171,7 +173,9 @@ def run_as_root(test: str, tmp_path: Path) -> None:
     """Run a test of this file in a user namespace, where an ordinary user may mount."""
     namespace = ("unshare", "--user", "--map-root-user", "--mount")
     pytest_ = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--basetemp", tmp_path / "inside")
-    done = subprocess.run([*namespace, *pytest_, f"{__file__}::{test}"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*namespace, *pytest_, f"{__file__}::{test}"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -187,7 +191,10 @@ def test_a_table_that_does_not_fit_is_an_error_of_the_disk() -> None:
 
 
 def test_an_error_of_the_disk_stays_one_wherever_in_a_table_it_comes(tmp_path: Path) -> None:
-    frame, file = pl.DataFrame({f"column_{number}": [number] for number in range(100)}), tmp_path / "table.parquet"
+    frame, file = (
+        pl.DataFrame({f"column_{number}": [number] for number in range(100)}),
+        tmp_path / "table.parquet",
+    )
     write_parquet(frame, file)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:

@@ -148,7 +148,9 @@ def test_validate_tells_the_estimate_and_what_passes_the_bounds(
     lasthop_main: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert lasthop_main("validate", written(tmp_path, DOWNLOAD)) == 0
-    assert re.search(r"estimate +a run sends \d+ packets and takes \d+ kB of memory at most", capsys.readouterr().out)
+    assert re.search(
+        r"estimate +a run sends \d+ packets and takes \d+ kB of memory at most", capsys.readouterr().out
+    )
     endless = written(tmp_path, ENDLESS)
     assert lasthop_main("validate", endless) == 2
     assert "--anyway runs it" in capsys.readouterr().err
@@ -183,7 +185,9 @@ def test_what_is_recorded_needs_memory_for_every_packet(monkeypatch: pytest.Monk
     monkeypatch.setattr("lasthop.campaign.limits._machine_memory", lambda: 8e9)
     (cell,) = parse_study(DOWNLOAD.replace("100 kB", "10 GB")).cells
     Limits().check("x", [cell])
-    with pytest.raises(lasthop.InputError, match=r"of memory, more than half of this machine's memory \(4 GB\)"):
+    with pytest.raises(
+        lasthop.InputError, match=r"of memory, more than half of this machine's memory \(4 GB\)"
+    ):
         Limits().check("x", [cell], recorded=True)
 
 
@@ -196,7 +200,9 @@ def test_sizes_are_read_as_they_are_written() -> None:
 def scenarios() -> Iterator[Path]:
     for pattern in ("examples/*.toml", "benches/scenarios/*.toml", "studies/*/*.toml"):
         files = sorted(ROOT.glob(pattern))
-        yield from (file for file in files if file.name not in ("claims.toml", "readings.toml", "report.toml"))
+        yield from (
+            file for file in files if file.name not in ("claims.toml", "readings.toml", "report.toml")
+        )
 
 
 def test_nothing_that_the_project_runs_comes_near_the_bounds() -> None:
@@ -224,7 +230,9 @@ def mutated(file: Path, chance: random.Random) -> str:
         if not _FIXED.match(line) and "=" in line.split("#")[0]
         for found in _NUMBER.finditer(line.split("#")[0], line.index("="))
     ]
-    for index, start, end in sorted(chance.sample(places, min(len(places), chance.randint(1, 4))), reverse=True):
+    for index, start, end in sorted(
+        chance.sample(places, min(len(places), chance.randint(1, 4))), reverse=True
+    ):
         value = float(lines[index][start:end]) * chance.choice(_FACTORS)
         text = str(round(value)) if value >= 1 else f"{value:.9f}".rstrip("0").rstrip(".")
         lines[index] = lines[index][:start] + text + lines[index][end:]

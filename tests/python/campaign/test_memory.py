@@ -64,7 +64,9 @@ def test_an_overview_of_a_long_run_is_bounded_and_says_what_it_lacks(long_run: P
     assert record["throughput_Bps"] == pytest.approx(9.24e6 / 8 * 1448 / 1500, rel=0.01)
     # Every loss, and what followed, stays; so does every byte.
     assert (
-        overview.packets["event"].count("dropped-queue") == record["data_drops_queue"] + record["ack_drops_queue"] > 0
+        overview.packets["event"].count("dropped-queue")
+        == record["data_drops_queue"] + record["ack_drops_queue"]
+        > 0
     )
     assert overview.tcp["event"].count("recovery-entered") == record["fast_retransmits"] > 0
     again = sum(event.startswith("retransmitted-") for event in overview.tcp["event"])
@@ -98,7 +100,9 @@ def test_a_run_within_the_budget_is_kept_whole() -> None:
     assert overview.left_out == {"points": 0, "marks": 0, "flows": 0} == whole.left_out
     for event in ("enqueued", "dequeued", "dropped-queue", "dropped-error", "marked"):
         assert overview.packets["event"].count(event) == whole.packets["event"].count(event), event
-    sender = [event for event, host in zip(whole.tcp["event"], whole.tcp["host"], strict=True) if host == "server"]
+    sender = [
+        event for event, host in zip(whole.tcp["event"], whole.tcp["host"], strict=True) if host == "server"
+    ]
     assert overview.tcp["event"] == sender
     assert overview.packets["time_ns"][-1] == whole.packets["time_ns"][-1]
 
@@ -135,7 +139,17 @@ def test_the_two_commands_that_took_gigabytes(long_run: Path, tmp_path: Path) ->
 def test_memory_hardly_grows_with_the_number_of_runs(tmp_path: Path) -> None:
     """Records, statistics and report of 5000 runs take at most a fifth more than those of 500."""
     few, many = (
-        _peak_mb("run", EXAMPLE, "--only", "memory=none", "--replications", n, "--out", tmp_path / str(n), "--quiet")
+        _peak_mb(
+            "run",
+            EXAMPLE,
+            "--only",
+            "memory=none",
+            "--replications",
+            n,
+            "--out",
+            tmp_path / str(n),
+            "--quiet",
+        )
         for n in (500, 5000)
     )
     assert many < 1.2 * few

@@ -163,7 +163,9 @@ DISTRIBUTIONS: Mapping[str, tuple[Draw, float, float]] = {
 """How to draw values, their mean and their median."""
 
 
-def stopped(values: NDArray[np.float64], rule: Condition, cap: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def stopped(
+    values: NDArray[np.float64], rule: Condition, cap: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Run a campaign on each row: after how many replications it stops, and estimate, low and high there."""
     counts = np.zeros(len(values), dtype=np.int64)
     found = np.zeros((3, len(values)))
@@ -204,7 +206,8 @@ def test_the_last_interval_misses_no_more_often_than_stated_in_many_campaigns(
             share, runs = missed(name, statistic, tolerance, campaigns=4000, cap=1000)
             with capsys.disabled():
                 click.echo(
-                    f"\n{name}: {statistic} within {tolerance:.0%}: {share:.2%} missed, {runs:.0f} runs", nl=False
+                    f"\n{name}: {statistic} within {tolerance:.0%}: {share:.2%} missed, {runs:.0f} runs",
+                    nl=False,
                 )
             assert share <= 1 - CONFIDENCE
 
@@ -232,7 +235,8 @@ def false_positives(draw: Draw, statistic: str, tolerance: float, campaigns: int
         difference = (a - b)[:count]
         mean, deviation = float(difference.mean()), float(difference.std(ddof=1))
         found += (
-            paired_t(mean, deviation, int(count), float(b[:count].mean()), counts=False, looks=len(LOOKS))[2] < 0.05
+            paired_t(mean, deviation, int(count), float(b[:count].mean()), counts=False, looks=len(LOOKS))[2]
+            < 0.05
         )
     return found / campaigns
 
@@ -268,7 +272,9 @@ def run(out: Path, *options: str, file: Path = QUEUE) -> tuple[int, dict[str, An
 def same_records(one: Path, other: Path) -> None:
     for table in TABLES:
         assert (one / table).read_bytes() == (other / table).read_bytes()
-    rules = [json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["until"] for folder in (one, other)]
+    rules = [
+        json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["until"] for folder in (one, other)
+    ]
     assert rules[0] == rules[1]
 
 
@@ -315,7 +321,10 @@ def test_the_answer_says_how_precise_it_is(precise: Path, capsys: pytest.Capture
     assert main(["summary", str(precise)]) == EXIT_OK
     text = " ".join(capsys.readouterr().out.split())
     least, most = sorted(pl.read_csv(precise / "precision.csv")["replications"].unique())
-    assert "median(elapsed_s) of download within 0.4 % at 95 %: queue n median of elapsed time (s) within met" in text
+    assert (
+        "median(elapsed_s) of download within 0.4 % at 95 %: queue n median of elapsed time (s) within met"
+        in text
+    )
     assert f"2 of 2 cells are precise; {least} to {most} replications, {least + most} runs in all." in text
     assert "[95 % interval over all looks]" in text
 
@@ -356,7 +365,16 @@ def test_comparisons_and_analyses_of_variance_take_the_common_replications(
     difference = (pairs["long"] - pairs["short"]).to_numpy()
     _, low, high = mean_intervals(difference, 1 - 0.05 / 21)
     assert (row["mean_ci_low"], row["mean_ci_high"]) == pytest.approx((low, high))
-    anova = ["anova", str(precise), "--response", "throughput_Bps", "--role", "download", "--factors", "queue"]
+    anova = [
+        "anova",
+        str(precise),
+        "--response",
+        "throughput_Bps",
+        "--role",
+        "download",
+        "--factors",
+        "queue",
+    ]
     assert main([*anova, "--out", str(tmp_path / "anova.csv")]) == EXIT_OK
     said = capsys.readouterr().out
     assert f"{least} replications" in said
@@ -367,7 +385,9 @@ def test_comparisons_and_analyses_of_variance_take_the_common_replications(
     reach = (effect["ci_high"] - effect["effect"]) / effect["standard_error"]
     assert reach == pytest.approx(student(1 - 0.10 / 21, rest))
     plain = stats.f_oneway(pairs["long"], pairs["short"]).pvalue
-    assert rows.filter(kind="main effect")["p"].drop_nulls().to_list() == pytest.approx([min(1.0, 21 * plain)])
+    assert rows.filter(kind="main effect")["p"].drop_nulls().to_list() == pytest.approx(
+        [min(1.0, 21 * plain)]
+    )
     assert Records.read(precise, ["queue"]).confidence == pytest.approx(1 - 0.05 / 21)
 
 
@@ -376,7 +396,11 @@ def test_error_bars_hold_over_all_looks(precise: Path) -> None:
     chart = read_chart(precise, request)
     figure = chart_figure(chart, "column")
     (line,) = [bars.get_segments() for bars in figure.axes[0].collections]
-    values = pl.read_parquet(precise / "flows.parquet").filter(flow="download", queue="short")["elapsed_s"].to_numpy()
+    values = (
+        pl.read_parquet(precise / "flows.parquet")
+        .filter(flow="download", queue="short")["elapsed_s"]
+        .to_numpy()
+    )
     _, low, high = mean_intervals(values, 1 - 0.05 / 21)
     assert sorted(line[chart.x_levels.index("short")][:, 1]) == pytest.approx([low, high])
 
@@ -406,7 +430,9 @@ def test_progress_counts_chains_that_begin_anew(tmp_path: Path) -> None:
     assert sum(done) == campaign.assigned == (10 + 16 + 25) * len(cells)
 
 
-def test_neither_threads_nor_what_is_in_the_store_change_where_cells_stop(precise: Path, tmp_path: Path) -> None:
+def test_neither_threads_nor_what_is_in_the_store_change_where_cells_stop(
+    precise: Path, tmp_path: Path
+) -> None:
     assert run(tmp_path, "--replications", "70", "--quiet")[0] == EXIT_OK
     assert run(tmp_path, *RULE, "--jobs", "3", "--quiet")[0] == EXIT_OK
     same_records(precise, tmp_path)
@@ -419,7 +445,9 @@ def test_a_cell_stops_where_it_does_without_the_others(precise: Path, tmp_path: 
     assert manifest["until"]["replications"] == until["replications"][1:]
 
 
-def test_damage_to_the_store_changes_nothing(precise: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damage_to_the_store_changes_nothing(
+    precise: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(tmp_path, *RULE, "--jobs", "1", "--quiet")[0] == EXIT_OK
     (tmp_path / "manifest.json").unlink()
     with closing(sqlite3.connect(tmp_path / "store.sqlite")) as store:
@@ -459,7 +487,9 @@ def test_a_complete_campaign_runs_nothing_again(precise: Path, capsys: pytest.Ca
     assert f"until       {RULE[1]} at 95 %" in shown
 
 
-def test_the_cap_ends_what_is_not_precise_and_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_cap_ends_what_is_not_precise_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     capped = ("--until", "median(elapsed_s) of download within 0.2 %", "--replications", "12")
     code, manifest = run(tmp_path, *capped)
     assert code == EXIT_OK
@@ -473,7 +503,9 @@ def test_the_cap_ends_what_is_not_precise_and_says_so(tmp_path: Path, capsys: py
     assert not pl.read_csv(tmp_path / "precision.csv")["met"].any()
 
 
-def test_a_higher_cap_continues_to_where_a_campaign_would_have_stopped_at_once(precise: Path, tmp_path: Path) -> None:
+def test_a_higher_cap_continues_to_where_a_campaign_would_have_stopped_at_once(
+    precise: Path, tmp_path: Path
+) -> None:
     assert run(tmp_path, *RULE, "--replications", "12", "--quiet")[1]["until"]["short"] == [0]
     assert run(tmp_path, *RULE, "--quiet")[1]["until"]["short"] == []
     same_records(precise, tmp_path)
@@ -497,7 +529,10 @@ def test_a_fixed_number_of_replications_leaves_no_trace_of_a_rule(tmp_path: Path
         (("median(response_time_s) within 2 %",), "no run has a value of response_time_s."),
         (("median(rtt_median_s) of call within 2 %",), "no run has a value of rtt_median_s."),
         (("median(elapsed_s) within 2 %", "--sets", "2"), "leave --sets out"),
-        (("median(elapsed_s) within 2 %", "--replications", "5"), "--replications 5: with --until this is the most"),
+        (
+            ("median(elapsed_s) within 2 %", "--replications", "5"),
+            "--replications 5: with --until this is the most",
+        ),
     ],
 )
 def test_a_wrong_request_ends_with_an_error(

@@ -13,7 +13,13 @@ from scipy import stats
 from claims_tools import ORDERS, check, one, rows, scenario
 from lasthop.studies.claims import NOT_UPHELD, UNDECIDED, UPHELD
 from lasthop.studies.claims.evaluate import Outcome
-from lasthop.studies.claims.tables import cells_frame, claims_frame, contradictions, summary_lines, verdict_lines
+from lasthop.studies.claims.tables import (
+    cells_frame,
+    claims_frame,
+    contradictions,
+    summary_lines,
+    verdict_lines,
+)
 
 VARIANTS = {"variant": ["a", "b", "c"]}
 LOADS = {"load": ["60", "70", "80", "90"]}
@@ -42,7 +48,9 @@ def test_the_interval_of_a_difference_is_that_of_the_paired_t_test(tmp_path: Pat
     assert outcome.decisive is not None
     interval = outcome.decisive.difference
     assert interval is not None
-    assert (interval.estimate, interval.low, interval.high) == pytest.approx((2, 2 - 2.484138, 2 + 2.484138), abs=1e-6)
+    assert (interval.estimate, interval.low, interval.high) == pytest.approx(
+        (2, 2 - 2.484138, 2 + 2.484138), abs=1e-6
+    )
     known = stats.ttest_rel([3, 5, 4], [1, 2, 3]).confidence_interval(0.95)
     assert (interval.low, interval.high) == pytest.approx(tuple(known))
 
@@ -60,7 +68,9 @@ def test_noise_that_replications_share_does_not_matter(tmp_path: Path, relation:
 )
 def test_equal_values_are_neither_greater_nor_less(tmp_path: Path, relation: str, verdict: str) -> None:
     """0.1 + 0.2 is 0.3: a rounding error is no difference."""
-    outcome = among(tmp_path, f"time_s(variant=a) {relation} time_s(variant=b)", a=[0.1 + 0.2] * 4, b=[0.3] * 4)
+    outcome = among(
+        tmp_path, f"time_s(variant=a) {relation} time_s(variant=b)", a=[0.1 + 0.2] * 4, b=[0.3] * 4
+    )
     assert outcome.verdict == verdict
 
 
@@ -92,7 +102,8 @@ def test_a_ratio_is_that_of_means_with_the_jackknife_interval(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("b", "verdict"), [(10.0, "upheld"), (8.3, "upheld"), (7.9, "not upheld"), (13.0, "upheld"), (13.7, "not upheld")]
+    ("b", "verdict"),
+    [(10.0, "upheld"), (8.3, "upheld"), (7.9, "not upheld"), (13.0, "upheld"), (13.7, "not upheld")],
 )
 def test_about_twice(tmp_path: Path, b: float, verdict: str) -> None:
     """Twice within a quarter: between 1.5 and 2.5 times."""
@@ -128,7 +139,10 @@ def test_least_and_greatest(tmp_path: Path) -> None:
     best = "time_s(variant=a) > greatest(time_s(), variant=[b, c])"
     assert among(tmp_path, best, a=a, b=b, c=c).verdict == "upheld"
     assert among(tmp_path, best, a=b, b=a, c=c).verdict == "not upheld"
-    assert among(tmp_path, "time_s(variant=c) < least(time_s(), variant=[a, b])", a=a, b=b, c=c).verdict == "upheld"
+    assert (
+        among(tmp_path, "time_s(variant=c) < least(time_s(), variant=[a, b])", a=a, b=b, c=c).verdict
+        == "upheld"
+    )
 
 
 # ---- Levels ----------------------------------------------------------------------------------------------
@@ -170,9 +184,14 @@ def test_slopes_over_two_ranges(tmp_path: Path) -> None:
 def test_a_trend_rises_on_the_whole_and_never_falls(
     tmp_path: Path, means: tuple[float, ...], spread: float, verdict: str
 ) -> None:
-    assert over_loads(tmp_path, "increases(time_s(), load='60..90')", *means, spread=spread).verdict == verdict
+    assert (
+        over_loads(tmp_path, "increases(time_s(), load='60..90')", *means, spread=spread).verdict == verdict
+    )
     downward = [-mean for mean in means]
-    assert over_loads(tmp_path, "decreases(time_s(), load='60..90')", *downward, spread=spread).verdict == verdict
+    assert (
+        over_loads(tmp_path, "decreases(time_s(), load='60..90')", *downward, spread=spread).verdict
+        == verdict
+    )
 
 
 def test_a_trend_goes_by_numbers_whatever_the_order_of_the_scenario(tmp_path: Path) -> None:
@@ -206,14 +225,21 @@ def test_the_mean_over_cells_decides_unless_every_or_some_is_asked_for(tmp_path:
     assert outcome.verdict == "upheld"
     assert [part.verdict for part in outcome.cells] == ["upheld"] * 3 + ["not upheld"]
     assert both(tmp_path, f'{A_OVER_B}\nevery = ["load"]', MIXED).verdict == "not upheld"
-    assert both(tmp_path, f'{A_OVER_B}\nevery = ["load"]\nwhere = {{ load = "60..80" }}', MIXED).verdict == "upheld"
+    assert (
+        both(tmp_path, f'{A_OVER_B}\nevery = ["load"]\nwhere = {{ load = "60..80" }}', MIXED).verdict
+        == "upheld"
+    )
     less = 'holds = "time_s(variant=a) < time_s(variant=b)"'
     assert both(tmp_path, less, MIXED).verdict == "not upheld"
     assert both(tmp_path, f'{less}\nsome = ["load"]', MIXED).verdict == "upheld"
-    assert both(tmp_path, f'{less}\nsome = ["load"]\nwhere = {{ load = "..80" }}', MIXED).verdict == "not upheld"
+    assert (
+        both(tmp_path, f'{less}\nsome = ["load"]\nwhere = {{ load = "..80" }}', MIXED).verdict == "not upheld"
+    )
 
 
-@pytest.mark.parametrize(("above", "verdict"), [(10, "upheld"), (8, "upheld"), (7, "not upheld"), (0, "not upheld")])
+@pytest.mark.parametrize(
+    ("above", "verdict"), [(10, "upheld"), (8, "upheld"), (7, "not upheld"), (0, "not upheld")]
+)
 def test_most_is_four_fifths(tmp_path: Path, above: int, verdict: str) -> None:
     ten = {"load": [str(load) for load in range(10)]}
     table = rows({(load,): [1.0 if int(load) < above else -1.0] * 3 for load in ten["load"]}, ten)
@@ -222,9 +248,7 @@ def test_most_is_four_fifths(tmp_path: Path, above: int, verdict: str) -> None:
 
 
 def test_curves_cross_if_either_is_above_somewhere(tmp_path: Path) -> None:
-    cross = (
-        'holds = ["time_s(variant=a) > time_s(variant=b)", "time_s(variant=a) < time_s(variant=b)"]\nsome = ["load"]'
-    )
+    cross = 'holds = ["time_s(variant=a) > time_s(variant=b)", "time_s(variant=a) < time_s(variant=b)"]\nsome = ["load"]'
     assert both(tmp_path, cross, MIXED).verdict == "upheld"
     assert both(tmp_path, cross, MIXED | {"b": (4.0,) * 4}).verdict == "not upheld"
 
@@ -252,7 +276,9 @@ def test_where_gives_levels_to_terms_that_name_none(tmp_path: Path) -> None:
 
 def test_cells_that_a_scenario_does_not_have_are_left_out(tmp_path: Path) -> None:
     study = scenario(ORDERS, lambda cell: cell["variant"] != "b" or cell["load"] != "90")
-    table = rows({(v, load): noisy(m)[0] for v, m in (("a", 2), ("b", 1), ("c", 0)) for load in ORDERS["load"]}, ORDERS)
+    table = rows(
+        {(v, load): noisy(m)[0] for v, m in (("a", 2), ("b", 1), ("c", 0)) for load in ORDERS["load"]}, ORDERS
+    )
     outcome = one(tmp_path, A_OVER_B, study, runs=table)
     assert [part.place["load"] for part in outcome.cells] == ["60", "70", "80"]
 
@@ -278,9 +304,17 @@ def test_a_part_that_is_sought_among_many_needs_more_confidence(tmp_path: Path) 
 def test_a_metric_of_columns_is_a_ratio_of_means(tmp_path: Path) -> None:
     """Losses 1 and 5 of 100 and 300 packets sent: 6 of 400, not the mean of 1 % and 1.67 %."""
     table = pl.DataFrame(
-        {"variant": ["a", "a"], "replication": [1, 2], "application": ["x", "x"], "lost": [1, 5], "sent": [100, 300]}
+        {
+            "variant": ["a", "a"],
+            "replication": [1, 2],
+            "application": ["x", "x"],
+            "lost": [1, 5],
+            "sent": [100, 300],
+        }
     )
-    text = '[metrics]\nloss = "lost / sent"\n[[claim]]\nid = "C"\ntext = "said"\nholds = "loss(variant=a) < 1"\n'
+    text = (
+        '[metrics]\nloss = "lost / sent"\n[[claim]]\nid = "C"\ntext = "said"\nholds = "loss(variant=a) < 1"\n'
+    )
     outcome = check(tmp_path, text, scenario({"variant": ["a"]}), shorts=table)[0]
     assert outcome.decisive is not None
     assert outcome.decisive.left == pytest.approx(0.015)
@@ -381,7 +415,9 @@ holds = "time_s(variant=a) > 0"
 @pytest.fixture
 def several(tmp_path: Path) -> list[Outcome]:
     a, b, c = noisy(30, 20, 10)
-    return check(tmp_path, SEVERAL, scenario(VARIANTS), runs=rows({("a",): a, ("b",): b, ("c",): c}, VARIANTS))
+    return check(
+        tmp_path, SEVERAL, scenario(VARIANTS), runs=rows({("a",): a, ("b",): b, ("c",): c}, VARIANTS)
+    )
 
 
 def test_the_table_has_a_row_for_every_claim(several: list[Outcome]) -> None:
@@ -402,7 +438,12 @@ def test_the_table_has_a_row_for_every_claim(several: list[Outcome]) -> None:
         "as printed",
         None,
     )
-    assert (first["cells"], first["cells_upheld"], first["cells_not_upheld"], first["replications"]) == (1, 1, 0, 5)
+    assert (first["cells"], first["cells_upheld"], first["cells_not_upheld"], first["replications"]) == (
+        1,
+        1,
+        0,
+        5,
+    )
     assert table["explanation"].to_list() == [None, "a waits", None, None, None]
     assert table["reason"].to_list() == [None, None, None, "nobody was asked", None]
     assert cells_frame(several)["id"].to_list() == ["yes", "no", "self", "even"]

@@ -74,12 +74,19 @@ def test_a_run_leaves_the_claims_as_tables(finished: Path) -> None:
         ("elsewhere", "not run"),
         ("opinion", "uncomputable"),
     ]
-    assert claims["explanation"].to_list() == [None, "The slower flow is the one that takes longer.", None, None]
+    assert claims["explanation"].to_list() == [
+        None,
+        "The slower flow is the one that takes longer.",
+        None,
+        None,
+    ]
     assert claims["reason"].to_list() == [None, None, "8 of its 8 cells were not run", "nobody was asked"]
     assert claims["where"].to_list() == [None, None, "link=r1,workload=2tcp0udp", None]
     cells = pl.read_csv(finished / "claims_cells.csv")
     assert cells.select("id", "replications").rows() == [("order", 4), ("reverse", 4)]
-    flows = pl.read_parquet(finished / "flows.parquet").filter(link="e0", workload="2tcp0udp", variant="eifel")
+    flows = pl.read_parquet(finished / "flows.parquet").filter(
+        link="e0", workload="2tcp0udp", variant="eifel"
+    )
     slower, faster = (flows.filter(role=f"tcp-{which}er")["elapsed_s"].mean() for which in ("slow", "fast"))
     assert (claims["left"][0], claims["right"][0]) == (slower, faster)
 
@@ -162,7 +169,9 @@ def test_the_command_chooses_by_verdict_and_writes_a_table(
 def test_a_claim_may_be_changed_after_the_run(
     finished: Path, claimed: Path, lasthop_main: Command, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (claimed.parent / "claims.toml").write_text(CLAIMS.replace("tcp-slower') >", "tcp-slower') <"), encoding="utf-8")
+    (claimed.parent / "claims.toml").write_text(
+        CLAIMS.replace("tcp-slower') >", "tcp-slower') <"), encoding="utf-8"
+    )
     capsys.readouterr()
     assert lasthop_main("claims", finished, "--scenario", claimed, "--only", "order") == 0
     assert "not upheld" in capsys.readouterr().out.splitlines()[1]
@@ -177,7 +186,11 @@ def test_a_claim_may_be_changed_after_the_run(
     ],
 )
 def test_wrong_options_are_explained(
-    finished: Path, lasthop_main: Command, capsys: pytest.CaptureFixture[str], options: list[str], reasons: list[str]
+    finished: Path,
+    lasthop_main: Command,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    reasons: list[str],
 ) -> None:
     claimed = finished.parent / "kulve2003" / "study.toml"
     assert lasthop_main("claims", finished, "--scenario", claimed, *options) == 2
@@ -209,10 +222,17 @@ def test_a_scenario_without_claims_is_refused(
     assert "its folder has no claims.toml" in capsys.readouterr().err
 
 
-def test_the_scenario_is_by_default_that_of_the_study(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_scenario_is_by_default_that_of_the_study(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "out"
     only = "link=e0,workload=2tcp0udp5s,variant=eifel"
-    assert main(["study", "run", "kulve2003", "--only", only, "--replications", "3", "--quiet", "--out", str(out)]) == 0
+    assert (
+        main(
+            ["study", "run", "kulve2003", "--only", only, "--replications", "3", "--quiet", "--out", str(out)]
+        )
+        == 0
+    )
     assert main(["claims", str(out), "--verdict", "upheld"]) == 0
     shown = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert shown == ["claim", "lock-out", "K060", "statements:"]

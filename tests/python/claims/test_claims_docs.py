@@ -25,7 +25,9 @@ EXAMPLE = TEXT[TEXT.index("```toml") + 7 : TEXT.index("```\n\n| key")]
 KINDS = TEXT[TEXT.index("| what the source says") : TEXT.index('"Slightly"')]
 STATEMENTS = [
     code
-    for code in itertools.chain.from_iterable(re.findall(r"`([^`]+)`", line) for line in KINDS.splitlines()[2:])
+    for code in itertools.chain.from_iterable(
+        re.findall(r"`([^`]+)`", line) for line in KINDS.splitlines()[2:]
+    )
     if "(" in code and "..." not in code and " = " not in code
 ]
 

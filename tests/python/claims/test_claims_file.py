@@ -10,7 +10,9 @@ import pytest
 from claims_tools import ORDERS, check, one, rows, scenario
 from lasthop.errors import InputError
 
-STUDY = scenario({**ORDERS, "queue": ["fifo", "red"]}, lambda cell: cell["variant"] != "c" or cell["queue"] == "red")
+STUDY = scenario(
+    {**ORDERS, "queue": ["fifo", "red"]}, lambda cell: cell["variant"] != "c" or cell["queue"] == "red"
+)
 FACTORS = {**ORDERS, "queue": ["fifo", "red"]}
 TABLE = rows({(*key.levels.values(),): [1.0, 2.0] for key in STUDY.cells}, FACTORS)
 HOLDS = 'holds = "time_s(variant=a) > time_s(variant=b)"'
@@ -40,15 +42,24 @@ def message(folder: Path, body: str) -> str:
         ('holds = "time_s(variant=a) != 1"', ["unknown relation", "Known: >, <, >=, <=, =="]),
         ('holds = "time_s(variant=a)"', ["states nothing", "increases(..., factor=levels)"]),
         ('holds = "time_s > 1"', ["'time_s' stands alone", "time_s(...)"]),
-        ('holds = "time_s(variant=a) ** 2 > 1"', ["time_s(variant=a) ** 2", "neither a number, nor a metric"]),
+        (
+            'holds = "time_s(variant=a) ** 2 > 1"',
+            ["time_s(variant=a) ** 2", "neither a number, nor a metric"],
+        ),
         ('holds = "time_s(variant=1+1) > 1"', ["'1 + 1' is no level"]),
-        ('holds = "slope(time_s(), variant=[a, b]) > 1"', ["needs two levels of variant or more that are numbers"]),
+        (
+            'holds = "slope(time_s(), variant=[a, b]) > 1"',
+            ["needs two levels of variant or more that are numbers"],
+        ),
         ('holds = "1 > 0"', ["'1 > 0' names no metric"]),
         (f'holds = "time_s(variant=a) > {10**400}"', ["a number is too large"]),
         (f'holds = "time_s(variant=a) > 1{" + 1" * 5000}"', ["nested too deeply"]),
         (f'holds = "time_s(variant=a) > 1{" + 1" * 700}"', ["nested too deeply"]),
         ('holds = "slope(time_s()) > 1"', ["needs one expression, and one factor with its levels"]),
-        ('holds = "explained(time_s(), load=[60, 70]) > 0"', ["needs one expression, and two factors or more"]),
+        (
+            'holds = "explained(time_s(), load=[60, 70]) > 0"',
+            ["needs one expression, and two factors or more"],
+        ),
         ('holds = "explained(time_s(), load=60, load=70) > 0"', ["load is gone through twice"]),
         ('holds = "least(time_s(), load=60, variant=a) > 0"', ["needs one expression, and one factor"]),
         ('holds = "increases(time_s(), load=60)"', ["needs two levels of load or more"]),
@@ -63,7 +74,10 @@ def message(folder: Path, body: str) -> str:
         ('holds = "fraction(time_s() != 1) > 1"', ["unknown relation", "Known: >, <, >=, <=, =="]),
         ('holds = "iqr(median(time_s())) > 1"', ["is a statistic over replications of another one"]),
         ('holds = "median(time_s(), lod=60) > 1"', ["factor 'lod'", "did you mean 'load'"]),
-        ('holds = "median(time_s(load=60), load=[60, 70]) > 1"', ["names load, which the function around it"]),
+        (
+            'holds = "median(time_s(load=60), load=[60, 70]) > 1"',
+            ["names load, which the function around it"],
+        ),
         ('holds = "least(median(time_s(), load=[60, 70]), load=60) > 1"', ["load is gone through twice"]),
         ('holds = "time_s(replication=first) > 1"', ["replication is 'first'", "from number to number"]),
         (f"{HOLDS}\nat_least = 2", ["at_least says how many levels of some must hold"]),
@@ -87,7 +101,10 @@ def message(folder: Path, body: str) -> str:
         (f'{HOLDS}\nwhere = {{ link = "e0" }}', ["where: there is no factor 'link'"]),
         (f"{HOLDS}\nwhere = 3", ["where: give a table"]),
         (f'{HOLDS}\nwher = {{ load = "60" }}', ["no key 'wher'", "did you mean 'where'"]),
-        (f'{HOLDS}\ncontradicts = ["D"]', ["contradicts: there is no claim 'D'", "did you mean 'C'", "elsewhere"]),
+        (
+            f'{HOLDS}\ncontradicts = ["D"]',
+            ["contradicts: there is no claim 'D'", "did you mean 'C'", "elsewhere"],
+        ),
         (f'{HOLDS}\ncontradicts = "C"', ["contradicts is no list of texts"]),
         (f'{HOLDS}\nuncomputable = "who knows"', ["give either holds", "or uncomputable"]),
         ("every = []", ["give either holds", "or uncomputable"]),
@@ -112,13 +129,22 @@ def test_an_error_names_the_claim_and_what_would_do(tmp_path: Path, body: str, r
         ("[metric]\n", ["no key 'metric'", "did you mean 'metrics'"]),
         ("[[claim]]\nholds = '1 > 0'\n", ["the 1. [[claim]] has no id"]),
         (f'[[claim]]\nid = "C"\n{HOLDS}\n', ["text is missing"]),
-        ("[metrics]\nloss = 'lost %'\n[[claim]]\nid = 'C'\n", [":1: [metrics]: loss: 'lost %' cannot be read"]),
-        ("[metrics]\nloss = 'abs(lost)'\n[[claim]]\nid = 'C'\n", ["[metrics]: loss: 'abs(lost)'", "neither a number"]),
+        (
+            "[metrics]\nloss = 'lost %'\n[[claim]]\nid = 'C'\n",
+            [":1: [metrics]: loss: 'lost %' cannot be read"],
+        ),
+        (
+            "[metrics]\nloss = 'abs(lost)'\n[[claim]]\nid = 'C'\n",
+            ["[metrics]: loss: 'abs(lost)'", "neither a number"],
+        ),
         ("[metrics]\nfraction = 'lost'\n[[claim]]\nid = 'C'\n", ["a metric cannot be called 'fraction'"]),
         ("[metrics]\nslope = 'lost'\n[[claim]]\nid = 'C'\n", ["a metric cannot be called 'slope'"]),
         ("[metrics]\nexplained = 'lost'\n[[claim]]\nid = 'C'\n", ["a metric cannot be called 'explained'"]),
         ("[metrics]\nloss = 3\n[[claim]]\nid = 'C'\n", ["[metrics]: loss: give a text"]),
-        ("[select]\nx = { variant = 'd' }\n[[claim]]\nid = 'C'\n", [":1: [select]: x: there is no level", "'d'"]),
+        (
+            "[select]\nx = { variant = 'd' }\n[[claim]]\nid = 'C'\n",
+            [":1: [select]: x: there is no level", "'d'"],
+        ),
         ("[where]\nlod = '60'\n[[claim]]\nid = 'C'\n", [":1: [where]: there is no factor 'lod'", "'load'"]),
         (
             f'[[claim]]\nid = "C"\ntext = "x"\n{HOLDS}\n[[claim]]\nid = "C"\ntext = "x"\n{HOLDS}\n',
@@ -141,5 +167,7 @@ def test_the_line_is_that_of_the_claim(tmp_path: Path) -> None:
 
 def test_an_unknown_flow_names_those_there_are(tmp_path: Path) -> None:
     table = TABLE.with_columns(role=pl.lit("tcp-slower"))
-    with pytest.raises(InputError, match=r"no flow 'tcp-slow' .* did you mean 'tcp-slower'\? Known: tcp-slower"):
+    with pytest.raises(
+        InputError, match=r"no flow 'tcp-slow' .* did you mean 'tcp-slower'\? Known: tcp-slower"
+    ):
         one(tmp_path, "holds = \"time_s(flow='tcp-slow') > 1\"", STUDY, flows=table)

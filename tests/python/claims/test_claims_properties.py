@@ -77,7 +77,10 @@ def test_a_claim_and_its_negation_are_never_both_upheld(
 
 @given(records=RECORDS)
 def test_nothing_rises_and_falls(records: Records) -> None:
-    both = [verdict(f"holds = \"{trend}(time_s(), load='60..90')\"", records) for trend in ("increases", "decreases")]
+    both = [
+        verdict(f"holds = \"{trend}(time_s(), load='60..90')\"", records)
+        for trend in ("increases", "decreases")
+    ]
     assert [outcome.verdict for outcome in both].count("upheld") <= 1
 
 
@@ -107,7 +110,9 @@ def test_the_order_of_rows_does_not_matter(statement: str, table: pl.DataFrame, 
 @given(records=RECORDS)
 def test_the_sides_may_change_places(records: Records) -> None:
     left, right = SIDES
-    one, other = (verdict(f'holds = "{text}"', records) for text in (f"{left} > {right}", f"{right} < {left}"))
+    one, other = (
+        verdict(f'holds = "{text}"', records) for text in (f"{left} > {right}", f"{right} < {left}")
+    )
     assert one.verdict == other.verdict
 
 
@@ -131,7 +136,9 @@ def test_factors_explain_no_more_than_all_of_the_variation(records: Records) -> 
 @given(records=RECORDS)
 def test_quantiles_go_up(records: Records) -> None:
     term = "time_s(variant=a)"
-    outcome = verdict(f'holds = "quantile({term}, 0.25) <= median({term}) <= quantile({term}, 0.75)"', records)
+    outcome = verdict(
+        f'holds = "quantile({term}, 0.25) <= median({term}) <= quantile({term}, 0.75)"', records
+    )
     assert outcome.verdict != "not upheld"
 
 

@@ -82,11 +82,15 @@ def test_means_of_a_single_run_decide_and_equal_ones_are_not_greater(tmp_path: P
 
 def test_a_factor_whose_levels_are_numbers_stands_for_them_in_a_metric(tmp_path: Path) -> None:
     """10 / 1 s is more than 9 / 2 s, and 10 / 1.83 s more than 9 / 2.03 s."""
-    rate = CLAIM.replace('time = "time_s"', 'time = "size / time_s"').replace("size=10) >", "size=10) == 10 +")
+    rate = CLAIM.replace('time = "time_s"', 'time = "size / time_s"').replace(
+        "size=10) >", "size=10) == 10 +"
+    )
     rate = rate.replace("10 + time(size=9)", "10 / 1.0") + "within = 0.001\n"
     assert readings(tmp_path, entry("rate", 'where = { assumption = "cubic" }'), rate) == {"rate": "upheld"}
     word = CLAIM.replace('time = "time_s"', 'time = "assumption / time_s"')
-    with pytest.raises(InputError, match="claim C: 'assumption' stands for its level, and 'default' is no number"):
+    with pytest.raises(
+        InputError, match="claim C: 'assumption' stands for its level, and 'default' is no number"
+    ):
         readings(tmp_path, DEFAULT + entry("word"), word)
 
 
@@ -97,7 +101,10 @@ def test_a_factor_whose_levels_are_numbers_stands_for_them_in_a_metric(tmp_path:
         ("readng = 1", ["there is no key 'readng'; did you mean 'reading'?"]),
         ('[[reading]]\ntext = "said"', ["readings.toml: reading : id is missing, or no text"]),
         ('[[reading]]\nid = "a"', ["readings.toml:2: reading a: text is missing, or no text"]),
-        (entry("a", "wher = {}"), ["readings.toml:2: reading a: there is no key 'wher'; did you mean 'where'?"]),
+        (
+            entry("a", "wher = {}"),
+            ["readings.toml:2: reading a: there is no key 'wher'; did you mean 'where'?"],
+        ),
         (entry("a") + entry("a"), ["reading a: the id is given twice"]),
         (entry("a", 'where = "b"'), ["reading a: where and metrics are tables"]),
         (
@@ -134,7 +141,17 @@ def test_the_command_counts_verdicts_under_each_reading_and_shows_one(
     table = finished.parent / "readings.csv"
     assert lasthop_main(*claims, "--readings", "--out", table) == 0
     title, *lines = capsys.readouterr().out.splitlines()
-    assert title.split() == ["reading", "upheld", "not", "upheld", "undecided", "uncomputable", "what", "it", "changes"]
+    assert title.split() == [
+        "reading",
+        "upheld",
+        "not",
+        "upheld",
+        "undecided",
+        "uncomputable",
+        "what",
+        "it",
+        "changes",
+    ]
     assert [line.split()[-6:-2] for line in lines] == [["1", "1", "0", "1"]] * 2
     found = pl.read_csv(table)
     assert found.columns == ["reading", "id", "section", "text", "verdict"]

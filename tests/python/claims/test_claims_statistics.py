@@ -95,7 +95,9 @@ def test_the_interval_of_a_median_is_that_of_the_paired_bootstrap(tmp_path: Path
     a, b = noise + random.normal(1, 0.5, 40), noise
     holds = "median(time_s(variant=a)) > median(time_s(variant=b))"
     _, part = evaluated(tmp_path, holds, runs=two(list(a), list(b)))
-    known = stats.bootstrap((a, b), lambda x, y, axis: np.median(x, axis=axis) - np.median(y, axis=axis), paired=True)
+    known = stats.bootstrap(
+        (a, b), lambda x, y, axis: np.median(x, axis=axis) - np.median(y, axis=axis), paired=True
+    )
     half = stats.t.ppf(0.975, 39) * known.standard_error
     assert part.difference is not None
     assert part.difference.high - part.difference.estimate == pytest.approx(half, rel=0.1)
@@ -109,14 +111,19 @@ def test_the_same_replications_give_the_same_interval(tmp_path: Path) -> None:
 
 def test_a_quantile_is_the_mean_over_the_sets_of_those_of_each(tmp_path: Path) -> None:
     """Medians of 2 and 20; the median of all is 6.5."""
-    sets = [two(values, values).with_columns(set=pl.lit(n)) for n, values in enumerate(([1, 2, 3], [10, 20, 90]), 1)]
+    sets = [
+        two(values, values).with_columns(set=pl.lit(n))
+        for n, values in enumerate(([1, 2, 3], [10, 20, 90]), 1)
+    ]
     table = pl.concat([frame.with_columns(pl.col("time_s").cast(pl.Float64)) for frame in sets])
     assert evaluated(tmp_path, "median(time_s(variant=a)) > 0", runs=table)[1].left == 11
 
 
 def test_replications_are_pooled_over_levels(tmp_path: Path) -> None:
     """The medians of the flows are 2 and 8; the median of all six values is 3.5."""
-    table = pl.concat([rows({("a",): v}, VARIANTS, role=r) for r, v in (("x", [1.0, 2, 3]), ("y", [4.0, 8, 9]))])
+    table = pl.concat(
+        [rows({("a",): v}, VARIANTS, role=r) for r, v in (("x", [1.0, 2, 3]), ("y", [4.0, 8, 9]))]
+    )
     study, text = scenario({"variant": ["a"]}), "median(time_s(variant=a), flow=[x, y]) > 3"
     outcome = one(tmp_path, f'holds = "{text}"', study, flows=table)
     assert outcome.decisive is not None
@@ -168,7 +175,9 @@ def factorial(cells: int = 12, replications: int = 5) -> pl.DataFrame:
     random = np.random.default_rng(7)
     keys = list(itertools.product(*DESIGN.values()))[:cells]
     effect = {"a": 0.0, "b": 1.0, "c": 3.0, "sd": 0.0, "epd": 0.5, "60": 0.0, "70": 1.5}
-    return rows({k: random.normal(sum(effect[one] for one in k), 1, replications).tolist() for k in keys}, DESIGN)
+    return rows(
+        {k: random.normal(sum(effect[one] for one in k), 1, replications).tolist() for k in keys}, DESIGN
+    )
 
 
 def share(table: pl.DataFrame, factor: str) -> float:
@@ -205,7 +214,10 @@ def test_of_some_levels_the_share_is_that_of_their_cells(tmp_path: Path) -> None
         ("c", "70"): 0.0,
     }
     table = rows({key: [value] * 2 for key, value in values.items()}, LOADS)
-    for first, others, expected in (("variant=[a, b]", "load=[60, 70]", 0.9), ("load=[60, 70]", "variant=[a, b]", 0.1)):
+    for first, others, expected in (
+        ("variant=[a, b]", "load=[60, 70]", 0.9),
+        ("load=[60, 70]", "variant=[a, b]", 0.1),
+    ):
         holds = f"{EXPLAINED.format(f'{first}, {others}')} > 0"
         outcome = one(tmp_path, f'holds = "{holds}"', scenario(LOADS), runs=table)
         assert outcome.decisive is not None
@@ -231,7 +243,9 @@ def test_without_variation_there_is_nothing_to_explain(tmp_path: Path) -> None:
 
 def test_a_cell_that_was_not_run_leaves_the_share_open(tmp_path: Path) -> None:
     through = ", ".join(f"{name}={levels}" for name, levels in DESIGN.items())
-    outcome = one(tmp_path, f'holds = "{EXPLAINED.format(through)} > 0"', scenario(DESIGN), runs=factorial(cells=11))
+    outcome = one(
+        tmp_path, f'holds = "{EXPLAINED.format(through)} > 0"', scenario(DESIGN), runs=factorial(cells=11)
+    )
     assert (outcome.verdict, outcome.reason) == ("not run", "1 of its 12 cells were not run")
 
 
@@ -256,7 +270,9 @@ CONNECTIONS = pl.concat(
         ("20 * sum(time_s(flow='*o*'))", 130),
     ],
 )
-def test_a_replications_value_may_be_the_sum_or_an_end_of_its_rows(tmp_path: Path, term: str, value: float) -> None:
+def test_a_replications_value_may_be_the_sum_or_an_end_of_its_rows(
+    tmp_path: Path, term: str, value: float
+) -> None:
     outcome = one(tmp_path, f'holds = "{term} > 0"', scenario({"variant": ["a"]}), flows=CONNECTIONS)
     assert outcome.decisive is not None
     assert outcome.decisive.left == pytest.approx(value)
@@ -280,8 +296,12 @@ def of_sets(**cells: list[list[float]]) -> pl.DataFrame:
 CACHED = of_sets(a=[[9.0, 1, 2], [8.0, 2, 1], [10.0, 1, 1]], b=[[9.0, 9, 9], [8.0, 9, 8], [10.0, 9, 9]])
 
 
-@pytest.mark.parametrize(("chosen", "value", "pairs"), [("1", 9, 3), ("'2..'", 8 / 6, 6), ("[1, 3]", 31 / 6, 6)])
-def test_a_term_chooses_replications_of_each_set(tmp_path: Path, chosen: str, value: float, pairs: int) -> None:
+@pytest.mark.parametrize(
+    ("chosen", "value", "pairs"), [("1", 9, 3), ("'2..'", 8 / 6, 6), ("[1, 3]", 31 / 6, 6)]
+)
+def test_a_term_chooses_replications_of_each_set(
+    tmp_path: Path, chosen: str, value: float, pairs: int
+) -> None:
     _, part = evaluated(tmp_path, f"time_s(variant=a, replication={chosen}) > 0", runs=CACHED)
     assert (part.left, part.pairs) == (pytest.approx(value), pairs)
 

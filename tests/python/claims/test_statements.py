@@ -129,7 +129,10 @@ def test_a_claim_names_statements_that_there_are(tmp_path: Path) -> None:
     (tmp_path / STATEMENTS_FILE).write_text(SENTENCES, encoding="utf-8")
     with pytest.raises(InputError) as caught:
         check(tmp_path, CLAIMS.replace('"S2"]', '"S22"]'), STUDY, runs=TABLE)
-    for reason in ("claims.toml:8: claim no: statements: there is no 'S22' in statements.csv", "did you mean 'S2'"):
+    for reason in (
+        "claims.toml:8: claim no: statements: there is no 'S22' in statements.csv",
+        "did you mean 'S2'",
+    ):
         assert reason in str(caught.value)
 
 

@@ -87,7 +87,8 @@ def test_the_records_are_those_of_threads_to_the_byte(cluster: Cluster, tmp_path
     assert code == 0, error
     assert f"cluster {cluster.address}, dashboard http://127.0.0.1:" in output
     shares = [
-        int(found) for found in re.findall(r"^tcp://127\.0\.0\.1:\d+: 1 thread, (\d+) runs", output, re.MULTILINE)
+        int(found)
+        for found in re.findall(r"^tcp://127\.0\.0\.1:\d+: 1 thread, (\d+) runs", output, re.MULTILINE)
     ]
     assert sum(shares) == 120
     assert equal(tmp_path / "threads", tmp_path / "dask")
@@ -98,7 +99,10 @@ def test_the_records_are_those_of_threads_to_the_byte(cluster: Cluster, tmp_path
 def test_cells_are_precise_after_as_many_replications_as_on_threads(cluster: Cluster, tmp_path: Path) -> None:
     options = ("--until", "median(elapsed_s) of tcp-second within 0.02 %", "--replications", "63", "--quiet")
     assert ended(lasthop("run", EXAMPLE, *options, "--out", tmp_path / "threads"))[0] == 0
-    assert ended(lasthop("run", EXAMPLE, *options, "--cluster", cluster.address, "--out", tmp_path / "dask"))[0] == 0
+    assert (
+        ended(lasthop("run", EXAMPLE, *options, "--cluster", cluster.address, "--out", tmp_path / "dask"))[0]
+        == 0
+    )
     assert equal(tmp_path / "threads", tmp_path / "dask")
     counts = [
         json.loads((tmp_path / name / "manifest.json").read_text(encoding="utf-8"))["until"]["replications"]
@@ -108,7 +112,9 @@ def test_cells_are_precise_after_as_many_replications_as_on_threads(cluster: Clu
     assert max(counts[0]) > 10
 
 
-def test_others_take_the_work_of_a_worker_that_is_killed(cluster: Cluster, whole: Path, tmp_path: Path) -> None:
+def test_others_take_the_work_of_a_worker_that_is_killed(
+    cluster: Cluster, whole: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     process = lasthop("run", EXAMPLE, *LONG[:-1], "--cluster", cluster.address, "--out", out)
     wait_for_results(process, out)
@@ -128,7 +134,9 @@ def test_ctrl_c_keeps_what_is_done_and_frees_the_workers(cluster: Cluster, tmp_p
     process.send_signal(signal.SIGINT)
     code, output, error = ended(process)
     assert (code, output) == (130, "")
-    assert re.fullmatch(rf"Stopped: [1-9]\d* of {RUNS} runs are kept in {out}\. Repeat the command .*\n", error)
+    assert re.fullmatch(
+        rf"Stopped: [1-9]\d* of {RUNS} runs are kept in {out}\. Repeat the command .*\n", error
+    )
     # The workers are free: another campaign, here, gets all of them, and the folder goes on elsewhere.
     code, _, error = ended(
         lasthop("run", EXAMPLE, "--replications", "2", "--cluster", cluster.address, "--out", tmp_path / "x")
@@ -141,7 +149,9 @@ def test_ctrl_c_keeps_what_is_done_and_frees_the_workers(cluster: Cluster, tmp_p
 def other_version(folder: Path) -> Path:
     """Copy the package and change the rules that it was built with; return its place."""
     copy = folder / "lasthop"
-    shutil.copytree(Path(package.__file__).parent, copy, ignore=shutil.ignore_patterns("published", "__pycache__"))
+    shutil.copytree(
+        Path(package.__file__).parent, copy, ignore=shutil.ignore_patterns("published", "__pycache__")
+    )
     extension = next(copy.glob("_core*.so"))
     code = extension.read_bytes()
     assert code.count(_core.RULES.encode()) == 1
@@ -165,11 +175,15 @@ def test_a_worker_of_another_version_is_refused_with_both_versions(cluster: Clus
     cluster.wait_for_workers(2)
 
 
-def test_a_worker_of_another_version_that_comes_later_is_refused_too(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_worker_of_another_version_that_comes_later_is_refused_too(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     place = other_version(tmp_path / "other")
     out = tmp_path / "out"
     # Far more runs than can be done before a worker has started.
-    process = lasthop("run", EXAMPLE, "--replications", "100000", "--quiet", "--cluster", cluster.address, "--out", out)
+    process = lasthop(
+        "run", EXAMPLE, "--replications", "100000", "--quiet", "--cluster", cluster.address, "--out", out
+    )
     wait_for_results(process, out)
     worker = cluster.start_worker(environment={"PYTHONPATH": str(place)})
     code, _, error = ended(process)
@@ -210,7 +224,9 @@ def run_with_deaths(most: int, tmp_path: Path) -> tuple[int, str, str]:
     deadly.write_text(DEADLY.format(deaths=str(deaths), most=most), encoding="utf-8")
     blames.write_text(BLAMES_AT_ONCE, encoding="utf-8")
     with Cluster(tmp_path / "log", "--preload", str(blames)) as cluster:
-        process = lasthop("run", six_cells(tmp_path), "--cluster", cluster.address, "--out", tmp_path / "dask")
+        process = lasthop(
+            "run", six_cells(tmp_path), "--cluster", cluster.address, "--out", tmp_path / "dask"
+        )
         while process.poll() is None:
             cluster.workers = [worker for worker in cluster.workers if worker.poll() is None]
             while len(cluster.workers) < 2:
@@ -265,7 +281,9 @@ def test_a_folder_goes_on_here_when_the_scheduler_has_died(whole: Path, tmp_path
 
 
 @pytest.mark.parametrize("ask", [Client.nthreads, partial(Client.gather, futures=[])])
-def test_a_scheduler_that_dasks_client_has_given_up_is_gone(cluster: Cluster, ask: Callable[[Client], object]) -> None:
+def test_a_scheduler_that_dasks_client_has_given_up_is_gone(
+    cluster: Cluster, ask: Callable[[Client], object]
+) -> None:
     client = Client(cluster.address)
     client.close()
     place = DaskPlace(client, cluster.address)
@@ -307,7 +325,10 @@ def survive(count: int, replications: int, tmp_path: Path) -> None:
         cluster.restart()
         started = time.monotonic()
         assert (
-            ended(lasthop("run", EXAMPLE, *options, "--cluster", cluster.address, "--out", tmp_path / "first"))[0] == 0
+            ended(
+                lasthop("run", EXAMPLE, *options, "--cluster", cluster.address, "--out", tmp_path / "first")
+            )[0]
+            == 0
         )
         undisturbed_s = time.monotonic() - started  # on this machine, at the moment
         for _ in range(count):
@@ -365,7 +386,10 @@ def test_what_a_cluster_cannot_do_is_refused(
         ("local:none", "--cluster local:none: local needs a number of processes, as in local:4."),
         ("local:0", "--cluster local:0: local needs a number of processes, as in local:4."),
         ("tcp://", "--cluster tcp://: write the scheduler's address as in tcp://HOST:8786."),
-        ("tcp://host:port", "--cluster tcp://host:port: write the scheduler's address as in tcp://HOST:8786."),
+        (
+            "tcp://host:port",
+            "--cluster tcp://host:port: write the scheduler's address as in tcp://HOST:8786.",
+        ),
     ],
 )
 def test_what_names_no_cluster_is_refused(
@@ -375,7 +399,9 @@ def test_what_names_no_cluster_is_refused(
     assert reason in capsys.readouterr().err
 
 
-def test_a_scheduler_that_is_not_there_is_named(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_scheduler_that_is_not_there_is_named(
+    lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
     address = f"tcp://127.0.0.1:{free_port()}"
     assert lasthop_main("run", EXAMPLE, "--cluster", address) == 2
     error = capsys.readouterr().err
@@ -409,16 +435,25 @@ JOB = {"cores": 4, "memory": "8 GB", "processes": 4, "walltime": "01:00", "queue
 
 @pytest.mark.parametrize(
     ("system", "directive"),
-    [("slurm", "#SBATCH -p short"), ("pbs", "#PBS -q short"), ("sge", "#$ -q short"), ("lsf", "#BSUB -q short")],
+    [
+        ("slurm", "#SBATCH -p short"),
+        ("pbs", "#PBS -q short"),
+        ("sge", "#$ -q short"),
+        ("lsf", "#BSUB -q short"),
+    ],
 )
 def test_a_dry_run_shows_the_job_script(system: str, directive: str, tmp_path: Path) -> None:
     if system == "slurm":  # as in the files of dask-jobqueue
         file = tmp_path / "jobs.yaml"
         lines = "".join(f"    {key}: {json.dumps(value)}\n" for key, value in JOB.items())
-        file.write_text(f"jobqueue:\n  {system}:\n{lines}    job-extra-directives: ['--exclusive']\n", encoding="utf-8")
+        file.write_text(
+            f"jobqueue:\n  {system}:\n{lines}    job-extra-directives: ['--exclusive']\n", encoding="utf-8"
+        )
     else:
         file = tmp_path / "jobs.toml"
-        file.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in JOB.items()), encoding="utf-8")
+        file.write_text(
+            "".join(f"{key} = {json.dumps(value)}\n" for key, value in JOB.items()), encoding="utf-8"
+        )
     code, script, error = ended(lasthop("run", EXAMPLE, "--cluster", f"{system}:{file}", "--dry-run"))
     assert (code, error) == (0, "")
     assert directive in script.splitlines()
@@ -426,12 +461,17 @@ def test_a_dry_run_shows_the_job_script(system: str, directive: str, tmp_path: P
     assert re.search(r"dask_worker tcp://\S+ .*--nthreads 1 .*--nworkers 4 ", script)
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of a cluster that Dask did not make
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # of a cluster that Dask did not make
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
         ("cores = 4\nmemory = '8 GB'\n", r"say how many jobs to submit, as in jobs = 10"),
-        ("jobs = 1\nqeue = 'short'\n", r"'qeue' is no option of dask-jobqueue's SLURMCluster; did you mean 'queue'\?"),
+        (
+            "jobs = 1\nqeue = 'short'\n",
+            r"'qeue' is no option of dask-jobqueue's SLURMCluster; did you mean 'queue'\?",
+        ),
         ("jobs = 1\n", r"You must specify how much cores and memory"),
         ("jobs: 1\n", r"jobs.toml is no TOML: .* or YAML if its name ends in"),
         ("[jobqueue.pbs]\njobs = 1\n", r"jobs.toml has no section jobqueue.slurm; it has pbs\."),
@@ -461,7 +501,9 @@ def test_a_job_that_is_refused_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "jobs.toml"
     file.write_text("jobs = 1\ncores = 1\nmemory = '1 GB'\n", encoding="utf-8")
     where = ("--cluster", f"slurm:{file}", "--out", tmp_path / "out")
-    code, _, error = ended(lasthop("run", EXAMPLE, *where, environment={"PATH": f"{tmp_path}:{os.environ['PATH']}"}))
+    code, _, error = ended(
+        lasthop("run", EXAMPLE, *where, environment={"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    )
     assert code == 2
     assert f"slurm refused the job of {file}: " in error
     assert "invalid partition" in error
@@ -486,7 +528,9 @@ def test_a_bundle_takes_about_as_long_as_asked() -> None:
     assert agenda.left_s() == pytest.approx(10.29)
     assert [(each.first, each.count) for each in agenda.bundle(1.0)] == [(2, 100)]
     assert sum(each.count for each in agenda.bundle(8.0)) == 800
-    bundle = agenda.bundle(1.1)  # 99 left of the first cell, then one of each that nobody knows, and chains as they are
+    bundle = agenda.bundle(
+        1.1
+    )  # 99 left of the first cell, then one of each that nobody knows, and chains as they are
     assert [(each.unit.cell, each.count) for each in bundle] == [(0, 99), (1, 1), (2, 1), (3, 5), (4, 1)]
     agenda.took(bundle[1], 1.0)
     assert [(each.unit.cell, each.count) for each in agenda.bundle(3.0)] == [(1, 3)]
@@ -502,7 +546,9 @@ def test_a_bundle_holds_few_cells_of_unknown_cost() -> None:
     assert len(agenda.bundle(1.0)) == 51
 
 
-def test_progress_shows_what_workers_do(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_shows_what_workers_do(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("lasthop.api.progress._LINE_EVERY_S", 0.0)
     with progress(4, 1, quiet=False, detail=lambda: ["2 workers, 2 threads"]) as advance:
         advance(1)

@@ -48,7 +48,11 @@ def test_bad_requests_end_with_2_and_leave_nothing(
 
 @pytest.mark.parametrize("command", ["run", "validate"])
 def test_a_bad_scenario_is_one_paragraph(
-    engine: fake_core.Engine, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str], command: str
+    engine: fake_core.Engine,
+    tmp_path: Path,
+    lasthop_main: Main,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
 ) -> None:
     del engine
     file = tmp_path / "bad.toml"
@@ -78,7 +82,9 @@ def test_a_folder_that_cannot_be_written_is_a_request_error(
 def test_a_factor_may_be_called_like_a_measured_column(tmp_path: Path, lasthop_main: Main) -> None:
     text = (EXAMPLE.parent / "short-flows.toml").read_text(encoding="utf-8")
     file = tmp_path / "named.toml"
-    file.write_text(text.replace("[factor.load.", "[factor.flows.").replace('"10 min"', '"5 s"'), encoding="utf-8")
+    file.write_text(
+        text.replace("[factor.load.", "[factor.flows.").replace('"10 min"', '"5 s"'), encoding="utf-8"
+    )
     assert lasthop_main("run", file, "--replications", 2, "--out", "out", "--quiet") == 0
     shorts = pl.read_parquet("out/shorts.parquet")
     assert set(shorts["factor_flows"]) == {"half", "busy"}

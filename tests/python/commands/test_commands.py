@@ -101,7 +101,9 @@ def test_the_commands_of_a_document_work(
         words = [re.sub(r"^/tmp/", "results/tmp/", word) for word in command.words]
         shown = f"{command.place}: lasthop {shlex.join(words)}"
         missing = [
-            word for word in words if word.startswith(("examples/", "docs/", "studies/")) and not Path(word).exists()
+            word
+            for word in words
+            if word.startswith(("examples/", "docs/", "studies/")) and not Path(word).exists()
         ]
         assert not missing, shown
         if _reason(command):
@@ -121,5 +123,7 @@ def test_there_are_commands_everywhere_and_most_examples_are_run() -> None:
     found = documents()
     assert {"README.md", "docs/live.md", "docs/kernel.md", "--help"} <= found.keys()
     assert len(found["--help"]) > 15
-    examples = [command for name, commands in found.items() if name.startswith("examples/") for command in commands]
+    examples = [
+        command for name, commands in found.items() if name.startswith("examples/") for command in commands
+    ]
     assert sum(_reason(command) is None for command in examples) >= 10

@@ -51,7 +51,15 @@ ARGUMENTS: dict[str, list[str]] = {
     "kernel build": [],
 }
 """Further arguments of each command that takes a place from the user; `finished` are results of `EXAMPLE`."""
-NO_PLACES = {"schema", "example list", "example show", "study list", "kernel info", "kernel list", "kernel remove"}
+NO_PLACES = {
+    "schema",
+    "example list",
+    "example show",
+    "study list",
+    "kernel info",
+    "kernel list",
+    "kernel remove",
+}
 COMMANDS = [
     ["schema"],
     ["study", "list"],
@@ -66,7 +74,9 @@ COMMANDS = [
 
 def lasthop(*arguments: str, cwd: Path, stdout: int) -> tuple[int, str]:
     command = [sys.executable, "-m", "lasthop.cli", *arguments]
-    done = subprocess.run(command, cwd=cwd, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        command, cwd=cwd, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+    )
     return done.returncode, done.stderr
 
 
@@ -175,7 +185,9 @@ def test_a_number_or_a_name_out_of_range_is_an_error_in_a_line(
 @pytest.mark.parametrize(
     "content", [b"", b"\xff\xfe", b"a=" + b"[" * 50_000, b'extends = "\\u0000"\n', bytes(range(256))]
 )
-@pytest.mark.parametrize("command", [["validate"], ["run", "--quiet"], ["explain"], ["lab", "--export", "x.html"]])
+@pytest.mark.parametrize(
+    "command", [["validate"], ["run", "--quiet"], ["explain"], ["lab", "--export", "x.html"]]
+)
 def test_a_file_that_is_no_scenario_is_an_error(
     command: list[str], content: bytes, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -188,7 +200,10 @@ def test_a_file_that_is_no_scenario_is_an_error(
 
 def test_a_name_that_is_no_text_is_an_error(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
     Path(os.fsdecode(b"\xff")).mkdir()
-    for command in (["run", EXAMPLE, "--out", os.fsdecode(b"\xff")], ["metrics", "--out", os.fsdecode(b"\xff.csv")]):
+    for command in (
+        ["run", EXAMPLE, "--out", os.fsdecode(b"\xff")],
+        ["metrics", "--out", os.fsdecode(b"\xff.csv")],
+    ):
         assert lasthop_main(*command) == 2
         assert "is no UTF-8" in capsys.readouterr().err
 
@@ -239,14 +254,18 @@ def test_the_version_has_a_short_option(lasthop_main: Main, capsys: pytest.Captu
     assert capsys.readouterr().out == f"lasthop, version {_core.VERSION} (commit {_core.COMMIT})\n"
 
 
-def test_an_unknown_option_of_the_shell_is_an_error(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_option_of_the_shell_is_an_error(
+    lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert lasthop_main("shell", "--lnik", "gprs", "--", "true") == 2
     error = capsys.readouterr().err
     assert "No such option '--lnik'" in error
     assert "'--link'" in error
 
 
-def test_the_shell_takes_a_cell_as_its_error_advises(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_shell_takes_a_cell_as_its_error_advises(
+    lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert lasthop_main("shell", "--link", EXAMPLE, "--", "true") == 2
     assert "--cell KEY" in capsys.readouterr().err
     assert lasthop_main("shell", "--link", EXAMPLE, "--cell", "memory=cib", "--", "true") == 2

@@ -38,7 +38,10 @@ def named(here: Path, **what: object) -> set[str]:
     for path, digest in digests.items():
         if Path(path).is_file():
             assert digest == hashlib.sha256(Path(path).read_bytes()).hexdigest()
-    return {str(Path(path).relative_to(here)) if path.startswith(str(here)) else Path(path).name for path in digests}
+    return {
+        str(Path(path).relative_to(here)) if path.startswith(str(here)) else Path(path).name
+        for path in digests
+    }
 
 
 @pytest.mark.parametrize(
@@ -49,7 +52,10 @@ def named(here: Path, **what: object) -> set[str]:
         (["timeout", "5", "curl", "--cacert=a.pem", "-Eb.pem"], {"timeout", "curl", "a.pem", "b.pem"}),
         (["curl", "--data", "@page", "-F", "file=@get.py"], {"curl", "page", "get.py"}),
         (["curl", "http://server/page", "no-such-file", "www"], {"curl"}),
-        (["/bin/sh", "-c", "cat page|python3 get.py >a.pem 2>&1"], {"sh", "cat", "python3", "page", "get.py"}),
+        (
+            ["/bin/sh", "-c", "cat page|python3 get.py >a.pem 2>&1"],
+            {"sh", "cat", "python3", "page", "get.py"},
+        ),
         (["sh", "-ec", "cd data; exec cat deep/values"], {"sh", "cat", "data/deep/values"}),
         (["sh", "-c", "cat *.pem; bash -c 'cat page'"], {"sh", "bash", "cat", "a.pem", "b.pem", "page"}),
         (["python3", "-c", "import time; open('page')"], {"python3", "page"}),
@@ -100,7 +106,9 @@ def test_what_is_not_seen_is_told(here: Path, what: dict[str, object], unseen: l
         lambda data: (data / "folder").symlink_to("deep"),
     ],
 )
-def test_a_folder_is_known_by_the_names_and_contents_of_its_files(here: Path, change: Callable[[Path], None]) -> None:
+def test_a_folder_is_known_by_the_names_and_contents_of_its_files(
+    here: Path, change: Callable[[Path], None]
+) -> None:
     data = here / "data"
 
     def digest() -> str:
@@ -117,10 +125,15 @@ def test_a_folder_is_known_by_the_names_and_contents_of_its_files(here: Path, ch
 
 
 def test_what_programs_may_write_to_is_no_input(here: Path) -> None:
-    assert named(here, command=["cat", "page", "data/deep/values"], write=[str(here / "data")]) == {"cat", "page"}
+    assert named(here, command=["cat", "page", "data/deep/values"], write=[str(here / "data")]) == {
+        "cat",
+        "page",
+    }
 
 
-def test_an_input_that_cannot_be_read_or_is_too_large_is_told(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_input_that_cannot_be_read_or_is_too_large_is_told(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(InputError, match="--input /nowhere: cannot read /nowhere: No such file"):
         inputs_of(program(input=["/nowhere"]))
     monkeypatch.setattr(inputs, "_MOST_FILES", 1)

@@ -93,7 +93,17 @@ def test_every_format_takes_every_type(ask: Ask, suffix: str) -> None:
     )
     assert ask(sql, "--out", f"x.{suffix}")[0] == 0
     read = {"csv": pl.read_csv, "json": pl.read_json, "parquet": pl.read_parquet}[suffix]
-    assert read(f"x.{suffix}").row(0) == (1.5, 1, "[1, 2]", None, True, "2003-04-01", "2 days", "{'a': 1}", "it's")
+    assert read(f"x.{suffix}").row(0) == (
+        1.5,
+        1,
+        "[1, 2]",
+        None,
+        True,
+        "2003-04-01",
+        "2 days",
+        "{'a': 1}",
+        "it's",
+    )
 
 
 def test_a_query_may_be_long(ask: Ask) -> None:
@@ -126,7 +136,9 @@ def test_tables_of_several_folders_are_put_together(ask: Ask) -> None:
     shutil.copytree(OUT, decoy)
     runs = pl.read_parquet(OUT / "runs.parquet")
     replace_table(other / "runs.parquet", runs.rename({"variant": "folder"}).head(7))
-    sql = "SELECT folder, count(*) AS n, count(variant) AS v, count(factor_folder) AS f FROM runs GROUP BY ALL"
+    sql = (
+        "SELECT folder, count(*) AS n, count(variant) AS v, count(factor_folder) AS f FROM runs GROUP BY ALL"
+    )
     assert ask(OUT, other, f"{sql} ORDER BY n", "--out", "n.csv")[0] == 0
     found = pl.read_csv("n.csv").rows()
     assert found == [(str(other), 7, 0, 7), (str(OUT), runs.height, runs.height, 0)]
@@ -208,7 +220,9 @@ def test_nothing_is_said_beside_the_answer_without_pyarrow(ask: Ask) -> None:
     del ask
     code = "import sys; sys.modules['pyarrow'] = None; from lasthop.cli import main; sys.exit(main(sys.argv[1:]))"
     sql = "SELECT count(*) AS n FROM runs"
-    done = subprocess.run([sys.executable, "-c", code, "query", OUT, sql], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, "query", OUT, sql], check=True, capture_output=True, text=True
+    )
     assert done.stderr == ""
     assert done.stdout.split() == ["n", "192"]
 
@@ -243,7 +257,9 @@ def test_a_query_can_be_stopped(ask: Ask) -> None:
 
 
 def _blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return re.findall(
+        rf"^```{language}\n(.*?)^```", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
 
 
 def test_the_lines_of_python_in_the_document_work(lasthop_main: Main) -> None:

@@ -103,7 +103,9 @@ def read(folder: Path, text: str) -> _core.Study:
 
 
 @pytest.mark.parametrize("text", [SHORT, LONG, LONG + MATRIX], ids=["short", "long", "matrix"])
-def test_the_schema_accepts_what_the_reader_accepts(validator: Draft202012Validator, tmp_path: Path, text: str) -> None:
+def test_the_schema_accepts_what_the_reader_accepts(
+    validator: Draft202012Validator, tmp_path: Path, text: str
+) -> None:
     read(tmp_path, text)
     assert errors(validator, text) == []
 

@@ -27,7 +27,9 @@ def loaded(*arguments: object) -> set[str]:
         "code = main(sys.argv[2:]); print(*({*sys.argv[1].split()} & {*sys.modules})); sys.exit(code)"
     )
     command = [sys.executable, "-c", code, HEAVY, *map(str, arguments)]
-    return {*subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1].split()}
+    return {
+        *subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1].split()
+    }
 
 
 @pytest.mark.parametrize("command", ["--help", "--version", "schema", "shell --list", "kernel --help"])
@@ -40,7 +42,11 @@ def test_a_command_without_tables_loads_no_package_for_them(command: str) -> Non
     [
         ("first.toml", 1, ""),
         ("first.toml", 2, "numpy numpy.ma scipy.special"),
-        ("queue.toml", 1, "lasthop.report.comparisons numpy numpy.ma"),  # of several cells the differences are told
+        (
+            "queue.toml",
+            1,
+            "lasthop.report.comparisons numpy numpy.ma",
+        ),  # of several cells the differences are told
         ("queue.toml", 2, "lasthop.report.comparisons numpy numpy.ma scipy.special"),
     ],
 )
@@ -54,14 +60,16 @@ def test_the_answer_of_a_single_replication_takes_no_more(tmp_path: Path) -> Non
 
 
 def test_the_end_of_a_command_searches_nothing_for_garbage() -> None:
-    code = (
-        "import atexit, gc; from lasthop.cli import main; atexit.register(lambda: print(len(gc.get_objects()))); main()"
+    code = "import atexit, gc; from lasthop.cli import main; atexit.register(lambda: print(len(gc.get_objects()))); main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "--version"], check=True, capture_output=True, text=True
     )
-    done = subprocess.run([sys.executable, "-c", code, "--version"], check=True, capture_output=True, text=True)
     assert int(done.stdout.splitlines()[-1]) < 100
 
 
-def test_the_overview_says_of_each_command_what_its_own_help_says_first(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_overview_says_of_each_command_what_its_own_help_says_first(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["--help"]) == 0
     shown = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
     said = {words[0]: words[1] for words in shown if len(words) == 2}

@@ -26,12 +26,19 @@ bytes = "0 B"
 def test_the_shortest_file_is_whole_and_shows_what_is_assumed(
     lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lines = [line for line in FIRST.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+    lines = [
+        line for line in FIRST.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")
+    ]
     assert len(lines) == 6
     assert lasthop_main("validate", FIRST) == 0
     out = capsys.readouterr().out
     assert "first, 1 cell x 1 replication = 1 run on the model engine" in out
-    for assumed in ("seed = 1", "tcp.profile = linux-6", "down.queue.limit = 10 packets", "time_limit = 142 s"):
+    for assumed in (
+        "seed = 1",
+        "tcp.profile = linux-6",
+        "down.queue.limit = 10 packets",
+        "time_limit = 142 s",
+    ):
         assert assumed in out
 
 
@@ -91,7 +98,9 @@ def test_a_flow_without_a_packet_is_noted_and_its_run_ends_well(
     lasthop_main: Main, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "late.toml"
-    file.write_text('time_limit = "1 s"\n' + FIRST.read_text(encoding="utf-8") + 'start = "2 s"\n', encoding="utf-8")
+    file.write_text(
+        'time_limit = "1 s"\n' + FIRST.read_text(encoding="utf-8") + 'start = "2 s"\n', encoding="utf-8"
+    )
     assert lasthop_main("validate", file) == 0
     assert "bulk-tcp sends nothing" in capsys.readouterr().out
     assert lasthop_main("run", file) == 0

@@ -50,7 +50,9 @@ def test_a_state_that_one_engine_has_not_told_is_no_difference() -> None:
 
 
 @pytest.mark.parametrize(("data", "acks", "sender"), [("down", "up", "server"), ("up", "down", "client")])
-def test_a_history_is_what_the_sender_saw_and_did_in_the_order_of_events(data: str, acks: str, sender: str) -> None:
+def test_a_history_is_what_the_sender_saw_and_did_in_the_order_of_events(
+    data: str, acks: str, sender: str
+) -> None:
     packet = {
         "order": [0, 2, 3, 5], "time_ns": [0, 20, 20, 40_000], "event": ["sent", "delivered", "sent", "delivered"],
         "flow": [0] * 4, "direction": [data, acks, data, acks], "seq": [1, 1, 101, 1], "end": [101, 1, 201, 1],
@@ -83,7 +85,9 @@ def test_a_history_is_what_the_sender_saw_and_did_in_the_order_of_events(data: s
 
 def run(events: list[tuple[int, str, int]], windows: Sequence[tuple[int, int]] = ()) -> Recording:
     """One flow: events of packets (ns, what, first byte; ACKs go up), then windows (ns, segments) by time."""
-    rows = sorted([(ns, 0, event, seq) for ns, event, seq in events] + [(ns, 1, "window", c) for ns, c in windows])
+    rows = sorted(
+        [(ns, 0, event, seq) for ns, event, seq in events] + [(ns, 1, "window", c) for ns, c in windows]
+    )
     packets, tcp = [[(order, *row) for order, row in enumerate(rows) if row[1] == table] for table in (0, 1)]
     up = [event.endswith("up") for _, _, _, event, _ in packets]
     same = {"flow": 0, "serial": 0, "flags": 16, "payload_bytes": 100, "sack": "", "queue_packets": None}
@@ -99,7 +103,10 @@ def run(events: list[tuple[int, str, int]], windows: Sequence[tuple[int, int]] =
             "ack": [row[4] if way else 1 for way, row in zip(up, packets, strict=True)],
         },
         tcp={
-            **{name: [value] * len(tcp) for name, value in {"flow": 0, "host": "server", "event": "window"}.items()},
+            **{
+                name: [value] * len(tcp)
+                for name, value in {"flow": 0, "host": "server", "event": "window"}.items()
+            },
             "order": [row[0] for row in tcp],
             "time_ns": [row[1] for row in tcp],
             "cwnd": [row[4] for row in tcp],
@@ -128,9 +135,21 @@ SENT = [(0, "sent", 1), (0, "enqueued", 1), (9 * MS, "dequeued", 1)]
         ([(20 * MS, "dropped-error", 1)], [(20 * MS, "delivered", 1)], Kind.LOSS),
         ([(5 * MS, "enqueued", 101), (6 * MS, "enqueued", 201)], [(5 * MS, "enqueued", 201)], Kind.ORDER),
         ([(20 * MS, "delivered", 1), (20 * MS, "sent up", 101)], [(20 * MS, "delivered", 1)], Kind.RECEIVER),
-        ([(20 * MS, "delivered", 1), (60 * MS, "sent up", 101)], [(20 * MS, "delivered", 1)], Kind.DELAYED_ACK),
-        ([(20 * MS, "delivered up", 101), (20 * MS, "sent", 101)], [(20 * MS, "delivered up", 101)], Kind.SENT),
-        ([(20 * MS, "delivered up", 101), (60 * MS, "sent", 1)], [(20 * MS, "delivered up", 101)], Kind.TIMER),
+        (
+            [(20 * MS, "delivered", 1), (60 * MS, "sent up", 101)],
+            [(20 * MS, "delivered", 1)],
+            Kind.DELAYED_ACK,
+        ),
+        (
+            [(20 * MS, "delivered up", 101), (20 * MS, "sent", 101)],
+            [(20 * MS, "delivered up", 101)],
+            Kind.SENT,
+        ),
+        (
+            [(20 * MS, "delivered up", 101), (60 * MS, "sent", 1)],
+            [(20 * MS, "delivered up", 101)],
+            Kind.TIMER,
+        ),
     ],
 )
 def test_the_cause_is_the_earliest_step_that_was_taken_differently(
@@ -182,7 +201,12 @@ def test_each_difference_is_told_with_both_stories(
 ) -> None:
     out = tmp_path / "flows.csv"
     # The kernel is no Linux 2.4: they must differ, and soon.
-    assert lasthop_main("crosscheck", ROOT / "examples" / "two-flows.toml", "--only", "memory=none", "--out", out) == 0
+    assert (
+        lasthop_main(
+            "crosscheck", ROOT / "examples" / "two-flows.toml", "--only", "memory=none", "--out", out
+        )
+        == 0
+    )
     text = capsys.readouterr().out
     assert "model beside kernel" in text
     assert "the same up to ACK" in text
@@ -254,7 +278,11 @@ def test_the_model_of_bbr_follows_the_kernel_over_its_random_phases(
 
 def _drops(file: Path) -> pl.DataFrame:
     """Return the queue losses of all flows in each replication."""
-    return pl.read_parquet(file).group_by("link", "replication").agg(pl.col("data_drops_queue").sum().alias("drops"))
+    return (
+        pl.read_parquet(file)
+        .group_by("link", "replication")
+        .agg(pl.col("data_drops_queue").sum().alias("drops"))
+    )
 
 
 @pytest.mark.parametrize("link", ["constant", "bursts"])
@@ -279,7 +307,15 @@ def test_three_flows_of_bbr_lose_as_much_in_the_kernel_as_in_the_model_over_thei
 def test_quic_takes_as_long_over_real_sockets_of_the_guest_as_in_the_model(
     tmp_path: Path, lasthop_main: Main, options: tuple[str, ...], count: int
 ) -> None:
-    make = [sys.executable, ROOT / "scripts" / "random_scenarios.py", "--quic", "--count", str(count), "--seed", "7"]
+    make = [
+        sys.executable,
+        ROOT / "scripts" / "random_scenarios.py",
+        "--quic",
+        "--count",
+        str(count),
+        "--seed",
+        "7",
+    ]
     file, out = tmp_path / "random.toml", tmp_path / "flows.csv"
     file.write_text(subprocess.run([*make, *options], capture_output=True, text=True, check=True).stdout)
     assert lasthop_main("crosscheck", file, "--quiet", "--out", out) == 0
@@ -373,7 +409,9 @@ def test_timeouts_come_at_the_same_time_through_all_their_backoffs(tmp_path: Pat
 
     seen = []
     for replication in (1, 2):
-        model, guest = (timeouts(each, replication) for each in (plan, replace(plan, engine=KernelEngine(kernel))))
+        model, guest = (
+            timeouts(each, replication) for each in (plan, replace(plan, engine=KernelEngine(kernel)))
+        )
         assert len(model) > 5
         assert model == pytest.approx(guest, rel=0, abs=5_000)
         seen.append(model)
@@ -402,7 +440,8 @@ def test_a_connection_that_never_opens_is_given_up_after_as_many_syns(tmp_path: 
     )
     (cell,) = _core.load(str(file)).cells
     model, guest = (
-        pl.DataFrame(run.flows) for run in (cell.run(1, 1, 1), KernelEngine(kernel).run_cell(cell, Request(1, 1, 1)))
+        pl.DataFrame(run.flows)
+        for run in (cell.run(1, 1, 1), KernelEngine(kernel).run_cell(cell, Request(1, 1, 1)))
     )
     told = ["outcome", "data_drops_error"]
     # Six retries, and the four a second apart before them (`tcp_syn_linear_timeouts`).
@@ -442,5 +481,8 @@ def test_medians_over_replications_stand_beside_single_runs() -> None:
     ]
     said = list(tell_all(comparisons))
     assert "within 0.5 % for 2 of 3" in said[1]
-    assert said[2] == "  medians over replications: median distance 0.200%, greatest 0.200%, within 0.5 % for 1 of 1"
+    assert (
+        said[2]
+        == "  medians over replications: median distance 0.200%, greatest 0.200%, within 0.5 % for 1 of 1"
+    )
     assert not any("medians" in line for line in tell_all(comparisons[:1]))

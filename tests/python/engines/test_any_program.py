@@ -150,7 +150,11 @@ def chromium(folder: Path) -> Case:
     (folder / "index.html").write_text(PAGE, encoding="utf-8")
     for name in ("one", "two"):
         (folder / f"{name}.svg").write_text(SVG.format("x" * 20_000), encoding="utf-8")
-    return nginx(folder), tuple(shlex.split(CHROMIUM)), r"one\.svg 20\d+ \d+\.?\d*, http://server/two\.svg 20\d+ \d+"
+    return (
+        nginx(folder),
+        tuple(shlex.split(CHROMIUM)),
+        r"one\.svg 20\d+ \d+\.?\d*, http://server/two\.svg 20\d+ \d+",
+    )
 
 
 CASES = {
@@ -180,7 +184,18 @@ def run_twice(capture: Path, server: str, command: tuple[str, ...]) -> str:
     runs = []
     for number in (1, 2):
         to = capture.with_name(f"{capture.name}-{number}")
-        arguments = ("--engine", "kernel", "--link", "umts", "--server", server, "--pcap", str(to), "--", *command)
+        arguments = (
+            "--engine",
+            "kernel",
+            "--link",
+            "umts",
+            "--server",
+            server,
+            "--pcap",
+            str(to),
+            "--",
+            *command,
+        )
         done = run_shell(*arguments, timeout_s=LIMIT_S)
         assert done.returncode == 0, done.stderr
         runs.append((done.stdout, digests(to)))
@@ -227,6 +242,8 @@ def test_waiting_by_looking_again_and_again_takes_few_calls_and_ends_in_time() -
 def test_what_the_guest_says_of_its_memory_and_its_interrupts_repeats() -> None:
     """Java takes the size of its heap from there, dropbear its random numbers."""
     show = "cat /proc/meminfo /proc/vmstat /proc/interrupts /proc/stat /proc/timer_list /proc/self/mounts"
-    runs = [run_shell("--engine", "kernel", "--link", "lte", "--quiet", "--", "sh", "-c", show) for _ in range(2)]
+    runs = [
+        run_shell("--engine", "kernel", "--link", "lte", "--quiet", "--", "sh", "-c", show) for _ in range(2)
+    ]
     assert "MemTotal" in runs[0].stdout
     assert runs[0].stdout == runs[1].stdout

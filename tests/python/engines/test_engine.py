@@ -90,7 +90,11 @@ def test_a_trace_shows_the_replication_that_was_measured(study: _core.Study, key
     ],
 )
 def test_bad_files_are_named_in_every_line_and_leave_nothing(
-    tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str], content: bytes | None, expected: str
+    tmp_path: Path,
+    lasthop_main: Main,
+    capsys: pytest.CaptureFixture[str],
+    content: bytes | None,
+    expected: str,
 ) -> None:
     file = tmp_path / "bad.toml"
     if content is None:
@@ -162,7 +166,9 @@ def test_of_many_flows_the_report_draws_some_of_every_application() -> None:
         chosen = cell(study, levels.format(workload))
         figure, said = trace_figure(overviewed(chosen, study.seed, 1, 1), Facts.of(chosen))
         assert re.match(r"4 of \d+ TCP flows have a panel .* 7 of \d+ flows have a colour", said)
-        named = {entry["name"].rpartition(" of ")[2] for entry in figure["data"] if "goodput of" in entry["name"]}
+        named = {
+            entry["name"].rpartition(" of ")[2] for entry in figure["data"] if "goodput of" in entry["name"]
+        }
         others = {name for name in named if name.endswith(" other flows")}
         named -= others
         assert (len(named), len(others)) == (7, 1)
@@ -265,7 +271,9 @@ def test_the_report_runs_the_only_replication_no_second_time(
 ) -> None:
     asked: list[Request] = []
     run = ModelEngine.run
-    monkeypatch.setattr(ModelEngine, "run", lambda *args, **kwargs: asked.append(args[2]) or run(*args, **kwargs))
+    monkeypatch.setattr(
+        ModelEngine, "run", lambda *args, **kwargs: asked.append(args[2]) or run(*args, **kwargs)
+    )
     command = ("run", EXAMPLES / "first.toml", "--replications", replications, "--out", "out", "--quiet")
     assert lasthop_main(*command) == 0
     assert sum(not request.records for request in asked) == again

@@ -69,7 +69,9 @@ def test_folders_of_earlier_versions_stay_readable(
     assert key(plan, KernelEngine(kernel)) == before("kernel", kernel.digest, "d1", 5, 7)
 
 
-def test_every_engine_has_a_key_of_its_own(engine: fake_core.Engine, scenario_file: Path, tmp_path: Path) -> None:
+def test_every_engine_has_a_key_of_its_own(
+    engine: fake_core.Engine, scenario_file: Path, tmp_path: Path
+) -> None:
     plan = make_plan(engine, scenario_file)
     engines: list[Engine] = [ModelEngine(), LiveEngine(), KernelEngine(a_kernel(tmp_path)), Twin(), Twin("b")]
     assert len({key(plan, one) for one in engines}) == len(engines)

@@ -67,7 +67,12 @@ def guests(kernel: Kernel) -> list[int]:
         if entry.name.isdigit():
             try:
                 arguments = (entry / "cmdline").read_bytes()
-                state = (entry / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
+                state = (
+                    (entry / "stat")
+                    .read_text(encoding="utf-8", errors="replace")
+                    .rpartition(")")[2]
+                    .split()[0]
+                )
             except OSError:
                 continue
             if arguments.startswith(bytes(kernel.program)) and state != "Z":
@@ -76,7 +81,9 @@ def guests(kernel: Kernel) -> list[int]:
 
 
 def assert_no_guests(kernel: Kernel) -> None:
-    deadline = time.monotonic() + 10  # the signal has been sent; the last of their processes may still be ending
+    deadline = (
+        time.monotonic() + 10
+    )  # the signal has been sent; the last of their processes may still be ending
     while guests(kernel) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert guests(kernel) == []
@@ -125,7 +132,9 @@ def test_what_else_the_process_has_open_changes_nothing(kernel: Kernel, tmp_path
             assert KernelEngine(kernel).run_cell(cell, Request(1, 1, 1)).flows == first
 
 
-def test_workers_of_a_cluster_make_the_same_bytes_and_need_the_same_kernel(kernel: Kernel, tmp_path: Path) -> None:
+def test_workers_of_a_cluster_make_the_same_bytes_and_need_the_same_kernel(
+    kernel: Kernel, tmp_path: Path
+) -> None:
     file = scenario(tmp_path, DOWNLOAD)
     run = ("run", file, "--engine", "kernel", "--replications", "2", "--quiet")
     assert command(*run, "--out", tmp_path / "threads").returncode == 0
@@ -151,7 +160,9 @@ def test_the_workers_of_a_cluster_share_the_cells(kernel: Kernel, tmp_path: Path
     assert kernel
     levels = "".join(f'[factor.seconds.{n}]\ntime_limit = "{n} s"\n' for n in range(20, 28))
     file = scenario(tmp_path, DOWNLOAD, levels)
-    done = command("run", file, "--engine", "kernel", "--sets", 3, "--cluster", "local:2", "--out", tmp_path / "dask")
+    done = command(
+        "run", file, "--engine", "kernel", "--sets", 3, "--cluster", "local:2", "--out", tmp_path / "dask"
+    )
     assert done.returncode == 0
     assert len(re.findall(r"tcp://\S+: 1 thread, [1-9]\d* runs", done.stdout)) == 2
 
@@ -190,7 +201,9 @@ def test_a_page_is_loaded_and_captured_and_the_model_tells_the_same_story(
 
 
 def test_short_flows_come_and_go_with_windows_of_their_own(kernel: Kernel) -> None:
-    cell = next(cell for cell in _core.load(str(ROOT / "examples" / "short-flows.toml")).cells if "half" in cell.key)
+    cell = next(
+        cell for cell in _core.load(str(ROOT / "examples" / "short-flows.toml")).cells if "half" in cell.key
+    )
     guest, model = KernelEngine(kernel).run_cell(cell, Request(1, 1, 1)).shorts, cell.run(1, 1, 1).shorts
     assert guest["application"] == model["application"] == ["iw10", "iw3"]
     for column in ("flows", "completed"):
@@ -250,7 +263,9 @@ def test_killed_at_any_moment_nothing_stays(own_kernel: Kernel, tmp_path: Path) 
     left = memory_files() - before
     time.sleep(0.2)  # a guest of a test beside this one unlinks its file at once
     assert not left & memory_files()
-    done = command("run", file, "--engine", "kernel", "--replications", 2, "--out", tmp_path / "after", "--quiet")
+    done = command(
+        "run", file, "--engine", "kernel", "--replications", 2, "--out", tmp_path / "after", "--quiet"
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -408,7 +423,11 @@ def test_a_release_that_apt_does_not_know_names_the_nearest(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("known", "chosen", "why"),
     [
-        (("6.1", "6.12", "6.9"), "6.12", "the newest of the releases here (6.1, 6.9, 6.12); it lacks seccomp, which"),
+        (
+            ("6.1", "6.12", "6.9"),
+            "6.12",
+            "the newest of the releases here (6.1, 6.9, 6.12); it lacks seccomp, which",
+        ),
         (("6.12", "6.17", "7.2"), "7.2", "the newest of the releases here (6.12, 6.17, 7.2); it has seccomp"),
     ],
 )
@@ -449,7 +468,9 @@ def test_a_listed_kernel_can_be_told_about(
     assert kernel.info.choice in told
 
 
-def test_kernels_of_versions_that_say_more_of_them_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_of_versions_that_say_more_of_them_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     folder = store() / "9.1"
     folder.mkdir(parents=True)

@@ -57,7 +57,9 @@ def only_cell(file: Path, text: str) -> _core.Cell:
 
 @pytest.mark.parametrize("loss", [0.001, 0.003, 0.01])
 @pytest.mark.parametrize("key", ["loss", "bit_error_rate"])
-def test_reno_follows_the_equation_of_rfc_5348_under_random_loss(tmp_path: Path, key: str, loss: float) -> None:
+def test_reno_follows_the_equation_of_rfc_5348_under_random_loss(
+    tmp_path: Path, key: str, loss: float
+) -> None:
     # Packets of 1500 bytes, in which each bit may be wrong.
     value = loss if key == "loss" else -math.expm1(math.log1p(-loss) / (8 * 1500))
     cell = only_cell(tmp_path / "reno.toml", RENO.format(loss=f"{key} = {value:.12f}"))
@@ -107,7 +109,9 @@ COLUMNS = ("outcome", "sent_packets", "data_drops_error", "elapsed_s")
 def test_each_link_of_the_example_does_what_it_says() -> None:
     flows = {level: pl.DataFrame(cell.run(1, 1, 10).flows).select(COLUMNS) for level, cell in cells().items()}
     assert all(set(rows["outcome"]) == {"closed"} for rows in flows.values())
-    share = {level: rows["data_drops_error"].sum() / rows["sent_packets"].sum() for level, rows in flows.items()}
+    share = {
+        level: rows["data_drops_error"].sum() / rows["sent_packets"].sum() for level, rows in flows.items()
+    }
     assert share["clean"] == share["jitter"] == share["reordering"] == share["duplicates"] == 0
     for level, margin in (("random", 0.003), ("corrupt", 0.003), ("bursts", 0.006)):
         assert share[level] == pytest.approx(0.01, abs=margin), level
@@ -199,9 +203,13 @@ def test_small_packets_share_an_opportunity_of_a_trace(tmp_path: Path) -> None:
 def test_dualpi2_keeps_a_call_that_is_ect1_from_the_queue_of_the_others() -> None:
     examples = _core.load(str(EXAMPLE.parent / "disciplines.toml")).cells
     by_discipline = {cell.levels["discipline"]: cell for cell in examples}
-    flows = {level: pl.DataFrame(by_discipline[level].run(1, 1, 3).flows) for level in ("drop-tail", "pie", "dualpi2")}
+    flows = {
+        level: pl.DataFrame(by_discipline[level].run(1, 1, 3).flows)
+        for level in ("drop-tail", "pie", "dualpi2")
+    }
     delay = {
-        level: rows.filter(pl.col("flow") == "call")["queue_delay_p95_s"].median() for level, rows in flows.items()
+        level: rows.filter(pl.col("flow") == "call")["queue_delay_p95_s"].median()
+        for level, rows in flows.items()
     }
     # A full packet of the download takes 6 ms, and the call waits for the one on the link and for a tenth of the bytes.
     assert delay["dualpi2"] < 0.015
@@ -213,7 +221,9 @@ def test_dualpi2_keeps_a_call_that_is_ect1_from_the_queue_of_the_others() -> Non
 
 def test_a_larger_initial_window_helps_as_its_example_claims() -> None:
     cells = _core.load(str(EXAMPLE.parent / "initial-window.toml")).cells
-    flows = {(cell.levels["link"], cell.levels["window"]): pl.DataFrame(cell.run(1, 1, 5).flows) for cell in cells}
+    flows = {
+        (cell.levels["link"], cell.levels["window"]): pl.DataFrame(cell.run(1, 1, 5).flows) for cell in cells
+    }
     time = {levels: rows["elapsed_s"].median() for levels, rows in flows.items()}
     drops = {levels: rows["data_drops_queue"].sum() for levels, rows in flows.items()}
     assert time["fast", "iw40"] == pytest.approx(0.75 * time["fast", "iw10"], rel=0.05)

@@ -149,7 +149,9 @@ def test_what_has_entered_the_router_leaves_it_in_order_or_is_dropped(kernel: Ke
     _, packets = recorded(kernel, scenario(tmp_path, LOSSES, DOWNLOAD, stream("600 kbit/s", "5 s")))
     for direction in ("down", "up"):
         of = {
-            event: packets.filter((pl.col("event") == event) & (pl.col("direction") == direction))["serial"].to_list()
+            event: packets.filter((pl.col("event") == event) & (pl.col("direction") == direction))[
+                "serial"
+            ].to_list()
             for event in ("sent", "enqueued", "dequeued", "delivered", "dropped-error")
         }
         assert of["delivered"] == of["dequeued"] == sorted(of["delivered"])
@@ -157,7 +159,9 @@ def test_what_has_entered_the_router_leaves_it_in_order_or_is_dropped(kernel: Ke
         assert of["dropped-error"]
 
 
-def test_a_packet_that_comes_out_while_losses_are_looked_for_is_not_lost(kernel: Kernel, tmp_path: Path) -> None:
+def test_a_packet_that_comes_out_while_losses_are_looked_for_is_not_lost(
+    kernel: Kernel, tmp_path: Path
+) -> None:
     download = DOWNLOAD.replace("300 kB", "1 MB").replace("100 ms", "0 s")
     file = scenario(tmp_path, download, delay="200 ms", limit="80 packets")
     results, packets = recorded(kernel, file)
@@ -168,7 +172,9 @@ def test_a_packet_that_comes_out_while_losses_are_looked_for_is_not_lost(kernel:
 def test_the_other_engines_refuse_netem_and_say_who_has_it(kernel: Kernel, tmp_path: Path) -> None:
     assert kernel
     cell = _core.load(str(scenario(tmp_path, DOWNLOAD))).cells[0]
-    with pytest.raises(_core.ScenarioError, match=r"router\.toml:8: `router\.implementation`.*--engine kernel"):
+    with pytest.raises(
+        _core.ScenarioError, match=r"router\.toml:8: `router\.implementation`.*--engine kernel"
+    ):
         cell.run(1, 1, 1)
     with pytest.raises(InputError, match="runs on the kernel engine only"):
         LiveEngine().run_cell(cell, Request(1, 1, 1))
@@ -191,7 +197,8 @@ def both_routers(kernel: Kernel, folder: Path, queue: str, *parts: str) -> list[
     file.write_text("".join([head, CLASS.replace("QUEUE", queue), *parts]), encoding="utf-8")
     (cell,) = _core.load(str(file)).cells
     return [
-        pl.DataFrame(run.flows) for run in (KernelEngine(kernel).run_cell(cell, Request(1, 1, 1)), cell.run(1, 1, 1))
+        pl.DataFrame(run.flows)
+        for run in (KernelEngine(kernel).run_cell(cell, Request(1, 1, 1)), cell.run(1, 1, 1))
     ]
 
 
@@ -228,7 +235,11 @@ def test_linux_and_the_model_drop_and_mark_the_same_packets(
     # there.
     two = DOWNLOAD + DOWNLOAD.replace("download", "later").replace("100 ms", "441 ms")
     linux, model = both_routers(kernel, tmp_path, queue, f"tcp.ecn = {str(ecn).lower()}\n", two)
-    counts = [name for name in linux.columns if "drops_" in name or name in ("data_marks_ecn", "retransmitted_packets")]
+    counts = [
+        name
+        for name in linux.columns
+        if "drops_" in name or name in ("data_marks_ecn", "retransmitted_packets")
+    ]
     assert linux.select(counts).equals(model.select(counts))
     if drops in counts:
         assert linux[drops].sum() > 0, "it was felt"
@@ -240,7 +251,10 @@ def test_linux_and_the_model_drop_and_mark_the_same_packets(
 @pytest.mark.parametrize(
     ("queue", "drops", "load_mbit"),
     [
-        *((f'discipline = "{pie}", limit = "1000 packets", tupdate = "16 ms"', "aqm", 6) for pie in ("pie", "fq_pie")),
+        *(
+            (f'discipline = "{pie}", limit = "1000 packets", tupdate = "16 ms"', "aqm", 6)
+            for pie in ("pie", "fq_pie")
+        ),
         (red(15_000, 90_000, 1), "red", 4.4),
         # It has to raise the probability first.
         (red(15_000, 90_000, 0.02, "adaptive"), "red", 4.4),
@@ -271,12 +285,28 @@ def test_linux_and_the_model_hold_the_same_delay_with_as_many_drops_by_chance(
             "",
             r"queue\.discipline.*no random drop; write \"drop-head\"",
         ),
-        ('discipline = "pie", limit = "9 kB"', "", r"queue\.limit.*Linux counts packets; write \"6 packets\""),
-        (red(1, 2, 1).replace("400 kB", "9 packets"), "", r"queue\.limit.*RED counts bytes; write \"13500 B\""),
-        (red(1, 2, 1).replace("1 B", "1 packets").replace("2 B", "2 packets"), "", r"red\.max.*write \"3000 B\""),
+        (
+            'discipline = "pie", limit = "9 kB"',
+            "",
+            r"queue\.limit.*Linux counts packets; write \"6 packets\"",
+        ),
+        (
+            red(1, 2, 1).replace("400 kB", "9 packets"),
+            "",
+            r"queue\.limit.*RED counts bytes; write \"13500 B\"",
+        ),
+        (
+            red(1, 2, 1).replace("1 B", "1 packets").replace("2 B", "2 packets"),
+            "",
+            r"red\.max.*write \"3000 B\"",
+        ),
         (red(1, 2, 1, "gentle"), "", r"red\.gentle.*no gentle variant"),
         (red(1, 2, 1).replace("0.0078125", "0.002"), "", r"red\.weight.*write 0\.001953125 \(2\^-9\)"),
-        (red(1, 70_000, 1).replace("0.0078125", "0.0000001"), "", r"red\.weight.*write 0\.00006103515625 or more"),
+        (
+            red(1, 70_000, 1).replace("0.0078125", "0.0000001"),
+            "",
+            r"red\.weight.*write 0\.00006103515625 or more",
+        ),
         (red(1, 2, 1), LOSSES, r"queue\.red.*has no netem"),
     ],
 )
@@ -284,7 +314,9 @@ def test_what_a_discipline_of_linux_cannot_be_is_refused_with_the_reason(
     tmp_path: Path, queue: str, parts: str, place: str
 ) -> None:
     file = scenario(tmp_path, parts, DOWNLOAD)
-    text = file.read_text(encoding="utf-8").replace('down.queue.limit = "40 packets"', f"down.queue = {{ {queue} }}")
+    text = file.read_text(encoding="utf-8").replace(
+        'down.queue.limit = "40 packets"', f"down.queue = {{ {queue} }}"
+    )
     file.write_text(text, encoding="utf-8")
     with pytest.raises(_core.ScenarioError, match=place):
         _core.load(str(file))

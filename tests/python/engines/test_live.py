@@ -87,7 +87,10 @@ def counts(summary: str, way: str) -> list[int]:
 
 def test_the_exit_code_is_that_of_the_command() -> None:
     assert run_shell("--link", "lte", "--quiet", "--", "sh", "-c", "exit 7").returncode == 7
-    assert run_shell("--link", "lte", "--quiet", "--", "sh", "-c", "kill -TERM $$").returncode == 128 + signal.SIGTERM
+    assert (
+        run_shell("--link", "lte", "--quiet", "--", "sh", "-c", "kill -TERM $$").returncode
+        == 128 + signal.SIGTERM
+    )
     missing = run_shell("--link", "lte", "--quiet", "--", "no-such-program")
     assert missing.returncode == 127
     assert "no-such-program" in missing.stderr
@@ -132,7 +135,9 @@ for address in sys.argv[1:]:
             break
 """
     for link, sixth in (("lte", "reached"), ("congested-64k", "unreachable")):
-        done = run_shell("--link", link, "--quiet", "--server", listen, "--", *program(connect), "10.0.0.1", "fd00::1")
+        done = run_shell(
+            "--link", link, "--quiet", "--server", listen, "--", *program(connect), "10.0.0.1", "fd00::1"
+        )
         assert done.stdout == f"10.0.0.1 reached\nfd00::1 {sixth}\n", done.stderr
 
 
@@ -200,7 +205,9 @@ def test_two_emulations_at_once_do_not_meet() -> None:
         server = serve(8000, f'b"{name}"')
         client = fetch(8000) + "\ntime.sleep(1)"
         processes.append(
-            subprocess.Popen([*command, "--server", server, "--", *program(client)], stdout=subprocess.PIPE, text=True)
+            subprocess.Popen(
+                [*command, "--server", server, "--", *program(client)], stdout=subprocess.PIPE, text=True
+            )
         )
     for name, process in zip(("one", "two"), processes, strict=True):
         output, _ = process.communicate(timeout=60)
@@ -366,4 +373,6 @@ def python_for_everyone() -> str:
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         if subprocess.run(check, env=env, capture_output=True, check=False).returncode == 0:
             return candidate
-    pytest.fail(f"no Python that user {NOBODY} may start; install one in /usr/bin, with which the extension loads")
+    pytest.fail(
+        f"no Python that user {NOBODY} may start; install one in /usr/bin, with which the extension loads"
+    )

@@ -192,7 +192,9 @@ PIPELINED = PAGE.replace("http1.0", "http1.1-pipelined").replace(
 
 
 @pytest.mark.parametrize("server", ["built-in", "nginx"])
-@pytest.mark.parametrize("page", [PAGE, PAGE.replace('"200 B"', '"0 B"'), PIPELINED], ids=["1.0", "whole", "1.1"])
+@pytest.mark.parametrize(
+    "page", [PAGE, PAGE.replace('"200 B"', '"0 B"'), PIPELINED], ids=["1.0", "whole", "1.1"]
+)
 def test_a_page_is_loaded_in_real_http(tmp_path: Path, page: str, server: str) -> None:
     if server == "nginx" and not any(map(shutil.which, ("nginx", "/usr/sbin/nginx"))):
         pytest.fail("nginx not found: run 'scripts/setup-system --test' as root.")
@@ -231,17 +233,23 @@ def test_a_page_too_small_for_real_messages_is_refused(tmp_path: Path) -> None:
         (('"200 B"\n', '"200 B"\nserver = "nginx"\n'), 'at least "224 B"'),
     ):
         with pytest.raises(InputError, match=text):
-            LiveEngine().run_cell(cell_of(tmp_path, PAGE.replace("10 kB", "100 B").replace(*change)), Request(1, 1, 1))
+            LiveEngine().run_cell(
+                cell_of(tmp_path, PAGE.replace("10 kB", "100 B").replace(*change)), Request(1, 1, 1)
+            )
 
 
 @pytest.mark.parametrize("algorithm", ["reno", "cubic"])
 def test_the_window_grows_as_the_scenario_says(tmp_path: Path, algorithm: str) -> None:
-    cell = cell_of(tmp_path, f'congestion_control = "{algorithm}"\n' + DOWNLOAD, queue="4 packets", buffer="1152 B")
+    cell = cell_of(
+        tmp_path, f'congestion_control = "{algorithm}"\n' + DOWNLOAD, queue="4 packets", buffer="1152 B"
+    )
     trace = LiveEngine().run_cell(cell, Request.of_one(1, 1, 1, Observation(trace=True))).trace
     assert trace is not None
     windows = [
         (cwnd, ssthresh)
-        for event, cwnd, ssthresh in zip(trace.tcp["event"], trace.tcp["cwnd"], trace.tcp["ssthresh"], strict=True)
+        for event, cwnd, ssthresh in zip(
+            trace.tcp["event"], trace.tcp["cwnd"], trace.tcp["ssthresh"], strict=True
+        )
         if event == "window"
     ]
     before = max(cwnd for cwnd, ssthresh in windows if ssthresh is None)
@@ -274,7 +282,8 @@ def test_a_run_ends_at_its_time_limit(tmp_path: Path) -> None:
 def test_an_end_by_signal_ends_the_emulator_too(tmp_path: Path, number: signal.Signals, code: int) -> None:
     file = tmp_path / "long.toml"
     file.write_text(
-        (SCENARIO + DOWNLOAD).replace("1000 kbit/s", "1 kbit/s").replace('"10 s"', '"10 min"'), encoding="utf-8"
+        (SCENARIO + DOWNLOAD).replace("1000 kbit/s", "1 kbit/s").replace('"10 s"', '"10 min"'),
+        encoding="utf-8",
     )
     mark = str(uuid.uuid4())
     # A shell without job control has its background processes ignore SIGINT; these do not.
@@ -282,7 +291,17 @@ def test_an_end_by_signal_ends_the_emulator_too(tmp_path: Path, number: signal.S
         "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
         "from lasthop.cli import main; sys.exit(main())"
     )
-    command = [sys.executable, "-c", source, "run", str(file), "--engine", "live", "--out", str(tmp_path / "out")]
+    command = [
+        sys.executable,
+        "-c",
+        source,
+        "run",
+        str(file),
+        "--engine",
+        "live",
+        "--out",
+        str(tmp_path / "out"),
+    ]
     environment = {**os.environ, "MARK": mark}
     process = subprocess.Popen(command, env=environment, start_new_session=True, stderr=subprocess.DEVNULL)
 
@@ -335,7 +354,9 @@ def test_the_command_leaves_what_the_model_engine_leaves(
     assert "holds results of the engine live, not of model" in capsys.readouterr().err
 
 
-def test_a_live_run_is_captured_like_one_of_the_model(tmp_path: Path, lasthop_main: Callable[..., int]) -> None:
+def test_a_live_run_is_captured_like_one_of_the_model(
+    tmp_path: Path, lasthop_main: Callable[..., int]
+) -> None:
     require_tools()
     file, out = tmp_path / "small.toml", tmp_path / "out"
     file.write_text((SCENARIO + DOWNLOAD + STREAM).replace("20 packets", "4 packets"), encoding="utf-8")
@@ -347,7 +368,13 @@ def test_a_live_run_is_captured_like_one_of_the_model(tmp_path: Path, lasthop_ma
         assert sorted(path.name for path in folder.iterdir()) == sorted(_core.CAPTURE_FILES)
         sent = 0
         for point, source in (("server", "10.0.0.1"), ("client", "10.0.1.1")):
-            checks = ("_ws.malformed", "ip.checksum.status", "tcp.checksum.status", "udp.checksum.status", "ip.src")
+            checks = (
+                "_ws.malformed",
+                "ip.checksum.status",
+                "tcp.checksum.status",
+                "udp.checksum.status",
+                "ip.src",
+            )
             packets = tshark(folder / f"{point}.pcapng", checks)
             assert {malformed for malformed, *_ in packets} == {""}
             assert {(ip, tcp + udp) for _, ip, tcp, udp, _ in packets} == {("1", "1")}
@@ -377,7 +404,9 @@ def test_a_live_run_is_recorded_event_by_event(tmp_path: Path, cached: bool) -> 
     data = packets.filter(pl.col("direction") == "down", pl.col("payload_bytes") > 0)
     assert data.filter(event="sent").height == row["sent_packets"]
     assert data.filter(event="dropped-queue").height == row["data_drops_queue"]
-    assert row["data_drops_queue"] > 0 or cached, "what the first of a chain has cached may spare the second its losses"
+    assert row["data_drops_queue"] > 0 or cached, (
+        "what the first of a chain has cached may spare the second its losses"
+    )
     assert trace.tcp["event"].count("window") > 10
     assert trace.tcp["event"].count("recovery-entered") == row["fast_retransmits"]
     assert LiveEngine().run_cell(cell, Request(1, 1, 1)).trace is None
@@ -483,22 +512,42 @@ def test_every_kind_of_traffic_runs_on_real_sockets(tmp_path: Path) -> None:
     for name in ("call-down", "call-up", "bursts", "tape"):
         for column in ("sent_packets", "sent_bytes"):
             assert of(live, name)[column] == of(model, name)[column], (name, column)
-    for name, column in (("call-down", "mos"), ("call-up", "mos"), ("video", "segments"), ("video", "startup_delay_s")):
+    for name, column in (
+        ("call-down", "mos"),
+        ("call-up", "mos"),
+        ("video", "segments"),
+        ("video", "startup_delay_s"),
+    ):
         assert of(live, name)[column] == pytest.approx(of(model, name)[column], rel=0.1), (name, column)
     assert of(live, "requests")["requests_completed"] == 5
     assert of(live, "requests")["rtt_min_s"] > 2 * 0.03 + 2 * 0.02  # the access link is under way both times
     assert of(live, "video")["duplicate_acks"] > 0  # copies on the link
     # Within the duration both send a slow start; behind it the queue is the course's.
-    assert of(live, "upload")["throughput_Bps"] == pytest.approx(of(model, "upload")["throughput_Bps"], rel=0.2)
+    assert of(live, "upload")["throughput_Bps"] == pytest.approx(
+        of(model, "upload")["throughput_Bps"], rel=0.2
+    )
 
 
-DISCIPLINES = ("drop-tail", "drop-head", "random-drop", "codel", "fq_codel", "pie", "fq_pie", "sfq", "dualpi2")
+DISCIPLINES = (
+    "drop-tail",
+    "drop-head",
+    "random-drop",
+    "codel",
+    "fq_codel",
+    "pie",
+    "fq_pie",
+    "sfq",
+    "dualpi2",
+)
 
 
 def test_every_queue_discipline_serves_a_class_on_this_machines_clock(tmp_path: Path) -> None:
     """All at once, each in a class of its own: RED, which has no name of its own, is the last."""
     red = "red = { min = '5 kB', max = '9 kB', max_probability = 0.1, weight = 0.1, avpkt = '1 kB', gentle = true }"
-    queues = [*(f"discipline = '{name}', limit = '90 packets'" for name in DISCIPLINES), f"limit = '40 kB', {red}"]
+    queues = [
+        *(f"discipline = '{name}', limit = '90 packets'" for name in DISCIPLINES),
+        f"limit = '40 kB', {red}",
+    ]
     classes, flows = [], []
     for number, queue in enumerate(queues, start=1):
         match = "default = true" if number == 1 else f"match = [{{ port = {30_000 + number} }}]"

@@ -59,7 +59,13 @@ def test_a_download_takes_no_longer_than_it_must_and_the_same_seed_gives_the_sam
         assert done.returncode == 0, done.stderr
         runs.append((done.stdout, digests(capture)))
     assert runs[0] == runs[1]
-    assert set(runs[0][1]) == {"server.pcapng", "client.pcapng", "router-in.pcapng", "router-out.pcapng", "drops.csv"}
+    assert set(runs[0][1]) == {
+        "server.pcapng",
+        "client.pcapng",
+        "router-in.pcapng",
+        "router-out.pcapng",
+        "drops.csv",
+    }
     assert runs[0] != runs[2]
     assert runs[0][1]["client.pcapng"] != runs[2][1]["client.pcapng"]
     seconds, size = runs[0][0].split()[-2:]
@@ -76,7 +82,8 @@ print(os.getpid(), uuid.uuid4(), random.random(), ssl.RAND_bytes(8), os.urandom(
 print(open("/dev/urandom", "rb").read(8), time.time(), time.monotonic(), time.strftime("%Y-%m-%d"))
 """
     first, second, other = (
-        run_guest("--link", "lte", "--quiet", "--seed", seed, "--", *program(source)).stdout for seed in ("1", "1", "2")
+        run_guest("--link", "lte", "--quiet", "--seed", seed, "--", *program(source)).stdout
+        for seed in ("1", "1", "2")
     )
     assert "2026-01-01" in first
     assert first == second
@@ -112,7 +119,9 @@ def test_what_programs_write_is_gone_but_for_the_folders_named(tmp_path: Path) -
     for folder in (kept, lost):
         folder.mkdir()
         (folder / "old").write_text("as it was")
-    line = f"for d in {kept} {lost}; do echo new > $d/new; echo changed > $d/old; cat $d/old; done; rm -r {lost}"
+    line = (
+        f"for d in {kept} {lost}; do echo new > $d/new; echo changed > $d/old; cat $d/old; done; rm -r {lost}"
+    )
     done = run_guest("--link", "lte", "--quiet", "--write", str(kept), "--", "bash", "-c", line)
     assert (done.returncode, done.stdout) == (0, "changed\nchanged\n"), done.stderr
     assert {file.name: file.read_text() for file in kept.iterdir()} == {"old": "changed\n", "new": "new\n"}
@@ -125,7 +134,15 @@ def state(folders: Iterable[Path]) -> str:
     for folder in folders:
         for file in sorted([folder, *folder.rglob("*")]):
             facts = file.lstat()
-            told = (file, facts.st_mode, facts.st_uid, facts.st_gid, facts.st_size, facts.st_mtime_ns, facts.st_ino)
+            told = (
+                file,
+                facts.st_mode,
+                facts.st_uid,
+                facts.st_gid,
+                facts.st_size,
+                facts.st_mtime_ns,
+                facts.st_ino,
+            )
             digest.update(repr(told).encode())
             digest.update(bytes(file.readlink()) if file.is_symlink() else b"")
             digest.update(file.read_bytes() if stat.S_ISREG(facts.st_mode) else b"")
@@ -194,9 +211,7 @@ def test_several_servers_have_names_and_addresses_and_reach_each_other_without_t
 
 @pytest.mark.usefixtures("kernel")
 def test_a_program_that_computes_without_end_is_named_unless_computing_takes_time() -> None:
-    spins = (
-        "import time\nend = time.monotonic() + 0.2\nn = 0\nwhile n < 10**7 and time.monotonic() < end: n += 1\nprint(n)"
-    )
+    spins = "import time\nend = time.monotonic() + 0.2\nn = 0\nwhile n < 10**7 and time.monotonic() < end: n += 1\nprint(n)"
     freely = run_guest("--link", "lte", "--", "sh", "-c", "while :; do :; done")
     assert freely.returncode == 2
     assert "sh (process 2) has computed for 10 s without a system call" in freely.stderr
@@ -208,7 +223,9 @@ def test_a_program_that_computes_without_end_is_named_unless_computing_takes_tim
 
 @pytest.mark.usefixtures("kernel")
 def test_a_full_overlay_is_said() -> None:
-    full = run_guest("--link", "lte", "--quiet", "--", "dd", "if=/dev/zero", "of=/tmp/large", "bs=1M", "count=1100")
+    full = run_guest(
+        "--link", "lte", "--quiet", "--", "dd", "if=/dev/zero", "of=/tmp/large", "bs=1M", "count=1100"
+    )
     assert full.returncode == 1
     assert "No space left on device" in full.stderr
     assert "with --write DIR" in full.stderr
@@ -282,12 +299,25 @@ def test_what_waits_for_ever_or_is_asked_for_in_vain_is_said(tmp_path: Path) -> 
         done = run_guest("--link", "lte", *arguments, "--", "true")
         assert (done.returncode, said in done.stderr) == (2, True), done.stderr
     live = run_shell("--link", "lte", "--write", str(there), "--", "true")
-    assert (live.returncode, "--write is an option of --engine kernel" in live.stderr) == (2, True), live.stderr
+    assert (live.returncode, "--write is an option of --engine kernel" in live.stderr) == (2, True), (
+        live.stderr
+    )
 
 
 def shell(kernel: Kernel, *command: str) -> tuple[str, ...]:
     """Return the arguments of `lasthop` that run a command in this kernel."""
-    return ("shell", "--engine", "kernel", "--link", "lte", "--quiet", "--kernel", kernel.name, "--", *command)
+    return (
+        "shell",
+        "--engine",
+        "kernel",
+        "--link",
+        "lte",
+        "--quiet",
+        "--kernel",
+        kernel.name,
+        "--",
+        *command,
+    )
 
 
 def start(kernel: Kernel, *command: str) -> subprocess.Popen[str]:

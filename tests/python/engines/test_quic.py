@@ -66,7 +66,16 @@ def test_tshark_decrypts_captures_and_finds_nothing_malformed(
 ) -> None:
     scenario = tmp_path / "transfer.toml"
     scenario.write_text(TRANSFER)
-    arguments = ("--engine", engine, "--replications", replications, "--pcap", "--out", tmp_path / "out", "--quiet")
+    arguments = (
+        "--engine",
+        engine,
+        "--replications",
+        replications,
+        "--pcap",
+        "--out",
+        tmp_path / "out",
+        "--quiet",
+    )
     assert lasthop_main("run", scenario, *arguments) == 0
     captures = sorted((tmp_path / "out").rglob("*.pcapng"))
     assert len(captures) == 4 * replications
@@ -90,10 +99,15 @@ def test_tshark_decrypts_captures_and_finds_nothing_malformed(
 
 
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark")
-def test_tshark_decrypts_a_request_that_rides_with_the_first_packet(lasthop_main: Main, tmp_path: Path) -> None:
+def test_tshark_decrypts_a_request_that_rides_with_the_first_packet(
+    lasthop_main: Main, tmp_path: Path
+) -> None:
     scenario = tmp_path / "page.toml"
     scenario.write_text(PAGE + "quic = { zero_rtt = true }\n")
-    assert lasthop_main("run", scenario, "--replications", "1", "--pcap", "--out", tmp_path / "out", "--quiet") == 0
+    assert (
+        lasthop_main("run", scenario, "--replications", "1", "--pcap", "--out", tmp_path / "out", "--quiet")
+        == 0
+    )
     (capture,) = (tmp_path / "out").rglob("client.pcapng")
     wanted = [
         "-Y",
@@ -118,20 +132,35 @@ def test_logs_have_the_packets_of_the_captures(lasthop_main: Main, tmp_path: Pat
     assert lasthop_main("trace", scenario, "--out", tmp_path / "out", "--quiet") == 0
     for end, address in (("server", "10.0.0.1"), ("client", "10.0.1.1")):
         header, *events = (
-            json.loads(record) for record in (tmp_path / "out" / f"flow-0.{end}.sqlog").read_text().split("\x1e")[1:]
+            json.loads(record)
+            for record in (tmp_path / "out" / f"flow-0.{end}.sqlog").read_text().split("\x1e")[1:]
         )
         assert header["trace"]["vantage_point"] == {"type": end}
         sent = [event for event in events if event["name"] == "transport:packet_sent"]
-        fields = ["-Y", f"ip.src == {address}", "-T", "fields", "-e", "frame.time_epoch", "-e", "quic.packet_number"]
+        fields = [
+            "-Y",
+            f"ip.src == {address}",
+            "-T",
+            "fields",
+            "-e",
+            "frame.time_epoch",
+            "-e",
+            "quic.packet_number",
+        ]
         done = subprocess.run(
-            ["tshark", "-r", tmp_path / "out" / f"{end}.pcapng", *fields], capture_output=True, text=True, check=True
+            ["tshark", "-r", tmp_path / "out" / f"{end}.pcapng", *fields],
+            capture_output=True,
+            text=True,
+            check=True,
         )
         captured = [
             (float(time) * 1000 - EPOCH_MS, int(number))
             for time, numbers in (line.split("\t") for line in done.stdout.splitlines())
             for number in numbers.split(",")
         ]
-        assert [event["data"]["header"]["packet_number"] for event in sent] == [number for _, number in captured]
+        assert [event["data"]["header"]["packet_number"] for event in sent] == [
+            number for _, number in captured
+        ]
         assert [event["time"] for event in sent] == pytest.approx([time for time, _ in captured], abs=0.01)
 
 
@@ -194,7 +223,11 @@ def test_a_page_travels_on_the_streams_of_one_connection(lasthop_main: Main, tmp
     ],
 )
 def test_http3_and_quic_belong_together(
-    lasthop_main: Main, capsys: pytest.CaptureFixture[str], tmp_path: Path, change: tuple[str, str], message: str
+    lasthop_main: Main,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    change: tuple[str, str],
+    message: str,
 ) -> None:
     scenario = tmp_path / "page.toml"
     scenario.write_text(PAGE.replace(*change))
@@ -205,7 +238,10 @@ def test_http3_and_quic_belong_together(
 @pytest.mark.parametrize(
     ("scenario", "message"),
     [
-        (TRANSFER, "`flow[0].quic.migration`: the fixed host connects, and only the host that connected may move"),
+        (
+            TRANSFER,
+            "`flow[0].quic.migration`: the fixed host connects, and only the host that connected may move",
+        ),
         (PAGE, "`flow[0].quic.migration`: no link changes, so the mobile host never moves"),
     ],
 )
@@ -222,7 +258,9 @@ def test_the_study_upholds_its_claims_without_errors(lasthop_main: Main, tmp_pat
     assert lasthop_main("run", find_scenario("quic"), *arguments) == 0
     claims = pl.read_csv(tmp_path / "out" / "claims.csv")
     verdicts = dict(zip(claims["id"], claims["verdict"], strict=True))
-    assert {verdicts[claim] for claim in ("no-gain-without-loss", "pipelining", "one-connection")} == {"upheld"}
+    assert {verdicts[claim] for claim in ("no-gain-without-loss", "pipelining", "one-connection")} == {
+        "upheld"
+    }
     assert "not upheld" not in verdicts.values()
 
 
@@ -245,7 +283,10 @@ quic = { migration = true }
     ("scenario", "message"),
     [
         (MIGRATING, "flow[0].quic.migration runs on the model engine only"),
-        (PAGE.replace("connections = 1", 'connections = 1\nserver = "nginx"'), '"nginx" speaks no HTTP/3 here'),
+        (
+            PAGE.replace("connections = 1", 'connections = 1\nserver = "nginx"'),
+            '"nginx" speaks no HTTP/3 here',
+        ),
     ],
 )
 def test_what_sockets_cannot_do_is_refused_by_name(
@@ -280,7 +321,9 @@ video.flow = [{ kind = "video", bitrates = ["300 kbit/s"], segment = "1 s", dura
 
 
 @pytest.mark.usefixtures("kernel")
-def test_the_same_ends_over_sockets_of_a_guest_fare_as_in_the_model(lasthop_main: Main, tmp_path: Path) -> None:
+def test_the_same_ends_over_sockets_of_a_guest_fare_as_in_the_model(
+    lasthop_main: Main, tmp_path: Path
+) -> None:
     (tmp_path / "kinds.toml").write_text("replications = 1\n" + KINDS)
     tables = []
     for engine in ("model", "kernel"):

@@ -120,7 +120,19 @@ def test_programs_over_the_levels_of_factors_are_results_as_all_others(
     link: Path, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
-    repeat = ["repeat", "--engine", "live", "--link", link, "--only", "rate=fast", "--replications", 2, "--jobs", 2]
+    repeat = [
+        "repeat",
+        "--engine",
+        "live",
+        "--link",
+        link,
+        "--only",
+        "rate=fast",
+        "--replications",
+        2,
+        "--jobs",
+        2,
+    ]
     repeat += ["--out", out, "--json"]
     repeat += ["--server", f"python3 -m http.server 80 -d {tmp_path / 'www'}"]
     (tmp_path / "get.py").write_text(GET, encoding="utf-8")
@@ -183,13 +195,30 @@ def test_an_edited_program_or_file_runs_anew_and_alone(
     # Their imports are not seen, but for the folder that is named.
     edited.write_text(f"print(open({str(data / 'number')!r}).read(), 1)", encoding="utf-8")
     other.write_text("print('other')", encoding="utf-8")
-    repeat = ["repeat", "--engine", "live", "--link", link, "--only", "rate=fast", "--replications", 2, "--out", out]
+    repeat = [
+        "repeat",
+        "--engine",
+        "live",
+        "--link",
+        link,
+        "--only",
+        "rate=fast",
+        "--replications",
+        2,
+        "--out",
+        out,
+    ]
     repeat += ["--input", data, "--write", kept]
     for file in (edited, other):
-        repeat += ["--command", f"{file.stem}=python3 {file} >> {kept}/{file.stem}; cat {kept}/{file.stem} >/dev/null"]
+        repeat += [
+            "--command",
+            f"{file.stem}=python3 {file} >> {kept}/{file.stem}; cat {kept}/{file.stem} >/dev/null",
+        ]
 
     def ran() -> tuple[int, int]:
-        return tuple(len((kept / file.stem).read_text(encoding="utf-8").splitlines()) for file in (edited, other))
+        return tuple(
+            len((kept / file.stem).read_text(encoding="utf-8").splitlines()) for file in (edited, other)
+        )
 
     def repeated() -> str:
         assert lasthop_main(*repeat) in (0, 3)
@@ -258,7 +287,10 @@ def test_a_program_that_fails_has_its_own_words_and_may_give_an_exit_code(
     command = [*repeat, "--", "sh", "-c", SAYS]
     assert lasthop_main(*command) in (0, 3)
     said = capsys.readouterr().out
-    assert "The program failed in 4 of 4 runs (exit code 7). The end of its standard error in the first, " in said
+    assert (
+        "The program failed in 4 of 4 runs (exit code 7). The end of its standard error in the first, "
+        in said
+    )
     assert "in the first, rate=slow, replication 1:\n  xxx" in said
     assert "\n  no \N{REPLACEMENT CHARACTER}such page\n" in said
     assert said.count("such page") == 1
@@ -292,7 +324,11 @@ def test_uploads_and_datagrams_are_flows_and_a_limit_ends_the_program(
     assert set(flows) == {"tcp-1", "udp-1"}
     assert (flows["tcp-1"]["direction"], flows["tcp-1"]["outcome"]) == ("up", "closed")
     assert flows["tcp-1"]["sent_bytes"] >= 60_000
-    assert (flows["udp-1"]["direction"], flows["udp-1"]["sent_packets"], flows["udp-1"]["received_packets"]) == (
+    assert (
+        flows["udp-1"]["direction"],
+        flows["udp-1"]["sent_packets"],
+        flows["udp-1"]["received_packets"],
+    ) == (
         "up",
         1,
         1,
@@ -337,7 +373,10 @@ def test_several_servers_have_names_and_what_they_say_to_each_other_is_no_flow(
         (["--server", "true", "--json", "--", "echo", "no"], "the program printed no JSON: 'no'"),
         (["--", "no-such-program"], "no-such-program cannot be run (exit code 127)"),
         (["--", "sh", "-c", "no-such"], "sh cannot be run (exit code 127): sh: 1: no-such: not found"),
-        (["--json", "--", "sh", "-c", "yes [ | head -c 100000"], "the program printed JSON that is nested too deep"),
+        (
+            ["--json", "--", "sh", "-c", "yes [ | head -c 100000"],
+            "the program printed JSON that is nested too deep",
+        ),
         (["--input", "nowhere", "--", "true"], "'nowhere' does not exist"),
     ],
 )
@@ -361,14 +400,19 @@ def test_commands_are_no_factor_where_the_scenario_has_one_of_that_name(
 def test_a_link_needs_no_flow(link: Path, tmp_path: Path, lasthop_main: Main) -> None:
     link.write_text("down.link = { rate = '4 Mbit/s', delay = '1 ms' }\n", encoding="utf-8")
     out = tmp_path / "out"
-    assert lasthop_main("repeat", "--engine", "live", "--link", link, "--out", out, "--quiet", "--", "true") == 0
+    assert (
+        lasthop_main("repeat", "--engine", "live", "--link", link, "--out", out, "--quiet", "--", "true") == 0
+    )
     assert pl.read_parquet(out / "runs.parquet")["exit_code"].to_list() == [0]
 
 
 def test_a_file_of_somebody_else_is_not_written_over(
     link: Path, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert lasthop_main("repeat", "--engine", "live", "--link", link, "--out", tmp_path / "link", "--", "true") == 2
+    assert (
+        lasthop_main("repeat", "--engine", "live", "--link", link, "--out", tmp_path / "link", "--", "true")
+        == 2
+    )
     assert "link.toml is not of 'lasthop repeat'" in capsys.readouterr().err
     assert link.read_text(encoding="utf-8") == LINK
 
@@ -383,7 +427,10 @@ def test_a_program_has_the_last_hop_for_itself(link: Path) -> None:
     ("program", "told"),
     [
         (PROGRAM.replace('["true"]', "[]"), r"flow\[0\].command`: names no program"),
-        (PROGRAM + 'servers = [{ name = "Origin", command = "true" }]', r"servers\[0\].name`: is no name of a host"),
+        (
+            PROGRAM + 'servers = [{ name = "Origin", command = "true" }]',
+            r"servers\[0\].name`: is no name of a host",
+        ),
         (PROGRAM + 'servers = [{ name = "client", command = "true" }]', '"client" is a host already'),
         (
             PROGRAM + 'servers = [{ command = "a" }, { command = "b" }]',
@@ -397,7 +444,9 @@ def test_a_program_has_the_last_hop_for_itself(link: Path) -> None:
     ],
 )
 def test_what_a_program_cannot_be_is_told(link: Path, program: str, told: str) -> None:
-    link.write_text(LINK.replace('[[flow]]\nkind = "bulk-tcp"\nbytes = "1 kB"\n', program + "\n"), encoding="utf-8")
+    link.write_text(
+        LINK.replace('[[flow]]\nkind = "bulk-tcp"\nbytes = "1 kB"\n', program + "\n"), encoding="utf-8"
+    )
     with pytest.raises(_core.ScenarioError, match=told):
         _core.load(str(link))
 
@@ -441,7 +490,8 @@ def test_the_same_command_line_in_virtual_time_and_live_gives_the_same_tables(
         code = lasthop_main(*command, "--engine", engine, "--out", tmp_path / name, "--", *fetch)
         assert code == 0 or (engine == "live" and code == 3)
     flows, runs = (
-        {name: pl.read_parquet(tmp_path / name / f"{table}.parquet") for name in folders} for table in ("flows", "runs")
+        {name: pl.read_parquet(tmp_path / name / f"{table}.parquet") for name in folders}
+        for table in ("flows", "runs")
     )
     assert flows["first"].equals(flows["second"])
     assert runs["first"].drop("wall_s").equals(runs["second"].drop("wall_s"))
@@ -463,10 +513,15 @@ def test_what_programs_write_stays_if_asked_for_and_computing_may_take_time_whic
 ) -> None:
     kept, out = tmp_path / "kept", tmp_path / "out"
     kept.mkdir()
-    line = f"echo $$ > {kept}/own; echo $$ > {tmp_path}/lost; n=0; while [ $n -lt 20000 ]; do n=$((n + 1)); done"
+    line = (
+        f"echo $$ > {kept}/own; echo $$ > {tmp_path}/lost; n=0; while [ $n -lt 20000 ]; do n=$((n + 1)); done"
+    )
     options = ["--link", link, "--only", "rate=fast", "--out", out, "--write", kept, "--cpu-cost", 1]
     assert lasthop_main("repeat", *options, "--", "sh", "-c", line) == 0
-    assert "computing takes time in these runs (cpu_cost), so no two of them are the same" in capsys.readouterr().out
+    assert (
+        "computing takes time in these runs (cpu_cost), so no two of them are the same"
+        in capsys.readouterr().out
+    )
     assert (kept / "own").is_file()
     assert not (tmp_path / "lost").exists()
     # In a guest computing takes no time otherwise, and its calls a few microseconds each.

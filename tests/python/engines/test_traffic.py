@@ -38,7 +38,10 @@ def cell(folder: Path, *parts: str, top: str = "") -> _core.Cell:
 def by_name(records: _core.Records) -> Flows:
     """The flows of a replication, each with its columns."""
     columns = records.flows
-    return {name: {key: column[row] for key, column in columns.items()} for row, name in enumerate(columns["flow"])}
+    return {
+        name: {key: column[row] for key, column in columns.items()}
+        for row, name in enumerate(columns["flow"])
+    }
 
 
 def model(one: _core.Cell) -> Flows:
@@ -89,16 +92,16 @@ def test_the_answer_of_calls_is_their_score(
     assert lasthop_main("run", file, "--replications", "5", "--out", tmp_path / "out") == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "(MOS)" in text
-    told = (
-        "With flow=voip, queue=codel has a speech quality of 4.32 MOS, queue=drop-tail of 3.89 MOS (0.431 points better"
-    )
+    told = "With flow=voip, queue=codel has a speech quality of 4.32 MOS, queue=drop-tail of 3.89 MOS (0.431 points better"
     assert text.partition("after Holm): - ")[2].startswith(told)
     flows = pl.read_parquet(tmp_path / "out" / "flows.parquet")
     assert flows.filter(role="bulk-tcp")["mos"].null_count() == 10
     assert human("mos", 4.4092) == "4.41 MOS"
 
 
-def test_what_a_call_cannot_be_is_said(tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_call_cannot_be_is_said(
+    tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "wrong.toml"
     file.write_text(f'{LINK}{CALL}codec = "G711"\n', encoding="utf-8")
     assert lasthop_main("validate", file) == 2
@@ -172,7 +175,9 @@ def test_a_video_settles_below_what_the_link_carries(tmp_path: Path) -> None:
     assert 500e3 < flow["bitrate_mean_bps"] < 1000e3
     assert flow["bitrate_switches"] >= 2
     assert flow["outcome"] == "closed"
-    slow = model(cell(tmp_path, VIDEO.replace("250 kbit/s", "1100 kbit/s").replace('"500 kbit/s", "900 kbit/s", ', "")))
+    slow = model(
+        cell(tmp_path, VIDEO.replace("250 kbit/s", "1100 kbit/s").replace('"500 kbit/s", "900 kbit/s", ', ""))
+    )
     assert slow["video"]["stalls"] > 1
     # 120 s of 1100 kbit/s take at least 132 s.
     assert 12 < slow["video"]["stalled_s"] + slow["video"]["startup_delay_s"] < 30
@@ -200,7 +205,8 @@ def test_the_last_datagram_of_a_slow_stream_is_sent_by_a_real_host(kernel: Kerne
 def pcap(packets: list[tuple[float, bytes]]) -> bytes:
     """Write a capture of Ethernet frames."""
     records = [
-        struct.pack("<IIII", int(at), round(at % 1 * 1e6), len(frame), len(frame)) + frame for at, frame in packets
+        struct.pack("<IIII", int(at), round(at % 1 * 1e6), len(frame), len(frame)) + frame
+        for at, frame in packets
     ]
     return struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1) + b"".join(records)
 
@@ -252,7 +258,9 @@ def test_what_is_wrong_with_a_recording_is_said(
 def test_fq_codel_saves_a_call_beside_an_upload(lasthop_main: Main, tmp_path: Path) -> None:
     """The claim of `examples/bufferbloat.toml`."""
     example = EXAMPLES / "bufferbloat.toml"
-    lines = [line for line in example.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+    lines = [
+        line for line in example.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")
+    ]
     assert len(lines) < 20
     assert lasthop_main("run", example, "--out", tmp_path / "out", "--quiet") == 0
     flows = pl.read_parquet(tmp_path / "out" / "flows.parquet")

@@ -90,9 +90,9 @@ def compare(study: _core.Study, replications: Iterable[int], wanted: str = "") -
                 totals[record["outcome"]] += 1
                 if record["protocol"] == "udp":
                     udp = gather_udp(packets, trace.tcp, record, number, trace.link_states).counts
-                    assert {name: udp[name] for name in UDP_COUNTS} == {name: record[name] for name in UDP_COUNTS}, (
-                        place
-                    )
+                    assert {name: udp[name] for name in UDP_COUNTS} == {
+                        name: record[name] for name in UDP_COUNTS
+                    }, place
                 else:
                     facts = gather(packets, trace.tcp, record, number, trace.link_states)
                     compare_tcp(facts, record, place)
@@ -147,7 +147,9 @@ def test_counts_equal_the_records_of_linux_6_which_probes_the_tail(
 
 
 def test_counts_equal_the_records_of_page_loads() -> None:
-    totals = compare(_core.load(str(STUDY.parent / "iip2004" / "study.toml")), [1, 2], "workload=m+8m,variant=frto,")
+    totals = compare(
+        _core.load(str(STUDY.parent / "iip2004" / "study.toml")), [1, 2], "workload=m+8m,variant=frto,"
+    )
     assert totals["timeouts"] > 0
     assert totals["retransmitted_packets"] > 0
 
@@ -238,7 +240,14 @@ def test_counts_equal_the_records_where_everything_is_lost(tmp_path: Path) -> No
     file.write_text(LOSSY, encoding="utf-8")
     study = _core.load(str(file))
     totals = compare(study, range(1, 9))
-    for name in ("aborted", "unfinished", "closed", "ack_drops_error", "data_drops_error", "spurious_timeouts"):
+    for name in (
+        "aborted",
+        "unfinished",
+        "closed",
+        "ack_drops_error",
+        "data_drops_error",
+        "spurious_timeouts",
+    ):
         assert totals[name] > 20, name
     story = "\n".join(
         text
@@ -294,7 +303,9 @@ class Tape:
 
     def event(self, ms: int, serial: int, *events: str) -> None:
         for event in events:
-            self.packets.append({"order": self._order(), "time_ns": ms * MS, "event": event} | self._packet[serial])
+            self.packets.append(
+                {"order": self._order(), "time_ns": ms * MS, "event": event} | self._packet[serial]
+            )
 
     def sender(self, ms: int, event: str, **values: int | None) -> None:
         empty = dict.fromkeys(("seq", "backoff", "cwnd", "ssthresh", "in_flight", "rtt_ns", "rto_ns"))
@@ -349,10 +360,15 @@ SWITCHES = {
         ([], "was on its way to the router and arrived"),
         ([(201, "enqueued")], "was waiting in the router queue and arrived"),
         ([(201, "enqueued", "dequeued")], "was in the link and arrived"),
-        ([(201, "enqueued", "dequeued"), (300, "link-retry")], "was held by the link's ARQ after 1 try that failed"),
+        (
+            [(201, "enqueued", "dequeued"), (300, "link-retry")],
+            "was held by the link's ARQ after 1 try that failed",
+        ),
     ],
 )
-def test_a_late_original_makes_a_timeout_spurious_and_is_found(life: list[tuple[Any, ...]], verdict: str) -> None:
+def test_a_late_original_makes_a_timeout_spurious_and_is_found(
+    life: list[tuple[Any, ...]], verdict: str
+) -> None:
     tape = handshake()
     tape.sent(200, 2, 1, 500)
     for ms, *events in life:
@@ -426,9 +442,17 @@ def test_a_lost_original_makes_a_timeout_real() -> None:
     assert facts.seconds_by_phase() == pytest.approx(expected)
     text = flat(str(tell_tcp(facts, packets, SWITCHES)))
     assert "0.201000 Loss: router queue full, 1 packet: bytes 1-500. The queue held 0 packets" in text
-    assert "Verdict: real: the original, sent at 0.200000, had been lost at 0.201000 (router queue full)." in text
-    assert "Over at 1.000000, after 200 ms, when everything outstanding was acknowledged: cwnd 2, ssthresh 2." in text
-    assert "0.500000 Link bad for 200 ms, until 0.700000: no packet of this flow had to be tried again." in text
+    assert (
+        "Verdict: real: the original, sent at 0.200000, had been lost at 0.201000 (router queue full)."
+        in text
+    )
+    assert (
+        "Over at 1.000000, after 200 ms, when everything outstanding was acknowledged: cwnd 2, ssthresh 2."
+        in text
+    )
+    assert (
+        "0.500000 Link bad for 200 ms, until 0.700000: no packet of this flow had to be tried again." in text
+    )
     assert "Summary: closed after 1.200000 s" in text
     assert "waiting for the timer 50.0 % (0.600 s)" in text
 
@@ -450,16 +474,16 @@ rate = "10 kbit/s"
 payload = "100 B"
 duration = "5 s"
 """
-ERRORS = (
-    '{ good = "1 s", bad = "500 ms", packet_error_probability = 1, arq = { retransmissions = 5, delay = "DELAY" } }'
-)
+ERRORS = '{ good = "1 s", bad = "500 ms", packet_error_probability = 1, arq = { retransmissions = 5, delay = "DELAY" } }'
 
 
 @pytest.mark.parametrize("bad", ["down", "up"])
 def test_a_link_that_is_bad_in_one_direction_is_told(tmp_path: Path, bad: str) -> None:
     """The other direction's ARQ waits for another time, and no try in that direction fails."""
     good = "up" if bad == "down" else "down"
-    never = ERRORS.replace("packet_error_probability = 1", "packet_error_probability = 0").replace("DELAY", "1 ms")
+    never = ERRORS.replace("packet_error_probability = 1", "packet_error_probability = 0").replace(
+        "DELAY", "1 ms"
+    )
     scenario = ONE_WAY.replace(bad.upper(), ERRORS.replace("DELAY", "70 ms")).replace(good.upper(), never)
     (tmp_path / "one-way.toml").write_text(scenario, encoding="utf-8")
     cell = _core.load(str(tmp_path / "one-way.toml")).cells[0]
@@ -472,7 +496,8 @@ def test_a_link_that_is_bad_in_one_direction_is_told(tmp_path: Path, bad: str) -
         for event, flow in zip(trace.packets["event"], trace.packets["flow"], strict=True)
     )
     told = {
-        way: sum(int(n) for w, what in periods if w == way and (n := what.split()[0]) != "no") for way in ("down", "up")
+        way: sum(int(n) for w, what in periods if w == way and (n := what.split()[0]) != "no")
+        for way in ("down", "up")
     }
     assert told == {bad: retries, good: 0}
     assert retries
@@ -547,7 +572,9 @@ def test_what_is_heard_of_a_call_equals_the_record_to_the_digit(tmp_path: Path, 
         assert (heard.delay_ns or 0) / 1e9 == pytest.approx(record["voice_delay_s"] or 0, rel=1e-12), place
         assert heard.mos == pytest.approx(record["mos"], rel=1e-9), place
         assert f"Verdict: MOS {record['mos']:.2f}, " in story, place
-        assert sum(len(gap.datagrams) for gaps in facts.gaps for gap in gaps) == heard.lost + len(heard.late_ns), place
+        assert sum(len(gap.datagrams) for gaps in facts.gaps for gap in gaps) == heard.lost + len(
+            heard.late_ns
+        ), place
         assert f"{heard.lost} lost ({100 * record['voice_loss']:.2f} %)" in story, place
         assert f"{len(heard.late_ns)} late ({100 * record['voice_late']:.2f} %)" in story, place
         seen.update(
@@ -559,7 +586,9 @@ def test_what_is_heard_of_a_call_equals_the_record_to_the_digit(tmp_path: Path, 
             good=record["mos"] > 4,
             quic=facts.handshake is not None,
         )
-    assert all(seen[what] > 0 for what in ("lost", "late", "bursts", "delayed", "good", "quic", "silent")), seen
+    assert all(seen[what] > 0 for what in ("lost", "late", "bursts", "delayed", "good", "quic", "silent")), (
+        seen
+    )
 
 
 STREAM = ("--only", "queue=long", "--flow", "call")
@@ -577,14 +606,18 @@ def stream(
     for number, delay in enumerate(delays_ms):
         at = number * every_ms + 1000 * (number > silent_after)
         events += [(at, number, "sent"), (at, number, "enqueued" if delay is not None else "dropped-queue")]
-        events += [] if delay is None else [(at + delay - 5, number, "dequeued"), (at + delay, number, "delivered")]
+        events += (
+            [] if delay is None else [(at + delay - 5, number, "dequeued"), (at + delay, number, "delivered")]
+        )
     for ms, number, event in sorted(events, key=lambda event: event[0]):
         if event == "sent":
             tape.sent(ms, number, number, 1)  # its number stands in place of the one byte
         else:
             tape.event(ms, number, event)
     packets = Packets(_columns(tape.packets), {"down": 0, "up": 0})
-    record = dict.fromkeys(("one_way_delay_p50_s", "spacing_p50_ms", "jitter_p50_ms", "throughput_Bps"), None) | {
+    record = dict.fromkeys(
+        ("one_way_delay_p50_s", "spacing_p50_ms", "jitter_p50_ms", "throughput_Bps"), None
+    ) | {
         "flow": "stream",
         "protocol": "udp",
         "direction": "down",
@@ -625,7 +658,9 @@ def test_many_episodes_are_told_as_few() -> None:
     delays: list[int | None] = [10, 10, 60, 10, None] * 1000
     _, close = stream(delays)
     assert len(close.entries) == 4  # the first, one rise, one episode of gaps, the last
-    assert "1000 gaps, to 99.980000: 1000 of 4996 datagrams, 1000 lost (router queue full)." in flat(str(close))
+    assert "1000 gaps, to 99.980000: 1000 of 4996 datagrams, 1000 lost (router queue full)." in flat(
+        str(close)
+    )
     _, apart = stream(delays, every_ms=2000)
     assert len(apart.entries) == 2 + 2 * MOST_EPISODES
     told = [int(found) for found in re.findall(r"(\d+) gaps, to", str(apart))]
@@ -646,7 +681,9 @@ def test_the_story_of_a_call_says_whose_packets_stood_before_its_own() -> None:
     )  # fmt: skip
     events = list(rows(trace.packets))
     flow = trace.flows["flow"].index("voip")
-    (entered,) = [row for row in events if row["flow"] == flow and row["seq"] == number and row["event"] == "enqueued"]
+    (entered,) = [
+        row for row in events if row["flow"] == flow and row["seq"] == number and row["event"] == "enqueued"
+    ]
     (left,) = [row for row in events if row["serial"] == entered["serial"] and row["event"] == "dequeued"]
     assert others + own == entered["queue_packets"] - 1  # first in, first out
     assert length(left["time_ns"] - entered["time_ns"]) == wait
@@ -655,7 +692,9 @@ def test_the_story_of_a_call_says_whose_packets_stood_before_its_own() -> None:
     assert Counter(ahead) == {flow: own, trace.flows["flow"].index("upload"): others}
 
 
-def test_a_stream_is_no_call_and_has_no_verdict(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stream_is_no_call_and_has_no_verdict(
+    lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert lasthop_main("explain", EXAMPLES / "queue.toml", *STREAM) == 0
     told = flat(capsys.readouterr().out)
     for said in (

@@ -119,7 +119,9 @@ def test_crates_depend_on_those_in_lines_below() -> None:
     assert set(floors) == set(listed("Rust"))
     for crate, floor in floors.items():
         own = {name for name in dependencies(crate, "dependencies") if name.startswith("lasthop-")}
-        assert {name for name in own if floors[name] <= floor} == set(), f"{crate} uses these beside or above it"
+        assert {name for name in own if floors[name] <= floor} == set(), (
+            f"{crate} uses these beside or above it"
+        )
 
 
 def test_libraries_are_the_direct_dependencies() -> None:
@@ -137,12 +139,28 @@ def test_tools_are_those_that_are_required() -> None:
 def _count(file: str, pattern: str, head: str = "") -> int:
     """Return how often a pattern matches in a file, or in the block of it that begins with `head`."""
     text = (ROOT / file).read_text(encoding="utf-8")
-    block = re.search(rf"^( *){re.escape(head)}.*?^\1}}" if head else "(?s).*", text, re.DOTALL | re.MULTILINE)
+    block = re.search(
+        rf"^( *){re.escape(head)}.*?^\1}}" if head else "(?s).*", text, re.DOTALL | re.MULTILINE
+    )
     assert block, f"{file} has no {head}"
     return len(re.findall(pattern, block[0], re.MULTILINE))
 
 
-NUMBERS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+NUMBERS = [
+    "no",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+]
 
 CONSERVATION = "crates/lasthop-sim/tests/engine/conservation.rs"
 CASES = int(re.findall(r"cases: (\d+)", (ROOT / CONSERVATION).read_text(encoding="utf-8"))[0])
@@ -167,7 +185,10 @@ COUNTS = {
     ),
     "The same file runs on {} engines": (README, len(ENGINES)),
     "has {} lessons": (README, len(list((ROOT / "python/lasthop/lab/lessons").glob("*.toml")))),
-    "The model knows {} TCP profiles": (README, len(list((ROOT / "crates/lasthop-tcp/profiles").glob("*.toml")))),
+    "The model knows {} TCP profiles": (
+        README,
+        len(list((ROOT / "crates/lasthop-tcp/profiles").glob("*.toml"))),
+    ),
 }
 """A sentence, with braces for a number -> the document that says it, and the number in the source."""
 
@@ -177,10 +198,14 @@ def test_a_count_in_prose_is_that_of_the_source(sentence: str) -> None:
     document, count = COUNTS[sentence]
     words = {str(count)} | ({NUMBERS[count]} if count < len(NUMBERS) else set())
     said = {sentence.format(word) for word in words}
-    assert any(each in " ".join(document.split()) for each in said), f"no document says {' or '.join(sorted(said))}"
+    assert any(each in " ".join(document.split()) for each in said), (
+        f"no document says {' or '.join(sorted(said))}"
+    )
 
 
-@pytest.mark.parametrize("file", sorted(ROOT.glob("studies/*/statements.csv")), ids=lambda file: file.parent.name)
+@pytest.mark.parametrize(
+    "file", sorted(ROOT.glob("studies/*/statements.csv")), ids=lambda file: file.parent.name
+)
 def test_readme_counts_the_statements_of_a_study(file: Path) -> None:
     said = re.findall(rf"^\| \[{file.parent.name}\].* of (\d+) statements", README, re.MULTILINE)
     assert said == [str(len(pl.read_csv(file)))]

@@ -121,7 +121,9 @@ SCROLLED = """
 
 def axis_ranges(browser: webdriver.Chrome, plot: WebElement) -> tuple[Range, Range]:
     """Return the ranges of the first panel's axes: seconds, and kilobytes."""
-    x, y = browser.execute_script("return ['xaxis', 'yaxis'].map(name => arguments[0]._fullLayout[name].range)", plot)
+    x, y = browser.execute_script(
+        "return ['xaxis', 'yaxis'].map(name => arguments[0]._fullLayout[name].range)", plot
+    )
     return (x[0], x[1]), (y[0], y[1])
 
 
@@ -136,12 +138,16 @@ def test_report_draws_offline_and_asks_for_itself_alone(
     assert requested(browser) == [address.as_uri()]
 
 
-def test_dragging_zooms_and_a_double_click_goes_back(browser: webdriver.Chrome, trace_plot: WebElement) -> None:
+def test_dragging_zooms_and_a_double_click_goes_back(
+    browser: webdriver.Chrome, trace_plot: WebElement
+) -> None:
     whole = axis_ranges(browser, trace_plot)
     panel = trace_plot.find_element(By.CSS_SELECTOR, ".nsewdrag")
     # Offsets count from the panel's centre: from there to the middle of its upper right quarter.
     right, up = panel.size["width"] // 4, panel.size["height"] // 4
-    ActionChains(browser).move_to_element(panel).click_and_hold().move_by_offset(right, -up).release().perform()
+    ActionChains(browser).move_to_element(panel).click_and_hold().move_by_offset(
+        right, -up
+    ).release().perform()
     WebDriverWait(browser, PATIENCE_S).until(lambda _: axis_ranges(browser, trace_plot) != whole)
     for before, after in zip(whole, axis_ranges(browser, trace_plot), strict=True):
         span = before[1] - before[0]
@@ -176,12 +182,16 @@ def place_of(browser: webdriver.Chrome, plot: WebElement, name: str, index: int)
     )
 
 
-def drag(browser: webdriver.Chrome, panel: WebElement, start: tuple[float, float], end: tuple[float, float]) -> None:
+def drag(
+    browser: webdriver.Chrome, panel: WebElement, start: tuple[float, float], end: tuple[float, float]
+) -> None:
     """Drag from one place in the panel to another, in pixels from its upper left corner."""
     centre = panel.size["width"] / 2, panel.size["height"] / 2
     actions = ActionChains(browser)
     actions.move_to_element_with_offset(panel, round(start[0] - centre[0]), round(start[1] - centre[1]))
-    actions.click_and_hold().move_by_offset(round(end[0] - start[0]), round(end[1] - start[1])).release().perform()
+    actions.click_and_hold().move_by_offset(
+        round(end[0] - start[0]), round(end[1] - start[1])
+    ).release().perform()
 
 
 def test_a_segment_grows_with_the_zoom_and_says_what_it_is(
@@ -218,7 +228,9 @@ def test_a_segment_grows_with_the_zoom_and_says_what_it_is(
     # What the engine recorded of this segment.
     assert segments.labels is not None
     seq, end = (int(number) for number in segments.labels[index].split()[0].split(":"))
-    sent = tables.packets.filter(pl.col("flow") == flow.number, pl.col("event") == "sent", pl.col("seq") == seq)
+    sent = tables.packets.filter(
+        pl.col("flow") == flow.number, pl.col("event") == "sent", pl.col("seq") == seq
+    )
     assert end in sent["end"]
     said = label[0].text
     assert f"{sent['time_s'][0]:.3f} s" in said
@@ -227,9 +239,13 @@ def test_a_segment_grows_with_the_zoom_and_says_what_it_is(
     assert browser.get_log("browser") == []
 
 
-def test_the_legend_hides_and_shows_a_kind_in_every_panel(browser: webdriver.Chrome, trace_plot: WebElement) -> None:
+def test_the_legend_hides_and_shows_a_kind_in_every_panel(
+    browser: webdriver.Chrome, trace_plot: WebElement
+) -> None:
     def shown(name: str) -> set[bool]:
-        script = "return arguments[0]._fullData.filter(t => t.name === arguments[1]).map(t => t.visible === true)"
+        script = (
+            "return arguments[0]._fullData.filter(t => t.name === arguments[1]).map(t => t.visible === true)"
+        )
         return set(browser.execute_script(script, trace_plot, name))
 
     def bars() -> int:
@@ -243,8 +259,12 @@ def test_the_legend_hides_and_shows_a_kind_in_every_panel(browser: webdriver.Chr
         ]
         was = shown(name)
         # Plotly's tip for the first click covers the legend for a while.
-        WebDriverWait(browser, PATIENCE_S).until(lambda _: not browser.find_elements(By.CSS_SELECTOR, ".notifier-note"))
-        ActionChains(browser).move_to_element(entry.find_element(By.CSS_SELECTOR, ".legendtoggle")).click().perform()
+        WebDriverWait(browser, PATIENCE_S).until(
+            lambda _: not browser.find_elements(By.CSS_SELECTOR, ".notifier-note")
+        )
+        ActionChains(browser).move_to_element(
+            entry.find_element(By.CSS_SELECTOR, ".legendtoggle")
+        ).click().perform()
         WebDriverWait(browser, PATIENCE_S).until(lambda _: shown(name) != was)
 
     assert (shown("segment sent"), shown("segment arrived")) == ({True}, {False})
@@ -268,7 +288,9 @@ def test_the_figures_of_a_factorial_study_are_drawn_without_errors(
     assert len(plots) == 4
     for plot in plots:
         browser.execute_script("arguments[0].scrollIntoView({block: 'start', behavior: 'instant'})", plot)
-        WebDriverWait(browser, PATIENCE_S).until(lambda _, plot=plot: plot.find_elements(By.CSS_SELECTOR, ".nsewdrag"))
+        WebDriverWait(browser, PATIENCE_S).until(
+            lambda _, plot=plot: plot.find_elements(By.CSS_SELECTOR, ".nsewdrag")
+        )
     efficiency = plots[0]
     # Three paths, two drop policies: a line per flavour in each panel, and hollow marks in those of wan.
     assert len(efficiency.find_elements(By.CSS_SELECTOR, ".scatterlayer .trace")) == 3 * 2 * 4 + 2 * 4 + 1
@@ -298,7 +320,9 @@ def make_report(
     """Return a function that makes one of `REPORTS`."""
     plain = EXAMPLE.read_text(encoding="utf-8").split("# --- Factors")[0]
     Path("plain.toml").write_text(plain, encoding="utf-8")
-    silent = plain.replace('time_limit = "10 min"', 'time_limit = "1 ms"').replace('start = "0 s"', 'start = "1 s"')
+    silent = plain.replace('time_limit = "10 min"', 'time_limit = "1 ms"').replace(
+        'start = "0 s"', 'start = "1 s"'
+    )
     Path("silent.toml").write_text(silent, encoding="utf-8")
 
     def made(name: str) -> Path:
@@ -314,7 +338,10 @@ def make_report(
 
 @pytest.mark.parametrize("name", REPORTS)
 def test_no_element_is_wider_than_the_window(
-    browser: webdriver.Chrome, open_report: Callable[[Path], None], make_report: Callable[[str], Path], name: str
+    browser: webdriver.Chrome,
+    open_report: Callable[[Path], None],
+    make_report: Callable[[str], Path],
+    name: str,
 ) -> None:
     report = make_report(name)
     for width in (1400, 700, 500):
@@ -344,7 +371,9 @@ def test_the_filter_hides_tables_and_nothing_else(
 
     def shown(selector: str) -> list[str]:
         visible = "[...document.querySelectorAll(arguments[0])].filter(element => element.checkVisibility())"
-        return browser.execute_script(f"return {visible}.map(element => element.innerText.split('\\n')[0])", selector)
+        return browser.execute_script(
+            f"return {visible}.map(element => element.innerText.split('\\n')[0])", selector
+        )
 
     claims, groups = shown("#claims article"), shown("#tables h3")
     assert len(claims) == pl.read_csv(study_results("kulve2003") / "claims.csv").height
@@ -426,7 +455,9 @@ def test_seven_hundred_pixels_show_the_report_of_a_study_whole(
     browser.execute_script("document.querySelectorAll('details').forEach(one => { one.open = true; })")
     for plot in browser.find_elements(By.CSS_SELECTOR, ".plot"):
         browser.execute_script("arguments[0].scrollIntoView({block: 'start', behavior: 'instant'})", plot)
-        WebDriverWait(browser, PATIENCE_S).until(lambda _, plot=plot: plot.find_elements(By.CSS_SELECTOR, ".nsewdrag"))
+        WebDriverWait(browser, PATIENCE_S).until(
+            lambda _, plot=plot: plot.find_elements(By.CSS_SELECTOR, ".nsewdrag")
+        )
     assert browser.execute_script(WIDER) == [0, []]
     assert browser.execute_script(SCROLLED) == []
     # Every level of a figure has its name, and no name covers another.
@@ -528,7 +559,9 @@ def test_each_of_many_flows_can_be_highlighted(browser: webdriver.Chrome, crowd_
         pointer = ActionChains(browser)
         pointer.w3c_actions.pointer_action.move_to_location(round(x), round(y))
         pointer.perform()
-        WebDriverWait(browser, PATIENCE_S).until(lambda _: crowd_plot.find_elements(By.CSS_SELECTOR, ".hovertext"))
+        WebDriverWait(browser, PATIENCE_S).until(
+            lambda _: crowd_plot.find_elements(By.CSS_SELECTOR, ".hovertext")
+        )
         pointed = highlighted(browser, crowd_plot)
         assert len(pointed) == 1
         ActionChains(browser).click().perform()

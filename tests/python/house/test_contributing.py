@@ -43,7 +43,10 @@ def test_an_example_touches_the_files_that_contributing_lists_and_no_others(addi
     name, code = EXAMPLES[addition]
     mentions = {str(file.relative_to(ROOT)) for file in _sources() if re.search(code, _code(file))}
     section = _section(addition)
-    listed = {path.replace("<name>", name) for path in re.findall(r"`((?:crates|python)/[^`]*\.(?:rs|py))`", section)}
+    listed = {
+        path.replace("<name>", name)
+        for path in re.findall(r"`((?:crates|python)/[^`]*\.(?:rs|py))`", section)
+    }
     assert mentions, f"nothing mentions {code}"
     assert mentions <= listed, "files that CONTRIBUTING.md does not list"
     assert {path for path in listed if (ROOT / path).is_file()} == listed, "files that are not there"

@@ -15,7 +15,9 @@ Main = Callable[..., int]
 EXAMPLES = ROOT / "examples"
 
 
-def test_every_example_is_listed_with_what_it_asks(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_example_is_listed_with_what_it_asks(
+    lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert lasthop_main("example", "list") == 0
     listed = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
     files = [*EXAMPLES.glob("*.toml"), *EXAMPLES.glob("*.ipynb"), EXAMPLES / "algorithms" / "own.toml"]
@@ -63,4 +65,7 @@ def test_unknown_names_lead_to_the_nearest_and_missing_files_to_the_example(
     assert "There is no example 'quueue'; did you mean 'queue'?" in capsys.readouterr().err
     for named in ("queue", "queue.toml", "examples/queue.toml"):
         assert lasthop_main("run", named) == 2
-        assert f"There is no file {named}: 'lasthop example copy queue' writes the example." in capsys.readouterr().err
+        assert (
+            f"There is no file {named}: 'lasthop example copy queue' writes the example."
+            in capsys.readouterr().err
+        )

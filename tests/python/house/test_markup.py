@@ -37,7 +37,13 @@ SCENARIO = {
     "up": {"link": {"rate": "256 kbit/s", "delay": "20 ms"}},
     "flow": [
         {"kind": "bulk-tcp", "name": a("bulk"), "bytes": "60 kB"},
-        {"kind": "constant-udp", "name": a("call"), "rate": "50 kbit/s", "payload": "200 B", "duration": "2 s"},
+        {
+            "kind": "constant-udp",
+            "name": a("call"),
+            "rate": "50 kbit/s",
+            "payload": "200 B",
+            "duration": "2 s",
+        },
     ],
     "factor": {
         "queue": {"short": {}, "long": {"down": {"queue": {"limit": "30 packets"}}}},
@@ -47,7 +53,13 @@ SCENARIO = {
         },
     },
 }
-MAP = {"title": a("map"), "caption": a("legend"), "rows": "queue", "columns": f"factor{NAME}", "metric": "elapsed_s"}
+MAP = {
+    "title": a("map"),
+    "caption": a("legend"),
+    "rows": "queue",
+    "columns": f"factor{NAME}",
+    "metric": "elapsed_s",
+}
 CLAIM = {
     "id": "one",
     "text": a("claim"),
@@ -78,7 +90,9 @@ def chrome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrom
 
 
 def wait(browser: webdriver.Chrome, script: str) -> None:
-    WebDriverWait(browser, PATIENCE_S, poll_frequency=0.05).until(lambda _: browser.execute_script(f"return {script}"))
+    WebDriverWait(browser, PATIENCE_S, poll_frequency=0.05).until(
+        lambda _: browser.execute_script(f"return {script}")
+    )
 
 
 def assert_shown(browser: webdriver.Chrome, *texts: str) -> None:
@@ -93,9 +107,14 @@ def assert_shown(browser: webdriver.Chrome, *texts: str) -> None:
 def made(file: Path, **beside: object) -> Path:
     """Write the scenario, its trace and other files beside it; return where its results are."""
     file.parent.mkdir()
-    for name, content in {file.name: SCENARIO, **{f"{name}.toml": own for name, own in beside.items()}}.items():
+    for name, content in {
+        file.name: SCENARIO,
+        **{f"{name}.toml": own for name, own in beside.items()},
+    }.items():
         file.with_name(name).write_text(to_toml(content), encoding="utf-8")
-    file.with_name(f"{FILE}.trace").write_text("".join(f"{ms}\n" for ms in range(1, 2000, 30)), encoding="utf-8")
+    file.with_name(f"{FILE}.trace").write_text(
+        "".join(f"{ms}\n" for ms in range(1, 2000, 30)), encoding="utf-8"
+    )
     out = file.with_name("results")
     assert main(["run", str(file), "--out", str(out), "--quiet"]) == 0
     return out
@@ -126,7 +145,9 @@ def open_report(browser: webdriver.Chrome, out: Path) -> None:
     count = browser.execute_script("return document.querySelectorAll('.plot').length")
     assert count
     for place in range(count):  # they are drawn when they come into view
-        browser.execute_script(f"document.querySelectorAll('.plot')[{place}].scrollIntoView({{behavior: 'instant'}})")
+        browser.execute_script(
+            f"document.querySelectorAll('.plot')[{place}].scrollIntoView({{behavior: 'instant'}})"
+        )
         wait(browser, f"document.querySelectorAll('.plot')[{place}].querySelector('.main-svg')")
 
 
@@ -135,7 +156,17 @@ def test_the_report_of_programs_shows_them(
 ) -> None:
     printed = tmp_path / "printed.json"
     printed.write_text(json.dumps({a("key"): 5}), encoding="utf-8")
-    options = ("--link", "umts", "--engine", "live", "--replications", "6", "--json", "--out", tmp_path / "out")
+    options = (
+        "--link",
+        "umts",
+        "--engine",
+        "live",
+        "--replications",
+        "6",
+        "--json",
+        "--out",
+        tmp_path / "out",
+    )
     assert lasthop_main("repeat", *options, "--", "sh", "-c", 'cat "$0"', printed, a("word")) == 0
     chrome.get((tmp_path / "out" / "report.html").as_uri())
     wait(chrome, "document.readyState === 'complete'")
@@ -161,10 +192,14 @@ def test_the_lab_shows_them(chrome: webdriver.Chrome, results: Path, tmp_path: P
     assert_shown(chrome, *map(a, ("title", "bulk", "call")), f"factor{NAME}", f"level{NAME}")
 
 
-def test_the_gallery_shows_them(chrome: webdriver.Chrome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_gallery_shows_them(
+    chrome: webdriver.Chrome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     question = f"Is {TEXT} shown, and `<b>code</b>`?"
     file = tmp_path / f"{FILE}.toml"
-    file.write_text(f"# {question}\n#\n#     lasthop validate examples/x.toml\nname = 'x'\n", encoding="utf-8")
+    file.write_text(
+        f"# {question}\n#\n#     lasthop validate examples/x.toml\nname = 'x'\n", encoding="utf-8"
+    )
     monkeypatch.syspath_prepend(str(SITE))
     pages = runpy.run_path(str(SITE / "pages.py"))
     pages["_example"].__globals__["ROOT"] = tmp_path
@@ -185,8 +220,14 @@ def test_a_dollar_sign_begins_no_formula(lasthop_main: Callable[..., int]) -> No
     flow = {"kind": "bulk-tcp", "name": f"{name}$", "bytes": "30 kB"}
     factors = {f"{name}$": {f"{name}$": {}, "other": {"down": {"link": {"delay": "30 ms"}}}}}
     link = {"rate": "256 kbit/s", "delay": "20 ms"}
-    scenario = {"title": f"$1 {name} $2", "down": {"link": link, "queue": {"limit": "9 packets"}}, "up": {"link": link}}
-    file.write_text(to_toml({**scenario, "replications": 6, "flow": [flow], "factor": factors}), encoding="utf-8")
+    scenario = {
+        "title": f"$1 {name} $2",
+        "down": {"link": link, "queue": {"limit": "9 packets"}},
+        "up": {"link": link},
+    }
+    file.write_text(
+        to_toml({**scenario, "replications": 6, "flow": [flow], "factor": factors}), encoding="utf-8"
+    )
     assert lasthop_main("plot", file, "--only", f"{name}$=other", "--out", "run.svg") == 0
     assert lasthop_main("run", file, "--quiet", "--out", "out") == 0
     assert lasthop_main("plot", "out", "--out", "results.svg") == 0

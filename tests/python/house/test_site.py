@@ -105,12 +105,16 @@ def test_the_gallery_has_a_picture_of_every_example(chrome: webdriver.Chrome) ->
     chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", window(1400))
     chrome.get((SITE / "generated/gallery/index.html").as_uri())
     cards = chrome.find_elements(By.CSS_SELECTOR, ".gallery a")
-    assert [card.find_element(By.TAG_NAME, "span").text for card in cards] == list(map(title, list_examples().values()))
+    assert [card.find_element(By.TAG_NAME, "span").text for card in cards] == list(
+        map(title, list_examples().values())
+    )
     for card in cards:
         picture = card.find_element(By.TAG_NAME, "img")
         assert picture.get_attribute("loading") == "lazy"
         chrome.execute_script("arguments[0].scrollIntoView()", picture)
-        WebDriverWait(chrome, PATIENCE_S).until(lambda _, picture=picture: picture.get_property("naturalWidth"))
+        WebDriverWait(chrome, PATIENCE_S).until(
+            lambda _, picture=picture: picture.get_property("naturalWidth")
+        )
     pictures = list((SITE / "_images").glob("thumbnail-*"))
     assert len(pictures) == len(cards)
     assert max(picture.stat().st_size for picture in pictures) < 40_000
@@ -168,7 +172,9 @@ def _paths(scenario: object, before: str = "") -> Iterator[str]:
 def test_the_notebook_has_run_and_shows_progress_pictures_and_tables(chrome: webdriver.Chrome) -> None:
     chrome.get((SITE / "generated/gallery/queue-length.html").as_uri())
     cells = chrome.find_elements(By.CSS_SELECTOR, ".cell_output")
-    bars = [bar.get_attribute("value") for bar in chrome.find_elements(By.CSS_SELECTOR, ".cell_output progress")]
+    bars = [
+        bar.get_attribute("value") for bar in chrome.find_elements(By.CSS_SELECTOR, ".cell_output progress")
+    ]
     assert bars == ["60", "20"]
     assert len(chrome.find_elements(By.CSS_SELECTOR, ".cell_output img")) == 4
     assert len(chrome.find_elements(By.CSS_SELECTOR, ".cell_output table")) == 3

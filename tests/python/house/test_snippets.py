@@ -28,11 +28,15 @@ def pieces() -> list[tuple[str, str]]:
     files = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     names = [str(file.relative_to(ROOT)) for file in files if "generated" not in file.parts]
     fences = re.compile(r"^```toml\n(.*?)^```", re.DOTALL | re.MULTILINE)
-    found = [(name, text) for name in names for text in fences.findall((ROOT / name).read_text(encoding="utf-8"))]
+    found = [
+        (name, text) for name in names for text in fences.findall((ROOT / name).read_text(encoding="utf-8"))
+    ]
     return [(name, text) for name, text in found if name not in OTHER_FILES]
 
 
-@pytest.mark.parametrize(("document", "text"), pieces(), ids=[f"{n}-{name}" for n, (name, _) in enumerate(pieces())])
+@pytest.mark.parametrize(
+    ("document", "text"), pieces(), ids=[f"{n}-{name}" for n, (name, _) in enumerate(pieces())]
+)
 def test_a_piece_of_a_scenario_is_valid(document: str, text: str, lasthop_main: Callable[..., int]) -> None:
     Path("examples").symlink_to(ROOT / "examples")
     for name, content in OF_THE_READER.items():

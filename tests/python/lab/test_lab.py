@@ -91,7 +91,9 @@ def test_every_control_says_what_the_text_says_and_can_be_set_to_that() -> None:
         study = _core.parse(text, name)
         cell = study.cells[-1]
         found = controls(json.loads(cell.scenario))
-        assert {"down.link.rate", "tcp.congestion_control", "tcp.pacing"} <= {control["path"] for control in found}
+        assert {"down.link.rate", "tcp.congestion_control", "tcp.pacing"} <= {
+            control["path"] for control in found
+        }
         for control in found:
             assert control["help"], control
             changed = edited(text, control["path"], control["value"], cell.levels)
@@ -124,7 +126,9 @@ LAYOUTS = (
 )
 def test_any_layout_keeps_its_comments_and_gets_the_value(layout: str, kbits: int, path: str) -> None:
     text = layout.format(rate=f"{kbits} kbit/s") + '[[flow]]\nkind = "bulk-tcp"\nbytes = "1 MB"\n'
-    value = {"down.link.rate": "7 kbit/s", "down.queue.limit": "7 packets", "flow.0.bytes": "7 kB"}.get(path, "reno")
+    value = {"down.link.rate": "7 kbit/s", "down.queue.limit": "7 packets", "flow.0.bytes": "7 kB"}.get(
+        path, "reno"
+    )
     changed = edited(text, path, value, {})
     found: Any = tomlkit.parse(changed)
     for key in path.split("."):
@@ -170,10 +174,15 @@ def test_a_run_is_that_of_the_cell_and_replication_with_all_its_numbers() -> Non
         "goodput",
         "rtt",
     ]
-    places = [layer[axis] for panel in header["panels"] for layer in panel["layers"] for axis in ("x", "y", "far")]
+    places = [
+        layer[axis] for panel in header["panels"] for layer in panel["layers"] for axis in ("x", "y", "far")
+    ]
     assert len(numbers) == 4 * sum(length for _, length in filter(None, places))
     drops = [
-        layer for panel in header["panels"] for layer in panel["layers"] if header["marks"][layer["mark"]]["about"]
+        layer
+        for panel in header["panels"]
+        for layer in panel["layers"]
+        if header["marks"][layer["mark"]]["about"]
     ]
     assert drops
 
@@ -263,7 +272,9 @@ def test_no_span_harms_the_desk(span: object, monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_run_that_nobody_can_follow_in_time_has_no_story(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tale_module, "MOST_FOLLOWED", 1_000)
-    assert "the lab tells stories of runs of up to 1,000" in errors(told(Desk(Opened(SCENARIO), lambda: False)))
+    assert "the lab tells stories of runs of up to 1,000" in errors(
+        told(Desk(Opened(SCENARIO), lambda: False))
+    )
 
 
 @pytest.mark.parametrize(
@@ -295,7 +306,10 @@ def test_the_flow_that_the_question_is_about_is_chosen_first(kinds: list[str], f
 
 
 def test_a_change_of_factor_finds_a_cell_that_has_it() -> None:
-    text = SCENARIO + '[factor.cc]\nreno.tcp.congestion_control = "reno"\ncubic = {}\n[[matrix]]\nqueue = ["short"]\n'
+    text = (
+        SCENARIO
+        + '[factor.cc]\nreno.tcp.congestion_control = "reno"\ncubic = {}\n[[matrix]]\nqueue = ["short"]\n'
+    )
     text += 'cc = ["reno"]\n[[matrix]]\nqueue = ["long"]\ncc = ["cubic"]\n'
     header = look(text, levels={"queue": "long", "cc": "reno"}, chosen="queue")
     assert header["levels"] == {"queue": "long", "cc": "cubic"}
@@ -315,7 +329,9 @@ def test_a_change_of_factor_finds_a_cell_that_has_it() -> None:
 )
 def test_a_text_reads_no_file_that_the_scenario_does_not_name(line: str, expected: str) -> None:
     header = look(line)
-    assert f'`{expected}`: "/etc/passwd" is not one of the files of the scenario that was opened' in errors(header)
+    assert f'`{expected}`: "/etc/passwd" is not one of the files of the scenario that was opened' in errors(
+        header
+    )
     assert "root" not in json.dumps(header)
 
 
@@ -408,16 +424,24 @@ def test_slow_start_loses_half_of_its_last_round_trip() -> None:
     lesson = lessons()[0]
     study = _core.parse(lesson["scenario"], "lesson")
     trace = traced(study.cells[0], study.seed, 1, 1)
-    drops = [ns for event, ns in zip(trace.packets["event"], trace.packets["time_ns"], strict=True) if "drop" in event]
+    drops = [
+        ns
+        for event, ns in zip(trace.packets["event"], trace.packets["time_ns"], strict=True)
+        if "drop" in event
+    ]
     early = [ns for ns in drops if ns < drops[0] + 2e9]
     sent = [
         ns
-        for event, ns, way in zip(*(trace.packets[key] for key in ("event", "time_ns", "direction")), strict=True)
+        for event, ns, way in zip(
+            *(trace.packets[key] for key in ("event", "time_ns", "direction")), strict=True
+        )
         if event == "sent" and way == "down" and early[0] <= ns <= early[-1]
     ]
     assert 0.4 < len(early) / len(sent) < 0.6
     assert len(drops) - len(early) <= 4
-    assert of_lesson(lesson, down__queue__limit="120 packets")["download"]["data_drops_queue"] > 1.5 * len(drops)
+    assert of_lesson(lesson, down__queue__limit="120 packets")["download"]["data_drops_queue"] > 1.5 * len(
+        drops
+    )
     assert of_lesson(lesson, tcp__hystart_plus_plus=True)["download"]["data_drops_queue"] < len(drops) / 2
 
 
@@ -590,7 +614,9 @@ def after(page: webdriver.Chrome, action: Callable[[], object]) -> None:
     action()
     wait(
         page,
-        lambda: page.execute_script("return lab.shown > arguments[0] && !document.querySelector('#story.old')", before),
+        lambda: page.execute_script(
+            "return lab.shown > arguments[0] && !document.querySelector('#story.old')", before
+        ),
     )
 
 
@@ -627,9 +653,9 @@ def test_every_control_changes_the_text_and_follows_it(page: webdriver.Chrome) -
     assert 'short.down.queue.limit = "25 packets"' in text_of(page)
     after(
         page,
-        lambda: Select(control(page, "down.queue.discipline").find_element(By.TAG_NAME, "select")).select_by_value(
-            "codel"
-        ),
+        lambda: Select(
+            control(page, "down.queue.discipline").find_element(By.TAG_NAME, "select")
+        ).select_by_value("codel"),
     )
     assert 'discipline = "codel"' in text_of(page)
     after(page, lambda: control(page, "tcp.sack").find_element(By.TAG_NAME, "input").click())
@@ -660,7 +686,10 @@ def test_errors_stand_at_their_lines_and_the_last_good_picture_stays(page: webdr
 def test_a_pinned_run_is_drawn_and_named_beside_the_next(page: webdriver.Chrome) -> None:
     page.find_element(By.ID, "pin").click()
     assert "Nothing has changed" in page.find_element(By.CLASS_NAME, "changed").text
-    after(page, lambda: Select(page.find_element(By.CSS_SELECTOR, "[data-factor=queue]")).select_by_value("long"))
+    after(
+        page,
+        lambda: Select(page.find_element(By.CSS_SELECTOR, "[data-factor=queue]")).select_by_value("long"),
+    )
     assert "down.queue.limit: 10 packets → 60 packets" in page.find_element(By.CLASS_NAME, "changed").text
     changes = [cell.text for cell in page.find_elements(By.CSS_SELECTOR, "#measures .change")]
     assert any(re.fullmatch(r"[+−][\d.]+ %", change) for change in changes)
@@ -752,7 +781,9 @@ def test_from_the_results_to_the_packet_in_two_clicks(page: webdriver.Chrome) ->
         "return {x: Math.round(box.x + hit.x), y: Math.round(box.y + hit.y)}"
     )
     after(page, lambda: click_at(page, place))
-    state = page.execute_script("return [lab.state.levels.queue, lab.state.replication, lab.state.run.measures]")
+    state = page.execute_script(
+        "return [lab.state.levels.queue, lab.state.replication, lab.state.run.measures]"
+    )
     assert state[:2] == ["short", 2]
     page.execute_script(
         "lab.chart.panels.find(each => each.panel.kind === 'queue').canvas.scrollIntoView({block: 'center'})"
@@ -800,7 +831,9 @@ def test_nothing_overflows_and_everything_has_a_name(page: webdriver.Chrome, wid
 
 
 @pytest.mark.parametrize("pinned", [False, True])
-def test_the_metrics_of_the_chosen_flow_are_seen_without_scrolling(page: webdriver.Chrome, *, pinned: bool) -> None:
+def test_the_metrics_of_the_chosen_flow_are_seen_without_scrolling(
+    page: webdriver.Chrome, *, pinned: bool
+) -> None:
     page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", window(1400) | {"height": 900})
     if pinned:
         page.find_element(By.ID, "pin").click()

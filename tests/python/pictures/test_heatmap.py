@@ -100,7 +100,9 @@ def test_shares_are_those_of_the_transfers_that_go_the_same_way(flows: pl.DataFr
     assert share["udp"] is None
 
 
-def test_the_report_has_a_map_for_each_combination_of_the_other_factors(out: Path, flows: pl.DataFrame) -> None:
+def test_the_report_has_a_map_for_each_combination_of_the_other_factors(
+    out: Path, flows: pl.DataFrame
+) -> None:
     page = read(out / "report.html")
     text = " ".join(" ".join(page.text).split())
     assert "Shares Of the link." in text
@@ -119,8 +121,21 @@ def test_the_report_has_a_map_for_each_combination_of_the_other_factors(out: Pat
     assert all(0 < value <= 1 for value in fairness["z"][0])
 
 
-def test_lasthop_plot_draws_it_on_paper(out: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ("--kind", "heatmap", "--x", "second", "--hue", "first", "--y", "throughput_share", "--role", "one")
+def test_lasthop_plot_draws_it_on_paper(
+    out: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = (
+        "--kind",
+        "heatmap",
+        "--x",
+        "second",
+        "--hue",
+        "first",
+        "--y",
+        "throughput_share",
+        "--role",
+        "one",
+    )
     assert lasthop_main("plot", out, *options, "--out", "map.svg") == 0
     assert "Means of 2 replications." in capsys.readouterr().out
     assert Path("map.svg").stat().st_size > 1000

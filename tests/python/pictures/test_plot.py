@@ -41,7 +41,9 @@ MSS = 1000
 MS = 1_000_000
 WHOLE: dict[str, Any] = {
     "left_out": {"points": 0, "marks": 0, "flows": 0},
-    "series": {name: [] for name in ("time_s", "flow", "direction", "goodput_Bps", "sending_flows", "step_s")},
+    "series": {
+        name: [] for name in ("time_s", "flow", "direction", "goodput_Bps", "sending_flows", "step_s")
+    },
     "delays": {"flow": [], "share": [], "delay_s": []},
 }
 OF_OVERVIEW = [kind for kind in KINDS if kind not in OF_EVERY_PACKET]
@@ -119,7 +121,9 @@ def by_hand() -> TraceTables:
 def queues_of(*names: str) -> Facts:
     """Return the facts of a scenario whose router has these queues on the way down, and a plain one on the way up."""
     return Facts(
-        {}, {}, {"down": [Queue(name, red_in_bytes=False) for name in names], "up": [Queue("", red_in_bytes=False)]}
+        {},
+        {},
+        {"down": [Queue(name, red_in_bytes=False) for name in names], "up": [Queue("", red_in_bytes=False)]},
     )
 
 
@@ -141,7 +145,12 @@ def test_sequence_panel_tells_the_story_of_a_loss(by_hand: TraceTables) -> None:
     }
     assert bars == {
         "segment sent": [(0.0, 0.001, 1.001), (0.01, 1.001, 2.001), (0.02, 2.001, 3.001)],
-        "segment arrived": [(0.03, 0.001, 1.001), (0.05, 2.001, 3.001), (0.09, 1.001, 2.001), (0.095, 1.001, 2.001)],
+        "segment arrived": [
+            (0.03, 0.001, 1.001),
+            (0.05, 2.001, 3.001),
+            (0.09, 1.001, 2.001),
+            (0.095, 1.001, 2.001),
+        ],
         "SACK block": [(0.06, 2.001, 3.001)],
         "fast retransmission": [(0.06, 1.001, 2.001)],
         "retransmission after timeout": [(0.07, 1.001, 2.001)],
@@ -164,7 +173,10 @@ def test_window_time_queue_and_goodput_panels(by_hand: TraceTables) -> None:
     assert [panel.unit for panel in panels(by_hand)] == ["kB", "segments", "ms", "packets", "Mbit/s"]
 
     queue = layers(by_hand, "queue")
-    assert (queue["packets in the router queue"].x, queue["packets in the router queue"].y) == ([0, 0.02], [1, 2])
+    assert (queue["packets in the router queue"].x, queue["packets in the router queue"].y) == (
+        [0, 0.02],
+        [1, 2],
+    )
     assert queue["RED's average queue"].y == [0.5, 0.75]
     assert (queue["dropped: router queue full"].x, queue["dropped: router queue full"].y) == ([0.011], [1])
 
@@ -177,7 +189,9 @@ def test_window_time_queue_and_goodput_panels(by_hand: TraceTables) -> None:
 def test_an_average_over_bytes_stands_apart_from_packets(tmp_path: Path) -> None:
     red = 'min = "2000 B", max = "6000 B", max_probability = 0.1, weight = 0.1, idle_packet_time = "70 ms"'
     file = tmp_path / "bytes.toml"
-    file.write_text(f'extends = "{EXAMPLE}"\n[down.queue]\nlimit = "11520 B"\nred = {{ {red} }}\n', encoding="utf-8")
+    file.write_text(
+        f'extends = "{EXAMPLE}"\n[down.queue]\nlimit = "11520 B"\nred = {{ {red} }}\n', encoding="utf-8"
+    )
     cell = _core.load(str(file)).cells[0]
     queue, average = panels(TraceTables.of(overviewed(cell, 1, 1, 1), Facts.of(cell)), ["queue"])
     names = [layer.mark.name for layer in queue.layers]
@@ -235,7 +249,10 @@ def test_tail_loss_probes_are_no_fast_retransmissions(by_hand: TraceTables) -> N
     shown = layers(replace(by_hand, tcp=pl.concat([by_hand.tcp.with_columns(probe), new])), "sequence")
     assert "fast retransmission" not in shown
     assert (shown["tail loss probe"].x, shown["tail loss probe"].y) == ([0.06], [1.001])
-    assert (shown["tail loss probe with new data"].x, shown["tail loss probe with new data"].y) == ([0.02], [2.001])
+    assert (shown["tail loss probe with new data"].x, shown["tail loss probe with new data"].y) == (
+        [0.02],
+        [2.001],
+    )
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 1500))), st.integers(1, 8))
@@ -260,7 +277,11 @@ def height_at(layer: Layer, time: float) -> float | None:
     return before[-1] if before else None
 
 
-@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 9)), min_size=1), st.integers(0, 20), st.integers(1, 20))
+@given(
+    st.lists(st.tuples(st.integers(0, 20), st.integers(0, 9)), min_size=1),
+    st.integers(0, 20),
+    st.integers(1, 20),
+)
 def test_cutting_steps_keeps_their_height(points: list[tuple[int, int]], start: int, length: int) -> None:
     points.sort()
     steps = Layer(marks.CWND, [x for x, _ in points], [y for _, y in points])
@@ -381,11 +402,19 @@ def test_without_options_a_run_becomes_a_file_of_the_scenarios_name(
     assert lasthop_main("plot", *one_cell, "--replication", 1) == 0
     assert Path("two-flows.png").read_bytes() == Path("two-flows-2.png").read_bytes() == first
     assert lasthop_main("plot", *one_cell, "--format", "svg") == 0
-    assert sorted(path.name for path in Path().iterdir()) == ["two-flows-2.png", "two-flows.png", "two-flows.svg"]
+    assert sorted(path.name for path in Path().iterdir()) == [
+        "two-flows-2.png",
+        "two-flows.png",
+        "two-flows.svg",
+    ]
 
 
 def test_every_plot_command_in_a_comment_of_an_example_draws(lasthop_main: Callable[..., int]) -> None:
-    lines = [line for file in EXAMPLE.parent.glob("*.toml") for line in file.read_text(encoding="utf-8").splitlines()]
+    lines = [
+        line
+        for file in EXAMPLE.parent.glob("*.toml")
+        for line in file.read_text(encoding="utf-8").splitlines()
+    ]
     words = [line.partition("lasthop plot ")[2].split() for line in lines if "lasthop plot " in line]
     # Those of results folders are run by test_commands.
     commands = [command for command in words if command[0].endswith(".toml")]
@@ -415,7 +444,10 @@ def test_every_plot_command_in_a_comment_of_an_example_draws(lasthop_main: Calla
     ],
 )
 def test_what_cannot_be_drawn_is_said_and_leaves_nothing(
-    options: tuple[str, ...], words: list[str], lasthop_main: Callable[..., int], capsys: pytest.CaptureFixture[str]
+    options: tuple[str, ...],
+    words: list[str],
+    lasthop_main: Callable[..., int],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     Path("there").mkdir()
     Path("there.svg").touch()
@@ -462,7 +494,16 @@ PAGE = pl.DataFrame(
         ("p1", "inline-2", 2, 2.25, 2.75, 3.5, None, None),
         ("p0", "main", 1, 9.0, None, None, None, None),
     ],
-    schema=["page", "object", "connection", "t_connect_s", "t_request_s", "t_first_byte_s", "t_last_byte_s", "t_end_s"],
+    schema=[
+        "page",
+        "object",
+        "connection",
+        "t_connect_s",
+        "t_request_s",
+        "t_first_byte_s",
+        "t_last_byte_s",
+        "t_end_s",
+    ],
     orient="row",
 )
 
@@ -471,7 +512,9 @@ def test_a_waterfall_has_a_row_per_object_in_the_order_of_requests() -> None:
     empty, page = waterfall_panels(PAGE)
     assert (empty.subject, empty.rows, empty.layers) == ("p0", ["main, connection 1"], [])
     assert page.rows == ["main, connection 1", "inline-1, connection 1", "inline-2, connection 2"]
-    spans = {layer.mark.name: list(zip(layer.y, layer.x, layer.far or (), strict=True)) for layer in page.layers}
+    spans = {
+        layer.mark.name: list(zip(layer.y, layer.x, layer.far or (), strict=True)) for layer in page.layers
+    }
     assert spans == {
         "connecting": [(0, 0.0, 0.5), (2, 2.25, 2.75)],  # inline-1 uses the connection of main
         "waiting for the first byte": [(0, 0.5, 1.25), (1, 2.25, 2.9), (2, 2.75, 3.5)],
@@ -501,7 +544,13 @@ def test_a_waterfall_is_drawn_on_paper_and_on_screen(tmp_path: Path) -> None:
 
 
 def test_a_page_of_a_thousand_objects_fits_on_a_page(tmp_path: Path) -> None:
-    times = {"t_connect_s": 0.0, "t_request_s": 0.5, "t_first_byte_s": 1.0, "t_last_byte_s": 2.0, "t_end_s": None}
+    times = {
+        "t_connect_s": 0.0,
+        "t_request_s": 0.5,
+        "t_first_byte_s": 1.0,
+        "t_last_byte_s": 2.0,
+        "t_end_s": None,
+    }
     rows = [{"page": "p", "object": f"inline-{i}", "connection": i, **times} for i in range(1500)]
     picture = Picture(waterfall_panels(pl.DataFrame(rows, schema=PAGE.schema)), 0.0, 10.0, [])
     draw(picture, tmp_path / "page.png", "png", "column")
@@ -615,7 +664,11 @@ def colours(drawn: Sequence[Panel]) -> dict[str, set[str]]:
 
 @pytest.mark.parametrize(
     ("file", "key"),
-    [("diffserv", "router=classes,queue=red"), ("two-flows", "memory=none"), ("modern", "control=cubic,link=lossy")],
+    [
+        ("diffserv", "router=classes,queue=red"),
+        ("two-flows", "memory=none"),
+        ("modern", "control=cubic,link=lossy"),
+    ],
 )
 def test_a_flow_has_one_colour_in_all_panels(file: str, key: str) -> None:
     study = _core.load(str(EXAMPLES / f"{file}.toml"))
@@ -625,7 +678,9 @@ def test_a_flow_has_one_colour_in_all_panels(file: str, key: str) -> None:
     drawn = colours(panels(tables))
     assert drawn == {flow.name: {marks.FLOW_COLORS[flow.number]} for flow in tables.flows}
     for number, flow in enumerate(tables.flows):  # also where it is drawn alone
-        assert colours(panels(tables, OF_OVERVIEW, Cast.of(tables, [flow])))[flow.name] == {marks.FLOW_COLORS[number]}
+        assert colours(panels(tables, OF_OVERVIEW, Cast.of(tables, [flow])))[flow.name] == {
+            marks.FLOW_COLORS[number]
+        }
     figure, _ = trace_figure(trace, Facts.of(cell))
     for entry in figure["data"]:
         flow_name = entry["name"].rpartition(" of ")[2].removeprefix("class ")
@@ -645,7 +700,13 @@ def test_expiries_of_the_timer_have_the_colour_of_their_flow() -> None:
 
 
 def test_what_happened_to_a_flow_has_a_colour_that_no_flow_has() -> None:
-    events = [*marks.RETRANSMISSIONS.values(), *marks.DROPS.values(), marks.ECN_MARK, marks.SACK, marks.ACKNOWLEDGED]
+    events = [
+        *marks.RETRANSMISSIONS.values(),
+        *marks.DROPS.values(),
+        marks.ECN_MARK,
+        marks.SACK,
+        marks.ACKNOWLEDGED,
+    ]
     queues = [marks.QUEUE.color, marks.RED_AVERAGE.color, *marks.CLASS_COLORS]
     phases = [mark.color for mark in (marks.CONNECTING, marks.WAITING, marks.RECEIVING, marks.ENDING)]
     assert not {*(mark.color for mark in events), *queues, *phases} & {*marks.FLOW_COLORS}
@@ -750,7 +811,9 @@ def seen_by(matrix: Sequence[Sequence[float]], color: str) -> tuple[float, ...]:
     def times(rows: Sequence[Sequence[float]], vector: Sequence[float]) -> list[float]:
         return [max(0.0, sum(a * b for a, b in zip(row, vector, strict=True))) for row in rows]
 
-    xyz = times([(0.4124, 0.3576, 0.1805), (0.2126, 0.7152, 0.0722), (0.0193, 0.1192, 0.9505)], times(matrix, linear))
+    xyz = times(
+        [(0.4124, 0.3576, 0.1805), (0.2126, 0.7152, 0.0722), (0.0193, 0.1192, 0.9505)], times(matrix, linear)
+    )
     x, y, z = (
         value ** (1 / 3) if value > 0.008856 else 7.787 * value + 16 / 116
         for value in (xyz[0] / 0.9505, xyz[1], xyz[2] / 1.089)
@@ -807,7 +870,9 @@ def test_a_stack_ends_at_the_goodput_of_all_below_the_capacity(shared: TraceTabl
     assert sent == pytest.approx(10 * 100_000)
     assert {round(value or 0, 9) for value in capacity.y} == {2.0, 1.0}
     # What was under way when the rate fell arrives later, so sums are compared.
-    brought, could = (list(itertools.accumulate(v or 0 for v in line)) for line in (bands[-1].far or (), capacity.y))
+    brought, could = (
+        list(itertools.accumulate(v or 0 for v in line)) for line in (bands[-1].far or (), capacity.y)
+    )
     assert all(a <= b for a, b in zip(brought, could, strict=True))
 
 

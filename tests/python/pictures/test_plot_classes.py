@@ -50,7 +50,11 @@ NESTED = {
 def test_a_tree_says_who_lends_to_whom_and_what_queues_take() -> None:
     voice = Node(
         "voice",
-        ["rate 100 kbit/s, priority 0", "takes EF or port 5060 and udp", "RED from 2000 B to 6000 B, at most 9000 B"],
+        [
+            "rate 100 kbit/s, priority 0",
+            "takes EF or port 5060 and udp",
+            "RED from 2000 B to 6000 B, at most 9000 B",
+        ],
         [],
     )
     web = Node("web", ["rate 500 kbit/s, priority 1", "takes port 80", "fq_codel, at most 200 packets"], [])
@@ -100,7 +104,10 @@ def test_no_run_is_made_for_it(lasthop_main: Main, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--only", "router=one-queue,queue=red"), ["no router of router=one-queue,queue=red has classes", "--only"]),
+        (
+            ("--only", "router=one-queue,queue=red"),
+            ["no router of router=one-queue,queue=red has classes", "--only"],
+        ),
         (("--only", "router=classes,queue=red", "--from", "1"), ["--from", "shows the router"]),
         (("--only", "router=classes,queue=red", "--flow", "stream"), ["--flow", "shows the router"]),
     ],

@@ -97,7 +97,11 @@ def test_a_part_has_the_packets_that_are_sent_in_it_until_they_arrive() -> None:
 @pytest.mark.parametrize(
     ("key", "flow", "span"),
     [
-        ("link=e0,workload=2tcp0udp,variant=eifel", "tcp-2", (8.0, 11.5)),  # drops at the queue, fast retransmission
+        (
+            "link=e0,workload=2tcp0udp,variant=eifel",
+            "tcp-2",
+            (8.0, 11.5),
+        ),  # drops at the queue, fast retransmission
         ("link=r1,workload=2tcp1udp,variant=eifel+red", "udp", (0.0, 3.0)),
         ("link=r6,workload=2tcp0udp,variant=frto", "tcp-1", (58.5, 62.5)),  # a bad period
     ],
@@ -157,7 +161,10 @@ def test_too_many_packets_are_refused_with_a_time_that_fits(
     ("options", "words"),
     [
         (("--kind", "ladder,cwnd"), ["'ladder' shares no axis", "draw it alone"]),
-        (("--kind", "ladder", "--from", "0.06", "--to", "0.08"), ["no packet of bulk-tcp is sent then", "--from"]),
+        (
+            ("--kind", "ladder", "--from", "0.06", "--to", "0.08"),
+            ["no packet of bulk-tcp is sent then", "--from"],
+        ),
         (("--kind", "ladder", "--over", "replications"), ["'ladder' cannot be drawn over replications"]),
     ],
 )

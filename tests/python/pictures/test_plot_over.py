@@ -79,8 +79,12 @@ def test_over_replications_each_level_has_its_median_above_the_bands(over: Path)
             assert values is not None
             assert list(values)[:-1] == pytest.approx((rows[name] * factor).to_list())
         assert line.x[-1] - line.x[-2] == pytest.approx(float(step.split()[0]) / 1e3)
-        few = table.filter(pl.col("metric") == "fairness_jain", pl.col("replications") < 3)["time_s"].to_list()
-        shown = {round(x, 6) for layer in found.panels[3].layers if layer.mark.owner == level for x in layer.x[:-1]}
+        few = table.filter(pl.col("metric") == "fairness_jain", pl.col("replications") < 3)[
+            "time_s"
+        ].to_list()
+        shown = {
+            round(x, 6) for layer in found.panels[3].layers if layer.mark.owner == level for x in layer.x[:-1]
+        }
         assert few
         assert shown.isdisjoint(few)
     assert "medians over 5 replications" in found.notes[0]
@@ -113,7 +117,10 @@ def test_over_replications_pictures_are_drawn_on_paper_and_on_screen(over: Path)
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--kind", "stack"), ["'stack' cannot be drawn over replications", "cwnd, rtt, queue, goodput, fairness"]),
+        (
+            ("--kind", "stack"),
+            ["'stack' cannot be drawn over replications", "cwnd, rtt, queue, goodput, fairness"],
+        ),
         (("--replication", 2), ["--replication chooses one run"]),
         (("--y", "elapsed_s"), ["--y is for the results of whole runs"]),
         (("--flow", "tow"), ["did you mean 'two'"]),

@@ -59,10 +59,14 @@ def values(chart: Chart, panel: int = 0) -> dict[tuple[str, str], list[float]]:
 
 def test_the_caption_of_results_stands_apart(folder: Path, lasthop_main: Main) -> None:
     assert lasthop_main("plot", folder, "--only", "control=cubic", "--out", "a.png") == 0
-    assert lasthop_main("plot", folder, "--only", "control=cubic", "--out", "b.png", "--caption", "b.txt") == 0
+    assert (
+        lasthop_main("plot", folder, "--only", "control=cubic", "--out", "b.png", "--caption", "b.txt") == 0
+    )
     assert Path("a.png").read_bytes() != Path("b.png").read_bytes()
     told = " ".join(Path("b.txt").read_text(encoding="utf-8").split())
-    assert told.startswith("Means of elapsed time (s) against iw, for each link. windows, control=cubic, seed 1, model")
+    assert told.startswith(
+        "Means of elapsed time (s) against iw, for each link. windows, control=cubic, seed 1, model"
+    )
     assert told.endswith("Means of 4 replications with 95 % confidence intervals (Student's t).")
 
 
@@ -70,10 +74,19 @@ def test_numeric_levels_are_a_line_in_their_order_with_a_panel_for_each_combinat
     folder: Path, flows: pl.DataFrame
 ) -> None:
     chart = read_chart(folder, ResultRequest())
-    assert (chart.name, chart.kind, chart.y, chart.x, chart.hue) == ("windows", "line", "elapsed_s", "iw", "link")
+    assert (chart.name, chart.kind, chart.y, chart.x, chart.hue) == (
+        "windows",
+        "line",
+        "elapsed_s",
+        "iw",
+        "link",
+    )
     assert chart.x_levels == ["3", "4", "10"]
     assert chart.hue_levels == ["clean", "lossy"]
-    assert [panel.title.replace("\u00a0", " ") for panel in chart.panels] == ["control = reno", "control = cubic"]
+    assert [panel.title.replace("\u00a0", " ") for panel in chart.panels] == [
+        "control = reno",
+        "control = cubic",
+    ]
     for panel, control in enumerate(("reno", "cubic")):
         for (iw, link), found in values(chart, panel).items():
             rows = flows.filter(pl.col("iw") == iw, pl.col("link") == link, pl.col("control") == control)
@@ -81,7 +94,9 @@ def test_numeric_levels_are_a_line_in_their_order_with_a_panel_for_each_combinat
     assert chart.notes == ["Means of 4 replications with 95 % confidence intervals (Student's t)."]
 
 
-def test_a_line_shows_means_at_the_levels_numbers_with_students_intervals(folder: Path, flows: pl.DataFrame) -> None:
+def test_a_line_shows_means_at_the_levels_numbers_with_students_intervals(
+    folder: Path, flows: pl.DataFrame
+) -> None:
     chart = read_chart(folder, ResultRequest(y="throughput_Bps", only=("control=cubic",)))
     assert chart.scale.unit == "kbit/s"
     figure = chart_figure(chart, "page")
@@ -96,7 +111,9 @@ def test_a_line_shows_means_at_the_levels_numbers_with_students_intervals(folder
             iw = ("3", "4", "10")[place]
             own = flows.filter(pl.col("iw") == iw, pl.col("link") == link, pl.col("control") == "cubic")
             rates = own["throughput_Bps"].to_numpy() * 8 / 1000
-            assert (line.get_xdata()[place], line.get_ydata()[place]) == pytest.approx((int(iw), rates.mean()))
+            assert (line.get_xdata()[place], line.get_ydata()[place]) == pytest.approx(
+                (int(iw), rates.mean())
+            )
             half = rates.std(ddof=1) / math.sqrt(4) * stats.t.ppf(0.975, 3)
             assert [y for _, y in segment] == pytest.approx([rates.mean() - half, rates.mean() + half])
 
@@ -115,7 +132,9 @@ def test_boxes_stand_beside_each_other_and_name_what_they_show(folder: Path) -> 
 @pytest.mark.parametrize("whiskers", [None, "iqr", "extremes"])
 def test_whiskers_end_at_the_extremes_if_asked_to(tmp_path: Path, whiskers: str | None) -> None:
     times = [1.0, 2.0, 3.0, 4.0, 100.0]
-    runs = [{"set": 1, "replication": r, "elapsed_s": t, "throughput_Bps": 5.0} for r, t in enumerate(times, 1)]
+    runs = [
+        {"set": 1, "replication": r, "elapsed_s": t, "throughput_Bps": 5.0} for r, t in enumerate(times, 1)
+    ]
     chart = read_chart(results_of(tmp_path, runs), ResultRequest(kind="box", whiskers=whiskers))
     (axes,) = chart_figure(chart, "column").axes
     ends = {y for line in axes.lines for y in line.get_ydata() if line.get_linestyle() != "None"}
@@ -130,7 +149,9 @@ def test_whiskers_end_at_the_extremes_if_asked_to(tmp_path: Path, whiskers: str 
 
 def test_bars_are_medians_with_quartiles(tmp_path: Path) -> None:
     times = [1.0, 2.0, 4.0, 10.0, 100.0]
-    runs = [{"set": 1, "replication": r, "elapsed_s": t, "throughput_Bps": 5.0} for r, t in enumerate(times, 1)]
+    runs = [
+        {"set": 1, "replication": r, "elapsed_s": t, "throughput_Bps": 5.0} for r, t in enumerate(times, 1)
+    ]
     chart = read_chart(results_of(tmp_path, runs), ResultRequest(kind="bar"))
     (axes,) = chart_figure(chart, "column").axes
     (bar,) = axes.patches
@@ -141,17 +162,28 @@ def test_bars_are_medians_with_quartiles(tmp_path: Path) -> None:
     assert chart.notes[0] == "Bars: medians of 5 replications; lines on them: quartiles."
 
 
-def test_levels_of_several_factors_stand_in_groups_with_their_names(folder: Path, flows: pl.DataFrame) -> None:
+def test_levels_of_several_factors_stand_in_groups_with_their_names(
+    folder: Path, flows: pl.DataFrame
+) -> None:
     chart = read_chart(folder, ResultRequest(x="control,link,iw", kind="bar"))
     assert (chart.x, len(chart.panels), len(chart.x_levels)) == ("control · link · iw", 1, 12)
-    assert chart.x_levels[:4] == ["reno · clean · 3", "reno · clean · 4", "reno · clean · 10", "reno · lossy · 3"]
+    assert chart.x_levels[:4] == [
+        "reno · clean · 3",
+        "reno · clean · 4",
+        "reno · clean · 10",
+        "reno · lossy · 3",
+    ]
     for (level, _), found in values(chart).items():
         control, link, iw = chart.split(level)
         assert found == flows.filter(control=control, link=link, iw=iw)["elapsed_s"].to_list()
     (axes,) = chart_figure(chart, "page").axes
     assert [label.get_text() for label in axes.get_xticklabels()] == ["3", "4", "10"] * 4
     apart = [b - a for a, b in itertools.pairwise(axes.get_xticks())]
-    assert {place for place, gap in enumerate(apart, 1) if gap > 1} == {3, 6, 9}  # where link or control changes
+    assert {place for place, gap in enumerate(apart, 1) if gap > 1} == {
+        3,
+        6,
+        9,
+    }  # where link or control changes
     names = [text.get_text() for text in axes.texts]
     assert names == ["clean", "lossy", "clean", "lossy", "reno", "cubic", "control · link · iw"]
     centre = dict(zip(names[4:6], (text.get_position()[0] for text in axes.texts[4:6]), strict=True))
@@ -166,7 +198,9 @@ def test_a_line_ends_with_its_group(folder: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["line", "box", "bar"])
 def test_a_second_metric_has_an_axis_on_the_right(folder: Path, flows: pl.DataFrame, kind: str) -> None:
-    chart = read_chart(folder, ResultRequest(y="elapsed_s", y2="retransmitted_packets", kind=kind, hue="link"))
+    chart = read_chart(
+        folder, ResultRequest(y="elapsed_s", y2="retransmitted_packets", kind=kind, hue="link")
+    )
     figure = chart_figure(chart, "page")
     left, right = figure.axes[:2], figure.axes[2:]
     assert [axes.get_ylabel() for axes in left] == ["elapsed time (s)", ""]
@@ -177,23 +211,38 @@ def test_a_second_metric_has_an_axis_on_the_right(folder: Path, flows: pl.DataFr
     for axes, control in zip(right, ("reno", "cubic"), strict=True):
         own = flows.filter(control=control)["link", "iw", "retransmitted_packets"]
         by_level = own.group_by("link", "iw", maintain_order=True).agg(
-            pl.col("retransmitted_packets").mean() if kind == "line" else pl.col("retransmitted_packets").median()
+            pl.col("retransmitted_packets").mean()
+            if kind == "line"
+            else pl.col("retransmitted_packets").median()
         )
         hollow = [line for line in axes.lines if line.get_markerfacecolor() == "white"]
-        assert sorted(y for line in hollow for y in line.get_ydata()) == sorted(by_level["retransmitted_packets"])
+        assert sorted(y for line in hollow for y in line.get_ydata()) == sorted(
+            by_level["retransmitted_packets"]
+        )
 
 
 def test_a_metric_of_runs_stands_beside_one_of_flows_where_flows_are_not_told_apart(tmp_path: Path) -> None:
     runs = [
-        {"a": f"a{a}", "set": 1, "replication": r, "elapsed_s": 2.0, "throughput_Bps": 5.0, "fairness_jain": a / 10}
+        {
+            "a": f"a{a}",
+            "set": 1,
+            "replication": r,
+            "elapsed_s": 2.0,
+            "throughput_Bps": 5.0,
+            "fairness_jain": a / 10,
+        }
         for a in (1, 2)
         for r in (1, 2, 3)
     ]
     folder = results_of(tmp_path, runs)
     frame = pl.read_parquet(folder / "flows.parquet").drop("fairness_jain")
-    frame.with_columns(role=pl.Series(["one", "two"] * (len(frame) // 2))).write_parquet(folder / "flows.parquet")
+    frame.with_columns(role=pl.Series(["one", "two"] * (len(frame) // 2))).write_parquet(
+        folder / "flows.parquet"
+    )
     write_manifest(folder)
-    chart = read_chart(folder, ResultRequest(y="elapsed_s", y2="fairness_jain", x="a", role="one", kind="line"))
+    chart = read_chart(
+        folder, ResultRequest(y="elapsed_s", y2="fairness_jain", x="a", role="one", kind="line")
+    )
     assert chart.second is not None
     assert [list(group.values) for group in chart.second.panels[0].groups] == [[0.1] * 3, [0.2] * 3]
     with pytest.raises(InputError, match="no table has it together with a and role"):
@@ -201,7 +250,9 @@ def test_a_metric_of_runs_stands_beside_one_of_flows_where_flows_are_not_told_ap
 
 
 def test_a_distribution_function_takes_every_value(folder: Path, flows: pl.DataFrame) -> None:
-    chart = read_chart(folder, ResultRequest(y="rtt_p95_s", hue="link", kind="cdf", only=("iw=3,control=reno",)))
+    chart = read_chart(
+        folder, ResultRequest(y="rtt_p95_s", hue="link", kind="cdf", only=("iw=3,control=reno",))
+    )
     assert (chart.x, chart.x_levels) == ("", [""])
     assert (
         values(chart)["", "lossy"]
@@ -224,7 +275,8 @@ def test_the_share_of_packets_lost_is_drawn_as_the_summary_has_it(folder: Path, 
 
 @pytest.mark.parametrize("width", ["column", "page"])
 @pytest.mark.parametrize(
-    ("kind", "x"), [("box", None), ("cdf", None), ("line", None), ("bar", "control,link,iw"), ("box", "iw,control")]
+    ("kind", "x"),
+    [("box", None), ("cdf", None), ("line", None), ("bar", "control,link,iw"), ("box", "iw,control")],
 )
 def test_nothing_is_cut_off(folder: Path, kind: str, x: str | None, width: str) -> None:
     import matplotlib as mpl
@@ -284,7 +336,11 @@ def test_the_picture_is_called_after_scenario_and_metric_and_overwrites_nothing(
     ],
 )
 def test_what_cannot_be_drawn_is_said(
-    folder: Path, options: Sequence[str], words: Sequence[str], lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+    folder: Path,
+    options: Sequence[str],
+    words: Sequence[str],
+    lasthop_main: Main,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert lasthop_main("plot", folder, *options) == 2
     error = capsys.readouterr().err
@@ -293,7 +349,9 @@ def test_what_cannot_be_drawn_is_said(
     assert list(Path().iterdir()) == []
 
 
-def test_options_of_results_are_refused_for_one_run(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_of_results_are_refused_for_one_run(
+    lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert lasthop_main("plot", EXAMPLES / "modern.toml", "--hue", "link") == 2
     assert "--hue is for results" in capsys.readouterr().err
 
@@ -320,7 +378,8 @@ def test_a_folder_of_results_goes_before_a_study_of_its_name(folder: Path, lasth
 
 
 @pytest.mark.parametrize(
-    ("file", "metric", "who"), [("web-page", "response_time_s", "page"), ("short-flows", "fct_mean_s", "application")]
+    ("file", "metric", "who"),
+    [("web-page", "response_time_s", "page"), ("short-flows", "fct_mean_s", "application")],
 )
 def test_page_loads_and_short_flows_have_their_own_headline(
     file: str, metric: str, who: str, tmp_path: Path, lasthop_main: Main
@@ -348,7 +407,12 @@ def results_of(folder: Path, runs: Sequence[Mapping[str, object]]) -> Path:
     """Write results by hand: runs with their factors, and their flows, of which there are two equal ones."""
     frame = pl.DataFrame(runs)
     frame.write_parquet(folder / "runs.parquet")
-    names = {"role": pl.lit("tcp"), "protocol": pl.lit("tcp"), "flow": pl.lit("tcp-1"), "application": pl.lit("tcp")}
+    names = {
+        "role": pl.lit("tcp"),
+        "protocol": pl.lit("tcp"),
+        "flow": pl.lit("tcp-1"),
+        "application": pl.lit("tcp"),
+    }
     names["sent_packets"] = pl.lit(1)
     flows = pl.concat([frame.with_columns(**names)] * 2)
     flows.write_parquet(folder / "flows.parquet")
@@ -400,7 +464,10 @@ def test_a_ratio_is_of_equal_replications(tmp_path: Path, kind: str) -> None:
     chart = read_chart(results_of(tmp_path, two_levels(5)), request)
     assert set(values(chart)) == ({("", "x"), ("", "y")} if kind == "cdf" else {("x", ""), ("y", "")})
     assert all(own == [2, 2, 2, 2] for own in values(chart).values())
-    assert (chart.title, chart.file_name) == ("ratio of elapsed time, a 8/s\u00a0/\u00a04/s", "made-elapsed_s-ratio")
+    assert (chart.title, chart.file_name) == (
+        "ratio of elapsed time, a 8/s\u00a0/\u00a04/s",
+        "made-elapsed_s-ratio",
+    )
     assert "4 values have no partner, or 0, and are left out." in chart.notes
     (axes, *_) = chart_figure(chart, "column").axes
     assert (axes.get_xlabel() if kind == "cdf" else axes.get_ylabel().replace("\n", " ")) == chart.title
@@ -410,7 +477,9 @@ def test_a_ratio_agrees_with_its_records(folder: Path, flows: pl.DataFrame) -> N
     chart = read_chart(folder, ResultRequest(ratio="control=cubic/reno", only=("link=lossy",)))
     for (iw, _), found in values(chart).items():
         cubic, reno = (
-            flows.filter(pl.col("iw") == iw, pl.col("link") == "lossy", pl.col("control") == control)["elapsed_s"]
+            flows.filter(pl.col("iw") == iw, pl.col("link") == "lossy", pl.col("control") == control)[
+                "elapsed_s"
+            ]
             for control in ("cubic", "reno")
         )
         assert found == (cubic / reno).to_list()
@@ -439,7 +508,13 @@ def test_a_factor_that_follows_from_those_on_the_axes_has_no_panels(tmp_path: Pa
 
 def test_missing_values_are_counted(tmp_path: Path) -> None:
     runs = [
-        {"a": f"{a}k", "set": 1, "replication": r, "elapsed_s": None if r == 1 else 2.0, "throughput_Bps": 5.0}
+        {
+            "a": f"{a}k",
+            "set": 1,
+            "replication": r,
+            "elapsed_s": None if r == 1 else 2.0,
+            "throughput_Bps": 5.0,
+        }
         for a in (1000, 64, 128)
         for r in (1, 2, 3)
     ]

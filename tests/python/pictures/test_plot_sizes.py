@@ -70,7 +70,9 @@ def test_flows_without_a_colour_are_one_band_and_nothing_is_cut_off() -> None:
     assert_nothing_is_cut_off(tables.picture(drawn, notes=Cast.of(tables).notes(drawn)), "column")
 
 
-def test_a_part_is_counted_alone(lasthop_main: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_part_is_counted_alone(
+    lasthop_main: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
     one = ("plot", EXAMPLES / "first.toml", "--kind", "sizes")
     assert lasthop_main(*one, "--to", 0.05, "--caption", "sizes.txt", "--out", "sizes.svg") == 0
     assert "Down packets against size of IP packets" in Path("sizes.txt").read_text(encoding="utf-8")

@@ -72,7 +72,9 @@ def read(report: Path) -> Page:
 
 
 @pytest.fixture
-def study_report(engine: fake_core.Engine, study_file: Path, tmp_path: Path, lasthop_main: Callable[..., int]) -> Path:
+def study_report(
+    engine: fake_core.Engine, study_file: Path, tmp_path: Path, lasthop_main: Callable[..., int]
+) -> Path:
     del engine
     assert lasthop_main("run", study_file, "--out", tmp_path / "out", "--quiet") == 0
     return tmp_path / "out" / "report.html"
@@ -94,7 +96,10 @@ def test_a_report_needs_no_cache(
     reports = []
     for _ in range(2):
         assert (
-            lasthop_main("run", EXAMPLE.parent / "first.toml", "--quiet", "--overwrite", "--out", tmp_path / "out") == 0
+            lasthop_main(
+                "run", EXAMPLE.parent / "first.toml", "--quiet", "--overwrite", "--out", tmp_path / "out"
+            )
+            == 0
         )
         reports.append((tmp_path / "out" / "report.html").stat().st_size)
         for file in tmp_path.glob("damaged/lasthop/templates/*"):
@@ -172,7 +177,9 @@ def test_levels_are_told_by_what_they_set_in_the_scenario() -> None:
     assert kulve["link"]["r6"].startswith("errors with bad.min = 500 ms, bad.max = 4 s")
     assert kulve["variant"]["baseline"].startswith("tcp.frto = off; tcp.dsack = false")
     assert kulve["variant"]["frto"] == "tcp.frto = 2002"
-    assert kulve["variant"]["eifel+cbi"] == "tcp.timestamps = true; tcp.eifel = true; tcp.cached_metrics = true"
+    assert (
+        kulve["variant"]["eifel+cbi"] == "tcp.timestamps = true; tcp.eifel = true; tcp.cached_metrics = true"
+    )
     assert told("examples/two-flows.toml") == {
         "memory": {"none": "tcp.cached_metrics = false", "cbi": "tcp.cached_metrics = true"}
     }
@@ -181,8 +188,12 @@ def test_levels_are_told_by_what_they_set_in_the_scenario() -> None:
     assert other.startswith("as 3tcp, but flow.tcp-3.start.min = 5 s")
 
 
-def test_the_first_screen_answers_and_provenance_comes_last(tmp_path: Path, lasthop_main: Callable[..., int]) -> None:
-    assert lasthop_main("run", ROOT / "examples" / "two-flows.toml", "--out", tmp_path / "out", "--quiet") == 0
+def test_the_first_screen_answers_and_provenance_comes_last(
+    tmp_path: Path, lasthop_main: Callable[..., int]
+) -> None:
+    assert (
+        lasthop_main("run", ROOT / "examples" / "two-flows.toml", "--out", tmp_path / "out", "--quiet") == 0
+    )
     text = " ".join("".join(read(tmp_path / "out" / "report.html").text).split())
     said = sentences(differences(sections(Tables.read(tmp_path / "out"))))
     assert said
@@ -201,7 +212,9 @@ def test_the_first_screen_answers_and_provenance_comes_last(tmp_path: Path, last
     assert places == sorted(places)
 
 
-def test_the_median_replication_is_drawn_packet_by_packet(tmp_path: Path, lasthop_main: Callable[..., int]) -> None:
+def test_the_median_replication_is_drawn_packet_by_packet(
+    tmp_path: Path, lasthop_main: Callable[..., int]
+) -> None:
     file = ROOT / "examples" / "two-flows.toml"
     assert lasthop_main("run", file, "--only", "memory=cbi", "--out", tmp_path / "out", "--quiet") == 0
     flows = pl.read_parquet(tmp_path / "out" / "flows.parquet")
@@ -209,7 +222,10 @@ def test_the_median_replication_is_drawn_packet_by_packet(tmp_path: Path, lastho
     number, elapsed = means.row(2)
     assert means["elapsed_s"].n_unique() > 2
     text = " ".join("".join(read(tmp_path / "out" / "report.html").text).split())
-    assert f"This is the median of 5 replications: its elapsed time (mean over its flows) is {elapsed:.1f} s." in text
+    assert (
+        f"This is the median of 5 replications: its elapsed time (mean over its flows) is {elapsed:.1f} s."
+        in text
+    )
     assert f"Cell memory=cbi, replication {number}." in text
 
 
@@ -239,7 +255,11 @@ def test_a_recording_is_shown_by_its_name_length_and_rate_not_by_its_text(
     (tmp_path / "base.toml").write_text(RADIO, encoding="utf-8")
     (tmp_path / "own.toml").write_text('extends = "base.toml"\n', encoding="utf-8")
     assert lasthop_main("run", tmp_path / "own.toml", "--out", tmp_path / "out") == 0
-    for command in (["summary", tmp_path / "out"], ["results", tmp_path / "out"], ["validate", tmp_path / "own.toml"]):
+    for command in (
+        ["summary", tmp_path / "out"],
+        ["results", tmp_path / "out"],
+        ["validate", tmp_path / "own.toml"],
+    ):
         assert lasthop_main(*command) == 0
     assert max(map(len, capsys.readouterr().out.splitlines())) < 200
     source = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
@@ -276,7 +296,10 @@ def test_a_recording_is_read_as_its_link_and_its_flow_read_it() -> None:
 
 def test_scores_change_by_points_on_an_axis_of_their_own() -> None:
     one = Difference("queue", "short", "long", "elapsed_s", (), 9, -1.0, -1.1, -0.9, 10.0, 0.001)
-    mos, rate = replace(one, metric="mos", mean=2.2, reference_mean=1.9), replace(one, metric="throughput_Bps")
+    mos, rate = (
+        replace(one, metric="mos", mean=2.2, reference_mean=1.9),
+        replace(one, metric="throughput_Bps"),
+    )
     figure = change_chart([mos, one, rate])
     assert [trace["y"] for trace in figure["data"]] == [[2.2], [-10.0], [-10.0]]
     axes = [figure["layout"][name] for name in ("yaxis", "yaxis2", "yaxis3")]

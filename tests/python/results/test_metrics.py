@@ -21,18 +21,26 @@ UNITS = {"_s": "s", "_ms": "ms", "_us": "µs", "_Bps": "B/s", "_bytes": "B", "_p
 """The unit that the end of a name states."""
 
 
-@pytest.mark.parametrize(("example", "tables"), [("web-page", ("flows", "pages")), ("short-flows", ("shorts", "runs"))])
+@pytest.mark.parametrize(
+    ("example", "tables"), [("web-page", ("flows", "pages")), ("short-flows", ("shorts", "runs"))]
+)
 def test_every_column_of_the_results_is_described_in_its_file(
     example: str, tables: tuple[str, ...], lasthop_main: Callable[..., int], tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    assert lasthop_main("run", ROOT / f"examples/{example}.toml", "--replications", "1", "--quiet", "--out", out) == 0
+    assert (
+        lasthop_main("run", ROOT / f"examples/{example}.toml", "--replications", "1", "--quiet", "--out", out)
+        == 0
+    )
     for table in tables:
         meanings = dictionary()[table]
         for field in pyarrow.parquet.read_schema(out / f"{table}.parquet"):
             said = {key.decode(): value.decode() for key, value in field.metadata.items()}
             if field.name in meanings:
-                assert said == {"unit": meanings[field.name].unit, "description": meanings[field.name].definition}
+                assert said == {
+                    "unit": meanings[field.name].unit,
+                    "description": meanings[field.name].definition,
+                }
             else:
                 assert said == {"description": f"Level of the factor {field.name.removeprefix('factor_')}."}
 
@@ -78,7 +86,14 @@ def test_metrics_are_listed_by_table_and_by_name(
 ) -> None:
     assert lasthop_main("metrics") == 0
     everything = capsys.readouterr().out
-    for name in ("elapsed_s", "response_time_s", "fct_p95_s", "efficiency", "lateness_p99_us", "lost_per_packet"):
+    for name in (
+        "elapsed_s",
+        "response_time_s",
+        "fct_p95_s",
+        "efficiency",
+        "lateness_p99_us",
+        "lost_per_packet",
+    ):
         assert f"\n{name} " in everything
     assert lasthop_main("metrics", "timeouts", "pages") == 0
     lines = capsys.readouterr().out.splitlines()

@@ -88,7 +88,9 @@ def test_missing_runs_are_named_by_cell(
     assert found[""].startswith("4 missing of link=")
 
 
-def test_another_folder_is_refused(lasthop_main: Main, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_folder_is_refused(
+    lasthop_main: Main, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for command in (["results", tmp_path], ["results", "gc", tmp_path]):
         assert lasthop_main(*command) == 2
         assert "has no store.sqlite" in capsys.readouterr().err
@@ -117,7 +119,9 @@ def read_back(lasthop_main: Main, out: Path, command: tuple[str, ...]) -> int:
 
 def places(value: object, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Yield the place of every value in JSON, of long lists those of the first."""
-    items = value.items() if isinstance(value, dict) else enumerate(value[:2]) if isinstance(value, list) else ()
+    items = (
+        value.items() if isinstance(value, dict) else enumerate(value[:2]) if isinstance(value, list) else ()
+    )
     for key, own in items:
         yield (*place, key)
         yield from places(own, (*place, key))
@@ -153,7 +157,10 @@ def test_a_manifest_of_any_content_is_read_or_refused(
         ("\ud800", "'utf-8' codec can't decode byte"),
         ({"simulation": {"runs": "8", "wall_s": 1.0}}, "`simulation.runs` is not a whole number from 0"),
         ({"simulation": {"runs": 10**400, "wall_s": 1.0}}, "`simulation.runs` is not a whole number from 0"),
-        ({"space": {"method": "sobol", "points": 4, "ranges": {"rate": {}}}}, "`space.ranges.rate.column` is missing"),
+        (
+            {"space": {"method": "sobol", "points": 4, "ranges": {"rate": {}}}},
+            "`space.ranges.rate.column` is missing",
+        ),
         ({"assumed": [{"key": 1}]}, "`assumed[0].key` is not a text"),
         ({"scenario_file": "\ud800"}, "`scenario_file` is not a text"),
         ({"host": []}, "`host` is not a table"),

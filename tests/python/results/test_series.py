@@ -147,7 +147,9 @@ def test_no_step_carries_more_than_the_capacity_that_follows_the_link(tmp_path: 
     file.write_text(f'{link}[[flow]]\nkind = "bulk-tcp"\nbytes = "800 kB"\n', encoding="utf-8")
     tables = [
         series_of(cell, tmp_path / f"{number}.csv", 1000).filter(pl.col("flow").is_null(), direction="down")
-        for number, cell in enumerate([_core.load(str(file)).cells[0], *cells_of(tmp_path, "examples/trace.toml")[:1]])
+        for number, cell in enumerate(
+            [_core.load(str(file)).cells[0], *cells_of(tmp_path, "examples/trace.toml")[:1]]
+        )
     ]
     assert tables[0]["capacity_Bps"].to_list()[:5] == pytest.approx([125_000] * 3 + [75_000, 25_000])
     for table in tables:
@@ -160,12 +162,17 @@ def test_one_way_delays_are_those_of_the_trace(tmp_path: Path) -> None:
     for name in ("both-ways", "examples/queue.toml"):
         trace = traced(cells_of(tmp_path, name)[0], 1, 1, 1)
         packets = pl.DataFrame(
-            {key: trace.packets[key] for key in ("event", "flow", "direction", "serial", "time_ns", "payload_bytes")}
+            {
+                key: trace.packets[key]
+                for key in ("event", "flow", "direction", "serial", "time_ns", "payload_bytes")
+            }
         ).filter(pl.col("payload_bytes") > 0)
         sent = packets.filter(event="sent").select("serial", sent_ns="time_ns")
         arrived = packets.filter(event="delivered").join(sent, on="serial")
         for number, flow in enumerate(trace.flows["flow"]):
-            delays = arrived.filter(flow=number).select((pl.col("time_ns") - pl.col("sent_ns")) / 1e9).to_series()
+            delays = (
+                arrived.filter(flow=number).select((pl.col("time_ns") - pl.col("sent_ns")) / 1e9).to_series()
+            )
             assert len(delays) == trace.flows["received_packets"][number]
             for quantile in (50, 95, 99):
                 measured = trace.flows[f"one_way_delay_p{quantile}_s"][number]
@@ -176,7 +183,10 @@ def test_the_files_say_what_they_hold(lasthop_main: Main, capsys: pytest.Capture
     source = ROOT / "examples" / "queue.toml"
     assert lasthop_main("series", source, "--step", "0.5 s", "--out", "a.parquet") == 0
     assert lasthop_main("series", source, "--step", "500ms", "--out", "a.csv") == 0
-    assert lasthop_main("series", source, "--only", "queue=long", "--replication", "2", "--out", "b.parquet") == 0
+    assert (
+        lasthop_main("series", source, "--only", "queue=long", "--replication", "2", "--out", "b.parquet")
+        == 0
+    )
     assert "replication 2 of set 1" in capsys.readouterr().out
     whole = pl.read_parquet("a.parquet")
     assert whole.columns[:5] == ["queue", "set", "replication", "time_s", "flow"]
@@ -188,7 +198,9 @@ def test_the_files_say_what_they_hold(lasthop_main: Main, capsys: pytest.Capture
     assert file.schema_arrow.field("goodput_Bps").metadata[b"unit"] == b"B/s"
     assert file.metadata.metadata[b"lasthop.step_s"] == b"0.5"
     assert all(
-        field.metadata[b"description"] for field in file.schema_arrow if field.name not in ("set", "replication")
+        field.metadata[b"description"]
+        for field in file.schema_arrow
+        if field.name not in ("set", "replication")
     )
 
 
@@ -282,7 +294,9 @@ long.down.queue.limit = "100 packets"
 """
 
 
-def test_over_replications_the_median_and_the_band_are_those_of_all_of_them(tmp_path: Path, lasthop_main: Main) -> None:
+def test_over_replications_the_median_and_the_band_are_those_of_all_of_them(
+    tmp_path: Path, lasthop_main: Main
+) -> None:
     """Each replication's series, read one by one: what has no row is 0, or missing if nobody knows it."""
     file = tmp_path / "uneven.toml"
     file.write_text(UNEVEN, encoding="utf-8")
@@ -314,7 +328,8 @@ def test_over_replications_the_median_and_the_band_are_those_of_all_of_them(tmp_
     assert {"cwnd", "srtt_s", "fairness_jain", "capacity_Bps", *zeros} <= set(kinds)
     known = pyarrow.parquet.ParquetFile("folded.parquet").schema_arrow
     assert all(
-        known.field(name).metadata[b"description"] for name in ("metric", "replications", "median", "low", "high")
+        known.field(name).metadata[b"description"]
+        for name in ("metric", "replications", "median", "low", "high")
     )
 
 
@@ -343,7 +358,9 @@ def test_a_guest_sends_a_series_in_parts_while_it_runs_and_runs_as_without(
 ) -> None:
     sizes: list[int] = []
 
-    def unpacked(sent: BinaryIO, captures: Mapping[int, CaptureTarget], series: SeriesTarget | None) -> dict[str, Any]:
+    def unpacked(
+        sent: BinaryIO, captures: Mapping[int, CaptureTarget], series: SeriesTarget | None
+    ) -> dict[str, Any]:
         sent.seek(0)
         with tarfile.open(fileobj=sent) as archive:
             sizes.extend(member.size for member in archive if member.name == "series.csv")

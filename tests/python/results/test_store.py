@@ -53,7 +53,11 @@ def stored(folder: Path, results: list[_core.Results]) -> dict[str, pl.DataFrame
 
 
 def test_every_number_of_the_engine_reaches_the_store_with_its_type(tmp_path: Path) -> None:
-    cells = [cell for name in ("web-page", "two-flows") for cell in _core.load(str(EXAMPLES / f"{name}.toml")).cells]
+    cells = [
+        cell
+        for name in ("web-page", "two-flows")
+        for cell in _core.load(str(EXAMPLES / f"{name}.toml")).cells
+    ]
     results = [cell.run(1, 1, 2) for cell in cells]
     tables = stored(tmp_path, results)
     kinds = {str: pl.String, int: pl.Int64, float: pl.Float64}
@@ -77,7 +81,11 @@ def test_a_table_without_rows_knows_its_types(tmp_path: Path) -> None:
     Campaign(Plan(study, study.cells[:1], 1, 1), out).run(Threads(1), ignore)
     flows = pl.read_parquet(out / FLOWS)
     assert flows.height == 0
-    assert [flows.schema[name] for name in ("role", "sent_packets", "elapsed_s")] == [pl.String, pl.Int64, pl.Float64]
+    assert [flows.schema[name] for name in ("role", "sent_packets", "elapsed_s")] == [
+        pl.String,
+        pl.Int64,
+        pl.Float64,
+    ]
 
 
 def test_tables_that_are_merged_in_parts_are_the_same(
@@ -125,7 +133,11 @@ def test_tables_that_are_damaged_are_made_again_without_a_run(
     }[damage])  # fmt: skip
     assert lasthop_main("results", out) == 0
     assert "not as they were written: the same command makes them again" in capsys.readouterr().out
-    for reading in (("plot", out, "--out", tmp_path / "picture.png"), ("summary", out), ("query", out, "FROM flows")):
+    for reading in (
+        ("plot", out, "--out", tmp_path / "picture.png"),
+        ("summary", out),
+        ("query", out, "FROM flows"),
+    ):
         assert lasthop_main(*reading) == 2
         error = capsys.readouterr().err
         assert f"{out / FLOWS} is damaged (its SHA-256 is not that in the manifest)" in error

@@ -98,7 +98,9 @@ def test_without_a_compared_factor_there_are_no_pairs() -> None:
 
 
 def test_unfinished_flows_are_counted_not_hidden() -> None:
-    found = unfinished_table(flows({("e0", "a"): [1.0, None, None], ("r1", "a"): [1.0]}).lazy(), None, FACTORS)
+    found = unfinished_table(
+        flows({("e0", "a"): [1.0, None, None], ("r1", "a"): [1.0]}).lazy(), None, FACTORS
+    )
     assert found is not None
     assert [(labels, cells[0].measured) for labels, cells in found.rows] == [
         (("e0", "a", "tcp-faster", "aborted"), "2")
@@ -108,7 +110,12 @@ def test_unfinished_flows_are_counted_not_hidden() -> None:
 
 def pages(times: dict[tuple[str, str], list[float | None]]) -> pl.DataFrame:
     return flows(times).select(
-        *FACTORS, "set", "replication", "outcome", pl.col("elapsed_s").alias("response_time_s"), page=pl.lit("home")
+        *FACTORS,
+        "set",
+        "replication",
+        "outcome",
+        pl.col("elapsed_s").alias("response_time_s"),
+        page=pl.lit("home"),
     )
 
 
@@ -130,7 +137,9 @@ def test_page_loads_are_compared_in_pairs_but_not_their_connections() -> None:
 
 def test_a_factor_that_another_determines_splits_nothing() -> None:
     rows = [("e0", "a", "fifo"), ("e0", "b", "fifo"), ("e0", "b+red", "red"), ("r1", "a", "fifo")]
-    frame = pl.DataFrame(rows, schema=["link", "variant", "queue"], orient="row").with_columns(mtu=pl.lit("576 B"))
+    frame = pl.DataFrame(rows, schema=["link", "variant", "queue"], orient="row").with_columns(
+        mtu=pl.lit("576 B")
+    )
     assert telling(frame, ["link", "variant", "queue", "mtu"]) == ["link", "variant"]
     assert telling(frame, ["link", "queue"], ["variant"]) == ["link"]
 
@@ -141,7 +150,10 @@ KEYS = ["study", "table", "workload", "variant", "flow", "metric", "statistic"]
 def page_assets(kind: str, rows: list[tuple[object, ...]], **more: object) -> Assets:
     """Published numbers: workload, variant, flow, metric, statistic, value, note."""
     published = pl.DataFrame(
-        [("s", "T1", *row) for row in rows], schema=[*KEYS, "value", "note"], orient="row", infer_schema_length=None
+        [("s", "T1", *row) for row in rows],
+        schema=[*KEYS, "value", "note"],
+        orient="row",
+        infer_schema_length=None,
     )
     spec = TableSpec(kind=kind, ids=("T1",), title="Pages", **more)  # type: ignore[arg-type]
     tables = published.select("study", "table", "workload", "variant").unique(maintain_order=True)
@@ -151,7 +163,10 @@ def page_assets(kind: str, rows: list[tuple[object, ...]], **more: object) -> As
 def measured(rows: list[tuple[object, ...]]) -> pl.DataFrame:
     """Measured numbers: workload, variant, flow, metric, statistic, value, unit."""
     return pl.DataFrame(
-        [("s", "T1", *row) for row in rows], schema=[*KEYS, "value", "unit"], orient="row", infer_schema_length=None
+        [("s", "T1", *row) for row in rows],
+        schema=[*KEYS, "value", "unit"],
+        orient="row",
+        infer_schema_length=None,
     )
 
 
@@ -270,7 +285,9 @@ def test_page_loads_stand_in_the_summary_and_the_table_of_a_plain_scenario() -> 
     connections = flows({("e0", "a"): [1.0, 2.0, 4.0]}).with_columns(role=pl.lit("main"))
     summary = generic_summary(connections.lazy(), pages({("e0", "a"): [3.0, 5.0, 4.0]}).lazy(), FACTORS)
     found = summary.filter(flow="home", metric="response_time_s", statistic="median")
-    assert found.select("link", "variant", "value", "replications", "unit").rows() == [("e0", "a", 4.0, 3, "s")]
+    assert found.select("link", "variant", "value", "replications", "unit").rows() == [
+        ("e0", "a", 4.0, 3, "s")
+    ]
     (view,) = generic_table(summary, FACTORS).tables
     assert view.head == ["link", "variant", "flow", "response time (s)", "elapsed time (s)"]
     assert [(labels, [c.measured for c in cells]) for labels, cells in view.rows] == [
@@ -280,7 +297,9 @@ def test_page_loads_stand_in_the_summary_and_the_table_of_a_plain_scenario() -> 
 
 
 def test_what_is_zero_throughout_has_no_column_in_the_table_of_a_plain_scenario() -> None:
-    rows = flows({("e0", "a"): [1.0, 2.0, 4.0]}).with_columns(timeouts=pl.lit(0), retransmitted_packets=pl.lit(3))
+    rows = flows({("e0", "a"): [1.0, 2.0, 4.0]}).with_columns(
+        timeouts=pl.lit(0), retransmitted_packets=pl.lit(3)
+    )
     (view,) = generic_table(generic_summary(rows.lazy(), None, FACTORS), FACTORS).tables
     assert view.head == ["link", "variant", "flow", "elapsed time (s)", "retransmissions"]
     assert view.title == "Medians; zero throughout: timeouts"
@@ -304,11 +323,13 @@ def test_numbers_are_short(value: float | None, unit: str, text: str) -> None:
 
 def test_boxes_span_the_stated_quartiles() -> None:
     panel = BoxPanel(
-        "tcp", {"a": np.array([1.0, 2.0, 3.0, 10.0])}, {"a": dict.fromkeys(["min", "p25", "median", "p75", "max"], 5.0)}
+        "tcp",
+        {"a": np.array([1.0, 2.0, 3.0, 10.0])},
+        {"a": dict.fromkeys(["min", "p25", "median", "p75", "max"], 5.0)},
     )
-    measured, points, published = box_figure([panel], BoxAxes(["a", "b"], "variant", "elapsed time (s)"), "lower")[
-        "data"
-    ]
+    measured, points, published = box_figure(
+        [panel], BoxAxes(["a", "b"], "variant", "elapsed time (s)"), "lower"
+    )["data"]
     found = [measured[key] for key in ("lowerfence", "q1", "median", "q3", "upperfence")]
     assert found == [[1.0], [1.0], [2.0], [3.0], [10.0]]
     assert points["y"] == [1.0, 2.0, 3.0, 10.0]
@@ -342,8 +363,12 @@ def test_a_published_mean_alone_is_a_line_of_its_own_name() -> None:
 
 
 def test_what_never_ended_has_no_panel() -> None:
-    cut = flows({("e0", "a"): [None, None], ("e0", "b"): [None, None]}).with_columns(role=pl.lit("tcp-slower"))
-    table = pl.concat([flows({("e0", "a"): [1.0, 2.0], ("e0", "b"): [3.0, None]}), cut], how="vertical_relaxed")
+    cut = flows({("e0", "a"): [None, None], ("e0", "b"): [None, None]}).with_columns(
+        role=pl.lit("tcp-slower")
+    )
+    table = pl.concat(
+        [flows({("e0", "a"): [1.0, 2.0], ("e0", "b"): [3.0, None]}), cut], how="vertical_relaxed"
+    )
     (section,) = box_sections(results(table, None, link=["e0"], variant=["a", "b"]))
     ((_, figure),) = section.figures
     assert [note["text"] for note in figure["layout"]["annotations"]] == ["tcp-faster"]

@@ -102,6 +102,8 @@ def test_the_largest_number_of_a_column_is_short(unit: str, value: float) -> Non
         ("printed_s", "s (s)"),
     ],
 )
-def test_a_printed_number_is_called_by_its_keys_and_has_the_unit_that_they_name(metric: str, title: str) -> None:
+def test_a_printed_number_is_called_by_its_keys_and_has_the_unit_that_they_name(
+    metric: str, title: str
+) -> None:
     values = [3e6, 1e6]
     assert axis_title(metric, scale_of(metric, values)) == title

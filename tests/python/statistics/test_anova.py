@@ -73,7 +73,17 @@ def t4(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Row]]:
         only = f"table=T4,metric={metric}"
         factors = ",".join(FACTORS.values())
         table = str(ATMF1998 / "published.csv")
-        arguments = ["--response", "value", "--factors", factors, "--only", only, "--out", str(out), "--quiet"]
+        arguments = [
+            "--response",
+            "value",
+            "--factors",
+            factors,
+            "--only",
+            only,
+            "--out",
+            str(out),
+            "--quiet",
+        ]
         assert main(["anova", table, *arguments]) == 0
         found[metric] = json.loads(out.read_text(encoding="utf-8"))
     return found
@@ -111,11 +121,16 @@ def test_every_printed_number_of_t5_and_t6_is_held_against_ours() -> None:
     assert len(PRINTED) == 2 * (9 + 7 + 1 + 9 * 3)
 
 
-@pytest.mark.parametrize("printed", PRINTED, ids=lambda row: f"{row['flow']}-{row['metric']}-{row['statistic']}")
+@pytest.mark.parametrize(
+    "printed", PRINTED, ids=lambda row: f"{row['flow']}-{row['metric']}-{row['statistic']}"
+)
 def test_the_published_analysis_comes_out_to_the_last_digit(t4: dict[str, list[Row]], printed: Row) -> None:
     metric = printed["metric"].rpartition("_")[2]
     number = computed(t4[metric], printed)
-    cut = metric == "fairness" and (printed["flow"], printed["metric"], printed["statistic"]) not in ROUNDED_FAIRNESS
+    cut = (
+        metric == "fairness"
+        and (printed["flow"], printed["metric"], printed["statistic"]) not in ROUNDED_FAIRNESS
+    )
     assert like(number, printed["value"], ROUND_DOWN if cut else ROUND_HALF_UP) == Decimal(printed["value"])
     # The notes name exactly the numbers that rounding would have printed otherwise.
     rounded = like(number, printed["value"], ROUND_HALF_UP)
@@ -125,7 +140,9 @@ def test_the_published_analysis_comes_out_to_the_last_digit(t4: dict[str, list[R
 def csv(folder: Path, text: str) -> Path:
     """Write a table whose columns are separated by blanks."""
     file = folder / "table.csv"
-    file.write_text("".join(",".join(line.split()) + "\n" for line in text.strip().splitlines()), encoding="utf-8")
+    file.write_text(
+        "".join(",".join(line.split()) + "\n" for line in text.strip().splitlines()), encoding="utf-8"
+    )
     return file
 
 
@@ -153,7 +170,9 @@ def test_two_by_two_as_in_chapter_17(tmp_path: Path) -> None:
     interactions = {"4 x 1": 5, "4 x 2": -5, "16 x 1": -5, "16 x 2": 5}
     assert {level: effect(found, level).effect for level in interactions} == pytest.approx(interactions)
     # SSA = 4 * 20^2, SSB = 4 * 10^2, SSAB = 4 * 5^2, SST = 2100: 76, 19 and 5 % in the book.
-    assert component(found, "individual values").sum_of_squares == pytest.approx(15**2 + 45**2 + 25**2 + 75**2)
+    assert component(found, "individual values").sum_of_squares == pytest.approx(
+        15**2 + 45**2 + 25**2 + 75**2
+    )
     assert component(found, "overall mean").sum_of_squares == pytest.approx(4 * 40**2)
     assert component(found, "total variation").sum_of_squares == pytest.approx(2100)
     shares = {"memory": 1600 / 21, "cache": 400 / 21, "memory x cache": 100 / 21}
@@ -234,16 +253,24 @@ def test_replications_tell_higher_interactions_from_error(tmp_path: Path) -> Non
 
 
 def test_without_replications_higher_interactions_are_the_rest(tmp_path: Path) -> None:
-    lines = [f"{a} {b} {c} {10 + 3 * a * b * c + a}" for a, b, c in itertools.product((-1, 1), (-1, 1), (-1, 1))]
+    lines = [
+        f"{a} {b} {c} {10 + 3 * a * b * c + a}" for a, b, c in itertools.product((-1, 1), (-1, 1), (-1, 1))
+    ]
     found = analysis_of(csv(tmp_path, "\n".join(["a b c y", *lines])), "a,b,c")
     rest = component(found, "rest")
-    assert (rest.sum_of_squares, rest.degrees_of_freedom, rest.percent) == (pytest.approx(72), 1, pytest.approx(90))
+    assert (rest.sum_of_squares, rest.degrees_of_freedom, rest.percent) == (
+        pytest.approx(72),
+        1,
+        pytest.approx(90),
+    )
     assert component(found, "a").sum_of_squares == pytest.approx(8)
     assert not any(one.kind == "higher interactions" for one in found.components)
 
 
 def test_values_that_do_not_err_have_no_error_to_test_against(tmp_path: Path) -> None:
-    lines = [f"{a} {b} {r} {0.1 + 0.7 * a + 0.3 * b}" for a, b, r in itertools.product((0, 1), (0, 1, 2), (1, 2))]
+    lines = [
+        f"{a} {b} {r} {0.1 + 0.7 * a + 0.3 * b}" for a, b, r in itertools.product((0, 1), (0, 1, 2), (1, 2))
+    ]
     found = analysis_of(csv(tmp_path, "\n".join(["a b replication y", *lines])), "a,b")
     assert component(found, "rest").degrees_of_freedom == 6
     assert found.standard_error is None
@@ -252,14 +279,18 @@ def test_values_that_do_not_err_have_no_error_to_test_against(tmp_path: Path) ->
 
 
 @st.composite
-def designs(draw: st.DrawFn, factors: tuple[int, int] = (1, 3), replications: tuple[int, int] = (1, 3)) -> Table:
+def designs(
+    draw: st.DrawFn, factors: tuple[int, int] = (1, 3), replications: tuple[int, int] = (1, 3)
+) -> Table:
     """A full factorial in random order, of tenths, so that not all of it is rounding."""
     sizes = draw(st.lists(st.integers(2, 4), min_size=factors[0], max_size=factors[1]))
     repeated = draw(st.integers(*replications))
     names = [f"factor {number}" for number in range(len(sizes))]
     cells = [*itertools.product(*(range(size) for size in sizes), range(repeated))]
     values = draw(
-        st.lists(st.integers(-9999, 9999), min_size=len(cells), max_size=len(cells)).filter(lambda v: len({*v}) > 1)
+        st.lists(st.integers(-9999, 9999), min_size=len(cells), max_size=len(cells)).filter(
+            lambda v: len({*v}) > 1
+        )
     )
     rows = [
         {**dict(zip(names, map(str, levels), strict=True)), "replication": replication, "y": value / 10}
@@ -296,7 +327,9 @@ def test_effects_are_differences_of_means_and_sum_to_zero(table: Table) -> None:
     assert effect(found, "").effect == pytest.approx(overall, abs=1e-7)
     main = {(one.term, one.level): one.effect for one in found.effects if one.kind == "main effect"}
     for name in table.candidates:
-        assert math.fsum(value for (term, _), value in main.items() if term == name) == pytest.approx(0, abs=1e-7)
+        assert math.fsum(value for (term, _), value in main.items() if term == name) == pytest.approx(
+            0, abs=1e-7
+        )
         for (level,), rows in table.frame.group_by(name):
             assert main[name, str(level)] == pytest.approx(rows["y"].to_numpy().mean() - overall, abs=1e-7)
     both = {(one.term, one.level): one.effect for one in found.effects if one.kind == "interaction"}
@@ -306,7 +339,11 @@ def test_effects_are_differences_of_means_and_sum_to_zero(table: Table) -> None:
             value = both[f"{left} x {right}", f"{i} x {j}"]
             assert value == pytest.approx(rows["y"].to_numpy().mean() - alone, abs=1e-7)
         for i in table.frame[left].unique():
-            over = [value for (term, level), value in both.items() if term == f"{left} x {right}" and level[0] == i]
+            over = [
+                value
+                for (term, level), value in both.items()
+                if term == f"{left} x {right}" and level[0] == i
+            ]
             assert math.fsum(over) == pytest.approx(0, abs=1e-7)
 
 
@@ -314,7 +351,9 @@ def numbers(analysis: Analysis) -> dict[tuple[str, ...], NDArray[np.float64]]:
     """Return all numbers by their subjects."""
     names = ("kind", "term", "level")
     return {
-        tuple(str(row.pop(name)) for name in names): np.array([row[c] for c in sorted(row) if c != "response"], float)
+        tuple(str(row.pop(name)) for name in names): np.array(
+            [row[c] for c in sorted(row) if c != "response"], float
+        )
         for row in analysis.frame().iter_rows(named=True)
         if row["kind"] != "overall mean" or row["level"] is None
     }
@@ -325,14 +364,19 @@ def numbers(analysis: Analysis) -> dict[tuple[str, ...], NDArray[np.float64]]:
 def test_the_order_of_rows_and_of_factors_does_not_matter(table: Table, chance: Random) -> None:
     order = [*range(table.frame.height)]
     chance.shuffle(order)
-    found, shuffled = numbers(analysed(table)), numbers(analysed(Table(table.frame[order], "y", table.candidates)))
+    found, shuffled = (
+        numbers(analysed(table)),
+        numbers(analysed(Table(table.frame[order], "y", table.candidates))),
+    )
     assert found.keys() == shuffled.keys()
     for key, row in found.items():
         np.testing.assert_allclose(shuffled[key], row, rtol=1e-6, atol=1e-6)
     turned = analyse(full_factorial(table, table.candidates[::-1]))
     for name in table.candidates:
         expected = found["main effect", name, "None"]
-        np.testing.assert_allclose(numbers(turned)["main effect", name, "None"], expected, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(
+            numbers(turned)["main effect", name, "None"], expected, rtol=1e-6, atol=1e-6
+        )
 
 
 @settings(max_examples=40)
@@ -429,7 +473,9 @@ def test_the_tables_show_what_the_file_holds(
     assert row["confidence"] == 0.95
 
 
-def test_names_that_look_like_markup_are_shown_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_that_look_like_markup_are_shown_as_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     text = FULL.replace("x", "[red]").replace("a b y", "[a] b [y]")
     show(analysis_of(csv(tmp_path, text), "[a],b", "[y]"))
     shown = capsys.readouterr().out
@@ -447,7 +493,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         engine = fake_core.Engine()
         patch.setattr(_core, "load", engine.load)
         study = engine.load(str(file))
-        Campaign(Plan(study, study.cells, seed=1, replications=4, sets=2), folder).run(Threads(1), lambda _: None)
+        Campaign(Plan(study, study.cells, seed=1, replications=4, sets=2), folder).run(
+            Threads(1), lambda _: None
+        )
     return folder
 
 
@@ -458,7 +506,9 @@ def results(finished: Path, tmp_path: Path) -> Path:
 
 
 def test_a_results_folder_gives_a_metric_of_flows_by_role_or_in_the_mean(results: Path) -> None:
-    flows = pl.read_parquet(results / "flows.parquet").filter(pl.col("workload") == "2tcp0udp", pl.col("link") != "r6")
+    flows = pl.read_parquet(results / "flows.parquet").filter(
+        pl.col("workload") == "2tcp0udp", pl.col("link") != "r6"
+    )
     for role, chosen in ((None, flows), ("tcp-faster", flows.filter(pl.col("role") == "tcp-faster"))):
         table = read_table(results, "duplicate_acks", ["workload=2tcp0udp,link=e0,link=r1,link=r3"], role)
         found = analyse(full_factorial(table, ["link", "variant"]))
@@ -526,7 +576,12 @@ def test_an_unknown_role_of_short_flows_names_the_nearest(tmp_path: Path) -> Non
         ("duplicate_acks", [], "tcp-fast", "did you mean 'tcp-faster'"),
         ("duration_s", [], "tcp-faster", "is a metric of runs, not of flows; leave the role out"),
         ("duplicate_acks", [], None, "differ in link: choose one level with --only link=e0"),
-        ("elapsed_s", ["link=r6,workload=2tcp0udp"], None, "A run has one if each of its flows has; --role chooses"),
+        (
+            "elapsed_s",
+            ["link=r6,workload=2tcp0udp"],
+            None,
+            "A run has one if each of its flows has; --role chooses",
+        ),
         ("elapsed_s", ["lnk=r6"], None, "did you mean 'link'"),
     ],
 )
@@ -557,7 +612,9 @@ def test_levels_keep_their_order_and_factors_their_columns(tmp_path: Path) -> No
     assert design.factors == {"factor_role": ["late", "early"], "b": ["x", "z"]}
 
 
-def test_a_folder_of_numbers_without_a_scenario_is_no_study(study_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_numbers_without_a_scenario_is_no_study(
+    study_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root = study_file.parent.parent
     (root / "atmf1998").mkdir()
     (root / "atmf1998" / "published.csv").write_text("study,table\n", encoding="utf-8")

@@ -43,7 +43,9 @@ def test_ishigami() -> None:
 def test_the_intervals_of_a_noisy_response_hold_the_indices_of_its_mean() -> None:
     noise = np.random.default_rng(3).normal(scale=1.0, size=256)
     shares = points(256, 3)
-    found = sobol_indices([of_range(column) for column in shares.T], ishigami(shares) + noise, np.arange(256), 1)
+    found = sobol_indices(
+        [of_range(column) for column in shares.T], ishigami(shares) + noise, np.arange(256), 1
+    )
     first, total = ishigami_indices()
     assert 0.8 < found.predicted < 0.99
     for place in range(2):
@@ -56,7 +58,9 @@ def test_named_levels_have_indices_too() -> None:
     shares = np.repeat(points(32, 1), 3, axis=0)
     codes = np.tile([0, 1, 2], 32)
     z, c = 2 * shares[:, 0] - 1, codes - 1.0
-    found = sobol_indices([of_range(shares[:, 0]), of_levels(codes, 3)], 2 * z + c + z * c, np.arange(96) // 3, 1)
+    found = sobol_indices(
+        [of_range(shares[:, 0]), of_levels(codes, 3)], 2 * z + c + z * c, np.arange(96) // 3, 1
+    )
     assert found.estimate.first == pytest.approx([6 / 10, 3 / 10], abs=1e-6)
     assert found.estimate.total == pytest.approx([7 / 10, 4 / 10], abs=1e-6)
     assert found.predicted > 0.999
@@ -82,4 +86,6 @@ def test_products_are_those_of_the_lowest_degrees() -> None:
     factors = [Functions(np.ones((2, 12)), range(1, 13))] * 2
     basis = products(factors)
     assert basis.values.shape == (2, 13 * 14 // 2 - 1)
-    assert products([*factors, *factors]).values.shape[1] == 494  # up to degree 8: 8 over 4, less the constant
+    assert (
+        products([*factors, *factors]).values.shape[1] == 494
+    )  # up to degree 8: 8 over 4, less the constant

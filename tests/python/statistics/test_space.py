@@ -78,7 +78,11 @@ def test_more_points_of_a_sobol_sequence_keep_those_there_are(dimensions: int, s
 def test_a_latin_hypercube_has_a_point_in_every_slice_and_its_seed_decides_it() -> None:
     points = np.array(draw("latin-hypercube", 10, 3, 7))
     assert all(sorted(np.floor(column * 10)) == list(range(10)) for column in points.T)
-    assert draw("latin-hypercube", 10, 3, 7) == draw("latin-hypercube", 10, 3, 7) != draw("latin-hypercube", 10, 3, 8)
+    assert (
+        draw("latin-hypercube", 10, 3, 7)
+        == draw("latin-hypercube", 10, 3, 7)
+        != draw("latin-hypercube", 10, 3, 8)
+    )
 
 
 def test_the_key_of_a_cell_says_exactly_what_it_runs(file: Path) -> None:
@@ -89,7 +93,9 @@ def test_the_key_of_a_cell_says_exactly_what_it_runs(file: Path) -> None:
         value, unit = scenario["down"]["link"]["rate"].split()
         assert cell.point["rate"] == int(value) * {"bit/s": 1, "kbit/s": 10**3, "Mbit/s": 10**6}[unit]
         assert cell.point["window"] == scenario["tcp"]["initial_window"] == int(cell.levels["window"])
-        assert cell.key == ",".join(f"{name}={cell.levels[name]}" for name in ("rate", "cc", "window", "role"))
+        assert cell.key == ",".join(
+            f"{name}={cell.levels[name]}" for name in ("rate", "cc", "window", "role")
+        )
 
 
 def test_levels_lie_where_the_points_are(results: Path, file: Path) -> None:
@@ -165,13 +171,20 @@ def test_commands_work_on_a_space(
         return captured.out
 
     assert "8 points" in " ".join(said("summary", results).split())
-    assert "16 pairs" in said("compare", results, "--reference", "cc=cubic", "--metric", "elapsed_s").replace("\n", " ")
+    assert "16 pairs" in said("compare", results, "--reference", "cc=cubic", "--metric", "elapsed_s").replace(
+        "\n", " "
+    )
     assert "16 cells" in said("results", results)
-    assert "rate" in said("query", results, "SELECT rate, median(elapsed_s) FROM flows GROUP BY rate ORDER BY rate")
+    assert "rate" in said(
+        "query", results, "SELECT rate, median(elapsed_s) FROM flows GROUP BY rate ORDER BY rate"
+    )
     assert "16 replications" in said("anova", results, "--response", "elapsed_s", "--factors", "cc")
     validated = said("validate", file, "--points", 16)
     assert "32 cells x 1 replication" in validated
-    assert "8 points by sobol over rate, window, role; every point counts" in (results / "report.html").read_text()
+    assert (
+        "8 points by sobol over rate, window, role; every point counts"
+        in (results / "report.html").read_text()
+    )
     assert "rate from 100.0 kbit/s to 10.0 Mbit/s, log, sets down.link.rate" in validated
     level = read_study(file).cells[3].levels["rate"]
     assert "bulk-tcp" in said("explain", file, "--only", f"cc=reno,rate={level}")
@@ -189,7 +202,9 @@ def test_cells_of_a_space_run_until_they_are_precise(file: Path, tmp_path: Path,
     precision = pl.read_csv(out / "precision.csv")
     assert precision.height == 4
     assert precision["met"].all()
-    assert sorted(precision["rate"].unique()) == sorted(pl.read_parquet(out / "runs.parquet")["rate"].unique())
+    assert sorted(precision["rate"].unique()) == sorted(
+        pl.read_parquet(out / "runs.parquet")["rate"].unique()
+    )
     assert lasthop_main("summary", out) == 0
 
 
@@ -203,7 +218,9 @@ def test_a_band_shows_every_run_at_its_level(results: Path) -> None:
     for group in panel.groups:
         own = flows.filter(cc=group.hue)
         assert list(group.at) == sorted(own["rate"])
-        assert set(zip(group.at, group.values, strict=True)) == set(own.select("rate", "elapsed_s").iter_rows())
+        assert set(zip(group.at, group.values, strict=True)) == set(
+            own.select("rate", "elapsed_s").iter_rows()
+        )
     figure = chart_figure(chart, "page")
     axes = figure.axes[0]
     assert (axes.get_xscale(), axes.get_xlabel()) == ("log", "rate (Mbit/s)")
@@ -251,7 +268,9 @@ def test_what_is_wrong_is_told(
     assert "plain.toml:12: unknown key `down.link.rat`; did you mean `rate`?" in capsys.readouterr().err
 
 
-def test_the_example_finds_that_the_rate_matters_and_the_lan_does_not(tmp_path: Path, lasthop_main: Main) -> None:
+def test_the_example_finds_that_the_rate_matters_and_the_lan_does_not(
+    tmp_path: Path, lasthop_main: Main
+) -> None:
     out, indices = tmp_path / "space", tmp_path / "sobol.json"
     assert lasthop_main("run", EXAMPLE, "--out", out, "--quiet") == 0
     assert lasthop_main("sensitivity", out, "--metric", "elapsed_s", "--out", indices, "--quiet") == 0

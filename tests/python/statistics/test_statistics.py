@@ -48,10 +48,14 @@ def test_lower_percentiles_are_values_that_occurred(data: list[float]) -> None:
 
 
 @given(values, methods, st.randoms(use_true_random=False))
-def test_order_of_replications_does_not_matter(data: list[float], method: PercentileMethod, random: object) -> None:
+def test_order_of_replications_does_not_matter(
+    data: list[float], method: PercentileMethod, random: object
+) -> None:
     shuffled = list(data)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    assert np.array_equal(percentiles(data, [10, 50, 90], method), percentiles(shuffled, [10, 50, 90], method))
+    assert np.array_equal(
+        percentiles(data, [10, 50, 90], method), percentiles(shuffled, [10, 50, 90], method)
+    )
 
 
 @given(values)
@@ -87,7 +91,9 @@ def test_interval_is_seeded_and_contains_the_median() -> None:
 def test_the_interval_is_that_of_scipys_bootstrap(count: int, confidence: float) -> None:
     data = np.random.default_rng(3).exponential(size=count)
     resampling = {"n_resamples": 2000, "method": "percentile", "rng": np.random.default_rng(5)}
-    expected = stats.bootstrap((data,), np.median, confidence_level=confidence, **resampling).confidence_interval
+    expected = stats.bootstrap(
+        (data,), np.median, confidence_level=confidence, **resampling
+    ).confidence_interval
     found = median_interval(data, 5, confidence)
     assert found is not None
     assert (found.low, found.high) == pytest.approx(tuple(expected))
@@ -164,12 +170,16 @@ def test_one_replication_has_no_interval() -> None:
 def test_the_interval_of_a_percentile_is_that_of_the_quantile_test(count: int, percent: float) -> None:
     data = np.random.default_rng(count).exponential(size=count)
     _, low, high = quantile_intervals(data, [percent])[:, 0]
-    interval = stats.quantile_test(data, q=np.quantile(data, percent / 100), p=percent / 100).confidence_interval(0.95)
+    interval = stats.quantile_test(
+        data, q=np.quantile(data, percent / 100), p=percent / 100
+    ).confidence_interval(0.95)
     assert np.array_equal([low, high], interval, equal_nan=True)
 
 
 def test_few_values_leave_ends_open() -> None:
-    found = dict(zip(QUANTILES, quantile_intervals([1.0, 2.0, 3.0, 4.0, 5.0], list(QUANTILES.values())).T, strict=True))
+    found = dict(
+        zip(QUANTILES, quantile_intervals([1.0, 2.0, 3.0, 4.0, 5.0], list(QUANTILES.values())).T, strict=True)
+    )
     # The median is below all of five values once in 32 times: more than 2.5 %.
     assert np.array_equal(found["median"], [3.0, math.nan, math.nan], equal_nan=True)
     assert np.array_equal(found["min"], [1.0, math.nan, 1.0], equal_nan=True)
@@ -223,7 +233,9 @@ def test_the_quartile_range_of_several_sets_is_the_mean_of_theirs() -> None:
     data, sets = np.array([[1.0, 3.0, 10.0, 16.0, 0.0, 8.0]]), np.array([1, 1, 2, 2, 3, 3])
     found, low, high = quartile_ranges_over_sets(data, sets, "linear")
     assert found == pytest.approx([(1.0 + 3.0 + 4.0) / 3])
-    assert [low[0], high[0]] == pytest.approx(stats.t.interval(0.95, 2, loc=8 / 3, scale=stats.sem([1.0, 3.0, 4.0])))
+    assert [low[0], high[0]] == pytest.approx(
+        stats.t.interval(0.95, 2, loc=8 / 3, scale=stats.sem([1.0, 3.0, 4.0]))
+    )
 
 
 def test_one_replication_of_a_set_says_nothing_of_steadiness() -> None:

@@ -67,7 +67,9 @@ def mean(results: Path) -> Callable[..., float]:
 
 def shares(summary: pl.DataFrame, link: str, metric: str) -> dict[str, float]:
     """Share of each source in the variation, in per cent."""
-    rows = summary.filter(table=TABLES_OF_SHARES[link], metric=f"percent_variation_{metric}", statistic="value")
+    rows = summary.filter(
+        table=TABLES_OF_SHARES[link], metric=f"percent_variation_{metric}", statistic="value"
+    )
     return dict(rows.select("flow", "value").iter_rows())
 
 
@@ -88,7 +90,9 @@ def test_wan_agrees_with_the_published_cells(
     assert rows["difference"].abs().le(bound).mean() >= least[seeds]  # type: ignore[operator]
 
 
-def test_the_root_mean_square_difference_of_wan_efficiency_is_small(comparison: pl.DataFrame, seeds: int) -> None:
+def test_the_root_mean_square_difference_of_wan_efficiency_is_small(
+    comparison: pl.DataFrame, seeds: int
+) -> None:
     off = comparison.filter(metric="efficiency")["difference"]
     assert (off**2).mean() ** 0.5 <= {1: 0.055, 10: 0.045}[seeds]  # type: ignore[operator]
 
@@ -108,7 +112,9 @@ def test_the_buffer_matters_most_for_fairness_on_wan(summary: pl.DataFrame) -> N
     assert found["Buffer Size"] > max(others)
 
 
-def test_sack_and_newreno_are_far_above_reno_and_reno_above_vanilla_on_wan(mean: Callable[..., float]) -> None:
+def test_sack_and_newreno_are_far_above_reno_and_reno_above_vanilla_on_wan(
+    mean: Callable[..., float],
+) -> None:
     vanilla, reno, newreno, sack = (
         mean("efficiency", link="wan", variant=variant) for variant in ("vanilla", "reno", "newreno", "sack")
     )
@@ -119,7 +125,9 @@ def test_sack_and_newreno_are_far_above_reno_and_reno_above_vanilla_on_wan(mean:
 @pytest.mark.parametrize("link", SATELLITES)
 @pytest.mark.parametrize("queue", ["epd", "sd"])
 @pytest.mark.parametrize("buffer_rtt", BUFFERS)
-def test_sack_is_best_on_satellite_paths(mean: Callable[..., float], link: str, queue: str, buffer_rtt: str) -> None:
+def test_sack_is_best_on_satellite_paths(
+    mean: Callable[..., float], link: str, queue: str, buffer_rtt: str
+) -> None:
     cell = {"link": link, "queue": queue, "buffer_rtt": buffer_rtt}
     sack, *others = (mean("efficiency", variant=v, **cell) for v in ("sack", "newreno", "reno", "vanilla"))
     assert sack > max(others)
@@ -128,13 +136,16 @@ def test_sack_is_best_on_satellite_paths(mean: Callable[..., float], link: str, 
 @pytest.mark.parametrize("buffer_rtt", BUFFERS)
 def test_selective_drop_is_above_epd_for_reno_on_wan(mean: Callable[..., float], buffer_rtt: str) -> None:
     selective, early = (
-        mean("efficiency", link="wan", variant="reno", queue=queue, buffer_rtt=buffer_rtt) for queue in ("sd", "epd")
+        mean("efficiency", link="wan", variant="reno", queue=queue, buffer_rtt=buffer_rtt)
+        for queue in ("sd", "epd")
     )
     assert selective > early
 
 
 def test_newreno_is_the_fairest_on_wan(mean: Callable[..., float]) -> None:
-    newreno, *others = (mean("fairness_maxmin", link="wan", variant=v) for v in ("newreno", "sack", "reno", "vanilla"))
+    newreno, *others = (
+        mean("fairness_maxmin", link="wan", variant=v) for v in ("newreno", "sack", "reno", "vanilla")
+    )
     assert newreno > max(others)
 
 
@@ -215,7 +226,9 @@ def test_the_report_is_small_and_shows_no_single_flows(results: Path) -> None:
     assert text.count('<div class="plot"') == 4
 
 
-def test_many_clients_of_a_scenario_without_published_numbers_are_summarised_as_one_role(tmp_path: Path) -> None:
+def test_many_clients_of_a_scenario_without_published_numbers_are_summarised_as_one_role(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "my.toml"
     shutil.copy(STUDY / "study.toml", file)
     only = "link=geo,variant=reno,queue=epd,buffer_rtt=1"
@@ -288,7 +301,9 @@ def test_the_spread_is_that_of_the_replications(assets: Assets) -> None:
     cell = summary.filter(table="T4", variant="reno", queue="sd", buffer_rtt="1", metric="efficiency")
     found = dict(cell.select("statistic", "value").iter_rows())
     printed = 0.8043
-    half = 0.02 * 6.313752  # of two values: half their distance, times Student's t for 95 % and one degree of freedom
+    half = (
+        0.02 * 6.313752
+    )  # of two values: half their distance, times Student's t for 95 % and one degree of freedom
     expected = {
         "value": printed - 0.01,
         "min": printed - 0.03,
@@ -319,7 +334,9 @@ def test_the_tables_of_an_analysis_hold_over_all_looks(assets: Assets) -> None:
     """A campaign with --until gives some cells more replications than others, and looks 21 times."""
     runs = published_runs(assets, off=(0.01, -0.03, 0.05))
     cut = runs.filter(pl.col("replication") < 3, link="wan")
-    longer = pl.concat([cut, runs.filter(link="wan", variant="reno", queue="sd", buffer_rtt="1", replication=3)])
+    longer = pl.concat(
+        [cut, runs.filter(link="wan", variant="reno", queue="sd", buffer_rtt="1", replication=3)]
+    )
     of_common, once, looked = (
         study_summary(rows, None, FACTORS, assets, rows, looks=looks)
         for rows, looks in ((cut, 1), (longer, 1), (longer, 21))
@@ -359,7 +376,9 @@ def test_a_part_of_the_design_has_cells_but_no_analysis(assets: Assets) -> None:
 
 
 @pytest.mark.parametrize(("link", "names"), [("wan", ["wan, published", "wan"]), ("meo", ["meo"])])
-def test_figures_of_one_path_show_its_own_published_numbers(assets: Assets, link: str, names: list[str]) -> None:
+def test_figures_of_one_path_show_its_own_published_numbers(
+    assets: Assets, link: str, names: list[str]
+) -> None:
     runs = published_runs(assets).with_columns(pl.lit(link).alias("link"))
     efficiency, _, shares = (figure for _, figure in factorial_figures(summarised(runs, assets), assets))
     assert ("published" in [trace["name"] for trace in efficiency["data"]]) == (link == "wan")

@@ -20,7 +20,9 @@ FACTORS = {
     "queue": ["epd", "sd"],
     "buffer_rtt": ["0.5", "1", "2"],
 }
-DESIGN = Scenario(FACTORS, [Cell(dict(zip(FACTORS, one, strict=True))) for one in itertools.product(*FACTORS.values())])
+DESIGN = Scenario(
+    FACTORS, [Cell(dict(zip(FACTORS, one, strict=True))) for one in itertools.product(*FACTORS.values())]
+)
 PUBLISHED = pl.read_csv(STUDY / "published.csv", infer_schema=False)
 SHARES = PUBLISHED.filter(
     pl.col("metric").str.starts_with("percent_variation"),
@@ -56,7 +58,9 @@ def test_the_printed_numbers_uphold_the_claims_on_the_link_that_they_are_of() ->
 
 
 @pytest.mark.parametrize(("flow", "metric", "percent"), SHARES.select("flow", "metric", "value").rows())
-def test_the_printed_shares_come_out_to_the_last_digit(tmp_path: Path, flow: str, metric: str, percent: str) -> None:
+def test_the_printed_shares_come_out_to_the_last_digit(
+    tmp_path: Path, flow: str, metric: str, percent: str
+) -> None:
     """The source cuts the shares of fairness after the last digit."""
     column = {"efficiency": "efficiency", "fairness": "fairness_maxmin"}[metric.rpartition("_")[2]]
     first = {"TCP Flavor": "variant", "Buffer Size": "buffer_rtt", "Drop Policy": "queue"}[flow]

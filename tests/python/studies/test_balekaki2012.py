@@ -43,7 +43,9 @@ def test_there_is_a_row_for_each_replication_and_kind_of_hosts(shorts: pl.DataFr
 
 
 @pytest.mark.parametrize("window", ["iw3", "iw10"])
-def test_at_90_per_cent_9_packets_take_less_than_20_s_and_10_packets_more(shorts: pl.DataFrame, window: str) -> None:
+def test_at_90_per_cent_9_packets_take_less_than_20_s_and_10_packets_more(
+    shorts: pl.DataFrame, window: str
+) -> None:
     def time_s(packets: str) -> float:
         rows = shorts.filter(pattern="constant", congestion="90", window=window, packets=packets)
         return float(rows.select(pl.col("fct_mean_s").mean()).item())
@@ -52,18 +54,24 @@ def test_at_90_per_cent_9_packets_take_less_than_20_s_and_10_packets_more(shorts
     assert 20 < time_s("10") < 25
 
 
-def test_while_nothing_is_lost_the_window_does_not_decide_how_long_one_server_takes(shorts: pl.DataFrame) -> None:
+def test_while_nothing_is_lost_the_window_does_not_decide_how_long_one_server_takes(
+    shorts: pl.DataFrame,
+) -> None:
     rows = shorts.filter(pattern="constant", congestion="60")
     assert rows["lost_packets"].sum() == 0
     for packets in ("9", "10"):
         own = rows.filter(packets=packets)
-        mean = {window: own.filter(window=window)["fct_mean_s"].to_numpy().mean() for window in ("iw3", "iw10")}
+        mean = {
+            window: own.filter(window=window)["fct_mean_s"].to_numpy().mean() for window in ("iw3", "iw10")
+        }
         assert mean["iw10"] == pytest.approx(mean["iw3"], rel=0.01)
         # Packets of 1514 bytes over two fifths of the link, and the handshake.
         assert mean["iw3"] == pytest.approx(int(packets) * 1514 * 8 / (0.4 * 64000), rel=0.05)
 
 
-def test_of_two_servers_at_a_time_the_one_that_passes_the_queue_less_often_is_faster(shorts: pl.DataFrame) -> None:
+def test_of_two_servers_at_a_time_the_one_that_passes_the_queue_less_often_is_faster(
+    shorts: pl.DataFrame,
+) -> None:
     rows = shorts.filter(pattern="constant", congestion="60", packets="10")
     fct_s = {
         (window, host): rows.filter(window=window, application=host)["fct_mean_s"].to_numpy().mean()
@@ -76,7 +84,12 @@ def test_of_two_servers_at_a_time_the_one_that_passes_the_queue_less_often_is_fa
 
 
 def test_rates_are_those_of_packets_and_flows() -> None:
-    counts = {"sent_packets": [200, 0], "flows": [20, 1], "lost_packets": [10, 1], "retransmitted_packets": [8, 0]}
+    counts = {
+        "sent_packets": [200, 0],
+        "flows": [20, 1],
+        "lost_packets": [10, 1],
+        "retransmitted_packets": [8, 0],
+    }
     events = {"timeouts": [5, 0], "syn_timeouts": [20, 3], "fast_retransmits": [2, 0]}
     rates = with_rates(pl.DataFrame({**counts, **events})).select(pl.col("^.*_per_.*$")).rows(named=True)
     assert rates[0] == {
@@ -126,7 +139,9 @@ def test_the_report_draws_the_curves_of_the_cells_that_were_run(out: Path, short
     alone = traces(curves, "IW 10 alone")
     assert len(alone) == 6 * 2
     assert len(traces(curves, "IW 3 beside IW 10")) == 6 * 2
-    at_90 = shorts.filter(pattern="constant", congestion="90", window="iw10", packets="9")["fct_mean_s"].mean()
+    at_90 = shorts.filter(pattern="constant", congestion="90", window="iw10", packets="9")[
+        "fct_mean_s"
+    ].mean()
     assert alone[0]["y"][1] == pytest.approx(at_90, abs=1e-4)  # type: ignore[index]
     # 22 and 21 packets were not run.
     assert [note["text"] for note in ratios["layout"]["annotations"]] == ["10 : 9 packets"]  # type: ignore[index]
@@ -144,7 +159,9 @@ def test_initial_windows_of_1_to_32_are_drawn_over_the_window(lasthop_main: Main
     assert figure["layout"]["xaxis"]["ticktext"] == ["1", "10", "32"]  # type: ignore[index]
 
 
-def test_each_reading_is_of_a_level_of_the_sensitivity(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_reading_is_of_a_level_of_the_sensitivity(
+    lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A few cells: what no reading needs is not run."""
     file = STUDY / "sensitivity.toml"
     only = "packets=9,congestion=60,congestion=tcp,pattern=constant,pattern=varying,window=iw3"
@@ -163,7 +180,9 @@ def test_each_reading_is_of_a_level_of_the_sensitivity(lasthop_main: Main, capsy
 
 
 @pytest.mark.usefixtures("kernel")
-def test_tests_with_control_connections_take_as_long_as_those_of_a_program_in_a_guest(lasthop_main: Main) -> None:
+def test_tests_with_control_connections_take_as_long_as_those_of_a_program_in_a_guest(
+    lasthop_main: Main,
+) -> None:
     """Tests of a second, one after another, for ten minutes beside datagrams of 60 %."""
     program, link = STUDY / "programs" / "tcp_rr.py", STUDY / "programs" / "link.toml"
     server = f"ip route change default dev hop initcwnd 10; exec python3 {program} server 37682"

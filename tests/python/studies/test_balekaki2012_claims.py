@@ -67,8 +67,17 @@ def short_flows(levels: dict[str, str], replication: int) -> list[dict[str, obje
         rows.append(
             levels
             | {"set": 1, "replication": replication, "application": application}
-            | {"fct_mean_s": time, "throughput_mean_Bps": 12000 / time, "sent_packets": 1000, "lost_packets": 20}
-            | {"retransmitted_packets": 40, "timeouts": 20 if application == "iw10" else 10, "fast_retransmits": 2}
+            | {
+                "fct_mean_s": time,
+                "throughput_mean_Bps": 12000 / time,
+                "sent_packets": 1000,
+                "lost_packets": 20,
+            }
+            | {
+                "retransmitted_packets": 40,
+                "timeouts": 20 if application == "iw10" else 10,
+                "fast_retransmits": 2,
+            }
         )
     return rows
 
@@ -77,7 +86,12 @@ def short_flows(levels: dict[str, str], replication: int) -> list[dict[str, obje
 def outcomes(encoded: Claims) -> dict[str, Outcome]:
     cells = [(cell.levels, replication) for cell in SCENARIO.cells for replication in (1, 2, 3)]
     shorts = [row for levels, replication in cells for row in short_flows(levels, replication)]
-    whole = {"utilisation": 0.95, "background_share": 0.68, "queue_mean_packets": 30.0, "queue_max_packets": 40}
+    whole = {
+        "utilisation": 0.95,
+        "background_share": 0.68,
+        "queue_mean_packets": 30.0,
+        "queue_max_packets": 40,
+    }
     runs = [levels | {"set": 1, "replication": replication} | whole for levels, replication in cells]
     flows = [
         levels | {"set": 1, "replication": replication, "role": role, "throughput_Bps": share * 8000}
@@ -104,7 +118,9 @@ def test_other_claims_are_sentences_of_the_study(encoded: Claims, listed: list[C
     sentences = {sentence.id: sentence for sentence in encoded.sentences}
     for claim in others:
         assert claim.statements == (claim.id,)
-        assert (claim.section, claim.text) == (sentences[claim.id].section, sentences[claim.id].text), claim.id
+        assert (claim.section, claim.text) == (sentences[claim.id].section, sentences[claim.id].text), (
+            claim.id
+        )
 
 
 def test_contradictions_are_those_of_the_list(
@@ -136,7 +152,9 @@ def test_claims_are_about_the_slow_link_the_patterns_and_the_sizes_of_the_list(
         assert hybrid == ("hybrid" in row["windows"]), claim.id
 
 
-@pytest.mark.parametrize(("text", "low", "high"), [("60-90 %", 60, 90), ("60-80 %", 60, 80), (">80 %", 85, 95)])
+@pytest.mark.parametrize(
+    ("text", "low", "high"), [("60-90 %", 60, 90), ("60-80 %", 60, 80), (">80 %", 85, 95)]
+)
 def test_ranges_of_congestion_are_those_of_the_list(
     listed: list[Claim], published: list[dict[str, str]], text: str, low: int, high: int
 ) -> None:
@@ -151,7 +169,9 @@ def test_ranges_of_congestion_are_those_of_the_list(
 def test_every_claim_can_be_computed(outcomes: dict[str, Outcome]) -> None:
     computed = {"upheld", "not upheld", "undecided"}
     assert {name for name, outcome in outcomes.items() if outcome.verdict not in computed} == NO_NUMBER
-    without = [name for name, outcome in outcomes.items() if outcome.decisive is None or not outcome.decisive.bounds]
+    without = [
+        name for name, outcome in outcomes.items() if outcome.decisive is None or not outcome.decisive.bounds
+    ]
     assert set(without) == NO_NUMBER
 
 

@@ -25,7 +25,10 @@ def out(study_results: Callable[..., Path]) -> Path:
 
 def test_bbr_takes_a_small_buffer_and_shares_a_large_one(out: Path) -> None:
     flows = with_computed(pl.scan_parquet(out / "flows.parquet")).collect().filter(role="one", control="bbr")
-    share = {queue: flows.filter(beside="cubic", queue=queue)["throughput_share"].to_list() for queue in ("0.5", "4")}
+    share = {
+        queue: flows.filter(beside="cubic", queue=queue)["throughput_share"].to_list()
+        for queue in ("0.5", "4")
+    }
     assert min(share["0.5"]) > 0.8
     assert all(0.35 < value < 0.6 for value in share["4"])
 
@@ -33,7 +36,10 @@ def test_bbr_takes_a_small_buffer_and_shares_a_large_one(out: Path) -> None:
 def test_claims_on_these_cells_have_verdicts_and_the_others_wait(out: Path) -> None:
     verdicts = dict(pl.read_csv(out / "claims.csv", infer_schema=False).select("id", "verdict").iter_rows())
     assert verdicts["l4s-rates"] == "not run"
-    assert {name for name, verdict in verdicts.items() if verdict != "not run"} == {"hock-small", "hock-losses"}
+    assert {name for name, verdict in verdicts.items() if verdict != "not run"} == {
+        "hock-small",
+        "hock-losses",
+    }
     assert verdicts["hock-small"] == "upheld"
 
 
@@ -59,15 +65,18 @@ def test_every_factor_is_part_of_the_claims_and_sources_are_named() -> None:
 def printed_verdicts() -> dict[str, str]:
     """Return the verdict on each claim in the README's table."""
     rows = (line.split(" | ") for line in (STUDY / "README.md").read_text(encoding="utf-8").splitlines())
-    return {row[0].strip("| `"): row[3].strip("*") for row in rows if len(row) == 5 and row[0].startswith("| `")}
+    return {
+        row[0].strip("| `"): row[3].strip("*") for row in rows if len(row) == 5 and row[0].startswith("| `")
+    }
 
 
 def test_documents_count_the_verdicts_of_the_readmes_table() -> None:
     counts = Counter(printed_verdicts().values())
     upheld, failing, undecided = counts["upheld"], counts["not upheld"], counts["undecided"]
-    assert f"Of {counts.total()} claims {upheld} are upheld, {failing} are not, and {undecided} are undecided." in (
-        STUDY / "README.md"
-    ).read_text(encoding="utf-8")
+    assert (
+        f"Of {counts.total()} claims {upheld} are upheld, {failing} are not, and {undecided} are undecided."
+        in (STUDY / "README.md").read_text(encoding="utf-8")
+    )
     for name in ("README.md", "docs/validation.md"):
         (line,) = re.findall(r"\| \[coexistence\].*", (ROOT / name).read_text(encoding="utf-8"))
         assert f"{upheld} are upheld and {failing} not" in line

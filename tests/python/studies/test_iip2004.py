@@ -44,7 +44,8 @@ def misprinted(comparison: pl.DataFrame) -> pl.Series:
     assets = load_assets(STUDY / "study.toml", ["link", "protocol", "workload", "variant", "queue"])
     assert assets is not None
     phrases = pl.any_horizontal(
-        pl.col("note").fill_null("").str.contains(phrase, literal=True) for phrase in assets.presentation.misprints
+        pl.col("note").fill_null("").str.contains(phrase, literal=True)
+        for phrase in assets.presentation.misprints
     )
     return comparison.select(phrases).to_series()
 
@@ -67,7 +68,9 @@ def mixture_tables(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.filter(pl.col("table").is_in(PUBLISHED_MIXTURES))
 
 
-def elapsed(flows: pl.DataFrame, workload: str, role: str, link: str = "e0", variant: str = "baseline") -> float:
+def elapsed(
+    flows: pl.DataFrame, workload: str, role: str, link: str = "e0", variant: str = "baseline"
+) -> float:
     rows = flows.filter(link=link, workload=workload, variant=variant, role=role)
     return float(rows["elapsed_s"].median())  # type: ignore[arg-type]
 
@@ -135,7 +138,9 @@ def test_the_slowest_flow_of_every_mixture_takes_its_time(
 
 
 def test_faster_flows_take_the_published_times(sound: pl.DataFrame) -> None:
-    rows = mixture_tables(sound).filter(pl.col("flow") != "slowest", pl.col("variant") != "baseline+red", link="e0")
+    rows = mixture_tables(sound).filter(
+        pl.col("flow") != "slowest", pl.col("variant") != "baseline+red", link="e0"
+    )
     rows = medians(rows, "elapsed_s")
     assert rows.height == 6
     assert near(rows, 0.15) == 1
@@ -154,8 +159,12 @@ def test_the_udp_stream_has_the_published_rate_and_spacing(sound: pl.DataFrame) 
     assert (medians(stream, "drops_congestion")["measured"] == 0).all()
 
 
-@pytest.mark.parametrize(("links", "cells"), [(["r0", "r2", "r4"], 42), (["r0"], 15), (["r2"], 15), (["r4"], 12)])
-def test_mixtures_with_errors_take_the_published_times(sound: pl.DataFrame, links: list[str], cells: int) -> None:
+@pytest.mark.parametrize(
+    ("links", "cells"), [(["r0", "r2", "r4"], 42), (["r0"], 15), (["r2"], 15), (["r4"], 12)]
+)
+def test_mixtures_with_errors_take_the_published_times(
+    sound: pl.DataFrame, links: list[str], cells: int
+) -> None:
     rows = medians(mixture_tables(sound).filter(pl.col("link").is_in(links)), "elapsed_s")
     assert rows.height == cells
     assert near(rows, 0.10) >= 0.80
@@ -224,7 +233,9 @@ def test_an_aborted_connection_is_a_result(pages: pl.DataFrame, flows: pl.DataFr
     assert "aborted" in set(flows.filter(link="r0")["outcome"])
 
 
-def test_priority_and_not_the_classes_alone_keeps_the_stream_whole(flows: pl.DataFrame, tmp_path: Path) -> None:
+def test_priority_and_not_the_classes_alone_keeps_the_stream_whole(
+    flows: pl.DataFrame, tmp_path: Path
+) -> None:
     """With equal priorities the classes take turns by their quanta, and the stream loses hundreds of packets."""
     rows = flows.filter(link="e0", workload="2tcp1udp-diffserv", role="udp")
     assert rows["data_drops_queue"].max() == 0
@@ -269,7 +280,15 @@ order = ["turns"]
 
 def test_what_the_study_says_in_short_holds(results: Path) -> None:
     """The README lists them as upheld."""
-    named = ["connections", "connections-large", "window-small", "overshoot", "dsack-arq", "classes", "fairest"]
+    named = [
+        "connections",
+        "connections-large",
+        "window-small",
+        "overshoot",
+        "dsack-arq",
+        "classes",
+        "fairest",
+    ]
     verdicts = dict(pl.read_csv(results / "claims.csv").select("id", "verdict").iter_rows())
     assert {name: verdicts[name] for name in named} == dict.fromkeys(named, "upheld")
 
@@ -323,7 +342,9 @@ def test_pages_beside_bulk_transfers_gain_from_a_class_of_their_own(tmp_path: Pa
     loads = pl.read_parquet(tmp_path / "out" / "pages.parquet")
     for protocol in ("http1.0", "http1.1"):
         own, shared = (
-            loads.filter(factor_protocol=protocol, workload=f"http(m+8m)+2tcp-{name}")["response_time_s"].median()
+            loads.filter(factor_protocol=protocol, workload=f"http(m+8m)+2tcp-{name}")[
+                "response_time_s"
+            ].median()
             for name in ("diffserv", "nodiffserv")
         )
         assert own < 0.85 * shared  # type: ignore[operator]
@@ -367,7 +388,9 @@ def test_at_six_times_the_rate_the_buffer_by_the_studys_rule_loses_less(tmp_path
     flows = pl.read_parquet(tmp_path / "out" / "flows.parquet")
     for workload in ("3tcp", "2tcp1udp-diffserv"):
         rows = flows.filter(workload=workload)
-        short, long = (rows.filter(capacity=name)["data_drops_queue"].sum() for name in ("384k", "384k-buffer"))
+        short, long = (
+            rows.filter(capacity=name)["data_drops_queue"].sum() for name in ("384k", "384k-buffer")
+        )
         assert long < 0.5 * short
 
 
@@ -397,7 +420,9 @@ def test_only_a_greater_weight_keeps_red_from_overflowing(unprinted: pl.DataFram
     assert {queue for queue in drops if drops[queue] == 0} == quick
     # With ECN a packet is marked instead of dropped. The average never reaches max: nothing for the gentle
     # variant.
-    (marks,) = rows.filter(queue="red+ecn", protocol="tcp").select(pl.sum("data_marks_ecn", "data_drops_red")).rows()
+    (marks,) = (
+        rows.filter(queue="red+ecn", protocol="tcp").select(pl.sum("data_marks_ecn", "data_drops_red")).rows()
+    )
     assert marks[0] > 5 * marks[1]
     assert rows.filter(queue="red").drop("queue").equals(rows.filter(queue="red-gentle").drop("queue"))
 

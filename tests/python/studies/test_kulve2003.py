@@ -111,16 +111,28 @@ def test_t34_is_reproduced_packet_by_packet_in_every_replication(flows: pl.DataF
 
 
 @pytest.mark.parametrize(
-    ("workload", "flow", "published"), [("2tcp0udp5s", "tcp-second", 49.04), ("2tcp0udp", "tcp-slower", 53.25)]
+    ("workload", "flow", "published"),
+    [("2tcp0udp5s", "tcp-second", 49.04), ("2tcp0udp", "tcp-slower", 53.25)],
 )
-def test_cached_metrics_give_the_published_time(value: Value, workload: str, flow: str, published: float) -> None:
+def test_cached_metrics_give_the_published_time(
+    value: Value, workload: str, flow: str, published: float
+) -> None:
     assert value("e0", workload, "eifel+cbi", flow) == pytest.approx(published, rel=0.01)
 
 
 def test_cached_metrics_give_the_published_retransmissions_of_the_second_flow(value: Value) -> None:
     """T37. The median of T32 is missed by one packet; the study's README says so."""
     quartiles = [
-        round(value("e0", "2tcp0udp5s", "eifel+cbi", "tcp-second", metric="retransmitted_packets", statistic=statistic))
+        round(
+            value(
+                "e0",
+                "2tcp0udp5s",
+                "eifel+cbi",
+                "tcp-second",
+                metric="retransmitted_packets",
+                statistic=statistic,
+            )
+        )
         for statistic in ("p25", "median", "p75")
     ]
     assert quartiles == [0, 0, 1]
@@ -132,7 +144,9 @@ def test_a_udp_stream_beside_two_transfers_gives_the_published_table(value: Valu
     assert value(*cell, "tcp-slower") == pytest.approx(106.61, rel=0.03)
     assert value(*cell, "tcp-faster") == pytest.approx(82.50, rel=0.06)
     for statistic, published in (("p25", 4011), ("median", 4013), ("p75", 4019)):
-        assert value(*cell, "udp", metric="throughput_Bps", statistic=statistic) == pytest.approx(published, rel=0.005)
+        assert value(*cell, "udp", metric="throughput_Bps", statistic=statistic) == pytest.approx(
+            published, rel=0.005
+        )
 
 
 # ---- What must hold exactly ------------------------------------------------------------------------------
@@ -144,7 +158,9 @@ def test_persistent_arq_hides_every_error_from_tcp(flows: pl.DataFrame) -> None:
 
 
 def test_udp_loses_some_fourteen_packets_to_errors_on_r1(summary: pl.DataFrame) -> None:
-    drops = summary.filter(link="r1", workload="2tcp1udp", flow="udp", metric="drops_error", statistic="median")
+    drops = summary.filter(
+        link="r1", workload="2tcp1udp", flow="udp", metric="drops_error", statistic="median"
+    )
     assert drops.height == 5
     assert drops["value"].is_between(12, 16).all()
 

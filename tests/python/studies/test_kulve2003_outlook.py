@@ -21,8 +21,12 @@ def flows(folder: Path, name: str, only: str) -> pl.DataFrame:
 def test_cached_metrics_help_few_transfers_more_than_many(tmp_path: Path) -> None:
     """Statement K283, as far as it speaks of more flows."""
     rows = flows(tmp_path, "more-flows", "link=e0,length=1,workload=2tcp,workload=4tcp,workload=8tcp")
-    drops = dict(rows.group_by("workload", "variant").agg(pl.mean("data_drops_queue")).map_rows(_keyed).iter_rows())
-    left = [drops[f"{workload} eifel+cbi"] / drops[f"{workload} eifel"] for workload in ("2tcp", "4tcp", "8tcp")]
+    drops = dict(
+        rows.group_by("workload", "variant").agg(pl.mean("data_drops_queue")).map_rows(_keyed).iter_rows()
+    )
+    left = [
+        drops[f"{workload} eifel+cbi"] / drops[f"{workload} eifel"] for workload in ("2tcp", "4tcp", "8tcp")
+    ]
     assert left == sorted(left)
     assert left[0] < 0.2
     assert left[2] > 0.7

@@ -50,7 +50,9 @@ def published_time(comparison: pl.DataFrame, page: str) -> float:
 # ---- Agreement with the published numbers ----------------------------------------------------------------
 
 
-def test_response_times_are_compared_as_means_and_agree(pages: pl.DataFrame, comparison: pl.DataFrame) -> None:
+def test_response_times_are_compared_as_means_and_agree(
+    pages: pl.DataFrame, comparison: pl.DataFrame
+) -> None:
     rows = comparison.filter(metric="response_time_s", statistic="not stated", table="summary-low")
     means = {page: mean_time(pages, "r1", page) for page in PAGES}
     assert dict(rows.select("workload", "measured").iter_rows()) == pytest.approx(means, abs=1e-6)
@@ -102,7 +104,9 @@ def test_the_published_response_time_could_be_the_mean_of_one_of_our_sets_but_fo
 
 
 @pytest.mark.parametrize(("metric", "least"), [("drops_congestion", 1.0), ("drops_error", 1.0)])
-def test_median_drops_agree_with_the_published_ones(comparison: pl.DataFrame, metric: str, least: float) -> None:
+def test_median_drops_agree_with_the_published_ones(
+    comparison: pl.DataFrame, metric: str, least: float
+) -> None:
     rows = comparison.filter(metric=metric, statistic="median")
     assert rows.height == len(PAGES)
     assert (rows["measured"] - rows["published"]).abs().le(1).mean() >= least  # type: ignore[operator]
@@ -116,7 +120,9 @@ def test_throughputs_have_the_published_size(comparison: pl.DataFrame) -> None:
     assert rows["ratio"].is_between(0.85, 1.15).mean() >= 0.7  # type: ignore[operator]
 
 
-def test_the_summary_covers_every_table_with_the_published_keys(results: Path, comparison: pl.DataFrame) -> None:
+def test_the_summary_covers_every_table_with_the_published_keys(
+    results: Path, comparison: pl.DataFrame
+) -> None:
     summary = pl.read_csv(results / "summary.csv", infer_schema_length=None)
     published = pl.read_csv(STUDY / "published.csv", infer_schema_length=None)
     tables = pl.read_csv(STUDY / "tables.csv")

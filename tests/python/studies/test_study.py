@@ -86,7 +86,9 @@ def test_red_drops_include_marks_and_the_lower_rule_applies(measured: Measured) 
     flows, summary, _ = measured
     part = flows.filter(link="e0", workload="2tcp0udp", variant="eifel+ecn", role="tcp-faster")
     expected = percentiles((part["data_drops_red"] + part["data_marks_ecn"]).to_numpy(), [50], "lower")[0]
-    found = one(summary, table="T31", flow="tcp-faster", direction="data", metric="drops_red", statistic="median")
+    found = one(
+        summary, table="T31", flow="tcp-faster", direction="data", metric="drops_red", statistic="median"
+    )
     assert found == expected
 
 
@@ -194,7 +196,9 @@ def test_agreement_counts_misses(measured: Measured) -> None:
 def with_assumptions(flows: pl.DataFrame, slower_by: float) -> pl.DataFrame:
     """The flows once as they are, and those of link e0 once more with times that much longer."""
     changed = flows.filter(link="e0").with_columns(pl.col("elapsed_s") * slower_by, assumption=pl.lit("slow"))
-    return pl.concat([flows.with_columns(assumption=pl.lit("default")), changed.select(*flows.columns, "assumption")])
+    return pl.concat(
+        [flows.with_columns(assumption=pl.lit("default")), changed.select(*flows.columns, "assumption")]
+    )
 
 
 def test_a_factor_that_the_study_does_not_know_is_compared_level_by_level(measured: Measured) -> None:
@@ -259,7 +263,9 @@ def test_rows_of_a_study_have_the_ends_that_four_replications_bound(measured: Me
         assert rows[unbound].null_count() == rows.height
 
 
-def test_generic_summary_has_all_numeric_metrics(engine: fake_core.Engine, scenario_file: Path, tmp_path: Path) -> None:
+def test_generic_summary_has_all_numeric_metrics(
+    engine: fake_core.Engine, scenario_file: Path, tmp_path: Path
+) -> None:
     flows = run(engine, scenario_file, tmp_path / "out").finished.flows()
     summary = generic_summary(flows.lazy(), None, ["queue"])
     numbers = ["value", "replications", "unit", "ci_low", "ci_high"]
@@ -268,7 +274,9 @@ def test_generic_summary_has_all_numeric_metrics(engine: fake_core.Engine, scena
     assert set(summary["statistic"]) == {"min", "p25", "median", "p75", "p95", "p99", "max", "mean", "iqr"}
     assert {"set", "replication", "start_s"}.isdisjoint(summary["metric"])
     mean = flows.filter(queue="5 packets", role="tcp1")["elapsed_s"].mean()
-    assert one(summary, queue="5 packets", flow="tcp1", metric="elapsed_s", statistic="mean") == pytest.approx(mean)
+    assert one(
+        summary, queue="5 packets", flow="tcp1", metric="elapsed_s", statistic="mean"
+    ) == pytest.approx(mean)
 
 
 ROW = '[[rows.own]]\nflow = "all"\n'
@@ -278,7 +286,10 @@ ROW = '[[rows.own]]\nflow = "all"\n'
     ("text", "error"),
     [
         ("percentils = 1", ":1: percentils: there is no key 'percentils'; did you mean 'percentiles'?"),
-        ('percentiles = "lowest"', ":1: percentiles: 'lowest' is none of linear, lower; did you mean 'lower'?"),
+        (
+            'percentiles = "lowest"',
+            ":1: percentiles: 'lowest' is none of linear, lower; did you mean 'lower'?",
+        ),
         ("# x\n[[figure]]\ntitle = 'x'", ":2: figure.cell: the key is missing."),
         (
             "[[figure]]\ntitle = 'x'\ncell = 'a'\n[[figure]]\ntitle = 'x'\ncell = 'a'\nreplicaton = 3",

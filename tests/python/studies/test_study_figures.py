@@ -34,7 +34,9 @@ def test_the_commands_of_a_studys_figures_draw(
     commands = figures_of(study)
     assert len(commands) >= 4
     for number, words in enumerate(commands):
-        assert lasthop_main(*words, "--out", f"{number}.png") == 0, f"{shlex.join(words)}\n{capsys.readouterr().err}"
+        assert lasthop_main(*words, "--out", f"{number}.png") == 0, (
+            f"{shlex.join(words)}\n{capsys.readouterr().err}"
+        )
 
 
 def test_tables_that_a_figure_is_said_to_draw_are_printed_ones() -> None:

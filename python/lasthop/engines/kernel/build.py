@@ -100,7 +100,9 @@ def _links_statically() -> bool:
     with tempfile.TemporaryDirectory() as folder:
         command = ["gcc", "-static", "-x", "c", "-", "-o", f"{folder}/program"]
         return (
-            subprocess.run(command, input=b"int main(void) { return 0; }", capture_output=True, check=False).returncode
+            subprocess.run(
+                command, input=b"int main(void) { return 0; }", capture_output=True, check=False
+            ).returncode
             == 0
         )
 
@@ -143,7 +145,9 @@ def _change(tree: Path) -> None:
     _replace(system_calls, r"#include <asm/delay\.h>", f'#include <asm/delay.h>\n#include "{CALLS.name}"')
     files = tree / "arch" / "um" / "kernel" / FILES.name
     shutil.copy2(FILES, files)
-    _replace(files.with_name("Makefile"), r"(?m)^obj-y \+= load_file\.o$", f"obj-y += load_file.o {files.stem}.o")
+    _replace(
+        files.with_name("Makefile"), r"(?m)^obj-y \+= load_file\.o$", f"obj-y += load_file.o {files.stem}.o"
+    )
     process = tree / "arch" / "um" / "os-Linux" / "skas" / "process.c"
     for part in (PROGRAMS, VECTORS):
         shutil.copy2(part, process.parent)
@@ -152,8 +156,12 @@ def _change(tree: Path) -> None:
     _replace(process, r"\bget_fp_registers\(pid, regs->fp\)", "fetch_vectors(pid, status, regs)")
     _replace(process, r"\bput_fp_registers\(pid, regs->fp\)", "set_vectors(pid, regs)")
     _replace(process, r"(?m)^(\tkill\(os_getpid\(\), SIGSTOP\);)", r"\tlet_be_watched();\n\1")
-    _replace(process, r"\(1 << SIGALRM\) \| \(1 << SIGWINCH\)", "(1 << SIGALRM) | (1 << SIGPROF) | (1 << SIGWINCH)")
-    _replace(process, r"int sig = WSTOPSIG\(status\);", "int sig = look_at_program(pid, WSTOPSIG(status), regs);")
+    _replace(
+        process, r"\(1 << SIGALRM\) \| \(1 << SIGWINCH\)", "(1 << SIGALRM) | (1 << SIGPROF) | (1 << SIGWINCH)"
+    )
+    _replace(
+        process, r"int sig = WSTOPSIG\(status\);", "int sig = look_at_program(pid, WSTOPSIG(status), regs);"
+    )
     _replace(tree / "arch" / "um" / "Kconfig", r"(?m)(?<=^config HZ\n\tint\n\tdefault )\d+", str(_HZ))
     registers = tree / "arch" / "x86" / "um" / "os-Linux" / "registers.c"
     # From 6.13 on, the kernel asks the host how much room it needs.
@@ -164,7 +172,9 @@ def _change(tree: Path) -> None:
             r"\bptrace\(PTRACE_SETREGSET, pid, NT_X86_XSTATE, &iov\)",
             "set_all_registers(pid, NT_X86_XSTATE, &iov)",
         )
-        _replace(registers, r"#include <registers\.h>", f'#include <registers.h>\n#include "{REGISTERS.name}"')
+        _replace(
+            registers, r"#include <registers\.h>", f'#include <registers.h>\n#include "{REGISTERS.name}"'
+        )
 
 
 def _replace(file: Path, pattern: str, text: str) -> None:
@@ -184,8 +194,14 @@ def _make(tree: Path, *targets: str) -> list[str]:
 
 def _environment() -> dict[str, str]:
     # Nothing that depends on the machine or the time gets into the program.
-    fixed = {"KBUILD_BUILD_TIMESTAMP": "2000-01-01", "KBUILD_BUILD_USER": "lasthop", "KBUILD_BUILD_HOST": "lasthop"}
-    inherited = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
+    fixed = {
+        "KBUILD_BUILD_TIMESTAMP": "2000-01-01",
+        "KBUILD_BUILD_USER": "lasthop",
+        "KBUILD_BUILD_HOST": "lasthop",
+    }
+    inherited = {
+        name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")
+    }
     return {**inherited, **fixed, "LC_ALL": "C"}
 
 
@@ -201,7 +217,9 @@ def _configure(tree: Path) -> None:
     wanted = CONFIG.read_text(encoding="utf-8")
     tiny = (tree / "kernel" / "configs" / name for name in ("tiny-base.config", "tiny.config"))
     chosen = tree / "chosen.config"
-    chosen.write_text("\n".join([*(part.read_text(encoding="utf-8") for part in tiny), wanted]), encoding="utf-8")
+    chosen.write_text(
+        "\n".join([*(part.read_text(encoding="utf-8") for part in tiny), wanted]), encoding="utf-8"
+    )
     # At once: kconfig asks the compiler some hundred questions each time, and gives new options their
     # defaults.
     _make_says(tree, "allnoconfig", f"KCONFIG_ALLCONFIG={chosen.resolve()}")

@@ -164,7 +164,11 @@ class KernelEngine(HostEngine):
             with (
                 Path(os.devnull).open("r+b", buffering=0) as nothing,
                 start_guest(
-                    self.kernel, wanted, core=core, streams=(nothing.fileno(),) * 3, capture=capture is not None
+                    self.kernel,
+                    wanted,
+                    core=core,
+                    streams=(nothing.fileno(),) * 3,
+                    capture=capture is not None,
                 ) as guest,
             ):
                 answer = guest.answer()
@@ -268,7 +272,9 @@ def _processor_s(session: int) -> float:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                fields = (entry / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+                fields = (
+                    (entry / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+                )
             except OSError:
                 continue
             if int(fields[3]) == session:
@@ -290,7 +296,9 @@ def _sent_to(series: SeriesTarget | None) -> BinaryIO:
     return tempfile.TemporaryFile(dir=series.file.parent)
 
 
-def _unpacked(sent: BinaryIO, captures: Mapping[int, CaptureTarget], series: SeriesTarget | None) -> dict[str, Any]:
+def _unpacked(
+    sent: BinaryIO, captures: Mapping[int, CaptureTarget], series: SeriesTarget | None
+) -> dict[str, Any]:
     """Put the files that a guest sent where they belong; return its answer."""
     import tarfile
 

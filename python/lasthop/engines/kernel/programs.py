@@ -224,7 +224,9 @@ def start_guest(
     the same output, to the byte.
     """
     with ExitStack() as stack:
-        initrd = _core.initial_file_system(guest_program(), json.dumps({"programs": _specification(request, capture)}))
+        initrd = _core.initial_file_system(
+            guest_program(), json.dumps({"programs": _specification(request, capture)})
+        )
         signals, passing_on = os.pipe2(os.O_CLOEXEC)
         stack.callback(os.close, passing_on)
         stack.callback(os.close, signals)
@@ -268,7 +270,9 @@ def _specification(request: GuestRequest, capture: bool) -> dict[str, Any]:
 
 
 def _has_series(request: GuestRequest) -> bool:
-    return request.run is not None and any(one["series"] for one in request.run["wanted"]["observations"].values())
+    return request.run is not None and any(
+        one["series"] for one in request.run["wanted"]["observations"].values()
+    )
 
 
 def _is_text(pair: tuple[str, str]) -> bool:

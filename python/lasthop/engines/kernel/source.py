@@ -56,7 +56,9 @@ def _newest() -> tuple[str, str]:
 
     A newer release can do whatever an older one can: if any has seccomp, the newest has it.
     """
-    installed = [file.name.removeprefix(_PACKAGE).partition(".tar.")[0] for file in _INSTALLED.glob(f"{_PACKAGE}*")]
+    installed = [
+        file.name.removeprefix(_PACKAGE).partition(".tar.")[0] for file in _INSTALLED.glob(f"{_PACKAGE}*")
+    ]
     releases = sorted({*filter(_RELEASE.fullmatch, installed), *_known_releases()}, key=_numbers)
     if not releases:
         raise InputError(
@@ -128,7 +130,10 @@ def _known_releases() -> list[str]:
     if shutil.which("apt-cache") is None:
         return []
     done = subprocess.run(
-        ["apt-cache", "search", "--names-only", rf"^{_PACKAGE}[0-9.]+$"], capture_output=True, text=True, check=False
+        ["apt-cache", "search", "--names-only", rf"^{_PACKAGE}[0-9.]+$"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     releases = [line.split()[0].removeprefix(_PACKAGE) for line in done.stdout.splitlines() if line.strip()]
     return sorted(filter(_RELEASE.fullmatch, releases), key=_numbers)

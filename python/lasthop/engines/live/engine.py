@@ -48,6 +48,9 @@ class LiveEngine(HostEngine):
         if done.returncode == -signal.SIGINT:  # Ctrl-C reaches all processes at the terminal
             raise KeyboardInterrupt
         if done.returncode != 0:
-            reason = done.stderr.strip().removeprefix("Error: ") or f"its process ended with code {done.returncode}"
+            reason = (
+                done.stderr.strip().removeprefix("Error: ")
+                or f"its process ended with code {done.returncode}"
+            )
             raise InputError(f"The live engine cannot run {cell.key or 'the scenario'}: {reason}")
         return results_of(json.loads(done.stdout))

@@ -27,5 +27,7 @@ class ModelEngine(Engine):
     def run(self, cell: _core.Cell, request: Request, *, stop: Stop | None = None) -> Outcome:
         """Run replications, as one chain if the cell is sequential."""
         wanted = json.dumps(request.messages())
-        done = cell.run(request.seed, request.first, request.count, wanted, records=request.records, stop=stop)
+        done = cell.run(
+            request.seed, request.first, request.count, wanted, records=request.records, stop=stop
+        )
         return Outcome(done, None, done.trace)

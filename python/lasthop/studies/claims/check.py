@@ -22,7 +22,9 @@ from lasthop.studies.claims.tables import place_text
 _STYLES = {UPHELD: "green", NOT_UPHELD: "red"}
 
 
-def check(folder: Path, scenario: Path | None, reading: str | None = None) -> tuple[list[Outcome], list[Answer]]:
+def check(
+    folder: Path, scenario: Path | None, reading: str | None = None
+) -> tuple[list[Outcome], list[Answer]]:
     """Evaluate the claims that stand beside a scenario file, by default the file of the study that was run.
 
     `reading` is the id of one of its readings; by default the words of `claims.toml` hold. Return the
@@ -41,7 +43,10 @@ def check(folder: Path, scenario: Path | None, reading: str | None = None) -> tu
 
 def check_readings(folder: Path, scenario: Path | None) -> list[Judged]:
     """Evaluate the claims under each of the readings that stand beside a scenario file, as `check` does."""
-    return [Judged(reading, *_judge(reading.claims, folder)) for reading in _readings(*_scenario(folder, scenario))]
+    return [
+        Judged(reading, *_judge(reading.claims, folder))
+        for reading in _readings(*_scenario(folder, scenario))
+    ]
 
 
 def _scenario(folder: Path, scenario: Path | None) -> tuple[Path, _core.Study]:

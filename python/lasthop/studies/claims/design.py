@@ -82,7 +82,9 @@ class Laid:
     needed: frozenset[Key]
     """The cells of the scenario that take part."""
 
-    def groups(self, factors: Sequence[str], places: Sequence[Place] | None = None) -> list[tuple[Place, list[Place]]]:
+    def groups(
+        self, factors: Sequence[str], places: Sequence[Place] | None = None
+    ) -> list[tuple[Place, list[Place]]]:
         """Split places by their levels of `factors`."""
         split: dict[Key, list[Place]] = {}
         for place in self.places if places is None else places:
@@ -107,7 +109,9 @@ def lay_out(statement: Statement, where: Levels, design: Design) -> Laid:
             raise ClaimError(f"'{term.text}' names {twice[0]}, which the function around it goes through.")
         missing = sorted(chosen - set(term.levels) - set(bound) - set(where) - {FLOW, REPLICATION})
         if missing:
-            raise ClaimError(f"'{term.text}' does not say which {missing[0]}; another term does. Name it in both.")
+            raise ClaimError(
+                f"'{term.text}' does not say which {missing[0]}; another term does. Name it in both."
+            )
     statement = _completed(statement, chosen | {REPLICATION}, where)
     dimensions = tuple(factor for factor in design.factors if factor not in chosen)
     position = [list(design.factors).index(factor) for factor in dimensions]
@@ -127,7 +131,9 @@ def lay_out(statement: Statement, where: Levels, design: Design) -> Laid:
             needed |= keys
     if not places:
         asked = "; ".join(f"{factor}: {', '.join(levels)}" for factor, levels in where.items())
-        raise ClaimError(f"the scenario has no cell for '{statement.text}'{f' with {asked}' if asked else ''}.")
+        raise ClaimError(
+            f"the scenario has no cell for '{statement.text}'{f' with {asked}' if asked else ''}."
+        )
     return Laid(statement, dimensions, tuple(places), frozenset(needed))
 
 
@@ -136,7 +142,11 @@ def _completed(statement: Statement, chosen: set[str], where: Levels) -> Stateme
         bound = {id(term): bound for term, bound in bound_terms(node)}
 
         def complete(term: Term) -> Expression:
-            absent = {f: where[f] for f in chosen if f in where and f not in term.levels and f not in bound[id(term)]}
+            absent = {
+                f: where[f]
+                for f in chosen
+                if f in where and f not in term.levels and f not in bound[id(term)]
+            }
             return replace(term, levels={**term.levels, **absent})
 
         return rewritten(node, complete)

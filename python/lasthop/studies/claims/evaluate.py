@@ -134,7 +134,9 @@ class Part:
     @property
     def backward(self) -> list[Bound]:
         """The steps of a trend that are seen to go the other way."""
-        return [bound for bound in self.bounds if bound.step and bound.fails(self._among(bound, self.confidence))]
+        return [
+            bound for bound in self.bounds if bound.step and bound.fails(self._among(bound, self.confidence))
+        ]
 
     @property
     def strength(self) -> float:
@@ -147,7 +149,11 @@ class Part:
         """A remark that its numbers do not show."""
         if not self.bounds:
             few = self.pairs < 2
-            return "fewer than two replications have values of all its terms" if few else "a side has no finite value"
+            return (
+                "fewer than two replications have values of all its terms"
+                if few
+                else "a side has no finite value"
+            )
         steps = ", ".join(bound.step for bound in self.backward)
         return f"goes the other way {steps}" if steps else ""
 
@@ -221,7 +227,9 @@ class _Evaluation:
     Values are arrays: the value over all replications, then the values over the resamples.
     """
 
-    def __init__(self, laid: Laid, places: Sequence[Place], within: float, records: Records, *, by_means: bool) -> None:
+    def __init__(
+        self, laid: Laid, places: Sequence[Place], within: float, records: Records, *, by_means: bool
+    ) -> None:
         self._by_means = by_means
         self._statement = laid.statement
         self._places = places
@@ -304,7 +312,9 @@ class _Evaluation:
             checks += [(value, False, name) for value, name in zip(differences, names, strict=True)]
             return steps[-1], steps[0], checks
         left, right = self._mean(statement.left), self._mean(statement.right)
-        margin = self._within * self._mean(Absolute(statement.right)) if self._within else np.zeros_like(right)
+        margin = (
+            self._within * self._mean(Absolute(statement.right)) if self._within else np.zeros_like(right)
+        )
         above, below = left - right, right - left
         match statement.relation:
             case ">":
@@ -331,16 +341,22 @@ class _Evaluation:
                 raw = np.mean(np.stack(list(self._raw(node, here))), axis=0)[self._kept]
                 return raw if each else self._plan.mean(raw)
             case Operation(operator, left, right):
-                return _OPERATORS[operator](self._value(left, here, each=each), self._value(right, here, each=each))
+                return _OPERATORS[operator](
+                    self._value(left, here, each=each), self._value(right, here, each=each)
+                )
             case Absolute(inner):
                 return np.abs(self._value(inner, here, each=each))
             case Among(inner, share, through):
-                values = np.stack([self._value(inner, {**here, **one}, each=True) for one in single_levels(through)])
+                values = np.stack(
+                    [self._value(inner, {**here, **one}, each=True) for one in single_levels(through)]
+                )
                 if share is not None and isinstance(self._plan, Bootstrap):
                     return self._plan.quantile(values, share)
                 return self._plan.mean(values.mean(axis=0))
             case Over(function, inner, through):
-                values = np.stack([self._value(inner, {**here, **one}, each=each) for one in single_levels(through)])
+                values = np.stack(
+                    [self._value(inner, {**here, **one}, each=each) for one in single_levels(through)]
+                )
                 return _OVER_LEVELS[function](values, tuple(through.values()))
 
 

@@ -13,7 +13,16 @@ from typing import Any
 from lasthop import _core
 from lasthop.errors import InputError, nearest
 from lasthop.studies.claims.design import Design, Laid, Scenario, lay_out
-from lasthop.studies.claims.language import FLOW, WEAK, ClaimError, Comparison, Levels, Parser, Vocabulary, parse_metric
+from lasthop.studies.claims.language import (
+    FLOW,
+    WEAK,
+    ClaimError,
+    Comparison,
+    Levels,
+    Parser,
+    Vocabulary,
+    parse_metric,
+)
 from lasthop.studies.claims.sentences import STATEMENTS_FILE, Sentence, read_sentences
 
 CLAIMS_FILE = "claims.toml"
@@ -112,7 +121,9 @@ def read_toml(file: Path) -> tuple[str, dict[str, Any]]:
 
 def error_at(file: Path, text: str, pattern: str, what: str, reason: str) -> InputError:
     """Make an error about the first line that begins with the pattern, or about the file if none does."""
-    line = next((n for n, line in enumerate(text.splitlines(), 1) if pattern and re.match(pattern, line)), None)
+    line = next(
+        (n for n, line in enumerate(text.splitlines(), 1) if pattern and re.match(pattern, line)), None
+    )
     return InputError(": ".join(filter(None, (f"{file}:{line}" if line else str(file), what, reason))))
 
 
@@ -135,7 +146,11 @@ class _Reader:
             if key not in _TOP:
                 raise self._error("", f"there is no key '{key}'; did you mean '{nearest(key, _TOP)}'?")
         entries = data.get("claim", [])
-        if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
+        if (
+            not isinstance(entries, list)
+            or not entries
+            or not all(isinstance(entry, dict) for entry in entries)
+        ):
             raise self._error("", "there is no claim; each begins with a line [[claim]].")
         metrics = {}
         for name, formula in {**self._table(data, "metrics"), **changes.metrics}.items():
@@ -150,7 +165,12 @@ class _Reader:
         elsewhere = self._list("", "elsewhere", data.get("elsewhere", []))
         self._check_ids(claims, elsewhere)
         return Claims(
-            self._file, claims, elsewhere, list(self._design.factors), self._sentences, by_means=changes.by_means
+            self._file,
+            claims,
+            elsewhere,
+            list(self._design.factors),
+            self._sentences,
+            by_means=changes.by_means,
         )
 
     def _error(self, place: str, reason: str) -> InputError:
@@ -192,7 +212,9 @@ class _Reader:
     def _claim(self, number: int, entry: Mapping[str, Any]) -> Claim:
         name = entry.get("id")
         if not isinstance(name, str) or not name or name.startswith("["):
-            raise self._error("", f'the {number}. [[claim]] has no id; give it one, such as id = "C{number}".')
+            raise self._error(
+                "", f'the {number}. [[claim]] has no id; give it one, such as id = "C{number}".'
+            )
         for key in entry:
             if key not in _KEYS:
                 raise self._error(name, f"there is no key '{key}'; did you mean '{nearest(key, _KEYS)}'?")
@@ -202,7 +224,9 @@ class _Reader:
         if not entry.get("text"):
             raise self._error(name, "text is missing: the statement in the words of its source.")
         if ("holds" in entry) == bool(entry.get("uncomputable")):
-            raise self._error(name, "give either holds, what must hold, or uncomputable, why nothing can be computed.")
+            raise self._error(
+                name, "give either holds, what must hold, or uncomputable, why nothing can be computed."
+            )
         texts = {key: entry[key] for key in _TEXTS if key in entry}
         if not texts.get("story", _STORY).startswith(_STORY):
             raise self._error(name, f"story is no command that begins with '{_STORY}'.")
@@ -237,7 +261,9 @@ class _Reader:
         known = [sentence.id for sentence in self._sentences]
         for one in named:
             if not known:
-                raise self._error(name, f"statements: there is no {STATEMENTS_FILE} beside {self._file.name}.")
+                raise self._error(
+                    name, f"statements: there is no {STATEMENTS_FILE} beside {self._file.name}."
+                )
             if one not in known:
                 reason = f"there is no '{one}' in {STATEMENTS_FILE}; did you mean '{nearest(one, known)}'?"
                 raise self._error(name, f"statements: {reason}")
@@ -255,7 +281,9 @@ class _Reader:
             raise self._error(name, "holds is empty.")
         return tuple(laid)
 
-    def _quantified(self, name: str, key: str, entry: Mapping[str, Any], statements: Sequence[Laid]) -> tuple[str, ...]:
+    def _quantified(
+        self, name: str, key: str, entry: Mapping[str, Any], statements: Sequence[Laid]
+    ) -> tuple[str, ...]:
         factors = self._list(name, key, entry.get(key, []))
         known = [*self._design.factors, FLOW]
         for factor in factors:
@@ -270,7 +298,11 @@ class _Reader:
         return factors
 
     def _at_least(
-        self, name: str, entry: Mapping[str, Any], quantified: Mapping[str, tuple[str, ...]], holds: Sequence[Laid]
+        self,
+        name: str,
+        entry: Mapping[str, Any],
+        quantified: Mapping[str, tuple[str, ...]],
+        holds: Sequence[Laid],
     ) -> int:
         if "at_least" not in entry:
             return 1
@@ -283,7 +315,9 @@ class _Reader:
             for _, members in laid.groups(quantified["every"])
         )
         if isinstance(least, bool) or not isinstance(least, int) or not 1 <= least <= most:
-            raise self._error(name, f"at_least is '{least}'; it is a number from 1 to {most}, the levels of some.")
+            raise self._error(
+                name, f"at_least is '{least}'; it is a number from 1 to {most}, the levels of some."
+            )
         return least
 
     def _within(self, name: str, entry: Mapping[str, Any], statements: Sequence[Laid]) -> float:
@@ -291,10 +325,14 @@ class _Reader:
         within = entry.get("within")
         if within is None:
             if "==" in relations:
-                raise self._error(name, "== needs a tolerance, such as within = 0.1 for a tenth of the right side.")
+                raise self._error(
+                    name, "== needs a tolerance, such as within = 0.1 for a tenth of the right side."
+                )
             return 0.0
         if isinstance(within, bool) or not isinstance(within, int | float) or not 0 < within < 1:
-            raise self._error(name, f"within is '{within}'; it is a share of the right side, between 0 and 1.")
+            raise self._error(
+                name, f"within is '{within}'; it is a share of the right side, between 0 and 1."
+            )
         if not relations & set(WEAK):
             raise self._error(name, "within is the tolerance of ==, <= or >=, and there is none in holds.")
         return float(within)

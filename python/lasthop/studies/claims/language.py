@@ -144,7 +144,9 @@ Statement = Comparison | Trend
 
 
 def _unknown(kind: str, word: str, known: Sequence[str]) -> ClaimError:
-    return ClaimError(f"there is no {kind} '{word}'; did you mean '{nearest(word, known)}'? Known: {', '.join(known)}.")
+    return ClaimError(
+        f"there is no {kind} '{word}'; did you mean '{nearest(word, known)}'? Known: {', '.join(known)}."
+    )
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,9 @@ class Vocabulary:
             raise _unknown("factor", factor, [*self.factors, FLOW])
         words = chosen if isinstance(chosen, list) else [chosen]
         if not words or not all(isinstance(w, str | int | float) and not isinstance(w, bool) for w in words):
-            raise ClaimError(f"{factor} is '{chosen}': give a level, a list of levels or a range such as '60..90'.")
+            raise ClaimError(
+                f"{factor} is '{chosen}': give a level, a list of levels or a range such as '60..90'."
+            )
         if factor == REPLICATION:
             for word in words:
                 ends(factor, str(word))
@@ -171,7 +175,9 @@ class Vocabulary:
         levels = [level for level in self.factors[factor] if level in picked]
         values = {level: number(level) for level in levels}
         # Numbers ascend, whatever the order of the scenario.
-        return tuple(levels if None in values.values() else sorted(levels, key=lambda level: values[level] or 0.0))
+        return tuple(
+            levels if None in values.values() else sorted(levels, key=lambda level: values[level] or 0.0)
+        )
 
     def _picked(self, factor: str, word: str) -> list[str]:
         known = self.factors[factor]
@@ -198,7 +204,9 @@ def ends(factor: str, word: str) -> tuple[float, float]:
     try:
         return float(low or "-inf"), float(high or "inf") if dots else float(low)
     except ValueError:
-        raise ClaimError(f"{factor} is '{word}': a range goes from number to number, as in '60..90'.") from None
+        raise ClaimError(
+            f"{factor} is '{word}': a range goes from number to number, as in '60..90'."
+        ) from None
 
 
 def number(level: str) -> float | None:
@@ -242,7 +250,9 @@ def _arithmetic(node: ast.expr, text: str, read: Callable[[ast.expr], Expression
             return Operation(_OPERATORS[type(operator)], read(left), read(right))
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return Operation("-", Number(0.0), read(operand))
-    raise ClaimError(f"'{ast.unparse(node)}' in '{text}' is neither a number, nor a metric, nor arithmetic with them.")
+    raise ClaimError(
+        f"'{ast.unparse(node)}' in '{text}' is neither a number, nor a metric, nor arithmetic with them."
+    )
 
 
 def _finite(value: float) -> float:
@@ -317,7 +327,9 @@ class Parser:
         name, factors = ast.unparse(node.func), len(node.keywords)
         right = factors == 1 if name != EXPLAINED else factors > 1
         if len(node.args) != 1 or not right or any(keyword.arg is None for keyword in node.keywords):
-            need = "one factor with its levels" if name != EXPLAINED else "two factors or more with their levels"
+            need = (
+                "one factor with its levels" if name != EXPLAINED else "two factors or more with their levels"
+            )
             raise ClaimError(f"'{ast.unparse(node)}' needs one expression, and {need}.")
         return self._expression(node.args[0]), self._through(node)
 
@@ -331,7 +343,9 @@ class Parser:
     def _of_rows(self, name: str, node: ast.Call) -> Expression:
         inner = self._expression(node.args[0]) if len(node.args) == 1 and not node.keywords else None
         if not isinstance(inner, Term) or inner.rows != "mean":
-            raise ClaimError(f"'{ast.unparse(node)}': {name} is over the rows of one column, as in {name}(timeouts()).")
+            raise ClaimError(
+                f"'{ast.unparse(node)}': {name} is over the rows of one column, as in {name}(timeouts())."
+            )
         return replace(inner, text=ast.unparse(node), rows=name)
 
     def _among(self, name: str, node: ast.Call) -> Expression:
@@ -341,12 +355,16 @@ class Parser:
             case ("quantile", [inner, ast.Constant(value=int() | float() as value)]) if 0 <= value <= 1:
                 at = (float(value),)
             case ("quantile", _):
-                raise ClaimError(f"'{text}' needs one expression, and a share from 0 to 1, as in quantile(fct(), 0.9).")
+                raise ClaimError(
+                    f"'{text}' needs one expression, and a share from 0 to 1, as in quantile(fct(), 0.9)."
+                )
             case (_, [inner]):
                 pass
             case _:
                 raise ClaimError(f"'{text}' needs one expression.")
-        nested = (n.func.id for n in ast.walk(inner) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name))
+        nested = (
+            n.func.id for n in ast.walk(inner) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
+        )
         if any(function in (*QUANTILES, FRACTION) for function in nested):
             raise ClaimError(f"'{text}' is a statistic over replications of another one.")
         if any(keyword.arg is None for keyword in node.keywords):
@@ -360,7 +378,9 @@ class Parser:
     def _condition(self, node: ast.expr) -> Expression:
         """Read a condition that holds in a replication or not; all relations of a chain must hold."""
         if not isinstance(node, ast.Compare):
-            raise ClaimError(f"'{FRACTION}({ast.unparse(node)})' needs a relation, as in {FRACTION}(timeouts() > 0).")
+            raise ClaimError(
+                f"'{FRACTION}({ast.unparse(node)})' needs a relation, as in {FRACTION}(timeouts() > 0)."
+            )
         sides = itertools.pairwise([node.left, *node.comparators])
         parts = [self._comparison(a, relation, b) for (a, b), relation in zip(sides, node.ops, strict=True)]
         held: list[Expression] = [Operation(part.relation, part.left, part.right) for part in parts]
@@ -396,7 +416,9 @@ def _literal(node: ast.expr) -> object:
             return value
         case ast.List(elts=elements) | ast.Tuple(elts=elements):
             return [_literal(element) for element in elements]
-    raise ClaimError(f"'{ast.unparse(node)}' is no level; put a level that is no plain word in quotation marks.")
+    raise ClaimError(
+        f"'{ast.unparse(node)}' is no level; put a level that is no plain word in quotation marks."
+    )
 
 
 def rewritten(expression: Expression, change: Callable[[Term], Expression]) -> Expression:

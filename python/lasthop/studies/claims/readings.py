@@ -11,7 +11,15 @@ from lasthop.errors import InputError, nearest
 from lasthop.studies.claims.answers import Answer
 from lasthop.studies.claims.design import Design, Scenario
 from lasthop.studies.claims.evaluate import Outcome
-from lasthop.studies.claims.file import CLAIMS_FILE, Changes, Claims, error_at, id_pattern, load_claims, read_toml
+from lasthop.studies.claims.file import (
+    CLAIMS_FILE,
+    Changes,
+    Claims,
+    error_at,
+    id_pattern,
+    load_claims,
+    read_toml,
+)
 from lasthop.studies.claims.language import ClaimError, Vocabulary, parse_metric
 
 READINGS_FILE = "readings.toml"
@@ -51,10 +59,14 @@ def load_readings(file: Path, study: Scenario) -> list[Reading]:
     for entry in entries:
         name = entry.get("id", "")
         try:
-            changes = _changes(data.get("where", {}), entry, [reading.id for reading in readings], Design.of(study))
+            changes = _changes(
+                data.get("where", {}), entry, [reading.id for reading in readings], Design.of(study)
+            )
         except (ClaimError, RecursionError) as error:
             raise error_at(file, text, id_pattern(str(name)), f"reading {name}", str(error)) from None
-        readings.append(Reading(name, entry["text"], load_claims(file.with_name(CLAIMS_FILE), study, changes)))
+        readings.append(
+            Reading(name, entry["text"], load_claims(file.with_name(CLAIMS_FILE), study, changes))
+        )
     return readings
 
 
@@ -71,7 +83,9 @@ def _changes(where: object, entry: Mapping[str, Any], earlier: Sequence[str], de
     if not all(isinstance(table, dict) for table in (where, own, metrics)):
         raise ClaimError('where and metrics are tables, such as { window = "iw10" }.')
     if entry.get("judged_by", _MEANS) != _MEANS:
-        raise ClaimError(f"judged_by is '{entry['judged_by']}'; write \"{_MEANS}\", or leave it out for intervals.")
+        raise ClaimError(
+            f"judged_by is '{entry['judged_by']}'; write \"{_MEANS}\", or leave it out for intervals."
+        )
     together = {**where, **own}  # type: ignore[dict-item]  # both are tables
     Vocabulary(design.factors).selection(together)
     for metric, formula in metrics.items():

@@ -44,7 +44,9 @@ class Records:
         self.factors = list(factors)
         self.confidence = shared(CONFIDENCE, looks)
         self._tables = {name: self._own(tables[name]) for name in _FILES if name in tables}
-        pairs = pl.concat([table.select(_PAIRED_BY) for table in self._tables.values()]).unique().sort(_PAIRED_BY)
+        pairs = (
+            pl.concat([table.select(_PAIRED_BY) for table in self._tables.values()]).unique().sort(_PAIRED_BY)
+        )
         self._pairs = {pair: number for number, pair in enumerate(pairs.rows())}
         self.cells = frozenset(
             key

@@ -37,7 +37,9 @@ def read_sentences(folder: Path) -> tuple[Sentence, ...]:
     found: dict[str, Sentence] = {}
     for row in rows:
         if len(row) != len(_COLUMNS) or not row[0] or not row[2]:
-            raise InputError(f"{file}:{rows.line_num}: a row needs an id, a section, which may be empty, and a text.")
+            raise InputError(
+                f"{file}:{rows.line_num}: a row needs an id, a section, which may be empty, and a text."
+            )
         if row[0] in found:
             raise InputError(f"{file}:{rows.line_num}: the id '{row[0]}' is given twice.")
         found[row[0]] = Sentence(*row)

@@ -27,7 +27,11 @@ def place_text(part: Part) -> str:
 
 def _numbers(part: Part) -> dict[str, object]:
     interval = part.difference
-    values = (part.left, part.right, *((interval.estimate, interval.low, interval.high) if interval else [None] * 3))
+    values = (
+        part.left,
+        part.right,
+        *((interval.estimate, interval.low, interval.high) if interval else [None] * 3),
+    )
     return {
         "statement": part.statement,
         "levels": place_text(part),
@@ -48,7 +52,11 @@ def claims_frame(outcomes: Sequence[Outcome]) -> pl.DataFrame:
         row: dict[str, object] = {"id": claim.id, "section": claim.section, "verdict": outcome.verdict}
         if outcome.decisive is not None:
             row |= _numbers(outcome.decisive)
-            row |= {"cells": len(outcome.cells), "cells_upheld": own[UPHELD], "cells_not_upheld": own[NOT_UPHELD]}
+            row |= {
+                "cells": len(outcome.cells),
+                "cells_upheld": own[UPHELD],
+                "cells_not_upheld": own[NOT_UPHELD],
+            }
         row |= {
             "where": claim.where,
             "contradicts": ";".join(claim.contradicts),
@@ -141,7 +149,9 @@ def verdict_lines(outcomes: Sequence[Outcome], found: Sequence[Answer] = ()) -> 
     """Count the verdicts, and say plainly what they mean for the study."""
     lines = summary_lines(outcomes, found)
     what = "statement" if found else "claim"
-    verdicts = [(one.sentence.id, one.verdict) for one in found] or [(one.claim.id, one.verdict) for one in outcomes]
+    verdicts = [(one.sentence.id, one.verdict) for one in found] or [
+        (one.claim.id, one.verdict) for one in outcomes
+    ]
     undecided = [name for name, verdict in verdicts if verdict == UNDECIDED]
     if all(verdict == UPHELD for _, verdict in verdicts):
         lines.append(f"  Every {what} of the study holds.")
@@ -151,7 +161,9 @@ def verdict_lines(outcomes: Sequence[Outcome], found: Sequence[Answer] = ()) -> 
         named = ", ".join(first) + (f" and {more} more" if more > 0 else "")
         verb = "is" if len(undecided) == 1 else "are"
         lines.append(f"  {none}{len(undecided)} {verb} undecided: {named}.")
-        lines.append("  Their intervals reach to both sides. More replications narrow them, for example --sets 10.")
+        lines.append(
+            "  Their intervals reach to both sides. More replications narrow them, for example --sets 10."
+        )
     return lines
 
 

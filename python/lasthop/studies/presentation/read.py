@@ -71,7 +71,10 @@ def _contradictions(found: Presentation) -> Iterator[tuple[_Place, str]]:
         elif table.kind in FACTORIAL_KINDS and found.factorial is None:
             yield ("tables", number, "kind"), "[factorial] is missing: the table is of metrics of runs."
     if found.factorial is not None and len(found.factorial.factors) != 3:
-        yield ("factorial", "factors"), f"there are {len(found.factorial.factors)} factors; a design has three."
+        yield (
+            ("factorial", "factors"),
+            f"there are {len(found.factorial.factors)} factors; a design has three.",
+        )
     for kind, rows in found.rows.items():
         for place, row in enumerate(rows):
             columns = dictionary()[row.of]

@@ -125,7 +125,9 @@ class Cell:
         unit = unit_of(number.metric) if number.unit is None else number.unit
         for word, name in meant.items():
             value, low, high = map(float, found[name])
-            yield Line("", number.direction, number.metric, word, value, count, unit, ci_low=low, ci_high=high)
+            yield Line(
+                "", number.direction, number.metric, word, value, count, unit, ci_low=low, ci_high=high
+            )
 
     def _change(self, row: RowSpec, number: NumberSpec, line: Line, records: pl.DataFrame) -> Line:
         """Return the change of a line against the reference, in per cent."""
@@ -155,7 +157,9 @@ def _role(wanted: str, roles: pl.Series) -> str:
     if not wanted.endswith((_FIRST, _LAST)):
         return wanted
     series = wanted.rpartition("-")[0] + "-"
-    numbered = sorted((role for role in roles.unique() if role.startswith(series)), key=lambda r: int(r[len(series) :]))
+    numbered = sorted(
+        (role for role in roles.unique() if role.startswith(series)), key=lambda r: int(r[len(series) :])
+    )
     if not numbered:
         return wanted
     return str(numbered[0] if wanted.endswith(_FIRST) else numbered[-1])
@@ -174,7 +178,9 @@ def _same(records: pl.DataFrame, reference: pl.DataFrame | None) -> bool:
     return reference is None or records.equals(reference)
 
 
-def _jackknife_of_change(records: pl.DataFrame, reference: pl.DataFrame, columns: Sequence[str]) -> Resampled | None:
+def _jackknife_of_change(
+    records: pl.DataFrame, reference: pl.DataFrame, columns: Sequence[str]
+) -> Resampled | None:
     """Return the jackknife of the change of a mean, in per cent.
 
     Replications of the same number are pairs.

@@ -20,7 +20,10 @@ TAKEN = "variant delack iw limtx minrto maxrto tick window pkt impatient deflate
 def simulate(params: dict[str, Any], drops: list[int]) -> tuple[list[tuple[float, int]], int]:
     """Return what was sent, as (seconds, packet), and the number of timeouts."""
     with tempfile.TemporaryDirectory() as folder:
-        values = {key: params[key] for key in TAKEN.split()} | {"drops": " ".join(map(str, drops)), "out": folder}
+        values = {key: params[key] for key in TAKEN.split()} | {
+            "drops": " ".join(map(str, drops)),
+            "out": folder,
+        }
         words = [str(word) for pair in values.items() for word in pair]
         subprocess.run(["ns", HERE / "flow.tcl", *words], check=True)
         lines = [line.split() for line in (Path(folder) / "packets").read_text().splitlines()]
