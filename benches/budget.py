@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Count the instructions of small simulations and compare them with the budget: a slowdown shows on any machine.
+"""Count the instructions of small simulations and compare them with the budget.
+
+A slowdown shows on any machine.
 
     benches/budget.py             check; exit code 1 if a run takes 3 % more than its budget
     benches/budget.py --write     make what was counted the budget

@@ -3,15 +3,15 @@
 
     .venv/bin/python benches/campaign.py [--runs 20000] [bookkeeping] [memory] [speedup]
 
-It runs `examples/two-flows.toml` without its chain (`memory=none`), some thousand runs of a fraction of a millisecond
-each, in a temporary folder.
+It runs `examples/two-flows.toml` without its chain (`memory=none`), some thousand runs of a fraction of a
+millisecond each, in a temporary folder.
 
-bookkeeping  Processor time outside the engine, from the first run to the merged tables, as a share of that in the
-             engine: store, merge, manifest. Statistics and report are not part of it.
+bookkeeping  Processor time outside the engine, from the first run to the merged tables, as a share of that in
+             the engine: store, merge, manifest. Statistics and report are not part of it.
 memory       Peak memory of whole `lasthop run` commands, with a tenth, all and four times the runs.
-speedup      Wall time of one worker over that of two: threads, and real `dask scheduler` and `dask worker` processes on
-             the loopback, each worker with one thread. Both share this machine with scheduler and lasthop, so it needs
-             two idle cores; the load before each measurement is printed.
+speedup      Wall time of one worker over that of two: threads, and real `dask scheduler` and `dask worker`
+             processes on the loopback, each worker with one thread. Both share this machine with scheduler
+             and lasthop, so it needs two idle cores; the load before each measurement is printed.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ def bookkeeping(runs: int, folder: Path) -> None:
         other_s = time.process_time() - before - place.engine_s
         share = other_s / place.engine_s
         print(
-            f"bookkeeping  {jobs} threads: engine {place.engine_s:6.2f} s, other {other_s:5.2f} s, {share:.1%}"
+            f"bookkeeping  {jobs} threads: engine {place.engine_s:6.2f} s, other {other_s:5.2f} s, "
+            f"{share:.1%}"
         )
 
 
@@ -155,7 +156,8 @@ def speedup(runs: int, folder: Path) -> None:
             least[number] = min(took)
             print(f"{place} {number}: {', '.join(f'{one:.2f}' for one in took)} s")
         print(
-            f"speedup      {place}: {least[1]:.2f} s by one, {least[2]:.2f} s by two, {least[1] / least[2]:.2f}"
+            f"speedup      {place}: {least[1]:.2f} s by one, {least[2]:.2f} s by two, "
+            f"{least[1] / least[2]:.2f}"
         )
 
 

@@ -3,9 +3,9 @@
 
     .venv/bin/python benches/lab.py [--turns 50]
 
-A slider of the lab's page moves to another place, again and again; each time counts until the new picture is drawn. The
-first scenario is a minute of one download over the link of the preset `umts`, the second has 20 flows on 20 Mbit/s. It
-needs the packages that `make test` installs.
+A slider of the lab's page moves to another place, again and again; each time counts until the new picture is
+drawn. The first scenario is a minute of one download over the link of the preset `umts`, the second has 20
+flows on 20 Mbit/s. It needs the packages that `make test` installs.
 """
 
 from __future__ import annotations

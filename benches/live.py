@@ -3,10 +3,10 @@
 
     .venv/bin/python benches/live.py [--seconds 10] [--spin MICROSECONDS]
 
-For each rate datagrams saturate the link for some seconds. "error" is that of the rate at the
-receiver, by the kernel's times of arrival and with the headers. Lateness is the emulator's own record. "pps/core" is
-packets over the emulator's processor time, in which the kernel's work for the receiving host is included. Run it as
-root, for real-time priority and the token bucket filter, on an idle machine.
+For each rate datagrams saturate the link for some seconds. "error" is that of the rate at the receiver, by
+the kernel's times of arrival and with the headers. Lateness is the emulator's own record. "pps/core" is
+packets over the emulator's processor time, in which the kernel's work for the receiving host is included. Run
+it as root, for real-time priority and the token bucket filter, on an idle machine.
 """
 
 from __future__ import annotations
@@ -190,7 +190,8 @@ def main() -> None:
     parser.add_argument("--spin", type=int, default=20)
     options = parser.parse_args()
     print(
-        f"{'rate':<12}{'error':>10}{'p50 us':>9}{'p99 us':>9}{'p99.9 us':>9}{'max us':>9}{'pps/core':>10}   TBF error"
+        f"{'rate':<12}{'error':>10}{'p50 us':>9}{'p99 us':>9}{'p99.9 us':>9}{'max us':>9}{'pps/core':>10}   "
+        "TBF error"
     )
     for name, rate in RATES.items():
         line = emulated(name, rate, options.seconds, options.spin)

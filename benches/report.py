@@ -3,9 +3,9 @@
 
     .venv/bin/python benches/report.py results/kulve2003/report.html [...]
 
-Debian's chromium opens each report three times with an empty profile, so that nothing is compiled or cached yet.
-"open" is until the page is there, "drawn" until the first figure of the agreement with the published numbers is as
-well. It needs the packages that `make test` installs.
+Debian's chromium opens each report three times with an empty profile, so that nothing is compiled or cached
+yet. "open" is until the page is there, "drawn" until the first figure of the agreement with the published
+numbers is as well. It needs the packages that `make test` installs.
 """
 
 from __future__ import annotations

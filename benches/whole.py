@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Time whole commands: packets per second of processor time, nanoseconds per packet, and peak memory.
 
-    benches/whole.py [NAME ...]      a run of benches/scenarios (thin, fat, crowd, many-100, long, ...), or a study
+    benches/whole.py [NAME ...]      a run of benches/scenarios (thin, fat, crowd, many-100, long, ...), or a
+                                     study
 
-Each scenario runs as a user runs it, on one thread, with analysis, statistics and report: `lasthop run FILE --jobs 1`.
-Studies run at their full replications on all cores. Packets are those delivered, data and ACKs, by runs.parquet.
-"engine and analysis" is the simulation alone, without Python's start, tables and report.
+Each scenario runs as a user runs it, on one thread, with analysis, statistics and report: `lasthop run FILE
+--jobs 1`. Studies run at their full replications on all cores. Packets are those delivered, data and ACKs, by
+runs.parquet. "engine and analysis" is the simulation alone, without Python's start, tables and report.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How Sphinx makes the documentation site of these files, the examples and the program itself (`make docs`)."""
+"""How Sphinx makes the documentation site of these files, the examples and the program (`make docs`)."""
 
 import sys
 from importlib.metadata import version as version_of

@@ -290,7 +290,10 @@ def error_process(draw: random.Random) -> str:
     states = 'good = "3 s", bad = "0.3 s", packet_error_probability = 0.5'
     if kind < 0.8:
         return states
-    return f'{states}, arq = {{ retransmissions = {draw.choice([1, 3, 6])}, delay = "{draw.choice([50, 700])} ms" }}'
+    return (
+        f'{states}, arq = {{ retransmissions = {draw.choice([1, 3, 6])}, delay = "{draw.choice([50, 700])} '
+        f'ms" }}'
+    )
 
 
 def main() -> None:

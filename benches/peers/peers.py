@@ -3,17 +3,19 @@
 
     benches/peers/peers.py [--rounds 3] [--seconds 1000] [fat] [thin]
 
-Needs Debian's ns2 and libns3-dev; `make bench-peers` installs them, and gives the compiler the counts it needs for
-lasthop's engine. Each round runs all programs in turn. What counts is processor time: the median of
-the rounds, of whole commands. lasthop's has the analysis, statistics and report; ns-2 and ns-3 only run, so lasthop's
-engine is timed alone as well, as `cargo bench` does it: the fat scenario for 100 s, at its fastest of three. The thin
-scenario is 200 replications: one process in lasthop, one each in ns-2 and ns-3, as their users run them.
+Needs Debian's ns2 and libns3-dev; `make bench-peers` installs them, and gives the compiler the counts it
+needs for lasthop's engine. Each round runs all programs in turn. What counts is processor time: the median of
+the rounds, of whole commands. lasthop's has the analysis, statistics and report; ns-2 and ns-3 only run, so
+lasthop's engine is timed alone as well, as `cargo bench` does it: the fat scenario for 100 s, at its fastest
+of three. The thin scenario is 200 replications: one process in lasthop, one each in ns-2 and ns-3, as their
+users run them.
 
-Two programs simulate the same if they keep the link equally busy, and if drops and completion times agree, all within
-the bounds below. The TCPs are not the same program, so their losses differ: ns-2's SACK waits for timeouts after the
-overshoot of slow start that Linux 6 repairs by RACK, and keeps the thin link some 2 % less busy. Once slow start is
-over, the fat scenario's flows lose 25 packets a second in lasthop, 23 in ns-2, but 3 in ns-3, with its TcpLinuxReno as
-with its TcpNewReno; nobody has looked why. ns-3 is also slower to fill that link, so 1000 s agree and 200 s do not.
+Two programs simulate the same if they keep the link equally busy, and if drops and completion times agree,
+all within the bounds below. The TCPs are not the same program, so their losses differ: ns-2's SACK waits for
+timeouts after the overshoot of slow start that Linux 6 repairs by RACK, and keeps the thin link some 2 % less
+busy. Once slow start is over, the fat scenario's flows lose 25 packets a second in lasthop, 23 in ns-2, but 3
+in ns-3, with its TcpLinuxReno as with its TcpNewReno; nobody has looked why. ns-3 is also slower to fill that
+link, so 1000 s agree and 200 s do not.
 """
 
 from __future__ import annotations
@@ -173,15 +175,16 @@ def table(scenario: str, seconds: int, rounds: int, folder: Path, ns3: Path) -> 
     length = f"{seconds} s" if scenario == "fat" else f"{REPLICATIONS} replications"
     print(f"\n{scenario}, {length}, median of {rounds}\n")
     print(
-        "| program | packets, M | kbit/s | dropped | completion, median s | processor s | M packets/s | lasthop is |"
+        "| program | packets, M | kbit/s | dropped | completion, median s | processor s | M packets/s | "
+        "lasthop is |"
     )
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for name, outcome in outcomes.items():
         completion = f"{statistics.median(outcome.completions):.2f}" if outcome.completions else "-"
         times = "" if name == "lasthop" else f"{outcomes['lasthop'].speed / outcome.speed:.1f} times as fast"
         print(
-            f"| {name} | {outcome.packets / 1e6:.2f} | {outcome.rate_bps / 1e3:.0f} | {outcome.drops} | {completion} "
-            f"| {statistics.median(outcome.cpu_s):.2f} | {outcome.speed:.2f} | {times} |"
+            f"| {name} | {outcome.packets / 1e6:.2f} | {outcome.rate_bps / 1e3:.0f} | {outcome.drops} | "
+            f"{completion} | {statistics.median(outcome.cpu_s):.2f} | {outcome.speed:.2f} | {times} |"
         )
     ours = outcomes.pop("lasthop")
     if alone:

@@ -27,8 +27,8 @@ PICTURES = (".png", ".svg")
 class Commands(SphinxDirective):
     """Run commands one after the other; show them, what they print, and the pictures that they write.
 
-    All commands of a page share a folder, in which examples, docs and studies lie as in a checkout. A command that
-    fails is an error of the build.
+    All commands of a page share a folder, in which examples, docs and studies lie as in a checkout. A command
+    that fails is an error of the build.
     """
 
     has_content = True

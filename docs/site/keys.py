@@ -1,7 +1,7 @@
 """The reference of keys: every key of a scenario by its path, in the order of a scenario file.
 
-It is made of the JSON Schema. What stands at several places of a file (the queue of `down`, of `up` and of each class)
-has one table, which names all of them.
+It is made of the JSON Schema. What stands at several places of a file (the queue of `down`, of `up` and of
+each class) has one table, which names all of them.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from lasthop import _core
 Schema = Mapping[str, Any]
 
 INTRODUCTION = """\
-Every key by its path, in the order of a scenario file. `down.queue.limit` may be written so, or as `limit` below
-`[down.queue]`. `[]` stands for each entry of a list: `flow[]` for a `[[flow]]`, `flow[voip]` for one of this kind.
-What is *needed* has no default. What is *assumed* if it is left out, `lasthop validate FILE` shows, with the rule.
-`lasthop schema` prints the JSON Schema, of which this page is made.
+Every key by its path, in the order of a scenario file. `down.queue.limit` may be written so, or as `limit`
+below `[down.queue]`. `[]` stands for each entry of a list: `flow[]` for a `[[flow]]`, `flow[voip]` for one of
+this kind. What is *needed* has no default. What is *assumed* if it is left out, `lasthop validate FILE`
+shows, with the rule. `lasthop schema` prints the JSON Schema, of which this page is made.
 """
 LATE = ("factor", "sample", "matrix")
 """Keys of a file that stand behind what they vary."""
@@ -237,7 +237,7 @@ class Reference:
             yield f"- {self._value(choice)}{': ' if said else ''}{'. '.join([said.rstrip('.'), *of_keys])}"
 
     def _meaning(self, value: Schema) -> str:
-        """Return what is said of a key in a choice, with the words to choose from that have no place of their own."""
+        """Return what is said of a key in a choice, with the words to choose from that have no own place."""
         name = _definition(value) if "$ref" in value else ""
         if not _is_choice(self.definitions.get(name, {})) or name in self.choices:
             return _said(value)
@@ -261,7 +261,7 @@ def _choices(found: Schema) -> Sequence[Schema]:
 
 
 def _is_choice(found: Schema) -> bool:
-    """Say whether a definition lists words, or tables that a word tells apart; but distributions are values."""
+    """Say whether a definition lists words, or tables that a word tells apart; distributions are values."""
     tables = [choice["properties"] for choice in _choices(found) if "properties" in choice]
     if any("distribution" in table for table in tables):
         return False

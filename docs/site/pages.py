@@ -1,4 +1,4 @@
-"""Pages that are made of the program itself: the gallery of examples, and the references of keys and metrics."""
+"""Pages made of the program itself: the gallery of examples, and the references of keys and metrics."""
 
 from __future__ import annotations
 
@@ -57,7 +57,10 @@ def _literal(text: str) -> str:
 
 
 def _commands(file: Path) -> Iterator[list[str]]:
-    """Yield the commands of the comment that the gallery runs; a picture of the results, if they draw nothing."""
+    """Yield the commands of the comment that the gallery runs.
+
+    If they draw nothing, it is a picture of the results.
+    """
     found = [match[1] for line in comment(file) if (match := re.match(r"(?:.*:)?\s+(lasthop .*)", line))]
     commands = [shlex.split(command) for command in found]
     commands = [words for words in commands if words[1] in RUN and "live" not in words]

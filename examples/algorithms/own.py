@@ -1,6 +1,7 @@
 """Algorithms of one's own, by examples. examples/algorithms/own.toml names them.
 
-Each says only what it does otherwise than its base class: `CongestionControl` is Reno, `QueueDiscipline` is drop-tail.
+Each says only what it does otherwise than its base class: `CongestionControl` is Reno, `QueueDiscipline` is
+drop-tail.
 """
 
 from __future__ import annotations

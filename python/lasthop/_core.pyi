@@ -28,7 +28,10 @@ class LiveError(RuntimeError):
     """This machine cannot run the live engine; the text says why, and what helps."""
 
 class CaptureError(ValueError):
-    """A capture file cannot be analysed; the text says what is wrong, at which byte, after how many packets."""
+    """A capture file cannot be analysed.
+
+    The text says what is wrong, at which byte, after how many packets.
+    """
 
 class UserCodeError(RuntimeError):
     """An algorithm of your own failed or broke a rule: cell, replication, virtual time, and what it did.
@@ -83,10 +86,10 @@ class Packet:
 def analyze(path: str) -> list[dict[str, list[Any]]]:
     """Analyse a pcap or pcapng file: four tables as columns.
 
-    They have a row per flow and direction, one row, a row per protocol, and a row per range of lengths. The single row
-    says what was in the file: `packets`, `tcp_packets`, `udp_packets`, `other_packets`, `fragments`,
-    `incomplete_packets`, and `cut_at`, the byte of the record within which it ends, None if it is whole. Raises
-    `CaptureError`. Releases the GIL.
+    They have a row per flow and direction, one row, a row per protocol, and a row per range of lengths. The
+    single row says what was in the file: `packets`, `tcp_packets`, `udp_packets`, `other_packets`,
+    `fragments`, `incomplete_packets`, and `cut_at`, the byte of the record within which it ends, None if it
+    is whole. Raises `CaptureError`. Releases the GIL.
     """
 
 def initial_file_system(init: bytes, spec: str) -> bytes:
@@ -95,13 +98,16 @@ def initial_file_system(init: bytes, spec: str) -> bytes:
 def live_run(spec: str) -> str:
     """Run replications with this machine's TCP; see `RunSpec` of crates/lasthop-host (JSON).
 
-    Returns JSON: the tables of `Results` and of its `trace`, columns by name; and `facts`: `runs` with a fact sheet of
-    each (lateness, counters), `differences` between the scenario's TCP and Linux' with the likely effect of each, and
-    `priority`. The process must have one thread only, and is in other namespaces afterwards. Raises `LiveError`.
+    Returns JSON: the tables of `Results` and of its `trace`, columns by name; and `facts`: `runs` with a fact
+    sheet of each (lateness, counters), `differences` between the scenario's TCP and Linux' with the likely
+    effect of each, and `priority`. The process must have one thread only, and is in other namespaces
+    afterwards. Raises `LiveError`.
     """
 
 def live_shell(spec: str) -> int:
-    """Run a program behind the last hop and return its exit code; see `ShellSpec` of crates/lasthop-host (JSON).
+    """Run a program behind the last hop and return its exit code.
+
+    See `ShellSpec` of crates/lasthop-host (JSON).
 
     The process must have one thread only, and is in other namespaces afterwards. Raises `LiveError`.
     """
@@ -304,7 +310,7 @@ class Trace:
         """Numbers of `points`, `marks` and `flows` that an overview lacks; 0 of each in a whole recording."""
     @property
     def series(self) -> dict[str, list[Any]]:
-        """In an overview: the run in up to 160 steps, by `MEANINGS["series"]`, and `step_s`, a step's length."""
+        """In an overview: the run in up to 160 steps, by `MEANINGS["series"]`, and their length `step_s`."""
     @property
     def delays(self) -> dict[str, list[Any]]:
         """In an overview: the distribution functions of the one-way delays: `flow`, `share`, `delay_s`."""

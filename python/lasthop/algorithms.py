@@ -52,9 +52,9 @@ class _Algorithm:
 class CongestionControl(_Algorithm):
     """A congestion control, one instance for each end of a connection. This one is Reno (RFC 5681).
 
-    The stack `linux-6` finds losses, repairs them and runs the timers. The algorithm sets `window` and `ssthresh`, in
-    segments, whenever it is called; fractions are kept, and the stack rounds down. During recovery the stack brings
-    the window down to `ssthresh` by proportional rate reduction.
+    The stack `linux-6` finds losses, repairs them and runs the timers. The algorithm sets `window` and
+    `ssthresh`, in segments, whenever it is called; fractions are kept, and the stack rounds down. During
+    recovery the stack brings the window down to `ssthresh` by proportional rate reduction.
     """
 
     window: float
@@ -66,8 +66,9 @@ class CongestionControl(_Algorithm):
     segment_bytes: int
     """Payload of a full segment."""
     rate_based: ClassVar[bool] = False
-    """Set it if the algorithm models the path: it gets a delivery rate with every ACK, and keeps its window also while
-    the stack repairs losses (Linux: `cong_control`)."""
+    """Set it if the algorithm models the path: it gets a delivery rate with every ACK, and keeps its window
+    also while the stack repairs losses (Linux: `cong_control`).
+    """
     _counted: int = 0
     _optional = frozenset({"on_start", "on_rtt"})
 
@@ -95,7 +96,10 @@ class CongestionControl(_Algorithm):
             self.window += more
 
     def on_congestion(self, sign: Literal["loss", "ecn"], in_use: int) -> None:
-        """Set `ssthresh` after a loss or an ECN echo, once per window of data; `in_use` segments were in use."""
+        """Set `ssthresh` after a loss or an ECN echo, once per window of data.
+
+        `in_use` segments were in use.
+        """
         self.ssthresh = max(in_use // 2, 2)
         self._counted = 0
 
@@ -179,7 +183,10 @@ class ErrorModel(_Algorithm):
 
 
 class Traffic(_Algorithm):
-    """An application with one flow. Over TCP, the sender connects by itself, and the receiver closes after it."""
+    """An application with one flow.
+
+    Over TCP, the sender connects by itself, and the receiver closes after it.
+    """
 
     flow: str
     """Name of the flow."""
@@ -284,8 +291,8 @@ def name_of(kind: type) -> str:
         raise InputError(f"{kind.__qualname__} derives from none of lasthop's classes: {', '.join(_BASES)}.")
     if "." in kind.__qualname__:
         raise InputError(
-            f"{kind.__qualname__} is defined within a function or class, where lasthop cannot find it by its name: "
-            "define it at the top of a module or of a notebook's cell."
+            f"{kind.__qualname__} is defined within a function or class, where lasthop cannot find it by its "
+            "name: define it at the top of a module or of a notebook's cell."
         )
     return f"{PREFIX}{kind.__module__}.{kind.__qualname__}"
 
@@ -320,7 +327,8 @@ def is_interrupt(error: BaseException, trace: TracebackType | None) -> bool:
     """Whether an exception is a Ctrl-C, and not a fault of the code that happened to run."""
     if not isinstance(error, KeyboardInterrupt):
         return False
-    # Python raises Ctrl-C between other instructions. Code that raises the exception itself is at a raise instruction.
+    # Python raises Ctrl-C between other instructions. Code that raises the exception itself is at a raise
+    # instruction.
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     return trace is None or dis.opname[trace.tb_frame.f_code.co_code[trace.tb_lasti]] != "RAISE_VARARGS"

@@ -126,8 +126,8 @@ class _Commands(click.Group):
 def cli() -> None:
     """Run experiments with transport protocols over a slow, lossy last hop.
 
-    A scenario file describes link, queue, TCP variants and traffic. lasthop runs every combination, repeats each one
-    under the same link conditions, and answers with a table, a report and pictures.
+    A scenario file describes link, queue, TCP variants and traffic. lasthop runs every combination, repeats
+    each one under the same link conditions, and answers with a table, a report and pictures.
 
     Start with these:
 

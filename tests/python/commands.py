@@ -35,7 +35,9 @@ class Command:
 
 @functools.cache
 def documents() -> dict[str, list[Command]]:
-    """Return the commands of every document that has some, and those of all help texts, in order; each once."""
+    """Return the commands of every document that has some, and those of all help texts, in order; each
+    once.
+    """
     files = [file for pattern in DOCUMENTS for file in sorted(ROOT.glob(pattern))]
     found = {str(file.relative_to(ROOT)): _of_file(file) for file in files}
     found["--help"] = _of_help(cli, [])

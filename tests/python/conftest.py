@@ -30,8 +30,8 @@ sys.path.extend(str(room) for room in Path(__file__).parent.iterdir() if room.is
 settings.register_profile("lasthop", deadline=None)
 settings.load_profile("lasthop")
 
-# Several processes share the tests. These groups and single tests take longest. They start first, so that no process is
-# left with one at the end.
+# Several processes share the tests. These groups and single tests take longest. They start first, so that no
+# process is left with one at the end.
 LONGEST_FIRST = (
     "test_cluster",
     "test_random_kills_of_runner_workers_and_scheduler_change_nothing",
@@ -161,7 +161,10 @@ def endless(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def kernel() -> Kernel:
-    """Return the guest kernel. `make test` builds it before; without it these tests fail, and say how to get it."""
+    """Return the guest kernel.
+
+    `make test` builds it before; without it these tests fail, and say how to get it.
+    """
     try:
         return find_kernel(None)
     except InputError as error:
@@ -172,7 +175,8 @@ def kernel() -> Kernel:
 def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], None]], Path]:
     """Return a function that gives the folder of a name, filled.
 
-    The processes that share the tests share the folders: the first that needs one fills it, tests only read it.
+    The processes that share the tests share the folders: the first that needs one fills it, tests only read
+    it.
     """
     own = tmp_path_factory.getbasetemp()
     shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own

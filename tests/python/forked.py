@@ -1,4 +1,6 @@
-"""Programs in processes of their own, forked from one that has loaded their modules: that takes longer than a test."""
+"""Programs in processes of their own, forked from one that has loaded their modules: that takes longer than a
+test.
+"""
 
 from __future__ import annotations
 

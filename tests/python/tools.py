@@ -57,7 +57,9 @@ def tshark(file: Path, fields: tuple[str, ...], *options: str) -> list[list[str]
 
 
 def tcptrace(pcap: Path) -> list[dict[str, Pair]]:
-    """Return tcptrace's numbers of each connection, a -> b and b -> a; `elapsed_us` and `port` are the same twice."""
+    """Return tcptrace's numbers of each connection, a -> b and b -> a; `elapsed_us` and `port` are the same
+    twice.
+    """
     found = []
     for part in re.split(
         r"^TCP connection \d+:", tool("tcptrace", "-l", "-r", "-n", pcap), flags=re.MULTILINE

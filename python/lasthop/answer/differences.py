@@ -1,11 +1,11 @@
 """Which levels of a factor differ significantly, and by how much.
 
-Replications of the same number meet the same link states and starting times in every cell, so we compare them in pairs.
-The difference between a level and its factor's first level is the mean over the pairs, with Student's 95 %
-interval and the p value of the paired t test (Jain, The Art of Computer Systems Performance Analysis, section
-13.4.1). The p values of all comparisons in an answer are corrected together after Holm (1979), with weights:
-the main metrics of a kind of traffic weigh ten times as much as all others. So the probability that any
-difference called significant is due to chance is at most 5 %.
+Replications of the same number meet the same link states and starting times in every cell, so we compare them
+in pairs. The difference between a level and its factor's first level is the mean over the pairs, with
+Student's 95 % interval and the p value of the paired t test (Jain, The Art of Computer Systems Performance
+Analysis, section 13.4.1). The p values of all comparisons in an answer are corrected together after Holm
+(1979), with weights: the main metrics of a kind of traffic weigh ten times as much as all others. So the
+probability that any difference called significant is due to chance is at most 5 %.
 """
 
 from __future__ import annotations
@@ -155,8 +155,9 @@ def differences(sections: Sequence[Section]) -> list[Difference]:
 class Pairs:
     """Replications of the levels of the column `factor` beside those of its level `reference`.
 
-    `frame` has the columns `factor`, `others`, `set`, `replication`, the metric, `base` (the reference's value),
-    `difference`, which is null if either value is missing, and `partners`: whether both replications were run.
+    `frame` has the columns `factor`, `others`, `set`, `replication`, the metric, `base` (the reference's
+    value), `difference`, which is null if either value is missing, and `partners`: whether both replications
+    were run.
     """
 
     factor: str
@@ -200,7 +201,10 @@ def _several(rows: pl.DataFrame, factor: str) -> bool:
 
 
 def against(section: Section, pairs: Pairs) -> Iterator[Difference]:
-    """Yield how each level differs from the reference in each case that has pairs; p values are not corrected."""
+    """Yield how each level differs from the reference in each case that has pairs.
+
+    p values are not corrected.
+    """
     difference = pl.col("difference")
     known = pairs.frame.drop_nulls("difference")
     cases = known.group_by([pairs.factor, *pairs.others], maintain_order=True).agg(

@@ -114,8 +114,8 @@ class Compare:
     def table(self) -> pl.DataFrame:
         """Return a row per comparison, in the units of the records; undefined values are null.
 
-        Columns: the other factors, then those of `_COLUMNS` with their types. A factor named like one of these has a
-        prefix.
+        Columns: the other factors, then those of `_COLUMNS` with their types. A factor named like one of
+        these has a prefix.
         """
         factors = list(self.found[0].levels)
         names = [f"factor_{name}" if name in _COLUMNS else name for name in factors]
@@ -169,8 +169,8 @@ def compare_results(folder: Path, request: Request) -> Compare:
         uncompared += _without_pairs(section, pairs)
     if not found:
         raise InputError(
-            f"--metric {request.metric}: no replication has a value both with {factor}={reference} and with another "
-            f"level of {factor} in the same cell."
+            f"--metric {request.metric}: no replication has a value both with {factor}={reference} and with "
+            f"another level of {factor} in the same cell."
         )
     return Compare(
         str(identity["scenario"]),
@@ -242,8 +242,8 @@ def _check_levels(sections: Sequence[Section], factor: str, reference: str, requ
     )
     if reference not in levels:
         raise InputError(
-            f"--reference {request.reference}: {asked} leaves none of its runs; choose {factor}={reference} with "
-            "--only, too."
+            f"--reference {request.reference}: {asked} leaves none of its runs; choose {factor}={reference} "
+            "with --only, too."
         )
     if len(levels) == 1:
         left = f"{asked} leaves" if asked else "the results have"
@@ -339,9 +339,9 @@ def method(compared: Compare) -> str:
     return (
         "Pairs are replications of the same set and number. Difference: mean of the pairs, level less "
         f"{compared.factor}={compared.reference}, with Student's 95 % interval. Median: of the pairs, with a "
-        "percentile-bootstrap 95 % interval. d_z: Cohen's effect size, mean over standard deviation of the pairs. "
-        f"p: paired t test; rank p: Wilcoxon's signed-rank test; both {correction(compared)}. * marks p < 0.05. "
-        f"Each interval covers one comparison alone.{until}"
+        "percentile-bootstrap 95 % interval. d_z: Cohen's effect size, mean over standard deviation of the "
+        f"pairs. p: paired t test; rank p: Wilcoxon's signed-rank test; both {correction(compared)}. * marks "
+        f"p < 0.05. Each interval covers one comparison alone.{until}"
     )
 
 
@@ -354,8 +354,9 @@ def remarks(compared: Compare) -> list[str]:
     missing = sum(one.without_value for one in compared.found)
     if missing:
         said.append(
-            f"Left out: {missing} pair{_s(missing)} in which a side lacks a value of {label(compared.metric)}. A flow "
-            "that did not finish has no time, for example. This flatters a level that leaves slow flows unfinished."
+            f"Left out: {missing} pair{_s(missing)} in which a side lacks a value of "
+            f"{label(compared.metric)}. A flow that did not finish has no time, for example. This flatters a "
+            "level that leaves slow flows unfinished."
         )
     if compared.uncompared:
         shown = "; ".join(compared.uncompared[:_NAMED_AT_MOST])

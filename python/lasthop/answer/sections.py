@@ -208,8 +208,8 @@ def _check(metrics: Sequence[str], tables: Tables) -> None:
     for metric in metrics:
         if metric not in known:
             raise InputError(
-                f"--metric {metric}: the results have no such metric; did you mean '{nearest(metric, known)}'? "
-                f"Metrics: {', '.join(known)}."
+                f"--metric {metric}: the results have no such metric; did you mean "
+                f"'{nearest(metric, known)}'? Metrics: {', '.join(known)}."
             )
 
 

@@ -46,8 +46,8 @@ class Shown:
 def statistics(section: Section, by: Sequence[str] | None = None) -> pl.DataFrame:
     """Compute statistics of a section's metrics, per cell and flow, or per combination of the columns `by`.
 
-    A replication's value is its mean over the flows of a role, and over the cells of the other factors. Columns: the
-    factors, `flow`, `metric`, `statistic`, `value`, `replications`, `unit`, `ci_low`, `ci_high`.
+    A replication's value is its mean over the flows of a role, and over the cells of the other factors.
+    Columns: the factors, `flow`, `metric`, `statistic`, `value`, `replications`, `unit`, `ci_low`, `ci_high`.
     """
     factors = list(section.factors if by is None else by)
     rows, keys = by_replication(section, factors).lazy(), [*factors, WHO]

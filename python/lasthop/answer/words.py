@@ -184,7 +184,7 @@ def _of_several(group: _Group) -> str:
 
 
 def _best_and_worst(own: Sequence[Difference]) -> str:
-    """Name the best and the worst among the reference and the levels that differ from it, with their values."""
+    """Name the best and the worst of the reference and the levels that differ from it, with their values."""
     first = own[0]
     values = {first.reference: first.reference_mean} | {one.level: one.level_mean for one in own}
     best, *_, worst = sorted(values, key=lambda name: values[name], reverse=first.metric in _MORE_IS_BETTER)
@@ -195,7 +195,8 @@ def _best_and_worst(own: Sequence[Difference]) -> str:
     least, most = _extremes(first.metric)
     return (
         f"{first.factor}={best} has the {least} {label(first.metric)}, {human(first.metric, values[best])}, "
-        f"{first.factor}={worst} the {most}, {human(first.metric, values[worst])} ({apart}{against}{'; '.join(tests)})"
+        f"{first.factor}={worst} the {most}, {human(first.metric, values[worst])} "
+        f"({apart}{against}{'; '.join(tests)})"
     )
 
 
@@ -247,7 +248,10 @@ def _overall(group: _Group) -> str:
 
 
 def _against(one: Difference) -> str:
-    """Compare one level with its reference: `is 12 % faster than ...: elapsed time 8.8 s against 10.0 s (...)`."""
+    """Compare one level with its reference.
+
+    `is 12 % faster than ...: elapsed time 8.8 s against 10.0 s (...)`.
+    """
     level, reference, what, timed = _level(one), _reference(one), label(one.metric), one.metric in _FASTER
     if one.metric in SCORES:
         values = [human(one.metric, value) for value in (one.level_mean, one.reference_mean)]
@@ -263,7 +267,10 @@ def _against(one: Difference) -> str:
     share = f"{_percent(one.relative)} % " if math.isfinite(one.relative) else ""
     if timed and one.mean > 0 and share:
         return f"{level} takes {share}longer than {reference}: {_values(one, what)}"
-    return f"{level} {_verb(one)} {share}{_comparative(one)} than {reference}: {_values(one, what if timed else '')}"
+    return (
+        f"{level} {_verb(one)} {share}{_comparative(one)} than {reference}: "
+        f"{_values(one, what if timed else '')}"
+    )
 
 
 def _values(one: Difference, name: str, *, larger_first: bool = False) -> str:
@@ -276,7 +283,10 @@ def _values(one: Difference, name: str, *, larger_first: bool = False) -> str:
 
 
 def _tested(one: Difference) -> str:
-    """Give the difference with its interval and test: `-3.10 s, 95 % interval -3.30 to -2.90 s, 5 pairs, p < 0.001`."""
+    """Give the difference with its interval and test.
+
+    `-3.10 s, 95 % interval -3.30 to -2.90 s, 5 pairs, p < 0.001`.
+    """
     scale, unit, decimals = _scale(one)
     mean = scale.number(one.mean, signed=True, decimals=decimals)
     apart = " " if one.low == one.high else ", "

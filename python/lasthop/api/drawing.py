@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 class Drawing:
-    """A figure of `Results.plot`. In a notebook it is shown; `save` writes it, `figure` is matplotlib's own."""
+    """A figure of `Results.plot`.
+
+    In a notebook it is shown; `save` writes it, `figure` is matplotlib's own.
+    """
 
     def __init__(self, make: Callable[[bool], Figure], notes: list[str], caption: str) -> None:
         """Keep the function that makes the figure, with or without its notes."""

@@ -33,7 +33,10 @@ class HasRuns(Protocol):
 
 
 class Plots:
-    """The pictures of some results. Each method returns a `Drawing`, as wide as a `column` or a `page` of a paper."""
+    """The pictures of some results.
+
+    Each method returns a `Drawing`, as wide as a `column` or a `page` of a paper.
+    """
 
     def __init__(self, results: HasRuns) -> None:
         """Draw pictures of these results."""
@@ -64,7 +67,8 @@ class Plots:
             ratio: Two levels of a factor, as `packets=10/9`: draw the ratio of the metric, at equal
             replications.
             y2: A second metric, with its axis on the right.
-            whiskers: Where they end: `iqr`, the furthest values within 1.5 interquartile ranges, or `extremes`.
+            whiskers: Where they end: `iqr`, the furthest values within 1.5 interquartile ranges, or
+                `extremes`.
             width: `column` or `page` of a two-column paper.
         """
         return self._chart(

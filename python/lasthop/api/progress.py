@@ -1,4 +1,7 @@
-"""The progress of a campaign: a bar on a terminal or in a notebook, otherwise a line on standard error now and then."""
+"""The progress of a campaign.
+
+A bar on a terminal or in a notebook, otherwise a line on standard error now and then.
+"""
 
 from __future__ import annotations
 

@@ -85,7 +85,10 @@ class Results:
 
     @functools.cached_property
     def summary(self) -> pl.DataFrame:
-        """The statistics of every metric in every cell with their 95 % intervals: `summary.csv` of the command line."""
+        """The statistics of every metric in every cell with their 95 % intervals.
+
+        It is `summary.csv` of the command line.
+        """
         from lasthop.findings.analyse import analyse, summary_of_points
 
         loaded = self.scenario.loaded
@@ -110,8 +113,8 @@ class Results:
             correction: How p values account for the number of comparisons: `holm` or `none`.
 
         Returns:
-            A row per comparison, in the units of the records: mean and median difference with 95 % intervals, effect
-            sizes, p values.
+            A row per comparison, in the units of the records: mean and median difference with 95 % intervals,
+            effect sizes, p values.
         """
         from lasthop.answer.paired import Request, compare_results
 

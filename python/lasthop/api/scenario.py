@@ -27,8 +27,8 @@ class Scenario:
             flow=[{"kind": "bulk-tcp", "bytes": "1 MB"}],
         )
 
-    Both are checked as a whole. `ScenarioError` lists all errors, each with place, reason and the nearest valid
-    thing. Line numbers of a scenario built in code refer to its `text`.
+    Both are checked as a whole. `ScenarioError` lists all errors, each with place, reason and the nearest
+    valid thing. Line numbers of a scenario built in code refer to its `text`.
     """
 
     def __init__(self, keys: Mapping[str, object] | None = None, /, **more: object) -> None:

@@ -141,11 +141,11 @@ def _outlook_lines(campaign: Campaign) -> Iterator[str]:
         yield f"Resuming {out}: {outlook.there} of {campaign.runs_text} are there."
     if outlook.again:
         yield (
-            f"{outlook.again} of them run again: their cells chain replications (cached metrics or a guest kernel), "
-            "and a longer chain must start from the beginning."
+            f"{outlook.again} of them run again: their cells chain replications (cached metrics or a guest "
+            "kernel), and a longer chain must start from the beginning."
         )
     if outlook.others:
         yield (
-            f"The store holds {outlook.others} more runs, which this command does not ask for. The tables leave them "
-            f"out. 'lasthop results gc {out}' removes them."
+            f"The store holds {outlook.others} more runs, which this command does not ask for. The tables "
+            f"leave them out. 'lasthop results gc {out}' removes them."
         )

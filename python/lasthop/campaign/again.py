@@ -28,8 +28,8 @@ def runs_of(
     file = Path(manifest.get(SCENARIO_FILE, identity["scenario"]))
     if not file.is_file():
         raise InputError(
-            f"{folder} holds no events, and the scenario to make them again, {file}, is not there: give the scenario "
-            "file or the study that was run."
+            f"{folder} holds no events, and the scenario to make them again, {file}, is not there: give the "
+            "scenario file or the study that was run."
         )
     engine = ENGINES.get(identity["engine"])
     if engine is None:

@@ -116,8 +116,8 @@ class Campaign:
         """
         if plan.runs > RUNS_MAX:
             raise InputError(
-                f"{len(plan.cells)} cells, {plan.sets} sets and {plan.replications} replications are {plan.runs} runs; "
-                f"ask for {RUNS_MAX} at most."
+                f"{len(plan.cells)} cells, {plan.sets} sets and {plan.replications} replications are "
+                f"{plan.runs} runs; ask for {RUNS_MAX} at most."
             )
         self.plan = plan
         self.out = out
@@ -172,19 +172,19 @@ class Campaign:
         remedy = "Start afresh in this folder with --overwrite, or choose another place with --out DIR."
         if any(found.get(key) != value for key, value in self.plan.version().items()):
             raise InputError(
-                f"{self.out} holds results of {_version_text(found)}, and this is {_version_text(wanted)}; nothing was "
-                f"changed. Results of different versions are never mixed. {remedy}"
+                f"{self.out} holds results of {_version_text(found)}, and this is {_version_text(wanted)}; "
+                f"nothing was changed. Results of different versions are never mixed. {remedy}"
             )
         for key in ("scenario", "engine", *self.plan.engine.identity):
             if found.get(key) != wanted.get(key):
                 raise InputError(
-                    f"{self.out} holds results of the {key} {found.get(key)}, not of {wanted.get(key)}; nothing was "
-                    f"changed. {remedy}"
+                    f"{self.out} holds results of the {key} {found.get(key)}, not of {wanted.get(key)}; "
+                    f"nothing was changed. {remedy}"
                 )
         if not self.existed and not self.complete:
             raise InputError(
-                f"{self.out} has lost its {STORE}. Without it lasthop can neither extend the results nor make damaged "
-                f"tables again. {remedy}"
+                f"{self.out} has lost its {STORE}. Without it lasthop can neither extend the results nor "
+                f"make damaged tables again. {remedy}"
             )
 
     def _check_captures(self) -> None:
@@ -195,8 +195,8 @@ class Campaign:
         kept = self._found.get("snap_length")
         if self.snap_length not in (None, kept):
             raise InputError(
-                f"{traces} holds captures of {kept} bytes of each packet, not of {self.snap_length}; nothing was "
-                f"changed. Ask for --snaplen {kept}, or remove that folder."
+                f"{traces} holds captures of {kept} bytes of each packet, not of {self.snap_length}; nothing "
+                f"was changed. Ask for --snaplen {kept}, or remove that folder."
             )
         if self.snap_length is None and any(
             self._captures.get(folder, wanted) != wanted and (traces / folder).is_dir()
@@ -204,8 +204,8 @@ class Campaign:
             for folder, wanted in self._capture_folders(unit, source)
         ):
             raise InputError(
-                f"{traces} holds captures of runs that this command does not ask for; nothing was changed. Give "
-                "--pcap to replace them by captures of its runs, or remove that folder."
+                f"{traces} holds captures of runs that this command does not ask for; nothing was changed. "
+                "Give --pcap to replace them by captures of its runs, or remove that folder."
             )
 
     def changed_inputs(self) -> list[str]:
@@ -400,7 +400,10 @@ class Campaign:
 
     def _kept_text(self, store: Store) -> str:
         self._look(store)
-        return f"{self.outlook().there} of {self.runs_text} are kept in {self.out}. Repeat the command to continue."
+        return (
+            f"{self.outlook().there} of {self.runs_text} are kept in {self.out}. Repeat the command to "
+            "continue."
+        )
 
     def _run_work(self, store: Store, work: Work, stop: Stop) -> Outcome:
         cell = self.plan.cells[work.unit.cell]
@@ -547,7 +550,10 @@ def _distinct(holdings: Sequence[Piece]) -> int:
 def _version_text(identity: Mapping[str, Any]) -> str:
     rules = str(identity.get("lasthop_rules"))[:8]
     form = "" if identity.get("format") == FORMAT else f", format {identity.get('format')} of the folder"
-    return f"lasthop {identity.get('lasthop_version')} (commit {identity.get('lasthop_commit')}, rules {rules}{form})"
+    return (
+        f"lasthop {identity.get('lasthop_version')} (commit {identity.get('lasthop_commit')}, rules "
+        f"{rules}{form})"
+    )
 
 
 def _stretches(

@@ -52,8 +52,8 @@ def _every_replication(run: ChosenRun) -> list[ChosenRun]:
     """Return all replications of a run's cell and set; refuse cells whose numbers of replications differ."""
     if run.plan.until:
         raise InputError(
-            f"The cells of '{run.plan.study.name}' ran until they were precise, so their numbers of replications "
-            "differ. Run it again without --until."
+            f"The cells of '{run.plan.study.name}' ran until they were precise, so their numbers of "
+            "replications differ. Run it again without --until."
         )
     return [replace(run, replication=number) for number in range(1, run.plan.replications + 1)]
 
@@ -75,7 +75,10 @@ def fold(run: ChosenRun, step_ns: int) -> pl.DataFrame:
 
 
 def write_folded(runs: Sequence[ChosenRun], step_ns: int, out: Path) -> int:
-    """Fold the time series of each run's cell and write them into the new file `out`; return the number of rows."""
+    """Fold the time series of each run's cell and write them into the new file `out`.
+
+    Return the number of rows.
+    """
     plan = runs[0].plan
     try:
         out.parent.mkdir(parents=True, exist_ok=True)

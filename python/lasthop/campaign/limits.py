@@ -59,16 +59,17 @@ class Limits:
             run += f" of {cell.key}" if cell.key else ""
             if packets * runs > PACKETS_MAX and not self.anyway:
                 raise InputError(
-                    f"{run} may send {count(packets * runs)} packets; without --anyway, at most {count(PACKETS_MAX)} "
-                    "are allowed. Shorten it, offer less or slow its links down; --anyway runs it."
+                    f"{run} may send {count(packets * runs)} packets; without --anyway, at most "
+                    f"{count(PACKETS_MAX)} are allowed. Shorten it, offer less or slow its links down; "
+                    "--anyway runs it."
                 )
             needed = memory + (packets * _KEPT_BYTES if recorded else 0)
             most = _machine_memory() * MEMORY_SHARE if self.memory is None else self.memory
             if needed > most:
                 whose = "half of this machine's memory" if self.memory is None else "your limit"
                 raise InputError(
-                    f"{run} may take {size(needed)} of memory, more than {whose} ({size(most)}). Shorten it, or have "
-                    f"fewer flows or shorter queues; --limit-memory '{size(needed * 1.1)}' allows it."
+                    f"{run} may take {size(needed)} of memory, more than {whose} ({size(most)}). Shorten it, "
+                    f"or have fewer flows or shorter queues; --limit-memory '{size(needed * 1.1)}' allows it."
                 )
 
 

@@ -174,8 +174,9 @@ class ChosenRun:
         """Refuse a replication that its set does not have."""
         if self.replication > self.plan.replications:
             raise InputError(
-                f"--replication {self.replication}: a set of '{self.plan.study.name}' has {self.plan.replications} "
-                "replications; choose another set with --set, or give the --replications it was run with."
+                f"--replication {self.replication}: a set of '{self.plan.study.name}' has "
+                f"{self.plan.replications} replications; choose another set with --set, or give the "
+                "--replications it was run with."
             )
         self.plan.limits.check(self.plan.study.name, [self.cell], runs=self.number - self._start + 1)
 
@@ -235,9 +236,9 @@ class ChosenRun:
         """Return the comment that a capture carries about its origin."""
         return (
             f"lasthop {_core.VERSION} (commit {_core.COMMIT}), engine {self.plan.engine.name}, "
-            f"scenario {self.plan.study.name}, digest {self.cell.digest}, cell {self.cell.key}, seed {self.plan.seed}, "
-            f"set {self.set_number}, replication {self.replication} (number {self.number}); time 0 of the run is "
-            "2000-01-01T00:00:00Z"
+            f"scenario {self.plan.study.name}, digest {self.cell.digest}, cell {self.cell.key}, seed "
+            f"{self.plan.seed}, set {self.set_number}, replication {self.replication} (number "
+            f"{self.number}); time 0 of the run is 2000-01-01T00:00:00Z"
         )
 
 

@@ -80,8 +80,9 @@ def check_steps(runs: Sequence[ChosenRun], step_ns: int) -> None:
         nearest_s = next(each * digits for each in (1, 2, 5, 10) if each * digits >= least_s)
         unit = next((unit for unit in ("s", "ms") if nearest_s >= units_for("time_s")[unit]), "us")
         raise InputError(
-            f"--step: up to the time limit there may be {steps:.3g} steps of {step_ns / 1e3:g} us, and at most "
-            f"{_STEPS_MAX} are written; take {nearest_s / units_for('time_s')[unit]:g}{unit}, or lower time_limit."
+            f"--step: up to the time limit there may be {steps:.3g} steps of {step_ns / 1e3:g} us, and at "
+            f"most {_STEPS_MAX} are written; take {nearest_s / units_for('time_s')[unit]:g}{unit}, or lower "
+            "time_limit."
         )
 
 

@@ -1,4 +1,6 @@
-"""Running a campaign on a Dask cluster: `place` hands out work, `worker` runs it, `where` and `jobs` find workers.
+"""Running a campaign on a Dask cluster.
+
+`place` hands out work, `worker` runs it, `where` and `jobs` find workers.
 
 Dask is an optional part of lasthop. Nothing here imports it before it is needed.
 """
@@ -29,8 +31,9 @@ def check_cluster(
     _where().check(where)
     if not engine.repeatable:
         raise InputError(
-            f"--engine {engine.name} does not run on a cluster: its results depend on the timing of the machine, and a "
-            "worker shares its machine with others. Leave out --cluster, or use --engine kernel."
+            f"--engine {engine.name} does not run on a cluster: its results depend on the timing of the "
+            "machine, and a worker shares its machine with others. Leave out --cluster, or use --engine "
+            "kernel."
         )
     for name in code:
         raise InputError(
@@ -38,8 +41,9 @@ def check_cluster(
         )
     if captures:
         raise InputError(
-            "--pcap does not work with --cluster: captures are written where lasthop runs. Run without --pcap; "
-            "'lasthop trace' captures single runs, and the same command without --cluster captures all."
+            "--pcap does not work with --cluster: captures are written where lasthop runs. Run without "
+            "--pcap; 'lasthop trace' captures single runs, and the same command without --cluster captures "
+            "all."
         )
     if jobs is not None:
         raise InputError(

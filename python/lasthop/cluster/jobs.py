@@ -23,8 +23,9 @@ SYSTEMS = {"slurm": "SLURMCluster", "pbs": "PBSCluster", "sge": "SGECluster", "l
 _JOBS = "jobs"
 # Parameters that are no options of a job, or that we set.
 _OURS = {
-    "self", "args", "kwargs", "job_kwargs", "base_class_kwargs", "job_cls", "n_workers", "loop", "asynchronous",
-    "silence_logs", "scheduler", "scheduler_cls", "name", "config_name", "dashboard_address", "host",
+    "self", "args", "kwargs", "job_kwargs", "base_class_kwargs", "job_cls", "n_workers", "loop",
+    "asynchronous", "silence_logs", "scheduler", "scheduler_cls", "name", "config_name", "dashboard_address",
+    "host",
 }  # fmt: skip
 
 
@@ -52,14 +53,17 @@ class Submitted:
 
 @contextmanager
 def submitted(system: str, file: Path) -> Iterator[Submitted]:
-    """Submit the jobs that a file describes, and cancel them in the end; raise `InputError` if that is not possible."""
+    """Submit the jobs that a file describes, and cancel them in the end.
+
+    Raise `InputError` if that is not possible.
+    """
     options = _options(system, file)
     count = options.pop(_JOBS)
     command = _class(system).job_cls.submit_command.split()[0]
     if shutil.which(command) is None:
         raise InputError(
-            f"--cluster {system}:{file}: this machine has no command {command}. Run lasthop where you submit jobs, or "
-            "give --dry-run to see the script."
+            f"--cluster {system}:{file}: this machine has no command {command}. Run lasthop where you submit "
+            "jobs, or give --dry-run to see the script."
         )
     with _made(system, file, options) as cluster:
         batch = Submitted(cluster, count)
@@ -133,7 +137,8 @@ def _content(file: Path) -> dict[str, Any]:
             content = tomllib.loads(text.decode("utf-8"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(
-            f"{file} is no TOML: {error}. A file of options is TOML, or YAML if its name ends in .yaml or .yml."
+            f"{file} is no TOML: {error}. A file of options is TOML, or YAML if its name ends in .yaml or "
+            ".yml."
         ) from error
     except ValueError as error:
         raise InputError(str(error)) from error

@@ -58,8 +58,8 @@ def script(where: str) -> str:
     kind, rest = _parsed(where)
     if kind not in jobs.SYSTEMS:
         raise InputError(
-            "--dry-run shows what would be submitted to a batch system: give --cluster slurm:FILE (or pbs, sge, lsf) "
-            "too, or leave it out."
+            "--dry-run shows what would be submitted to a batch system: give --cluster slurm:FILE (or pbs, "
+            "sge, lsf) too, or leave it out."
         )
     _quieten()
     return jobs.script(kind, Path(rest))
@@ -81,8 +81,8 @@ def _parsed(where: str) -> tuple[str, str]:
         forms = {"tcp": "tcp://HOST:8786", "tls": "tls://HOST:8786", "local": "local:4"}
         raise InputError(
             f"--cluster {where}: did you mean {forms.get(near, f'{near}:FILE')}? It takes tcp://HOST:PORT or "
-            f"tls://HOST:PORT for a scheduler that runs, local:N for N processes here, and {', '.join(jobs.SYSTEMS)} "
-            "with a file of options, as in slurm:FILE."
+            "tls://HOST:PORT for a scheduler that runs, local:N for N processes here, and "
+            f"{', '.join(jobs.SYSTEMS)} with a file of options, as in slurm:FILE."
         )
     if kind == "local" and not (rest.isdecimal() and int(rest) > 0):
         raise InputError(f"--cluster {where}: local needs a number of processes, as in local:4.")
@@ -107,7 +107,8 @@ def _connected(address: str) -> Client:
         ) from error
     except OSError as error:
         raise InputError(
-            f"No scheduler can be reached at {address}: {error}. Start one with 'dask scheduler', or mend the address."
+            f"No scheduler can be reached at {address}: {error}. Start one with 'dask scheduler', or mend "
+            "the address."
         ) from error
     if silent:
         raise InputError(f"What answers at {address} is no Dask scheduler: it hangs up.")

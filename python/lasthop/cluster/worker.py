@@ -1,7 +1,7 @@
 """What runs on a worker.
 
-A `Simulator` reaches each worker once, pickled; tasks name its cells by number. Only workers unpickle it: the scheduler
-sees bytes and numbers, and need not have lasthop.
+A `Simulator` reaches each worker once, pickled; tasks name its cells by number. Only workers unpickle it: the
+scheduler sees bytes and numbers, and need not have lasthop.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ class Answer:
 
 
 class Simulator:
-    """The cells of a plan with the engine that runs them. Another version of lasthop refuses to unpickle it."""
+    """The cells of a plan with the engine that runs them.
+
+    Another version of lasthop refuses to unpickle it.
+    """
 
     def __init__(self, cells: Sequence[_core.Cell], seed: int, engine: Called) -> None:
         """Take them."""

@@ -47,20 +47,21 @@ TABLES = {"flows": 0, "protocols": 2, "sizes": 3}
     type=click.Choice(list(TABLES)),
     default="flows",
     show_default=True,
-    help="flows: metrics of each flow and direction; protocols: packets and bytes of each protocol; sizes: a histogram "
-    "of packet sizes.",
+    help="flows: metrics of each flow and direction; protocols: packets and bytes of each protocol; sizes: a "
+    "histogram of packet sizes.",
 )
 @table_out_option
 @quiet_option
 def analyze_command(*, files: tuple[Path, ...], table: str, out: Path | None, quiet: bool) -> None:
     """Compute flow metrics from packet captures.
 
-    FILE is a pcap or pcapng file from any tool. Each file is analysed on its own. A flow has one line per direction,
-    with the sender's data and retransmissions, and the duplicate ACKs, SACKs and round-trip times that came back to it.
-    lasthop counts as tcptrace does. If a capture ends inside its last packet, it is analysed up to there, with a
-    warning. If it is damaged elsewhere, that is an error.
+    FILE is a pcap or pcapng file from any tool. Each file is analysed on its own. A flow has one line per
+    direction, with the sender's data and retransmissions, and the duplicate ACKs, SACKs and round-trip times
+    that came back to it. lasthop counts as tcptrace does. If a capture ends inside its last packet, it is
+    analysed up to there, with a warning. If it is damaged elsewhere, that is an error.
 
-    The other tables count every packet, with its link-layer header, as tshark does with -z io,phs and -z plen,tree.
+    The other tables count every packet, with its link-layer header, as tshark does with -z io,phs and -z
+    plen,tree.
 
     Example: lasthop analyze server.pcapng --out flows.csv
     """
@@ -176,7 +177,7 @@ def _percent(part: int, whole: int) -> str:
 
 
 def _show(files: pl.Series, names: list[str], numbers: list[str], rows: Sequence[tuple[str, ...]]) -> None:
-    """Print a table with columns of names, then of numbers, and the file of each row first if there are several."""
+    """Print a table with columns of names, then of numbers; first each row's file if there are several."""
     from rich.console import Console
     from rich.table import Table
 

@@ -30,14 +30,14 @@ from lasthop.commands.table_file import check_output, write_output
     multiple=True,
     metavar="FACTOR=LEVEL,...",
     shell_complete=complete_only,
-    help="Use only these rows. Choose one level of every factor that you do not analyse, for example --only link=wan. "
-    "In a table you may name any column.",
+    help="Use only these rows. Choose one level of every factor that you do not analyse, for example --only "
+    "link=wan. In a table you may name any column.",
 )
 @click.option(
     "--role",
     metavar="ROLE",
-    help="Take METRIC from the flows with this role, from this page load or from the short flows of these hosts.  "
-    "[default: the mean over all of a run]",
+    help="Take METRIC from the flows with this role, from this page load or from the short flows of these "
+    "hosts.  [default: the mean over all of a run]",
 )
 @click.option(
     "--confidence",
@@ -63,16 +63,17 @@ def anova_command(
     """Say how much of a metric's variation each factor explains.
 
     DIR is a results folder. METRIC is a column of runs.parquet, or else of pages.parquet, shorts.parquet or
-    flows.parquet; then a run's value is the mean over its page loads, short flows or flows. FILE.csv is any table with
-    a line per value and columns for the factors and METRIC. Columns named set and replication tell the replications of
-    a cell apart. Every combination of the factors' levels must occur equally often.
+    flows.parquet; then a run's value is the mean over its page loads, short flows or flows. FILE.csv is any
+    table with a line per value and columns for the factors and METRIC. Columns named set and replication tell
+    the replications of a cell apart. Every combination of the factors' levels must occur equally often.
 
-    The variation is the sum of squares about the overall mean. It is divided among the factors, the pairs of factors
-    (how much the effect of one depends on the level of the other), and the rest. The rest is the error between
-    replications; without replications it is the interactions of three and more factors. F, p and the intervals are
-    relative to it. The effect of a level is the difference of its mean from the overall mean. If its interval contains
-    0, the effect may be chance. After 'lasthop run --until', p and the intervals hold over all looks. After Jain, The
-    Art of Computer Systems Performance Analysis, chapters 20 to 23.
+    The variation is the sum of squares about the overall mean. It is divided among the factors, the pairs of
+    factors (how much the effect of one depends on the level of the other), and the rest. The rest is the
+    error between replications; without replications it is the interactions of three and more factors. F, p
+    and the intervals are relative to it. The effect of a level is the difference of its mean from the overall
+    mean. If its interval contains 0, the effect may be chance. After 'lasthop run --until', p and the
+    intervals hold over all looks. After Jain, The Art of Computer Systems Performance Analysis, chapters 20
+    to 23.
 
     Example: lasthop anova results/my --response duration_s --factors link,variant --out anova.csv
     """

@@ -31,15 +31,15 @@ _SENTENCES = 4
     "metrics",
     multiple=True,
     metavar="NAME",
-    help="Show this column, for example rtt_median_s. Repeat for more.  [default: the metrics that matter most for the "
-    "kind of traffic]",
+    help="Show this column, for example rtt_median_s. Repeat for more.  [default: the metrics that matter "
+    "most for the kind of traffic]",
 )
 @click.option(
     "--by",
     multiple=True,
     metavar="FACTOR",
-    help="Show one row per level of this factor instead of one per cell. Repeat for more. A replication's value is "
-    "then its mean over the other factors.",
+    help="Show one row per level of this factor instead of one per cell. Repeat for more. A replication's "
+    "value is then its mean over the other factors.",
 )
 @click.option(
     "--stat",
@@ -47,8 +47,8 @@ _SENTENCES = 4
     default="median",
     show_default=True,
     metavar="NAME",
-    help="Statistic over the replications: min, p25, median, p75, p95, p99, max, mean, or iqr, the distance between "
-    "the quartiles: how steady a metric is.",
+    help="Statistic over the replications: min, p25, median, p75, p95, p99, max, mean, or iqr, the distance "
+    "between the quartiles: how steady a metric is.",
 )
 @table_out_option
 @quiet_option
@@ -63,10 +63,10 @@ def summary_command(
 ) -> None:
     """Print the results of a finished run.
 
-    DIR is a results folder. The tables have a row per cell and flow. It shows a statistic over the replications, with
-    its 95 % interval in brackets: from order statistics for percentiles, Student's for a mean. A question mark means
-    that there are too few replications to bound that end. After 'lasthop run --until', intervals hold over all looks,
-    and a table shows how precise each cell is.
+    DIR is a results folder. The tables have a row per cell and flow. It shows a statistic over the
+    replications, with its 95 % interval in brackets: from order statistics for percentiles, Student's for a
+    mean. A question mark means that there are too few replications to bound that end. After 'lasthop run
+    --until', intervals hold over all looks, and a table shows how precise each cell is.
 
     Below the tables, lasthop says which levels of a factor differ significantly from the first one. The main
     metric of a call comes first, if there is a call, then the largest differences. lasthop compares
@@ -104,8 +104,8 @@ def summary_command(
     multiple=True,
     metavar="FACTOR=LEVEL,...",
     shell_complete=complete_only,
-    help="Compare only in these cells, for example --only link=e0. You may name several levels of a factor. Repeat the "
-    "option to add more cells.",
+    help="Compare only in these cells, for example --only link=e0. You may name several levels of a factor. "
+    "Repeat the option to add more cells.",
 )
 @click.option("--role", metavar="ROLE", help="Compare only flows with this role.  [default: all]")
 @click.option(
@@ -119,7 +119,8 @@ def summary_command(
     "--plot",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Also draw the differences and their intervals as a forest plot, into this new file: .png, .svg or .pdf.",
+    help="Also draw the differences and their intervals as a forest plot, into this new file: .png, .svg or "
+    ".pdf.",
 )
 @table_out_option
 @quiet_option
@@ -137,9 +138,9 @@ def compare_command(
 ) -> None:
     """Compare the levels of a factor with a reference, in pairs.
 
-    DIR is a results folder. A cell's replications of the same set and number met the same link states and start times
-    at every level, so lasthop subtracts them in pairs. There is a comparison for each other level of the factor, in
-    each combination of the other factors and flow role. It shows:
+    DIR is a results folder. A cell's replications of the same set and number met the same link states and
+    start times at every level, so lasthop subtracts them in pairs. There is a comparison for each other level
+    of the factor, in each combination of the other factors and flow role. It shows:
 
     \b
       difference  mean of the pairs, level less reference, with Student's 95 % interval
@@ -149,17 +150,18 @@ def compare_command(
       p           of the paired t test, for the mean
       rank p      of Wilcoxon's signed-rank test, for pairs that are far from normal
 
-    Among many p values some are small by chance. Holm's correction covers all comparisons in the table: the probability
-    that it calls any of them significant by chance is at most 5 %. It cannot cover tables that you looked at and
-    discarded, so choose metric, cells and flows before you look at the results.
+    Among many p values some are small by chance. Holm's correction covers all comparisons in the table: the
+    probability that it calls any of them significant by chance is at most 5 %. It cannot cover tables that
+    you looked at and discarded, so choose metric, cells and flows before you look at the results.
 
-    Replications without a partner are left out and counted. So are pairs with a missing value: a flow that did not
-    finish has no elapsed time. Its rates and counts are those up to the time it was cut, and they are compared.
+    Replications without a partner are left out and counted. So are pairs with a missing value: a flow that
+    did not finish has no elapsed time. Its rates and counts are those up to the time it was cut, and they are
+    compared.
 
     After 'lasthop run --until', intervals and p values hold over all looks.
 
-    --out writes more columns: p values before the correction, the matched-pairs rank-biserial correlation, and what
-    was left out. They are in the units of the records.
+    --out writes more columns: p values before the correction, the matched-pairs rank-biserial correlation,
+    and what was left out. They are in the units of the records.
 
     Example: lasthop compare results/kulve2003 --reference variant=eifel --metric elapsed_s --plot forest.pdf
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
@@ -182,7 +184,10 @@ def compare_command(
 
 
 def short_answer(folder: Path, sections: Sequence[Section] | None) -> list[str]:
-    """Return the start of the answer, printed after a run; `None` for a study, which printed its comparison."""
+    """Return the start of the answer, printed after a run.
+
+    It is `None` for a study, which printed its comparison.
+    """
     from lasthop.answer.show import Shown, answer_lines
 
     command = f"lasthop summary {shlex.quote(str(folder))}"

@@ -28,7 +28,8 @@ from lasthop.studies.claims import VERDICTS
     multiple=True,
     type=click.Choice(VERDICTS),
     metavar="VERDICT",
-    help="Show only claims with this verdict, for example --verdict 'not upheld'. Repeat the option for more.",
+    help="Show only claims with this verdict, for example --verdict 'not upheld'. Repeat the option for "
+    "more.",
 )
 @click.option("--reading", metavar="ID", help="Judge under this reading of readings.toml.")
 @click.option(
@@ -49,8 +50,9 @@ def claims_command(
 ) -> None:
     """Check the claims of a study on finished results.
 
-    DIR is a results folder. The claims are in claims.toml next to the study's scenario. 'study run' checks them too,
-    and writes claims.csv, for each cell claims_cells.csv, and for the statements of the source statements.csv.
+    DIR is a results folder. The claims are in claims.toml next to the study's scenario. 'study run' checks
+    them too, and writes claims.csv, for each cell claims_cells.csv, and for the statements of the source
+    statements.csv.
 
     A claim compares means or other statistics of metrics, such as fct(iw10) > fct(iw3). lasthop compares the
     sides in replications of the same number, because they met the same conditions, and averages over the
@@ -63,9 +65,9 @@ def claims_command(
       uncomputable   no number in the records answers the claim
       not run        cells are missing
 
-    For a claim with several parts, the line shows the part nearest to failing. "cells upheld" counts the cells that
-    uphold their part on their own. A statement of the source holds if all claims that name it do. docs/claims.md
-    describes the language.
+    For a claim with several parts, the line shows the part nearest to failing. "cells upheld" counts the
+    cells that uphold their part on their own. A statement of the source holds if all claims that name it do.
+    docs/claims.md describes the language.
 
     A study may have readings.toml beside its claims: other ways to read its source. --readings prints a line
     for each reading. With --out, it also writes a row for each statement under each reading.

@@ -93,7 +93,8 @@ def _factors(context: click.Context) -> dict[str, list[str]]:
     try:
         if (link := context.params.get("link")) is not None:
             return read_study(find_link(link), for_link=True).factors
-        # The command line ends in an option without its value, so click has not given the arguments their names.
+        # The command line ends in an option without its value, so click has not given the arguments their
+        # names.
         if context.args:
             source = Path(context.args[0])
             return _factors_in(source) if source.is_dir() else read_study(find_scenario(str(source))).factors

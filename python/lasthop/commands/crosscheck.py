@@ -51,8 +51,8 @@ Cells: TypeAlias = Mapping[tuple[str, str], _core.Cell]
 @click.option(
     "--router",
     type=click.Choice(["linux"]),
-    help="Use Linux' own queue disciplines in the guest, as router.implementation does, and lasthop's versions "
-    "of them in the model. The model has no version of netem and keeps its drop-tail queues.",
+    help="Use Linux' own queue disciplines in the guest, as router.implementation does, and lasthop's "
+    "versions of them in the model. The model has no version of netem and keeps its drop-tail queues.",
 )
 @click.option("--no-model", is_flag=True, help="Leave out the model; compare only kernel and live.")
 @click.option(
@@ -88,10 +88,10 @@ def crosscheck_command(
 ) -> None:
     """Compare engines on a scenario, ACK by ACK.
 
-    FILE is a scenario file or the name of a study. The guest kernel is the reference. At every ACK, lasthop compares
-    what each flow's sender has seen acknowledged, its cwnd and ssthresh, and what it sent. It reports the first
-    difference with both histories and its cause, and the difference in every metric. To model that kernel's TCP, set
-    [tcp] profile = "linux-6".
+    FILE is a scenario file or the name of a study. The guest kernel is the reference. At every ACK, lasthop
+    compares what each flow's sender has seen acknowledged, its cwnd and ssthresh, and what it sent. It
+    reports the first difference with both histories and its cause, and the difference in every metric. To
+    model that kernel's TCP, set [tcp] profile = "linux-6".
 
     Example: lasthop crosscheck two-flows.toml --live
     """

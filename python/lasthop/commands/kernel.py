@@ -14,8 +14,9 @@ from lasthop.errors import InputError
 def kernel_group() -> None:
     """Build and list the guest kernels of the kernel engine.
 
-    '--engine kernel' runs scenarios with the real TCP of a Linux kernel, in virtual time. The guest is User-Mode Linux,
-    an ordinary program without privileges. Build a kernel once, from the distribution's source package.
+    '--engine kernel' runs scenarios with the real TCP of a Linux kernel, in virtual time. The guest is
+    User-Mode Linux, an ordinary program without privileges. Build a kernel once, from the distribution's
+    source package.
 
     Example: lasthop kernel build
     """
@@ -25,8 +26,8 @@ def kernel_group() -> None:
 @click.option(
     "--source",
     metavar="RELEASE|PATH",
-    help="A release that the distribution packages as linux-source-RELEASE, or the path of a kernel's source: an "
-    "unpacked tree or an archive.  [default: the newest release that apt knows or /usr/src has]",
+    help="A release that the distribution packages as linux-source-RELEASE, or the path of a kernel's "
+    "source: an unpacked tree or an archive.  [default: the newest release that apt knows or /usr/src has]",
 )
 @click.option(
     "--jobs",
@@ -38,8 +39,8 @@ def kernel_group() -> None:
 def build_command(*, source: str | None, jobs: int | None, quiet: bool) -> None:
     """Build a kernel and keep it for all scenarios.
 
-    This takes about four minutes of processor time and 2 GB of disk, of which 8 MB remain. It needs no root: apt
-    fetches and checks the source package, and lasthop unpacks but does not install it.
+    This takes about four minutes of processor time and 2 GB of disk, of which 8 MB remain. It needs no root:
+    apt fetches and checks the source package, and lasthop unpacks but does not install it.
 
     Kernels from Linux 6.16 on have seccomp, which halves the cost of a system call. Choose package sources
     with such a kernel if you can. The command says which release it took and why; 'lasthop kernel info'
@@ -64,7 +65,8 @@ def build_command(*, source: str | None, jobs: int | None, quiet: bool) -> None:
         kernel = build(source, jobs or os.cpu_count() or 1, come_on)
     if not quiet:
         click.echo(
-            f"Built {kernel.name} (Linux {kernel.info.version}) in {kernel.info.build_s:.0f} s: {kernel.folder}"
+            f"Built {kernel.name} (Linux {kernel.info.version}) in {kernel.info.build_s:.0f} s: "
+            f"{kernel.folder}"
         )
 
 

@@ -18,8 +18,8 @@ from lasthop.results.folder import is_results
     "file",
     type=click.Path(path_type=Path),
     metavar="FILE.html",
-    help="Do not start the lab: write this new file, a page that works without it. It holds the runs of a small grid "
-    "of knob positions, or of the scenario's cells.",
+    help="Do not start the lab: write this new file, a page that works without it. It holds the runs of a "
+    "small grid of knob positions, or of the scenario's cells.",
 )
 @click.option("--no-browser", is_flag=True, help="Only print the address; do not open a browser.")
 def lab_command(source: str | None, *, file: Path | None, no_browser: bool) -> None:

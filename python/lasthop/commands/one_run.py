@@ -27,7 +27,8 @@ def trace_command(
 ) -> None:
     """Write the packets of one replication as pcapng files.
 
-    They open in Wireshark, tshark and tcptrace. FILE is a scenario file or the name of a study. DIR gets these files:
+    They open in Wireshark, tshark and tcptrace. FILE is a scenario file or the name of a study. DIR gets
+    these files:
 
     \b
       server.pcapng, client.pcapng  what the host sent and received
@@ -36,7 +37,8 @@ def trace_command(
       drops.csv                     every drop with its cause; ip_id is the packet's IP identification
       flow-0.server.sqlog, ...      logs of both ends of each QUIC connection, for qvis
 
-    Example: lasthop trace kulve2003 --only link=r1,workload=2tcp0udp,variant=dsack --replication 3 --out /tmp/r1
+    Example: lasthop trace kulve2003 --only link=r1,workload=2tcp0udp,variant=dsack --replication 3
+    --out /tmp/r1
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
     from lasthop.campaign.capture import write_captures
 

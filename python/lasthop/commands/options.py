@@ -48,8 +48,8 @@ limit_memory_option = click.option(
     "--limit-memory",
     type=_Size(),
     metavar="SIZE",
-    help="Most memory that a run may take, with its unit: MB or GB. lasthop estimates it beforehand, rather too high.  "
-    "[default: half of the machine's]",
+    help="Most memory that a run may take, with its unit: MB or GB. lasthop estimates it beforehand, rather "
+    "too high.  [default: half of the machine's]",
 )
 seed_option = click.option(
     "--seed",
@@ -78,7 +78,8 @@ engine_option = click.option(
 kernel_option = click.option(
     "--kernel",
     metavar="NAME",
-    help="For --engine kernel: the guest kernel, by its name in 'lasthop kernel list'.  [default: the newest release]",
+    help="For --engine kernel: the guest kernel, by its name in 'lasthop kernel list'.  [default: the newest "
+    "release]",
 )
 table_out_option = click.option(
     "--out",
@@ -91,8 +92,8 @@ over_option = click.option(
     "--over",
     type=click.Choice(["replications"]),
     metavar="replications",
-    help="Take all replications of each chosen cell: for each step their median, and the band from their 10th "
-    "to their 90th percentile.",
+    help="Take all replications of each chosen cell: for each step their median, and the band from their "
+    "10th to their 90th percentile.",
 )
 snaplen_option = click.option(
     "--snaplen",

@@ -44,9 +44,9 @@ _OF_RESULTS = {name: f"--{name}" for name in ("x", "y", "y2", "hue", "role", "ra
     "--kind",
     "kinds",
     metavar="KIND,...",
-    help="One run: any of waterfall, sequence, cwnd, rtt, queue, goodput, stack, fairness, delay; or one of ladder, "
-    "sizes, classes.  [default: the first six]  Results: band, bar, box, cdf, heatmap or line.  [default: band over a "
-    "range, line over three or more numeric levels, otherwise box]",
+    help="One run: any of waterfall, sequence, cwnd, rtt, queue, goodput, stack, fairness, delay; or one of "
+    "ladder, sizes, classes.  [default: the first six]  Results: band, bar, box, cdf, heatmap or line.  "
+    "[default: band over a range, line over three or more numeric levels, otherwise box]",
 )
 @click.option(
     "--flow",
@@ -96,8 +96,8 @@ _OF_RESULTS = {name: f"--{name}" for name in ("x", "y", "y2", "hue", "role", "ra
 @click.option(
     "--whiskers",
     type=click.Choice(["iqr", "extremes"]),
-    help="Results: where the whiskers of box end: at the furthest values within 1.5 interquartile ranges, or at "
-    "minimum and maximum.  [default: iqr]",
+    help="Results: where the whiskers of box end: at the furthest values within 1.5 interquartile ranges, or "
+    "at minimum and maximum.  [default: iqr]",
 )
 @click.option(
     "--format",
@@ -117,16 +117,16 @@ _OF_RESULTS = {name: f"--{name}" for name in ("x", "y", "y2", "hue", "role", "ra
     "--caption",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write what the picture shows, of which runs, and how to read it, to this new text file instead of into "
-    "the picture.",
+    help="Write what the picture shows, of which runs, and how to read it, to this new text file instead of "
+    "into the picture.",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     metavar="FILE|DIR",
-    help="A new file that ends in .png, .svg or .pdf. For one run, also a new folder, which gets a file per panel. "
-    "Nothing is overwritten.  [default: NAME.png in the working folder, or NAME-METRIC.png for results; NAME-2.png if "
-    "that exists]",
+    help="A new file that ends in .png, .svg or .pdf. For one run, also a new folder, which gets a file per "
+    "panel. Nothing is overwritten.  [default: NAME.png in the working folder, or NAME-METRIC.png for "
+    "results; NAME-2.png if that exists]",
 )
 @quiet_option
 @click.pass_context
@@ -167,16 +167,18 @@ def plot_command(
     around it. Kinds: cwnd, rtt, queue, goodput, fairness; by default the last three. SOURCE may also be a
     folder of results.
 
-    Bad periods of the link are shaded. With many flows, only those with the most losses and timeouts get colours and
-    panels; the picture says how many it leaves out.
+    Bad periods of the link are shaded. With many flows, only those with the most losses and timeouts get
+    colours and panels; the picture says how many it leaves out.
 
     Example: lasthop plot results/kulve2003 --y throughput_Bps --x variant --only link=r6
 
-    Example: lasthop plot kulve2003 --only link=r6,workload=2tcp0udp,variant=frto --replication 12 --out frto.pdf
+    Example: lasthop plot kulve2003 --only link=r6,workload=2tcp0udp,variant=frto --replication 12
+    --out frto.pdf
 
     Example: lasthop plot examples/first.toml --kind ladder --to 0.5
 
-    Example: lasthop plot examples/queue.toml --kind queue --over replications --width column --caption queue.txt
+    Example: lasthop plot examples/queue.toml --kind queue --over replications --width column
+    --caption queue.txt
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
     if over is not None:
         _plot_over(context, quiet=quiet)

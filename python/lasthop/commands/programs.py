@@ -20,14 +20,16 @@ servers_option = click.option(
     "servers",
     multiple=True,
     metavar="[NAME=]COMMAND",
-    help="Run this shell command line on the server. Repeat it for several servers: each has a name and an address.",
+    help="Run this shell command line on the server. Repeat it for several servers: each has a name and an "
+    "address.",
 )
 write_option = click.option(
     "--write",
     multiple=True,
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
-    help="For --engine kernel: let programs change this folder. What they write elsewhere is gone at the end.",
+    help="For --engine kernel: let programs change this folder. What they write elsewhere is gone at the "
+    "end.",
 )
 cpu_cost_option = click.option(
     "--cpu-cost",
@@ -35,8 +37,8 @@ cpu_cost_option = click.option(
     default=0.0,
     show_default=True,
     metavar="FACTOR",
-    help="For --engine kernel: virtual time that passes while a program computes, per processor time. Above 0, no two "
-    "runs are the same.",
+    help="For --engine kernel: virtual time that passes while a program computes, per processor time. Above "
+    "0, no two runs are the same.",
 )
 
 

@@ -55,15 +55,17 @@ _SHUT_OFF: dict[str, str | bool | int | float | list[str]] = {
 def query_command(*, folder: Path, others: tuple[str, ...], out: Path | None, quiet: bool) -> None:
     """Answer an SQL query from finished results.
 
-    DIR is a results folder. Its files flows.parquet, runs.parquet, pages.parquet and shorts.parquet, if it has them,
-    are the tables flows, runs, pages and shorts. If you give several folders, each table holds the rows of all of them,
-    and its column 'folder' says where a row comes from. Without SQL, lasthop lists the tables and their columns.
+    DIR is a results folder. Its files flows.parquet, runs.parquet, pages.parquet and shorts.parquet, if it
+    has them, are the tables flows, runs, pages and shorts. If you give several folders, each table holds the
+    rows of all of them, and its column 'folder' says where a row comes from. Without SQL, lasthop lists the
+    tables and their columns.
 
-    SQL is one query in DuckDB's dialect. It can only read these tables: it cannot write, and it reaches no other file
-    and no network. Numbers keep the units that their column names state, such as _s and _Bps. The terminal shows six
-    digits and up to 100 rows; --out writes everything.
+    SQL is one query in DuckDB's dialect. It can only read these tables: it cannot write, and it reaches no
+    other file and no network. Numbers keep the units that their column names state, such as _s and _Bps. The
+    terminal shows six digits and up to 100 rows; --out writes everything.
 
-    Example: lasthop query results/queue "SELECT queue, median(elapsed_s) FROM flows GROUP BY queue ORDER BY queue"
+    Example: lasthop query results/queue
+    "SELECT queue, median(elapsed_s) FROM flows GROUP BY queue ORDER BY queue"
     """
     if out is not None:
         check_output(out)
@@ -239,12 +241,18 @@ def _told(message: str, sql: str, tables: dict[str, dict[str, str]]) -> str:
     if "disabled by configuration" in text:
         return f"{text.split(' - ')[0]}: a query reads only the tables {listed}."
     if missing := re.match(r"Table with name (\S+) does not exist", text):
-        return f"there is no table '{missing[1]}'; did you mean '{nearest(missing[1], tables)}'? Tables: {listed}."
+        return (
+            f"there is no table '{missing[1]}'; did you mean '{nearest(missing[1], tables)}'? Tables: "
+            f"{listed}."
+        )
     if missing := re.search(r'column "(.+?)" not found|column named "(.+?)"', text):
         name = missing[1] or missing[2]
         near = nearest(name, {column for columns in tables.values() for column in columns})
         quoted = f" Text takes single quotes: '{name}'." if f'"{name}"' in sql else ""
-        return f"there is no column '{name}' here; did you mean '{near}'?{quoted} 'lasthop query DIR' lists all columns."
+        return (
+            f"there is no column '{name}' here; did you mean '{near}'?{quoted} 'lasthop query DIR' lists all "
+            "columns."
+        )
     return " ".join(text.split())
 
 
@@ -273,7 +281,10 @@ def _show(frame: pl.DataFrame, indent: int = 0) -> None:
 
 
 def _text(value: object) -> str:
-    """Write a value; a number has at least six digits before it is rounded, and never loses one before the point."""
+    """Write a value.
+
+    A number has at least six digits before it is rounded, and never loses one before the point.
+    """
     if value is None:
         return "-"
     if isinstance(value, float):

@@ -49,7 +49,8 @@ _engine_option = click.option(
     "commands",
     multiple=True,
     metavar="NAME=COMMAND",
-    help="Compare several commands, each a shell command line: levels of the factor 'command'. It replaces COMMAND.",
+    help="Compare several commands, each a shell command line: levels of the factor 'command'. It replaces "
+    "COMMAND.",
 )
 @click.option(
     "--json",
@@ -63,8 +64,8 @@ _engine_option = click.option(
     multiple=True,
     type=click.Path(exists=True, path_type=Path),
     metavar="FILE|DIR",
-    help="A file or folder that decides the results, beside the programs and files that the command lines name: when it"
-    " changes, all runs are made anew. Repeat the option for more.",
+    help="A file or folder that decides the results, beside the programs and files that the command lines "
+    "name: when it changes, all runs are made anew. Repeat the option for more.",
 )
 @write_option
 @cpu_cost_option
@@ -91,13 +92,15 @@ def repeat_command(
 ) -> None:
     """Run a program many times behind an emulated last hop.
 
-    Each replication does what 'lasthop shell' does, with other random numbers. Its TCP connections are flows of the
-    results, and so are datagrams between two ports. Besides, runs.parquet has the program's exit code and how long it
-    took. The results are those of 'lasthop run': look at them with summary, compare, plot, explain or query.
+    Each replication does what 'lasthop shell' does, with other random numbers. Its TCP connections are flows
+    of the results, and so are datagrams between two ports. Besides, runs.parquet has the program's exit code
+    and how long it took. The results are those of 'lasthop run': look at them with summary, compare, plot,
+    explain or query.
 
     COMMAND begins at the first word that is not an option, or after --.
 
-    Example: lasthop repeat --link gprs --replications 20 --server 'python3 -m http.server 80' -- curl -s http://server/
+    Example: lasthop repeat --link gprs --replications 20 --server 'python3 -m http.server 80'
+    -- curl -s http://server/
 
     Example: lasthop repeat --link umts --json --server 'iperf3 -s' -- iperf3 -J -c server -t 5
     """

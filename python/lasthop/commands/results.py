@@ -78,7 +78,8 @@ def _describe(folder: Path, holding: Holding) -> Iterator[str]:
         len(identity["cells"]),
     )
     yield f"{'scenario':<12}{name}, {cells} {'cell' if cells == 1 else 'cells'}, engine {engine}"
-    yield f"{'made by':<12}lasthop {identity.get('lasthop_version')} (commit {identity.get('lasthop_commit')})"
+    version, commit = identity.get("lasthop_version"), identity.get("lasthop_commit")
+    yield f"{'made by':<12}lasthop {version} (commit {commit})"
     for condition in identity.get("until", ()):
         yield f"{'until':<12}{condition}"
     lacking = holding.asked - holding.there
@@ -156,8 +157,9 @@ def results_group() -> None:
 def show(*, folder: Path) -> None:
     """Show what results folder DIR holds.
 
-    This is about the last command that ran in DIR: how many runs it asked for, how many are there, how much space they
-    take and how long they took. The store may hold more runs, for example of an earlier version of the scenario.
+    This is about the last command that ran in DIR: how many runs it asked for, how many are there, how much
+    space they take and how long they took. The store may hold more runs, for example of an earlier version of
+    the scenario.
 
     Example: lasthop results show results/kulve2003
     """

@@ -73,26 +73,26 @@ def run_options(engine: Callable[..., Any] = engine_option) -> Callable[[F], F]:
             multiple=True,
             metavar="FACTOR=LEVEL,...",
             shell_complete=complete_only,
-            help="Run only these cells, for example --only link=e0,workload=2tcp0udp. You may name several levels of a "
-            "factor. Repeat the option to add more cells.",
+            help="Run only these cells, for example --only link=e0,workload=2tcp0udp. You may name several "
+            "levels of a factor. Repeat the option to add more cells.",
         ),
         points_option,
         click.option(
             "--replications",
             type=COUNT,
             metavar="N",
-            help="Replications per cell and set; with --until the most per cell.  [default: the scenario's, or 1000 "
-            "with --until]",
+            help="Replications per cell and set; with --until the most per cell.  [default: the scenario's, "
+            "or 1000 with --until]",
         ),
         click.option(
             "--until",
             multiple=True,
             metavar="CONDITION",
-            help="Run each cell until it is precise, for example --until 'median(elapsed_s) within 2 %'. The form is "
-            "STATISTIC(METRIC) [of FLOW] within NUMBER UNIT [at LEVEL %]. STATISTIC is median, mean, p25, p75, p95 or "
-            "p99. UNIT is %, or a unit of the metric, as in 'within 5 ms'. Repeat the option for more conditions: a "
-            "cell must meet them all. lasthop looks after 10, 16, 25, 40, 63, 100, ... replications. The confidence, "
-            "95 % by default, covers all looks: see docs/until.md.",
+            help="Run each cell until it is precise, for example --until 'median(elapsed_s) within 2 %'. The "
+            "form is STATISTIC(METRIC) [of FLOW] within NUMBER UNIT [at LEVEL %]. STATISTIC is median, mean, "
+            "p25, p75, p95 or p99. UNIT is %, or a unit of the metric, as in 'within 5 ms'. Repeat the "
+            "option for more conditions: a cell must meet them all. lasthop looks after 10, 16, 25, 40, 63, "
+            "100, ... replications. The confidence, 95 % by default, covers all looks: see docs/until.md.",
         ),
         click.option(
             "--sets",
@@ -100,8 +100,8 @@ def run_options(engine: Callable[..., Any] = engine_option) -> Callable[[F], F]:
             default=1,
             show_default=True,
             metavar="N",
-            help="Independent sets of R replications. Summaries show the mean of the sets' statistics. Set s has "
-            "replications (s-1)*R+1 to s*R.",
+            help="Independent sets of R replications. Summaries show the mean of the sets' statistics. Set s "
+            "has replications (s-1)*R+1 to s*R.",
         ),
         seed_option,
         click.option(
@@ -114,15 +114,15 @@ def run_options(engine: Callable[..., Any] = engine_option) -> Callable[[F], F]:
             "--out",
             type=click.Path(path_type=Path),
             metavar="DIR",
-            help="Folder for the results. lasthop keeps the runs it holds and adds what is missing; it never touches "
-            "other files there.  [default: results/NAME]",
+            help="Folder for the results. lasthop keeps the runs it holds and adds what is missing; it never "
+            "touches other files there.  [default: results/NAME]",
         ),
         click.option("--overwrite", is_flag=True, help="First remove the results in the folder."),
         click.option(
             "--pcap",
             is_flag=True,
-            help="Also capture every run, to DIR/traces/CELL/set-S/replication-N: the files of 'lasthop trace'. A run "
-            "of kulve2003 takes 2 to 5 MB, or a quarter of that with --snaplen 96.",
+            help="Also capture every run, to DIR/traces/CELL/set-S/replication-N: the files of 'lasthop "
+            "trace'. A run of kulve2003 takes 2 to 5 MB, or a quarter of that with --snaplen 96.",
         ),
         snaplen_option,
         engine,
@@ -130,8 +130,9 @@ def run_options(engine: Callable[..., Any] = engine_option) -> Callable[[F], F]:
         click.option(
             "--cluster",
             metavar="WHERE",
-            help="Run on a Dask cluster: tcp://HOST:8786 (a scheduler that runs), local:N (N processes here) or "
-            "slurm:FILE, pbs:FILE, sge:FILE, lsf:FILE (jobs of a batch system). docs/cluster.md tells more.",
+            help="Run on a Dask cluster: tcp://HOST:8786 (a scheduler that runs), local:N (N processes here) "
+            "or slurm:FILE, pbs:FILE, sge:FILE, lsf:FILE (jobs of a batch system). docs/cluster.md tells "
+            "more.",
         ),
         click.option(
             "--dry-run",
@@ -143,8 +144,8 @@ def run_options(engine: Callable[..., Any] = engine_option) -> Callable[[F], F]:
             multiple=True,
             type=click.Path(exists=True, file_okay=False, path_type=Path),
             metavar="DIR",
-            help="Compare with finished results in DIR, of the same scenario on another engine: in the report and in "
-            "engines.csv. Repeat the option for more.",
+            help="Compare with finished results in DIR, of the same scenario on another engine: in the "
+            "report and in engines.csv. Repeat the option for more.",
         ),
         anyway_option,
         limit_memory_option,
@@ -166,8 +167,8 @@ def run_options(engine: Callable[..., Any] = engine_option) -> Callable[[F], F]:
 def run_command(context: click.Context, /, file: Path, **_: object) -> None:
     """Run a scenario file, then print the answer and write a report.
 
-    lasthop runs every replication of every cell. The answer gives rates in kbit/s or Mbit/s. In the files, times are in
-    seconds (_s) or milliseconds (_ms) and rates in bytes per second (_Bps).
+    lasthop runs every replication of every cell. The answer gives rates in kbit/s or Mbit/s. In the files,
+    times are in seconds (_s) or milliseconds (_ms) and rates in bytes per second (_Bps).
 
     Run the same command again to continue after a stop, to extend the results or to run what you edited.
 
@@ -230,8 +231,8 @@ def _notes_on_inputs(plan: Plan) -> Iterator[str]:
     names = list(dict.fromkeys(Path(path).name for path in plan.input_digests))
     if names and unseen:
         yield (
-            f"these results are of {_listed(names)} as they are now. lasthop does not see {_listed(unseen)}: name it "
-            "with --input ('input' in a scenario), or run all anew with --overwrite."
+            f"these results are of {_listed(names)} as they are now. lasthop does not see {_listed(unseen)}: "
+            "name it with --input ('input' in a scenario), or run all anew with --overwrite."
         )
 
 

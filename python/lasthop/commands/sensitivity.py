@@ -33,8 +33,8 @@ _DOUBTFUL = 0.8
 @click.option(
     "--role",
     metavar="ROLE",
-    help="Take the metric from the flows with this role, from this page load or from the short flows of these hosts.  "
-    "[default: the mean over all of a run]",
+    help="Take the metric from the flows with this role, from this page load or from the short flows of "
+    "these hosts.  [default: the mean over all of a run]",
 )
 @table_out_option
 @quiet_option
@@ -43,14 +43,14 @@ def sensitivity_command(
 ) -> None:
     """Rank factors by how much of a metric's variance they explain.
 
-    DIR holds finished results of a scenario that samples ranges: factors with from and to. lasthop computes Sobol
-    indices of the metric's mean over the replications. The first-order index of a factor is the share of the variance
-    that it explains alone; its total index adds the interactions it takes part in. A factor whose total index is near 0
-    does not matter in this space. Factors with named levels count as well.
+    DIR holds finished results of a scenario that samples ranges: factors with from and to. lasthop computes
+    Sobol indices of the metric's mean over the replications. The first-order index of a factor is the share
+    of the variance that it explains alone; its total index adds the interactions it takes part in. A factor
+    whose total index is near 0 does not matter in this space. Factors with named levels count as well.
 
-    The indices come from the sample itself: lasthop fits a sparse polynomial to the metric and reads them off. It tells
-    how much of the variation the polynomial predicts at points that were left out of the fit. The intervals are a 95 %
-    percentile bootstrap over the points.
+    The indices come from the sample itself: lasthop fits a sparse polynomial to the metric and reads them
+    off. It tells how much of the variation the polynomial predicts at points that were left out of the fit.
+    The intervals are a 95 % percentile bootstrap over the points.
 
     Example: lasthop sensitivity results/my --metric elapsed_s --out sobol.json
     """
@@ -94,15 +94,16 @@ def _lines(found: Sensitivity) -> Iterator[str]:
     limit = width() if sys.stdout.isatty() else 100
     terms = "1 term" if indices.terms == 1 else f"{indices.terms} terms"
     said = (
-        f"A polynomial of {terms} predicts {100 * max(0.0, indices.predicted):.1f} % of the variation at points left "
-        "out of the fit (5-fold cross-validation); the indices are shares of the variance that it explains."
+        f"A polynomial of {terms} predicts {100 * max(0.0, indices.predicted):.1f} % of the variation at "
+        "points left out of the fit (5-fold cross-validation); the indices are shares of the variance that "
+        "it explains."
     )
     if found.noise is not None:
         said += f" Replications of a cell make {100 * found.noise:.1f} % of the variation of single runs."
     yield from textwrap.wrap(said, limit)
     if indices.predicted < _DOUBTFUL:
         yield from textwrap.wrap(
-            "Note: that is little, so do not rely on these indices. Sample more points with --points, or more "
-            "replications if the metric is noisy.",
+            "Note: that is little, so do not rely on these indices. Sample more points with --points, or "
+            "more replications if the metric is noisy.",
             limit,
         )

@@ -66,11 +66,11 @@ def series_command(
       fairness_jain       for the hop: Jain's index over the flows that had data to send
       capacity_Bps        for the hop: what it could have carried
 
-    'lasthop metrics series' defines every column. Memory does not grow with the length of the run. 'lasthop plot' draws
-    the same with '--kind stack,fairness'.
+    'lasthop metrics series' defines every column. Memory does not grow with the length of the run. 'lasthop
+    plot' draws the same with '--kind stack,fairness'.
 
-    With '--over replications' the table has a row for each step and metric: the 'median' over the replications that
-    have a value, and the band from 'low' to 'high'.
+    With '--over replications' the table has a row for each step and metric: the 'median' over the
+    replications that have a value, and the band from 'low' to 'high'.
 
     Example: lasthop series two-flows.toml --step 100ms --out series.parquet
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from lasthop.engines.kernel.store import Kernel
 
 _SPIN_MAX_US = 1000
-_TIME_RULE = "Time is virtual: it leaps while programs run, and goes no faster than your clock while they wait for a key."
+_TIME_RULE = (
+    "Time is virtual: it leaps while programs run, and goes no faster than your clock while they wait for a "
+    "key."
+)
 # A guest boots with less memory, but programs hardly run.
 _MEMORY_MIN = "128M"
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -39,8 +42,8 @@ _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
     type=click.Choice(["live", "kernel"]),
     default="live",
     show_default=True,
-    help="What runs the programs. live: this machine's kernel, in real time. kernel: a guest kernel in virtual time; "
-    "the same seed gives the same run.",
+    help="What runs the programs. live: this machine's kernel, in real time. kernel: a guest kernel in "
+    "virtual time; the same seed gives the same run.",
 )
 @click.option(
     "--link",
@@ -94,8 +97,8 @@ _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 @click.option(
     "--memory",
     metavar="SIZE",
-    help="For --engine kernel: memory of the guest, such as 512M or 4G, half of which is for files. This machine "
-    "gives only what programs use.  [default: 2G]",
+    help="For --engine kernel: memory of the guest, such as 512M or 4G, half of which is for files. This "
+    "machine gives only what programs use.  [default: 2G]",
 )
 @cpu_cost_option
 @click.option(
@@ -103,8 +106,8 @@ _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
     "spin_us",
     type=click.IntRange(min=0, max=_SPIN_MAX_US),
     metavar="MICROSECONDS",
-    help="For --engine live: before each delivery, spend this long in a busy loop. Deliveries are more punctual but "
-    f"cost processor time.  [default: {SPIN_US}]",
+    help="For --engine live: before each delivery, spend this long in a busy loop. Deliveries are more "
+    f"punctual but cost processor time.  [default: {SPIN_US}]",
 )
 @click.option(
     "--status",
@@ -137,18 +140,19 @@ def shell_command(
 ) -> None:
     """Run a program behind an emulated last hop.
 
-    COMMAND, or a shell if you give none, runs on the client, a network namespace whose only way out is the last hop. At
-    the far end is the server, another namespace, called 'server' or 10.0.0.1 (fd00::1). --server starts a program
-    there. The client can reach nothing else.
+    COMMAND, or a shell if you give none, runs on the client, a network namespace whose only way out is the
+    last hop. At the far end is the server, another namespace, called 'server' or 10.0.0.1 (fd00::1). --server
+    starts a program there. The client can reach nothing else.
 
-    Everything ends when COMMAND ends, and lasthop returns its exit code. COMMAND begins at the first word that is not
-    an option, or after --.
+    Everything ends when COMMAND ends, and lasthop returns its exit code. COMMAND begins at the first word
+    that is not an option, or after --.
 
-    With --engine live, programs use this machine's own TCP in real time. You need Linux, and either root or permission
-    to create user namespaces. With --engine kernel, they run in a guest kernel whose clock stands still while anything
-    computes: a transfer of minutes takes seconds, and the same seed gives the same packets. You need a guest kernel
-    ('lasthop kernel build'), but no rights. A shell without COMMAND has a terminal there. Its time leaps
-    while programs run, and goes no faster than your clock while they wait for a key.
+    With --engine live, programs use this machine's own TCP in real time. You need Linux, and either root or
+    permission to create user namespaces. With --engine kernel, they run in a guest kernel whose clock stands
+    still while anything computes: a transfer of minutes takes seconds, and the same seed gives the same
+    packets. You need a guest kernel ('lasthop kernel build'), but no rights. A shell without COMMAND has a
+    terminal there. Its time leaps while programs run, and goes no faster than your clock while they wait for
+    a key.
 
     Example: lasthop shell --link gprs --server 'nginx -g "daemon off;"' -- curl http://server/
     """
@@ -259,13 +263,13 @@ def _notes(outcome: Outcome, cpu_cost: float, quiet: bool) -> list[str]:
             notes.append(f"      not repeatable: a second of computing took {cpu_cost:g} s (--cpu-cost)")
     if outcome.overlay_full:
         notes.append(
-            "Warning: what the programs wrote has filled the guest's memory for files. Name a folder for large files "
-            "with --write DIR, or give the guest more memory with --memory."
+            "Warning: what the programs wrote has filled the guest's memory for files. Name a folder for "
+            "large files with --write DIR, or give the guest more memory with --memory."
         )
     if outcome.out_of_memory:
         notes.append(
-            f"Warning: the guest ran out of memory and ended {', '.join(outcome.out_of_memory)}. Give it more with "
-            "--memory 4G, say."
+            f"Warning: the guest ran out of memory and ended {', '.join(outcome.out_of_memory)}. Give it "
+            "more with --memory 4G, say."
         )
     return notes
 

@@ -65,8 +65,8 @@ def study_show(name: str) -> None:
 def study_run(context: click.Context, /, name: str, **_: object) -> None:
     """Run study NAME and compare it with its published numbers.
 
-    It prints how many numbers agree and how many of the study's claims hold, and writes a report. In the files, times
-    are in seconds (_s) or milliseconds (_ms) and rates in bytes per second (_Bps).
+    It prints how many numbers agree and how many of the study's claims hold, and writes a report. In the
+    files, times are in seconds (_s) or milliseconds (_ms) and rates in bytes per second (_Bps).
 
     Example: lasthop study run kulve2003 --sets 10 --out results/kulve2003-10
     """

@@ -1,1 +1,1 @@
-"""Comparing engines: one run on several of them, flows aligned ACK by ACK, and the difference in every metric."""
+"""Comparing engines: one run on several, flows aligned ACK by ACK, and the difference in every metric."""

@@ -1,7 +1,9 @@
-"""The cause of the first difference: the earliest step of any host, queue or link that two engines took differently.
+"""The cause of the first difference.
 
-A step is one decision: a host sent a segment, a queue took or dropped a packet, a link delivered or lost it. Its
-effects on other places come later, so the earliest difference is the cause.
+It is the earliest step of any host, queue or link that two engines took differently.
+
+A step is one decision: a host sent a segment, a queue took or dropped a packet, a link delivered or lost it.
+Its effects on other places come later, so the earliest difference is the cause.
 """
 
 from __future__ import annotations
@@ -67,7 +69,10 @@ class Kind(StrEnum):
 
 
 class Place(NamedTuple):
-    """Where a decision is made: `queue` or `link` of a direction; `sender`, `receiver` or `window` of a flow."""
+    """Where a decision is made.
+
+    `queue` or `link` of a direction; `sender`, `receiver` or `window` of a flow.
+    """
 
     kind: str
     of: str | int

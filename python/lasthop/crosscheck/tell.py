@@ -58,7 +58,10 @@ def tell_all(comparisons: Sequence[FlowComparison]) -> Iterator[str]:
         prefix = statistics.mean(one.same_acks / one.acks if one.acks else 1.0 for one in transfers)
         whole = sum(one.parting is None for one in transfers)
         yield f"  equal drops and retransmissions: {equal} of {len(transfers)} transfers"
-        yield f"  the same state at every ACK: {whole} of {len(transfers)}; on average up to {prefix:.0%} of the ACKs"
+        yield (
+            f"  the same state at every ACK: {whole} of {len(transfers)}; on average up to {prefix:.0%} of "
+            "the ACKs"
+        )
         yield from _causes(transfers)
 
 

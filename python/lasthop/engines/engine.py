@@ -40,7 +40,7 @@ Stop: TypeAlias = Callable[[], bool]
 
 @dataclass(frozen=True, slots=True)
 class CaptureTarget:
-    """An existing folder for the captures of a replication, what their files say of themselves, and bytes kept."""
+    """An existing folder for a replication's captures, what their files say of themselves, and bytes kept."""
 
     folder: Path
     comment: str
@@ -171,7 +171,8 @@ class Engine(Protocol):
         """Return the engine for `--kernel`; raise `InputError` if it takes no kernel, or if there is none."""
         if kernel is not None:
             raise InputError(
-                "--kernel names the guest kernel for the kernel engine: give '--engine kernel' too, or leave it out."
+                "--kernel names the guest kernel for the kernel engine: give '--engine kernel' too, or leave "
+                "it out."
             )
         return cls()
 

@@ -154,8 +154,8 @@ def _digest_of_folder(folder: Path) -> str:
                 size += file.stat().st_size
                 if len(known) >= _MOST_FILES or size > _MOST_BYTES:
                     raise InputError(
-                        f"--input {folder}: this folder holds more than {_MOST_FILES} files or 1 GiB; name the parts "
-                        "that the programs read."
+                        f"--input {folder}: this folder holds more than {_MOST_FILES} files or 1 GiB; name "
+                        "the parts that the programs read."
                     )
                 known.append((str(file.relative_to(folder)), digest(file)))
             elif file.is_symlink():

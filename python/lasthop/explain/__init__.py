@@ -30,14 +30,15 @@ def explain(run: ChosenRun, flow: str | None = None) -> Iterator[str]:
     names = list(dict.fromkeys([*map(str, trace.flows["application"]), *map(str, trace.flows["flow"])]))
     if flow is not None and flow not in names:
         raise InputError(
-            f"--flow {flow}: there is no such flow; did you mean '{nearest(flow, names)}'? Flows: {', '.join(names)}."
+            f"--flow {flow}: there is no such flow; did you mean '{nearest(flow, names)}'? Flows: "
+            f"{', '.join(names)}."
         )
     yield "\n".join(
         [
             plain(f"{run.title}, seed {run.plan.seed} (lasthop {_core.VERSION})."),
             plain(
-                "Times are seconds since the start of the run; windows are in segments; sequence numbers are relative, "
-                "as in Wireshark: the SYN is 0, the first data byte 1."
+                "Times are seconds since the start of the run; windows are in segments; sequence numbers are "
+                "relative, as in Wireshark: the SYN is 0, the first data byte 1."
             ),
         ]
     )

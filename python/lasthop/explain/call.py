@@ -17,7 +17,10 @@ DEFAULT_RATING = 93.2
 
 
 def hear(voice: Voice, delays_ns: Mapping[int, int | None], first_ns: int | None) -> Heard:
-    """Play frames with these delays, `None` of lost ones, by their numbers; the first arrival took `first_ns`."""
+    """Play frames with these delays, `None` of lost ones, by their numbers.
+
+    The first arrival took `first_ns`.
+    """
     in_time_ns = None if first_ns is None else first_ns + voice.jitter_buffer_ns
     late = {
         number: delay - in_time_ns

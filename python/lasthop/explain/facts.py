@@ -1,6 +1,9 @@
-"""What happened to one TCP flow, as its sender's history: phases, recoveries, timeouts, losses. No wording here.
+"""What happened to one TCP flow, as its sender's history: phases, recoveries, timeouts, losses.
 
-Verdicts follow the definitions of the flow records (`FlowRecord` in the crate lasthop-trace), over the whole run.
+No wording here.
+
+Verdicts follow the definitions of the flow records (`FlowRecord` in the crate lasthop-trace), over the whole
+run.
 """
 
 from __future__ import annotations

@@ -103,7 +103,10 @@ class Packets:
     """All packets of a run, in the order of sending."""
 
     def __init__(self, table: Mapping[str, Sequence[Any]], arq_delay_ns: Mapping[str, int]) -> None:
-        """Follow every packet through `table`; ARQ repeats a failed try after `arq_delay_ns`, by direction."""
+        """Follow every packet through `table`.
+
+        ARQ repeats a failed try after `arq_delay_ns`, by direction.
+        """
         self.by_serial: dict[int, Packet] = {}
         self.queue_at_drop: dict[int, Queued] = {}
         self._of_flow: dict[int, list[Packet]] = defaultdict(list)

@@ -12,7 +12,10 @@ def tell_page(trace: Trace, name: str) -> Story:
     flows = list(rows(trace.flows))
     objects = [row for row in rows(trace.objects) if flows[row["flow"]]["application"] == name]
     connections = {row["flow"] for row in objects}
-    head = f"{name}: page load, {count(len(objects), 'object')} asked for over {count(len(connections), 'connection')}."
+    head = (
+        f"{name}: page load, {count(len(objects), 'object')} asked for over "
+        f"{count(len(connections), 'connection')}."
+    )
     entries = []
     for row in objects:
         what = "main" if row["object"] == 0 else f"inline-{row['object']}"

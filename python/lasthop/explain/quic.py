@@ -1,4 +1,4 @@
-"""The story of a flow over QUIC, in the terms of RFC 9000 (transport) and RFC 9002 (losses and congestion)."""
+"""The story of a flow over QUIC, in terms of RFC 9000 (transport) and RFC 9002 (losses and congestion)."""
 
 from __future__ import annotations
 
@@ -163,7 +163,10 @@ class _Teller:
     def told(self, link_states: Mapping[str, Sequence[Any]]) -> Story:
         ends = "server to client" if self.record["direction"] == "down" else "client to server"
         name = self.record["flow"]
-        head = f"{name}: QUIC, {ends}; windows are in packets of the current size, positions those of the data written."
+        head = (
+            f"{name}: QUIC, {ends}; windows are in packets of the current size, positions those of the data "
+            "written."
+        )
         own = self.history.own
         parts = [
             *self._handshake(),
@@ -225,7 +228,8 @@ class _Teller:
             until = reduction.at if reduction else self.end
             first, last = self.history.window(since, after=True), self.history.window(until)
             if until > since:
-                # RFC 9002, section 7.3.1: after persistent congestion the window is below the threshold again.
+                # RFC 9002, section 7.3.1: after persistent congestion the window is below the threshold
+                # again.
                 phase = ("Slow start" if slow else "Congestion avoidance") if has_threshold else "Growth"
                 why = f"ended by {_cause(reduction)}" if reduction else "to the end"
                 text = f"{phase}, cwnd {first.cwnd} -> {last.cwnd}, until {clock(until.ns)}; {why}."
@@ -254,7 +258,10 @@ class _Teller:
         if burst.cause == "ce":
             text = f"ECN: the router marked {number}{span} (congestion experienced)"
         else:
-            text = f"Loss{'' if burst.is_data else ' on the way back'}: {DROP_CAUSES[burst.cause].words}, {number}{span}"
+            text = (
+                f"Loss{'' if burst.is_data else ' on the way back'}: {DROP_CAUSES[burst.cause].words}, "
+                f"{number}{span}"
+            )
         if burst.is_data:
             text += f": {byte_ranges(burst.packets)}"
         whole = f"{text}. {queue_then(burst, self.packets.queue_at_drop)}".rstrip()
@@ -266,8 +273,8 @@ class _Teller:
         text += f"{change(reduction.before, reduction.after)}.\n"
         if reduction.is_persistent:
             text += (
-                "Persistent congestion: all that was sent for longer than three probe timeouts was lost, so the window "
-                "falls to its minimum (RFC 9002, section 7.6).\n"
+                "Persistent congestion: all that was sent for longer than three probe timeouts was lost, so "
+                "the window falls to its minimum (RFC 9002, section 7.6).\n"
             )
         if reduction.again:
             again = count(len(reduction.again), "packet")
@@ -284,7 +291,10 @@ class _Teller:
         at = probe.at
         text = "Probe timeout" + (f", {probe.backoff} in a row" if probe.backoff > 1 else "")
         text += " of the handshake" if probe.is_handshake else ""
-        text += f" (RFC 9002, section 6.2): nothing was sent or received for {length(at.ns - probe.waiting_since_ns)}. "
+        text += (
+            " (RFC 9002, section 6.2): nothing was sent or received for "
+            f"{length(at.ns - probe.waiting_since_ns)}. "
+        )
         text += "A probe asks for an acknowledgment; the window stays as it is."
         if probe.copies:
             first, last = probe.copies[0], probe.copies[-1]
@@ -305,8 +315,8 @@ class _Teller:
             text += f", {rate(record['throughput_Bps'])} of application data"
         yield text + "."
         yield (
-            f"Sent: {count(record['sent_packets'], 'packet')} with data, {record['sent_bytes']} bytes; of them "
-            f"{record['retransmitted_packets']} with data sent before, "
+            f"Sent: {count(record['sent_packets'], 'packet')} with data, {record['sent_bytes']} bytes; of "
+            f"them {record['retransmitted_packets']} with data sent before, "
             f"{record['unnecessary_retransmissions']} unnecessary."
         )
         marks = sum(reduction.is_mark for reduction in self.history.reductions)
@@ -339,9 +349,15 @@ def _found(reduction: Reduction) -> str:
         return "a packet without data counts as lost"
     first = reduction.lost[0]
     many = len(reduction.lost)
-    text = f"{byte_ranges(reduction.lost)} ({count(many, 'packet')}) {'counts' if many == 1 else 'count'} as lost, "
+    text = (
+        f"{byte_ranges(reduction.lost)} ({count(many, 'packet')}) {'counts' if many == 1 else 'count'} as "
+        "lost, "
+    )
     if reduction.reach >= _PACKET_THRESHOLD:
         text += f"because a packet {reduction.reach} later was acknowledged"
         return f"{text} (packet threshold 3; RFC 9002, section 6.1.1)"
     waited = length(reduction.at.ns - first.sent.ns)
-    return f"{text}because a later one was acknowledged and {waited} have passed (time threshold, 9/8 RTT; section 6.1.2)"
+    return (
+        f"{text}because a later one was acknowledged and {waited} have passed (time threshold, 9/8 RTT; "
+        "section 6.1.2)"
+    )

@@ -19,7 +19,7 @@ _LAST = 2**62
 
 
 class Part(NamedTuple):
-    """Time in nanoseconds, place among the events of that instant, text, and the times of the events in it."""
+    """Time in nanoseconds, place among the events of that instant, text, and the times of its events."""
 
     ns: int
     order: int
@@ -82,7 +82,10 @@ class _Teller:
             text += ", because a SYN was lost (RFC 3390)."
         elif self.tcp["cached_metrics"] and window.ssthresh is not None:
             threshold = _threshold(window)
-            text += f", ssthresh {threshold}: cached metrics that an earlier connection to this host left (RFC 2140)."
+            text += (
+                f", ssthresh {threshold}: cached metrics that an earlier connection to this host left (RFC "
+                "2140)."
+            )
         else:
             text += f", ssthresh {_threshold(window)}."
         yield Part(story.established.ns, story.established.order, text)
@@ -121,9 +124,9 @@ class _Teller:
         else:
             shares = listed([f"{length(nanos)} {kind}" for kind, nanos in totals.items()])
             text = (
-                f"{first.kind} and {facts.AVOIDANCE if first.kind == facts.SLOW_START else facts.SLOW_START} in turn, "
-                f"as cwnd moves around ssthresh ({shares}), cwnd {first.cwnd_start} -> {last.cwnd_end}, "
-                f"until {clock(last.end_ns)}"
+                f"{first.kind} and {facts.AVOIDANCE if first.kind == facts.SLOW_START else facts.SLOW_START} "
+                f"in turn, as cwnd moves around ssthresh ({shares}), cwnd {first.cwnd_start} -> "
+                f"{last.cwnd_end}, until {clock(last.end_ns)}"
             )
         return Part(first.start_ns, _LAST, f"{text[0].upper()}{text[1:]}; ended by {why}.")
 
@@ -180,8 +183,8 @@ class _Teller:
             text += f" (threshold {threshold})"
         elif recovery.rto_ns is not None and recovery.head_age_ns > recovery.rto_ns:
             text += (
-                f"; the first unacknowledged segment had waited {length(recovery.head_age_ns)}, longer than the RTO of "
-                f"{length(recovery.rto_ns)}, and counts as lost"
+                f"; the first unacknowledged segment had waited {length(recovery.head_age_ns)}, longer than "
+                f"the RTO of {length(recovery.rto_ns)}, and counts as lost"
             )
         else:
             text += f"; SACK reaches {count(recovery.reach, 'segment')} beyond it, so that it counts as lost"
@@ -208,8 +211,12 @@ class _Teller:
     def _probe(self, probe: Probe) -> Part:
         waited = length(probe.start.ns - probe.waiting_since_ns)
         what = "the last segment is sent again" if probe.again else "new data is sent"
-        text = f"Tail loss probe (RFC 8985, section 7): nothing was sent or received for {waited}; {what} to bring an ACK "
-        text += f"({_control_name(probe.packet) if not probe.packet.payload_bytes else byte_ranges([probe.packet])}). "
+        text = (
+            f"Tail loss probe (RFC 8985, section 7): nothing was sent or received for {waited}; {what} to "
+            "bring an ACK "
+        )
+        data = probe.packet.payload_bytes
+        text += f"({byte_ranges([probe.packet]) if data else _control_name(probe.packet)}). "
         if probe.packet.dropped is not None:
             text += "The probe was lost."
         elif probe.again is None:
@@ -298,7 +305,8 @@ class _Teller:
             ),
             "undone": f"Back to new data {took}{state}.",
             "timeout": f"The timer {expired} at {clock(episode.end.ns)}, {took}.",
-            "duplicates": f"Duplicate ACKs started a fast recovery during it, at {clock(episode.end.ns)}, {took}.",
+            "duplicates": f"Duplicate ACKs started a fast recovery during it, at {clock(episode.end.ns)}, "
+            f"{took}.",
             "closed": f"The connection closed during it, at {clock(episode.end.ns)}.",
             "aborted": f"The sender gave up the connection during it, at {clock(episode.end.ns)}.",
         }
@@ -306,7 +314,10 @@ class _Teller:
 
     def _reductions(self) -> Iterator[Part]:
         for reduction in self.story.reductions:
-            text = f"ECN echo: the window is reduced once (RFC 3168). {change(reduction.before, reduction.after)}."
+            text = (
+                "ECN echo: the window is reduced once (RFC 3168). "
+                f"{change(reduction.before, reduction.after)}."
+            )
             yield Part(reduction.at.ns, reduction.at.order, text)
 
     def _late_undos(self) -> Iterator[Part]:
@@ -344,8 +355,8 @@ class _Teller:
             yield f"Time: {', '.join(parts)}."
         yield (
             f"Sent: {count(counts['sent_packets'], 'segment')}, {counts['sent_bytes']} bytes; of them "
-            f"{count(counts['retransmitted_packets'], 'retransmission')} ({story.retransmitted_bytes} bytes), "
-            f"{counts['unnecessary_retransmissions']} unnecessary ({story.unnecessary_bytes} bytes)."
+            f"{count(counts['retransmitted_packets'], 'retransmission')} ({story.retransmitted_bytes} "
+            f"bytes), {counts['unnecessary_retransmissions']} unnecessary ({story.unnecessary_bytes} bytes)."
         )
         probes = (
             f"{count(counts['tail_loss_probes'], 'tail loss probe')}, " if self.tcp["tail_loss_probe"] else ""
@@ -353,8 +364,9 @@ class _Teller:
         yield (
             f"Signs of loss: {counts['fast_retransmits']} x fast recovery, "
             f"{count(counts['timeouts'], 'timeout')} ({counts['spurious_timeouts']} spurious), {probes}"
-            f"{count(counts['undone'], 'reduction')} undone, {count(counts['duplicate_acks'], 'duplicate ACK')}, "
-            f"{count(counts['sack_blocks'], 'ACK')} with SACK, {count(story.dsacks, 'D-SACK block')}."
+            f"{count(counts['undone'], 'reduction')} undone, "
+            f"{count(counts['duplicate_acks'], 'duplicate ACK')}, {count(counts['sack_blocks'], 'ACK')} with "
+            f"SACK, {count(story.dsacks, 'D-SACK block')}."
         )
         yield f"Lost: {self._losses('data', 'packet')}; {self._losses('ack', 'ACK')}."
 
@@ -380,7 +392,10 @@ def fate(packets: Packets, packet: Packet, now: Moment) -> str:
     if packet.delivered is not None:
         return f"{text} and arrived {length(packet.delivered.ns - now.ns)} later"
     if packet.dropped is not None and packet.cause:
-        return f"{text} and was lost {length(packet.dropped.ns - now.ns)} later ({DROP_CAUSES[packet.cause].words})"
+        return (
+            f"{text} and was lost {length(packet.dropped.ns - now.ns)} later "
+            f"({DROP_CAUSES[packet.cause].words})"
+        )
     return f"{text} when the run ended"
 
 

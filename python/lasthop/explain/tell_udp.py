@@ -74,8 +74,9 @@ def _first(story: UdpFacts, packets: Packets, names: Sequence[str], thing: str) 
     if story.heard is not None and story.heard.first_ns is not None:
         voice, first = story.heard.voice, story.heard.first_ns
         text += (
-            f" The first that arrives takes {length(first)} and waits {length(voice.jitter_buffer_ns)} in the jitter "
-            f"buffer, so each is played {length(first + voice.jitter_buffer_ns)} after it was sent, or is late."
+            f" The first that arrives takes {length(first)} and waits {length(voice.jitter_buffer_ns)} in "
+            f"the jitter buffer, so each is played {length(first + voice.jitter_buffer_ns)} after it was "
+            "sent, or is late."
         )
     return text
 
@@ -150,7 +151,10 @@ def _missing(gaps: Sequence[Gap], heard: Heard | None, packets: Packets, thing: 
         return Entry(first.sent_ns, f"Gap of {length(gaps[0].lasted_ns)}: {one_gap}, {fates}.{held}", times)
     longest = max(gaps, key=lambda gap: gap.lasted_ns)
     run = f"{count(len(longest.datagrams), thing)} from number {longest.datagrams[0].number} on"
-    text = f"{len(gaps)} gaps, to {clock(last.sent_ns)}: {len(missing)} of {last.number - first.number + 1} {thing}s, "
+    text = (
+        f"{len(gaps)} gaps, to {clock(last.sent_ns)}: {len(missing)} of {last.number - first.number + 1} "
+        f"{thing}s, "
+    )
     text += f"{fates}. The longest, of {run}, lasts {length(longest.lasted_ns)}.{held}"
     return Entry(first.sent_ns, text, times)
 
@@ -199,8 +203,8 @@ def _summary(story: UdpFacts) -> Iterator[str]:
         if counts[f"data_{name}"] or name in _ALWAYS_TOLD
     )
     yield (
-        f"Summary: {record['outcome']}, {counts['received_packets']} of {count(counts['sent_packets'], what)} "
-        f"arrived, {lost} did not ({share:.2f} %): {causes}."
+        f"Summary: {record['outcome']}, {counts['received_packets']} of "
+        f"{count(counts['sent_packets'], what)} arrived, {lost} did not ({share:.2f} %): {causes}."
     )
     gaps = [gap for episode in story.gaps for gap in episode]
     if gaps:
@@ -250,8 +254,8 @@ def _call(story: UdpFacts, heard: Heard) -> Iterator[str]:
     text += _audible(story, voice.conceals_ns)
     yield text
     yield (
-        f"From mouth to ear: {length(heard.delay_ns)}: {length(voice.codec_delay_ns)} codec, {length(heard.first_ns)} "
-        f"network, {length(voice.jitter_buffer_ns)} jitter buffer."
+        f"From mouth to ear: {length(heard.delay_ns)}: {length(voice.codec_delay_ns)} codec, "
+        f"{length(heard.first_ns)} network, {length(voice.jitter_buffer_ns)} jitter buffer."
     )
     bursts = (
         f", in gaps {heard.burst_ratio:.2f} times as long as chance would make them" if heard.bursts else ""
@@ -267,7 +271,10 @@ def _audible(story: UdpFacts, fills_ns: int | None) -> str:
     lengths = [gap.lasted_ns for episode in story.gaps for gap in episode]
     if not lengths:
         return " The speech has no gap."
-    text = f" The speech has {count(len(lengths), 'gap')} of {'up to ' if len(lengths) > 1 else ''}{length(max(lengths))}"
+    text = (
+        f" The speech has {count(len(lengths), 'gap')} of "
+        f"{'up to ' if len(lengths) > 1 else ''}{length(max(lengths))}"
+    )
     if fills_ns is None:
         return f"{text}."
     longer = sum(gap > fills_ns for gap in lengths)

@@ -16,7 +16,7 @@ _RANGES_SHOWN = 8
 
 
 class Entry(NamedTuple):
-    """A paragraph of a story: its time, what it says, and the times of the events that it speaks of, nanoseconds."""
+    """A paragraph of a story: its time, what it says, and the times of its events, in nanoseconds."""
 
     ns: int
     text: str
@@ -86,7 +86,10 @@ def byte_ranges(packets: Iterable[Packet]) -> str:
 
 
 def paragraph(at: str, text: str) -> str:
-    """Return a wrapped entry of the story with its time in the margin; every further line of `text` is a detail."""
+    """Return a wrapped entry of the story with its time in the margin.
+
+    Every further line of `text` is a detail.
+    """
     margin = " " * (_TIME_WIDTH + 2)
     first, *details = text.split("\n")
     lines = [_fill(first, f"{at:>{_TIME_WIDTH}}  ", margin)]

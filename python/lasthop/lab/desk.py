@@ -134,7 +134,8 @@ class Desk:
             if not late:
                 raise
             raise InputError(
-                f"The run was stopped: it computed for more than {MOST_SECONDS:g} s. Shorten it, or slow the link down."
+                f"The run was stopped: it computed for more than {MOST_SECONDS:g} s. Shorten it, or slow the "
+                "link down."
             ) from None
 
 

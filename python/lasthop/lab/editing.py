@@ -19,7 +19,8 @@ Key = str | int
 def edited(text: str, path: str, value: str | float | bool, levels: Mapping[str, str]) -> str:
     """Return the text with `value` at `path`: in the cell's level that states it, otherwise in the scenario.
 
-    Raises `InputError` if the text is no TOML, or if it has the value in a place that cannot be changed like this.
+    Raises `InputError` if the text is no TOML, or if it has the value in a place that cannot be changed like
+    this.
     """
     keys: list[Key] = [int(key) if key.isdigit() else key for key in path.split(".")]
     try:

@@ -15,8 +15,8 @@ TOKEN_HEADER = "x-lasthop-token"
 _MOST_DRAINED = 64 << 20
 _PAGE = "/"
 _POLICY = (
-    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; connect-src "
+    "'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 """Nothing is loaded from anywhere, and the page talks to its server alone."""
 _HEADERS = {

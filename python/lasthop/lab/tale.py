@@ -95,8 +95,8 @@ def check_length(packets: int) -> None:
     """Raise `InputError` if the story of this many packets would take too long."""
     if packets > MOST_FOLLOWED:
         raise InputError(
-            f"The run has {packets:,} packets, and the lab tells stories of runs of up to {MOST_FOLLOWED:,}: shorten "
-            "the flows, or use 'lasthop explain'."
+            f"The run has {packets:,} packets, and the lab tells stories of runs of up to {MOST_FOLLOWED:,}: "
+            "shorten the flows, or use 'lasthop explain'."
         )
 
 

@@ -1,4 +1,6 @@
-"""The process in which the lab computes: it reads questions from standard input and writes answers to standard output.
+"""The process in which the lab computes.
+
+It reads questions from standard input and writes answers to standard output.
 
 If a second question comes, nobody waits for the answer to the first any more, and it is given up.
 """
@@ -53,7 +55,8 @@ def _write(out: int, answer: bytes) -> None:
 def main() -> None:
     """Answer questions until there are no more. The first message says what was opened."""
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
-    # A story makes millions of objects, which all stay: looking for garbage among them took a third of its time.
+    # A story makes millions of objects, which all stay: looking for garbage among them took a third of its
+    # time.
     gc.set_threshold(150_000)
     out = os.dup(1)
     os.dup2(2, 1)  # no other output may come between the answers

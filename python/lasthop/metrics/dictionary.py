@@ -40,7 +40,8 @@ _ADDED = {
             "role",
             "role",
             "",
-            "What the flow is in its run, so that flows of several runs can be compared: its name, or its rank.",
+            "What the flow is in its run, so that flows of several runs can be compared: its name, or its "
+            "rank.",
         ),
     ],
     "runs": [

@@ -1,8 +1,8 @@
 """Metrics as people read them: their names in words, their units, and numbers at a scale that suits them.
 
-Columns of the records keep one unit: seconds, milliseconds, bytes, bytes per second. People read times in s or ms,
-sizes in MB, rates in kbit/s or Mbit/s. Terminal, report and pictures all take words and numbers from here. One column,
-axis or sentence has one scale:
+Columns of the records keep one unit: seconds, milliseconds, bytes, bytes per second. People read times in s
+or ms, sizes in MB, rates in kbit/s or Mbit/s. Terminal, report and pictures all take words and numbers from
+here. One column, axis or sentence has one scale:
 
     scale = scale_of("throughput_Bps", [7162.5, 3000.0])
     scale.unit                               # 'kbit/s'
@@ -74,7 +74,10 @@ class Scale:
     """Whether the numbers are counts."""
 
     def number(self, value: float | None, *, signed: bool = False, decimals: int | None = None) -> str:
-        """Write a value with about three digits, or with `decimals`, without the unit; a dash if there is none."""
+        """Write a value with about three digits, or with `decimals`, without the unit.
+
+        A dash if there is none.
+        """
         if value is None or not math.isfinite(value):
             return "-"
         shown = value * self.factor
@@ -99,7 +102,10 @@ class Scale:
 
 
 def scale(unit: str, values: Iterable[float | None]) -> Scale:
-    """Choose the scale for numbers in `unit` (`s`, `ms`, `B`, `B/s`, `bit/s` or any other) by the largest of them."""
+    """Choose the scale for numbers in `unit` by the largest of them.
+
+    `unit` is `s`, `ms`, `B`, `B/s`, `bit/s` or any other.
+    """
     if unit in _FAMILIES:
         base, steps = _FAMILIES[unit]
         finite = [abs(value) * base for value in values if value is not None and math.isfinite(value)]

@@ -1,1 +1,4 @@
-"""Pictures of a run: `panels` holds the content, `marks` names and colours, and `static` draws it for papers."""
+"""Pictures of a run.
+
+`panels` holds the content, `marks` names and colours, and `static` draws it for papers.
+"""

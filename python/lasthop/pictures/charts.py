@@ -1,4 +1,7 @@
-"""Pictures of many runs for papers, by matplotlib: boxes, bars, distributions, means against factors, bands."""
+"""Pictures of many runs for papers, by matplotlib.
+
+Boxes, bars, distributions, means against factors, bands.
+"""
 
 from __future__ import annotations
 
@@ -267,7 +270,10 @@ def _draw_lines(axes: Axes, chart: Chart, panel: ResultPanel, *, hollow: bool = 
 
 
 def _draw_second(twins: Sequence[Axes], chart: Chart, across: int) -> None:
-    """Draw the second metric against axes on the right, which all panels share: hollow symbols, dashed lines."""
+    """Draw the second metric against axes on the right, which all panels share.
+
+    It has hollow symbols and dashed lines.
+    """
     if chart.second is None:
         return
     second = replace(chart, y=chart.second.y, scale=chart.second.scale, panels=chart.second.panels)

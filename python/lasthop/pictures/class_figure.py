@@ -1,4 +1,7 @@
-"""Drawing the classes of a router with matplotlib: the root at the left, a row for each class that holds packets."""
+"""Drawing the classes of a router with matplotlib.
+
+The root stands at the left, with a row for each class that holds packets.
+"""
 
 from __future__ import annotations
 

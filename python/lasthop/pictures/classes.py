@@ -60,7 +60,8 @@ def picture_classes(run: ChosenRun) -> ClassPicture:
     where = run.cell.key or run.plan.study.name
     if not sides:
         raise InputError(
-            f"--kind {CLASSES}: no router of {where} has classes ([[down.htb.class]]); choose another cell with --only."
+            f"--kind {CLASSES}: no router of {where} has classes ([[down.htb.class]]); choose another cell "
+            "with --only."
         )
     panels: list[Panel] = [
         TreePanel(CLASSES, "classes", "", [], way if len(sides) > 1 else "", root=_tree(side))

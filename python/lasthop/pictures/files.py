@@ -97,8 +97,8 @@ def choose_out(out: Path | None, file_format: str | None, name: str, option: str
         )
     if suffix and file_format not in (None, suffix):
         raise InputError(
-            f"--format {file_format}: --out {out} is a file, and its ending says its format; name a folder, or leave "
-            "--format out."
+            f"--format {file_format}: --out {out} is a file, and its ending says its format; name a folder, "
+            "or leave --format out."
         )
     if out.exists():
         raise InputError(f"{out} exists, and nothing is overwritten: choose another name for {option}.")
@@ -119,8 +119,8 @@ def _panels(request: PictureRequest, tables: TraceTables, cast: Cast) -> list[Pa
     if request.kinds is not None and missing:
         shows, lack = _NEEDS.get(missing[0], ("TCP", "is UDP"))
         raise InputError(
-            f"--kind {request.kinds}: '{missing[0]}' shows {shows}, and {', '.join(flow.name for flow in cast.flows)} "
-            f"{lack}; draw goodput or queue."
+            f"--kind {request.kinds}: '{missing[0]}' shows {shows}, and "
+            f"{', '.join(flow.name for flow in cast.flows)} {lack}; draw goodput or queue."
         )
     return found
 

@@ -166,12 +166,13 @@ def _notes(compared: Compare) -> list[str]:
     sizes = [one.difference.pairs for one in compared.found]
     count = str(min(sizes)) if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
     notes = [
-        f"Means of {count} paired differences with 95 % confidence intervals (Student's t). Filled: p < 0.05 in the "
-        f"paired t test, {correction(compared)}."
+        f"Means of {count} paired differences with 95 % confidence intervals (Student's t). Filled: p < 0.05 "
+        f"in the paired t test, {correction(compared)}."
     ]
     if len(compared.found) > MOST_SHOWN:
         notes.append(
-            f"The first {MOST_SHOWN} of {len(compared.found)} comparisons are shown; choose others with --only."
+            f"The first {MOST_SHOWN} of {len(compared.found)} comparisons are shown; choose others with "
+            "--only."
         )
     return notes
 

@@ -34,9 +34,10 @@ def ladder_panels(tables: TraceTables, cast: Cast) -> list[Panel]:
     if sent.height > MOST_ARROWS:
         times = sent["time_s"].sort()
         raise InputError(
-            f"--kind {LADDER}: {sent.height} packets are sent between {times[0]:.3g} and {times[-1]:.3g} s, and a "
-            f"ladder has room for {MOST_ARROWS}; choose a part with --from and --to (--to {_before(times):g} leaves "
-            f"{(times <= _before(times)).sum()}), or one of several flows with --flow."
+            f"--kind {LADDER}: {sent.height} packets are sent between {times[0]:.3g} and {times[-1]:.3g} s, "
+            f"and a ladder has room for {MOST_ARROWS}; choose a part with --from and --to (--to "
+            f"{_before(times):g} leaves {(times <= _before(times)).sum()}), or one of several flows with "
+            "--flow."
         )
     if sent.is_empty():
         names = ", ".join(flow.name for flow in cast.flows)

@@ -113,8 +113,8 @@ def picture_over(
     asked = check_kinds(kinds)
     if len(runs) > len(FLOW_COLORS):
         raise InputError(
-            f"--over replications: {len(runs)} cells are chosen, but a reader can tell only {len(FLOW_COLORS)} lines "
-            "apart; choose some with --only."
+            f"--over replications: {len(runs)} cells are chosen, but a reader can tell only "
+            f"{len(FLOW_COLORS)} lines apart; choose some with --only."
         )
     drawn = _fold(runs)
     check_flows(flows, [flow for flow, _ in drawn.flows("goodput_Bps")])
@@ -132,10 +132,13 @@ def picture_over(
         left_out += said
     plan = runs[0].plan
     cells = "; ".join(run.cell.key for run in runs if run.cell.key) or "its only cell"
-    source = f"{plan.study.name}, {cells}, {drawn.replications} replications of set {runs[0].set_number}, {made_by(plan)}"
+    source = (
+        f"{plan.study.name}, {cells}, {drawn.replications} replications of set {runs[0].set_number}, "
+        f"{made_by(plan)}"
+    )
     lines = (
-        f"Lines: medians over {drawn.replications} replications, in steps of {_step(drawn)} in which at least half of "
-        f"them have a value; bands: {BAND_WORDS}."
+        f"Lines: medians over {drawn.replications} replications, in steps of {_step(drawn)} in which at "
+        f"least half of them have a value; bands: {BAND_WORDS}."
     )
     return OverPicture(panels, _span(span, panels), source, [lines], list(dict.fromkeys(left_out)))
 

@@ -176,8 +176,8 @@ def cwnd_panel(tables: TraceTables, cast: Cast, flows: Sequence[FlowOf]) -> Pane
 def rtt_panel(tables: TraceTables, cast: Cast, flows: Sequence[FlowOf]) -> Panel:
     """Measured round-trip times, the timeout computed from them, and expiries of the timer.
 
-    The timeout is the one after the last sample: exponential back-off shows in the spacing of expiries. Flows in grey
-    show no timeout.
+    The timeout is the one after the last sample: exponential back-off shows in the spacing of expiries. Flows
+    in grey show no timeout.
     """
     layers = []
     for flow, look in cast.painted(flows):

@@ -33,8 +33,8 @@ def read_ratio(text: str, levels: dict[str, list[str]]) -> Ratio:
         raise InputError(f"--ratio {text}: write it as FACTOR=LEVEL/LEVEL.")
     if factor not in levels:
         raise InputError(
-            f"--ratio {text}: the results have no factor '{factor}'; did you mean '{nearest(factor, levels)}'? "
-            f"Factors: {', '.join(levels)}."
+            f"--ratio {text}: the results have no factor '{factor}'; did you mean "
+            f"'{nearest(factor, levels)}'? Factors: {', '.join(levels)}."
         )
     known = levels[factor]
     parts = pair.split("/")

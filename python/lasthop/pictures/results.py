@@ -64,9 +64,9 @@ _FEW_LEVELS = 3
 class ResultRequest:
     """A picture of results; missing choices are made by default. `only` are filters as for `select_cells`.
 
-    `x` may be several factors, with commas between them: their levels stand in groups, the last factor's side by side.
-    `y2` is a second metric, against an axis on the right.
-    `whiskers` belong to boxes and are one of `WHISKERS`; `lasthop.pictures.ratio` reads `ratio`.
+    `x` may be several factors, with commas between them: their levels stand in groups, the last factor's side
+    by side. `y2` is a second metric, against an axis on the right. `whiskers` belong to boxes and are one of
+    `WHISKERS`; `lasthop.pictures.ratio` reads `ratio`.
     """
 
     x: str | None = None
@@ -291,8 +291,8 @@ def _with_second(chart: Chart, first: _Rows, tables: Sequence[_Rows], request: R
         note = f"Hollow symbols, right axis: {what} of {second.title}."
         return replace(chart, second=second, notes=[*chart.notes, note])
     raise InputError(
-        f"{option}: no table has it together with {units.listed(told)}, which the picture shows separately; choose one "
-        "level of each factor that its table lacks, with --only or --role."
+        f"{option}: no table has it together with {units.listed(told)}, which the picture shows separately; "
+        "choose one level of each factor that its table lacks, with --only or --role."
     )
 
 
@@ -435,8 +435,8 @@ def _names(asked: str | None) -> list[str]:
 def _factor(rows: _Rows, option: str, asked: str) -> str:
     if asked not in rows.factors:
         raise InputError(
-            f"{option} {asked}: the results have no such factor; did you mean '{nearest(asked, rows.factors)}'? "
-            f"Factors: {', '.join(rows.factors)}."
+            f"{option} {asked}: the results have no such factor; did you mean "
+            f"'{nearest(asked, rows.factors)}'? Factors: {', '.join(rows.factors)}."
         )
     return asked
 
@@ -477,8 +477,8 @@ def _hue(rows: _Rows, request: ResultRequest, x: Sequence[str]) -> str:
         raise InputError(f"--hue {hue}: it is on the horizontal axis already; choose another factor.")
     if hue and len(rows.levels(hue)) > most:
         raise InputError(
-            f"--hue {hue}: it has {len(rows.levels(hue))} levels, but a reader can tell only {most} apart; choose "
-            "some with --only."
+            f"--hue {hue}: it has {len(rows.levels(hue))} levels, but a reader can tell only {most} apart; "
+            "choose some with --only."
         )
     return hue or ""
 

@@ -58,7 +58,9 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One pair of axes. `subject` tells panels of one kind apart; `rows` names the heights 0, 1, ... of spans.
+    """One pair of axes.
+
+    `subject` tells panels of one kind apart; `rows` names the heights 0, 1, ... of spans.
 
     `of_flows` says whether it shows flows; a `Cast` may have left some out. `across` is the quantity on the
     horizontal axis, with its unit, if that is not time. `top` is the end of the vertical axis, if it is

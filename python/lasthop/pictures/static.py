@@ -341,7 +341,7 @@ def place(
     below: float,
     notes: Sequence[str] = (),
 ) -> None:
-    """Place the axes above each other and the lines of `notes` below, and make the figure as high as they need.
+    """Place the axes above each other and the lines of `notes` below; make the figure as high as they need.
 
     All lengths are in inches. `rooms` are the heights above each of the axes and of the axes; `left` is where
     all axes begin; `below` is the room under the lowest.

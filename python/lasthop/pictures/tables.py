@@ -63,7 +63,10 @@ class TraceTables:
 
     @classmethod
     def of(cls, trace: Trace, facts: Facts) -> TraceTables:
-        """Convert an overview that the engine returns; the facts of its scenario tell of the routers' queues."""
+        """Convert an overview that the engine returns.
+
+        The facts of its scenario tell of the routers' queues.
+        """
         packets, tcp = (_in_seconds(_table(trace, name)) for name in ("packets", "tcp"))
         named = zip(
             *(trace.flows[column] for column in ("flow", "application", "protocol", "direction")), strict=True
@@ -82,7 +85,10 @@ class TraceTables:
         return float(self.packets["time_s"].max() or 0.0)  # type: ignore[arg-type]
 
     def span_s(self, flows: Sequence[FlowOf]) -> tuple[float, float]:
-        """Times of the first and the last packet event of some flows, seconds; of the run if they had none."""
+        """Times of the first and the last packet event of some flows, seconds.
+
+        Those of the run if they had none.
+        """
         times = self.packets.filter(pl.col("flow").is_in([flow.number for flow in flows]))["time_s"]
         return (float(times.min()), float(times.max())) if times.len() else (0.0, self.end_s())  # type: ignore[arg-type]
 
@@ -110,7 +116,7 @@ class TraceTables:
         return Picture(shown, start, end, [] if whole else bad, [note for note in said if note])
 
     def sent_between(self, start: float, stop: float) -> TraceTables:
-        """Return it with the packets that were sent between two times, until they arrive, and the hosts' events then.
+        """Return it with the packets sent between two times, until they arrive, and the hosts' events then.
 
         This needs a recording of every event.
         """
@@ -182,8 +188,8 @@ def _left_out(counts: Mapping[str, int]) -> str:
     said = []
     if counts["points"]:
         said.append(
-            f"{counts['points']:,} segments, ACKs and samples are left out: of each short time the first, last, least "
-            "and greatest are drawn"
+            f"{counts['points']:,} segments, ACKs and samples are left out: of each short time the first, "
+            "last, least and greatest are drawn"
             + ("." if counts["marks"] else ", and every drop, timeout and retransmission.")
         )
     if counts["marks"]:

@@ -20,9 +20,9 @@ _PHASES = (
 def waterfall_panels(objects: pl.DataFrame) -> list[Panel]:
     """Return a panel for each page: a row per object, in the order of their requests; none without objects.
 
-    Columns of `objects`: `page`, `object`, `connection`; `t_connect_s` (SYN sent), `t_request_s`, `t_first_byte_s`,
-    `t_last_byte_s`, `t_end_s`, in seconds, null if it did not happen. Only the first object of a connection waits for
-    it to be made.
+    Columns of `objects`: `page`, `object`, `connection`; `t_connect_s` (SYN sent), `t_request_s`,
+    `t_first_byte_s`, `t_last_byte_s`, `t_end_s`, in seconds, null if it did not happen. Only the first object
+    of a connection waits for it to be made.
     """
     if objects.is_empty():
         return []

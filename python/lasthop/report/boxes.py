@@ -21,7 +21,7 @@ _AROUND_PX = 124
 
 @dataclass(frozen=True, slots=True)
 class BoxPanel:
-    """One panel: a role's values for every level, and the published five numbers of the levels that have them."""
+    """One panel: a role's values for every level, and the published five numbers of levels that have them."""
 
     title: str
     values: Mapping[str, Sequence[float]]

@@ -25,7 +25,9 @@ def in_sentences(found: Sequence[Difference]) -> list[str]:
 
 
 def change_chart(found: Sequence[Difference]) -> Figure:
-    """Draw all comparisons as changes in per cent: a panel per metric over the levels, coloured by the first factor.
+    """Draw all comparisons as changes in per cent.
+
+    There is a panel per metric over the levels, coloured by the first factor.
 
     Scores change by points, on axes of their own.
     """

@@ -147,7 +147,10 @@ _Tested: TypeAlias = tuple[Difference, PairedDifference]
 
 
 def forests(found: Sequence[Difference], seed: int) -> list[Forest]:
-    """Lay differences out: a plot per metric and factor, and per level of the first other factor if there are many."""
+    """Lay differences out.
+
+    There is a plot per metric and factor, and per level of the first other factor if there are many.
+    """
     whole: dict[tuple[str, str], list[Difference]] = {}
     for one in found:
         whole.setdefault((one.metric, one.factor), []).append(one)

@@ -128,7 +128,10 @@ def _tables(beside: Beside, assets: Assets | None) -> Iterator[TableView]:
 
 
 def _table(title: str, part: pl.DataFrame, beside: Beside, assets: Assets | None) -> TableView:
-    """Lay out a row per number that is not zero everywhere; a column for the published one and for each side."""
+    """Lay out a row per number that is not zero everywhere.
+
+    It has a column for the published one and for each side.
+    """
     names = [side.name for side in beside.sides]
     values = [*(["published"] if assets else []), *names]
     part = part.filter(pl.any_horizontal(pl.col(values).fill_null(0) != 0))

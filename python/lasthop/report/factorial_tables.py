@@ -1,4 +1,4 @@
-"""The tables of a full-factorial study: metrics of runs by cell, and both halves of their analysis of variance."""
+"""Tables of a full-factorial study: metrics of runs by cell, both halves of their analysis of variance."""
 
 from __future__ import annotations
 

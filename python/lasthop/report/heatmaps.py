@@ -86,7 +86,8 @@ def _figure(
         "xgap": _GAP_PX,
         "ygap": _GAP_PX,
         "hoverongaps": False,
-        "hovertemplate": f"{spec.rows} = %{{y}}, {spec.columns} = %{{x}}: %{{z:.4g}} {scale.unit}<extra></extra>",
+        "hovertemplate": f"{spec.rows} = %{{y}}, {spec.columns} = %{{x}}: %{{z:.4g}} "
+        f"{scale.unit}<extra></extra>",
     }
     layout = style.layout(_ROW_PX * len(rows) + _AROUND_PX, xaxis=across, yaxis=down)
     layout["margin"] = layout["margin"] | {"t": _TOP_PX}

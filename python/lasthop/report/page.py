@@ -234,8 +234,8 @@ _BOXES_CAPTION = (
     "dots are the replications, at most 1000 for each box."
 )
 _CHANGES_CAPTION = (
-    "A mark for each combination of the other factors and each flow: the mean difference in replications of the same "
-    "number, in per cent of the reference's mean. Point at a mark to see which it is."
+    "A mark for each combination of the other factors and each flow: the mean difference in replications of "
+    "the same number, in per cent of the reference's mean. Point at a mark to see which it is."
 )
 
 

@@ -166,7 +166,7 @@ def _filled(
 
 
 def levels_table(comparison: pl.DataFrame, extra: Sequence[str]) -> TableGroup:
-    """Lay out the median times, or the metrics of runs, with a column per combination of the levels in `extra`."""
+    """Lay out the median times or the metrics of runs, with a column per combination of levels in `extra`."""
     timed = pl.col("metric").is_in(["elapsed_s", "response_time_s"]) & pl.col("statistic").is_in(MIDDLES)
     of_runs = pl.col("metric").is_in([metric for metric, rule in RULES.items() if rule is RATIO])
     medians = comparison.filter(timed | of_runs)

@@ -1,6 +1,7 @@
 """Colours and layout shared by all figures.
 
-Figures are plain plotly JSON (`data` and `layout`): plotly.js draws them, and any plotly client can load them.
+Figures are plain plotly JSON (`data` and `layout`): plotly.js draws them, and any plotly client can load
+them.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def columns_of(count: int, gap: float = 0.06) -> list[list[float]]:
 def grid_of(
     count: int, in_a_row: int, gap_x: float = 0.06, gap_y: float = 0.1
 ) -> list[tuple[list[float], list[float]]]:
-    """Return the horizontal and vertical domains of `count` panels, row by row from the top, rows of equal length."""
+    """Return the horizontal and vertical domains of `count` panels, in equal rows from the top."""
     rows = math.ceil(count / in_a_row)
     columns = columns_of(math.ceil(count / rows), gap_x)
     heights = columns_of(rows, gap_y)[::-1]

@@ -154,7 +154,10 @@ def generic_table(
 def unfinished_table(
     flows: pl.LazyFrame, pages: pl.LazyFrame | None, factors: Sequence[str]
 ) -> TableView | None:
-    """List page loads and flows that did not complete, counted by cell, role and outcome; `None` if all did."""
+    """List page loads and flows that did not complete, counted by cell, role and outcome.
+
+    It is `None` if all did.
+    """
     columns = [factor_column(factor) for factor in factors]
     rows = []
     frames = [] if pages is None else [pages.with_columns(role=pl.format("{} (page load)", "page"))]

@@ -148,7 +148,10 @@ def _entries(panel: Panel) -> int:
 
 
 def picture_figure(picture: Picture) -> Figure:
-    """Draw panels above each other, over one axis of time, as plotly JSON; bad periods of the link are shaded."""
+    """Draw panels above each other, over one axis of time, as plotly JSON.
+
+    Bad periods of the link are shaded.
+    """
     drawn = [
         _trace(layer, _axis_name(row), p.unit) for row, p in enumerate(picture.panels) for layer in p.layers
     ]
@@ -177,7 +180,9 @@ def picture_figure(picture: Picture) -> Figure:
 
 
 def trace_figure(trace: Trace, facts: Facts) -> tuple[Figure, str]:
-    """Draw the overview of a run: page loads, sequence numbers of flows, windows, round-trip times, queues, rates.
+    """Draw the overview of a run.
+
+    It has page loads, sequence numbers of flows, windows, round-trip times, queues, rates.
 
     `facts` are those of its scenario. If there are more flows than colours, the text says which have one,
     flows have one, and the reader may highlight each flow.

@@ -70,7 +70,10 @@ def write_parquet(
 
 
 class _Output(io.RawIOBase):
-    """A file that remembers why it could not be written. Of a footer that does not fit, polars does not tell it."""
+    """A file that remembers why it could not be written.
+
+    Of a footer that does not fit, polars does not tell it.
+    """
 
     def __init__(self, file: io.FileIO) -> None:
         self.failure: OSError | None = None

@@ -11,7 +11,9 @@ COMPUTED = LOST, LOSS_RATE, SHARE = "lost_packets", "lost_per_packet", "throughp
 
 
 def with_computed(flows: pl.LazyFrame) -> pl.LazyFrame:
-    """Add what is `COMPUTED`: packets lost whatever the cause, their share of those sent, the share of the throughput.
+    """Add what is `COMPUTED`.
+
+    That is packets lost whatever the cause, their share of those sent, the share of the throughput.
 
     That last share is among the transfers of the run whose data go the same way; other flows have none.
     """

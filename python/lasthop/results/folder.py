@@ -171,7 +171,7 @@ def forget_tables(folder: Path) -> None:
 
 @contextmanager
 def opened_to_read(folder: Path) -> Iterator[Store]:
-    """Open the store of a results folder to read it, whether someone writes it at the moment or was killed at that."""
+    """Open the store of a results folder to read it, even if someone writes it or was killed at that."""
     if was_left_open(folder):
         _mend(folder)
     with Store(folder, read_only=True) as store:
@@ -185,9 +185,9 @@ def _mend(folder: Path) -> None:
             pass
     except OSError as error:
         raise InputError(
-            f"The process that wrote {folder / STORE} was killed. lasthop must repair this file before it can read it, "
-            f"and cannot write to {folder}: {error.strerror}. Copy the folder to a place where you may write, and read "
-            "the copy. Nothing is lost."
+            f"The process that wrote {folder / STORE} was killed. lasthop must repair this file before it "
+            f"can read it, and cannot write to {folder}: {error.strerror}. Copy the folder to a place where "
+            "you may write, and read the copy. Nothing is lost."
         ) from error
 
 
@@ -220,8 +220,8 @@ def _lock(file: Path) -> int:
             holder = os.read(descriptor, 1000).decode(errors="replace").strip() or "another process"
             os.close(descriptor)
             raise InUseError(
-                f"{file.parent} is in use by {holder}. Wait until it has finished, or choose another place with "
-                "--out DIR."
+                f"{file.parent} is in use by {holder}. Wait until it has finished, or choose another place "
+                "with --out DIR."
             ) from None
         except BaseException:
             os.close(descriptor)

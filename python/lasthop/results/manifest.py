@@ -34,16 +34,16 @@ def finished(folder: Path) -> dict[str, Any]:
     absent = [name for name in (MANIFEST, RUNS, FLOWS) if not (folder / name).is_file()]
     if absent:
         raise InputError(
-            f"{folder} holds no {' and no '.join(absent)}: give a folder that 'lasthop run' or 'lasthop study "
-            "run' made. To finish a run that was stopped, repeat its command."
+            f"{folder} holds no {' and no '.join(absent)}: give a folder that 'lasthop run' or 'lasthop "
+            "study run' made. To finish a run that was stopped, repeat its command."
         )
     file = folder / MANIFEST
     try:
         return shapes.manifest(file)
     except ValueError as error:
         raise InputError(
-            f"{file} cannot be read as a manifest of lasthop ({error}). Repeat the command that made it: what is in "
-            f"{STORE} is not run again."
+            f"{file} cannot be read as a manifest of lasthop ({error}). Repeat the command that made it: "
+            f"what is in {STORE} is not run again."
         ) from error
 
 

@@ -86,7 +86,10 @@ def manifest(file: Path) -> dict[str, Any]:
 
 
 def store_facts(rows: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """Read the facts about a store by their keys; raise `ValueError` with the key and the reason if they are none."""
+    """Read the facts about a store by their keys.
+
+    Raise `ValueError` with the key and the reason if they are none.
+    """
     found = {key: _json(value) for key, value in rows}
     check(found, _STORE)
     together = ("identity", "asked", "counts")

@@ -1,7 +1,7 @@
 """Factors whose levels are numbers in a range, in the records.
 
-The records hold the levels as numbers, in bit/s, s, B, packets or without a unit, in columns named after the factors.
-A comparison of named levels treats the points as replications: see `Space.folded`.
+The records hold the levels as numbers, in bit/s, s, B, packets or without a unit, in columns named after the
+factors. A comparison of named levels treats the points as replications: see `Space.folded`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,10 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """The ranges of finished results, by the column that holds their levels; none if the scenario has none."""
+    """The ranges of finished results, by the column that holds their levels.
+
+    There are none if the scenario has none.
+    """
 
     ranges: Mapping[str, Range]
 
@@ -112,8 +115,8 @@ def space_lines(folder: Path) -> list[str]:
     place = shlex.quote(str(folder))
     first = next(iter(ranges.values())).name
     said = (
-        f"Each of the {points.height} points in the space of {', '.join(one.name for one in ranges.values())} counts "
-        f"as a replication here. See 'lasthop sensitivity {place} --metric NAME' and 'lasthop plot {place} --x "
-        f"{first}'."
+        f"Each of the {points.height} points in the space of "
+        f"{', '.join(one.name for one in ranges.values())} counts as a replication here. See 'lasthop "
+        f"sensitivity {place} --metric NAME' and 'lasthop plot {place} --x {first}'."
     )
     return ["", *textwrap.wrap(said, 100, break_on_hyphens=False)]

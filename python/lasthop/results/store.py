@@ -88,7 +88,10 @@ class Results(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Stored replications `first` .. `first + count - 1` of a source; `facts` are those of the engine, if any."""
+    """Stored replications `first` .. `first + count - 1` of a source.
+
+    `facts` are those of the engine, if any.
+    """
 
     source: str
     first: int
@@ -216,15 +219,15 @@ class Store:
             if (number if number is None else number & 0xFF) in _OF_DAMAGE:
                 raise self._damaged(error) from error
             raise InputError(
-                f"Cannot use the store of the results, {self.file}: {error}. Its contents are safe. When you have "
-                "solved this, repeat the command to continue."
+                f"Cannot use the store of the results, {self.file}: {error}. Its contents are safe. When you "
+                "have solved this, repeat the command to continue."
             ) from error
 
     def _damaged(self, reason: Exception) -> InputError:
         told = " ".join(str(reason).split())
         return InputError(
-            f"{self.file} is damaged, or is not a store of lasthop ({told}); nothing was changed. Start afresh "
-            "in this folder with --overwrite, or choose another place with --out DIR."
+            f"{self.file} is damaged, or is not a store of lasthop ({told}); nothing was changed. Start "
+            "afresh in this folder with --overwrite, or choose another place with --out DIR."
         )
 
     @contextmanager

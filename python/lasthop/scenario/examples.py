@@ -26,7 +26,8 @@ def find_example(name: str) -> Path:
     known = list_examples()
     if name not in known:
         raise InputError(
-            f"There is no example '{name}'; did you mean '{nearest(name, known)}'? 'lasthop example list' lists them."
+            f"There is no example '{name}'; did you mean '{nearest(name, known)}'? 'lasthop example list' "
+            "lists them."
         )
     return known[name]
 

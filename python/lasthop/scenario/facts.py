@@ -1,4 +1,7 @@
-"""What stories and pictures of a run have to know of its scenario, as `facts.rs` of lasthop-scenario derives it."""
+"""What stories and pictures of a run have to know of its scenario.
+
+`facts.rs` of lasthop-scenario derives it.
+"""
 
 from __future__ import annotations
 

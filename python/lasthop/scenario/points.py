@@ -1,4 +1,4 @@
-"""Reading a scenario, and drawing the points of its ranges: factors whose levels are numbers between two ends.
+"""Reading a scenario, and drawing points of its ranges: factors whose levels are numbers between two ends.
 
 Each point gives every range one level. Its cells cross the point with the named levels of the other factors.
 """

@@ -22,7 +22,7 @@ _PARTS = 60
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A recording: its length, its mean rate (bit/s), its rates in equal parts of the time, and its file's name."""
+    """A recording: its length, its mean rate (bit/s), its rates in equal parts of time, its file's name."""
 
     seconds: float
     rate: float

@@ -44,13 +44,17 @@ def all_levels(study: _core.Study) -> dict[str, list[str]]:
 def parse_levels(
     text: str, factors: Mapping[str, Sequence[str]], option: str = "--only"
 ) -> dict[str, set[str]]:
-    """Return the levels of each factor that `factor=level,...` names; raise InputError if they do not exist."""
+    """Return the levels of each factor that `factor=level,...` names.
+
+    Raises InputError if they do not exist.
+    """
     chosen: dict[str, set[str]] = {}
     for part in text.split(","):
         factor, equals, level = (piece.strip() for piece in part.partition("="))
         if not equals:
             raise InputError(
-                f"{option} {text}: '{part}' is not FACTOR=LEVEL; write for example {option} {_example(factors)}."
+                f"{option} {text}: '{part}' is not FACTOR=LEVEL; write for example {option} "
+                f"{_example(factors)}."
             )
         if factor not in factors:
             raise InputError(
@@ -76,7 +80,8 @@ def _example(factors: Mapping[str, Sequence[str]]) -> str:
 def select_cells(cells: Sequence[C], factors: Mapping[str, Sequence[str]], only: Sequence[str]) -> list[C]:
     """Return the cells that match any of the filters, in their own order; without filters, all cells.
 
-    A filter is `factor=level,...`: different factors must all match, several levels of one factor are alternatives.
+    A filter is `factor=level,...`: different factors must all match, several levels of one factor are
+    alternatives.
     """
     if not only:
         return list(cells)
@@ -105,8 +110,8 @@ def select_cell(
         named = ", ".join(f"'{cell.key}'" for cell in chosen[:_NAMED_AT_MOST])
         more = ", ..." if len(chosen) > _NAMED_AT_MOST else ""
         raise InputError(
-            f"{len(chosen)} cells match, but this command takes one. Choose it with --cell KEY or narrow --only "
-            f"({named}{more})."
+            f"{len(chosen)} cells match, but this command takes one. Choose it with --cell KEY or narrow "
+            f"--only ({named}{more})."
         )
     return chosen[0]
 

@@ -1,7 +1,7 @@
 """Analysis of variance of a full-factorial design with first-order interactions.
 
-Source: R. Jain, The Art of Computer Systems Performance Analysis, Wiley 1991, chapters 17, 18 and 20 to 23. A response
-is the sum of effects; for factors A, B, C with levels i, j, k and replication r
+Source: R. Jain, The Art of Computer Systems Performance Analysis, Wiley 1991, chapters 17, 18 and 20 to 23. A
+response is the sum of effects; for factors A, B, C with levels i, j, k and replication r
 
     y_ijkr = mu + a_i + b_j + c_k + ab_ij + ac_ik + bc_jk + rest_ijkr
 
@@ -123,9 +123,10 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """An effect in the response's unit, with its standard error and interval if there is an estimate of the error.
+    """An effect in the response's unit, with standard error and interval if the error is estimated.
 
-    `kind` is `overall mean`, `main effect` or `interaction`; `level` names the level of each factor of the `term`.
+    `kind` is `overall mean`, `main effect` or `interaction`; `level` names the level of each factor of the
+    `term`.
     """
 
     kind: str
@@ -202,8 +203,8 @@ def from_folder(folder: Path, response: str, role: str | None, option: str = "--
     absent = [name for name in (RUNS, FLOWS) if not (folder / name).is_file()]
     if absent:
         raise InputError(
-            f"{folder} holds no {' and no '.join(absent)}: give a folder that 'lasthop run' or 'lasthop study run' "
-            "made. To finish a run that was stopped, repeat its command."
+            f"{folder} holds no {' and no '.join(absent)}: give a folder that 'lasthop run' or 'lasthop "
+            "study run' made. To finish a run that was stopped, repeat its command."
         )
     tables = {name: _read_parquet(folder / name) for name in _WHO if (folder / name).is_file()}
     if SHORTS in tables:
@@ -239,7 +240,8 @@ def _having_role(tables: Mapping[str, pl.DataFrame], having: Sequence[str], resp
         if role in tables[name][_WHO[name]]:
             return name
     raise InputError(
-        f"--role {role}: there is no such role; did you mean '{nearest(role, known)}'? Roles: {', '.join(known)}."
+        f"--role {role}: there is no such role; did you mean '{nearest(role, known)}'? Roles: "
+        f"{', '.join(known)}."
     )
 
 
@@ -343,8 +345,8 @@ def full_factorial(table: Table, factors: Sequence[str]) -> Design:
 def _factor(table: Table, factor: str) -> str:
     if factor in table.ranges:
         raise InputError(
-            f"--factors: '{factor}' is a range and has no levels to compare; 'lasthop sensitivity' tells how much it "
-            "matters."
+            f"--factors: '{factor}' is a range and has no levels to compare; 'lasthop sensitivity' tells how "
+            "much it matters."
         )
     column = factor if factor in table.candidates else factor_column(factor)
     if column not in table.candidates:
@@ -385,8 +387,8 @@ def _check_missing(frame: pl.DataFrame, levels: dict[str, list[str]], keys: Sequ
         missing = cells - len(present)
         more = f" and {missing - len(named)} more" if missing > len(named) else ""
         raise InputError(
-            f"The design is not a full factorial: it lacks {missing} of {cells} cells: {'; '.join(named)}{more}. "
-            "Choose levels that are all combined, with --only."
+            f"The design is not a full factorial: it lacks {missing} of {cells} cells: "
+            f"{'; '.join(named)}{more}. Choose levels that are all combined, with --only."
         )
     if not keys:
         return
@@ -508,7 +510,8 @@ def _effects(fit: _Fit, confidence: float) -> list[Effect]:
     exog: NDArray[np.float64] = fit.model.model.exog
     labels, contrasts = [], []
     for term in [(), *fit.terms]:
-        # With sum contrasts a cell's row of the design matrix, cut to a term's columns, is the contrast of its effect.
+        # With sum contrasts a cell's row of the design matrix, cut to a term's columns, is the contrast of
+        # its effect.
         columns = np.array([column == term for column in fit.columns])
         for combination in itertools.product(*(range(len(levels[number])) for number in term)):
             row = np.argmax((fit.codes[:, list(term)] == combination).all(axis=1))

@@ -149,7 +149,9 @@ class Shares:
 
 @dataclass(frozen=True, slots=True)
 class Indices:
-    """The indices with the ends of their intervals; `terms` of the polynomial predict `predicted` of the variation.
+    """The indices with the ends of their intervals.
+
+    `terms` of the polynomial predict `predicted` of the variation.
 
     `predicted` is 1 less the mean squared error at left-out points over the variance of the response.
     """

@@ -1,7 +1,7 @@
 """Statistics over replications.
 
-Percentiles come with a stated method. `linear` interpolates (type 7 of Hyndman and Fan 1996, the usual default);
-`lower` takes the lower of the two neighbouring values, as the appendix tables of some studies do.
+Percentiles come with a stated method. `linear` interpolates (type 7 of Hyndman and Fan 1996, the usual
+default); `lower` takes the lower of the two neighbouring values, as the appendix tables of some studies do.
 
 Intervals have a confidence of 95 % unless another is asked for. The interval of a percentile lies between two
 of the sorted values (order statistics): the number of values below the true percentile has a binomial
@@ -57,7 +57,9 @@ def quantile_intervals(
     method: PercentileMethod = "linear",
     confidence: float = CONFIDENCE,
 ) -> NDArray[np.float64]:
-    """Percentiles of the values along the last axis, with their intervals by order statistics; no value may be NaN.
+    """Percentiles of the values along the last axis, with their intervals by order statistics.
+
+    No value may be NaN.
 
     The result's first axis is estimate, low, high; its second runs over `percents`. The other axes are those
     of `values` without the last.
@@ -115,7 +117,7 @@ def quartile_ranges_over_sets(
     method: PercentileMethod,
     confidence: float = CONFIDENCE,
 ) -> NDArray[np.float64]:
-    """Mean over the sets of each set's distance between the quartiles along the last axis: estimate, low, high.
+    """Mean over the sets of a set's distance between the quartiles along the last axis: estimate, low, high.
 
     No value may be NaN. The interval of one set takes its ends from the intervals of both quartiles, which
     hold together (Bonferroni), so it is wider than necessary. For several sets it is Student's over the sets.
@@ -129,7 +131,10 @@ def quartile_ranges_over_sets(
 
 
 def median_interval(values: ArrayLike, seed: int, confidence: float = 0.95) -> Interval | None:
-    """Median with its percentile-bootstrap interval; the same seed gives the same interval. `None` without values."""
+    """Median with its percentile-bootstrap interval; the same seed gives the same interval.
+
+    `None` without values.
+    """
     array = np.asarray(values, dtype=np.float64)
     array = array[~np.isnan(array)]
     if array.size == 0:
@@ -164,8 +169,9 @@ class PairedDifference:
     p_value: float
     """Wilcoxon signed-rank test, two-sided; 1 when every difference is zero."""
     rank_biserial: float
-    """Matched-pairs rank-biserial correlation, -1 to 1: ranks of positive less those of negative differences, as a
-    share of all (Kerby, Comprehensive Psychology 3, 2014)."""
+    """Matched-pairs rank-biserial correlation, -1 to 1: ranks of positive less those of negative differences,
+    as a share of all (Kerby, Comprehensive Psychology 3, 2014).
+    """
 
 
 def paired_difference(

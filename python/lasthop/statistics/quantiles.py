@@ -20,7 +20,7 @@ CONFIDENCE = 0.95
 
 
 def shared(confidence: float, looks: int) -> float:
-    """Return the confidence of each of several intervals that all hold together with `confidence` (Bonferroni)."""
+    """Return the confidence of each interval if several hold together with `confidence` (Bonferroni)."""
     return 1 - (1 - confidence) / looks
 
 

@@ -115,7 +115,10 @@ class Bootstrap:
         return np.concatenate(([values.mean()], values[self._draws].mean(axis=1)))
 
     def quantile(self, values: Values, share: float) -> Values:
-        """Return a quantile, as a mean over the sets; each row of `values` has a value of every replication."""
+        """Return a quantile, as a mean over the sets.
+
+        Each row of `values` has a value of every replication.
+        """
         whole = np.concatenate((np.arange(self._count)[np.newaxis], self._draws))
         of_sets = [
             np.quantile(values[:, drawn], share, axis=(0, 2)) for drawn in np.split(whole, self._ends, axis=1)

@@ -65,8 +65,8 @@ def analyse(folder: Path, metric: str, only: Sequence[str] = (), role: str | Non
     ranges = read_space(folder).ranges
     if not ranges:
         raise InputError(
-            f"{folder}: no factor is a range, so there is no space to explore; 'lasthop anova' is for named levels, "
-            "and docs/space.md tells how to write a range."
+            f"{folder}: no factor is a range, so there is no space to explore; 'lasthop anova' is for named "
+            "levels, and docs/space.md tells how to write a range."
         )
     table = from_folder(folder, metric, role, "--metric")
     table = keep(replace(table, candidates=[name for name in table.candidates if name not in ranges]), only)
@@ -75,8 +75,8 @@ def analyse(folder: Path, metric: str, only: Sequence[str] = (), role: str | Non
     points = means.select(list(ranges)).unique(maintain_order=True).with_row_index(_POINT)
     if points.height < _POINTS_MIN:
         raise InputError(
-            f"{folder} has {points.height} points, too few for Sobol indices: run it with --points {4 * _POINTS_MIN} "
-            "or more."
+            f"{folder} has {points.height} points, too few for Sobol indices: run it with --points "
+            f"{4 * _POINTS_MIN} or more."
         )
     rows = means.join(points, on=list(ranges), how="left", maintain_order="left")
     functions = [_functions(rows[name], ranges.get(name)) for name in inputs]
@@ -90,7 +90,7 @@ def analyse(folder: Path, metric: str, only: Sequence[str] = (), role: str | Non
 
 
 def _means(table: Table, inputs: Sequence[str]) -> tuple[pl.DataFrame, float | None, int]:
-    """Return each cell's mean over its replications, the share of noise in the variation, and the replications."""
+    """Return cells' means over their replications, the share of noise in the variation, the replications."""
     values = numbers_of(table, [*inputs, *REPLICATION_COLUMNS])
     cells = table.frame.with_columns(values).group_by(inputs, maintain_order=True)
     name = table.response

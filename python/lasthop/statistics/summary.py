@@ -9,9 +9,9 @@ sets' statistics. A published number, itself the statistic of one set, is an ins
 sets averages out, and extremes do not grow with the number of sets. `replications` counts all values used,
 over all sets.
 
-`ci_low` and `ci_high` are the ends of the value's 95 % interval, empty where the replications do not bound it. With one
-set the interval is by order statistics, or Student's for a mean; with several sets it is Student's over the sets'
-statistics. See `lasthop.statistics.estimates`.
+`ci_low` and `ci_high` are the ends of the value's 95 % interval, empty where the replications do not bound
+it. With one set the interval is by order statistics, or Student's for a mean; with several sets it is
+Student's over the sets' statistics. See `lasthop.statistics.estimates`.
 """
 
 from __future__ import annotations
@@ -141,7 +141,9 @@ def by_group(
     ends_of_mean: bool = False,
     looks: int = 1,
 ) -> Iterator[tuple[object, ...]]:
-    """Yield the statistics of the metrics in each group of rows with equal `keys`, after these keys; see `describe`.
+    """Yield the statistics of the metrics in each group of rows with equal `keys`, after these keys.
+
+    See `describe`.
 
     Few columns are read at a time.
     """

@@ -1,7 +1,7 @@
 """Results of the same scenario from other engines, number by number beside a campaign's results.
 
-`engines.csv` has the key columns of `summary.csv`, `published` if there are published numbers, and one column per
-folder of results, named after its engine.
+`engines.csv` has the key columns of `summary.csv`, `published` if there are published numbers, and one column
+per folder of results, named after its engine.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def read_side(folder: Path, plan: Plan) -> Side:
     identity = manifest["identity"]
     if identity["scenario_digest"] != plan.study.digest:
         raise InputError(
-            f"--beside {folder}: these results are of another scenario, '{identity['scenario']}', or of an older "
-            f"version of '{plan.study.name}'. Run the present one into another folder."
+            f"--beside {folder}: these results are of another scenario, '{identity['scenario']}', or of an "
+            f"older version of '{plan.study.name}'. Run the present one into another folder."
         )
     if not {cell.key for cell in plan.cells} & set(identity["cells"]):
         raise InputError(f"--beside {folder}: these results have none of the cells that you asked for.")

@@ -19,7 +19,10 @@ PUBLISHED = Path(__file__).with_name("published")
 
 @dataclass(frozen=True, slots=True)
 class Assets:
-    """The published side of a study. `published` has one row per printed number, `tables` one per table and cell."""
+    """The published side of a study.
+
+    `published` has one row per printed number, `tables` one per table and cell.
+    """
 
     folder: Path
     published: pl.DataFrame
@@ -57,7 +60,8 @@ def find_study(name: str) -> Path:
     if not studies:
         raise InputError(f"There is no study '{name}': this installation carries no studies.")
     raise InputError(
-        f"There is no study '{name}'; did you mean '{nearest(name, studies)}'? Known studies: {', '.join(studies)}."
+        f"There is no study '{name}'; did you mean '{nearest(name, studies)}'? Known studies: "
+        f"{', '.join(studies)}."
     )
 
 

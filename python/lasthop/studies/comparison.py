@@ -65,7 +65,7 @@ RED's counts are random, so their bound is wider. Efficiency and fairness are ab
 
 
 def judge(metric: str, published: float, measured: float | None) -> tuple[bool | None, str]:
-    """Return whether `measured` is within the metric's rule (`None` if it cannot be said) and the rule as text."""
+    """Return whether `measured` is within the metric's rule (`None` if unknown) and the rule as text."""
     rule = RULES.get(metric)
     if rule is None:
         return None, "no rule for this metric"

@@ -74,7 +74,10 @@ def _in_common(runs: pl.DataFrame, spec: FactorialSpec, looks: int) -> pl.DataFr
 
 
 def _of_means(runs: pl.DataFrame, spec: FactorialSpec, column: str, looks: int) -> Analysis | None:
-    """Analyse the means over the replications; `None` unless every cell was run and every run has a number."""
+    """Analyse the means over the replications.
+
+    Returns `None` unless every cell was run and every run has a number.
+    """
     columns = [factor_column(factor) for factor in spec.factors]
     means = runs.group_by(columns, maintain_order=True).agg(pl.col(column).mean())
     if means.height != spec.cells or runs[column].null_count():

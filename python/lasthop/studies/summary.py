@@ -1,8 +1,8 @@
 """From the records of a study to its `summary.csv`.
 
-Columns: `study`, `table`, the factors, `flow` (role), `direction`, `metric`, `statistic`, `value`, `replications`,
-`unit`, `ci_low`, `ci_high` - the key columns of its `published.csv` in its spellings. Factors that the published
-numbers do not know come first, and each combination of their levels has all the numbers.
+Columns: `study`, `table`, the factors, `flow` (role), `direction`, `metric`, `statistic`, `value`,
+`replications`, `unit`, `ci_low`, `ci_high` - the key columns of its `published.csv` in its spellings. Factors
+that the published numbers do not know come first, and each combination of their levels has all the numbers.
 
 The numbers come from `lasthop.statistics.summary`. In addition, a change has the jackknife's interval; sums
 and shares of variation have none. For tables of whole runs and of their analysis of variance, see

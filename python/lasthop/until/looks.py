@@ -60,14 +60,19 @@ class Condition:
     confidence: float = CONFIDENCE
 
     def intervals(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return estimate, low and high of the values along the last axis, at one look; no value may be NaN."""
+        """Return estimate, low and high of the values along the last axis, at one look.
+
+        No value may be NaN.
+        """
         confidence = shared(self.confidence, len(LOOKS))
         if self.statistic == MEAN:
             return mean_intervals(values, confidence)
         return quantile_intervals(values, [QUANTILES[self.statistic]], confidence=confidence)[:, 0]
 
     def precision(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return how far the true statistic may be from the estimate: the distance to the farther end of its interval.
+        """Return how far the true statistic may be from the estimate.
+
+        That is the distance to the farther end of its interval.
 
         It is relative to the estimate if the tolerance is. It is NaN or infinite if there is no bound.
         """

@@ -34,7 +34,10 @@ _SHORT_NAMED = 5
 
 
 def conditions_of(manifest: Mapping[str, Any]) -> list[Condition]:
-    """Return the conditions that ended the cells of a campaign; none if it had a given number of replications."""
+    """Return the conditions that ended the cells of a campaign.
+
+    There are none if it had a given number of replications.
+    """
     return [parse(text) for text in manifest.get("until", {}).get("conditions", ())]
 
 
@@ -85,9 +88,9 @@ def precision_lines(tables: Tables, manifest: Mapping[str, Any], *, rows: int | 
         untrusted = own.filter(~pl.col("met"), pl.col("precision") <= condition.tolerance).height
         if untrusted:
             lines += _wrapped(
-                f"{untrusted} of these rows would be precise, but Student's interval cannot be trusted yet: it takes "
-                "28 + 25 g^2 values of skewness g, and values that are all equal bound no mean. The median has "
-                "no such limits."
+                f"{untrusted} of these rows would be precise, but Student's interval cannot be trusted yet: "
+                "it takes 28 + 25 g^2 values of skewness g, and values that are all equal bound no mean. "
+                "The median has no such limits."
             )
     return [*lines, "", *(line for sentence in verdict(manifest) for line in _wrapped(sentence))]
 
@@ -150,6 +153,6 @@ def verdict(manifest: Mapping[str, Any]) -> Iterator[str]:
         named = ", ".join(cells[number] or "the only cell" for number in short[:_SHORT_NAMED])
         more = ", ..." if len(short) > _SHORT_NAMED else ""
         yield (
-            f"NOT precise: {len(short)} of {len(cells)} cells stopped at {until['looks'][-1]} replications, the most "
-            f"allowed ({named}{more}). To continue, repeat the command with more --replications."
+            f"NOT precise: {len(short)} of {len(cells)} cells stopped at {until['looks'][-1]} replications, "
+            f"the most allowed ({named}{more}). To continue, repeat the command with more --replications."
         )

@@ -104,7 +104,8 @@ class Stopping:
         """Begin with the first look; raise `InputError` for a cap that allows none."""
         if not LOOKS[0] <= cap <= LOOKS[-1]:
             raise InputError(
-                f"--replications {cap}: with --until this is the most that a cell gets; give {LOOKS[0]} to {LOOKS[-1]}."
+                f"--replications {cap}: with --until this is the most that a cell gets; give {LOOKS[0]} to "
+                f"{LOOKS[-1]}."
             )
         self.conditions = conditions
         self.looks = looks_up_to(cap)

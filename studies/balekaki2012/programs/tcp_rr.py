@@ -3,11 +3,11 @@
     server: python3 tcp_rr.py server [UDP_BIT_PER_S]
     client: python3 tcp_rr.py client REQUEST RESPONSE SECONDS [LENGTH]
 
-A control connection arranges a test. On a data connection, the client sends a request as soon as it has the whole
-response to the last one, until the test has lasted LENGTH seconds. Then it closes that connection, and the results
-come back on the other. Tests follow each other for so many SECONDS, after pauses of 20 ms in the mean; without LENGTH
-there is one. Meanwhile the server sends UDP datagrams of 1470 bytes at the given rate, as iperf does. The client prints
-what it measured as JSON.
+A control connection arranges a test. On a data connection, the client sends a request as soon as it has the
+whole response to the last one, until the test has lasted LENGTH seconds. Then it closes that connection, and
+the results come back on the other. Tests follow each other for so many SECONDS, after pauses of 20 ms in the
+mean; without LENGTH there is one. Meanwhile the server sends UDP datagrams of 1470 bytes at the given rate,
+as iperf does. The client prints what it measured as JSON.
 """
 
 import json
@@ -85,7 +85,10 @@ def one_test(request: int, response: int, length: float) -> list[float]:
 
 
 def ask(request: int, response: int, seconds: float, length: float | None) -> None:
-    """Make tests for so long, or one; print how many requests, and how long the first ones of tests and others took."""
+    """Make tests for so long, or one.
+
+    Print how many requests, and how long the first ones of tests and others took.
+    """
     sink = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sink.bind(("", UDP))
     start, first, others = time.monotonic(), [], []

@@ -54,8 +54,8 @@ AGREE = [
 ]
 # What the engine's record counts too, in the data direction.
 SAME_AS_RECORD = (
-    "sent_packets", "sent_bytes", "retransmitted_packets", "triple_duplicate_acks", "duplicate_acks", "sack_blocks",
-    "sack_blocks_total",
+    "sent_packets", "sent_bytes", "retransmitted_packets", "triple_duplicate_acks", "duplicate_acks",
+    "sack_blocks", "sack_blocks_total",
 )  # fmt: skip
 SAME_TIMES_AS_RECORD = ("elapsed_s", "data_transmit_s", "throughput_Bps")
 SUSPECT = (
@@ -63,9 +63,8 @@ SUSPECT = (
     "tcp.analysis.retransmission || tcp.analysis.out_of_order"
 )
 FIELDS = (
-    "_ws.malformed", "ip.checksum.status", "tcp.checksum.status", "udp.checksum.status", "tcp.srcport", "tcp.dstport",
-    "tcp.len",
-    "tcp.analysis.retransmission", "tcp.analysis.out_of_order",
+    "_ws.malformed", "ip.checksum.status", "tcp.checksum.status", "udp.checksum.status", "tcp.srcport",
+    "tcp.dstport", "tcp.len", "tcp.analysis.retransmission", "tcp.analysis.out_of_order",
 )  # fmt: skip
 
 
@@ -135,7 +134,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
 
 
 def renumbered(packet: bytes, number: int) -> bytes:
-    """Return the packet with `number` in its addresses, whose sum stays as it was, and so do its checksums."""
+    """Return the packet with `number` in its addresses, whose sum stays as it was, and so do its
+    checksums.
+    """
     addresses = packet[12:20]
     for old, new in (
         (b"\x0a\0\0\1", bytes([10, number, 0, 1])),
@@ -192,7 +193,9 @@ def test_hundreds_of_runs_agree_with_tcptrace_in_both_directions(runs: list[Run]
 
 
 def test_elapsed_times_are_tcptraces_to_the_microsecond(runs: list[Run]) -> None:
-    """Both read the same microseconds; tcptrace's last digit is one off at times, for it uses floating point."""
+    """Both read the same microseconds; tcptrace's last digit is one off at times, for it uses floating
+    point.
+    """
     compared = 0
     for run in runs:
         tcp = [row for row in run.micros if row["protocol"] == "tcp"]

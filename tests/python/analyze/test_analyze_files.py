@@ -1,7 +1,8 @@
 """`lasthop analyze` on every form that a capture can come in; the tools of the field judge forms and numbers.
 
-`captures/loopback.pcap` is a capture by dumpcap of Linux 6 talking to itself: a request and an answer over TCP and ten
-datagrams over UDP, once over IPv4 and once over IPv6, with segmentation offload and a snap length of 120 bytes.
+`captures/loopback.pcap` is a capture by dumpcap of Linux 6 talking to itself: a request and an answer over
+TCP and ten datagrams over UDP, once over IPv4 and once over IPv6, with segmentation offload and a snap length
+of 120 bytes.
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ FIN, SYN, RST, ACK = 1, 2, 4, 16
 A_ISN, B_ISN = 100, 500
 AGREE = (
     "packets total packets", "sent_packets actual data pkts", "sent_bytes actual data bytes",
-    "out_of_order_packets outoforder pkts", "duplicate_acks duplicate acks", "triple_duplicate_acks triple dupacks",
+    "out_of_order_packets outoforder pkts", "duplicate_acks duplicate acks", "triple_duplicate_acks triple "
+    "dupacks",
     "zero_window_probes zwnd probe pkts", "rtt_samples RTT samples", "retransmitted rexmt data pkts",
 )  # fmt: skip
 

@@ -315,8 +315,8 @@ def test_a_sentence_says_by_how_much_and_how_surely() -> None:
     faster = [value - step for value, step in zip(base, [3.0, 3.2, 3.1, 2.9, 3.3], strict=True)]
     (sentence,) = told({("e0", "off"): base, ("e0", "on"): faster})
     assert sentence == (
-        "variant=on is 10 % faster than variant=off: elapsed time 27.9 s against 31.0 s (-3.10 s, 95 % interval -3.30 "
-        "to -2.90 s, 5 pairs, p < 0.001)."
+        "variant=on is 10 % faster than variant=off: elapsed time 27.9 s against 31.0 s (-3.10 s, 95 % "
+        "interval -3.30 to -2.90 s, 5 pairs, p < 0.001)."
     )
 
 
@@ -355,7 +355,8 @@ def test_equal_differences_are_told_without_a_test() -> None:
     (sentence,) = told({("e0", "a"): [10.0, 11.0, 12.0], ("e0", "b"): [9.0, 10.0, 11.0]})
     assert (
         sentence
-        == "variant=b is 9.1 % faster than variant=a: elapsed time 10.0 s against 11.0 s (-1.00 s in each of 3 pairs)."
+        == "variant=b is 9.1 % faster than variant=a: elapsed time 10.0 s against 11.0 s (-1.00 s in each of "
+        "3 pairs)."
     )
 
 
@@ -392,7 +393,10 @@ def test_cases_that_agree_are_told_together() -> None:
     times = {key: list(30 + shift + random.normal(0, 0.1, size=6)) for key, shift in shifts.items()}
     first, second = told(times)
     assert first.startswith("link=r1 is slower than link=e0 in both cases (by ")
-    start = "variant=b is faster than variant=a in both cases (by 5.2 to 10 %), most with link=e0: elapsed time 27.0 s "
+    start = (
+        "variant=b is faster than variant=a in both cases (by 5.2 to 10 %), most with link=e0: elapsed time "
+        "27.0 s "
+    )
     assert second.startswith(start)
 
 
@@ -412,7 +416,9 @@ NOISE = [0.00, 0.02, -0.02, 0.01, -0.01, 0.03]
 
 
 def several(*parts: tuple[str, str, Topic, float, float]) -> list[Section]:
-    """Make sections of a factor with the levels `a` and `b`: flow, metric, topic, and the mean at each level."""
+    """Make sections of a factor with the levels `a` and `b`: flow, metric, topic, and the mean at each
+    level.
+    """
     found = []
     for flow, metric, topic, *means in parts:
         rows = pl.DataFrame(
@@ -530,7 +536,8 @@ def test_over_several_cases_the_winner_on_the_average_is_named() -> None:
     )
     share = 100 * (1 - math.sqrt(0.8 * 0.9))
     assert sentence.endswith(
-        f"On the average over both cases, variant=b has the shortest elapsed time, {share:.0f} % less than variant=a."
+        f"On the average over both cases, variant=b has the shortest elapsed time, {share:.0f} % less than "
+        "variant=a."
     )
 
 
@@ -584,8 +591,8 @@ def test_a_stream_that_carries_more_is_told_before_transfers_that_carry_less() -
         "With flow=call, queue=short has 12.6 times the throughput of queue=long: 2.52 Mbit/s"
     )
     assert (
-        "queue=short has a lower throughput than queue=long in both cases (by 25 to 26 %), most with flow=tcp-2"
-        in told[1]
+        "queue=short has a lower throughput than queue=long in both cases (by 25 to 26 %), most with "
+        "flow=tcp-2" in told[1]
     )
 
 

@@ -1,4 +1,6 @@
-"""`lasthop compare`: which replications are pairs, and whether the statistics are those of scipy and statsmodels."""
+"""`lasthop compare`: which replications are pairs, and whether the statistics are those of scipy and
+statsmodels.
+"""
 
 from __future__ import annotations
 

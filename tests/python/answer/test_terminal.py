@@ -114,7 +114,10 @@ def test_a_shell_edits_lines_and_knows_its_terminal_and_leaves_the_users_as_it_w
         shell.runs(UP)
         shell.shows("43\r\n")
         # Blocked, so that it waits for the signal even if that comes first.
-        waits = "from signal import *; s = [SIGWINCH]; pthread_sigmask(SIG_BLOCK, s); print(42, flush=True); sigwait(s)"
+        waits = (
+            "from signal import *; s = [SIGWINCH]; pthread_sigmask(SIG_BLOCK, s); print(42, flush=True); "
+            "sigwait(s)"
+        )
         shell.runs(f"python3 -c '{waits}; import os; print(os.get_terminal_size())'")
         shell.shows("42\r\n")
         shell.resize((40, 120))

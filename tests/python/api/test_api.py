@@ -48,7 +48,10 @@ def results() -> lasthop.Results:
 
 
 def test_the_import_loads_nothing_that_takes_time() -> None:
-    code = "import sys, lasthop; print([name for name in ('polars', 'numpy', 'lasthop._core') if name in sys.modules])"
+    code = (
+        "import sys, lasthop; print([name for name in ('polars', 'numpy', 'lasthop._core') if name in "
+        "sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

@@ -18,7 +18,8 @@ BULK = '[[flow]]\nkind = "bulk-tcp"\nname = "a"\n'
 UDP = '[[flow]]\nkind = "constant-udp"\nname = "u"\nrate = "64 kbit/s"\npayload = "160 B"\nduration = "1 s"\n'
 KEYS = {
     "direction": BULK + 'bytes = "200 kB"\ndirection = "up"\n' + UDP + 'direction = "up"\n',
-    "count": BULK + 'bytes = "50 kB"\ncount = 3\nstart = { distribution = "uniform", min = "0 s", max = "1 s" }\n',
+    "count": BULK + 'bytes = "50 kB"\ncount = 3\nstart = { distribution = "uniform", min = "0 s", max = "1 '
+    's" }\n',
     "duration": BULK + 'duration = "1 s"\n',
     "tcp": BULK + 'bytes = "1 MB"\n' + BULK.replace('"a"', '"old"') + 'bytes = "1 MB"\nstart = "2 s"\n'
     'tcp = { congestion_control = "reno", sack = false, timestamps = false, initial_window = 2 }\n',

@@ -118,7 +118,9 @@ print(json.dumps({"code": code, "kB": int(status["VmHWM"].split()[0])}), file=sy
 
 
 def _peak_mb(*arguments: object) -> float:
-    """Return the memory that a command takes at most; getrusage would count this process, which started it, too."""
+    """Return the memory that a command takes at most; getrusage would count this process, which started it,
+    too.
+    """
     words = json.dumps([str(argument) for argument in arguments])
     # polars has left its own setting of the allocator in this process's environment.
     environment = {name: value for name, value in os.environ.items() if name != "_RJEM_MALLOC_CONF"}

@@ -1,4 +1,6 @@
-"""`--until`: its conditions, whether its stated level holds, and campaigns that stop when they are precise."""
+"""`--until`: its conditions, whether its stated level holds, and campaigns that stop when they are
+precise.
+"""
 
 from __future__ import annotations
 
@@ -182,7 +184,9 @@ def share_missed(found: NDArray[np.float64], truth: float) -> float:
 
 
 def missed(name: str, statistic: str, tolerance: float, campaigns: int, cap: int) -> tuple[float, float]:
-    """Return the share of campaigns whose last interval misses the truth, and their mean number of replications."""
+    """Return the share of campaigns whose last interval misses the truth, and their mean number of
+    replications.
+    """
     draw, mean, median = DISTRIBUTIONS[name]
     values = draw(np.random.default_rng(2003), (campaigns, cap))
     counts, found = stopped(values, condition(statistic, tolerance), cap)

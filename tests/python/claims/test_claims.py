@@ -1,4 +1,6 @@
-"""Claims of every kind on small tables, with intervals that were computed by hand or by scipy's paired t test."""
+"""Claims of every kind on small tables, with intervals that were computed by hand or by scipy's paired t
+test.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +93,10 @@ def test_a_chain_holds_if_each_of_its_relations_does(tmp_path: Path) -> None:
 
 
 def test_a_ratio_is_that_of_means_with_the_jackknife_interval(tmp_path: Path) -> None:
-    """Means 4 and 5/3. Without each replication 5/2, 8/3, 2: squared deviations from 43/18 add up to 0.240741."""
+    """Means 4 and 5/3.
+
+    Without each replication 5/2, 8/3, 2: squared deviations from 43/18 add up to 0.240741.
+    """
     outcome = among(tmp_path, "time_s(variant=a) / time_s(variant=b) > 1", a=[2, 4, 6], b=[1, 2, 2])
     assert outcome.decisive is not None
     assert outcome.decisive.left == pytest.approx(2.4)
@@ -248,7 +253,10 @@ def test_most_is_four_fifths(tmp_path: Path, above: int, verdict: str) -> None:
 
 
 def test_curves_cross_if_either_is_above_somewhere(tmp_path: Path) -> None:
-    cross = 'holds = ["time_s(variant=a) > time_s(variant=b)", "time_s(variant=a) < time_s(variant=b)"]\nsome = ["load"]'
+    cross = (
+        'holds = ["time_s(variant=a) > time_s(variant=b)", "time_s(variant=a) < time_s(variant=b)"]\n'
+        'some = ["load"]'
+    )
     assert both(tmp_path, cross, MIXED).verdict == "upheld"
     assert both(tmp_path, cross, MIXED | {"b": (4.0,) * 4}).verdict == "not upheld"
 
@@ -284,7 +292,9 @@ def test_cells_that_a_scenario_does_not_have_are_left_out(tmp_path: Path) -> Non
 
 
 def test_a_part_that_is_sought_among_many_needs_more_confidence(tmp_path: Path) -> None:
-    """Against the claim at 95 %, not at 98.75 %: one level of four looks like that by chance in every fifth study."""
+    """Against the claim at 95 %, not at 98.75 %: one level of four looks like that by chance in every fifth
+    study.
+    """
     values = {("a", load): [5.0, 5.0, 5.0, 5.0] for load in ORDERS["load"]}
     values |= {("b", load): [4.0, 4.1, 4.2, 4.0] for load in ORDERS["load"]}
     values["b", "90"] = [5.1, 5.25, 5.2, 5.1]

@@ -101,8 +101,9 @@ def test_the_report_has_the_claims_and_contradictory_ones_side_by_side(finished:
     assert section.count("A joke.") == 1
     pair = section[section.index("Claims that contradict each other") :]
     assert (
-        '<li><span class="badge good">upheld</span> The slower flow takes &lt;longer&gt; (<code>order</code>) against '
-        '<span class="badge bad">not upheld</span> The slower flow is faster (<code>reverse</code>)</li>'
+        '<li><span class="badge good">upheld</span> The slower flow takes &lt;longer&gt; '
+        '(<code>order</code>) against <span class="badge bad">not upheld</span> The slower flow is faster '
+        "(<code>reverse</code>)</li>"
     ) in pair
 
 

@@ -92,7 +92,8 @@ STATEMENTS = (
     "iqr(time_s(variant=a)) < iqr(time_s(), variant=[b, c])",
     "fraction(time_s(variant=a) > time_s(variant=b)) > 0.5",
     "time_s(variant=a, replication=1) > time_s(variant=a, replication='2..')",
-    "explained(time_s(), variant=[a, b, c], load='60..90') > explained(time_s(), load='60..90', variant=[a, b, c])",
+    "explained(time_s(), variant=[a, b, c], load='60..90') > explained(time_s(), load='60..90', variant=[a, "
+    "b, c])",
 )
 
 

@@ -1,4 +1,6 @@
-"""Claims on other statistics than means: over the rows of a replication, over replications, of some replications."""
+"""Claims on other statistics than means: over the rows of a replication, over replications, of some
+replications.
+"""
 
 from __future__ import annotations
 
@@ -362,22 +364,26 @@ PATHS = scenario(
 @pytest.mark.parametrize(
     "relation",
     [
-        "elapsed_s(variant='eifel+red', flow='tcp-slower') - elapsed_s(variant='eifel', flow='tcp-slower') == 10 "
-        "| within=0.3",
+        "elapsed_s(variant='eifel+red', flow='tcp-slower') - elapsed_s(variant='eifel', flow='tcp-slower') "
+        "== 10 | within=0.3",
         "data_drops_red(flow='tcp-*') > 0 | every=workload,variant",
         "31.5 <= data_drops_error(flow='tcp-*') <= 37 | every=workload,variant",
         "greatest(elapsed_s(flow='tcp-*'), variant=[baseline, frto, dsack, eifel]) == "
         "least(elapsed_s(flow='tcp-*'), variant=[baseline, frto, dsack, eifel]) | within=0.05",
-        "efficiency(queue='sd') == efficiency(queue='epd') ; efficiency(queue='sd') > 0.5 | within=0.02 every=link",
-        "abs(elapsed_s(link=r1) / elapsed_s(link=e0) - 1) < 0.04 ; fairness_jain(link=r1) > 0.9 | most=workload",
+        "efficiency(queue='sd') == efficiency(queue='epd') ; efficiency(queue='sd') > 0.5 | within=0.02 "
+        "every=link",
+        "abs(elapsed_s(link=r1) / elapsed_s(link=e0) - 1) < 0.04 ; fairness_jain(link=r1) > 0.9 | "
+        "most=workload",
         "-0.04 < elapsed_s(variant=frto) / elapsed_s(variant=dsack) - 1 < 0.04 | every=link",
         "median(elapsed_s(), flow=['tcp-slower', 'tcp-faster']) > 50 | every=link",
         "20 * sum(timeouts(variant='eifel', flow='tcp-*')) == 18 | within=0.5",
-        "iqr(elapsed_s(variant='eifel+red')) < iqr(elapsed_s(variant='eifel')) | some=link,workload at_least=3",
+        "iqr(elapsed_s(variant='eifel+red')) < iqr(elapsed_s(variant='eifel')) | some=link,workload "
+        "at_least=3",
         "fraction(elapsed_s(flow='tcp-slower') / elapsed_s(flow='tcp-faster') < 1.06) > 0.5 | every=link",
         "spurious_timeouts(flow='tcp-*') <= 0.1 * timeouts(flow='tcp-*') | every=link",
         "explained(efficiency(), variant=[eifel, frto], queue=[sd, epd]) == 0.3024 ; "
-        "increases(explained(efficiency(), queue=[sd, epd], variant=[eifel, frto]), link=[e0, r1]) | within=0.25",
+        "increases(explained(efficiency(), queue=[sd, epd], variant=[eifel, frto]), link=[e0, r1]) | "
+        "within=0.25",
     ],
 )
 def test_relations_of_sentences_are_claims(tmp_path: Path, relation: str) -> None:

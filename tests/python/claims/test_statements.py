@@ -207,8 +207,9 @@ def test_a_run_answers_the_statements(
     assert COUNTED[1:] in failing
     assert (
         '<li><span class="badge bad">not upheld</span> The slower flow is faster <span class="note">S2 · 5 · '
-        '<a href="#claim-reverse">reverse</a></span><br><span class="note">It is the one that takes longer.</span><br>'
-        '<span class="note">The source contradicts itself: its table 3 agrees with us.</span></li>'
+        '<a href="#claim-reverse">reverse</a></span><br><span class="note">It is the one that takes '
+        'longer.</span><br><span class="note">The source contradicts itself: its table 3 agrees with '
+        "us.</span></li>"
     ) in failing
     assert '</span> The slower flow takes &lt;longer&gt; <span class="note">S1' in upheld
     assert "One run tells of it: <code>lasthop explain study.toml --only link=e0</code>" in upheld

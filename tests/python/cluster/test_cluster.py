@@ -168,7 +168,8 @@ def test_a_worker_of_another_version_is_refused_with_both_versions(cluster: Clus
     cluster.kill_worker(worker)
     assert code == 2
     assert re.fullmatch(
-        rf"Error: Worker tcp://127\.0\.0\.1:\d+ cannot be used: it has lasthop {_core.VERSION} \(rules 0123abcd\), and "
+        rf"Error: Worker tcp://127\.0\.0\.1:\d+ cannot be used: it has lasthop {_core.VERSION} \(rules "
+        rf"0123abcd\), and "
         rf"this is lasthop {_core.VERSION} \(rules {_core.RULES[:8]}\)\. Install the same version there\.\n",
         error,
     )
@@ -207,8 +208,10 @@ def dask_setup(worker):
         if any(self._cells[number].key == "queue=q3" for number, *_ in pieces):
             for death in deaths:
                 with contextlib.suppress(FileExistsError):
-                    death.touch(exist_ok=False)  # two workers that begin at once do not both take the last one
-                    time.sleep(3)  # a worker that comes and goes between two looks, a second apart, is not counted
+                    # two workers that begin at once do not both take the last one
+                    death.touch(exist_ok=False)
+                    # a worker that comes and goes between two looks, a second apart, is not counted
+                    time.sleep(3)
                     os._exit(1)
         return run(self, pieces)
 
@@ -218,7 +221,9 @@ BLAMES_AT_ONCE = "def dask_setup(scheduler):\n    scheduler.allowed_failures = 0
 
 
 def run_with_deaths(most: int, tmp_path: Path) -> tuple[int, str, str]:
-    """Run six cells, one of which kills its worker that many times, where Dask blames a task for one death."""
+    """Run six cells, one of which kills its worker that many times, where Dask blames a task for one
+    death.
+    """
     deadly, blames, deaths = (tmp_path / name for name in ("deadly.py", "blames.py", "deaths"))
     deaths.mkdir()
     deadly.write_text(DEADLY.format(deaths=str(deaths), most=most), encoding="utf-8")
@@ -273,7 +278,8 @@ def test_a_folder_goes_on_here_when_the_scheduler_has_died(whole: Path, tmp_path
         code, _, error = ended(process)
     assert code == 2
     assert re.fullmatch(
-        rf"Error: The scheduler at {cluster.address} is gone\. [1-9]\d* of {RUNS} runs are kept in {out}\. Repeat .*\n",
+        rf"Error: The scheduler at {cluster.address} is gone\. [1-9]\d* of {RUNS} runs are kept in {out}\. "
+        rf"Repeat .*\n",
         error,
     )
     assert ended(lasthop("run", EXAMPLE, *LONG, "--out", out)) == (0, "", "")
@@ -314,7 +320,9 @@ def children_of(process: int) -> list[str]:
 
 
 def survive(count: int, replications: int, tmp_path: Path) -> None:
-    """Kill runner, workers and scheduler at random moments; every folder that is finished equals an undisturbed one."""
+    """Kill runner, workers and scheduler at random moments; every folder that is finished equals an
+    undisturbed one.
+    """
     options = ("--only", "memory=none", "--replications", str(replications), "--quiet")
     whole = tmp_path / "whole"
     assert ended(lasthop("run", EXAMPLE, *options, "--out", whole)) == (0, "", "")
@@ -426,7 +434,8 @@ def test_without_dask_the_error_says_what_to_install(tmp_path: Path, monkeypatch
     code, _, error = ended(lasthop("run", EXAMPLE, "--cluster", "local:2", "--out", tmp_path / "out"))
     assert code == 2
     assert error == (
-        "Error: --cluster needs packages that are not installed (distributed): pip install 'lasthop[cluster]'\n"
+        "Error: --cluster needs packages that are not installed (distributed): pip install "
+        "'lasthop[cluster]'\n"
     )
 
 

@@ -1,4 +1,6 @@
-"""How commands end: full standard output, closed pipes, runs without a packet, live runs that are too late."""
+"""How commands end: full standard output, closed pipes, runs without a packet, live runs that are too
+late.
+"""
 
 from __future__ import annotations
 

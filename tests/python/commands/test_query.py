@@ -39,7 +39,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def ask(made: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> Ask:
-    """Copy results into the working folder; return a function that queries them, or the folders it is given first."""
+    """Copy results into the working folder; return a function that queries them, or the folders it is given
+    first.
+    """
     shutil.copytree(made, OUT)
 
     def ask(*arguments: object) -> tuple[int, str, str]:
@@ -179,7 +181,8 @@ def test_what_is_wrong_with_a_query_is_one_line(ask: Ask, sql: str, told: str) -
     [
         "COPY flows TO 'new.csv'",
         "WITH x AS (COPY (SELECT 1) TO 'new.csv') FROM x",
-        "WITH x AS (COPY (SELECT 1) TO 'results/kulve2003/flows.parquet' (FORMAT parquet, USE_TMP_FILE false)) FROM x",
+        "WITH x AS (COPY (SELECT 1) TO 'results/kulve2003/flows.parquet' (FORMAT parquet, USE_TMP_FILE "
+        "false)) FROM x",
         "COPY (PIVOT flows ON link USING count(*)) TO 'new.csv'",
         "ATTACH 'new.db'",
         "EXPORT DATABASE 'new'",
@@ -218,7 +221,10 @@ def test_words_that_are_no_query_and_folders_without_results_are_refused(ask: As
 
 def test_nothing_is_said_beside_the_answer_without_pyarrow(ask: Ask) -> None:
     del ask
-    code = "import sys; sys.modules['pyarrow'] = None; from lasthop.cli import main; sys.exit(main(sys.argv[1:]))"
+    code = (
+        "import sys; sys.modules['pyarrow'] = None; from lasthop.cli import main; "
+        "sys.exit(main(sys.argv[1:]))"
+    )
     sql = "SELECT count(*) AS n FROM runs"
     done = subprocess.run(
         [sys.executable, "-c", code, "query", OUT, sql], check=True, capture_output=True, text=True

@@ -1,4 +1,6 @@
-"""The JSON Schema of scenario files accepts what the reader accepts, and rejects the same structural faults."""
+"""The JSON Schema of scenario files accepts what the reader accepts, and rejects the same structural
+faults.
+"""
 
 from __future__ import annotations
 

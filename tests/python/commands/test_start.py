@@ -60,7 +60,10 @@ def test_the_answer_of_a_single_replication_takes_no_more(tmp_path: Path) -> Non
 
 
 def test_the_end_of_a_command_searches_nothing_for_garbage() -> None:
-    code = "import atexit, gc; from lasthop.cli import main; atexit.register(lambda: print(len(gc.get_objects()))); main()"
+    code = (
+        "import atexit, gc; from lasthop.cli import main; atexit.register(lambda: "
+        "print(len(gc.get_objects()))); main()"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code, "--version"], check=True, capture_output=True, text=True
     )

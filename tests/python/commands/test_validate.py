@@ -1,4 +1,6 @@
-"""`lasthop validate`: what would run, what is assumed, and everything that is wrong; `run` refuses the same."""
+"""`lasthop validate`: what would run, what is assumed, and everything that is wrong; `run` refuses the
+same.
+"""
 
 from __future__ import annotations
 

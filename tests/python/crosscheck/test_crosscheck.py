@@ -54,8 +54,10 @@ def test_a_history_is_what_the_sender_saw_and_did_in_the_order_of_events(
     data: str, acks: str, sender: str
 ) -> None:
     packet = {
-        "order": [0, 2, 3, 5], "time_ns": [0, 20, 20, 40_000], "event": ["sent", "delivered", "sent", "delivered"],
-        "flow": [0] * 4, "direction": [data, acks, data, acks], "seq": [1, 1, 101, 1], "end": [101, 1, 201, 1],
+        "order": [0, 2, 3, 5], "time_ns": [0, 20, 20, 40_000],
+        "event": ["sent", "delivered", "sent", "delivered"],
+        "flow": [0] * 4, "direction": [data, acks, data, acks],
+        "seq": [1, 1, 101, 1], "end": [101, 1, 201, 1],
         "ack": [None, 101, None, 201], "sack": ["", "", "", "301-401"],
     }  # fmt: skip
     tcp = {
@@ -355,7 +357,8 @@ def test_paced_senders_of_the_model_follow_those_of_the_kernel(tmp_path: Path, l
 def test_nagle_of_the_model_holds_what_that_of_the_kernel_holds(tmp_path: Path, lasthop_main: Main) -> None:
     file, out = tmp_path / "nagle.toml", tmp_path / "flows.csv"
     file.write_text(
-        'mtu = "576 B"\n[down.link]\nrate = "1 Mbit/s"\ndelay = "50 ms"\n[[flow]]\nkind = "bulk-tcp"\nbytes = "20 kB"\n'
+        'mtu = "576 B"\n[down.link]\nrate = "1 Mbit/s"\ndelay = "50 ms"\n[[flow]]\nkind = "bulk-tcp"\n'
+        'bytes = "20 kB"\n'
         '[factor.write.small]\nflow = [{ kind = "bulk-tcp", bytes = "20 kB", write = "100 B" }]\n'
         '[factor.write.large]\nflow = [{ kind = "bulk-tcp", bytes = "20 kB", write = "700 B" }]\n'
         '[factor.write.few]\nflow = [{ kind = "bulk-tcp", bytes = "900 B", write = "150 B" }]\n'

@@ -1,4 +1,5 @@
-"""The programs that anybody would try first, each twice in virtual time: the same packets and output, to the byte.
+"""The programs that anybody would try first, each twice in virtual time: the same packets and output, to the
+byte.
 
 `scripts/setup-system --long` installs them; `make test-long` does so.
 """
@@ -76,7 +77,8 @@ PAGE = """<!doctype html><title>page</title>
 <img src="/one.svg"><img src="/two.svg"><pre id="timings"></pre>
 <script>
 addEventListener("load", () => {
-    const entries = performance.getEntriesByType("resource").map(e => `${e.name} ${e.transferSize} ${e.responseEnd}`);
+    const entries = performance.getEntriesByType("resource").map(
+        e => `${e.name} ${e.transferSize} ${e.responseEnd}`);
     document.getElementById("timings").textContent = entries.join(", ");
 });
 </script>
@@ -218,10 +220,11 @@ def test_a_certificate_is_valid_on_the_guests_date_and_tls_repeats(folder: Path,
     assert shutil.which("openssl"), "this test makes a certificate with openssl: install it"
     key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
     line = (
-        f"cd {folder}; exec 2>tls.log; openssl req -x509 {key} -keyout ca.key -out ca.pem -days 9 -subj /CN=authority; "
-        f"openssl req {key} -keyout server.key -out server.csr -subj /CN=server -addext subjectAltName=DNS:server; "
-        "openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -copy_extensions copyall -days 9 "
-        f"-out server.pem; {nginx(folder, TLS.format(folder=folder))}"
+        f"cd {folder}; exec 2>tls.log; openssl req -x509 {key} -keyout ca.key -out ca.pem -days 9 -subj "
+        f"/CN=authority; openssl req {key} -keyout server.key -out server.csr -subj /CN=server -addext "
+        "subjectAltName=DNS:server; openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key "
+        "-CAcreateserial -copy_extensions copyall -days 9 -out server.pem; "
+        f"{nginx(folder, TLS.format(folder=folder))}"
     )
     secure = (*FETCH[:-1], "--cacert", f"{folder}/ca.pem", "https://server/page")
     assert run_twice(tmp_path / "capture", line, secure).startswith(f"{BYTES} ")

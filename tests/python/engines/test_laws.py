@@ -1,4 +1,5 @@
-"""Laws of congestion control: windows that follow from a rate of losses or marks, and shares that follow from a cap.
+"""Laws of congestion control: windows that follow from a rate of losses or marks, and shares that follow from
+a cap.
 
 The model is held against formulas that others derived; nothing is fitted.
 """
@@ -62,8 +63,9 @@ def test_the_window_of_dctcp_and_prague_is_two_over_the_share_of_marks(tmp_path:
 
     See RFC 9332, appendix, and Alizadeh et al. 2011.
 
-    The product of window and share is 2 if every round trip has a mark. At two marks a round trip, one round trip
-    in seven has none, which gives 2.2. DCTCP does not grow in the round trip after a mark, so it has less.
+    The product of window and share is 2 if every round trip has a mark. At two marks a round trip, one round
+    trip in seven has none, which gives 2.2. DCTCP does not grow in the round trip after a mark, so it has
+    less.
     """
     text = f"""
 tcp = {{ congestion_control = "{control}", ecn = true }}

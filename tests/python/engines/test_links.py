@@ -43,7 +43,9 @@ bytes = "10 GB"
 
 
 def equation(loss: float, rtt_s: float, segment: int) -> float:
-    """The throughput of RFC 5348, section 3.1, in bytes per second: every segment acknowledged, t_RTO = 4 R."""
+    """The throughput of RFC 5348, section 3.1, in bytes per second: every segment acknowledged, t_RTO = 4
+    R.
+    """
     recoveries = rtt_s * math.sqrt(2 * loss / 3)
     timeouts = 4 * rtt_s * 3 * math.sqrt(3 * loss / 8) * loss * (1 + 32 * loss**2)
     return segment / (recoveries + timeouts)
@@ -85,7 +87,9 @@ bytes = "200 kB"
 
 
 def test_a_transfer_takes_the_time_of_its_slots_and_headers(tmp_path: Path) -> None:
-    """A packet of 296 bytes has a payload of 256, and with compressed headers 259 of its bytes cross the link."""
+    """A packet of 296 bytes has a payload of 256, and with compressed headers 259 of its bytes cross the
+    link.
+    """
 
     def goodput(rate: str, headers: str = "") -> float:
         cell = only_cell(tmp_path / "slots.toml", SLOTS.format(rate=rate, headers=headers))
@@ -211,7 +215,8 @@ def test_dualpi2_keeps_a_call_that_is_ect1_from_the_queue_of_the_others() -> Non
         level: rows.filter(pl.col("flow") == "call")["queue_delay_p95_s"].median()
         for level, rows in flows.items()
     }
-    # A full packet of the download takes 6 ms, and the call waits for the one on the link and for a tenth of the bytes.
+    # A full packet of the download takes 6 ms, and the call waits for the one on the link and for a tenth of
+    # the bytes.
     assert delay["dualpi2"] < 0.015
     assert 3 * delay["dualpi2"] < delay["pie"] < delay["drop-tail"] / 4
     call, download = (flows["dualpi2"].filter(pl.col("flow") == flow) for flow in ("call", "download"))

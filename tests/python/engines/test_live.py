@@ -46,7 +46,9 @@ def program(source: str) -> tuple[str, str, str]:
 
 
 def fetch(port: int, attempts: int = 100) -> str:
-    """Source of a client that prints what the server sends on `port`, and the seconds from connecting to the end."""
+    """Source of a client that prints what the server sends on `port`, and the seconds from connecting to the
+    end.
+    """
     return f"""
 import socket, time
 for attempt in range({attempts}):
@@ -80,7 +82,9 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
 
 
 def counts(summary: str, way: str) -> list[int]:
-    """Return the numbers of the summary's line of a direction: sent, delivered, bytes, drops by cause, marks."""
+    """Return the numbers of the summary's line of a direction: sent, delivered, bytes, drops by cause,
+    marks.
+    """
     line = next(line for line in summary.splitlines() if line.startswith(way + " "))
     return [int(number) for number in re.findall(r"\d+", line)]
 
@@ -117,8 +121,8 @@ def test_a_download_takes_as_long_as_the_link_needs() -> None:
 
 def test_both_versions_of_ip_cross_unless_the_mtu_is_too_small_for_ipv6() -> None:
     listen = (
-        f"exec {sys.executable} -c 'import socket; s = socket.create_server((str(), 7), family=socket.AF_INET6, "
-        "dualstack_ipv6=True);\nwhile True: s.accept()[0].close()'"
+        f"exec {sys.executable} -c 'import socket; s = socket.create_server((str(), 7), "
+        "family=socket.AF_INET6, dualstack_ipv6=True);\nwhile True: s.accept()[0].close()'"
     )
     connect = """
 import socket, sys, time
@@ -316,7 +320,8 @@ class Emulator:
         }
         self._mark = f"{MARK}={mark}".encode()
         arguments, descriptor = child_arguments({"shell": request})
-        # Whatever started the tests may ignore signals (nohup), and its children do, too, if they are not told.
+        # Whatever started the tests may ignore signals (nohup), and its children do, too, if they are not
+        # told.
         arguments = ["env", "--default-signal=HUP,INT,TERM", *arguments]
         self.process = subprocess.Popen(arguments, pass_fds=[descriptor], env={**os.environ, MARK: mark})
         os.close(descriptor)

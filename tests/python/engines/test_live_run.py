@@ -120,7 +120,8 @@ def test_a_download_and_a_stream_fare_as_in_the_model(tmp_path: Path) -> None:
     assert flows["outcome"].to_list() == ["closed"] * 4
     for column in ("sent_packets", "received_packets", "sent_bytes", "protocol"):
         assert flows[column].to_list() == expected[column].to_list(), column
-    # Nothing is lost; today's TCP needs fewer round trips for its handshake's end, more for its ACKs: 100 ms each.
+    # Nothing is lost; today's TCP needs fewer round trips for its handshake's end, more for its ACKs: 100 ms
+    # each.
     assert flows["retransmitted_packets"].sum() == 0
     for mine, theirs in zip(flows["elapsed_s"], expected["elapsed_s"], strict=True):
         assert mine == pytest.approx(theirs, abs=0.25)
@@ -158,10 +159,12 @@ def test_real_tcp_crosses_an_atm_switch_and_every_packet_is_accounted_for(tmp_pa
     flows, expected = pl.DataFrame(live.flows), pl.DataFrame(model.flows)
     assert flows["flow"].to_list() == ["early", "late", "stream"]
     assert flows["outcome"].to_list() == ["closed"] * 3
-    # What TCP repairs arrives in both. A datagram that a busy machine sends late may meet a full buffer, and is lost.
+    # What TCP repairs arrives in both. A datagram that a busy machine sends late may meet a full buffer, and
+    # is lost.
     assert flows["received_packets"].to_list()[:2] == expected["received_packets"].to_list()[:2]
     assert flows["sent_packets"].to_list()[2] == expected["sent_packets"].to_list()[2] == 100
-    # Whole packets go, of those that hold more than their share of the buffer; never of the stream, which is slow.
+    # Whole packets go, of those that hold more than their share of the buffer; never of the stream, which is
+    # slow.
     drops = flows["data_drops_queue"] + flows["data_drops_selective"]
     assert (flows["sent_packets"] - flows["received_packets"] == drops).all()
     assert flows["data_drops_selective"].to_list()[2] == 0 < flows["data_drops_selective"].sum()
@@ -205,7 +208,8 @@ def test_a_page_is_loaded_in_real_http(tmp_path: Path, page: str, server: str) -
     for column in ("outcome", "objects", "objects_received", "connections"):
         assert live.pages[column] == model.pages[column], column
     assert live.pages["response_time_s"] == pytest.approx(model.pages["response_time_s"], rel=0.25)
-    # The messages are as large as the model's, byte for byte; both ends of each connection were watched to its end.
+    # The messages are as large as the model's, byte for byte; both ends of each connection were watched to
+    # its end.
     assert live.flows["outcome"] == model.flows["outcome"]
     assert live.flows["sent_bytes"] == model.flows["sent_bytes"]
     said = [difference["what"].startswith("server") for difference in live.facts["differences"]]
@@ -266,8 +270,8 @@ def test_hosts_remember_within_a_chain_only_if_asked(tmp_path: Path) -> None:
         flows = LiveEngine().run_cell(cell, Request(1, 1, 3)).flows
         assert flows["outcome"] == ["closed"] * 3
         losses[cached] = flows["data_drops_queue"]
-    # How many packets a first slow start loses depends on how busy the machine is; that one with a cached ssthresh
-    # loses fewer does not.
+    # How many packets a first slow start loses depends on how busy the machine is; that one with a cached
+    # ssthresh loses fewer does not.
     assert losses["true"][2] < losses["true"][0], "a cached ssthresh ends slow start in time"
     assert losses["true"][2] < losses["false"][2], "what nobody asked for is remembered"
 
@@ -543,7 +547,10 @@ DISCIPLINES = (
 
 def test_every_queue_discipline_serves_a_class_on_this_machines_clock(tmp_path: Path) -> None:
     """All at once, each in a class of its own: RED, which has no name of its own, is the last."""
-    red = "red = { min = '5 kB', max = '9 kB', max_probability = 0.1, weight = 0.1, avpkt = '1 kB', gentle = true }"
+    red = (
+        "red = { min = '5 kB', max = '9 kB', max_probability = 0.1, weight = 0.1, avpkt = '1 kB', gentle = "
+        "true }"
+    )
     queues = [
         *(f"discipline = '{name}', limit = '90 packets'" for name in DISCIPLINES),
         f"limit = '40 kB', {red}",
@@ -566,10 +573,14 @@ def test_every_queue_discipline_serves_a_class_on_this_machines_clock(tmp_path: 
     assert set(live["outcome"]) == {"closed"}
 
 
-SHORT_FLOWS = """{ kind = "short-flows", packets = 3, request = "200 B", arrivals = { model = "poisson", load = 0.5 },
-hosts = [{ name = "iw3", initial_window = 3, receive_window_initial = 4 }], tcp = { congestion_control = "reno" } }"""
-WEB_CLIENTS = """{ kind = "web-clients", name = "web", clients = 2, start = "0 s", batches = 1, interval = "1 s",
-requests = { mean = 5, min = 1, max = 9 }, multiple = { mean = 5, min = 1, max = 9 }, gap = "1 ms", first_unit = "9 B",
+SHORT_FLOWS = """{ kind = "short-flows", packets = 3, request = "200 B", \
+arrivals = { model = "poisson", load = 0.5 },
+hosts = [{ name = "iw3", initial_window = 3, receive_window_initial = 4 }], \
+tcp = { congestion_control = "reno" } }"""
+WEB_CLIENTS = """{ kind = "web-clients", name = "web", clients = 2, start = "0 s", batches = 1, \
+interval = "1 s",
+requests = { mean = 5, min = 1, max = 9 }, multiple = { mean = 5, min = 1, max = 9 }, \
+gap = "1 ms", first_unit = "9 B",
 others = [{ unit = "1 kB", share = 0.3 }] }"""
 
 

@@ -155,9 +155,12 @@ for folder in sys.argv[1:]:
     old = os.path.join(folder, "old")
     for change in (
         lambda: open(old, "a").write("more"), lambda: os.chmod(old, 0o600), lambda: os.utime(old, (0, 0)),
-        lambda: os.truncate(old, 1), lambda: os.rename(old, old + "er"), lambda: os.mkdir(os.path.join(folder, "new")),
-        lambda: os.symlink("/", os.path.join(folder, "link")), lambda: os.mkfifo(os.path.join(folder, "pipe")),
-        lambda: open(os.path.join(folder, "passwd"), "w").write("gone"), lambda: shutil.rmtree(folder + "/inner"),
+        lambda: os.truncate(old, 1), lambda: os.rename(old, old + "er"),
+        lambda: os.mkdir(os.path.join(folder, "new")),
+        lambda: os.symlink("/", os.path.join(folder, "link")),
+        lambda: os.mkfifo(os.path.join(folder, "pipe")),
+        lambda: open(os.path.join(folder, "passwd"), "w").write("gone"),
+        lambda: shutil.rmtree(folder + "/inner"),
     ):
         try:
             change()
@@ -171,7 +174,9 @@ for folder in sys.argv[1:]:
 def test_programs_that_write_everywhere_change_nothing_but_the_folders_named(
     kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str | None
 ) -> None:
-    """As root, who may write anywhere, this says most: home, working folder, a tree beside, /etc and programs' own."""
+    """As root, who may write anywhere, this says most: home, working folder, a tree beside, /etc and
+    programs' own.
+    """
     own = {name: tmp_path / name for name in ("home", "work", "tree")}
     for folder in own.values():
         (folder / "inner").mkdir(parents=True)
@@ -211,7 +216,10 @@ def test_several_servers_have_names_and_addresses_and_reach_each_other_without_t
 
 @pytest.mark.usefixtures("kernel")
 def test_a_program_that_computes_without_end_is_named_unless_computing_takes_time() -> None:
-    spins = "import time\nend = time.monotonic() + 0.2\nn = 0\nwhile n < 10**7 and time.monotonic() < end: n += 1\nprint(n)"
+    spins = (
+        "import time\nend = time.monotonic() + 0.2\nn = 0\nwhile n < 10**7 and time.monotonic() < end: n += "
+        "1\nprint(n)"
+    )
     freely = run_guest("--link", "lte", "--", "sh", "-c", "while :; do :; done")
     assert freely.returncode == 2
     assert "sh (process 2) has computed for 10 s without a system call" in freely.stderr
@@ -256,7 +264,10 @@ def test_a_fork_bomb_is_ended_and_named_and_many_processes_are_none() -> None:
 def test_packets_leave_the_hop_at_its_rate_exactly(tmp_path: Path) -> None:
     """A hundred datagrams at once; each takes 1028 bytes of the link's, and the clock looks at 256 ns."""
     link = tmp_path / "link.toml"
-    hop = 'down.link = { rate = "777 kbit/s", delay = "50 ms" }\nup.link = { rate = "1 Mbit/s", delay = "50 ms" }\n'
+    hop = (
+        'down.link = { rate = "777 kbit/s", delay = "50 ms" }\n'
+        'up.link = { rate = "1 Mbit/s", delay = "50 ms" }\n'
+    )
     flow = '[[flow]]\nkind = "constant-udp"\nrate = "1 kbit/s"\npayload = "100 B"\nduration = "1 s"\n'
     link.write_text(f'{hop}down.queue.limit = "200 packets"\n{flow}')
     server = f"""exec {sys.executable} -c 'import socket
@@ -351,7 +362,9 @@ def _mounts_but_of_other_tests(own: Path) -> list[str]:
 
 
 def test_sigkill_of_any_process_leaves_nothing(own_kernel: Kernel, tmp_path: Path) -> None:  # noqa: F811
-    """At random moments, from the start of the command on; what a guest has open has no name in any file system."""
+    """At random moments, from the start of the command on; what a guest has open has no name in any file
+    system.
+    """
     mounts = _mounts_but_of_other_tests(tmp_path)
     places = [*map(Path, ("/dev/shm", "/tmp", "~/.uml")), tmp_path]
     chance = random.Random(2026)

@@ -315,8 +315,10 @@ response_header = "250 B"
 down.flow = [{ kind = "bulk-tcp", bytes = "200 kB", stack = "quic", quic.congestion_control = "newreno" }]
 up.flow = [{ kind = "bulk-tcp", bytes = "200 kB", direction = "up", stack = "quic", quic.crypto = "null" }]
 page.flow = [{ kind = "http-page", main = "9 kB", inline = "30 kB", inline_count = 4, stack = "quic" }]
-early.flow = [{ kind = "request-response", requests = 4, response = "20 kB", stack = "quic", quic.zero_rtt = true }]
-video.flow = [{ kind = "video", bitrates = ["300 kbit/s"], segment = "1 s", duration = "3 s", stack = "quic" }]
+early.flow = [{ kind = "request-response", requests = 4, response = "20 kB", \
+stack = "quic", quic.zero_rtt = true }]
+video.flow = [{ kind = "video", bitrates = ["300 kbit/s"], segment = "1 s", duration = "3 s", \
+stack = "quic" }]
 """
 
 

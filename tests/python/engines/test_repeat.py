@@ -259,9 +259,9 @@ def test_what_else_decides_results_is_said(
     command = [*repeat, "--server", f"python3 -m http.server $PORT -d {tmp_path / 'www'}", "--", "true"]
     assert lasthop_main(*command) in (0, 3)
     assert (
-        f"Note: these results are of true and python3 as they are now. lasthop does not see what else they read, what "
-        f"$PORT stands for and what is in {tmp_path / 'www'}: name it with --input ('input' in a scenario), or run all "
-        "anew with --overwrite.\n"
+        "Note: these results are of true and python3 as they are now. lasthop does not see what else they "
+        f"read, what $PORT stands for and what is in {tmp_path / 'www'}: name it with --input ('input' in a "
+        "scenario), or run all anew with --overwrite.\n"
     ) in capsys.readouterr().out
     assert lasthop_main(*repeat, "--input", link, "--", "true") in (0, 3)
     assert "lasthop does not see" not in capsys.readouterr().out
@@ -550,7 +550,7 @@ def test_a_program_without_memory_is_the_programs_failure_in_its_own_words(
 
 
 @pytest.mark.usefixtures("kernel")
-def test_a_repeat_that_is_killed_goes_on_to_the_same_rows_and_its_runs_are_made_again_until_the_program_changes(
+def test_a_killed_repeat_goes_on_to_the_same_rows_and_its_runs_are_made_again_until_the_program_changes(
     link: Path, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script = tmp_path / "send.sh"

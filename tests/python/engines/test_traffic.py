@@ -1,4 +1,6 @@
-"""Kinds of traffic: short scenarios of each on the model and on the kernel engine, and what is said of wrong ones."""
+"""Kinds of traffic: short scenarios of each on the model and on the kernel engine, and what is said of wrong
+ones.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ BULK = '[[flow]]\nkind = "bulk-tcp"\nbytes = "500 kB"\n'
 CALL = '[[flow]]\nkind = "voip"\n'
 ASK = '[[flow]]\nkind = "request-response"\nrequests = 20\nresponse = "20 kB"\n'
 VIDEO = (
-    '[[flow]]\nkind = "video"\nbitrates = ["250 kbit/s", "500 kbit/s", "900 kbit/s", "2 Mbit/s"]\nduration = "120 s"\n'
+    '[[flow]]\nkind = "video"\nbitrates = ["250 kbit/s", "500 kbit/s", "900 kbit/s", "2 Mbit/s"]\n'
+    'duration = "120 s"\n'
     'buffer = "40 s"\nreservoir = "8 s"\ncushion = "24 s"\n'
 )
 Flows = dict[str, dict[str, float]]
@@ -92,7 +95,10 @@ def test_the_answer_of_calls_is_their_score(
     assert lasthop_main("run", file, "--replications", "5", "--out", tmp_path / "out") == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "(MOS)" in text
-    told = "With flow=voip, queue=codel has a speech quality of 4.32 MOS, queue=drop-tail of 3.89 MOS (0.431 points better"
+    told = (
+        "With flow=voip, queue=codel has a speech quality of 4.32 MOS, queue=drop-tail of 3.89 MOS (0.431 "
+        "points better"
+    )
     assert text.partition("after Holm): - ")[2].startswith(told)
     flows = pl.read_parquet(tmp_path / "out" / "flows.parquet")
     assert flows.filter(role="bulk-tcp")["mos"].null_count() == 10
@@ -169,7 +175,8 @@ def test_bursts_that_the_time_limit_ends_are_not_whole(tmp_path: Path) -> None:
 
 def test_a_video_settles_below_what_the_link_carries(tmp_path: Path) -> None:
     flow = model(cell(tmp_path, VIDEO))["video"]
-    # The first two segments have 125 kB each and take 1.1 s each at least; the handshake and slow start come on top.
+    # The first two segments have 125 kB each and take 1.1 s each at least; the handshake and slow start come
+    # on top.
     assert 2.1 < flow["startup_delay_s"] < 3.5
     assert (flow["segments"], flow["stalls"], flow["stalled_s"]) == (30, 0, 0.0)
     assert 500e3 < flow["bitrate_mean_bps"] < 1000e3

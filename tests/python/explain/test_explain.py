@@ -77,7 +77,10 @@ def test_golden_stories(name: str, key: str, replication: int, flow: str) -> Non
 
 
 def compare(study: _core.Study, replications: Iterable[int], wanted: str = "") -> Counter[str]:
-    """Hold the facts of every flow against its record; return the sums of all counts. Cells whose key has `wanted`."""
+    """Hold the facts of every flow against its record; return the sums of all counts.
+
+    Cells whose key has `wanted`.
+    """
     totals: Counter[str] = Counter()
     for cell in (cell for cell in study.cells if wanted in cell.key):
         for replication in replications:
@@ -295,9 +298,9 @@ class Tape:
     ) -> None:
         length = size + bool(flags & 0x02) + bool(flags & 0x01)
         self._packet[serial] = {
-            "flow": flow, "direction": "up" if up else "down", "serial": serial, "seq": seq, "end": seq + length,
-            "ack": ack, "payload_bytes": size, "ip_bytes": 40 + size, "flags": flags, "ce": 0, "sack": sack,
-            "window_bytes": 9999, "queue_packets": None, "queue_average": None,
+            "flow": flow, "direction": "up" if up else "down", "serial": serial, "seq": seq,
+            "end": seq + length, "ack": ack, "payload_bytes": size, "ip_bytes": 40 + size, "flags": flags,
+            "ce": 0, "sack": sack, "window_bytes": 9999, "queue_packets": None, "queue_average": None,
         }  # fmt: skip
         self.event(ms, serial, "sent")
 
@@ -474,7 +477,10 @@ rate = "10 kbit/s"
 payload = "100 B"
 duration = "5 s"
 """
-ERRORS = '{ good = "1 s", bad = "500 ms", packet_error_probability = 1, arq = { retransmissions = 5, delay = "DELAY" } }'
+ERRORS = (
+    '{ good = "1 s", bad = "500 ms", packet_error_probability = 1, arq = { retransmissions = 5, delay = '
+    '"DELAY" } }'
+)
 
 
 @pytest.mark.parametrize("bad", ["down", "up"])
@@ -561,7 +567,9 @@ def calls(tmp_path: Path, codec: str) -> Iterator[tuple[Row, UdpFacts, str]]:
 
 @pytest.mark.parametrize("codec", ["G.711", "Opus"])
 def test_what_is_heard_of_a_call_equals_the_record_to_the_digit(tmp_path: Path, codec: str) -> None:
-    """Both have the E-model and the jitter buffer: the crate lasthop-trace as packets come, the story at the end."""
+    """Both have the E-model and the jitter buffer: the crate lasthop-trace as packets come, the story at the
+    end.
+    """
     seen: Counter[str] = Counter()
     for record, facts, story in calls(tmp_path, codec):
         heard, place = facts.heard, (record["flow"], record["protocol"])
@@ -634,11 +642,11 @@ def test_the_delay_of_a_stream_rises_and_falls_and_gaps_are_told_in_order() -> N
     delays[60:63] = [None] * 3
     facts, story = stream(delays)
     assert [(entry.ns // MS, flat(entry.text)) for entry in story.entries] == [
-        (0, "Datagram 0 sent. The fastest datagram takes 10 ms, 120 ms less than the slowest: 5 ms in the router "
-            "queue, until the link had room."),
-        (440, "Delay rises: 7 of 7 datagrams take 40 ms or more, the last sent at 0.560000. Datagram 24, sent at "
-            "0.480000, takes longest, 130 ms: 125 ms in the router queue, behind 2 packets of its own flow. Delay has "
-            "fallen to 24 ms with datagram 30, sent at 0.600000."),
+        (0, "Datagram 0 sent. The fastest datagram takes 10 ms, 120 ms less than the slowest: 5 ms in the "
+        "router queue, until the link had room."),
+        (440, "Delay rises: 7 of 7 datagrams take 40 ms or more, the last sent at 0.560000. Datagram 24, "
+        "sent at 0.480000, takes longest, 130 ms: 125 ms in the router queue, behind 2 packets of its own "
+        "flow. Delay has fallen to 24 ms with datagram 30, sent at 0.600000."),
         (1200, "Gap of 60 ms: datagrams 60-62, 3 lost (router queue full). The queue held 0 packets."),
         (1980, "Datagram 99 sent, the last."),
     ]  # fmt: skip
@@ -676,7 +684,8 @@ def test_the_story_of_a_call_says_whose_packets_stood_before_its_own() -> None:
         (int(found[1]), found[2], int(found[3]), int(found[4]))
         for entry in story.entries
         if (found := re.search(
-            r"Frame (\d+),.* takes longest, [^:]*: ([\d.]+ m?s) in the router queue, behind (\d+) packets of upload "
+            r"Frame (\d+),.* takes longest, [^:]*: ([\d.]+ m?s) in the router queue, behind (\d+) packets of "
+            r"upload "
             r"and (\d+) of its own flow", flat(entry.text)))
     )  # fmt: skip
     events = list(rows(trace.packets))
@@ -776,7 +785,10 @@ def test_a_tail_loss_probe_is_told_as_such(*, is_new: bool) -> None:
     assert not facts.stray
     text = flat(str(tell_tcp(facts, packets, {**SWITCHES, "tail_loss_probe": True})))
     done = "new data is sent" if is_new else "the last segment is sent again"
-    told = f"0.700000 Tail loss probe (RFC 8985, section 7): nothing was sent or received for 500 ms; {done} to bring"
+    told = (
+        f"0.700000 Tail loss probe (RFC 8985, section 7): nothing was sent or received for 500 ms; {done} to "
+        "bring"
+    )
     assert told in text
     assert ("It arrived." if is_new else "It was needed: no earlier copy arrived.") in text
     assert "0 timeouts (0 spurious), 1 tail loss probe," in text

@@ -36,7 +36,9 @@ def section(text: str, title: str) -> str:
 
 
 def listed(title: str) -> dict[str, dict[str, set[str]]]:
-    """Return, for each room of a section, the names in its list and in the lists below points: folder -> names."""
+    """Return, for each room of a section, the names in its list and in the lists below points: folder ->
+    names.
+    """
     rooms: dict[str, dict[str, set[str]]] = {}
     folders: dict[str, set[str]] = {}
     above = ""

@@ -1,4 +1,7 @@
-"""The report in a real browser: Debian's chromium, driven by its chromedriver. Without them these tests fail."""
+"""The report in a real browser: Debian's chromium, driven by its chromedriver.
+
+Without them these tests fail.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,9 @@ def chrome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrom
 
 @pytest.fixture
 def browser(chrome: webdriver.Chrome) -> webdriver.Chrome:
-    """Return the browser as it was when it started: an empty page, the window of `FLAGS`, nothing in the logs."""
+    """Return the browser as it was when it started: an empty page, the window of `FLAGS`, nothing in the
+    logs.
+    """
     chrome.get("about:blank")
     chrome.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
@@ -60,8 +65,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def open_report(browser: webdriver.Chrome, address: Path) -> Callable[[Path], None]:
     """Return a function that shows a report, ready to draw its figures.
 
-    All reports have one address. So the browser knows plotly.js again, and compiles it once: that takes longer than all
-    the rest of opening a report.
+    All reports have one address. So the browser knows plotly.js again, and compiles it once: that takes
+    longer than all the rest of opening a report.
     """
 
     def open_at_address(report: Path) -> None:
@@ -166,7 +171,9 @@ def test_dragging_zooms_and_a_double_click_goes_back(
 
 
 def place_of(browser: webdriver.Chrome, plot: WebElement, name: str, index: int) -> dict[str, Any]:
-    """Return the label, the time in seconds, the first panel's pixels of a bar's ends, and the panel's size."""
+    """Return the label, the time in seconds, the first panel's pixels of a bar's ends, and the panel's
+    size.
+    """
     return browser.execute_script(
         """
         const [plot, name, index] = arguments, {xaxis, yaxis} = plot._fullLayout;
@@ -548,7 +555,8 @@ def test_each_of_many_flows_can_be_highlighted(browser: webdriver.Chrome, crowd_
     place = """
         const [plot, name] = arguments;
         plot.scrollIntoView({block: "end", behavior: "instant"});
-        const trace = plot._fullData.find(trace => trace.meta === name && trace.name.startsWith("goodput of"));
+        const trace = plot._fullData.find(
+            trace => trace.meta === name && trace.name.startsWith("goodput of"));
         const {xaxis} = plot._fullLayout, yaxis = plot._fullLayout[trace.yaxis.replace("y", "yaxis")];
         const middle = Math.floor(trace.x.length / 2), box = plot.getBoundingClientRect();
         return [box.left + xaxis._offset + xaxis.d2p(trace.x[middle]) + 1,

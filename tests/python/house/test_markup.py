@@ -1,4 +1,6 @@
-"""Texts of users that look like markup: every page shows them as they are, and runs nothing that they hold."""
+"""Texts of users that look like markup: every page shows them as they are, and runs nothing that they
+hold.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ from lasthop.scenario.toml import to_toml
 SITE = Path(__file__).resolve().parents[3] / "docs" / "site"
 # Names of factors and levels have no blanks and no equals signs.
 NAME = "</script><script>window.pwned++</script>\"'><b>bold</b>&lt;i&gt;"
-TEXT = f"{NAME} <img src=x onerror=window.pwned=1> <a href='javascript:window.pwned=1'>link</a> {{{{ 7 * 7 }}}} ${{7}}"
+TEXT = (
+    f"{NAME} <img src=x onerror=window.pwned=1> <a href='javascript:window.pwned=1'>link</a> {{{{ 7 * 7 }}}} "
+    f"${{7}}"
+)
 FILE = "<img src=x onerror=window.pwned=1><b>bold<b>&lt;i&gt;"
 
 

@@ -1,4 +1,6 @@
-"""The documentation site that `make docs` has built: every link leads somewhere, and a browser shows it, offline."""
+"""The documentation site that `make docs` has built: every link leads somewhere, and a browser shows it,
+offline.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,10 @@ from lasthop.scenario.points import parse_study
 
 SHORT = """
 down.link = { rate = "1 Mbit/s", delay = "50 ms" }
-down.queue.red = { min = "2 packets", max = "7 packets", max_probability = 0.1, weight = 0.002, avpkt = "1000 B" }
-errors = { good = "1 s", bad = "1 s", packet_error_probability = 0.5, arq = { retransmissions = 1, delay = "1 s" } }
+down.queue.red = { min = "2 packets", max = "7 packets", max_probability = 0.1, \
+weight = 0.002, avpkt = "1000 B" }
+errors = { good = "1 s", bad = "1 s", packet_error_probability = 0.5, \
+arq = { retransmissions = 1, delay = "1 s" } }
 [[flow]]
 kind = "bulk-tcp"
 bytes = "1 MB"
@@ -95,7 +99,10 @@ def test_a_page_fits_the_window_and_asks_for_nothing_elsewhere(chrome: webdriver
         chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", window(width))
         chrome.get((SITE / f"{page}.html").as_uri())
         assert chrome.execute_script("return document.documentElement.scrollWidth - window.innerWidth") <= 0
-        unseen = "return [...document.images].filter(image => image.loading !== 'lazy' && !image.naturalWidth).length"
+        unseen = (
+            "return [...document.images].filter(image => image.loading !== 'lazy' && "
+            "!image.naturalWidth).length"
+        )
         assert chrome.execute_script(unseen) == 0
     assert chrome.get_log("browser") == []
     assert [address for address in requested(chrome) if not address.startswith(SITE.as_uri())] == []

@@ -777,8 +777,8 @@ def test_from_the_results_to_the_packet_in_two_clicks(page: webdriver.Chrome) ->
     assert page.execute_script("return lab.state.levels.queue") == "long"
     page.execute_script("lab.byId('results').scrollIntoView()")
     place = page.execute_script(
-        "const hit = lab.hitsOfResults()[1], box = document.querySelector('.strip canvas').getBoundingClientRect();"
-        "return {x: Math.round(box.x + hit.x), y: Math.round(box.y + hit.y)}"
+        "const hit = lab.hitsOfResults()[1], box = document.querySelector('.strip "
+        "canvas').getBoundingClientRect();return {x: Math.round(box.x + hit.x), y: Math.round(box.y + hit.y)}"
     )
     after(page, lambda: click_at(page, place))
     state = page.execute_script(
@@ -840,7 +840,8 @@ def test_the_metrics_of_the_chosen_flow_are_seen_without_scrolling(
     caption, bottom, end, right, width = page.execute_script("""
         const box = document.querySelector("#measures"), table = box.querySelector("table");
         const [own, frame] = [table.getBoundingClientRect(), box.getBoundingClientRect()];
-        return [table.caption.textContent, own.bottom, Math.min(frame.bottom, innerHeight), own.right, frame.right];
+        return [table.caption.textContent, own.bottom, Math.min(frame.bottom, innerHeight),
+            own.right, frame.right];
     """)
     assert caption == page.execute_script("return lab.state.flow")
     assert bottom < end

@@ -1,4 +1,6 @@
-"""Pictures of a run: what they show, checked on a trace made by hand and on real ones, and the files they become."""
+"""Pictures of a run: what they show, checked on a trace made by hand and on real ones, and the files they
+become.
+"""
 
 from __future__ import annotations
 
@@ -119,7 +121,9 @@ def by_hand() -> TraceTables:
 
 
 def queues_of(*names: str) -> Facts:
-    """Return the facts of a scenario whose router has these queues on the way down, and a plain one on the way up."""
+    """Return the facts of a scenario whose router has these queues on the way down, and a plain one on the
+    way up.
+    """
     return Facts(
         {},
         {},
@@ -838,10 +842,12 @@ SHARED = """
 [down.link]
 rate = "2 Mbit/s"
 delay = "20 ms"
-errors = { good = { distribution = "exponential", mean = "1 s" }, bad = "200 ms", packet_error_probability = 0.2 }
+errors = { good = { distribution = "exponential", mean = "1 s" }, bad = "200 ms", \
+packet_error_probability = 0.2 }
 [up.link]
 rate = "2 Mbit/s"
-errors = { good = { distribution = "exponential", mean = "1 s" }, bad = "100 ms", packet_error_probability = 0.2 }
+errors = { good = { distribution = "exponential", mean = "1 s" }, bad = "100 ms", \
+packet_error_probability = 0.2 }
 [[down.link.change]]
 at = "2 s"
 rate = "1 Mbit/s"

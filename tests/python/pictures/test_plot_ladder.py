@@ -34,7 +34,9 @@ SYN, FIN, ACK = 0x02, 0x01, 0x10
 
 
 def by_hand() -> TraceTables:
-    """A handshake; of two segments the first is lost at the router; a SACK; the timer sends it again; FIN is lost."""
+    """A handshake; of two segments the first is lost at the router; a SACK; the timer sends it again; FIN is
+    lost.
+    """
     control = {"payload_bytes": 0}
     rows = [
         packet(0, "sent", serial=0, flags=SYN, end=1, **control),

@@ -168,7 +168,8 @@ def test_a_caption_stands_in_its_own_file_and_not_in_the_picture(
     told = " ".join(Path("new/caption.txt").read_text(encoding="utf-8").split())
     for said in (
         "Router queue (packets) over time.",
-        "over, queue=short,side=a; queue=long,side=a, 5 replications of set 1, seed 1, model engine, lasthop ",
+        "over, queue=short,side=a; queue=long,side=a, 5 replications of set 1, seed 1, model engine, "
+        "lasthop ",
         "Lines: medians over 5 replications",
         "bands: 10th to 90th percentile.",
     ):

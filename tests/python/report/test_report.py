@@ -111,7 +111,8 @@ def test_a_report_needs_no_cache(
 
 def test_every_figure_is_valid_plotly(study_report: Path) -> None:
     figures = read(study_report).figures
-    # All changes, one scatter, eight groups of box plots; of the illustrated replications the five that were run.
+    # All changes, one scatter, eight groups of box plots; of the illustrated replications the five that were
+    # run.
     assert len(figures) == 1 + 1 + 8 + 5
     for figure in figures:
         drawn = go.Figure(figure)

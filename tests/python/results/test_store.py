@@ -171,7 +171,8 @@ def test_of_a_store_with_a_flipped_bit_the_rows_are_right_or_it_is_said_to_be_da
     random = Random(1)
     used = [place for place, byte in enumerate(content) if byte]
     kept, refused = 0, []
-    # The first 100 bytes are SQLite's header. Those at 18 and 19 say which versions of SQLite may write and read it.
+    # The first 100 bytes are SQLite's header. Those at 18 and 19 say which versions of SQLite may write and
+    # read it.
     for place in {*range(100), *random.sample(used, 150)} - {18}:
         (out / "manifest.json").unlink(missing_ok=True)
         flipped = bytearray(content)

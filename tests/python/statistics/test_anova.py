@@ -237,7 +237,9 @@ def test_one_factor_with_five_replications_as_in_chapter_20(tmp_path: Path) -> N
 
 
 def test_replications_tell_higher_interactions_from_error(tmp_path: Path) -> None:
-    """y = 10 + 3 xA xB xC, and +-1 between two replications: an interaction of three factors and nothing else."""
+    """y = 10 + 3 xA xB xC, and +-1 between two replications: an interaction of three factors and nothing
+    else.
+    """
     lines = [
         f"{a} {b} {c} {replication} {10 + 3 * a * b * c + (1 if replication == 1 else -1)}"
         for a, b, c, replication in itertools.product((-1, 1), (-1, 1), (-1, 1), (1, 2))
@@ -400,7 +402,8 @@ FULL = "a b y\n1 x 1\n1 z 2\n2 x 3\n2 z 5"
     [
         ("a b y\n1 x 1\n1 z 2\n2 x 3", [], "lacks 1 of 4 cells: a=2,b=z."),
         (FULL + "\n1 z 7", [], "Cell a=1,b=z occurs 2 times."),
-        ("a b c y\n1 x u 1\n1 x w 2\n1 z u 3\n2 x u 4\n2 z u 4", [], "differ in c: choose one level with --only c=u"),
+        ("a b c y\n1 x u 1\n1 x w 2\n1 z u 3\n2 x u 4\n2 z u 4", [], "differ in c: choose one level with "
+        "--only c=u"),
         ("a b replication y\n1 x 1 1\n1 z 1 2\n1 x 2 1\n1 z 2 2\n2 x 1 1\n2 z 1 3\n2 z 2 4", [],
          "lacks a=2,b=x,replication=2, which other cells have."),
         ("a b set replication y\n" + "\n".join(f"{a} {b} 1 1 {a}" for a in (1, 2) for b in "xzx"), [],
@@ -408,7 +411,8 @@ FULL = "a b y\n1 x 1\n1 z 2\n2 x 3\n2 z 5"
         (FULL.replace("5", "five"), [], "y has 'five', which is not a finite number, in a=2,b=z."),
         (FULL.replace("5", "inf"), [], "y has 'inf', which is not a finite number, in a=2,b=z."),
         (FULL.replace("2 z 5", "2 z ,"), [], "is not a CSV table"),
-        (FULL.replace("z 2", 'z ""').replace("z 5", 'z ""'), [], "y has no value in a=1,b=z (and 1 more such)."),
+        (FULL.replace("z 2", 'z ""').replace("z 5", 'z ""'), [], "y has no value in a=1,b=z (and 1 more "
+        "such)."),
         (FULL.replace("2 ", "1 ").replace("x 3", "w 3").replace("z 5", "v 5"), [], "'a' is '1' in every row"),
         ("a b y\n1 x 1\n1 z 1\n2 x 1\n2 z 1", [], "y is the same in every row"),
         (FULL, ["--factors", "a,bb"], "there is no factor 'bb'; did you mean 'b'? Factors: a, b."),

@@ -1,4 +1,5 @@
-"""The study atmf1998 against its published numbers and statements: one seed in CI, ten behind the `long` marker.
+"""The study atmf1998 against its published numbers and statements: one seed in CI, ten behind the `long`
+marker.
 
 A number is the mean over the seeds. With one seed, as published, there is more noise: some bounds are wider.
 """
@@ -288,7 +289,10 @@ def summarised(runs: pl.DataFrame, assets: Assets) -> pl.DataFrame:
 
 @pytest.mark.parametrize("off", [(0.0,), (-0.01, 0.03, -0.02)])
 def test_the_printed_cells_give_the_printed_analysis(assets: Assets, off: tuple[float, ...]) -> None:
-    """The source cuts some numbers instead of rounding them: one of the last digit. The analysis is of the means."""
+    """The source cuts some numbers instead of rounding them: one of the last digit.
+
+    The analysis is of the means.
+    """
     comparison = compare(summarised(published_runs(assets, off=off), assets), assets)
     assert comparison.height == assets.published.height
     off_by = (comparison["measured"] - comparison["published"]).abs()

@@ -245,8 +245,8 @@ def test_every_claim_that_is_not_upheld_is_explained_and_no_other(whole: Path, f
 def test_the_readme_says_how_many_statements_are_upheld(whole: Path) -> None:
     counts = dict(pl.read_csv(whole / "statements.csv")["verdict"].value_counts().iter_rows())
     said = (
-        f"Of {sum(counts.values())} statements {counts['upheld']} are upheld, {counts['not upheld']} are not, "
-        f"{counts['undecided']} are undecided, and {counts['uncomputable']} no record can answer."
+        f"Of {sum(counts.values())} statements {counts['upheld']} are upheld, {counts['not upheld']} are "
+        f"not, {counts['undecided']} are undecided, and {counts['uncomputable']} no record can answer."
     )
     assert said in " ".join((STUDY / "README.md").read_text(encoding="utf-8").replace("**", "").split())
 

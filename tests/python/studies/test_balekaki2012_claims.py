@@ -180,7 +180,8 @@ def test_every_claim_can_be_computed(outcomes: dict[str, Outcome]) -> None:
     [
         # IW10 is slower by a tenth, for all sizes.
         (
-            "SC01 SC02 SC03 SC04 SC08 SC09 SC13 SC14 SC15 SC18 SC20 HC01 HC06 HV01 HV02 HV03 G01 G02 G07 G13 G15",
+            "SC01 SC02 SC03 SC04 SC08 SC09 SC13 SC14 SC15 SC18 SC20 HC01 HC06 HV01 HV02 HV03 G01 G02 G07 G13 "
+            "G15",
             "upheld",
         ),
         ("SC05 SC06 SC16 SC17 SV11 SV12 SV17 HC03 HC07 HV06 G03 G14", "not upheld"),
@@ -190,7 +191,8 @@ def test_every_claim_can_be_computed(outcomes: dict[str, Outcome]) -> None:
         # The background has 68 %.
         ("SV01 SV16", "upheld"),
         ("SV02 SV15 SV03", "not upheld"),
-        # Under mixed congestion as well; the stream has 90 % and the long transfer 6 % of the link, the queue is full.
+        # Under mixed congestion as well; the stream has 90 % and the long transfer 6 % of the link, the queue
+        # is full.
         ("B005 B095 B096 B098 B099 B190 B219 B221", "upheld"),
         ("B007 B033 B097 B108 B129 B130 B214 B218 B226", "not upheld"),
     ],

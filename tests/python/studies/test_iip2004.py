@@ -1,7 +1,7 @@
 """The study iip2004 against its published numbers and statements.
 
-Two sets of replications in CI, ten behind the `long` marker; a number is the mean over the sets of each set's median.
-Numbers whose `note` calls them misprints are left out, and the test says which.
+Two sets of replications in CI, ten behind the `long` marker; a number is the mean over the sets of each set's
+median. Numbers whose `note` calls them misprints are left out, and the test says which.
 """
 
 from __future__ import annotations
@@ -220,7 +220,9 @@ def test_every_variant_meets_the_same_link_states(link: str) -> None:
 
 
 def test_an_aborted_connection_is_a_result(pages: pl.DataFrame, flows: pl.DataFrame) -> None:
-    """Without ARQ some loads never see their connection closed; their rows say so, and the others are whole."""
+    """Without ARQ some loads never see their connection closed; their rows say so, and the others are
+    whole.
+    """
     assert pages["outcome"].null_count() == 0
     aborted = pages.filter(outcome="aborted")
     assert 0 < aborted.height < 0.01 * pages.filter(link="r0").height
@@ -236,7 +238,9 @@ def test_an_aborted_connection_is_a_result(pages: pl.DataFrame, flows: pl.DataFr
 def test_priority_and_not_the_classes_alone_keeps_the_stream_whole(
     flows: pl.DataFrame, tmp_path: Path
 ) -> None:
-    """With equal priorities the classes take turns by their quanta, and the stream loses hundreds of packets."""
+    """With equal priorities the classes take turns by their quanta, and the stream loses hundreds of
+    packets.
+    """
     rows = flows.filter(link="e0", workload="2tcp1udp-diffserv", role="udp")
     assert rows["data_drops_queue"].max() == 0
     file = tmp_path / "equal.toml"
@@ -301,8 +305,8 @@ def test_every_statement_has_a_verdict(results: Path, pages: pl.DataFrame) -> No
     assert counts["upheld"] >= 100
     if pages["set"].n_unique() == 10:
         told = (
-            f"**{counts['upheld']} of {verdicts.len()} statements are upheld**, {counts['not upheld']} are not, "
-            f"{counts['undecided']} are undecided"
+            f"**{counts['upheld']} of {verdicts.len()} statements are upheld**, {counts['not upheld']} are "
+            f"not, {counts['undecided']} are undecided"
         )
         assert told in " ".join((STUDY / "README.md").read_text(encoding="utf-8").split())
 

@@ -213,5 +213,7 @@ def test_the_readme_names_each_statement_that_is_not_upheld(results: Path) -> No
 
 
 def test_red_is_steadier(flows: pl.DataFrame) -> None:
-    """The faster flow; for both flows together, beside the baseline, ten sets leave it undecided (claim K010)."""
+    """The faster flow; for both flows together, beside the baseline, ten sets leave it undecided (claim
+    K010).
+    """
     assert spread(flows, "e0", "eifel+red", "tcp-faster") < 0.6 * spread(flows, "e0", "eifel", "tcp-faster")

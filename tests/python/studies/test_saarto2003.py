@@ -1,7 +1,7 @@
 """The study saarto2003 against its published numbers and statements: ten sets of thirty replications.
 
-The slides do not say which statistic of the response time they print. It is compared with the mean, for the reasons
-that the study's README gives.
+The slides do not say which statistic of the response time they print. It is compared with the mean, for the
+reasons that the study's README gives.
 """
 
 from __future__ import annotations

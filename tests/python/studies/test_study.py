@@ -309,8 +309,8 @@ ROW = '[[rows.own]]\nflow = "all"\n'
         ),
         (
             f"{ROW}numbers = [{{ metric = 'x', statistics = ['medan'] }}]",
-            ":3: rows.own.numbers.statistics: 'medan' is none of min, p25, median, p75, max, mean, not stated; did you "
-            "mean 'median'?",
+            ":3: rows.own.numbers.statistics: 'medan' is none of min, p25, median, p75, max, mean, not "
+            "stated; did you mean 'median'?",
         ),
         ("tables = 3", ":1: tables: input should be a valid tuple, not 3."),
         (

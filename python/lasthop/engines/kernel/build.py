@@ -182,8 +182,9 @@ def _replace(file: Path, pattern: str, text: str) -> None:
     after, count = re.subn(pattern, text, before)
     if count != 1:
         raise InputError(
-            f"This kernel's {file.name} differs from those of the releases that lasthop builds: it has '{pattern}' "
-            f"{count} times. Build one of these, {' or '.join(_BUILT)}, with --source {_BUILT[-1]}, say."
+            f"This kernel's {file.name} differs from those of the releases that lasthop builds: it has "
+            f"'{pattern}' {count} times. Build one of these, {' or '.join(_BUILT)}, with --source "
+            f"{_BUILT[-1]}, say."
         )
     file.write_text(after, encoding="utf-8")
 
@@ -254,5 +255,6 @@ def _compile(tree: Path, jobs: int, step: Callable[[], None]) -> None:
         kept.write_text("".join(log), encoding="utf-8")
         errors = [line.strip() for line in log if "error" in line.lower()]
         raise InputError(
-            f"The kernel's compilation failed: {(errors or log or ['no message'])[0].strip()} (all messages: {kept})"
+            f"The kernel's compilation failed: {(errors or log or ['no message'])[0].strip()} (all messages: "
+            f"{kept})"
         )

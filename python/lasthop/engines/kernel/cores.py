@@ -7,7 +7,9 @@ import socket
 
 
 def claimed_cores(count: int) -> dict[int, socket.socket]:
-    """Return cores of this machine that no other worker of lasthop has claimed; each is free when its socket closes.
+    """Return cores of this machine that no other worker of lasthop has claimed.
+
+    Each is free when its socket closes.
 
     A guest runs on one core, and worker processes side by side must not all choose the same core.
     """

@@ -184,7 +184,8 @@ class KernelEngine(HostEngine):
             raise InputError(f"The programs of {what} wrote more than the guest has room for.")
         if killed:
             raise InputError(
-                f"The programs of {what} need more memory than the guest has ({MEMORY}): it ended {', '.join(killed)}."
+                f"The programs of {what} need more memory than the guest has ({MEMORY}): it ended "
+                f"{', '.join(killed)}."
             )
         return {name: answer[name] for name in (*TABLES, "facts", "trace")}
 

@@ -38,7 +38,8 @@ FILES = Path("/dev/lasthop")
 CAPTURE_FILES = ("server.pcapng", "client.pcapng", "router-in.pcapng", "router-out.pcapng", "drops.csv")
 MEMORY = "2G"
 """A guest's memory by default; untouched memory is not used."""
-# Files of the guest by their numbers: initial file system, nothing, console, the programs' streams, and so on.
+# Files of the guest by their numbers: initial file system, nothing, console, the programs' streams, and so
+# on.
 _INITRD, _NOTHING, _CONSOLE, _STDIN, _STDOUT, _STDERR, _ANSWER, _SIGNALS, _CAPTURE = range(9)
 _SERIES = _CAPTURE + len(CAPTURE_FILES)
 # Larger than all of them.
@@ -71,7 +72,10 @@ class GuestRequest(ShellRequest):
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     folder: Path = field(default_factory=Path.cwd)
     run: Mapping[str, Any] | None = None
-    """In place of one run of `command`: replications of the cell's own program, `RunSpec` of crates/lasthop-host."""
+    """In place of one run of `command`: replications of the cell's own program.
+
+    `RunSpec` of crates/lasthop-host.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +138,8 @@ class Guest:
                 children = _children(self._pid)
                 if len(children) > _MOST_PROCESSES:
                     raise InputError(
-                        f"The programs have started so many others that over {_MOST_PROCESSES} of them run at once, "
-                        "which no program behind a last hop needs (a fork bomb?): they were ended."
+                        f"The programs have started so many others that over {_MOST_PROCESSES} of them run "
+                        "at once, which no program behind a last hop needs (a fork bomb?): they were ended."
                     )
                 dead = filter(_is_dead, children)
                 looks = Counter({child: looks[child] + 1 for child in dead})
@@ -201,8 +205,8 @@ def _failure(code: int, console: int) -> str:
     text = read_file(console).decode(errors="replace")
     if code == _SPUN and (spun := re.search(r"lasthop: (.*)", text)):
         return (
-            f"{spun[1]}, so virtual time stands still. If it waits for something by looking again and again, or needs "
-            "time to pass while it computes, run it with --cpu-cost 1."
+            f"{spun[1]}, so virtual time stands still. If it waits for something by looking again and again, "
+            "or needs time to pass while it computes, run it with --cpu-cost 1."
         )
     if _FOREVER in text:
         return "Every program waits for something that never comes."
@@ -220,8 +224,8 @@ def start_guest(
 ) -> Iterator[Guest]:
     """Boot a guest on a core of this machine and run a command in it; the end of the context removes it all.
 
-    `streams` are the command's standard input, output and error. The same request and kernel give the same packets and
-    the same output, to the byte.
+    `streams` are the command's standard input, output and error. The same request and kernel give the same
+    packets and the same output, to the byte.
     """
     with ExitStack() as stack:
         initrd = _core.initial_file_system(

@@ -46,7 +46,8 @@ def find_source(wanted: str | None, folder: Path) -> Source:
         return Source(path, str(path.resolve()), _sha256(path), None, choice)
     if not _RELEASE.fullmatch(wanted):
         raise InputError(
-            f"--source {wanted}: this is not a release such as 6.12, a kernel's source tree, or an archive of one."
+            f"--source {wanted}: this is not a release such as 6.12, a kernel's source tree, or an archive "
+            "of one."
         )
     return _of_release(wanted, choice, folder)
 
@@ -62,9 +63,9 @@ def _newest() -> tuple[str, str]:
     releases = sorted({*filter(_RELEASE.fullmatch, installed), *_known_releases()}, key=_numbers)
     if not releases:
         raise InputError(
-            f"No kernel's source is known here (a package {_PACKAGE}RELEASE). On a Debian-like system, refresh apt's "
-            "lists with 'apt-get update' as root. Elsewhere, unpack a source, for example from kernel.org, and give "
-            "its folder with --source PATH."
+            f"No kernel's source is known here (a package {_PACKAGE}RELEASE). On a Debian-like system, "
+            "refresh apt's lists with 'apt-get update' as root. Elsewhere, unpack a source, for example "
+            "from kernel.org, and give its folder with --source PATH."
         )
     release = releases[-1]
     has = _numbers(release) >= _SECCOMP_SINCE
@@ -100,8 +101,8 @@ def _fetch(package: str, folder: Path) -> None:
     """Fetch a package without installing it, which needs no root; apt checks its signature and checksum."""
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
         raise InputError(
-            f"This is not a Debian-like system, so lasthop cannot fetch {package}. Unpack a kernel's source, for "
-            "example from kernel.org, and give its folder with --source PATH."
+            f"This is not a Debian-like system, so lasthop cannot fetch {package}. Unpack a kernel's source, "
+            "for example from kernel.org, and give its folder with --source PATH."
         )
     releases = _known_releases()
     release = package.removeprefix(_PACKAGE)

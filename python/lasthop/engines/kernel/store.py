@@ -93,12 +93,15 @@ def _numbers(version: str) -> list[int]:
 
 
 def find_kernel(name: str | None) -> Kernel:
-    """Return the kernel called `name`, or the newest; raise `InputError` if there is none, or if it is out of date."""
+    """Return the kernel called `name`, or the newest.
+
+    Raise `InputError` if there is none, or if it is out of date.
+    """
     found = {kernel.name: kernel for kernel in kernels()}
     if not found:
         raise InputError(
-            "The kernel engine needs a guest kernel. Build one with 'lasthop kernel build'; you need this only once, "
-            "and it takes a few minutes."
+            "The kernel engine needs a guest kernel. Build one with 'lasthop kernel build'; you need this "
+            "only once, and it takes a few minutes."
         )
     if name is not None and name not in found:
         raise InputError(

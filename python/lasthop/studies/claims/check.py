@@ -55,8 +55,8 @@ def _scenario(folder: Path, scenario: Path | None) -> tuple[Path, _core.Study]:
     study = read_study(file)
     if study.digest != identity["scenario_digest"]:
         raise InputError(
-            f"{folder} holds results of a different scenario than {file}, or of a different version of it. Run it "
-            "again into another folder, or name the right file with --scenario FILE."
+            f"{folder} holds results of a different scenario than {file}, or of a different version of it. "
+            "Run it again into another folder, or name the right file with --scenario FILE."
         )
     if not claims_file(file).is_file():
         raise InputError(f"There are no claims on {file}: its folder has no {CLAIMS_FILE}.")
@@ -126,7 +126,7 @@ def show(outcomes: Sequence[Outcome]) -> None:
 
 
 def show_readings(found: Sequence[Judged]) -> None:
-    """Print a line per reading, with the numbers of statements, or of claims if the statements are not listed."""
+    """Print a line per reading with the numbers of statements, or of claims if statements are not listed."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

@@ -6,11 +6,12 @@ If d(i) is computed without replication i of n, the jackknife's standard error i
 
     s = sqrt((n - 1) / n sum (d(i) - mean of d(.))^2)
 
-and the interval d +- t[(1 + confidence) / 2; n - 1] s (Tukey 1958; Efron and Tibshirani, An Introduction to the
-Bootstrap, ch. 11). For differences of means it is the paired t interval; ratios, slopes and absolute values get one by
-the same rule. Quantiles over replications have the bootstrap's standard error instead. `a > b` is upheld if the
-interval of a - b lies above 0, not upheld if it lies at or below 0, and undecided otherwise. A tolerance w moves the
-bound: `a >= b` asks for a >= b - w |b|, and `a == b` for a <= b + w |b| as well.
+and the interval d +- t[(1 + confidence) / 2; n - 1] s (Tukey 1958; Efron and Tibshirani, An Introduction to
+the Bootstrap, ch. 11). For differences of means it is the paired t interval; ratios, slopes and absolute
+values get one by the same rule. Quantiles over replications have the bootstrap's standard error instead. `a >
+b` is upheld if the interval of a - b lies above 0, not upheld if it lies at or below 0, and undecided
+otherwise. A tolerance w moves the bound: `a >= b` asks for a >= b - w |b|, and `a == b` for a <= b + w |b| as
+well.
 
 A claim of several parts (statements, levels of `every`) is upheld if each part is, and not upheld if one part
 is not. The latter is a search for one among k parts, so the interval's confidence is then 1 - (1 -
@@ -174,7 +175,10 @@ def _verdict(*, holds: bool, fails: bool) -> str:
 
 
 def evaluate(claims: Claims, records: Records) -> list[Outcome]:
-    """Evaluate every claim. Raises InputError if one names a metric or a flow that the records do not have."""
+    """Evaluate every claim.
+
+    Raises InputError if one names a metric or a flow that the records do not have.
+    """
     outcomes = []
     for claim in claims.claims:
         try:

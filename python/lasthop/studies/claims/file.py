@@ -97,7 +97,10 @@ def claims_file(scenario_file: Path) -> Path:
 
 
 def load_claims(file: Path, study: Scenario, changes: Changes | None = None) -> Claims:
-    """Read claims on a scenario. Raises InputError with file, line, claim, reason and the nearest valid thing."""
+    """Read claims on a scenario.
+
+    Raises InputError with file, line, claim, reason and the nearest valid thing.
+    """
     text, data = read_toml(file)
     return _Reader(file, text, Design.of(study), read_sentences(file.parent)).read(data, changes or Changes())
 

@@ -9,8 +9,8 @@
     fraction(fct(iw10) > fct(iw3)) > 0.5
     explained(fct(), window=[iw3, iw10], packets=[9, 10]) > 0.5
 
-The text is Python's expression syntax, of which only this is accepted: numbers, `+ - * /`, comparisons, and calls of
-metrics and of the functions below. Nothing is executed.
+The text is Python's expression syntax, of which only this is accepted: numbers, `+ - * /`, comparisons, and
+calls of metrics and of the functions below. Nothing is executed.
 """
 
 from __future__ import annotations
@@ -77,7 +77,10 @@ class Term:
 
 @dataclass(frozen=True)
 class Operation:
-    """Two expressions with an operator between them: `+`, `-`, `*`, `/`, or a relation, which is 1 if it holds or 0."""
+    """Two expressions with an operator between them.
+
+    It is `+`, `-`, `*`, `/`, or a relation, which is 1 if it holds or 0.
+    """
 
     operator: str
     left: Expression
@@ -158,7 +161,10 @@ class Vocabulary:
     selections: Mapping[str, Levels] = field(default_factory=dict)
 
     def levels(self, factor: str, chosen: object) -> tuple[str, ...]:
-        """Return levels of a factor as chosen: a level, a list, a range such as `60..90` or `80..`, or `*` for all."""
+        """Return levels of a factor as chosen.
+
+        A level, a list, a range such as `60..90` or `80..`, or `*` for all.
+        """
         if factor not in (FLOW, REPLICATION, *self.factors):
             raise _unknown("factor", factor, [*self.factors, FLOW])
         words = chosen if isinstance(chosen, list) else [chosen]

@@ -47,7 +47,10 @@ class Judged:
 
 
 def load_readings(file: Path, study: Scenario) -> list[Reading]:
-    """Read the readings of a study. Raises InputError with file, line, reading, reason and the nearest valid thing."""
+    """Read the readings of a study.
+
+    Raises InputError with file, line, reading, reason and the nearest valid thing.
+    """
     text, data = read_toml(file)
     for key in data:
         if key not in _TOP:

@@ -88,7 +88,7 @@ class Records:
         return np.asarray(np.any(inside, axis=0))
 
     def values(self, column: str, flows: tuple[str, ...] | None, key: Key, rows: str = "mean") -> Values:
-        """Return a column's values in one cell of the scenario, one for each pair of set and replication; NaN if none.
+        """Return a column's values in a cell of the scenario, one for each set and replication; NaN if none.
 
         The value of a factor is its level, if it is a number.
 

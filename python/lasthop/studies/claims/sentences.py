@@ -23,7 +23,10 @@ class Sentence:
 
 
 def read_sentences(folder: Path) -> tuple[Sentence, ...]:
-    """Read the statements of a study; none if its folder has no such file. Raises InputError with file and line."""
+    """Read the statements of a study; none if its folder has no such file.
+
+    Raises InputError with file and line.
+    """
     file = folder / STATEMENTS_FILE
     if not file.is_file():
         return ()

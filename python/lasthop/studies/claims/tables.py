@@ -135,7 +135,8 @@ def summary_lines(outcomes: Sequence[Outcome], found: Sequence[Answer] = ()) -> 
     if found:
         counts = Counter(answer.verdict for answer in found)
         return [
-            f"statements: {counts.pop(UPHELD, 0)} of {len(found)} upheld, {_named(counts, (NOT_UPHELD, UNDECIDED))}"
+            f"statements: {counts.pop(UPHELD, 0)} of {len(found)} upheld, "
+            f"{_named(counts, (NOT_UPHELD, UNDECIDED))}"
         ]
     lines = [f"claims: {_counted(outcomes)}"]
     contradicted = disputed(outcomes)

@@ -1,4 +1,4 @@
-"""Reading `report.toml`: every error at once, each with file, line, key, reason and the nearest valid thing."""
+"""Reading `report.toml`: every error at once, each with file, line, key, reason and nearest valid thing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ def load_presentation(folder: Path) -> Presentation:
 
 
 def read_presentation(text: str, name: str = PRESENTATION_FILE) -> Presentation:
-    """Parse the text of the file called `name`. Raises InputError, with a line for each thing that is wrong."""
+    """Parse the text of the file called `name`.
+
+    Raises InputError, with a line for each thing that is wrong.
+    """
     import tomllib  # late, like pydantic: few scenarios have this file
 
     from pydantic import TypeAdapter, ValidationError
@@ -127,7 +130,10 @@ def _words(place: _Place) -> str:
 
 
 def _line(text: str, place: _Place) -> str:
-    """Return `:LINE` of the innermost heading of a place, or of its key below that; empty if there is neither."""
+    """Return `:LINE` of the innermost heading of a place, or of its key below that.
+
+    It is empty if there is neither.
+    """
     lines = text.splitlines()
     path, line, end = "", 0, len(lines)
     for step in place:

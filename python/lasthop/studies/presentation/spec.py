@@ -12,7 +12,7 @@ from lasthop.statistics.quantiles import PercentileMethod
 NOT_STATED = "not stated"
 """Statistic of a printed number if its study does not name one over the replications."""
 FACTORIAL_KINDS = ("run-metrics", "variation", "effects")
-"""Kinds of tables of a full-factorial study: metrics of runs, and the two halves of their analysis of variance."""
+"""Kinds of tables of a full-factorial study: metrics of runs, and halves of their analysis of variance."""
 EACH = "each"
 """As a row's `flow`: a row for each role."""
 Statistic: TypeAlias = Literal["min", "p25", "median", "p75", "max", "mean", "not stated"]

@@ -1,4 +1,4 @@
-"""The numbers of a study's tables, as `[[rows]]` of `report.toml` describes them, from the records of a cell."""
+"""The numbers of a study's tables, as `[[rows]]` of `report.toml` describes them, from a cell's records."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Make runs of `runs.jsonl` with ns-2.35 (Debian: package `ns2`), or check that ns-2 still gives them.
 
-`runs.py check` runs all but those with marks and spikes again; exit code 1 if one differs. `runs.py make < NEW` takes
-one JSON object with `name`, `description` and `params` a line and prints whole runs.
+`runs.py check` runs all but those with marks and spikes again; exit code 1 if one differs. `runs.py make <
+NEW` takes one JSON object with `name`, `description` and `params` a line and prints whole runs.
 """
 
 import json
@@ -14,7 +14,10 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 # Parameters that flow.tcl takes. It knows no F-RTO and no D-SACK, and losses go by number of arrival.
-TAKEN = "variant delack iw limtx minrto maxrto tick window pkt impatient deflate bw delay qlim stop produce ecn accbw"
+TAKEN = (
+    "variant delack iw limtx minrto maxrto tick window pkt impatient deflate bw delay qlim stop produce ecn "
+    "accbw"
+)
 
 
 def simulate(params: dict[str, Any], drops: list[int]) -> tuple[list[tuple[float, int]], int]:
@@ -34,7 +37,7 @@ def simulate(params: dict[str, Any], drops: list[int]) -> tuple[list[tuple[float
 
 
 def run(params: dict[str, Any]) -> dict[str, Any]:
-    """Simulate a run. ns-2 drops by number of arrival, `dseq` by packet: find the arrivals one after the other."""
+    """Simulate a run. ns-2 drops by number of arrival, `dseq` by packet: find the arrivals one by one."""
     wanted = {item if "#" in item else f"{item}#1" for item in params["dseq"].split()}
     drops: list[int] = []
     while True:
