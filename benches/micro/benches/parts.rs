@@ -25,7 +25,8 @@ const PACKETS: u64 = 10_000;
 /// A router with this queue in front of 10 Mbit/s, and a flow to make it a scenario.
 fn router(down: &str) -> Scenario {
     scenario(&format!(
-        "[down]\nlink = {{ rate = \"10 Mbit/s\", delay = \"10 ms\" }}\n{down}\n[[flow]]\nkind = \"bulk-tcp\"\nbytes = \"1 MB\"\n"
+        "[down]\nlink = {{ rate = \"10 Mbit/s\", delay = \"10 ms\" }}\n{down}\n[[flow]]\n\
+         kind = \"bulk-tcp\"\nbytes = \"1 MB\"\n"
     ))
 }
 
@@ -66,7 +67,8 @@ fn offer(scenario: &Scenario) -> usize {
 
 #[divan::bench(args = [
     "queue.limit = \"100 packets\"",
-    "queue = { limit = \"100 packets\", red = { min = \"20 packets\", max = \"60 packets\", max_probability = 0.1, weight = 0.002, avpkt = \"1500 B\" } }",
+    "queue = { limit = \"100 packets\", red = { min = \"20 packets\", max = \"60 packets\", \
+     max_probability = 0.1, weight = 0.002, avpkt = \"1500 B\" } }",
     "queue = { limit = \"100 packets\", discipline = \"codel\" }",
 ])]
 fn packet_through_a_queue(bencher: Bencher, queue: &str) {
@@ -76,11 +78,13 @@ fn packet_through_a_queue(bencher: Bencher, queue: &str) {
 
 const MTU: u32 = 1500;
 
-/// A sender with `outstanding` segments on the way, and the ACKs that come if every `1 / holes`th of them is lost.
+/// A sender with `outstanding` segments on the way, and the ACKs that come if every `1 / holes`th of them is
+/// lost.
 fn flight(outstanding: usize, holes: usize) -> (Endpoint, Vec<Segment>, Instant) {
     let scenario = scenario(
-        "[down.link]\nrate = \"10 Gbit/s\"\ndelay = \"50 ms\"\n[tcp]\nprofile = \"linux-6\"\ncongestion_control = \"reno\"\n\
-         receive_window_initial = 200000\nreceive_window_max = 200000\n[[flow]]\nkind = \"bulk-tcp\"\nbytes = \"10 GB\"\n",
+        "[down.link]\nrate = \"10 Gbit/s\"\ndelay = \"50 ms\"\n[tcp]\nprofile = \"linux-6\"\n\
+         congestion_control = \"reno\"\nreceive_window_initial = 200000\nreceive_window_max = 200000\n\
+         [[flow]]\nkind = \"bulk-tcp\"\nbytes = \"10 GB\"\n",
     );
     let clock = TickClock::new(scenario.tcp.tick, Duration::ZERO);
     let mut server = Endpoint::listen(scenario.tcp.clone(), MTU, clock, FlowId(0), Host::Server);

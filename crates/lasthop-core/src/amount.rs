@@ -181,7 +181,8 @@ impl Range {
     /// level depends on the range and the share only.
     pub fn at(&self, share: f64) -> Amount {
         let Self { from, to, scale } = *self;
-        // Every whole number has as much of the range as any other: 1 to 3 is everything from 1 to less than 4.
+        // Every whole number has as much of the range as any other: 1 to 3 is everything from 1 to less
+        // than 4.
         let beyond = if from.kind.is_count() { to.value + 1.0 } else { to.value };
         let (value, width) = match scale {
             Scale::Linear => (from.value + share * (beyond - from.value), beyond - from.value),

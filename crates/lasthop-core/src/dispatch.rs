@@ -3,8 +3,8 @@
 /// Defines an enum whose variants hold one value each, and a macro that calls the value of the current
 /// variant.
 ///
-/// `dispatched! { each: enum End { Tcp(Tcp), Udp(Udp) } }` also defines `each!(end, inner => inner.close())`: a match,
-/// not an indirect call.
+/// `dispatched! { each: enum End { Tcp(Tcp), Udp(Udp) } }` also defines `each!(end, inner => inner.close())`:
+/// a match, not an indirect call.
 #[macro_export]
 macro_rules! dispatched {
     ($each:ident: $($definition:tt)*) => {

@@ -112,8 +112,8 @@ impl<T: Quantity> Distribution<T> {
                 }
                 if *cut == Cut::Redraw && share_inside(*mean, *min, *max) < REDRAW_SHARE_MIN {
                     return Err(ParseError::new(format!(
-                        "a draw with mean = \"{mean}\" hardly ever falls between min and max: widen the limits, \
-                         or write cut = \"clamp\""
+                        "a draw with mean = \"{mean}\" hardly ever falls between min and max: widen the \
+                         limits, or write cut = \"clamp\""
                     )));
                 }
                 Ok(())

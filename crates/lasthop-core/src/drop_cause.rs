@@ -76,7 +76,8 @@ pub struct DropLabels {
 macro_rules! causes {
     ($(
         #[doc = $doc:literal]
-        $cause:ident = $name:literal ($place:ident, $count:ident): $label:literal, $words:literal, $symbol:literal;
+        $cause:ident = $name:literal ($place:ident, $count:ident):
+            $label:literal, $words:literal, $symbol:literal;
     )*) => {
         /// Why a packet was lost.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -119,15 +120,19 @@ causes! {
     /// PIE dropped it at its arrival, by chance: packets had to wait too long.
     Pie = "pie" (Arrival, Aqm): "PIE", "dropped early by PIE", "pentagon-open";
     /// `DualPI2` dropped it from the head of the queue, by chance: packets had to wait too long.
-    DualPi2 = "dualpi2" (Queue, Aqm): "DualPI2", "dropped by DualPI2 at the head of the queue", "diamond-wide-open";
+    DualPi2 = "dualpi2" (Queue, Aqm):
+        "DualPI2", "dropped by DualPI2 at the head of the queue", "diamond-wide-open";
     /// A queue discipline of the user's own dropped it before the queue was full.
-    User = "own" (Queue, Aqm): "own discipline", "dropped by the scenario's own queue discipline", "cross-open";
+    User = "own" (Queue, Aqm):
+        "own discipline", "dropped by the scenario's own queue discipline", "cross-open";
     /// The router queue was full, and the packet's flow held most of it.
     LongestFlow = "longest-flow" (Queue, Queue):
-        "queue full, longest flow", "dropped out of the longest flow's queue, as the router was full", "triangle-down-open";
+        "queue full, longest flow", "dropped out of the longest flow's queue, as the router was full",
+        "triangle-down-open";
     /// The router queue was full, and a later arrival took the packet's place.
     PushedOut = "pushed-out" (Queue, Queue):
-        "queue full, pushed out", "pushed out of the full router queue by a later arrival", "triangle-left-open";
+        "queue full, pushed out", "pushed out of the full router queue by a later arrival",
+        "triangle-left-open";
     /// Early packet discard: an ATM switch was above its threshold when the packet's first cell came.
     EarlyPacket = "epd" (Arrival, EarlyPacket):
         "early packet discard", "discarded early by the switch", "triangle-up-open";

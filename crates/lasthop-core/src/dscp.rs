@@ -76,8 +76,8 @@ impl FromStr for Dscp {
                 })
             }
             Err(_) => Err(ParseError::new(format!(
-                "{text:?} is not a code point: did you mean {:?}? (accepted: EF, AF11 to AF43, BE, CS0 to CS7, or \
-                 a number from 0 to {})",
+                "{text:?} is not a code point: did you mean {:?}? (accepted: EF, AF11 to AF43, BE, CS0 to \
+                 CS7, or a number from 0 to {})",
                 nearest(name, NAMES.iter().map(|(known, _)| *known)).unwrap_or_default(),
                 Self::MAX
             ))),

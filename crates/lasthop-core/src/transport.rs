@@ -29,8 +29,9 @@ impl News {
 
 /// One end of a flow. Sans-IO: its owner
 ///
-/// 1. calls [`Transport::connect`], [`Transport::write`], [`Transport::send`] and [`Transport::close`] for the application,
-///    [`Transport::handle_packet`] for the network, and [`Transport::handle_wakeup`] at [`Transport::next_wakeup`];
+/// 1. calls [`Transport::connect`], [`Transport::write`], [`Transport::send`] and [`Transport::close`] for
+///    the application, [`Transport::handle_packet`] for the network, and [`Transport::handle_wakeup`] at
+///    [`Transport::next_wakeup`];
 /// 2. then passes [`Transport::news`] and the result of [`Transport::poll_stream`], if any, to the
 ///    application, which may write or close;
 /// 3. then sends the packets that [`Transport::poll_transmit`] writes, until it writes none.

@@ -125,7 +125,8 @@ impl<S, T: ?Sized> JsonSchema for UserCode<S, T> {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "A class of your own, by module and name; or code of a Rust program that runs the scenario itself",
+            "description": "A class of your own, by module and name; or code of a Rust program that runs the \
+                            scenario itself",
             "type": "string",
             "pattern": r"^python:[^.:]+(\.[^.:]+)+$|^rust:.+$",
             "examples": ["python:my_module.Mine"],

@@ -251,9 +251,9 @@ impl Waiter {
         Ok(self.epoll.modify(file, &mut EpollEvent::new(flags, name))?)
     }
 
-    /// Waits until a watched file is ready or `due` has come; `ready` gets the names of the files that are. Returns
-    /// the time. It makes few system calls: where they are expensive (in a guest kernel), they dominate the
-    /// cost of a run.
+    /// Waits until a watched file is ready or `due` has come; `ready` gets the names of the files that are.
+    /// Returns the time. It makes few system calls: where they are expensive (in a guest kernel), they
+    /// dominate the cost of a run.
     pub fn wait(&mut self, due: Option<Instant>, ready: &mut Vec<u64>) -> io::Result<Instant> {
         self.wait_after([], due, ready)?;
         Ok(self.now)

@@ -153,8 +153,8 @@ pub fn needs_linux(tcp: &TcpConfig) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::new(format!(
-        "tcp.stack = \"classic\" runs on the model engine only: Linux has no switch for recovery = {} and clocks of \"{}\"; \
-         use --engine model, or profile = \"linux-6\"",
+        "tcp.stack = \"classic\" runs on the model engine only: Linux has no switch for recovery = {} and \
+         clocks of \"{}\"; use --engine model, or profile = \"linux-6\"",
         word(tcp.recovery),
         tcp.tick
     )))
@@ -172,15 +172,17 @@ fn missing_from(offered: &str, wanted: &str) -> Option<Error> {
     }
     let offered: Vec<_> = offered.split_whitespace().collect();
     Some(Error::new(format!(
-        "congestion_control = \"{wanted}\": this kernel offers {}; choose one of these, or have root load the module \
-         tcp_{wanted}",
+        "congestion_control = \"{wanted}\": this kernel offers {}; choose one of these, or have root load \
+         the module tcp_{wanted}",
         offered.join(", ")
     )))
 }
 
 fn server_difference(server: HttpServer, tcp: &TcpConfig) -> Vec<Difference> {
     let process = Difference {
-        what: "server = \"nginx\": it answers in a process of its own, and pipelined answers may share a segment".into(),
+        what: "server = \"nginx\": it answers in a process of its own, and pipelined answers may share a \
+               segment"
+            .into(),
         effect: "Answers leave some tenths of a millisecond later, and in a few segments less.",
     };
     let pacing = Difference {
@@ -206,12 +208,12 @@ fn recovery_differences(tcp: &TcpConfig) -> Vec<Difference> {
     unless(
         modern,
         format!(
-            "recovery = {}: Linux marks lost segments by RFC 6675 or RACK and lowers its window by proportional rate \
-             reduction (RFC 6937)",
+            "recovery = {}: Linux marks lost segments by RFC 6675 or RACK and lowers its window by \
+             proportional rate reduction (RFC 6937)",
             word(tcp.recovery)
         ),
-        "One recovery repairs all losses of a window, without waiting for partial ACKs: fewer timeouts, and flows that \
-         share the link more evenly afterwards.",
+        "One recovery repairs all losses of a window, without waiting for partial ACKs: fewer timeouts, and \
+         flows that share the link more evenly afterwards.",
     );
     unless(
         modern,
@@ -231,7 +233,8 @@ fn recovery_differences(tcp: &TcpConfig) -> Vec<Difference> {
     unless(
         tcp.eifel == tcp.timestamps,
         format!("eifel = {}: Linux undoes by timestamps whenever it has them", tcp.eifel),
-        "Shows after timeouts and retransmissions that were not needed, so on links with ARQ: their cost differs.",
+        "Shows after timeouts and retransmissions that were not needed, so on links with ARQ: their cost \
+         differs.",
     );
     unless(
         matches!(tcp.frto, FRtoMode::Off | FRtoMode::Rfc5682Sack),
@@ -257,12 +260,12 @@ fn timing_differences(tcp: &TcpConfig) -> Vec<Difference> {
     unless(
         tcp.delayed_ack_adapts,
         format!(
-            "delayed_ack = \"{}\": Linux adapts the time, from 40 to 200 ms, and acknowledges the first segments at once \
-             (quick ACKs)",
+            "delayed_ack = \"{}\": Linux adapts the time, from 40 to 200 ms, and acknowledges the first \
+             segments at once (quick ACKs)",
             tcp.delayed_ack
         ),
-        "In slow start the window doubles every round trip instead of growing by half, and overshoots further: more \
-         drops at its end.",
+        "In slow start the window doubles every round trip instead of growing by half, and overshoots \
+         further: more drops at its end.",
     );
     unless(
         !tcp.hystart_plus_plus,

@@ -66,8 +66,8 @@ pub fn acquire_rights() -> Result<(), Error> {
     }
     unshare(CloneFlags::CLONE_NEWUSER).map_err(|errno| {
         Error::new(format!(
-            "this system does not let user {user} make a user namespace ({errno}); run it as root, or let users do so \
-             (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone or \
+            "this system does not let user {user} make a user namespace ({errno}); run it as root, or let \
+             users do so (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone or \
              kernel.apparmor_restrict_unprivileged_userns; in a container its seccomp profile)"
         ))
     })?;

@@ -72,7 +72,8 @@ pub fn needs_pairs(scenario: &Scenario) -> Result<(), Error> {
         scenario.http.as_ref().is_some_and(|http| http.server == lasthop_traffic::HttpServer::Nginx);
     for flow in scenario.flow.iter().filter(|flow| flow.tcp.is_some()) {
         let why = if flow.traffic().opens_later() {
-            "short flows have hosts with windows of their own already; use --engine model, or leave out its tcp"
+            "short flows have hosts with windows of their own already; use --engine model, or leave out its \
+             tcp"
         } else if is_nginx && flow.page().is_some() {
             "nginx runs on one host; use the built-in server, or leave out its tcp"
         } else {

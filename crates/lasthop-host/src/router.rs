@@ -40,8 +40,9 @@ pub fn needs_no_router(scenario: &Scenario) -> Result<(), Error> {
     match scenario.router.implementation {
         RouterImplementation::Lasthop => Ok(()),
         RouterImplementation::Linux => Err(Error::new(
-            "router.implementation = \"linux\" runs on the kernel engine only: in real time nothing would tell how late \
-             its queue disciplines are on a busy machine; use --engine kernel, or write \"lasthop\"",
+            "router.implementation = \"linux\" runs on the kernel engine only: in real time nothing would \
+             tell how late its queue disciplines are on a busy machine; use --engine kernel, or write \
+             \"lasthop\"",
         )),
     }
 }
@@ -77,8 +78,10 @@ impl LinuxRouter {
                 netlink.up(index)?;
                 netlink.route(index, Destination::Network(addresses(host, 0).0), &[])
             };
-            set_up()
-                .context("cannot set up the router; its kernel needs TUN devices, sch_htb, cls_u32, and sch_netem or the queue disciplines of the scenario")?;
+            set_up().context(
+                "cannot set up the router; its kernel needs TUN devices, sch_htb, cls_u32, and \
+                 sch_netem or the queue disciplines of the scenario",
+            )?;
             let arrivals_only = |queue: &Option<LinuxQueue>| {
                 queue.filter(|queue| queue.discipline.drops_arrivals_only()).map(|_| 0)
             };

@@ -227,14 +227,15 @@ fn with_traces(spec: &ShellSpec) -> Result<Scenario, Error> {
         let Some(trace) = trace else { continue };
         let Some(path) = path else {
             return Err(Error::new(format!(
-                "--{way}: an ATM switch has cells, no link that follows a trace; leave --{way} out, or use a scenario \
-                 with [down]"
+                "--{way}: an ATM switch has cells, no link that follows a trace; leave --{way} out, or use a \
+                 scenario with [down]"
             )));
         };
         let own = [("change", !path.link.change.is_empty()), ("course", path.link.course.is_some())];
         if let Some((key, _)) = own.iter().find(|(_, is_stated)| *is_stated) {
             return Err(Error::new(format!(
-                "--{way}: the scenario says itself how this link changes, in {way}.link.{key}; leave out one of the two"
+                "--{way}: the scenario says itself how this link changes, in {way}.link.{key}; leave out one \
+                 of the two"
             )));
         }
         path.link.trace = Some(read_schedule(trace)?);
@@ -261,7 +262,8 @@ fn summary(outcome: &Outcome, live: Option<(Priority, f64)>) -> String {
         .iter()
         .map(|(name, way)| {
             format!(
-                "{name:<5} {} packets sent, {} delivered ({} bytes), dropped {} full {} red {} error, marked {}",
+                "{name:<5} {} packets sent, {} delivered ({} bytes), dropped {} full {} red {} error, marked \
+                 {}",
                 way.sent,
                 way.delivered,
                 way.delivered_bytes,

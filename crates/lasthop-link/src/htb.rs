@@ -10,8 +10,8 @@
 //!   own rate, otherwise from the next class above if the containing class may borrow, and so on. This
 //!   charges rates from the lender up, and all ceilings.
 //!
-//! Own comes before borrowed whatever the priorities (`htb_dequeue` goes through the levels from the leaves up).
-//! Turns are kept per level and priority, and per priority among the borrowers of a class
+//! Own comes before borrowed whatever the priorities (`htb_dequeue` goes through the levels from the leaves
+//! up). Turns are kept per level and priority, and per priority among the borrowers of a class
 //! (`htb_dequeue_tree`).
 
 use lasthop_core::{Bytes, Instant, Observer, Packet, PacketId, QueueDepth, Seed};

@@ -16,9 +16,9 @@
 //!   bytes and can hold them until a link-layer acknowledgement returns.
 //! - HTB counts bytes of the IP packet, and has no hysteresis. The guest kernel's `sch_htb` judges it
 //!   (`lasthop crosscheck --router linux`).
-//! - RED is that of Floyd and Jacobson (1993) in floating point, in packets or bytes, with one draw per packet between the
-//!   thresholds and no byte-weighted probability. Only [`Path::linux`] uses the RED of Linux
-//!   (`red/linux.rs`).
+//! - RED is that of Floyd and Jacobson (1993) in floating point, in packets or bytes, with one draw per
+//!   packet between the thresholds and no byte-weighted probability. Only [`Path::linux`] uses the RED of
+//!   Linux (`red/linux.rs`).
 //! - `netem` has no states with a duration, and no ARQ. Its jitter reorders packets unless its rate is used,
 //!   too; here delivery is in order unless the link is configured otherwise. `netem`'s limit also covers the
 //!   packets in propagation; here the send buffer limits these, and only with

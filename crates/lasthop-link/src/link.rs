@@ -1,4 +1,5 @@
-//! The link: send buffer, serialiser, ARQ by iterated delay, propagation, release in order or as packets arrive.
+//! The link: send buffer, serialiser, ARQ by iterated delay, propagation, release in order or as packets
+//! arrive.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

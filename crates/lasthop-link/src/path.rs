@@ -44,11 +44,12 @@ const fn stream(direction: Direction) -> &'static str {
 }
 
 impl Path {
-    /// An empty path for packets of up to `mtu` bytes. `config` must have passed [`PathConfig::check`] and `errors`
-    /// [`ErrorConfig::check`]. Random numbers come from the streams `link.state.good` and
-    /// `link.state.bad` (the same states in both directions; a direction's own errors have `link.down.state.good`
-    /// and so on), `link.overhead` (the same in both), `link.down.error`, `.loss`, `.jitter`, `.corruption` and `.duplication`, and
-    /// `red.down`, or with `up` for `down`; with classes from `red.down.<class>` for each.
+    /// An empty path for packets of up to `mtu` bytes. `config` must have passed [`PathConfig::check`] and
+    /// `errors` [`ErrorConfig::check`]. Random numbers come from the streams `link.state.good` and
+    /// `link.state.bad` (the same states in both directions; a direction's own errors have
+    /// `link.down.state.good` and so on), `link.overhead` (the same in both), `link.down.error`, `.loss`,
+    /// `.jitter`, `.corruption` and `.duplication`, and `red.down`, or with `up` for `down`; with classes
+    /// from `red.down.<class>` for each.
     pub fn new(
         config: &PathConfig,
         mtu: Bytes,

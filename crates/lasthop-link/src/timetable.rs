@@ -47,8 +47,8 @@ impl Timetable {
         let known = if per_bit { &header[..3] } else { &header[..] };
         if header.len() < 2 || header.len() > COLUMNS.len() || !COLUMNS.starts_with(known) {
             let message = format!(
-                "the header is {:?}; write \"time_s,rate_bps[,delay_s[,loss]]\", perhaps with bit_error_rate in place \
-                 of loss",
+                "the header is {:?}; write \"time_s,rate_bps[,delay_s[,loss]]\", perhaps with bit_error_rate \
+                 in place of loss",
                 header.join(",")
             );
             return Err(ScheduleError { line: 1, message });
@@ -225,8 +225,8 @@ impl JsonSchema for Timetable {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "string",
-            "description": "A CSV file beside the scenario, with the columns time_s, rate_bps and perhaps delay_s and \
-                loss or bit_error_rate."
+            "description": "A CSV file beside the scenario, with the columns time_s, rate_bps and perhaps \
+                delay_s and loss or bit_error_rate."
         })
     }
 }

@@ -188,7 +188,8 @@ impl Study {
             }
             if let Some((key, name)) = cell.code.first() {
                 let message = format!(
-                    "`{key}`: {name:?} is code of your own, which runs on the model engine only; leave --engine out"
+                    "`{key}`: {name:?} is code of your own, which runs on the model engine only; leave \
+                     --engine out"
                 );
                 return Err(self.study.error(message));
             }

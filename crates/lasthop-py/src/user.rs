@@ -234,7 +234,8 @@ fn rate(value: &Bound<'_, PyAny>) -> PyResult<Option<Rate>> {
             Ok(Some(Rate::from_bits_per_second((number * 8.0) as u64)))
         }
         _ => Err(PyTypeError::new_err(format!(
-            "pacing_rate_Bps = {value}, with which it would never send again; make it None, or bytes per second above 0"
+            "pacing_rate_Bps = {value}, with which it would never send again; make it None, or bytes per \
+             second above 0"
         ))),
     }
 }

@@ -32,8 +32,8 @@ impl Datagrams {
         !mem::replace(&mut self.has_begun, true)
     }
 
-    /// Gives quinn the next datagram, which leaves as soon as congestion control lets it. When quinn's buffer is full
-    /// ([`quinn_proto::TransportConfig::datagram_send_buffer_size`]), the oldest in it is dropped.
+    /// Gives quinn the next datagram, which leaves as soon as congestion control lets it. When quinn's buffer
+    /// is full ([`quinn_proto::TransportConfig::datagram_send_buffer_size`]), the oldest in it is dropped.
     pub fn write(&mut self, bytes: u64, connection: &mut Connection) {
         let mut content = BytesMut::zeroed(bytes as usize);
         content[..NUMBER_BYTES].copy_from_slice(&self.written.to_be_bytes());

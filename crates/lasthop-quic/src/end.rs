@@ -1,4 +1,5 @@
-//! One end of a QUIC connection: one stream in both directions, a stream for each message and its answer, or datagrams.
+//! One end of a QUIC connection: one stream in both directions, a stream for each message and its answer, or
+//! datagrams.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -32,7 +32,8 @@ pub(crate) struct Acknowledgment<'a> {
 }
 
 impl Acknowledgment<'_> {
-    /// The packets' numbers, first and last of each range, the highest range first (RFC 9000, section 19.3.1).
+    /// The packets' numbers, first and last of each range, the highest range first (RFC 9000, section
+    /// 19.3.1).
     pub fn ranges(&self) -> impl Iterator<Item = [u64; 2]> {
         let mut reader = Reader(self.rest);
         let mut smallest = self.largest.saturating_sub(self.first_range);

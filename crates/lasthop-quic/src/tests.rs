@@ -328,8 +328,8 @@ fn ten_thousand_handshakes_under_loss_complete_or_fail_with_a_reason() {
     handshakes(10_000);
 }
 
-/// RFC 9002, appendix A: kInitialRtt = 333 ms; with `rttvar` = kInitialRtt / 2 the first PTO is 333 ms + 4 x 166.5 ms, and
-/// each later one is twice the last (section 6.2.1).
+/// RFC 9002, appendix A: kInitialRtt = 333 ms; with `rttvar` = kInitialRtt / 2 the first PTO is 333 ms + 4 x
+/// 166.5 ms, and each later one is twice the last (section 6.2.1).
 #[test]
 fn probes_of_a_handshake_that_nobody_answers_are_timed_as_in_appendix_a_of_rfc_9002() {
     let line = Line::new(&QuicConfig::default(), 1, 1.0).transfer(100);
@@ -380,7 +380,8 @@ fn last_of_server(bytes: u64) -> Vec<(u64, Instant)> {
     sent.map(|(number, at, _)| (*number, *at)).skip(1).collect()
 }
 
-/// RFC 9002, appendix A: kTimeThreshold = 9/8 (section 6.1.2). Too few packets follow for the packet threshold.
+/// RFC 9002, appendix A: kTimeThreshold = 9/8 (section 6.1.2). Too few packets follow for the packet
+/// threshold.
 #[test]
 fn a_packet_before_the_last_is_lost_nine_eighths_of_a_round_trip_after_it_was_sent() {
     let (lost, sent) = last_of_server(6_000)[1];
@@ -393,8 +394,8 @@ fn a_packet_before_the_last_is_lost_nine_eighths_of_a_round_trip_after_it_was_se
     assert!(waited >= Duration::from_micros(112_500) && waited < Duration::from_millis(114), "{waited:?}");
 }
 
-/// RFC 9002, section 6.2.1: `PTO = smoothed_rtt + max(4 * rttvar, kGranularity) + max_ack_delay`. Round trips of 100 ms
-/// hardly vary, `max_ack_delay` is 25 ms.
+/// RFC 9002, section 6.2.1: `PTO = smoothed_rtt + max(4 * rttvar, kGranularity) + max_ack_delay`. Round trips
+/// of 100 ms hardly vary, `max_ack_delay` is 25 ms.
 #[test]
 fn a_lost_tail_is_probed_after_a_round_trip_its_variation_and_the_delay_of_acknowledgments() {
     let (last, sent) = last_of_server(100_000)[0];
@@ -465,7 +466,8 @@ fn a_connection_goes_on_at_its_hosts_new_address() {
         });
         after.expect("it went on")
     };
-    // Both moves are known to the server 50 ms later; the first acknowledgment of the new path comes 100 ms after that.
+    // Both moves are known to the server 50 ms later; the first acknowledgment of the new path comes 100 ms
+    // after that.
     for at in MOVES {
         let windows = [&stays, &moves].map(|line| window(line, at + 140));
         assert!(windows[0] > 20 && windows[1] < 20, "{at} ms: {windows:?} without and with a move");
@@ -705,9 +707,9 @@ fn round_trip_times(line: &Line) -> Vec<[f64; 4]> {
     samples
 }
 
-/// RFC 9002, sections 5.1 to 5.3, by hand: the first sample of 100 ms makes rttvar 50 ms, another one of 100 ms makes it
-/// 3/4 x 50 = 37.5 ms, and acknowledgments that wait at the receiver are corrected by the delay that they
-/// report.
+/// RFC 9002, sections 5.1 to 5.3, by hand: the first sample of 100 ms makes rttvar 50 ms, another one of 100
+/// ms makes it 3/4 x 50 = 37.5 ms, and acknowledgments that wait at the receiver are corrected by the delay
+/// that they report.
 #[test]
 fn round_trip_times_are_estimated_as_in_section_5_of_rfc_9002() {
     for (seed, loss) in [(1, 0.0), (2, 0.05)] {

@@ -288,7 +288,8 @@ impl Assume<'_> {
         let packets = u64::try_from(product).unwrap_or(most).max(QUEUE_PACKETS_MIN).min(most);
         let rate = rate.map_or_else(String::new, |rate| rate.to_string());
         let why = format!(
-            "a bandwidth-delay product, {rate} x {round_trip}{whose}, is {product} packets; at least {QUEUE_PACKETS_MIN}"
+            "a bandwidth-delay product, {rate} x {round_trip}{whose}, is {product} packets; at least \
+             {QUEUE_PACKETS_MIN}"
         );
         self.text(&format!("{direction}.queue.limit"), format!("{packets} packets"), why);
     }

@@ -133,8 +133,8 @@ fn contradictions(chosen: &[Chosen<'_>], sources: &Sources) -> Vec<Problem> {
             let elsewhere = first_place.file != second_place.file;
             let of_file = if elsewhere { format!(" of {}", first_place.file) } else { String::new() };
             let message = format!(
-                "`{}` is set here by {}={} and, to another value, on line {}{of_file} by {}={}; leave it to one \
-                 factor",
+                "`{}` is set here by {}={} and, to another value, on line {}{of_file} by {}={}; leave it to \
+                 one factor",
                 join(&conflict.path),
                 later.factor,
                 later.level,

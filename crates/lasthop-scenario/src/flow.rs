@@ -239,8 +239,8 @@ impl Flow {
             });
         };
         faults.require(self.traffic().runs_over_quic(), "stack", || {
-            "\"quic\" carries flows with kind = \"bulk-tcp\", \"http-page\", \"request-response\", \"video\" or \"voip\"; \
-             leave it out"
+            "\"quic\" carries flows with kind = \"bulk-tcp\", \"http-page\", \"request-response\", \"video\" \
+             or \"voip\"; leave it out"
                 .into()
         });
         faults.require(self.tcp.is_none(), "tcp", || {

@@ -27,10 +27,11 @@ pub fn streams_fit(scenario: &Scenario, faults: &mut Faults) {
         let load = *together.get(&stream.index).unwrap_or(&alone);
         let place = format!("flow[{}].{}", stream.index, stream.datagrams.key);
         faults.require(load.share <= WHOLE, &place, || {
-            let others = if load.streams > 1 { " with the streams that may send at the same time" } else { "" };
+            let others =
+                if load.streams > 1 { " with the streams that may send at the same time" } else { "" };
             format!(
-                "\"{}\" of payload and its headers would take {:.0} % of {key} = \"{rate}\"{others}, and datagrams \
-                 would pile up in the host; lower it, or raise {key}",
+                "\"{}\" of payload and its headers would take {:.0} % of {key} = \"{rate}\"{others}, and \
+                 datagrams would pile up in the host; lower it, or raise {key}",
                 stream.datagrams.rate,
                 100.0 * load.share as f64 / WHOLE as f64
             )

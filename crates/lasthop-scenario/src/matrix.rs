@@ -117,7 +117,8 @@ pub fn too_many(span: Option<Span>) -> Problem {
     Problem::new(
         span,
         format!(
-            "the factors make more than {CELLS_MAX} cells; list fewer levels in [[matrix]], or sample fewer points"
+            "the factors make more than {CELLS_MAX} cells; list fewer levels in [[matrix]], or sample fewer \
+             points"
         ),
     )
 }

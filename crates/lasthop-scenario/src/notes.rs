@@ -16,16 +16,16 @@ fn note(scenario: &Scenario, flow: &Flow) -> Option<String> {
     let (start, limit, name) = (flow.traffic().start().least(), scenario.time_limit, flow.traffic().name());
     if start >= limit {
         return Some(format!(
-            "{name} sends nothing: it starts after \"{start}\" at the earliest, and the run ends after time_limit = \
-             \"{limit}\"; raise that, or start earlier"
+            "{name} sends nothing: it starts after \"{start}\" at the earliest, and the run ends after \
+             time_limit = \"{limit}\"; raise that, or start earlier"
         ));
     }
     let round_trip = scenario.round_trip(flow);
     let opens = flow.traffic().stream_bytes().is_none();
     (opens && start + round_trip >= limit).then(|| {
         format!(
-            "{name} transfers nothing: the run ends after time_limit = \"{limit}\", before the first round trip of \
-             \"{round_trip}\" is over; raise that, or start earlier"
+            "{name} transfers nothing: the run ends after time_limit = \"{limit}\", before the first round \
+             trip of \"{round_trip}\" is over; raise that, or start earlier"
         )
     })
 }

@@ -233,8 +233,8 @@ fn spread(name: &str, factor: &Entry, from: Amount, to: Amount, scale: Scale) ->
         return Err(Problem::new(span("from"), message));
     }
     let message = format!(
-        "`{name}.scale`: a logarithmic scale never reaches `from` = {low:?}; start above zero, or write scale = \
-         \"linear\""
+        "`{name}.scale`: a logarithmic scale never reaches `from` = {low:?}; start above zero, or write \
+         scale = \"linear\""
     );
     Err(Problem::new(span("scale"), message))
 }
@@ -323,8 +323,8 @@ pub fn note(sample: Sample, points: usize) -> Option<String> {
     if sample.method == Method::Sobol && !drawn.is_power_of_two() {
         let (below, above) = (drawn.next_power_of_two() / 2, drawn.next_power_of_two());
         return Some(format!(
-            "`sample.points`: {drawn} is no power of two; a Sobol sequence covers ranges evenly with {below} or \
-             {above} points"
+            "`sample.points`: {drawn} is no power of two; a Sobol sequence covers ranges evenly with {below} \
+             or {above} points"
         ));
     }
     (points < drawn as usize).then(|| {

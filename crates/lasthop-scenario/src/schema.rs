@@ -142,7 +142,11 @@ fn study_properties() -> Map<String, Value> {
                             and distributions are replaced. Factors of this file come last, and their \
                             levels may change values that levels of the extended file set",
         },
-        "name": { "type": "string", "pattern": name, "description": "Short name, also of output folders; that of the file if absent" },
+        "name": {
+            "type": "string",
+            "pattern": name,
+            "description": "Short name, also of output folders; that of the file if absent",
+        },
         "title": { "type": "string", "description": "Title of the report; the name if absent" },
         "description": { "type": "string", "description": "Description of the study" },
         "seed": {

@@ -453,8 +453,8 @@ fn factors<'a>(file: &'a Node, found: &mut Findings) -> (Vec<Factor<'a>>, Vec<Ra
         let stray = |c: char| c.is_whitespace() || c.is_control() || ",=".contains(c);
         if label.key.is_empty() || label.key.contains(stray) {
             let message = format!(
-                "{:?} cannot name a factor or level: it stands in keys such as link=e0,variant=red; leave out \
-                 blanks, `,` and `=`",
+                "{:?} cannot name a factor or level: it stands in keys such as link=e0,variant=red; leave \
+                 out blanks, `,` and `=`",
                 label.key
             );
             found.add(Problem::new(label.span, message));
@@ -484,8 +484,8 @@ fn too_long(base: &Node, factors: &[Factor<'_>], cells: usize) -> Option<Problem
     let total = each.saturating_mul(cells);
     (total > VALUES_MAX).then(|| {
         let message = format!(
-            "{cells} cells of up to {each} values each make {total} values, more than {VALUES_MAX}; write one entry \
-             with a count for flows that are alike, or list fewer levels"
+            "{cells} cells of up to {each} values each make {total} values, more than {VALUES_MAX}; write \
+             one entry with a count for flows that are alike, or list fewer levels"
         );
         Problem::new(None, message)
     })

@@ -241,8 +241,8 @@ impl Scenario {
         let Topology::LastHop { down, up, .. } = self.topology() else { return None };
         [("down", down), ("up", up)].into_iter().find_map(|(name, path)| {
             let message = format!(
-                "\"linux\": the drop-tail queue of [{name}] would be netem, which the model engine lacks; use --engine kernel, \
-                 write \"lasthop\", or give that queue another discipline"
+                "\"linux\": the drop-tail queue of [{name}] would be netem, which the model engine lacks; \
+                 use --engine kernel, write \"lasthop\", or give that queue another discipline"
             );
             let is_netem = path.linux_queues(self.mtu).has_netem();
             is_netem.then_some(Fault { key: "router.implementation".into(), message })
@@ -294,10 +294,11 @@ pub enum RouterImplementation {
     /// The models of this program: router queue and link.
     #[default]
     Lasthop,
-    /// Linux' own: on the kernel engine a namespace that forwards, with HTB (its classes, or one with `link.rate`) and a queue
-    /// discipline in each class. The drop-tail queue of a lone class is netem (`link.delay`, `queue.limit` in packets, which
-    /// counts delayed packets too, and `errors` without good states as independent loss). The model engine has models of
-    /// all of these but netem. `link.send_buffer` and RED's `avpkt` have no counterpart.
+    /// Linux' own: on the kernel engine a namespace that forwards, with HTB (its classes, or one with
+    /// `link.rate`) and a queue discipline in each class. The drop-tail queue of a lone class is netem
+    /// (`link.delay`, `queue.limit` in packets, which counts delayed packets too, and `errors` without good
+    /// states as independent loss). The model engine has models of all of these but netem. `link.send_buffer`
+    /// and RED's `avpkt` have no counterpart.
     Linux,
 }
 
@@ -308,7 +309,8 @@ pub enum Roles {
     /// Each flow has its own role: its name.
     #[default]
     ByName,
-    /// TCP flows by elapsed time: `tcp-faster` and `tcp-slower` (of three: `tcp-fastest`, `tcp-medium`, `tcp-slowest`).
+    /// TCP flows by elapsed time: `tcp-faster` and `tcp-slower` (of three: `tcp-fastest`, `tcp-medium`,
+    /// `tcp-slowest`).
     ByElapsed,
     /// TCP flows that start within a second of each other form a group. Groups are ordered by start, flows
     /// within a group by elapsed time. Example: of three flows, one of which starts late, `tcp-faster`,

@@ -163,8 +163,8 @@ fn access(scenario: &Scenario, flow: &Flow, faults: &mut Faults) {
 fn flows(scenario: &Scenario, faults: &mut Faults) {
     let Scenario { flow: flows, mtu, time_limit, .. } = scenario;
     faults.require(!flows.is_empty(), "flow", || {
-        "a scenario without flows sends nothing; add a table [[flow]] with kind = \"bulk-tcp\", or use the link with \
-         `lasthop shell`, `repeat` or `lab`"
+        "a scenario without flows sends nothing; add a table [[flow]] with kind = \"bulk-tcp\", or use the \
+         link with `lasthop shell`, `repeat` or `lab`"
             .into()
     });
     let mut names = BTreeSet::new();

@@ -111,8 +111,8 @@ enum Link {
 }
 
 impl Network {
-    /// The network of `scenario`. An ATM switch has `access_links`, one for each flow; packets of later flows share the
-    /// last one.
+    /// The network of `scenario`. An ATM switch has `access_links`, one for each flow; packets of later flows
+    /// share the last one.
     pub fn new(scenario: &Scenario, access_links: usize, seed: Seed) -> Self {
         let path = |config: &PathConfig, direction| match scenario.router.implementation {
             RouterImplementation::Lasthop => {

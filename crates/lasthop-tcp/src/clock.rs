@@ -84,8 +84,8 @@ pub fn echoed_tick(timestamps: Timestamps) -> Option<Tick> {
     timestamps.echo.checked_sub(1).map(Tick::from)
 }
 
-/// Tick at which a timer of `delta` ticks fires in Linux since 4.8. The wheel has 64 slots in each of its levels, which grow coarser by a
-/// factor of eight; it rounds up, by one slot even if the time fits exactly.
+/// Tick at which a timer of `delta` ticks fires in Linux since 4.8. The wheel has 64 slots in each of its
+/// levels, which grow coarser by a factor of eight; it rounds up, by one slot even if the time fits exactly.
 pub fn wheel(now: Tick, delta: Tick) -> Tick {
     let mut shift = 0;
     while shift < 24 && delta >= 63 << shift {

@@ -80,9 +80,10 @@ pub struct TcpConfig {
     pub cached_initial_window: CachedInitialWindow,
     /// The algorithm that grows the window, and cuts it after signs of congestion.
     pub congestion_control: CongestionControl,
-    /// Segments leave at a rate instead of in bursts: at twice the window per round-trip time in slow start, later at 1.2
-    /// times that, as Linux paces a socket. BBR sets its own rate and always paces. With `"fq"` the host's
-    /// queue discipline paces; TCP passes segments to it ahead of time. Only stack `linux-6` supports it.
+    /// Segments leave at a rate instead of in bursts: at twice the window per round-trip time in slow start,
+    /// later at 1.2 times that, as Linux paces a socket. BBR sets its own rate and always paces. With `"fq"`
+    /// the host's queue discipline paces; TCP passes segments to it ahead of time. Only stack `linux-6`
+    /// supports it.
     pub pacing: Pacing,
     /// The first slow start slows down when the delay grows, and resumes if the delay falls again
     /// (`HyStart++`, RFC 9406). For `reno`, and for `cubic` in place of Linux' `HyStart`, under the stack
@@ -90,8 +91,8 @@ pub struct TcpConfig {
     pub hystart_plus_plus: bool,
     /// The reaction to signs of loss: the window, and the retransmissions.
     pub recovery: RecoveryRules,
-    /// Under classic rules: after a fast retransmit or a timeout, duplicate ACKs start another fast retransmit
-    /// only once more is acknowledged than had been sent (RFC 2582, section 5).
+    /// Under classic rules: after a fast retransmit or a timeout, duplicate ACKs start another fast
+    /// retransmit only once more is acknowledged than had been sent (RFC 2582, section 5).
     pub fast_retransmit_guard: bool,
     /// `NewReno` restarts the retransmission timer only at the first partial ACK of a recovery, so that many
     /// losses end in slow start (the "impatient" variant of RFC 6582, section 4). If false, it restarts the
@@ -109,8 +110,8 @@ pub struct TcpConfig {
     pub lost_by_age: bool,
     /// Segments sent at most in response to one dubious ACK: cwnd is held at in-flight plus this.
     pub max_burst: u32,
-    /// Resolution of the host's timers and of its timestamp clock; in the stack `linux-6` the latter has 1 ms and
-    /// round-trip times 1 us.
+    /// Resolution of the host's timers and of its timestamp clock; in the stack `linux-6` the latter has 1 ms
+    /// and round-trip times 1 us.
     pub tick: Duration,
     /// A segment that was sent long enough before another segment that has arrived is lost (RACK, RFC 8985).
     /// It needs SACK to have an effect. If off, three duplicates or SACKed segments are the sign of loss.
@@ -137,10 +138,11 @@ pub struct TcpConfig {
     pub ack_every: u32,
     /// Time after which a delayed ACK is sent, counted in ticks from the current tick.
     pub delayed_ack: Duration,
-    /// The delay follows the spacing of segments, from `delayed_ack` up to 200 ms; quick ACKs come at the start and
-    /// after pauses, duplicates and marks; the end of a write is acknowledged at once, unless the application answers
-    /// (Linux 6.12; under the stack `linux-2` as Linux 2.4 had it, up to 500 ms where no write ends). `delayed_ack`
-    /// is then "40 ms" in Linux, `ack_every` is 2, and `first_segment_acked_at_once` and `quick_acks` have no effect.
+    /// The delay follows the spacing of segments, from `delayed_ack` up to 200 ms; quick ACKs come at the
+    /// start and after pauses, duplicates and marks; the end of a write is acknowledged at once, unless the
+    /// application answers (Linux 6.12; under the stack `linux-2` as Linux 2.4 had it, up to 500 ms where no
+    /// write ends). `delayed_ack` is then "40 ms" in Linux, `ack_every` is 2, and
+    /// `first_segment_acked_at_once` and `quick_acks` have no effect.
     pub delayed_ack_adapts: bool,
     /// Acknowledge the very first data segment at once.
     pub first_segment_acked_at_once: bool,
@@ -176,8 +178,8 @@ pub enum Profile {
     #[default]
     #[serde(rename = "linux-6")]
     Linux6,
-    /// The TCP of simulators of 1998: classic rules, a clock of 100 ms, no delayed ACKs; Reno unless `recovery`
-    /// says otherwise.
+    /// The TCP of simulators of 1998: classic rules, a clock of 100 ms, no delayed ACKs; Reno unless
+    /// `recovery` says otherwise.
     #[serde(rename = "ns-1998")]
     Ns1998,
 }
@@ -363,7 +365,8 @@ impl TcpConfig {
             format!("\"{algorithm}\" is code of your own, which runs under stack = \"linux-6\" only")
         } else {
             format!(
-                "\"{algorithm}\" is modelled under stack = \"linux-6\" only; engines with real TCP have it (--engine live)"
+                "\"{algorithm}\" is modelled under stack = \"linux-6\" only; engines with real TCP have it \
+                 (--engine live)"
             )
         };
         Some(("congestion_control", reason))

@@ -127,8 +127,8 @@ impl Endpoint {
         self.sender.establish(&mut cx, None, self.handshake);
     }
 
-    /// Queues `bytes` of data, written `write_bytes` at a time. Segments do not span writes; under classic rules
-    /// the data is one stream, and they may.
+    /// Queues `bytes` of data, written `write_bytes` at a time. Segments do not span writes; under classic
+    /// rules the data is one stream, and they may.
     pub fn write<O: Observer>(&mut self, now: Instant, bytes: u64, write_bytes: u64, observer: &mut O) {
         self.sender.write(bytes, write_bytes);
         self.send_new(now, observer);

@@ -16,16 +16,17 @@
 //!
 //! # Where this differs from Linux 2.4
 //!
-//! The rules for reordering (the threshold, what raises it and by how much) were read in `tcp_input.c` of 2.4.20:
-//! `tcp_sacktag_write_queue`, `tcp_update_reordering`, `tcp_try_undo_partial`, `tcp_enter_loss`.
+//! The rules for reordering (the threshold, what raises it and by how much) were read in `tcp_input.c` of
+//! 2.4.20: `tcp_sacktag_write_queue`, `tcp_update_reordering`, `tcp_try_undo_partial`, `tcp_enter_loss`.
 //!
 //! - The MSS option is sent but not read: both ends have the MTU of the path. For delayed ACKs, the size of a
 //!   full segment is this end's own MSS; Linux estimates it from arriving segments.
 //! - The delayed-ACK time is fixed; Linux adapts it.
-//! - The round-trip time of the handshake counts for the timeout without timestamps, too, unless `handshake_rtt` is off or
-//!   metrics are cached. Linux forgets it, and the passive end takes no sample.
+//! - The round-trip time of the handshake counts for the timeout without timestamps, too, unless
+//!   `handshake_rtt` is off or metrics are cached. Linux forgets it, and the passive end takes no sample.
 //! - The window is kept over idle times (Linux: RFC 2861).
-//! - An ECN echo halves the window at once under both sets of recovery rules; Linux with rate halving spreads it.
+//! - An ECN echo halves the window at once under both sets of recovery rules; Linux with rate halving spreads
+//!   it.
 //! - Without SACK, more duplicate ACKs than outstanding segments are not interpreted as reordering.
 //! - Without SACK, the window after recovery is ssthresh at once; Linux holds it at the flight size plus
 //!   three until data sent later is acknowledged.
@@ -37,8 +38,9 @@
 //!
 //! # The classic sender, and where it differs from ns-2
 //!
-//! Stack `classic`, profile `ns-1998`; `recovery` names the flavour. 134 runs of ns-2.35 are reproduced (`tests/ns2.rs`, which names
-//! every run that differs): 133 in every retransmission and timeout, 103 in every transmission. What differs:
+//! Stack `classic`, profile `ns-1998`; `recovery` names the flavour. 134 runs of ns-2.35 are reproduced
+//! (`tests/ns2.rs`, which names every run that differs): 133 in every retransmission and timeout, 103 in
+//! every transmission. What differs:
 //!
 //! - The Impatient variant of `NewReno` does not exist: each partial ACK restarts the timer.
 //! - Half of a window is rounded down to whole segments, at least two (RFC 5681, equation 4). ns-2 keeps the

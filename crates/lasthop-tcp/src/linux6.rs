@@ -252,8 +252,8 @@ impl Sender {
         self.report_window(cx);
     }
 
-    /// Sends new data as long as in-flight < cwnd and the receiver's window allow it, unless a larger burst will soon be
-    /// possible, and sets the timer then. Returns true if anything was sent (`tcp_write_xmit`).
+    /// Sends new data as long as in-flight < cwnd and the receiver's window allow it, unless a larger burst
+    /// will soon be possible, and sets the timer then. Returns true if anything was sent (`tcp_write_xmit`).
     fn send_new<O: Observer>(&mut self, cx: &mut Context<'_, O>) -> bool {
         let mut sent = 0_u64;
         let mut is_full = false;
@@ -462,8 +462,8 @@ impl Sender {
         quiet && self.board.queue.outstanding() > 0 && self.config.tail_loss_probe && self.config.sack
     }
 
-    /// Sets the timer for a probe, unless the timeout would come first. Returns false if there is nothing to probe
-    /// for. `from_now`: the timeout counts from now, otherwise from the transmission of the head.
+    /// Sets the timer for a probe, unless the timeout would come first. Returns false if there is nothing to
+    /// probe for. `from_now`: the timeout counts from now, otherwise from the transmission of the head.
     fn schedule_probe<O: Observer>(&mut self, cx: &Context<'_, O>, from_now: bool) -> bool {
         if !self.may_probe() {
             return false;

@@ -306,8 +306,8 @@ fn retransmissions_and_timeouts_are_those_of_ns2() {
 /// Runs in which any transmission differs. The retransmissions of all but the first are those of ns-2.
 const TRANSMISSIONS_DIFFER: Exceptions<'_> = &[
     (
-        "half of a window is whole segments, at least two (RFC 5681, equation 4); in ns-2 half of 3 is 1.5, so \
-         that the next duplicates release less in recovery and the window grows sooner after it",
+        "half of a window is whole segments, at least two (RFC 5681, equation 4); in ns-2 half of 3 is 1.5, \
+         so that the next duplicates release less in recovery and the window grows sooner after it",
         &[
             "drop3_sack1_delack",
             "drop3_sack1_delack_1ms",
@@ -336,17 +336,18 @@ const TRANSMISSIONS_DIFFER: Exceptions<'_> = &[
         ],
     ),
     (
-        "without deflation it is the NewReno of Hoe (1995), where every second duplicate that opens no window sends a \
-         new segment; ns-2's sends none",
+        "without deflation it is the NewReno of Hoe (1995), where every second duplicate that opens no \
+         window sends a new segment; ns-2's sends none",
         &["drop3_newreno_nodeflate", "drop4_newreno_nodeflate"],
     ),
     (
-        "delayed ACKs fall on boundaries of the clock, up to 10 ms early each time; with a tick of 1 ms the run agrees",
+        "delayed ACKs fall on boundaries of the clock, up to 10 ms early each time; with a tick of 1 ms the \
+         run agrees",
         &["drop3_reno_delack"],
     ),
     (
-        "ns-2's receiver delays the ACK of a segment that it has, if nothing in sequence lies above it; here every \
-         duplicate is acknowledged at once (RFC 9293, section 3.10.7.4)",
+        "ns-2's receiver delays the ACK of a segment that it has, if nothing in sequence lies above it; here \
+         every duplicate is acknowledged at once (RFC 9293, section 3.10.7.4)",
         &["drop4_reno_delack", "drop4_tahoe_delack"],
     ),
     ("ns-2 takes a D-SACK for a duplicate ACK and answers with limited transmit", &["spike_sack1_dsackrcv"]),

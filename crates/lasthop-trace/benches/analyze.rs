@@ -40,7 +40,8 @@ fn main() {
             (f64::from(PACKETS), fs::metadata(&path).expect("the capture").len() as f64 / 1e6);
         fs::remove_file(&path).expect("the capture");
         println!(
-            "{PACKETS} packets of {flows:6} connections, {megabytes:.0} MB: {:.2} million packets/s, {:.0} MB/s",
+            "{PACKETS} packets of {flows:6} connections, {megabytes:.0} MB: {:.2} million packets/s, \
+             {:.0} MB/s",
             packets / seconds / 1e6,
             megabytes / seconds
         );

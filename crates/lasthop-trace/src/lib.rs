@@ -1,10 +1,10 @@
 //! From packet events to records: turns the event stream of any engine into metrics.
 //!
-//! [`Analysis`] turns the events of one run into one [`FlowRecord`] per flow, one [`PageRecord`] per page load,
-//! one [`ShortRecord`] per kind of short flows and one [`RunRecord`];
-//! [`Recorder`] keeps the events themselves, [`Overview`] the part that pictures need; [`Capture`] writes the
-//! packets as pcapng; [`Conservation`] checks that no packet appears, disappears or is settled twice. All of
-//! them are observers and can be combined as tuples.
+//! [`Analysis`] turns the events of one run into one [`FlowRecord`] per flow, one [`PageRecord`] per page
+//! load, one [`ShortRecord`] per kind of short flows and one [`RunRecord`]; [`Recorder`] keeps the events
+//! themselves, [`Overview`] the part that pictures need; [`Capture`] writes the packets as pcapng;
+//! [`Conservation`] checks that no packet appears, disappears or is settled twice. All of them are observers
+//! and can be combined as tuples.
 //!
 //! They rely on one property of the stream: within a flow and direction, serials rise in the order of sending
 //! ([`Conservation`] checks that, too).

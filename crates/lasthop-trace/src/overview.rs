@@ -138,8 +138,8 @@ pub struct OverviewTables {
 }
 
 impl Overview {
-    /// An overview of a run of entries with these names over links of these capacities, down and up, in detail within
-    /// `span`.
+    /// An overview of a run of entries with these names over links of these capacities, down and up, in
+    /// detail within `span`.
     pub fn new(applications: Vec<String>, capacities: [Option<Capacity>; 2], span: Span) -> Self {
         let series = Series::folded(capacities);
         let (whole, span) = (span, (span.start_ns, span.stop_ns));

@@ -21,9 +21,9 @@ labels! {
 }
 
 columnar! {
-    /// One flow of one run. "Sender" is the host that sends the flow's data, and the data direction is that of
-    /// its packets. A data segment is one with payload; for UDP
-    /// read datagram. Counts that make no sense for UDP are 0, measurements missing.
+    /// One flow of one run. "Sender" is the host that sends the flow's data, and the data direction is that
+    /// of its packets. A data segment is one with payload; for UDP read datagram. Counts that make no sense
+    /// for UDP are 0, measurements missing.
     #[allow(non_snake_case)]
     #[derive(Clone, Debug, Default, PartialEq, Serialize)]
     pub struct FlowRecord {
@@ -39,16 +39,16 @@ columnar! {
         outcome: Outcome = ("outcome", ""),
         /// When the sender sent or got its first packet; missing if there was none.
         start_s: Option<f64> = ("start", "s"),
-        /// TCP: first SYN sent or received by the sender to the ACK of its FIN received; missing where the flow has a
-        /// `duration`. UDP: first to last arrival.
+        /// TCP: first SYN sent or received by the sender to the ACK of its FIN received; missing where the
+        /// flow has a `duration`. UDP: first to last arrival.
         elapsed_s: Option<f64> = ("elapsed time", "s"),
         /// First data segment sent to the ACK of the last application byte received.
         data_transmit_s: Option<f64> = ("data transmission time", "s"),
-        /// TCP: bytes sent, each counted once, / `elapsed_s`. Of a flow with a `duration`, the bytes that the receiver
-        /// acknowledged within it / the duration. Of a flow that was cut or aborted, the bytes that the
-        /// receiver acknowledged / the time from `start_s` to then. UDP: received payload plus 8 per datagram /
-        /// `elapsed_s`; with less than two arrivals / the time from `start_s` to the arrival or the run's end.
-        /// Missing only if the flow sent nothing.
+        /// TCP: bytes sent, each counted once, / `elapsed_s`. Of a flow with a `duration`, the bytes that the
+        /// receiver acknowledged within it / the duration. Of a flow that was cut or aborted, the bytes that
+        /// the receiver acknowledged / the time from `start_s` to then. UDP: received payload plus 8 per
+        /// datagram / `elapsed_s`; with less than two arrivals / the time from `start_s` to the arrival or
+        /// the run's end. Missing only if the flow sent nothing.
         throughput_Bps: Option<f64> = ("throughput", "B/s"),
         /// Data segments sent, retransmissions included.
         sent_packets: u64 = ("packets sent", "packets"),
@@ -67,12 +67,13 @@ columnar! {
         timeouts: u64 = ("timeouts", ""),
         /// Retransmission timer expiries of the SYN or SYN-ACK.
         syn_timeouts: u64 = ("SYN timeouts", ""),
-        /// Retransmission timer expiries where a copy of the first unacknowledged byte that had been sent before
-        /// the expiry reached the receiver, before or after the expiry.
+        /// Retransmission timer expiries where a copy of the first unacknowledged byte that had been sent
+        /// before the expiry reached the receiver, before or after the expiry.
         spurious_timeouts: u64 = ("spurious timeouts", ""),
         /// Entries into fast recovery.
         fast_retransmits: u64 = ("fast retransmits", ""),
-        /// Tail loss probes (RFC 8985, section 7), with new data or old; missing where the hosts' TCP does not tell.
+        /// Tail loss probes (RFC 8985, section 7), with new data or old; missing where the hosts' TCP does
+        /// not tell.
         tail_loss_probes: Option<u64> = ("tail loss probes", ""),
         /// Reductions of the window that the sender found spurious and undid.
         undone: u64 = ("undone reductions", ""),
@@ -127,8 +128,8 @@ columnar! {
         queue_delay_p95_s: Option<f64> = ("p95 of queueing delay", "s"),
         /// Greatest time in the router queue, data direction.
         queue_delay_max_s: Option<f64> = ("largest queueing delay", "s"),
-        /// Median one-way delay of the data packets that arrived: from the time the sender's host sent that copy to its
-        /// arrival at the receiver's host.
+        /// Median one-way delay of the data packets that arrived: from the time the sender's host sent that
+        /// copy to its arrival at the receiver's host.
         one_way_delay_p50_s: Option<f64> = ("median one-way delay", "s"),
         /// 95 % quantile of the one-way delay of the data packets that arrived, retransmissions included.
         one_way_delay_p95_s: Option<f64> = ("p95 of one-way delay", "s"),
@@ -136,52 +137,52 @@ columnar! {
         one_way_delay_p99_s: Option<f64> = ("p99 of one-way delay", "s"),
         /// Greatest congestion window, in segments.
         cwnd_max: Option<u64> = ("largest congestion window", ""),
-        /// UDP: mean time between the arrivals of two consecutively numbered datagrams; pairs with a loss between
-        /// them are ignored.
+        /// UDP: mean time between the arrivals of two consecutively numbered datagrams; pairs with a loss
+        /// between them are ignored.
         spacing_mean_ms: Option<f64> = ("mean packet spacing", "ms"),
-        /// UDP: median time between the arrivals of two consecutively numbered datagrams; pairs with a loss between
-        /// them are ignored.
+        /// UDP: median time between the arrivals of two consecutively numbered datagrams; pairs with a loss
+        /// between them are ignored.
         spacing_p50_ms: Option<f64> = ("median packet spacing", "ms"),
-        /// UDP: 75 % quantile of the time between the arrivals of two consecutively numbered datagrams; pairs with a
-        /// loss between them are ignored.
+        /// UDP: 75 % quantile of the time between the arrivals of two consecutively numbered datagrams; pairs
+        /// with a loss between them are ignored.
         spacing_p75_ms: Option<f64> = ("p75 of packet spacing", "ms"),
-        /// UDP: 90 % quantile of the time between the arrivals of two consecutively numbered datagrams; pairs with a
-        /// loss between them are ignored.
+        /// UDP: 90 % quantile of the time between the arrivals of two consecutively numbered datagrams; pairs
+        /// with a loss between them are ignored.
         spacing_p90_ms: Option<f64> = ("p90 of packet spacing", "ms"),
-        /// UDP: greatest time between the arrivals of two consecutively numbered datagrams; pairs with a loss between
-        /// them are ignored.
+        /// UDP: greatest time between the arrivals of two consecutively numbered datagrams; pairs with a loss
+        /// between them are ignored.
         spacing_max_ms: Option<f64> = ("largest packet spacing", "ms"),
-        /// UDP: median of |spacing at the receiver - spacing at the sender|; pairs with a loss between them are
-        /// ignored.
+        /// UDP: median of |spacing at the receiver - spacing at the sender|; pairs with a loss between them
+        /// are ignored.
         jitter_p50_ms: Option<f64> = ("median jitter", "ms"),
-        /// UDP: 75 % quantile of |spacing at the receiver - spacing at the sender|; pairs with a loss between them
-        /// are ignored.
+        /// UDP: 75 % quantile of |spacing at the receiver - spacing at the sender|; pairs with a loss between
+        /// them are ignored.
         jitter_p75_ms: Option<f64> = ("p75 of jitter", "ms"),
-        /// UDP: 90 % quantile of |spacing at the receiver - spacing at the sender|; pairs with a loss between them
-        /// are ignored.
+        /// UDP: 90 % quantile of |spacing at the receiver - spacing at the sender|; pairs with a loss between
+        /// them are ignored.
         jitter_p90_ms: Option<f64> = ("p90 of jitter", "ms"),
-        /// UDP: greatest |spacing at the receiver - spacing at the sender|; pairs with a loss between them are
-        /// ignored.
+        /// UDP: greatest |spacing at the receiver - spacing at the sender|; pairs with a loss between them
+        /// are ignored.
         jitter_max_ms: Option<f64> = ("largest jitter", "ms"),
-        /// Call: share of the frames that were lost on the way; over QUIC also of those that its sender gave up before
-        /// they left. Frames still on their way at the end count nowhere.
+        /// Call: share of the frames that were lost on the way; over QUIC also of those that its sender gave
+        /// up before they left. Frames still on their way at the end count nowhere.
         voice_loss: Option<f64> = ("speech frames lost", "ratio"),
-        /// Call: share of the frames that arrived too late to be played, more than `jitter_buffer` later than if they
-        /// had been under way as long as the first that arrived.
+        /// Call: share of the frames that arrived too late to be played, more than `jitter_buffer` later than
+        /// if they had been under way as long as the first that arrived.
         voice_late: Option<f64> = ("jitter-buffer loss", "ratio"),
-        /// Call: time from the mouth to the ear: the codec's, the first arrival's one-way delay and `jitter_buffer`.
-        /// Over QUIC a frame's delay begins when it is spoken: it may wait at its sender.
+        /// Call: time from the mouth to the ear: the codec's, the first arrival's one-way delay and
+        /// `jitter_buffer`. Over QUIC a frame's delay begins when it is spoken: it may wait at its sender.
         voice_delay_s: Option<f64> = ("mouth-to-ear delay", "s"),
-        /// Call: mean opinion score from 1 (bad) to 4.5 by the E-model of ITU-T G.107, from `voice_loss`, `voice_late`,
-        /// how both come in bursts, and `voice_delay_s`; all else has the E-model's default values, and there is no
-        /// echo. 1 if nothing was heard.
+        /// Call: mean opinion score from 1 (bad) to 4.5 by the E-model of ITU-T G.107, from `voice_loss`,
+        /// `voice_late`, how both come in bursts, and `voice_delay_s`; all else has the E-model's default
+        /// values, and there is no echo. 1 if nothing was heard.
         mos: Option<f64> = ("speech quality", "MOS"),
         /// Requests on a kept connection: requests made.
         requests: Option<u64> = ("requests", ""),
         /// Requests on a kept connection: requests to which the client has the whole response.
         requests_completed: Option<u64> = ("requests completed", ""),
-        /// Requests on a kept connection: mean completion time, from the client's writing a request to the response's
-        /// last byte there. That of the first request includes the handshake.
+        /// Requests on a kept connection: mean completion time, from the client's writing a request to the
+        /// response's last byte there. That of the first request includes the handshake.
         completion_mean_s: Option<f64> = ("mean completion time", "s"),
         /// Requests on a kept connection: median completion time.
         completion_p50_s: Option<f64> = ("median completion time", "s"),
@@ -211,8 +212,8 @@ columnar! {
     #[allow(non_snake_case)]
     #[derive(Clone, Debug, Default, PartialEq, Serialize)]
     pub struct RunRecord {
-        /// Time from the start of the run to the end of the last flow. A flow ends with the ACK of the sender's FIN,
-        /// the abort, the last datagram's arrival; an unfinished one with the run.
+        /// Time from the start of the run to the end of the last flow. A flow ends with the ACK of the
+        /// sender's FIN, the abort, the last datagram's arrival; an unfinished one with the run.
         duration_s: f64 = ("duration", "s"),
         /// Packet events seen.
         events: u64 = ("events", ""),
@@ -222,9 +223,9 @@ columnar! {
         packets_delivered: u64 = ("packets delivered", ""),
         /// Packets dropped, whatever the cause.
         packets_dropped: u64 = ("packets dropped", ""),
-        /// In-sequence TCP bytes that the receivers acknowledged, over the time from the first TCP flow's first
-        /// packet to the last one's end, as a share of what the last hop could carry in full segments, in each direction
-        /// in which TCP flows send. Missing with short flows.
+        /// In-sequence TCP bytes that the receivers acknowledged, over the time from the first TCP flow's
+        /// first packet to the last one's end, as a share of what the last hop could carry in full segments,
+        /// in each direction in which TCP flows send. Missing with short flows.
         efficiency: Option<f64> = ("efficiency", "ratio"),
         /// Jain's index over the throughput of the TCP flows that sent, cut ones included. Missing if one was
         /// aborted, and with short flows.
@@ -248,8 +249,8 @@ columnar! {
 }
 
 columnar! {
-    /// The short flows of one run that have the same hosts, together: those that were started, also if the run's
-    /// end cut them short.
+    /// The short flows of one run that have the same hosts, together: those that were started, also if the
+    /// run's end cut them short.
     #[allow(non_snake_case)]
     #[derive(Clone, Debug, Default, PartialEq, Serialize)]
     pub struct ShortRecord {
@@ -273,8 +274,8 @@ columnar! {
         sent_packets: u64 = ("packets sent", "packets"),
         /// Data segments of the servers that carry at least one byte sent before.
         retransmitted_packets: u64 = ("retransmissions", "packets"),
-        /// Retransmitted segments of the servers that need not have been sent: every byte reached the client in
-        /// copies sent earlier.
+        /// Retransmitted segments of the servers that need not have been sent: every byte reached the client
+        /// in copies sent earlier.
         unnecessary_retransmissions: u64 = ("unnecessary retransmissions", "packets"),
         /// Packets towards the clients that were lost, whatever the cause.
         lost_packets: u64 = ("packets lost", "packets"),
@@ -294,13 +295,13 @@ columnar! {
     pub struct PageRecord {
         /// Name of the page load.
         page: String = ("page", ""),
-        /// `closed`: the browser got every object whole and the end of every connection. `aborted`: not, and a
-        /// connection was aborted by either end.
+        /// `closed`: the browser got every object whole and the end of every connection. `aborted`: not, and
+        /// a connection was aborted by either end.
         outcome: Outcome = ("outcome", ""),
         /// When the browser sent its first SYN; missing if it did not.
         start_s: Option<f64> = ("start", "s"),
-        /// Time from the browser's first SYN to the arrival of the last connection's FIN in order, at the browser; over QUIC
-        /// from the browser's first packet to the end of the last stream.
+        /// Time from the browser's first SYN to the arrival of the last connection's FIN in order, at the
+        /// browser; over QUIC from the browser's first packet to the end of the last stream.
         response_time_s: Option<f64> = ("response time", "s"),
         /// Objects of the page.
         objects: u64 = ("objects", ""),

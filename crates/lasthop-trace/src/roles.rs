@@ -4,10 +4,10 @@
 //! chance decides which of the two is faster. Roles are therefore assigned afterwards, within each
 //! replication.
 //!
-//! Connections of a page load fall into classes: `main`, and the in-line objects by throughput, from `inline-1`, the
-//! fastest, to the slowest. A connection that carries several objects keeps its name. If the scenario has
-//! several page loads, these roles are preceded by the name of the page load and a slash. The many clients of
-//! one entry of the scenario are all equal, and their role is the name of the entry.
+//! Connections of a page load fall into classes: `main`, and the in-line objects by throughput, from
+//! `inline-1`, the fastest, to the slowest. A connection that carries several objects keeps its name. If the
+//! scenario has several page loads, these roles are preceded by the name of the page load and a slash. The
+//! many clients of one entry of the scenario are all equal, and their role is the name of the entry.
 
 use crate::records::{FlowRecord, Outcome};
 use lasthop_core::Protocol;

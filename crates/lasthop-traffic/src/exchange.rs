@@ -137,8 +137,8 @@ pub struct Exchanges {
 }
 
 impl Exchanges {
-    /// Exchanges that begin at `start`, with the responses of `server` in writes of `write_bytes`. Sizes and pauses
-    /// are drawn from `stream`.
+    /// Exchanges that begin at `start`, with the responses of `server` in writes of `write_bytes`. Sizes and
+    /// pauses are drawn from `stream`.
     pub fn new(
         config: &RequestResponseConfig,
         start: Instant,

@@ -64,7 +64,9 @@ impl HttpConfig {
             "has no meaning with protocol = \"http3\", whose frames share packets; leave it out".into()
         });
         faults.require(self.server == HttpServer::BuiltIn, "header_write", || {
-            "nginx joins header and object (`tcp_nopush`); write server = \"built-in\", or leave this key out".into()
+            "nginx joins header and object (`tcp_nopush`); write server = \"built-in\", or leave this key \
+             out"
+            .into()
         });
     }
 }
@@ -118,7 +120,8 @@ pub enum HttpProtocol {
     /// Persistent connections; all requests are sent at once, spread evenly.
     #[serde(rename = "http1.1-pipelined")]
     Http11Pipelined,
-    /// One connection of QUIC, and a stream for each object; all requests are sent at once. For flows with `stack = "quic"`.
+    /// One connection of QUIC, and a stream for each object; all requests are sent at once. For flows with
+    /// `stack = "quic"`.
     #[serde(rename = "http3")]
     Http3,
 }

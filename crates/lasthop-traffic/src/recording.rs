@@ -49,8 +49,8 @@ impl Recording {
         let possible = |packet: &Packet| (1..=BYTES_MAX).contains(&packet.bytes);
         if let Some(number) = packets.iter().position(|packet| !possible(packet)) {
             return Err(format!(
-                "packet {} has {} bytes, which no datagram can have; write from 1 to {BYTES_MAX}, and capture without \
-                 segmentation offload",
+                "packet {} has {} bytes, which no datagram can have; write from 1 to {BYTES_MAX}, and \
+                 capture without segmentation offload",
                 number + 1,
                 packets[number].bytes
             ));
@@ -113,7 +113,10 @@ impl Packet {
         };
         let is_plain = time.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         let at = format!("{time} s").parse().ok().filter(|_| is_plain).ok_or_else(|| {
-            format!("time_s: {time:?} is no time; write seconds with nine digits behind the point at most, 0.02 say")
+            format!(
+                "time_s: {time:?} is no time; write seconds with nine digits behind the point at most, \
+                 0.02 say"
+            )
         })?;
         let bytes = bytes.parse().ok().filter(|bytes| (1..=BYTES_MAX).contains(bytes)).ok_or_else(|| {
             format!("bytes: {bytes:?} is no size of a datagram; write a number from 1 to {BYTES_MAX}")

@@ -149,15 +149,16 @@ impl VideoConfig {
         let room = startup.as_nanos().saturating_add(segment.as_nanos());
         faults.require(room <= buffer.as_nanos(), "buffer", || {
             format!(
-                "\"{buffer}\" has no room for startup = \"{startup}\" and a segment of \"{segment}\" more; write at least that"
+                "\"{buffer}\" has no room for startup = \"{startup}\" and a segment of \"{segment}\" more; \
+                 write at least that"
             )
         });
         faults.not_zero(cushion, "cushion", "126 s");
         let full = reservoir.as_nanos().saturating_add(cushion.as_nanos());
         faults.require(full <= buffer.as_nanos(), "cushion", || {
             format!(
-                "reservoir = \"{reservoir}\" and cushion = \"{cushion}\" together exceed buffer = \"{buffer}\", so that \
-                 the highest bitrate would never be asked for; write less"
+                "reservoir = \"{reservoir}\" and cushion = \"{cushion}\" together exceed \
+                 buffer = \"{buffer}\", so that the highest bitrate would never be asked for; write less"
             )
         });
     }

@@ -61,13 +61,14 @@ const fn default_jitter_buffer() -> Duration {
 /// A speech codec: its packets, and the effect of lost frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Codec {
-    /// 160 bytes every 20 ms (64 kbit/s), with the loss concealment of G.711's Appendix I. Ie 0, Bpl 25.1 (ITU-T
-    /// G.113, Appendix I, which gives them for packets of 10 ms).
+    /// 160 bytes every 20 ms (64 kbit/s), with the loss concealment of G.711's Appendix I. Ie 0, Bpl 25.1
+    /// (ITU-T G.113, Appendix I, which gives them for packets of 10 ms).
     #[default]
     #[serde(rename = "G.711")]
     G711,
-    /// 80 bytes every 20 ms (32 kbit/s at a constant rate: fullband speech by RFC 7587, section 3.1.1), without
-    /// in-band error correction. No ITU-T Recommendation states its values: Ie 0 and Bpl 10 are assumed.
+    /// 80 bytes every 20 ms (32 kbit/s at a constant rate: fullband speech by RFC 7587, section 3.1.1),
+    /// without in-band error correction. No ITU-T Recommendation states its values: Ie 0 and Bpl 10 are
+    /// assumed.
     Opus,
 }
 

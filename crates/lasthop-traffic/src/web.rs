@@ -1,8 +1,8 @@
 //! Web clients that send requests in batches, like the benchmark `SPECweb96`. Each client has one persistent
 //! connection to its own server; servers answer at once.
 //!
-//! A request's own packets are not simulated: it reaches the server after the one-way delay, and the server adds the
-//! response to the stream. Requests do not depend on the data that has arrived.
+//! A request's own packets are not simulated: it reaches the server after the one-way delay, and the server
+//! adds the response to the stream. Requests do not depend on the data that has arrived.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -127,8 +127,8 @@ struct Client {
 }
 
 impl WebClients {
-    /// Clients whose first batches begin at `start`, `one_way` from their servers. Client n draws from the stream
-    /// "web.`name`-n" of `seed`.
+    /// Clients whose first batches begin at `start`, `one_way` from their servers. Client n draws from the
+    /// stream "web.`name`-n" of `seed`.
     pub fn new(config: &WebClientsConfig, start: Instant, one_way: Duration, seed: Seed) -> Self {
         let client = |number: u32| Client {
             stream: seed.stream(&format!("web.{}-{}", config.name, number + 1)),

@@ -1,5 +1,6 @@
-//! A congestion control of one's own as a Rust crate: a type, a library that finds it by the name that a scenario gives
-//! it, and a program that runs the scenario. `cargo run -p rust-algorithm` compares it with Reno.
+//! A congestion control of one's own as a Rust crate: a type, a library that finds it by the name that a
+//! scenario gives it, and a program that runs the scenario. `cargo run -p rust-algorithm` compares it with
+//! Reno.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

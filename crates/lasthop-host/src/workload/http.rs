@@ -64,15 +64,17 @@ fn sizes(http: &HttpConfig, object_bytes: u64, name: &str) -> Result<(u64, u64),
         return match object_bytes.checked_sub(INCLUDED_HEADER_BYTES) {
             Some(body) => Ok((INCLUDED_HEADER_BYTES, body)),
             None => Err(Error::new(format!(
-                "the object {name:?} is \"{object_bytes} B\" large with its header (response_header = \"0 B\"), and \
-                 with real hosts the header alone takes {INCLUDED_HEADER_BYTES}; give it \"{INCLUDED_HEADER_BYTES} B\" \
-                 or more, or the header a size of its own"
+                "the object {name:?} is \"{object_bytes} B\" large with its header \
+                 (response_header = \"0 B\"), and with real hosts the header alone takes \
+                 {INCLUDED_HEADER_BYTES}; give it \"{INCLUDED_HEADER_BYTES} B\" or more, or the header a \
+                 size of its own"
             ))),
         };
     }
     if http.server == HttpServer::Nginx && stated < NGINX_HEADER_BYTES_MIN {
         return Err(Error::new(format!(
-            "response_header = \"{stated} B\" is too small for server = \"nginx\": at least \"{NGINX_HEADER_BYTES_MIN} B\""
+            "response_header = \"{stated} B\" is too small for server = \"nginx\": at least \
+             \"{NGINX_HEADER_BYTES_MIN} B\""
         )));
     }
     Ok((stated, object_bytes))

@@ -1,4 +1,5 @@
-//! The applications of a scenario over real sockets: the state machines of the model engine, and the kernel's TCP.
+//! The applications of a scenario over real sockets: the state machines of the model engine, and the kernel's
+//! TCP.
 
 mod connections;
 mod diag;
@@ -628,8 +629,8 @@ pub fn needs_sockets(scenario: &Scenario) -> Result<(), Error> {
     let model_only = |flow: &&FlowEntry| flow.traffic().is_open_at_first();
     scenario.flow.iter().find(model_only).map_or(Ok(()), |flow| {
         Err(Error::new(format!(
-            "the flow {:?} has kind = \"web-clients\", whose connections are open from the beginning, which a real TCP \
-             cannot do; use --engine model",
+            "the flow {:?} has kind = \"web-clients\", whose connections are open from the beginning, which \
+             a real TCP cannot do; use --engine model",
             flow.traffic().name()
         )))
     })

@@ -187,7 +187,8 @@ impl Peer {
         }
     }
 
-    /// The application writes `bytes`, in writes of `write` bytes, which segments may span if they are `joined`.
+    /// The application writes `bytes`, in writes of `write` bytes, which segments may span if they are
+    /// `joined`.
     pub fn write(&mut self, bytes: u64, write: u64, joined: bool) {
         if bytes > 0 {
             self.orders.push_back(Order { left: bytes, write, joined, current: 0, text: None });
@@ -263,7 +264,8 @@ impl Peer {
             }
         };
         if before == 0 && self.received > 0 {
-            // Kernels that forget the route's window forget it with the first segment (6.12: tcp_measure_rcv_mss).
+            // Kernels that forget the route's window forget it with the first segment (6.12:
+            // tcp_measure_rcv_mss).
             clamp_window(socket, self.receive_window_max)?;
         }
         Ok(News {

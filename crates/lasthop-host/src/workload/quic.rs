@@ -279,8 +279,8 @@ pub fn needs_plain_quic(scenario: &Scenario) -> Result<(), Error> {
     for (index, flow) in scenario.flow.iter().enumerate() {
         if flow.quic().is_some_and(|quic| quic.migration) {
             return Err(Error::new(format!(
-                "flow[{index}].quic.migration runs on the model engine only: sockets keep their addresses; use --engine \
-                 model, or leave it out"
+                "flow[{index}].quic.migration runs on the model engine only: sockets keep their addresses; \
+                 use --engine model, or leave it out"
             )));
         }
     }

@@ -72,7 +72,8 @@ impl TcpInfo {
         let length = bytes.len().min(whole.len());
         whole[..length].copy_from_slice(&bytes[..length]);
         #[allow(unsafe_code)]
-        // SAFETY: a `tcp_info` is made of integers, for which any bytes are valid; the source need not be aligned.
+        // SAFETY: a `tcp_info` is made of integers, for which any bytes are valid; the source need not be
+        // aligned.
         let info: libc::tcp_info = unsafe { std::ptr::read_unaligned(whole.as_ptr().cast()) };
         let outstanding = info.tcpi_unacked + info.tcpi_retrans;
         Self {

@@ -1,5 +1,5 @@
-//! Times in nanoseconds. The wan switch of the study: a cell takes 2831 ns on an access link and 9422 ns at the
-//! output port.
+//! Times in nanoseconds. The wan switch of the study: a cell takes 2831 ns on an access link and 9422 ns at
+//! the output port.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

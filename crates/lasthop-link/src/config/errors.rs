@@ -84,7 +84,8 @@ impl ErrorConfig {
     pub fn check(&self, faults: &mut Faults) {
         let (packet, bit) = (self.packet_error_probability.is_some(), self.bit_error_rate.is_some());
         faults.require(packet || bit, "packet_error_probability", || {
-            "is missing; write the probability that a packet is hit in a bad state, or bit_error_rate in its place"
+            "is missing; write the probability that a packet is hit in a bad state, or bit_error_rate in its \
+             place"
                 .to_owned()
         });
         faults.require(!packet || !bit, "bit_error_rate", || {

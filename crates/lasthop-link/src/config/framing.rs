@@ -20,7 +20,8 @@ const LLC_SNAP_AND_TRAILER: u32 = 8 + 8;
 pub enum Framing {
     /// This number of bytes.
     PerPacket(Bytes),
-    /// A packet with LLC/SNAP header and AAL5 trailer in whole cells, as `tc stab overhead 16 linklayer atm` counts.
+    /// A packet with LLC/SNAP header and AAL5 trailer in whole cells, as `tc stab overhead 16 linklayer atm`
+    /// counts.
     Atm,
 }
 

@@ -232,7 +232,8 @@ impl ClassConfig {
         faults.require(time < Duration::from_secs(60), "rate", || {
             let rate = self.rate;
             format!(
-                "a packet of {mtu} takes {time} at \"{rate}\", more than the 60 s of debt that are kept; raise it"
+                "a packet of {mtu} takes {time} at \"{rate}\", more than the 60 s of debt that are kept; \
+                 raise it"
             )
         });
         let (rate, ceil) = (self.rate, self.ceil.unwrap_or(self.rate));

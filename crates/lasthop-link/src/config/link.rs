@@ -154,7 +154,10 @@ impl LinkConfig {
         });
         let receive_buffer = self.receive_buffer.unwrap_or(mtu);
         faults.require(receive_buffer >= mtu, "receive_buffer", || {
-            format!("a receive buffer of {receive_buffer} never holds a packet of {mtu}; give it room for one at least")
+            format!(
+                "a receive buffer of {receive_buffer} never holds a packet of {mtu}; give it room for \
+                 one at least"
+            )
         });
         faults.require(self.header_compression.is_none() || !self.reorder, "header_compression", || {
             "headers are differences from those of the packets before; leave out this or reorder".to_owned()
@@ -223,7 +226,8 @@ impl LinkConfig {
         let holds_back =
             self.jitter.is_some() || self.errors.as_ref().is_some_and(|errors| errors.arq.is_some());
         faults.require(!self.reorder || holds_back, "reorder", || {
-            "nothing holds a packet back that another could overtake; add jitter, or ARQ to the link's own errors"
+            "nothing holds a packet back that another could overtake; add jitter, or ARQ to the link's own \
+             errors"
                 .to_owned()
         });
         faults.require(!self.reorder || self.release == BufferRelease::Serialised, "reorder", || {

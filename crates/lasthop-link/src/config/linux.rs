@@ -231,8 +231,8 @@ impl PathConfig {
         faults.require(self.link.rate.bits_per_second() >= most, "link.rate", || {
             let most = Rate::from_bits_per_second(most);
             format!(
-                "a Linux router has the rates of its HTB classes only, which let \"{most}\" go, but \"{}\" is below that; \
-                 write at least \"{most}\"",
+                "a Linux router has the rates of its HTB classes only, which let \"{most}\" go, but \"{}\" \
+                 is below that; write at least \"{most}\"",
                 self.link.rate
             )
         });
@@ -303,7 +303,9 @@ impl LinkConfig {
             "a Linux router has one rate, no course; leave it out".into()
         });
         faults.require(self.framing.is_none(), "framing", || {
-            "a Linux router counts what HTB adds to packets; leave it out, and write htb.overhead in its place".into()
+            "a Linux router counts what HTB adds to packets; leave it out, and write htb.overhead in its \
+             place"
+                .into()
         });
         for (key, stated) in [
             ("loss", self.loss.is_some()),
@@ -315,8 +317,8 @@ impl LinkConfig {
             ("duplicate", self.duplicate.is_some()),
         ] {
             faults.require(!stated, key, || {
-                "a Linux router loses packets of both directions as [errors] says, and nothing else befalls them; \
-                 leave it out"
+                "a Linux router loses packets of both directions as [errors] says, and nothing else befalls \
+                 them; leave it out"
                     .into()
             });
         }
@@ -351,15 +353,17 @@ impl QueueConfig {
 
     fn check_linux(&self, mtu: Bytes, is_alone: bool, faults: &mut Faults) {
         faults.require(self.discipline != Discipline::DualPi2, "discipline", || {
-            "Linux has \"dualpi2\" since 6.17, and the guest kernel is older; write \"pie\" or \"fq_codel\", or leave out \
-             router.implementation"
+            "Linux has \"dualpi2\" since 6.17, and the guest kernel is older; write \"pie\" or \"fq_codel\", \
+             or leave out router.implementation"
                 .into()
         });
         faults.require(self.discipline != Discipline::RandomDrop, "discipline", || {
             "Linux has no random drop; write \"drop-head\", or leave out router.implementation".into()
         });
         faults.require(!matches!(self.discipline, Discipline::User(_)), "discipline", || {
-            "a Linux router has no discipline of your own; write one of Linux', or leave out router.implementation".into()
+            "a Linux router has no discipline of your own; write one of Linux', or leave out \
+             router.implementation"
+                .into()
         });
         match &self.red {
             Some(red) => {
@@ -398,7 +402,9 @@ impl QueueConfig {
             format!("{own} has no netem, which would lose packets; leave it out, or the table errors")
         });
         faults.require(!errors || !is_drop_tail || is_alone, "", || {
-            "behind one of several classes there is no netem, which would lose packets; leave out the table errors".into()
+            "behind one of several classes there is no netem, which would lose packets; leave out the table \
+             errors"
+                .into()
         });
     }
 }
@@ -475,6 +481,9 @@ fn check_rate(rate: Rate, mtu: Bytes, bucket: Bytes, faults: &mut Faults) {
         )
     });
     faults.require(time(bucket) <= u128::from(BUCKET_MAX.as_nanos()), "", || {
-        format!("a bucket of {bucket} lasts more than {BUCKET_MAX} at \"{rate}\"; raise the rate, or make the bucket smaller")
+        format!(
+            "a bucket of {bucket} lasts more than {BUCKET_MAX} at \"{rate}\"; raise the rate, or make \
+             the bucket smaller"
+        )
     });
 }

@@ -53,8 +53,8 @@ pub struct QueueConfig {
     /// `ecn`; none if absent. It is a shallow threshold for DCTCP or Prague.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ce_threshold: Option<Duration>,
-    /// CoDel, FQ-CoDel, PIE and FQ-PIE: mark ECN-capable packets instead of dropping them (RFC 3168). If absent, only
-    /// FQ-CoDel does.
+    /// CoDel, FQ-CoDel, PIE and FQ-PIE: mark ECN-capable packets instead of dropping them (RFC 3168). If
+    /// absent, only FQ-CoDel does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn: Option<bool>,
     /// FQ-CoDel, FQ-PIE and SFQ: number of queues that flows are hashed to; 1024 if absent.
@@ -215,7 +215,8 @@ impl QueueConfig {
         faults.require(u64::from(held) <= most, "limit", || {
             let queues = if queues > 1 { format!("{queues} queues") } else { "a queue".into() };
             format!(
-                "{queues} of {limit} with packets of {mtu} would hold more than 4 GiB; give it room for {most} at most"
+                "{queues} of {limit} with packets of {mtu} would hold more than 4 GiB; give it room for \
+                 {most} at most"
             )
         });
     }

@@ -27,8 +27,8 @@ pub struct RedConfig {
     /// section 7); a marked packet can still meet a full queue. Other packets are dropped.
     #[serde(default)]
     pub ecn: bool,
-    /// From `max` on the probability rises to 1 at twice `max`, instead of at once (Floyd 2000, "Recommendation on using
-    /// the gentle variant of RED").
+    /// From `max` on the probability rises to 1 at twice `max`, instead of at once (Floyd 2000,
+    /// "Recommendation on using the gentle variant of RED").
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gentle: bool,
     /// Every half second, `max_probability` is adapted between 1 % and 50 % to hold the average midway

@@ -167,7 +167,8 @@ fn a_shaping_class_sends_its_burst_and_then_at_its_rate() {
 
 #[test]
 fn own_rate_comes_before_borrowing_whatever_the_priority() {
-    // The first class may borrow up to the whole link, and is served first; the second one's rate is half of it.
+    // The first class may borrow up to the whole link, and is served first; the second one's rate is half of
+    // it.
     let config = htb(Some(RATE), vec![class(0, 8_000, RATE, 0), class(1, 32_000, RATE, 7)]);
     let mut lab = Lab::new(&path(config), None);
     for n in 0..1_000 {

@@ -322,8 +322,8 @@ impl Tree {
         }
     }
 
-    /// The class whose turn it is in a non-empty row or feed; none at the end of the round of a feed, when the
-    /// place above passes its turn on.
+    /// The class whose turn it is in a non-empty row or feed; none at the end of the round of a feed, when
+    /// the place above passes its turn on.
     fn member(&mut self, place: usize) -> Option<usize> {
         let turns = &mut self.turns[place];
         if turns.turn == 0 {

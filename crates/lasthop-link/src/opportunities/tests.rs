@@ -102,7 +102,9 @@ fn what_is_no_trace_is_refused_with_its_line() {
 
 proptest! {
     #[test]
-    fn any_text_is_read_or_refused_with_a_line_that_it_has(text in "\\PC*|([0-9 .,-]{0,11}\r?\n)*|([0-9]{1,3}\n)*") {
+    fn any_text_is_read_or_refused_with_a_line_that_it_has(
+        text in "\\PC*|([0-9 .,-]{0,11}\r?\n)*|([0-9]{1,3}\n)*",
+    ) {
         match Schedule::parse(&text) {
             Ok(schedule) => prop_assert_eq!(Schedule::parse(&schedule.to_string()), Ok(schedule)),
             Err(error) => prop_assert!((1..=text.lines().count().max(1)).contains(&error.line)),

@@ -43,7 +43,8 @@ fn an_idle_link_starts_at_once() {
 #[test]
 fn what_is_left_of_a_packet_goes_on_at_the_new_rate() {
     let mut config = studied_path();
-    // Half of the second packet (72 ms and 0.1 ms of overhead each) is on the link when it slows down to a quarter.
+    // Half of the second packet (72 ms and 0.1 ms of overhead each) is on the link when it slows down to a
+    // quarter.
     config.link.change = vec![LinkChange {
         at: Duration::from_micros(72_100 + 36_000),
         rate: Some(Rate::from_bits_per_second(16_000)),
@@ -277,7 +278,8 @@ fn arq_stall_releases_a_burst() {
     assert_eq!(lab.delivered(), [(release, 0), (release, 1), (release, 2), (release, 3)]);
 }
 
-/// The same stall until 1072.1 ms; room for two packets at the far side, which the third finds taken at 588.4 ms.
+/// The same stall until 1072.1 ms; room for two packets at the far side, which the third finds taken at 588.4
+/// ms.
 #[test]
 fn a_full_receive_buffer_loses_what_arrives_behind_a_repeated_packet() {
     let errors = errors(60, 30, Some(arq(1, ARQ_DELAY)));

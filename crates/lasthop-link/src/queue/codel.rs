@@ -1,10 +1,11 @@
 //! Controlled delay (CoDel, RFC 8289). Once packets have waited longer than a target for a whole interval, it
 //! drops from the head of the queue, at increasing frequency, until a packet has waited less.
 //!
-//! The state machine is that of RFC 8289, section 5. Its arithmetic is that of Linux' `sch_codel`, so that both drop the
-//! same packets: time counts in units of 1024 ns, an interval is over once it has passed, and the square root of the
-//! control law (section 5.4) comes from one Newton step per drop. That root is off for the second interval only: 50 ms
-//! pass before the third drop instead of 70.7, then 56.2 instead of 57.7, 48.8 instead of 50.
+//! The state machine is that of RFC 8289, section 5. Its arithmetic is that of Linux' `sch_codel`, so that
+//! both drop the same packets: time counts in units of 1024 ns, an interval is over once it has passed, and
+//! the square root of the control law (section 5.4) comes from one Newton step per drop. That root is off for
+//! the second interval only: 50 ms pass before the third drop instead of 70.7, then 56.2 instead of 57.7,
+//! 48.8 instead of 50.
 //!
 //! As in Linux, a second threshold may mark every packet that has waited longer, regardless of the state.
 

@@ -1,7 +1,7 @@
-//! `DualPI2`, the coupled dual queue of RFC 9332 (appendix A): a queue of low delay for packets that are ECT(1) or CE, and
-//! one for all others. A PI controller sets a base probability p by the longer of the two delays. Classic
-//! packets are dropped or marked with probability p squared. Low-latency packets are marked with probability
-//! 2p, and also if they waited longer than a threshold.
+//! `DualPI2`, the coupled dual queue of RFC 9332 (appendix A): a queue of low delay for packets that are
+//! ECT(1) or CE, and one for all others. A PI controller sets a base probability p by the longer of the two
+//! delays. Classic packets are dropped or marked with probability p squared. Low-latency packets are marked
+//! with probability 2p, and also if they waited longer than a threshold.
 //!
 //! Where the RFC leaves a choice, this follows Linux' `sch_dualpi2` (6.17): gains of 41/256 and 819/256 Hz
 //! (0.16 and 3.2 in the RFC); a step in place of a ramp for the low-latency queue; weighted turns between the

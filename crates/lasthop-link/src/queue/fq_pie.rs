@@ -1,7 +1,7 @@
-//! FQ-PIE: a queue with PIE for each flow, and deficit round robin among them (Ramakrishnan et al., "FQ-PIE Queue
-//! Discipline in the Linux Kernel", LCN 2019). It is FQ-CoDel with PIE in place of CoDel, except that an
-//! arriving packet that exceeds the common limit is dropped itself. The link takes a packet only when it has
-//! room for the largest.
+//! FQ-PIE: a queue with PIE for each flow, and deficit round robin among them (Ramakrishnan et al., "FQ-PIE
+//! Queue Discipline in the Linux Kernel", LCN 2019). It is FQ-CoDel with PIE in place of CoDel, except that
+//! an arriving packet that exceeds the common limit is dropped itself. The link takes a packet only when it
+//! has room for the largest.
 
 use lasthop_core::units::QueueSize;
 use lasthop_core::{DropCause, Instant, Observer, PacketId, QueueDepth, RandomStream};

@@ -1,8 +1,8 @@
 //! Random early detection by Floyd and Jacobson ("Random Early Detection Gateways for Congestion Avoidance",
 //! IEEE/ACM Transactions on Networking 1(4), 1993, figure 2), with the marks of RFC 3168.
 //!
-//! Gentle RED adds a ramp above the upper threshold (Floyd 2000), adaptive RED moves the probability (Floyd, Gummadi and
-//! Shenker 2001).
+//! Gentle RED adds a ramp above the upper threshold (Floyd 2000), adaptive RED moves the probability (Floyd,
+//! Gummadi and Shenker 2001).
 //!
 //! Not modelled: the paper's byte-weighted probability. With thresholds in bytes the average counts bytes,
 //! but a short packet is as likely to be dropped or marked as a long one. `linux` is the RED of Linux.
@@ -218,8 +218,8 @@ impl Judge for Red {
             return Verdict::Pass;
         }
         self.count = 0;
-        // RFC 3168, section 5: only ECN-capable transports are marked; CE is one of their codepoints. Section 7: above the
-        // upper threshold packets are dropped.
+        // RFC 3168, section 5: only ECN-capable transports are marked; CE is one of their codepoints. Section
+        // 7: above the upper threshold packets are dropped.
         let marks = self.ecn && ecn != Ecn::NotEct && self.average < self.max;
         if marks { Verdict::Mark } else { Verdict::Drop }
     }

@@ -109,7 +109,8 @@ fn framing_takes_its_share_of_the_rate() {
 
 #[test]
 fn a_packet_fills_whole_cells() {
-    // As `tc qdisc add ... stab overhead 16 linklayer atm`: an ACK of 40 bytes takes two cells, one of 32 bytes one.
+    // As `tc qdisc add ... stab overhead 16 linklayer atm`: an ACK of 40 bytes takes two cells, one of 32
+    // bytes one.
     let cells = |ip_bytes| Framing::Atm.bytes(ip_bytes) / 53;
     assert_eq!([32, 33, 40, 80, 81, 1_500].map(cells), [1, 2, 2, 2, 3, 32]);
 }

@@ -107,8 +107,8 @@ fn a_switch_that_no_packet_fits() {
 
 #[test]
 fn short_flows_have_no_access_link() {
-    let short = "[[flow]]\nkind = \"short-flows\"\nname = \"short\"\npackets = 9\nrequest = \"200 B\"\nstart = \"0 s\"\n\
-        arrivals = { model = \"poisson\", load = 0.5 }\n\
+    let short = "[[flow]]\nkind = \"short-flows\"\nname = \"short\"\npackets = 9\nrequest = \"200 B\"\n\
+        start = \"0 s\"\narrivals = { model = \"poisson\", load = 0.5 }\n\
         hosts = [{ name = \"iw3\", initial_window = 3, receive_window_initial = 4 }]\n";
     let error = error(&format!("{SWITCH}{short}"));
     assert!(error.contains("`flow[1].kind`") && error.contains("leave out [atm]"), "{error}");

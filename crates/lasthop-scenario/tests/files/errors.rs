@@ -108,8 +108,8 @@ fn streams_that_the_lan_cannot_carry() {
 fn streams_that_fit_the_lan_one_after_the_other_but_not_at_once() {
     let second = |start: &str| {
         let stream = format!(
-            "kind = \"constant-udp\"\nname = \"late\"\nrate = \"60 Mbit/s\"\npayload = \"512 B\"\nduration = \"9 s\"\n\
-             start = \"{start}\"\n"
+            "kind = \"constant-udp\"\nname = \"late\"\nrate = \"60 Mbit/s\"\npayload = \"512 B\"\n\
+             duration = \"9 s\"\nstart = \"{start}\"\n"
         );
         format!("{}[[flow]]\n{stream}", base_with("rate = \"32 kbit/s\"", "rate = \"60 Mbit/s\""))
     };
@@ -197,7 +197,8 @@ fn missing_parts_of_a_scenario() {
 
 #[test]
 fn impossible_queues_and_buffers() {
-    const RED: &str = "queue.limit = \"20 packets\"\nqueue.red = { max_probability = 0.1, weight = 0.002, idle_packet_time = \"72 ms\", ";
+    const RED: &str = "queue.limit = \"20 packets\"\nqueue.red = { max_probability = 0.1, weight = 0.002, \
+                       idle_packet_time = \"72 ms\", ";
     let red = |thresholds: &str| {
         error(&base_with("queue.limit = \"20 packets\"", &format!("{RED}{thresholds} }}")))
     };
@@ -363,7 +364,8 @@ fn classes_in_each_other_that_cannot_be() {
     assert!(error.contains("`down.htb.class[8].parent`: 9 classes in each other"), "{error}");
 }
 
-/// [`BASE`] with a page load instead of the bulk transfer, from line 27, and the way to load it, from line 41.
+/// [`BASE`] with a page load instead of the bulk transfer, from line 27, and the way to load it, from
+/// line 41.
 fn page_base() -> String {
     let page =
         "kind = \"http-page\"\nname = \"page\"\nmain = \"10 kB\"\ninline = \"2 kB\"\ninline_count = 3\n";
@@ -428,7 +430,8 @@ fn page_loads_that_nobody_can_run() {
 fn the_idle_time_of_red_is_given_once() {
     let red = |keys: &str| {
         let red = format!(
-            "queue.limit = \"20 packets\"\nqueue.red = {{ min = \"2000 B\", max = \"6000 B\", max_probability = 0.1, weight = 0.002{keys} }}"
+            "queue.limit = \"20 packets\"\nqueue.red = {{ min = \"2000 B\", max = \"6000 B\", \
+             max_probability = 0.1, weight = 0.002{keys} }}"
         );
         base_with("queue.limit = \"20 packets\"", &red)
     };
@@ -733,11 +736,11 @@ fn a_file_without_permission() {
 
 #[test]
 fn impossible_short_flows_and_web_clients() {
-    const SHORT: &str = "[[flow]]\nkind = \"short-flows\"\nname = \"short\"\npackets = 9\nrequest = \"200 B\"\nstart = \"0 s\"\n\
-        arrivals = { model = \"poisson\", load = 0.5 }\n\
+    const SHORT: &str = "[[flow]]\nkind = \"short-flows\"\nname = \"short\"\npackets = 9\n\
+        request = \"200 B\"\nstart = \"0 s\"\narrivals = { model = \"poisson\", load = 0.5 }\n\
         hosts = [{ name = \"iw3\", initial_window = 3, receive_window_initial = 4 }]\n";
-    const WEB: &str = "[[flow]]\nkind = \"web-clients\"\nname = \"web\"\nclients = 5\nstart = \"0 s\"\nbatches = 2\n\
-        interval = \"10 s\"\nrequests = { mean = 5, min = 1, max = 9 }\ngap = \"1 s\"\n\
+    const WEB: &str = "[[flow]]\nkind = \"web-clients\"\nname = \"web\"\nclients = 5\nstart = \"0 s\"\n\
+        batches = 2\ninterval = \"10 s\"\nrequests = { mean = 5, min = 1, max = 9 }\ngap = \"1 s\"\n\
         multiple = { mean = 5, min = 1, max = 9 }\nfirst_unit = \"100 B\"\n\
         others = [{ unit = \"1 kB\", share = 0.5 }]\n";
     let accepted = format!("{BASE}{SHORT}{WEB}");

@@ -238,8 +238,8 @@ fn the_sensitivity_study_reads() {
 #[test]
 fn a_link_needs_no_flow_where_none_runs() {
     let link = "[down.link]\nrate = \"1 Mbit/s\"\ndelay = \"10 ms\"\n";
-    let levels = "[factor.load.none]\n[factor.load.call]\nflow = [{ kind = \"constant-udp\", rate = \"64 kbit/s\", \
-                  payload = \"160 B\", duration = \"1 s\" }]\n";
+    let levels = "[factor.load.none]\n[factor.load.call]\nflow = [{ kind = \"constant-udp\", \
+                  rate = \"64 kbit/s\", payload = \"160 B\", duration = \"1 s\" }]\n";
     let folder = Folder::with("link", &[("link.toml", link), ("levels.toml", &format!("{link}{levels}"))]);
     let error = folder.error("link.toml");
     assert!(error.message.contains("lasthop shell") && error.message.contains("[[flow]]"), "{error}");

@@ -116,9 +116,10 @@ fn a_flow_whose_own_round_trip_lasts_longer_than_the_run_is_noted() {
 
 #[test]
 fn a_request_of_web_clients_takes_the_access_link_too() {
-    let web = "[[flow]]\nkind = \"web-clients\"\nname = \"web\"\nclients = 1\nbatches = 1\ninterval = \"10 s\"\n\
-               requests = { mean = 1, min = 1, max = 1 }\ngap = \"0 s\"\nmultiple = { mean = 1, min = 1, max = 1 }\n\
-               first_unit = \"1 kB\"\nothers = [{ unit = \"1 kB\", share = 1 }]\n";
+    let web = "[[flow]]\nkind = \"web-clients\"\nname = \"web\"\nclients = 1\nbatches = 1\n\
+               interval = \"10 s\"\nrequests = { mean = 1, min = 1, max = 1 }\ngap = \"0 s\"\n\
+               multiple = { mean = 1, min = 1, max = 1 }\nfirst_unit = \"1 kB\"\n\
+               others = [{ unit = \"1 kB\", share = 1 }]\n";
     let arrives = |access: &str| {
         let study = read(&format!("lan.delay = \"3 ms\"\n{LINK}{web}{access}"));
         study.cells[0].scenario.programs(Seed { study: 1, replication: 1 })[0].next_wakeup()

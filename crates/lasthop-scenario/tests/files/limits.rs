@@ -59,8 +59,8 @@ fn many_flows_written_one_by_one_are_read_in_a_time_that_grows_as_their_number()
     assert_eq!(study.cells[0].scenario.flow[19_999].traffic().name(), "bulk-tcp-20000");
     let stream = |index: u32| {
         format!(
-            "[[flow]]\nkind = \"constant-udp\"\nrate = \"8 bit/s\"\npayload = \"1 B\"\nduration = \"1 s\"\nstart = \
-             \"{index} s\"\n"
+            "[[flow]]\nkind = \"constant-udp\"\nrate = \"8 bit/s\"\npayload = \"1 B\"\nduration = \"1 s\"\n\
+             start = \"{index} s\"\n"
         )
     };
     let streams: String = (0..5_000).map(stream).collect();

@@ -233,7 +233,8 @@ proptest! {
 fn a_table_over_a_list_of_named_things_changes_these_by_name() {
     let factors = "[factor.load.half]\nflow.udp.rate = \"16 kbit/s\"\n[factor.load.none]\n\
                    [factor.size.small]\nflow.tcp-1 = { bytes = \"10 kB\" }\n\
-                   [factor.size.more]\nflow.tcp-2 = { kind = \"bulk-tcp\", bytes = \"1 kB\", start = \"0 s\" }\n";
+                   [factor.size.more]\nflow.tcp-2 = { kind = \"bulk-tcp\", bytes = \"1 kB\", \
+                   start = \"0 s\" }\n";
     let study = read(&format!("{BASE}{factors}"));
     let flows = |key: &str| {
         let cell = study.cells.iter().find(|cell| cell.key() == key).unwrap();
@@ -250,7 +251,8 @@ fn a_table_over_a_list_of_named_things_changes_these_by_name() {
 #[test]
 fn a_list_must_not_hide_what_an_earlier_factor_changed_in_it() {
     let factors = "[factor.load.half]\nflow.udp.rate = \"16 kbit/s\"\n\
-                   [factor.flows.tcp]\nflow = [{ kind = \"bulk-tcp\", name = \"t\", bytes = \"1 kB\", start = \"0 s\" }]\n";
+                   [factor.flows.tcp]\nflow = [{ kind = \"bulk-tcp\", name = \"t\", bytes = \"1 kB\", \
+                   start = \"0 s\" }]\n";
     let error = Study::from_str(&format!("{BASE}{factors}"), "x.toml").expect_err("accepted").to_string();
     assert!(
         error.contains("`flow` is set here by flows=tcp") && error.contains("leave it to one factor"),

@@ -54,8 +54,8 @@ fn keeps_every_promise(scenario: &Scenario, study: u64) -> TestCaseResult {
         pages.iter().try_for_each(page_ended)?;
         causes(scenario, &streams, &flows, &record)?;
         // Packets delivered after the end of the last flow count in its utilisation, perhaps at another rate.
-        // The capacity of a switch or a framed link depends on the packets' lengths, and compressed headers leave
-        // more room. HTB lets bursts pass.
+        // The capacity of a switch or a framed link depends on the packets' lengths, and compressed headers
+        // leave more room. HTB lets bursts pass.
         let busy_s = record.utilisation.map_or(0.0, |utilisation| utilisation * record.duration_s);
         let plain = |PathConfig { htb, link, .. }: &PathConfig| {
             let LinkConfig { change, course, framing, header_compression, .. } = link;

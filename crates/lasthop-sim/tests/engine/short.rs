@@ -78,8 +78,8 @@ fn a_response_of_so_many_bytes_ends_with_a_shorter_segment() {
     };
     let ((full, three), (more, four)) = (time(None), time(Some(Bytes(1500))));
     assert_eq!((full, more), (3, 4));
-    // 4500 bytes are three segments and 156 bytes, which are 208 with their headers: 1.664 ms at 1 Mbit/s. The LAN is done with the
-    // last packet before the link is.
+    // 4500 bytes are three segments and 156 bytes, which are 208 with their headers: 1.664 ms at 1 Mbit/s.
+    // The LAN is done with the last packet before the link is.
     assert!((four - three - 208.0 * 8e-6).abs() < 1e-6, "{three} {four}");
 }
 

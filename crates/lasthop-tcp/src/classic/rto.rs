@@ -1,4 +1,5 @@
-//! Round-trip estimation on a coarse clock: Jacobson's filter (RFC 6298, section 2) in fixed point, as in BSD.
+//! Round-trip estimation on a coarse clock: Jacobson's filter (RFC 6298, section 2) in fixed point, as in
+//! BSD.
 
 use std::ops::Range;
 
@@ -7,7 +8,8 @@ use crate::clock::Tick;
 /// Smoothed round-trip time and deviation, and the timeout that follows from them. All values are in ticks.
 #[derive(Clone, Debug)]
 pub(super) struct RttEstimator {
-    /// Smoothed round-trip time in eighths of a tick, and deviation in quarters; none before the first sample.
+    /// Smoothed round-trip time in eighths of a tick, and deviation in quarters; none before the first
+    /// sample.
     smoothed: Option<(i64, i64)>,
     /// Doublings since the last valid sample.
     backoff: u32,

@@ -1,5 +1,5 @@
-//! The least or the greatest value of a sliding window, from its best, second and third best samples (after Kathleen
-//! Nichols; Linux: `win_minmax.c`).
+//! The least or the greatest value of a sliding window, from its best, second and third best samples (after
+//! Kathleen Nichols; Linux: `win_minmax.c`).
 
 /// The least value. A sample consists of its time and its value.
 #[derive(Clone, Copy, Debug)]

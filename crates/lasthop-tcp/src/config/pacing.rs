@@ -65,7 +65,8 @@ impl JsonSchema for Pacing {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "What paces segments: TCP itself (true), nothing (false), or the queue discipline \"fq\"",
+            "description": "What paces segments: TCP itself (true), nothing (false), or the queue discipline \
+                            \"fq\"",
             "anyOf": [{ "type": "boolean" }, { "type": "string", "const": "fq" }],
         })
     }

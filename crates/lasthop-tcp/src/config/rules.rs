@@ -136,7 +136,8 @@ impl Rule {
                 format!("only \"reno\" and \"cubic\" have it; write {key} = {off}, or choose one of them")
             }
             Need::ConstantDelay => format!(
-                "it has no effect with delayed_ack_adapts = true; write {key} = {off}, or delayed_ack_adapts = false"
+                "it has no effect with delayed_ack_adapts = true; write {key} = {off}, or \
+                 delayed_ack_adapts = false"
             ),
             Need::Only(stack) => {
                 format!("only stack = \"{stack}\" knows it; write {key} = {off}, or a profile of that stack")
@@ -145,8 +146,8 @@ impl Rule {
             Need::Own => {
                 let (stack, own) = (tcp.stack, tcp.recovery.stack());
                 format!(
-                    "these are rules of stack = \"{own}\", and the stack is \"{stack}\"; write stack = \"{own}\" \
-                     too, or {key} = {off}"
+                    "these are rules of stack = \"{own}\", and the stack is \"{stack}\"; write \
+                     stack = \"{own}\" too, or {key} = {off}"
                 )
             }
         }
@@ -193,7 +194,8 @@ impl TcpConfig {
         let least = self.delayed_ack;
         faults.require(!self.delayed_ack_adapts || least <= ACK_DELAY_MAX, "delayed_ack", || {
             format!(
-                "\"{least}\" is above the {ACK_DELAY_MAX} to which the delay adapts; write \"40 ms\", as in Linux"
+                "\"{least}\" is above the {ACK_DELAY_MAX} to which the delay adapts; write \"40 ms\", as in \
+                 Linux"
             )
         });
         self.check_timestamps(time_limit, faults);
@@ -236,8 +238,8 @@ impl TcpConfig {
         let last = time_limit.as_nanos() / tick.as_nanos() + 2;
         faults.require(!self.timestamps || u32::try_from(last).is_ok(), "tick", || {
             format!(
-                "timestamps of \"{tick}\" wrap before time_limit = \"{time_limit}\"; write \"10 ms\", say, or lower \
-                 time_limit"
+                "timestamps of \"{tick}\" wrap before time_limit = \"{time_limit}\"; write \"10 ms\", say, \
+                 or lower time_limit"
             )
         });
     }

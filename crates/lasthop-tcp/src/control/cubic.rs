@@ -14,7 +14,8 @@ pub(crate) use v2_3::Cubic23;
 const BETA: u64 = 717;
 /// C in 1024ths, times ten: the growth is c / rtt * t^3 with an rtt of 100 ms.
 const SCALED_C: u64 = 410;
-/// ACKs per window for a segment of Reno's growth, in eighths: it grows by 3 (1 - beta) / (1 + beta) segments.
+/// ACKs per window for a segment of Reno's growth, in eighths: it grows by 3 (1 - beta) / (1 + beta)
+/// segments.
 const RENO_SCALE: u32 = (8 * (1024 + BETA) / 3 / (1024 - BETA)) as u32;
 /// Window from which on `HyStart` is active.
 const HYSTART_LOW_WINDOW: u32 = 16;

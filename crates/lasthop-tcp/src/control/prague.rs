@@ -1,6 +1,7 @@
-//! Prague (draft-briscoe-iccrg-prague-congestion-control), after the reference implementation for Linux: DCTCP for the
-//! Internet. Marks cut the window by half of their share, and losses halve it; meanwhile, unmarked arrivals
-//! let it grow. After a while, flows over short paths grow as if their round-trip time were 25 ms.
+//! Prague (draft-briscoe-iccrg-prague-congestion-control), after the reference implementation for Linux:
+//! DCTCP for the Internet. Marks cut the window by half of their share, and losses halve it; meanwhile,
+//! unmarked arrivals let it grow. After a while, flows over short paths grow as if their round-trip time were
+//! 25 ms.
 //!
 //! The target window has a fraction; the window moves towards it by one segment per ACK. Without accurate ECN
 //! the stack uses Reno.

@@ -244,8 +244,9 @@ mod tests {
         (!at_once).then(|| ack.due().expect("a timer") - tick)
     }
 
-    /// `tcp_event_data_recv` and `tcp_delack_timer` of Linux 2.4, by hand: segments come every 14 ticks, two flows in
-    /// turn at 64 kbit/s. Two quick ACKs; then the delay is missed and doubled until it spans the pause.
+    /// `tcp_event_data_recv` and `tcp_delack_timer` of Linux 2.4, by hand: segments come every 14 ticks, two
+    /// flows in turn at 64 kbit/s. Two quick ACKs; then the delay is missed and doubled until it spans the
+    /// pause.
     #[test]
     fn the_delay_of_linux_2_4_grows_until_it_spans_the_spacing() {
         let (mut ack, rto, mut tick) = (old(), 300, 100);

@@ -244,7 +244,8 @@ impl Receiver {
         !was_marked || self.marks == MARKS_PER_ACK
     }
 
-    /// Begins to count marks: `r.cep` is 5, or 6 if the SYN-ACK was marked (RFC 9768, sections 3.2.1 and 3.2.2.2).
+    /// Begins to count marks: `r.cep` is 5, or 6 if the SYN-ACK was marked (RFC 9768, sections 3.2.1 and
+    /// 3.2.2.2).
     pub fn begin_counting(&mut self, marked: bool) {
         self.ecn_flags = Flags::from_ace(MARKS_FIRST + u8::from(marked));
     }

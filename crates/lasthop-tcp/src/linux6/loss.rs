@@ -1,5 +1,5 @@
-//! The state machine of loss recovery (Open, Disorder, CWR, Recovery, Loss), F-RTO with SACK (RFC 5682, section 3.1)
-//! and the undoing of reductions by timestamps (RFC 3522) and D-SACK (RFC 3708), as in Linux.
+//! The state machine of loss recovery (Open, Disorder, CWR, Recovery, Loss), F-RTO with SACK (RFC 5682,
+//! section 3.1) and the undoing of reductions by timestamps (RFC 3522) and D-SACK (RFC 3708), as in Linux.
 
 use lasthop_core::{Observer, TransportEvent, UndoCause};
 

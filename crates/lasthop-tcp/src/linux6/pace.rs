@@ -8,8 +8,8 @@ use crate::clock::Tick;
 use crate::common::{Context, State};
 use crate::control::{self, Controller};
 
-/// Share of the window per round-trip time that makes the pacing rate, in per cent, in slow start and after it
-/// (`tcp_pacing_ss_ratio`, `tcp_pacing_ca_ratio`).
+/// Share of the window per round-trip time that makes the pacing rate, in per cent, in slow start and after
+/// it (`tcp_pacing_ss_ratio`, `tcp_pacing_ca_ratio`).
 const SLOW_START_RATIO: u64 = 200;
 const AVOIDANCE_RATIO: u64 = 120;
 /// The window of a connection that is not established yet (`TCP_INIT_CWND`).
@@ -34,7 +34,8 @@ impl Sender {
         self.set_rate(if self.connects { WINDOW_OF_SYN } else { self.control.window() });
     }
 
-    /// The pacing rate follows window and round-trip time, unless the algorithm sets one (`tcp_update_pacing_rate`).
+    /// The pacing rate follows window and round-trip time, unless the algorithm sets one
+    /// (`tcp_update_pacing_rate`).
     pub(super) fn update_rate(&mut self) {
         self.set_rate(self.control.window());
     }
@@ -146,8 +147,8 @@ impl Sender {
         if room == 1 { 1 } else { room.min(self.burst_segments_max()) }
     }
 
-    /// Whether a burst from a buffer of more than one segment waits for the next ACK, because that is near and will allow a
-    /// larger one (`tcp_tso_should_defer`).
+    /// Whether a burst from a buffer of more than one segment waits for the next ACK, because that is near
+    /// and will allow a larger one (`tcp_tso_should_defer`).
     pub(super) fn defers<O: Observer>(&self, cx: &Context<'_, O>, buffer_bytes: u64) -> Option<Deferral> {
         let mss = u64::from(self.queue.mss);
         if buffer_bytes <= mss || matches!(self.recovery.state, State::Recovery | State::Loss) {

@@ -61,8 +61,8 @@ impl Rack {
         (least_rtt_us / 4 * self.steps).min(srtt_us)
     }
 
-    /// Once per round trip a D-SACK widens the reordering window (section 6.2, step 4). `prior_delivered` is what had
-    /// been delivered when the newest segment of this ACK was sent.
+    /// Once per round trip a D-SACK widens the reordering window (section 6.2, step 4). `prior_delivered` is
+    /// what had been delivered when the newest segment of this ACK was sent.
     pub fn update_window(&mut self, prior_delivered: u64, delivered: u64) {
         if prior_delivered == 0 {
             return;

@@ -1,4 +1,5 @@
-//! Round-trip times in microseconds: the estimator of Linux since 3.15, and the least one of the last five minutes.
+//! Round-trip times in microseconds: the estimator of Linux since 3.15, and the least one of the last five
+//! minutes.
 
 use crate::clock::{Divisor, Tick};
 use crate::common::Minimum;
@@ -7,7 +8,8 @@ use crate::common::rtt::Deviation;
 /// Window of the least round-trip time (`tcp_min_rtt_wlen`).
 const MINIMUM_WINDOW_US: u64 = 300_000_000;
 
-/// Smoothed round-trip time, its deviation, and the timeout that follows from them (RFC 6298 with Linux' filter).
+/// Smoothed round-trip time, its deviation, and the timeout that follows from them (RFC 6298 with Linux'
+/// filter).
 #[derive(Clone, Debug)]
 pub struct RttEstimator {
     tick_us: Divisor,
@@ -61,7 +63,8 @@ impl RttEstimator {
         }
     }
 
-    /// Smoothed round-trip time in eighths and mean deviation in quarters of a microsecond, if the path was measured.
+    /// Smoothed round-trip time in eighths and mean deviation in quarters of a microsecond, if the path was
+    /// measured.
     pub fn knowledge(&self) -> Option<(i64, i64)> {
         (self.filter.srtt_8 > 0 && !self.backed_off).then_some((self.filter.srtt_8, self.filter.mdev_4))
     }

@@ -1,4 +1,5 @@
-//! The sent and unacknowledged segments, in the order of their numbers and in the order of their latest transmission.
+//! The sent and unacknowledged segments, in the order of their numbers and in the order of their latest
+//! transmission.
 
 use std::collections::VecDeque;
 

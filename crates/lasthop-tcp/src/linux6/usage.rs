@@ -45,8 +45,8 @@ impl Usage {
         self.is_limited || (window < ssthresh && window < 2 * self.most_outstanding)
     }
 
-    /// The window after a pause: half of it for each timeout that has passed, down to `restart`. None if the pause was
-    /// short.
+    /// The window after a pause: half of it for each timeout that has passed, down to `restart`. None if the
+    /// pause was short.
     pub fn after_idle(&mut self, tick: Tick, rto: Tick, window: u32, restart: u32) -> Option<u32> {
         let mut idle = tick - self.last_sent;
         if idle <= rto {

@@ -181,7 +181,8 @@ fn a_server_that_gets_a_syn_without_flags_sends_nothing_ecn_capable() {
     assert!(sent.len() > 1 && sent.iter().all(|(_, ecn)| *ecn == Ecn::NotEct));
 }
 
-/// Section 3.2.2.5.1, at a receiver that acknowledges every eighth segment: the counters of the ACKs that leave at once.
+/// Section 3.2.2.5.1, at a receiver that acknowledges every eighth segment: the counters of the ACKs that
+/// leave at once.
 #[test]
 fn the_first_mark_and_every_second_are_acknowledged_at_once() {
     let mut config = config(true);

@@ -141,7 +141,8 @@ fn one_byte_of_window_is_enough_to_send() {
     for _ in 0..7 {
         wire.ack(1);
     }
-    // Back to ssthresh, and a quarter of a segment for the ACK: 10 and 11 are out, 12, 13 and 134 bytes follow.
+    // Back to ssthresh, and a quarter of a segment for the ACK: 10 and 11 are out, 12, 13 and 134 bytes
+    // follow.
     assert_eq!(wire.ack(10), [12, 13, 14]);
     assert_eq!(wire.last().payload_bytes, 134);
     // The remainder of segment 14 does not wait for a full segment, either; the ACK frees slightly more than

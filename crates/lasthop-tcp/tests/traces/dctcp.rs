@@ -90,8 +90,8 @@ fn an_echo_cuts_the_window_by_half_of_alpha() {
     assert_eq!(first.window().1, 5, "as Reno's");
     let mut later = open();
     assert_eq!(later.window().1, INFINITE);
-    // Three windows of data leave 1024 * (15/16)^3 = 844. The echo ends the fourth, all of whose one segment was marked:
-    // 844 - 52 + 1024/16 = 856.
+    // Three windows of data leave 1024 * (15/16)^3 = 844. The echo ends the fourth, all of whose one segment
+    // was marked: 844 - 52 + 1024/16 = 856.
     for acked in [10, 30, 70] {
         later.ack(acked);
     }

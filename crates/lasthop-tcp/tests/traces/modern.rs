@@ -54,8 +54,8 @@ fn a_single_segment_waits_for_an_ack_that_is_near() {
     assert_eq!(wire.ack(2), [11], "the last one left more than a millisecond ago");
 }
 
-/// PSH stands where Linux sets it: on the last segment of a burst (`__tcp_transmit_skb`), at the end of a write that leaves
-/// at once, and of all data. Waiting data is joined.
+/// PSH stands where Linux sets it: on the last segment of a burst (`__tcp_transmit_skb`), at the end of a
+/// write that leaves at once, and of all data. Waiting data is joined.
 #[test]
 fn bursts_and_ends_carry_psh() {
     let config = config(|_| ());

@@ -61,7 +61,8 @@ fn under_cubic_rate_halving_stops_at_seven_tenths_of_the_window_and_growth_follo
         wire.ack(10);
         (falling.0, falling.1, wire.window().0)
     };
-    // Eight in flight at the third SACK. Under Reno the window falls by one on every second ACK down to ssthresh and below.
+    // Eight in flight at the third SACK. Under Reno the window falls by one on every second ACK down to
+    // ssthresh and below.
     assert_eq!(after(CongestionControl::Reno).1, 4);
     let (falling, ssthresh, _) = after(CongestionControl::Cubic);
     assert_eq!(ssthresh, 5, "717/1024 of 8");

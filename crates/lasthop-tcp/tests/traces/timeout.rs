@@ -24,8 +24,8 @@ fn first_timeout_is_three_times_the_first_sample() {
     assert_eq!(wire.now_millis(), 600 + 1_800);
 }
 
-/// `tcp_init_metrics` of Linux 2.4: nothing is known of the path, so the first flight waits 3 s. Its first ACK makes the
-/// timeout three times its own round-trip time.
+/// `tcp_init_metrics` of Linux 2.4: nothing is known of the path, so the first flight waits 3 s. Its first
+/// ACK makes the timeout three times its own round-trip time.
 #[test]
 fn without_timestamps_linux_forgets_the_round_trip_time_of_the_handshake() {
     let mut wire = eight_in_flight(|c| c.handshake_rtt = false);

@@ -45,8 +45,8 @@ pub(super) struct Copies {
     queue: VecDeque<Copy>,
     /// Index after the copy that was settled last: the next one to settle is mostly there.
     next: usize,
-    /// Retransmissions in the queue without a verdict, by the start of their sequence and their serial: the data bytes
-    /// that no earlier copy is known to have delivered.
+    /// Retransmissions in the queue without a verdict, by the start of their sequence and their serial: the
+    /// data bytes that no earlier copy is known to have delivered.
     undecided: BTreeMap<(u64, u64), Vec<Range<u64>>>,
     /// No retransmission so far was longer.
     longest: u64,

@@ -17,8 +17,8 @@ fn delay_impairment(ms: f64) -> f64 {
     25.0 * (root(x) - 3.0 * root(x / 3.0) + 2.0)
 }
 
-/// Ie,eff: impairment by a codec and its losses, `loss` of `0.0..=1.0` (G.107, section 7.5). `burst_ratio` is the
-/// mean length of bursts of losses over that of independent losses.
+/// Ie,eff: impairment by a codec and its losses, `loss` of `0.0..=1.0` (G.107, section 7.5). `burst_ratio` is
+/// the mean length of bursts of losses over that of independent losses.
 fn equipment_impairment(impairment: f64, loss_robustness: f64, loss: f64, burst_ratio: f64) -> f64 {
     let percent = 100.0 * loss;
     impairment + (95.0 - impairment) * percent / (percent / burst_ratio + loss_robustness)
@@ -39,7 +39,8 @@ pub(super) struct Heard {
     /// Ie and Bpl of the codec.
     pub impairment: f64,
     pub loss_robustness: f64,
-    /// Share of the frames that are not played, and mean length of their bursts over that of independent losses.
+    /// Share of the frames that are not played, and mean length of their bursts over that of independent
+    /// losses.
     pub loss: f64,
     pub burst_ratio: f64,
     /// Delay from mouth to ear.

@@ -111,8 +111,8 @@ impl UdpFlow {
             && self.on_the_way.is_empty()
     }
 
-    /// When the last datagram arrived, if everything offered was sent and its fate is known; or when the connection was
-    /// given up.
+    /// When the last datagram arrived, if everything offered was sent and its fate is known; or when the
+    /// connection was given up.
     pub(super) fn ended(&self, offered: Option<u64>) -> Option<Instant> {
         self.aborted.or(self.last_arrival.filter(|_| self.done(offered)).map(|last| last.at))
     }

@@ -153,8 +153,8 @@ columnar! {
     /// Frames of one protocol, with all that they carry.
     #[derive(Clone, Debug, Default, PartialEq, Serialize)]
     pub struct ProtocolRecord {
-        /// The protocol and those below it, from the network layer up: `ip:tcp`. What an IP packet carries is called as
-        /// IANA calls it, in small letters; a fragment is `ip:fragment`, whatever it carries.
+        /// The protocol and those below it, from the network layer up: `ip:tcp`. What an IP packet carries is
+        /// called as IANA calls it, in small letters; a fragment is `ip:fragment`, whatever it carries.
         protocol: String,
         /// Frames.
         packets: u64,
@@ -164,8 +164,8 @@ columnar! {
 }
 
 columnar! {
-    /// Frames of a range of lengths on the wire, with the header of the link layer. Ranges with frames, and those
-    /// between them.
+    /// Frames of a range of lengths on the wire, with the header of the link layer. Ranges with frames, and
+    /// those between them.
     #[derive(Clone, Debug, Default, PartialEq, Serialize)]
     pub struct SizeRecord {
         /// Least length of the range.

@@ -16,29 +16,32 @@ columnar! {
         flow: String = ("flow", ""),
         /// Flow: the direction of its data. Hop: the direction that the row is of.
         direction: Direction = ("direction", ""),
-        /// Payload that reached its receiver in the step for the first time, per second. Hop: of all flows whose data
-        /// go that way.
+        /// Payload that reached its receiver in the step for the first time, per second. Hop: of all flows
+        /// whose data go that way.
         goodput_Bps: f64 = ("goodput", "B/s"),
-        /// Packets that were lost in the step, whatever the cause. Flow: in the direction of its data. Hop: of all
-        /// flows, data and ACKs.
+        /// Packets that were lost in the step, whatever the cause. Flow: in the direction of its data. Hop:
+        /// of all flows, data and ACKs.
         lost_packets: u64 = ("packets lost", "packets"),
-        /// Packets that got the congestion-experienced mark in the step; which ones count, as for `lost_packets`.
+        /// Packets that got the congestion-experienced mark in the step; which ones count, as for
+        /// `lost_packets`.
         marks_ecn: u64 = ("ECN marks", "packets"),
-        /// Mean number of packets in the router queue over the step. Flow: of its packets in the direction of its data.
+        /// Mean number of packets in the router queue over the step. Flow: of its packets in the direction of
+        /// its data.
         queue_mean_packets: f64 = ("mean queue", "packets"),
-        /// Greatest number of packets in the router queue in the step; which ones count, as for `queue_mean_packets`.
+        /// Greatest number of packets in the router queue in the step; which ones count, as for
+        /// `queue_mean_packets`.
         queue_max_packets: u64 = ("longest queue", "packets"),
         /// Flow: congestion window of its sender at the end of the step, in segments; missing for UDP.
         cwnd: Option<u64> = ("congestion window", ""),
-        /// Flow: smoothed round-trip time at the end of the step (RFC 6298, section 2), from the samples that its
-        /// sender took; missing before the first one.
+        /// Flow: smoothed round-trip time at the end of the step (RFC 6298, section 2), from the samples that
+        /// its sender took; missing before the first one.
         srtt_s: Option<f64> = ("smoothed round-trip time", "s"),
         /// Hop: flows that had data on the way, or to send again, in the step, and whose data go that way.
         sending_flows: Option<u64> = ("flows with data", ""),
         /// Hop: Jain's index over the goodput of these flows; missing if nothing arrived.
         fairness_jain: Option<f64> = ("Jain's index", "ratio"),
-        /// Hop: what the direction could have carried in the step, in full IP packets, per second. It follows the
-        /// link's changes and traces; missing in the direction of an ATM switch's way back.
+        /// Hop: what the direction could have carried in the step, in full IP packets, per second. It follows
+        /// the link's changes and traces; missing in the direction of an ATM switch's way back.
         capacity_Bps: Option<f64> = ("capacity", "B/s"),
     }
 }

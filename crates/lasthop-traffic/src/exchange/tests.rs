@@ -100,7 +100,8 @@ proptest! {
     fn as_many_responses_as_requests(requests in 1..50_u32, think in 0..500_u64, seed in any::<u64>()) {
         let sizes = r#"{ distribution = "uniform", min = "1 B", max = "5 kB" }"#;
         let text = format!(
-            "name = \"rr\"\nstart = \"0 s\"\nrequests = {requests}\nresponse = {sizes}\nrequest = {sizes}\nthink = \"{think} ms\""
+            "name = \"rr\"\nstart = \"0 s\"\nrequests = {requests}\nresponse = {sizes}\nrequest = {sizes}\n\
+             think = \"{think} ms\""
         );
         let config: RequestResponseConfig = toml::from_str(&text).expect("a configuration");
         let mut rr = Exchanges::new(&config, at(0), Host::Client, 1460, Seed { study: seed, replication: 1 }.stream("rr"));
@@ -121,7 +122,9 @@ proptest! {
                     }
                     Action::Complete { .. } => completions += 1,
                     Action::Close { host, .. } => {
-                        prop_assert_eq!(host, Host::Server, "the client of a mobile server is the fixed host");
+                        prop_assert_eq!(
+                            host, Host::Server, "the client of a mobile server is the fixed host"
+                        );
                         closed = true;
                     }
                     _ => {}

@@ -71,7 +71,8 @@ proptest! {
     fn it_comes_to_an_end(study in any::<u64>(), on in 1..2_000_u64, off in 0..2_000_u64, seconds in 1..60_u64) {
         let source = config(&format!(
             "on = {{ distribution = \"exponential\", mean = \"{on} ms\" }}\n\
-             off = {{ distribution = \"uniform\", min = \"0 s\", max = \"{off} ms\" }}\nduration = \"{seconds} s\""
+             off = {{ distribution = \"uniform\", min = \"0 s\", max = \"{off} ms\" }}\n\
+             duration = \"{seconds} s\""
         ));
         let (times, complete) = departures(&source, study);
         prop_assert!(complete && times.iter().all(|at| *at < 10 + 1000 * seconds));
@@ -81,7 +82,8 @@ proptest! {
     /// Without silence, bursts of whole intervals are a constant stream.
     #[test]
     fn without_silence_it_is_constant(burst in 1..20_u64, seconds in 1..30_u64) {
-        let source = config(&format!("on = \"{} ms\"\noff = \"0 s\"\nduration = \"{seconds} s\"", 100 * burst));
+        let text = format!("on = \"{} ms\"\noff = \"0 s\"\nduration = \"{seconds} s\"", 100 * burst);
+        let source = config(&text);
         let constant: Vec<u64> = (0..10 * seconds).map(|number| 10 + 100 * number).collect();
         prop_assert_eq!(departures(&source, 1).0, constant);
     }

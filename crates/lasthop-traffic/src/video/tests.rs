@@ -11,7 +11,8 @@ fn at(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(millis)
 }
 
-/// A ladder of 1, 2, 3, 4 and 5 Mbit/s, a reservoir of 10 s and a cushion of 40 s: f rises by 1 Mbit/s each 10 s.
+/// A ladder of 1, 2, 3, 4 and 5 Mbit/s, a reservoir of 10 s and a cushion of 40 s: f rises by 1 Mbit/s each
+/// 10 s.
 fn straight() -> VideoConfig {
     config(
         "bitrates = [\"1 Mbit/s\", \"2 Mbit/s\", \"3 Mbit/s\", \"4 Mbit/s\", \"5 Mbit/s\"]\n\
@@ -68,8 +69,8 @@ fn a_ladder_of_one_has_no_choice() {
 /// 8 s.
 fn small() -> Video {
     let config = config(
-        "bitrates = [\"1 Mbit/s\"]\nsegment = \"2 s\"\nduration = \"9 s\"\nstartup = \"4 s\"\nbuffer = \"8 s\"\n\
-         reservoir = \"2 s\"\ncushion = \"4 s\"",
+        "bitrates = [\"1 Mbit/s\"]\nsegment = \"2 s\"\nduration = \"9 s\"\nstartup = \"4 s\"\n\
+         buffer = \"8 s\"\nreservoir = \"2 s\"\ncushion = \"4 s\"",
     );
     assert_eq!(Faults::found_by(|faults| config.check(Bytes(1500), faults)), []);
     Video::new(&config, at(0), Host::Server, 1460)
@@ -174,7 +175,8 @@ proptest! {
     #[test]
     fn the_buffer_never_overflows(kilobits in 100..10_000_u64, seconds in 1..600_u64, buffer in 20..60_u64) {
         let config = config(&format!(
-            "segment = \"3 s\"\nduration = \"{seconds} s\"\nbuffer = \"{buffer} s\"\nreservoir = \"5 s\"\ncushion = \"10 s\""
+            "segment = \"3 s\"\nduration = \"{seconds} s\"\nbuffer = \"{buffer} s\"\nreservoir = \"5 s\"\n\
+             cushion = \"10 s\""
         ));
         let mut film = Video::new(&config, at(0), Host::Server, 1460);
         let (mut now, mut bytes, mut due) = (at(0), [0; 2], None);

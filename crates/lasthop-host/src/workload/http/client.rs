@@ -69,8 +69,8 @@ impl Answers {
             .ok_or_else(|| wrong(&format!("{name:?} has no content-length")))?;
         if (length as u64, content) != (header_bytes, body_bytes) {
             return Err(wrong(&format!(
-                "{name:?} has a header of {length} bytes and {content} bytes of content instead of {header_bytes} and \
-                 {body_bytes}"
+                "{name:?} has a header of {length} bytes and {content} bytes of content instead of \
+                 {header_bytes} and {body_bytes}"
             )));
         }
         Ok(Some((length, content)))

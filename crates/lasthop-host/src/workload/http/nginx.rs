@@ -109,7 +109,8 @@ fn spawn(sites: &[(&HttpPageConfig, Site)]) -> Result<Child, Error> {
         }
     }
     Err(Error::new(
-        "[http] server = \"nginx\": there is no program nginx on this machine; install it, or say \"built-in\"",
+        "[http] server = \"nginx\": there is no program nginx on this machine; install it, or say \
+         \"built-in\"",
     ))
 }
 
@@ -127,9 +128,9 @@ fn write_files(files: &[(String, Vec<u8>)]) -> io::Result<()> {
 fn files(sites: &[(&HttpPageConfig, Site)]) -> Vec<(String, Vec<u8>)> {
     let mut files = Vec::new();
     let mut configuration = format!(
-        "daemon off;\nmaster_process off;\npid {FOLDER}/pid;\nevents {{ worker_connections 10000; }}\nhttp {{\n\
-         access_log off;\nserver_tokens off;\netag off;\ndefault_type text/plain;\nsendfile on;\ntcp_nopush on;\n\
-         keepalive_timeout 1d;\nkeepalive_requests 1000000;\nlingering_close off;\n"
+        "daemon off;\nmaster_process off;\npid {FOLDER}/pid;\nevents {{ worker_connections 10000; }}\n\
+         http {{\naccess_log off;\nserver_tokens off;\netag off;\ndefault_type text/plain;\nsendfile on;\n\
+         tcp_nopush on;\nkeepalive_timeout 1d;\nkeepalive_requests 1000000;\nlingering_close off;\n"
     );
     for kind in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"] {
         let _ = writeln!(configuration, "{kind}_temp_path {FOLDER}/{kind};");

@@ -17,8 +17,8 @@ fn inner(parent: Option<&str>, name: &str, own: u64) -> ClassConfig {
     ClassConfig { matches: Vec::new(), ..within(parent, name, u16::MAX, own) }
 }
 
-/// The example of the HTB manual (Devera 2002, section 3) in kbit/s: of 100 kB/s, A has 40 and B 60. In A are WWW with 30
-/// and SMTP with 10.
+/// The example of the HTB manual (Devera 2002, section 3) in kbit/s: of 100 kB/s, A has 40 and B 60. In A are
+/// WWW with 30 and SMTP with 10.
 fn manual() -> HtbConfig {
     let a = Some("A");
     let classes = vec![
@@ -91,7 +91,8 @@ fn what_is_ones_own_goes_first_then_what_the_class_around_has_then_what_the_root
         // Both have their own rates; the second packet leaves as soon as the link has taken the first.
         (0, web),
         (1, other),
-        // The root, which has paid for two packets, lends. Its round begins with home, but home's own round is over.
+        // The root, which has paid for two packets, lends. Its round begins with home, but home's own round
+        // is over.
         (96, other),
         // Home has paid for its packet and lends, regardless of the root's tokens.
         (144, web),
@@ -153,7 +154,8 @@ fn the_priority_of_a_borrower_counts_at_the_class_that_lends() {
 
 #[test]
 fn those_who_borrow_deep_in_the_tree_come_before_those_who_borrow_above() {
-    // Each class has a sixteenth of the root's rate, and two of three are in another class, which has an eighth.
+    // Each class has a sixteenth of the root's rate, and two of three are in another class, which has an
+    // eighth.
     let config = htb(
         Some(800_000),
         vec![

@@ -1,4 +1,5 @@
-//! RFC 8289 by hand, with Linux' roots: packets of 1500 bytes, of which the link takes one every 12 ms (1 Mbit/s).
+//! RFC 8289 by hand, with Linux' roots: packets of 1500 bytes, of which the link takes one every 12 ms (1
+//! Mbit/s).
 
 use lasthop_core::units::QueueSize;
 
@@ -79,8 +80,8 @@ fn with_ecn_it_marks_what_it_can_and_delivers_it() {
     assert_eq!(lab.met(DROPPED)[..2], [(120, 10), (228, 20)]);
 }
 
-/// The first packet leaves at once, the second after 12 ms, the third after 24: the threshold of 24 ms is exceeded from the fourth
-/// on, whether or not CoDel also marks or drops.
+/// The first packet leaves at once, the second after 12 ms, the third after 24: the threshold of 24 ms is
+/// exceeded from the fourth on, whether or not CoDel also marks or drops.
 #[test]
 fn a_threshold_marks_every_packet_that_waited_longer() {
     let queue = DropTail::new(QueueSize::Packets(60), outlet(1_500));

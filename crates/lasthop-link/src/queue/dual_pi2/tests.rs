@@ -59,8 +59,8 @@ fn the_base_probability_follows_the_head_that_waits_longest() {
     assert!((share(lab.queue.pi.probability) - second).abs() < 1e-8);
 }
 
-/// The pseudo-code of appendix A.1 with its own gains, 0.16 and 3.2 Hz, over updates that see these delays: `p' += alpha *
-/// (curq - target) + beta * (curq - prevq)`, then `p_CL = k p'` and `p_C = p'^2`.
+/// The pseudo-code of appendix A.1 with its own gains, 0.16 and 3.2 Hz, over updates that see these delays:
+/// `p' += alpha * (curq - target) + beta * (curq - prevq)`, then `p_CL = k p'` and `p_C = p'^2`.
 #[test]
 fn a_rising_and_falling_queue_has_the_probabilities_of_the_pseudo_code() {
     let mut pi = queue().pi;

@@ -33,7 +33,8 @@ fn a_new_flow_goes_before_the_old_ones_for_a_quantum() {
     assert_eq!(lab.drain(24), [5, 6, 2, 7, 3, 4]);
 }
 
-/// Section 4.2: a flow whose queue has become empty must pass through the old ones before it counts as new again.
+/// Section 4.2: a flow whose queue has become empty must pass through the old ones before it counts as new
+/// again.
 #[test]
 fn a_flow_that_comes_back_at_once_gains_nothing() {
     let mut lab = lab(100, 3_000);

@@ -24,8 +24,8 @@ fn millis(millis: u64) -> u64 {
     units(Duration::from_millis(millis))
 }
 
-/// Section 4.2: `alpha (delay - target) + beta (delay - delay before)`, scaled down by 2048 to 2 while the probability is
-/// below 0.0001 % to 10 %.
+/// Section 4.2: `alpha (delay - target) + beta (delay - delay before)`, scaled down by 2048 to 2 while the
+/// probability is below 0.0001 % to 10 %.
 #[test]
 fn the_probability_moves_as_the_rfc_says() {
     for (before, scale) in [

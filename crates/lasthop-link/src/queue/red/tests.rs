@@ -178,7 +178,8 @@ fn ecn_marks_capable_packets_and_drops_others() {
     }
 }
 
-/// Floyd 2000: between `max` and twice `max` the probability rises from `max_probability` to 1; marks end at `max`.
+/// Floyd 2000: between `max` and twice `max` the probability rises from `max_probability` to 1; marks end at
+/// `max`.
 #[test]
 fn the_gentle_variant_rises_to_one_at_twice_the_upper_threshold() {
     let mut config = red(2, 7, 0.1, 1.0);

@@ -30,7 +30,8 @@ struct Stream {
     written: u64,
     /// Next byte in order.
     next: u64,
-    /// What it was before the latest segment, where an echo of DCTCP may still acknowledge that (RFC 8257, section 3.2).
+    /// What it was before the latest segment, where an echo of DCTCP may still acknowledge that (RFC 8257,
+    /// section 3.2).
     echoed: Option<u64>,
     /// Delivered out of order: start and end.
     beyond: BTreeMap<u64, u64>,

@@ -1,5 +1,5 @@
-//! The rules of BBR, one by one, with numbers worked by hand. Segments have 1000 bytes, the path takes 100 ms and delivers
-//! a segment each millisecond.
+//! The rules of BBR, one by one, with numbers worked by hand. Segments have 1000 bytes, the path takes 100 ms
+//! and delivers a segment each millisecond.
 
 use lasthop_core::{Duration, Seed};
 

@@ -1,4 +1,5 @@
-//! CUBIC 2.3 in the integer arithmetic of Linux 2.6.29 to 2.6.38 (Ha, Rhee and Xu 2008), with the first `HyStart`.
+//! CUBIC 2.3 in the integer arithmetic of Linux 2.6.29 to 2.6.38 (Ha, Rhee and Xu 2008), with the first
+//! `HyStart`.
 //!
 //! The curve is that of today's CUBIC (`cubic`). Differences:
 //!
