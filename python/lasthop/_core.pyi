@@ -296,14 +296,14 @@ class Trace:
     @property
     def packets(self) -> dict[str, list[Any]]: ...
     @property
-    def tcp(self) -> dict[str, list[Any]]: ...
+    def transport(self) -> dict[str, list[Any]]: ...
     @property
     def objects(self) -> dict[str, list[Any]]:
         """Objects of page loads: `flow`, `object`, `bytes`, and times in `_ns` since the start of the run."""
     @property
     def flows(self) -> dict[str, list[Any]]: ...
     @property
-    def link_states(self) -> dict[str, list[Any]]:
+    def bad_periods(self) -> dict[str, list[Any]]:
         """`start_s`, `end_s` of the bad periods."""
     @property
     def left_out(self) -> dict[str, int]:

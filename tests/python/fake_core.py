@@ -63,10 +63,10 @@ class Trace:
     """Columns by name."""
 
     packets: dict[str, list[Any]]
-    tcp: dict[str, list[Any]]
+    transport: dict[str, list[Any]]
     objects: dict[str, list[Any]]
     flows: dict[str, list[Any]]
-    link_states: dict[str, list[Any]]
+    bad_periods: dict[str, list[Any]]
     left_out: dict[str, int]
     series: dict[str, list[Any]]
     delays: dict[str, list[Any]]
@@ -180,7 +180,7 @@ class Cell:
         protocols = self._protocols()
         for flow, number in itertools.product(range(len(protocols)), range(40)):
             packets += _packet_life(flow, number)
-        tcp: dict[str, list[Any]] = {
+        transport: dict[str, list[Any]] = {
             "time_ns": [2_000_000_000, 2_000_000_000, 4_100_000_000, 4_100_000_000],
             "flow": [0] * 4,
             "host": ["server"] * 4,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lasthop import _core
 from lasthop.engines.engine import WHOLE, Engine, Observation, Request, Trace
-from lasthop.engines.model.engine import ModelEngine
+from lasthop.engines.model_engine import ModelEngine
 
 
 def observe(

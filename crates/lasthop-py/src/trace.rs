@@ -73,8 +73,8 @@ impl Trace {
     }
 
     #[getter]
-    fn tcp(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
-        self.table("tcp")?.lists(py)
+    fn transport(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
+        self.table("transport")?.lists(py)
     }
 
     #[getter]
@@ -88,8 +88,8 @@ impl Trace {
     }
 
     #[getter]
-    fn link_states(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
-        self.table("link_states")?.lists(py)
+    fn bad_periods(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
+        self.table("bad_periods")?.lists(py)
     }
 
     #[getter]

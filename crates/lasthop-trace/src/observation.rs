@@ -80,7 +80,7 @@ impl Observation {
 /// The data kept of a replication: tables by name.
 #[derive(Debug)]
 pub struct Kept {
-    /// Columns by name of `packets`, `tcp`, `objects`, `flows`, `link_states`, `series` and `delays`.
+    /// Columns by name of `packets`, `transport`, `objects`, `flows`, `bad_periods`, `series` and `delays`.
     pub tables: [(&'static str, Vec<(&'static str, Column)>); 7],
     /// Counts of the data left out.
     pub left_out: LeftOut,
@@ -110,10 +110,10 @@ impl Kept {
         let OverviewTables { packets, tcp, objects, flows, series, delays, left_out } = tables;
         let tables = [
             ("packets", packets),
-            ("tcp", tcp),
+            ("transport", tcp),
             ("objects", objects),
             ("flows", flows),
-            ("link_states", bad_periods(scenario, seed, end)),
+            ("bad_periods", bad_periods(scenario, seed, end)),
             ("series", series),
             ("delays", delays),
         ];

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from lasthop.api.drawing import Drawing
 from lasthop.api.texts import texts
-from lasthop.pictures.results import BAND, BAR, BOX, CDF, HEATMAP, LINE, ResultRequest
+from lasthop.pictures.of_results import BAND, BAR, BOX, CDF, HEATMAP, LINE, ResultRequest
 
 if TYPE_CHECKING:
     from lasthop.campaign.plan import ChosenRun
@@ -230,7 +230,7 @@ class Plots:
 
     def _chart(self, request: ResultRequest, width: str) -> Drawing:
         from lasthop.pictures.charts import chart_figure
-        from lasthop.pictures.results import read_chart
+        from lasthop.pictures.of_results import read_chart
 
         chart = read_chart(self._results.folder, request)
         bare = replace(chart, notes=[])

@@ -122,11 +122,11 @@ class Results:
 
     def trace(self, replication: int = 1, *, only: str | Sequence[str] = (), set_number: int = 1) -> Trace:
         """Make one replication again, and return every event of it."""
-        from lasthop.pictures.tables import as_events, as_frame
+        from lasthop.pictures.trace_tables import as_events, as_frame
 
         found = self.one(replication, only, set_number).trace()
-        events = map(as_events, (found.packets, found.tcp))
-        return Trace(*events, *map(as_frame, (found.objects, found.flows, found.link_states)))
+        events = map(as_events, (found.packets, found.transport))
+        return Trace(*events, *map(as_frame, (found.objects, found.flows, found.bad_periods)))
 
     def series(
         self,

@@ -23,7 +23,7 @@ from lasthop.engines.engine import (
     SeriesTarget,
     Trace,
 )
-from lasthop.engines.model.engine import ModelEngine
+from lasthop.engines.model_engine import ModelEngine
 from lasthop.engines.programs import program_of
 from lasthop.errors import InputError
 from lasthop.metrics.dictionary import dictionary

@@ -74,7 +74,8 @@ def claims_command(
 
     Example: lasthop claims results/balekaki2012 --verdict 'not upheld' --out failed.csv
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
-    from lasthop.studies.claims import check, tables
+    from lasthop.studies.claims import check
+    from lasthop.studies.claims import verdicts as told
 
     if out is not None:
         check_output(out)
@@ -83,15 +84,15 @@ def claims_command(
             raise click.UsageError("--readings counts all claims; leave --only, --verdict and --reading out.")
         judged = check.check_readings(folder, scenario)
         if out is not None:
-            write_output(tables.readings_frame(judged), out)
+            write_output(told.readings_frame(judged), out)
         if not quiet:
             check.show_readings(judged)
         return
     outcomes, answers = check.check(folder, scenario, reading)
     chosen = check.choose(outcomes, only, verdicts)
     if out is not None:
-        write_output(tables.claims_frame(chosen), out)
+        write_output(told.claims_frame(chosen), out)
     if not quiet:
         check.show(chosen)
-        for line in tables.verdict_lines(outcomes, answers):
+        for line in told.verdict_lines(outcomes, answers):
             click.echo(line)

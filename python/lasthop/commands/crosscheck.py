@@ -20,7 +20,7 @@ from lasthop.crosscheck.compare import FlowComparison
 from lasthop.engines.engine import Engine
 from lasthop.engines.kernel.engine import KernelEngine
 from lasthop.engines.live.engine import LiveEngine
-from lasthop.engines.model.engine import ModelEngine
+from lasthop.engines.model_engine import ModelEngine
 from lasthop.scenario.points import read_study
 from lasthop.scenario.selection import all_levels, select_cells
 from lasthop.scenario.toml import to_toml

@@ -14,7 +14,7 @@ from lasthop import _core
 from lasthop.campaign.limits import COUNT_MAX, Limits, read_size
 from lasthop.campaign.plan import ChosenRun, Plan
 from lasthop.commands.completion import complete_only, complete_scenarios
-from lasthop.engines.model.engine import ModelEngine
+from lasthop.engines.model_engine import ModelEngine
 from lasthop.engines.registry import ABOUT, ENGINES
 from lasthop.errors import InputError
 from lasthop.scenario.points import read_study

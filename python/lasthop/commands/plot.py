@@ -240,7 +240,7 @@ def _request(context: click.Context) -> PictureRequest:
 
 def _plot_results(context: click.Context) -> tuple[list[Path], list[str]]:
     from lasthop.pictures.files import write_chart
-    from lasthop.pictures.results import ResultRequest, result_kind
+    from lasthop.pictures.of_results import ResultRequest, result_kind
 
     options = context.params
     chosen = {name: options[name] for name in ("only", *_OF_RESULTS)}

@@ -283,7 +283,7 @@ def _tell(findings: Findings, say: Callable[[str], object]) -> None:
         for line in agreement_lines(findings.agreement):
             say(f"  {line}")
     if findings.claims:
-        from lasthop.studies.claims.tables import verdict_lines
+        from lasthop.studies.claims.verdicts import verdict_lines
 
         for line in verdict_lines(findings.claims, findings.answers):
             say(line)

@@ -86,7 +86,7 @@ def history(trace: Trace, flow: int) -> list[State]:
 def _events(trace: Trace, flow: int) -> Iterator[dict[str, Any]]:
     packets = (row for row in rows(trace.packets) if row["flow"] == flow)
     sender = SENDERS[trace.flows["direction"][flow]]
-    told = (row for row in rows(trace.tcp) if row["flow"] == flow and row["host"] == sender)
+    told = (row for row in rows(trace.transport) if row["flow"] == flow and row["host"] == sender)
     return heapq.merge(packets, told, key=lambda row: int(row["order"]))
 
 

@@ -168,7 +168,7 @@ class Cause:
 def steps(trace: Trace) -> Steps:
     """Return what every place of a run did."""
     found = Steps(trace.flows["direction"])
-    for row in heapq.merge(rows(trace.packets), rows(trace.tcp), key=lambda row: int(row["order"])):
+    for row in heapq.merge(rows(trace.packets), rows(trace.transport), key=lambda row: int(row["order"])):
         if "direction" in row:
             found.add_packet(row)
         elif row["host"] == SENDERS[found.data[row["flow"]]]:

@@ -22,10 +22,10 @@ class Recording:
     """What was kept of a run with real hosts: columns by name, like those of `_core.Trace`."""
 
     packets: dict[str, list[Any]]
-    tcp: dict[str, list[Any]]
+    transport: dict[str, list[Any]]
     objects: dict[str, list[Any]]
     flows: dict[str, list[Any]]
-    link_states: dict[str, list[Any]]
+    bad_periods: dict[str, list[Any]]
     left_out: dict[str, int]
     series: dict[str, list[Any]]
     delays: dict[str, list[Any]]

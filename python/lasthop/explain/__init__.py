@@ -58,7 +58,7 @@ def stories(
     A caller that has `followed` the packets already passes them as `packets`.
     """
     packets = packets or followed(trace, facts)
-    states, tcp = trace.link_states, trace.tcp  # each call makes the table anew
+    states, tcp = trace.bad_periods, trace.transport  # each call makes the table anew
     names = [str(name) for name in trace.flows["flow"]]
     told = set()
     for number, record in enumerate(rows(trace.flows)):

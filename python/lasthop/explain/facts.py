@@ -559,11 +559,11 @@ _LINK_STATE = ("start_s", "end_s", "direction")
 
 
 def bad_periods(
-    link_states: Mapping[str, Sequence[Any]], packets: Sequence[Packet], start_ns: int, end_ns: int
+    states: Mapping[str, Sequence[Any]], packets: Sequence[Packet], start_ns: int, end_ns: int
 ) -> list[BadPeriod]:
     """Return the link's bad states within a flow's life."""
     found = []
-    for start_s, end_s, direction in zip(*(link_states[name] for name in _LINK_STATE), strict=True):
+    for start_s, end_s, direction in zip(*(states[name] for name in _LINK_STATE), strict=True):
         start, end = round(start_s * 1e9), round(end_s * 1e9)
         if start < end_ns and end > start_ns:
             met = [packet for packet in packets if direction in ("", packet.direction)]
@@ -587,7 +587,7 @@ def gather(
     tcp: Mapping[str, Sequence[Any]],
     record: Mapping[str, Any],
     flow: int,
-    link_states: Mapping[str, Sequence[Any]],
+    states: Mapping[str, Sequence[Any]],
 ) -> TcpFacts:
     """Collect the facts of TCP flow number `flow`."""
     history = _History(trace_tables, table_of(tcp, flow), flow, record["direction"])
@@ -621,7 +621,7 @@ def gather(
         reductions=history.reductions,
         undos=history.undos,
         bursts=bursts,
-        bad_periods=bad_periods(link_states, history.mine, start_ns, ended.ns),
+        bad_periods=bad_periods(states, history.mine, start_ns, ended.ns),
         fin=history.fin,
         fin_acknowledged=history.fin_acknowledged,
         stray=history.stray,

@@ -144,11 +144,11 @@ def tell_quic(
     tcp: Mapping[str, Sequence[Any]],
     record: Mapping[str, Any],
     flow: int,
-    link_states: Mapping[str, Sequence[Any]],
+    states: Mapping[str, Sequence[Any]],
 ) -> Story:
     """Tell the story of flow number `flow`."""
     return _Teller(packets, _History(packets, table_of(tcp, flow), flow, record["direction"]), record).told(
-        link_states
+        states
     )
 
 
@@ -160,7 +160,7 @@ class _Teller:
         self.start = history.own[0].sent
         self.end = history.ended[0] if history.ended else packets.end
 
-    def told(self, link_states: Mapping[str, Sequence[Any]]) -> Story:
+    def told(self, states: Mapping[str, Sequence[Any]]) -> Story:
         ends = "server to client" if self.record["direction"] == "down" else "client to server"
         name = self.record["flow"]
         head = (
@@ -176,7 +176,7 @@ class _Teller:
             *(self._probe(probe) for probe in self.history.probes),
             *(
                 tell_bad_period(period, self.start.ns)
-                for period in bad_periods(link_states, own, self.start.ns, self.end.ns)
+                for period in bad_periods(states, own, self.start.ns, self.end.ns)
             ),
             self._close(),
         ]

@@ -136,7 +136,7 @@ def gather_udp(
     tcp: Mapping[str, Sequence[Any]],
     record: Mapping[str, Any],
     flow: int,
-    link_states: Mapping[str, Sequence[Any]],
+    states: Mapping[str, Sequence[Any]],
     *,
     voice: Voice | None = None,
 ) -> UdpFacts:
@@ -153,7 +153,7 @@ def gather_udp(
         first_ns = min(arrived, key=_arrival).delay_ns if arrived else None
         heard = hear(voice, {one.number: one.delay_ns for one in known}, first_ns)
     missing = {one.number for one in known if one.is_lost} | set(heard.late_ns if heard else ())
-    periods = bad_periods(link_states, carriers, own[0].sent.ns, packets.end.ns)
+    periods = bad_periods(states, carriers, own[0].sent.ns, packets.end.ns)
     ways = dict.fromkeys(period.what for period in periods)
     return UdpFacts(
         record,

@@ -26,7 +26,7 @@ def write_tables(findings: Findings) -> None:
     if findings.precision is not None:
         replace_atomically(out / PRECISION, findings.precision.write_csv)
     if findings.claims:
-        from lasthop.studies.claims.tables import cells_frame, claims_frame, statements_frame
+        from lasthop.studies.claims.verdicts import cells_frame, claims_frame, statements_frame
 
         replace_atomically(out / CLAIMS, claims_frame(findings.claims).write_csv)
         replace_atomically(out / CLAIMS_BY_CELL, cells_frame(findings.claims).write_csv)

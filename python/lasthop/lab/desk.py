@@ -14,7 +14,7 @@ from typing import Any
 from lasthop import _core
 from lasthop.algorithms import code_digest
 from lasthop.engines.engine import WHOLE, Observation, Outcome, Request
-from lasthop.engines.model.engine import ModelEngine
+from lasthop.engines.model_engine import ModelEngine
 from lasthop.errors import InputError
 from lasthop.lab.controls import controls
 from lasthop.lab.editing import edited
@@ -22,7 +22,7 @@ from lasthop.lab.measures import asked_about, measures
 from lasthop.lab.opened import Opened
 from lasthop.lab.picture import Numbers, picture
 from lasthop.lab.tale import Tale, check_length
-from lasthop.pictures.tables import TraceTables
+from lasthop.pictures.trace_tables import TraceTables
 from lasthop.scenario.facts import Facts
 
 Asked = Mapping[str, Any]

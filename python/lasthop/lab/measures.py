@@ -8,7 +8,7 @@ from typing import Any
 
 from lasthop.metrics.dictionary import find
 from lasthop.metrics.units import human, label
-from lasthop.pictures.tables import FlowOf
+from lasthop.pictures.trace_tables import FlowOf
 from lasthop.results.store import Columns, Results
 from lasthop.scenario.facts import Facts
 

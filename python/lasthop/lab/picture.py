@@ -15,7 +15,7 @@ from lasthop.pictures.cast import Cast
 from lasthop.pictures.marks import Mark
 from lasthop.pictures.panels import panels
 from lasthop.pictures.shapes import Layer, Panel
-from lasthop.pictures.tables import TraceTables
+from lasthop.pictures.trace_tables import TraceTables
 
 KINDS = ("sequence", "cwnd", "queue", "goodput", "rtt")
 _HEAD = struct.Struct("<I")

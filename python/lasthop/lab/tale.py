@@ -102,7 +102,7 @@ def check_length(packets: int) -> None:
 
 def _expired(trace: Trace, packets: Packets, names: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield for every timeout the life of the segment that it waited for, as it was last sent before."""
-    tcp = trace.tcp
+    tcp = trace.transport
     for event, flow, ns, seq in zip(tcp["event"], tcp["flow"], tcp["time_ns"], tcp["seq"], strict=True):
         if event != "timeout" or seq is None:
             continue

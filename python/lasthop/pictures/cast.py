@@ -14,7 +14,7 @@ from lasthop.errors import InputError, nearest
 from lasthop.metrics.labels import TRANSFER_PROTOCOLS
 from lasthop.pictures.marks import FLOW_COLORS, FLOW_SYMBOLS, OTHERS_COLOR, Look
 from lasthop.pictures.shapes import Panel
-from lasthop.pictures.tables import FlowOf, TraceTables
+from lasthop.pictures.trace_tables import FlowOf, TraceTables
 
 MOST_COLOURS = len(FLOW_COLORS)
 """This many flows have a colour; further flows are grey."""
@@ -113,7 +113,9 @@ def _said(shown: int, total: int, what: str) -> str:
 def _ranked(tables: TraceTables, flows: Sequence[FlowOf]) -> list[FlowOf]:
     """Return the flows by how much they tell: the first of each application, then the second, and so on."""
     in_trouble = pl.col("event").str.contains("^(dropped|retransmitted|timeout)")
-    troubles = pl.concat([table.filter(in_trouble).select("flow") for table in (tables.packets, tables.tcp)])
+    troubles = pl.concat(
+        [table.filter(in_trouble).select("flow") for table in (tables.packets, tables.transport)]
+    )
     counts = dict(troubles.group_by("flow").len().iter_rows())
     lengths = dict(
         tables.packets.group_by("flow").agg(pl.col("time_s").max() - pl.col("time_s").min()).iter_rows()

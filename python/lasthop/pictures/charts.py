@@ -18,7 +18,18 @@ from lasthop.metrics.units import Scale, scale
 from lasthop.pictures import levels
 from lasthop.pictures.heatmap import heatmap_figure
 from lasthop.pictures.marks import DARK, FLOW_COLORS, FLOW_SYMBOLS, GREY
-from lasthop.pictures.results import BAND, BAR, BOX, CDF, EXTREMES, HEATMAP, LINE, Chart, Group, ResultPanel
+from lasthop.pictures.of_results import (
+    BAND,
+    BAR,
+    BOX,
+    CDF,
+    EXTREMES,
+    HEATMAP,
+    LINE,
+    Chart,
+    Group,
+    ResultPanel,
+)
 from lasthop.pictures.static import COLUMN, LEGEND, WIDTHS_IN, save, wrapped
 from lasthop.statistics.estimates import mean_intervals
 from lasthop.statistics.quantiles import CONFIDENCE, shared

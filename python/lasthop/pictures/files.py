@@ -20,11 +20,11 @@ from lasthop.pictures.charts import draw_chart
 from lasthop.pictures.classes import CLASSES, picture_classes
 from lasthop.pictures.figures import draw
 from lasthop.pictures.forest import draw_forest
+from lasthop.pictures.of_results import RESULT_KINDS, ResultRequest, read_chart
 from lasthop.pictures.panels import KINDS, OF_EVERY_PACKET, USUAL_KINDS, panels
-from lasthop.pictures.results import RESULT_KINDS, ResultRequest, read_chart
 from lasthop.pictures.shapes import Panel, Picture, check_span
 from lasthop.pictures.static import FORMATS, PAGE
-from lasthop.pictures.tables import FlowOf, TraceTables
+from lasthop.pictures.trace_tables import FlowOf, TraceTables
 from lasthop.results.atomic import replace_atomically
 from lasthop.scenario.facts import Facts
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from lasthop.metrics.units import Scale
 from lasthop.pictures.marks import DARK
-from lasthop.pictures.results import Chart, ResultPanel
+from lasthop.pictures.of_results import Chart, ResultPanel
 from lasthop.pictures.static import COLUMN, WIDTHS_IN, wrapped
 from lasthop.results.flows import SHARE
 

@@ -12,7 +12,7 @@ from lasthop.pictures import marks
 from lasthop.pictures.cast import Cast
 from lasthop.pictures.marks import Look, Mark
 from lasthop.pictures.shapes import Layer, Panel, filled
-from lasthop.pictures.tables import FlowOf, TraceTables
+from lasthop.pictures.trace_tables import FlowOf, TraceTables
 
 LADDER = "ladder"
 SERVER, CLIENT = 0.0, 1.0

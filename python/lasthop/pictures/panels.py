@@ -16,7 +16,7 @@ from lasthop.pictures.ladder import LADDER, ladder_panels
 from lasthop.pictures.marks import Look, Mark
 from lasthop.pictures.shapes import Layer, Panel, filled
 from lasthop.pictures.sizes import SIZES, size_panels
-from lasthop.pictures.tables import FlowOf, TraceTables
+from lasthop.pictures.trace_tables import FlowOf, TraceTables
 from lasthop.pictures.waterfall import waterfall_panels
 
 _NANO = 1e9

@@ -11,7 +11,7 @@ from lasthop.pictures import marks
 from lasthop.pictures.cast import Cast
 from lasthop.pictures.marks import Look
 from lasthop.pictures.shapes import Layer, Panel
-from lasthop.pictures.tables import TraceTables
+from lasthop.pictures.trace_tables import TraceTables
 
 SIZES = "sizes"
 _MOST_BINS = 50

@@ -11,7 +11,7 @@ from lasthop.statistics.estimates import Interval
 from lasthop.studies.claims import NOT_UPHELD, UNDECIDED, UPHELD
 from lasthop.studies.claims.answers import Answer, failing_first
 from lasthop.studies.claims.evaluate import Outcome, Part
-from lasthop.studies.claims.tables import contradictions, place_text, summary_lines
+from lasthop.studies.claims.verdicts import contradictions, place_text, summary_lines
 
 _CSS = {UPHELD: "good", NOT_UPHELD: "bad", UNDECIDED: "open"}
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from lasthop.findings.findings import Findings
 from lasthop.metrics import units
-from lasthop.report.tables import HEADLINE, CellView, Row, TableView, metric_label, number
+from lasthop.report.table_views import HEADLINE, CellView, Row, TableView, metric_label, number
 from lasthop.results.manifest import Difference
 from lasthop.results.tables import height
 from lasthop.studies.beside import Beside, Side

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from lasthop.report.tables import CellView, Row, TableView, number
+from lasthop.report.table_views import CellView, Row, TableView, number
 from lasthop.studies.lines import EFFECT, SHARE, SQUARES, STANDARD_ERROR, VALUE
 from lasthop.studies.presentation.spec import FactorialSpec
 

@@ -20,7 +20,7 @@ from lasthop.report.levels import Flat, level_views, short
 from lasthop.report.overview import asked, badges, exceptions, first_curve, nothing_sent, spread
 from lasthop.report.packed import packed, plotly_js
 from lasthop.report.style import Figure
-from lasthop.report.tables import TableGroup, generic_table, unfinished_table
+from lasthop.report.table_views import TableGroup, generic_table, unfinished_table
 from lasthop.report.trace import trace_figure
 from lasthop.results.atomic import replace_atomically
 from lasthop.scenario.facts import Facts

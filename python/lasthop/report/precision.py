@@ -10,7 +10,7 @@ import polars as pl
 from lasthop.answer.sections import WHO
 from lasthop.findings.findings import Findings
 from lasthop.metrics.units import axis_title, scale_of
-from lasthop.report.tables import CellView, TableView
+from lasthop.report.table_views import CellView, TableView
 from lasthop.until.looks import Condition
 from lasthop.until.show import interval_text, precision_text, verdict
 

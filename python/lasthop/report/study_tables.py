@@ -11,7 +11,7 @@ import polars as pl
 from lasthop.findings.findings import TRANSFERS, Findings, telling
 from lasthop.metrics import units
 from lasthop.report.factorial_tables import factorial_view
-from lasthop.report.tables import (
+from lasthop.report.table_views import (
     HEADLINE,
     CellView,
     Row,

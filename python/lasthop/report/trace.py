@@ -13,7 +13,7 @@ from lasthop.pictures.cast import Cast
 from lasthop.pictures.marks import Mark, Shape
 from lasthop.pictures.panels import USUAL_KINDS, panels
 from lasthop.pictures.shapes import Layer, Panel, Picture
-from lasthop.pictures.tables import TraceTables
+from lasthop.pictures.trace_tables import TraceTables
 from lasthop.report import style
 from lasthop.report.style import Figure
 from lasthop.scenario.facts import Facts

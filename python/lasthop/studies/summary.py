@@ -30,8 +30,8 @@ from lasthop.statistics.summary import (
 )
 from lasthop.studies.catalogue import Assets
 from lasthop.studies.lines import Line
+from lasthop.studies.presentation.numbers import Cell
 from lasthop.studies.presentation.spec import FACTORIAL_KINDS, Presentation, TableSpec
-from lasthop.studies.presentation.tables import Cell
 
 
 def key_columns(assets: Assets) -> list[str]:

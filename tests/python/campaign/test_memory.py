@@ -12,7 +12,7 @@ import pytest
 
 from conftest import EXAMPLE, STUDY
 from lasthop import _core
-from lasthop.pictures.tables import TraceTables
+from lasthop.pictures.trace_tables import TraceTables
 from lasthop.scenario.facts import Facts
 from observing import overviewed, traced
 
@@ -58,7 +58,7 @@ def test_an_overview_of_a_long_run_is_bounded_and_says_what_it_lacks(long_run: P
     (cell,) = _core.load(str(long_run)).cells
     overview = overviewed(cell, 1, 1, 1)
     assert 5_000 < len(overview.packets["time_ns"]) <= 60_000
-    assert 1_000 < len(overview.tcp["time_ns"]) <= 60_000
+    assert 1_000 < len(overview.transport["time_ns"]) <= 60_000
     record = {name: cells[0] for name, cells in cell.run(1, 1, 1).flows.items()}
     assert record["outcome"] == "unfinished"
     assert record["throughput_Bps"] == pytest.approx(9.24e6 / 8 * 1448 / 1500, rel=0.01)
@@ -68,11 +68,11 @@ def test_an_overview_of_a_long_run_is_bounded_and_says_what_it_lacks(long_run: P
         == record["data_drops_queue"] + record["ack_drops_queue"]
         > 0
     )
-    assert overview.tcp["event"].count("recovery-entered") == record["fast_retransmits"] > 0
-    again = sum(event.startswith("retransmitted-") for event in overview.tcp["event"])
+    assert overview.transport["event"].count("recovery-entered") == record["fast_retransmits"] > 0
+    again = sum(event.startswith("retransmitted-") for event in overview.transport["event"])
     assert again == record["retransmitted_packets"]
     assert sum(overview.packets["fresh_bytes"]) == pytest.approx(600 * record["throughput_Bps"], rel=0.001)
-    assert max(window for window in overview.tcp["cwnd"] if window) == record["cwnd_max"]
+    assert max(window for window in overview.transport["cwnd"] if window) == record["cwnd_max"]
     assert overview.left_out["points"] > 1_000_000
     assert (overview.left_out["marks"], overview.left_out["flows"]) == (0, 0)
     said = TraceTables.of(overview, Facts.of(cell)).left_out
@@ -101,9 +101,11 @@ def test_a_run_within_the_budget_is_kept_whole() -> None:
     for event in ("enqueued", "dequeued", "dropped-queue", "dropped-error", "marked"):
         assert overview.packets["event"].count(event) == whole.packets["event"].count(event), event
     sender = [
-        event for event, host in zip(whole.tcp["event"], whole.tcp["host"], strict=True) if host == "server"
+        event
+        for event, host in zip(whole.transport["event"], whole.transport["host"], strict=True)
+        if host == "server"
     ]
-    assert overview.tcp["event"] == sender
+    assert overview.transport["event"] == sender
     assert overview.packets["time_ns"][-1] == whole.packets["time_ns"][-1]
 
 

@@ -29,7 +29,7 @@ from lasthop.campaign.runner import Threads
 from lasthop.cli import EXIT_INPUT, EXIT_OK, main
 from lasthop.errors import InputError, InterruptedCampaignError
 from lasthop.pictures.charts import chart_figure
-from lasthop.pictures.results import ResultRequest, read_chart
+from lasthop.pictures.of_results import ResultRequest, read_chart
 from lasthop.statistics.estimates import mean_intervals, quantile_intervals, student
 from lasthop.statistics.quantiles import CONFIDENCE
 from lasthop.studies.claims.records import Records

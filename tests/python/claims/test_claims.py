@@ -15,7 +15,7 @@ from scipy import stats
 from claims_tools import ORDERS, check, one, rows, scenario
 from lasthop.studies.claims import NOT_UPHELD, UNDECIDED, UPHELD
 from lasthop.studies.claims.evaluate import Outcome
-from lasthop.studies.claims.tables import (
+from lasthop.studies.claims.verdicts import (
     cells_frame,
     claims_frame,
     contradictions,

@@ -17,7 +17,7 @@ from lasthop.studies.claims.answers import answers
 from lasthop.studies.claims.evaluate import Outcome
 from lasthop.studies.claims.file import claims_file, load_claims
 from lasthop.studies.claims.sentences import STATEMENTS_FILE, read_sentences
-from lasthop.studies.claims.tables import statements_frame, verdict_lines
+from lasthop.studies.claims.verdicts import statements_frame, verdict_lines
 
 STUDIES = [name for name in list_studies() if (find_study(name) / STATEMENTS_FILE).is_file()]
 

@@ -68,10 +68,10 @@ def test_a_history_is_what_the_sender_saw_and_did_in_the_order_of_events(
     states = history(
         Recording(
             packets=packet,
-            tcp=tcp,
+            transport=tcp,
             objects={},
             flows={"direction": [data]},
-            link_states={},
+            bad_periods={},
             left_out={},
             series={},
             delays={},
@@ -104,7 +104,7 @@ def run(events: list[tuple[int, str, int]], windows: Sequence[tuple[int, int]] =
             "end": [1 if way else row[4] + 100 for way, row in zip(up, packets, strict=True)],
             "ack": [row[4] if way else 1 for way, row in zip(up, packets, strict=True)],
         },
-        tcp={
+        transport={
             **{
                 name: [value] * len(tcp)
                 for name, value in {"flow": 0, "host": "server", "event": "window"}.items()
@@ -116,7 +116,7 @@ def run(events: list[tuple[int, str, int]], windows: Sequence[tuple[int, int]] =
         },
         objects={},
         flows={"direction": ["down", "down"]},
-        link_states={},
+        bad_periods={},
         left_out={},
         series={},
         delays={},
@@ -407,7 +407,7 @@ def test_timeouts_come_at_the_same_time_through_all_their_backoffs(tmp_path: Pat
 
     def timeouts(plan: Plan, replication: int) -> list[int]:
         trace = ChosenRun(plan, study.cells[0], 1, replication).trace()
-        tcp = pl.DataFrame(trace.tcp)
+        tcp = pl.DataFrame(trace.transport)
         return tcp.filter(pl.col("event") == "timeout")["time_ns"].to_list()
 
     seen = []

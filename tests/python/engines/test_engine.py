@@ -20,7 +20,7 @@ from lasthop.campaign.campaign import Campaign
 from lasthop.campaign.plan import Plan
 from lasthop.campaign.runner import Threads
 from lasthop.engines.engine import WHOLE, Observation, Request
-from lasthop.engines.model.engine import ModelEngine
+from lasthop.engines.model_engine import ModelEngine
 from lasthop.report.trace import trace_figure
 from lasthop.results.folder import FLOWS, PAGES, RUNS, SHORTS
 from lasthop.scenario.facts import Facts
@@ -261,7 +261,7 @@ def test_a_run_that_is_watched_gives_the_records_and_the_overview_of_two_runs(st
     alone, overview = chosen.run(study.seed, 2, 1), overviewed(chosen, study.seed, 2, 2)
     for table in ("flows", "pages", "shorts", "runs"):
         assert getattr(results, table) == getattr(alone, table)
-    for table in ("packets", "tcp", "objects", "flows", "link_states", "left_out", "series", "delays"):
+    for table in ("packets", "transport", "objects", "flows", "bad_periods", "left_out", "series", "delays"):
         assert getattr(trace, table) == getattr(overview, table)
 
 

@@ -19,7 +19,7 @@ from lasthop.engines.engine import Engine
 from lasthop.engines.kernel.engine import KernelEngine
 from lasthop.engines.kernel.store import Info, Kernel
 from lasthop.engines.live.engine import LiveEngine
-from lasthop.engines.model.engine import ModelEngine
+from lasthop.engines.model_engine import ModelEngine
 from lasthop.engines.registry import ENGINES
 from lasthop.errors import InputError
 from lasthop.results.folder import MANIFEST

@@ -252,7 +252,7 @@ def test_the_window_grows_as_the_scenario_says(tmp_path: Path, algorithm: str) -
     windows = [
         (cwnd, ssthresh)
         for event, cwnd, ssthresh in zip(
-            trace.tcp["event"], trace.tcp["cwnd"], trace.tcp["ssthresh"], strict=True
+            trace.transport["event"], trace.transport["cwnd"], trace.transport["ssthresh"], strict=True
         )
         if event == "window"
     ]
@@ -401,7 +401,7 @@ def test_a_live_run_is_recorded_event_by_event(tmp_path: Path, cached: bool) -> 
     assert trace is not None
     packets, model = pl.DataFrame(trace.packets), traced(cell, 1, 1, 2)
     assert list(trace.packets) == list(model.packets)
-    assert list(trace.tcp) == list(model.tcp)
+    assert list(trace.transport) == list(model.transport)
     flows = pl.DataFrame(results.flows).filter(replication=2)
     assert pl.DataFrame(trace.flows).equals(flows)
     row = flows.row(0, named=True)
@@ -411,8 +411,8 @@ def test_a_live_run_is_recorded_event_by_event(tmp_path: Path, cached: bool) -> 
     assert row["data_drops_queue"] > 0 or cached, (
         "what the first of a chain has cached may spare the second its losses"
     )
-    assert trace.tcp["event"].count("window") > 10
-    assert trace.tcp["event"].count("recovery-entered") == row["fast_retransmits"]
+    assert trace.transport["event"].count("window") > 10
+    assert trace.transport["event"].count("recovery-entered") == row["fast_retransmits"]
     assert LiveEngine().run_cell(cell, Request(1, 1, 1)).trace is None
 
 

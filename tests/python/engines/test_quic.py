@@ -15,7 +15,7 @@ from lasthop import _core
 from lasthop.engines.engine import Request
 from lasthop.engines.live.engine import LiveEngine
 from lasthop.pictures.panels import panels
-from lasthop.pictures.tables import TraceTables
+from lasthop.pictures.trace_tables import TraceTables
 from lasthop.scenario.facts import Facts
 from lasthop.studies.catalogue import find_scenario
 from observing import overviewed

@@ -92,12 +92,12 @@ def compare(study: _core.Study, replications: Iterable[int], wanted: str = "") -
                 place = (cell.key, replication, record["flow"])
                 totals[record["outcome"]] += 1
                 if record["protocol"] == "udp":
-                    udp = gather_udp(packets, trace.tcp, record, number, trace.link_states).counts
+                    udp = gather_udp(packets, trace.transport, record, number, trace.bad_periods).counts
                     assert {name: udp[name] for name in UDP_COUNTS} == {
                         name: record[name] for name in UDP_COUNTS
                     }, place
                 else:
-                    facts = gather(packets, trace.tcp, record, number, trace.link_states)
+                    facts = gather(packets, trace.transport, record, number, trace.bad_periods)
                     compare_tcp(facts, record, place)
                     totals.update(facts.counts)
     return totals
@@ -561,7 +561,7 @@ def calls(tmp_path: Path, codec: str) -> Iterator[tuple[Row, UdpFacts, str]]:
         for number, record in enumerate(rows(trace.flows)):
             if record["application"].startswith("call") and record["mos"] is not None:
                 voice = facts.applications[record["application"]].voice
-                told = gather_udp(packets, trace.tcp, record, number, trace.link_states, voice=voice)
+                told = gather_udp(packets, trace.transport, record, number, trace.bad_periods, voice=voice)
                 yield record, told, flat(str(tell_udp(told, packets, trace.flows["flow"])))
 
 
@@ -848,8 +848,8 @@ def test_a_flow_that_never_started_is_told_so() -> None:
 
     class Trace:
         packets = trace["packets"]
-        tcp = trace["tcp"]
-        link_states: dict[str, list[float]] = {"start_s": [], "end_s": [], "direction": []}  # noqa: RUF012
+        transport = trace["tcp"]
+        bad_periods: dict[str, list[float]] = {"start_s": [], "end_s": [], "direction": []}  # noqa: RUF012
 
     Trace.flows = flows  # type: ignore[attr-defined]
     facts = Facts({"tcp": Application("bulk-tcp", SWITCHES, None)}, {"down": 0, "up": 0}, {})

@@ -26,7 +26,7 @@ from lasthop.cli import main
 from lasthop.pictures import marks
 from lasthop.pictures.cast import Cast
 from lasthop.pictures.panels import sequence_panel
-from lasthop.pictures.tables import TraceTables
+from lasthop.pictures.trace_tables import TraceTables
 from lasthop.scenario.facts import Facts
 from observing import overviewed
 

@@ -30,7 +30,7 @@ from lasthop.pictures.marks import Mark, Shape
 from lasthop.pictures.panels import KINDS, OF_EVERY_PACKET, USUAL_KINDS, panels, rate_window_s, sliding_rate
 from lasthop.pictures.shapes import BadPeriod, Layer, Panel, Picture
 from lasthop.pictures.static import STYLE, figure_of
-from lasthop.pictures.tables import TraceTables
+from lasthop.pictures.trace_tables import TraceTables
 from lasthop.pictures.waterfall import waterfall_panels
 from lasthop.report.trace import picture_figure, trace_figure
 from lasthop.scenario.facts import Facts, Queue
@@ -115,7 +115,12 @@ def by_hand() -> TraceTables:
     states = {"start_s": [0.05, 5.0], "end_s": [0.08, 6.0], "direction": ["", ""]}
     none: dict[str, list[Any]] = {"flow": [], "object": []}
     trace: Any = SimpleNamespace(
-        packets=table(packets), tcp=table(events), objects=none, flows=flows, link_states=states, **WHOLE
+        packets=table(packets),
+        transport=table(events),
+        objects=none,
+        flows=flows,
+        bad_periods=states,
+        **WHOLE,
     )
     return TraceTables.of(trace, queues_of(""))
 
@@ -247,10 +252,12 @@ def test_panels_agree_with_the_metrics_of_the_same_run(key: str) -> None:
 def test_tail_loss_probes_are_no_fast_retransmissions(by_hand: TraceTables) -> None:
     fast = pl.col("event") == "retransmitted-fast"
     probe = pl.when(fast).then(pl.lit("retransmitted-probe")).otherwise("event").alias("event")
-    new = by_hand.tcp.filter(event="retransmitted-fast").with_columns(
+    new = by_hand.transport.filter(event="retransmitted-fast").with_columns(
         event=pl.lit("tail-loss-probe"), time_ns=pl.lit(20 * MS, pl.Int64), seq=pl.lit(2001, pl.Int64)
     )
-    shown = layers(replace(by_hand, tcp=pl.concat([by_hand.tcp.with_columns(probe), new])), "sequence")
+    shown = layers(
+        replace(by_hand, transport=pl.concat([by_hand.transport.with_columns(probe), new])), "sequence"
+    )
     assert "fast retransmission" not in shown
     assert (shown["tail loss probe"].x, shown["tail loss probe"].y) == ([0.06], [1.001])
     assert (shown["tail loss probe with new data"].x, shown["tail loss probe with new data"].y) == (
@@ -588,10 +595,10 @@ def test_a_page_load_is_put_together_from_objects_and_packets() -> None:
     }
     trace: Any = SimpleNamespace(
         packets=table(packets),
-        tcp=table([tcp(0, "window")]),
+        transport=table([tcp(0, "window")]),
         objects=objects,
         flows=flows,
-        link_states=GOOD,
+        bad_periods=GOOD,
         **WHOLE,
     )
     tables = TraceTables.of(trace, queues_of(""))
@@ -626,10 +633,10 @@ def test_a_router_with_classes_has_a_line_for_each() -> None:
     flows = {"flow": names, "application": names, "protocol": ["tcp", "udp"], "direction": ["down"] * 2}
     trace: Any = SimpleNamespace(
         packets=table(packets),
-        tcp=table([tcp(0, "window")]),
+        transport=table([tcp(0, "window")]),
         objects={"flow": [], "object": []},
         flows=flows,
-        link_states=GOOD,
+        bad_periods=GOOD,
         **WHOLE,
     )
     queue = layers(TraceTables.of(trace, queues_of("ef", "be")), "queue")
@@ -646,7 +653,7 @@ def test_a_router_with_classes_has_a_line_for_each() -> None:
 
 def test_every_kind_has_a_panel(by_hand: TraceTables) -> None:
     assert ["waterfall", *(panel.kind for panel in panels(by_hand))] == list(USUAL_KINDS)
-    quiet = replace(by_hand, packets=by_hand.packets.clear(), tcp=by_hand.tcp.clear())
+    quiet = replace(by_hand, packets=by_hand.packets.clear(), transport=by_hand.transport.clear())
     assert all(isinstance(panel, Panel) and panel.layers == [] for panel in panels(quiet))
 
 
@@ -723,7 +730,7 @@ def test_of_many_flows_those_that_tell_most_have_colours_and_panels(many: TraceT
     assert cast.others.color not in marks.FLOW_COLORS
 
     def retransmitted(number: int) -> int:
-        events = many.tcp.filter(pl.col("flow") == number)
+        events = many.transport.filter(pl.col("flow") == number)
         return events["event"].str.starts_with("retransmitted").sum()
 
     least = min(map(retransmitted, cast.looks))

@@ -23,7 +23,7 @@ from lasthop.pictures.ladder_figure import _Rung, _spread, ladder_figure
 from lasthop.pictures.panels import panels
 from lasthop.pictures.shapes import Layer
 from lasthop.pictures.static import STYLE
-from lasthop.pictures.tables import TraceTables
+from lasthop.pictures.trace_tables import TraceTables
 from lasthop.scenario.facts import Facts
 from observing import traced
 from test_plot import GOOD, WHOLE, packet, queues_of, rounded, table, tcp
@@ -60,7 +60,7 @@ def by_hand() -> TraceTables:
     flows = {"flow": ["web"], "application": ["web"], "protocol": ["tcp"], "direction": ["down"]}
     none: dict[str, list[Any]] = {"flow": [], "object": []}
     trace: Any = SimpleNamespace(
-        packets=table(whole), tcp=table(events), objects=none, flows=flows, link_states=GOOD, **WHOLE
+        packets=table(whole), transport=table(events), objects=none, flows=flows, bad_periods=GOOD, **WHOLE
     )
     return TraceTables.of(trace, queues_of(""))
 
@@ -93,7 +93,7 @@ def test_a_part_has_the_packets_that_are_sent_in_it_until_they_arrive() -> None:
     part = by_hand().sent_between(0.1, 0.2)
     assert part.packets.filter(event="sent")["serial"].to_list() == [2, 3, 4]
     assert part.packets.filter(event="delivered")["serial"].to_list() == [3, 4]
-    assert part.tcp.is_empty()
+    assert part.transport.is_empty()
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from lasthop.errors import InputError
 from lasthop.pictures import levels
 from lasthop.pictures.charts import chart_figure
 from lasthop.pictures.marks import FLOW_COLORS
-from lasthop.pictures.results import Chart, ResultRequest, read_chart
+from lasthop.pictures.of_results import Chart, ResultRequest, read_chart
 from lasthop.pictures.static import STYLE
 
 EXAMPLES = STUDY.parents[1] / "examples"

@@ -15,7 +15,7 @@ from lasthop.pictures.cast import Cast
 from lasthop.pictures.panels import panels
 from lasthop.pictures.shapes import Layer
 from lasthop.pictures.sizes import _width
-from lasthop.pictures.tables import TraceTables
+from lasthop.pictures.trace_tables import TraceTables
 from lasthop.scenario.facts import Facts
 from observing import traced
 from test_plot import assert_nothing_is_cut_off

@@ -17,7 +17,7 @@ from lasthop.report.comparisons import against_references, forests, place
 from lasthop.report.distributions import box_sections
 from lasthop.report.scatter import published_figure
 from lasthop.report.study_tables import study_tables
-from lasthop.report.tables import generic_table, number, unfinished_table
+from lasthop.report.table_views import generic_table, number, unfinished_table
 from lasthop.statistics.summary import generic_summary
 from lasthop.studies.catalogue import Assets
 from lasthop.studies.presentation.spec import CompareSpec, Presentation, TableSpec

@@ -17,7 +17,7 @@ from lasthop.answer.folder import read_sections
 from lasthop.cli import main
 from lasthop.errors import InputError
 from lasthop.pictures.charts import chart_figure
-from lasthop.pictures.results import ResultRequest, read_chart
+from lasthop.pictures.of_results import ResultRequest, read_chart
 from lasthop.results.space import read_space
 from lasthop.results.tables import Tables
 from lasthop.scenario.points import draw, read_study

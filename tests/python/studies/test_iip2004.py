@@ -212,7 +212,7 @@ def test_every_variant_meets_the_same_link_states(link: str) -> None:
     states = []
     for cell in study.cells:
         if cell.levels["link"] == link and cell.levels["workload"] == "m+8m":
-            found = traced(cell, study.seed, 3, 3).link_states
+            found = traced(cell, study.seed, 3, 3).bad_periods
             states.append(list(zip(found["start_s"], found["end_s"], strict=True))[:2])
     assert len(states) == 12
     assert len(states[0]) == 2

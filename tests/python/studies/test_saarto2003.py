@@ -142,7 +142,7 @@ def test_every_variant_meets_the_same_link_states(link: str) -> None:
     states = []
     for cell in study.cells:
         if cell.levels["link"] == link and cell.levels["workload"] == "s+2s":
-            found = traced(cell, study.seed, 1, 7).link_states
+            found = traced(cell, study.seed, 1, 7).bad_periods
             states.append(list(zip(found["start_s"], found["end_s"], strict=True))[:2])
     assert len(states) == 6
     assert len(states[0]) == 2

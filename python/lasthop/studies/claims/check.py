@@ -17,7 +17,7 @@ from lasthop.studies.claims.evaluate import Outcome, evaluate
 from lasthop.studies.claims.file import CLAIMS_FILE, Claims, claims_file, load_claims
 from lasthop.studies.claims.readings import READINGS_FILE, Judged, Reading, load_readings
 from lasthop.studies.claims.records import Records
-from lasthop.studies.claims.tables import place_text
+from lasthop.studies.claims.verdicts import place_text
 
 _STYLES = {UPHELD: "green", NOT_UPHELD: "red"}
 

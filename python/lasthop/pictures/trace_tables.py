@@ -49,7 +49,7 @@ class TraceTables:
     """
 
     packets: pl.DataFrame
-    tcp: pl.DataFrame
+    transport: pl.DataFrame
     objects: pl.DataFrame
     flows: list[FlowOf]
     bad_periods: list[BadPeriod]
@@ -67,13 +67,13 @@ class TraceTables:
 
         The facts of its scenario tell of the routers' queues.
         """
-        packets, tcp = (_in_seconds(_table(trace, name)) for name in ("packets", "tcp"))
+        packets, tcp = (_in_seconds(_table(trace, name)) for name in ("packets", "transport"))
         named = zip(
             *(trace.flows[column] for column in ("flow", "application", "protocol", "direction")), strict=True
         )
         flows = [FlowOf(number, *map(str, words)) for number, words in enumerate(named)]
         states = zip(
-            *(trace.link_states[column] for column in ("start_s", "end_s", "direction")), strict=True
+            *(trace.bad_periods[column] for column in ("start_s", "end_s", "direction")), strict=True
         )
         bad = _merged(list(states))
         objects = _objects(as_frame(trace.objects), packets, flows)
@@ -123,7 +123,7 @@ class TraceTables:
         during = pl.col("time_s").is_between(start, stop)
         serials = self.packets.filter(during, pl.col("event") == "sent")["serial"]
         packets = self.packets.filter(pl.col("serial").is_in(serials.implode()))
-        return replace(self, packets=packets, tcp=self.tcp.filter(during))
+        return replace(self, packets=packets, transport=self.transport.filter(during))
 
     def packets_of(self, flow: FlowOf) -> pl.DataFrame:
         """Return the packet events of a flow."""
@@ -131,7 +131,7 @@ class TraceTables:
 
     def sender_events(self, flow: FlowOf) -> pl.DataFrame:
         """Return the events in the TCP of the flow's data sender."""
-        return self._tcp_by_host.get((flow.number, flow.sender), self.tcp.clear())
+        return self._tcp_by_host.get((flow.number, flow.sender), self.transport.clear())
 
     # Split once: a picture of hundreds of flows asks for each flow several times.
 
@@ -141,7 +141,7 @@ class TraceTables:
 
     @functools.cached_property
     def _tcp_by_host(self) -> dict[tuple[object, ...], pl.DataFrame]:
-        return self.tcp.partition_by("flow", "host", as_dict=True, maintain_order=True)
+        return self.transport.partition_by("flow", "host", as_dict=True, maintain_order=True)
 
 
 def _merged(periods: Sequence[tuple[float, float, str]]) -> list[BadPeriod]:

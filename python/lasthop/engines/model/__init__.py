@@ -1,1 +1,0 @@
-"""The model engine: lasthop's own TCP, in virtual time."""
