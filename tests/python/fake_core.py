@@ -194,7 +194,7 @@ class Cell:
         names = [f"{protocol}{i + 1}" for i, protocol in enumerate(protocols)]
         return Trace(
             {name: [packet[name] for packet in packets] for name in packets[0]},
-            tcp,
+            transport,
             {"flow": [], "object": []},
             {"flow": names, "application": names, "protocol": protocols, "direction": ["down"] * len(names)},
             {"start_s": [5.0], "end_s": [7.5], "direction": [""]},

@@ -315,7 +315,7 @@ class Tape:
         row = {"order": self._order(), "time_ns": ms * MS, "flow": 0, "host": "server", "event": event}
         self.tcp.append(row | empty | values)
 
-    def facts(self, link_states: dict[str, list[float]] | None = None) -> tuple[TcpFacts, Packets]:
+    def facts(self, bad_periods: dict[str, list[float]] | None = None) -> tuple[TcpFacts, Packets]:
         packets = Packets(_columns(self.packets), {"down": 700 * MS, "up": 700 * MS})
         record = {
             "flow": "tcp",
@@ -324,7 +324,7 @@ class Tape:
             "outcome": "closed",
             "throughput_Bps": 100.0,
         }
-        states = link_states or {"start_s": [], "end_s": [], "direction": []}
+        states = bad_periods or {"start_s": [], "end_s": [], "direction": []}
         return gather(packets, _columns(self.tcp), record, 0, states), packets
 
 

@@ -207,7 +207,7 @@ def test_the_summary_covers_every_table_with_the_published_keys(
 
 
 @pytest.mark.parametrize("link", ["r0", "r2", "r4"])
-def test_every_variant_meets_the_same_link_states(link: str) -> None:
+def test_every_variant_meets_the_same_bad_periods(link: str) -> None:
     study = _core.load(str(STUDY / "study.toml"))
     states = []
     for cell in study.cells:
