@@ -66,7 +66,8 @@ def _of_file(file: Path) -> Iterator[Command]:
 
 
 def _of_help(command: click.Command, path: list[str]) -> Iterator[Command]:
-    for example in re.findall(r"^(?:Example:| ) *(lasthop .*)", cleandoc(command.help or ""), re.MULTILINE):
+    text = re.sub(r"^(Example: .*)\n(?=\S)", r"\1 ", cleandoc(command.help or ""), flags=re.MULTILINE)
+    for example in re.findall(r"^(?:Example:| ) *(lasthop .*)", text, re.MULTILINE):
         yield from _command(" ".join(["lasthop", *path, "--help"]), example)
     if isinstance(command, click.Group):
         for name, inner in commands_of(command).items():

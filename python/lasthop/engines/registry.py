@@ -10,7 +10,7 @@ from lasthop.engines.engine import Engine
 
 # For each engine its place in this folder, and for `--help` the TCP of its hosts.
 _KNOWN = {
-    "model": ("model.engine:ModelEngine", "lasthop's own TCP."),
+    "model": ("model_engine:ModelEngine", "lasthop's own TCP."),
     "live": (
         "live.engine:LiveEngine",
         "this machine's TCP, in real time; runs mostly wait, so --jobs may exceed the number of cores.",

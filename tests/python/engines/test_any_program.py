@@ -220,9 +220,9 @@ def test_a_certificate_is_valid_on_the_guests_date_and_tls_repeats(folder: Path,
     assert shutil.which("openssl"), "this test makes a certificate with openssl: install it"
     key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
     line = (
-        f"cd {folder}; exec 2>tls.log; openssl req -x509 {key} -keyout ca.key -out ca.pem -days 9 -subj "
-        f"/CN=authority; openssl req {key} -keyout server.key -out server.csr -subj /CN=server -addext "
-        "subjectAltName=DNS:server; openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key "
+        f"cd {folder}; exec 2>tls.log; openssl req -x509 {key} -keyout ca.key -out ca.pem -days 9 "
+        f"-subj /CN=authority; openssl req {key} -keyout server.key -out server.csr -subj /CN=server "
+        "-addext subjectAltName=DNS:server; openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key "
         "-CAcreateserial -copy_extensions copyall -days 9 -out server.pem; "
         f"{nginx(folder, TLS.format(folder=folder))}"
     )

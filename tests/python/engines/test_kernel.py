@@ -224,8 +224,8 @@ def test_an_ordinary_user_without_capabilities_gets_the_same_bytes(kernel: Kerne
         "from lasthop.engines.kernel.store import Info, Kernel\nfrom pathlib import Path\n"
         "name, folder, info, file = json.load(sys.stdin)\n"
         "kernel = Kernel(name, Path(folder), Info(**info))\n"
-        "print(json.dumps(KernelEngine(kernel).run_cell(_core.load(file).cells[0], Request(1, 1, "
-        "2)).flows))\n"
+        "print(json.dumps(KernelEngine(kernel).run_cell(_core.load(file).cells[0], "
+        "Request(1, 1, 2)).flows))\n"
     )
     # The kernel lies in root's home, and this tree may, too: the user gets both to read.
     home = Path("/tmp") / f"lasthop-user-{os.getpid()}"

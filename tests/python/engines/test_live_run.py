@@ -548,8 +548,8 @@ DISCIPLINES = (
 def test_every_queue_discipline_serves_a_class_on_this_machines_clock(tmp_path: Path) -> None:
     """All at once, each in a class of its own: RED, which has no name of its own, is the last."""
     red = (
-        "red = { min = '5 kB', max = '9 kB', max_probability = 0.1, weight = 0.1, avpkt = '1 kB', gentle = "
-        "true }"
+        "red = { min = '5 kB', max = '9 kB', max_probability = 0.1, weight = 0.1, avpkt = '1 kB', "
+        "gentle = true }"
     )
     queues = [
         *(f"discipline = '{name}', limit = '90 packets'" for name in DISCIPLINES),

@@ -217,8 +217,8 @@ def test_several_servers_have_names_and_addresses_and_reach_each_other_without_t
 @pytest.mark.usefixtures("kernel")
 def test_a_program_that_computes_without_end_is_named_unless_computing_takes_time() -> None:
     spins = (
-        "import time\nend = time.monotonic() + 0.2\nn = 0\nwhile n < 10**7 and time.monotonic() < end: n += "
-        "1\nprint(n)"
+        "import time\nend = time.monotonic() + 0.2\nn = 0\n"
+        "while n < 10**7 and time.monotonic() < end: n += 1\nprint(n)"
     )
     freely = run_guest("--link", "lte", "--", "sh", "-c", "while :; do :; done")
     assert freely.returncode == 2
