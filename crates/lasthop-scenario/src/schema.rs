@@ -130,6 +130,25 @@ fn range_schema() -> Value {
     })
 }
 
+fn sample_schema() -> Value {
+    json!({
+        "type": "object",
+        "description": "The points at which factors with a range are sampled",
+        "properties": {
+            "method": {
+                "description": "How points are spread: a scrambled Sobol sequence, or a Latin hypercube",
+                "oneOf": [{ "const": "sobol" }, { "const": "latin-hypercube" }],
+                "default": "sobol",
+            },
+            "points": {
+                "type": "integer", "minimum": 1, "maximum": matrix::CELLS_MAX, "default": range::POINTS,
+                "description": "Number of points; for a Sobol sequence a power of two",
+            },
+        },
+        "additionalProperties": false,
+    })
+}
+
 fn study_properties() -> Map<String, Value> {
     let name = r"^[A-Za-z0-9][A-Za-z0-9._-]*$";
     let label = r"^[^\s,=]+$";
@@ -173,22 +192,7 @@ fn study_properties() -> Map<String, Value> {
                 ],
             },
         },
-        "sample": {
-            "type": "object",
-            "description": "The points at which factors with a range are sampled",
-            "properties": {
-                "method": {
-                    "description": "How points are spread: a scrambled Sobol sequence, or a Latin hypercube",
-                    "oneOf": [{ "const": "sobol" }, { "const": "latin-hypercube" }],
-                    "default": "sobol",
-                },
-                "points": {
-                    "type": "integer", "minimum": 1, "maximum": matrix::CELLS_MAX, "default": range::POINTS,
-                    "description": "Number of points; for a Sobol sequence a power of two",
-                },
-            },
-            "additionalProperties": false,
-        },
+        "sample": sample_schema(),
         "matrix": {
             "type": "array",
             "minItems": 1,
