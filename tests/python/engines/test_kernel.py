@@ -258,7 +258,7 @@ def test_killed_at_any_moment_nothing_stays(own_kernel: Kernel, tmp_path: Path) 
         while not guests(own_kernel) and time.monotonic() < deadline:
             time.sleep(0.005)
         assert guests(own_kernel), "no guest was started"
-        # In its first milliseconds a guest checks ptrace with a child that a kill would leave: see LIMITATIONS.md.
+        # At its very start a guest checks ptrace by a child that a kill would leave (LIMITATIONS.md).
         time.sleep(0.2 + 0.01 * moment)
         process.send_signal(signal.SIGKILL)
         process.wait()
