@@ -130,40 +130,19 @@ fn range_schema() -> Value {
     })
 }
 
-fn sample_schema() -> Value {
-    json!({
-        "type": "object",
-        "description": "The points at which factors with a range are sampled",
-        "properties": {
-            "method": {
-                "description": "How points are spread: a scrambled Sobol sequence, or a Latin hypercube",
-                "oneOf": [{ "const": "sobol" }, { "const": "latin-hypercube" }],
-                "default": "sobol",
-            },
-            "points": {
-                "type": "integer", "minimum": 1, "maximum": matrix::CELLS_MAX, "default": range::POINTS,
-                "description": "Number of points; for a Sobol sequence a power of two",
-            },
-        },
-        "additionalProperties": false,
-    })
-}
-
 fn study_properties() -> Map<String, Value> {
     let name = r"^[A-Za-z0-9][A-Za-z0-9._-]*$";
     let label = r"^[^\s,=]+$";
     let properties = json!({
         "extends": {
-            "type": "string",
-            "examples": ["study.toml", "lte"],
+            "type": "string", "examples": ["study.toml", "lte"],
             "description": "Scenario file that this file is merged over, relative to this file's folder, \
                             or a preset of `lasthop shell --list`. Tables are merged; other values, lists \
                             and distributions are replaced. Factors of this file come last, and their \
                             levels may change values that levels of the extended file set",
         },
         "name": {
-            "type": "string",
-            "pattern": name,
+            "type": "string", "pattern": name,
             "description": "Short name, also of output folders; that of the file if absent",
         },
         "title": { "type": "string", "description": "Title of the report; the name if absent" },
@@ -184,18 +163,31 @@ fn study_properties() -> Map<String, Value> {
                 "anyOf": [
                     range_schema(),
                     {
-                        "type": "object",
-                        "minProperties": 1,
+                        "type": "object", "minProperties": 1,
                         "propertyNames": { "pattern": label },
                         "additionalProperties": { "$ref": "#/$defs/Level" },
                     },
                 ],
             },
         },
-        "sample": sample_schema(),
+        "sample": {
+            "type": "object",
+            "description": "The points at which factors with a range are sampled",
+            "properties": {
+                "method": {
+                    "description": "How points are spread: a scrambled Sobol sequence, or a Latin hypercube",
+                    "oneOf": [{ "const": "sobol" }, { "const": "latin-hypercube" }],
+                    "default": "sobol",
+                },
+                "points": {
+                    "type": "integer", "minimum": 1, "maximum": matrix::CELLS_MAX, "default": range::POINTS,
+                    "description": "Number of points; for a Sobol sequence a power of two",
+                },
+            },
+            "additionalProperties": false,
+        },
         "matrix": {
-            "type": "array",
-            "minItems": 1,
+            "type": "array", "minItems": 1,
             "description": "Blocks of cells. Each block is the product of the levels it lists; a factor \
                             that is not listed takes all its levels. Without any block: the product of all \
                             levels",
