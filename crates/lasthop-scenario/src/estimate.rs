@@ -129,11 +129,7 @@ impl Scenario {
 
     /// Rate of a recorded schedule. The rate of its link is only a nominal value.
     fn recorded(&self, direction: Direction) -> f64 {
-        let path = match direction {
-            Direction::Down => &self.down,
-            Direction::Up => &self.up,
-        };
-        let trace = path.as_ref().and_then(|path| path.link.trace.as_ref());
+        let trace = self.side(direction).and_then(|path| path.link.trace.as_ref());
         trace.map_or(0.0, |trace| trace.mean_rate().bits_per_second() as f64)
     }
 

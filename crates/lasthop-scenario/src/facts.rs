@@ -103,14 +103,6 @@ impl Scenario {
         }
     }
 
-    /// One direction of a last hop; an ATM switch has none.
-    fn side(&self, direction: Direction) -> Option<&PathConfig> {
-        match direction {
-            Direction::Down => self.down.as_ref(),
-            Direction::Up => self.up.as_ref(),
-        }
-    }
-
     fn retry_delay_ns(&self, side: Option<&PathConfig>) -> u64 {
         let errors = side.and_then(|path| path.link.errors.as_ref()).or(self.errors.as_ref());
         let arq = errors.and_then(|errors| errors.arq.as_ref());

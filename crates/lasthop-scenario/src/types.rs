@@ -121,6 +121,14 @@ impl Scenario {
         }
     }
 
+    /// One direction of a last hop; an ATM switch has none.
+    pub(crate) fn side(&self, direction: Direction) -> Option<&PathConfig> {
+        match direction {
+            Direction::Down => self.down.as_ref(),
+            Direction::Up => self.up.as_ref(),
+        }
+    }
+
     /// The bad periods of a run that ended at `end`, with the direction if they belong to one: first those of
     /// `[errors]`, then those of each link.
     pub fn bad_periods(&self, seed: Seed, end: Instant) -> Vec<(Option<Direction>, Instant, Instant)> {

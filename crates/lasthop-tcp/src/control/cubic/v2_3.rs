@@ -14,16 +14,14 @@
 //!   used that of the last.
 
 use super::{
-    Congestion, Controller, HYSTART_LOW_WINDOW, HYSTART_SAMPLES, Moment, RENO_SCALE, RateSample, Segments,
-    Window, converged, per_segment, reduced, target, time_of_growth,
+    Congestion, Controller, HYSTART_LOW_WINDOW, HYSTART_SAMPLES, HYSTART_SPACING_US, Moment, RENO_SCALE,
+    RateSample, Segments, Window, converged, per_segment, reduced, target, time_of_growth,
 };
 use crate::clock::Tick;
 
 #[cfg(test)]
 mod tests;
 
-/// ACKs with a spacing below this form a train, in microseconds.
-const TRAIN_SPACING_US: u64 = 2_000;
 /// Segments per ACK are counted in sixteenths; the initial value is two.
 const RATIO_SHIFT: u32 = 4;
 /// A change of delay that ends slow start, in eighths of a tick.
@@ -131,7 +129,7 @@ impl<const HYSTART: bool> Cubic23<HYSTART> {
     /// A delay sample in slow start; true if it ends slow start.
     fn hystart(&mut self, now: Tick, delay_8: u64) -> bool {
         let (least, round) = (self.curve.least_delay_8, &mut self.round);
-        let spacing = (TRAIN_SPACING_US * self.ticks_per_second).div_ceil(1_000_000);
+        let spacing = (HYSTART_SPACING_US * self.ticks_per_second).div_ceil(1_000_000);
         if now - round.last_ack <= spacing {
             round.last_ack = now;
             self.curve.found |= now - round.start >= least >> 4;
