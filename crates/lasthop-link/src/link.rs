@@ -341,25 +341,12 @@ impl LinkDirection {
             return;
         }
         self.serving_again = !self.again.is_empty();
-        let again = self.again.front().map(|attempt| (attempt.number, self.entry(attempt).ip_bytes));
-        let first = || self.waiting.front().map(|&(_, ip_bytes)| (self.next_number(), ip_bytes));
-        if let Some((number, ip_bytes)) = again.or_else(first) {
-            let bytes = self.link_bytes(number, ip_bytes);
+        let again = self.again.front().map(|attempt| self.place(attempt.number));
+        let again = again.map(|place| (place, self.travelling[place].ip_bytes));
+        let first = || self.waiting.front().map(|&(_, ip_bytes)| (self.travelling.len(), ip_bytes));
+        if let Some((place, ip_bytes)) = again.or_else(first) {
+            let bytes = link_bytes(self.headers.as_deref(), place, ip_bytes);
             self.service_end = self.course.transmission_end(now, bytes) + self.overhead;
-        }
-    }
-
-    /// Number of the next packet whose serialisation ends.
-    fn next_number(&self) -> u64 {
-        self.front_number + self.travelling.len() as u64
-    }
-
-    /// The bytes that the link carries for a packet of `ip_bytes` bytes.
-    #[inline]
-    fn link_bytes(&self, number: u64, ip_bytes: u32) -> u32 {
-        match &self.headers {
-            None => ip_bytes,
-            Some(headers) => ip_bytes - headers.saved((number - self.front_number) as usize),
         }
     }
 
@@ -400,7 +387,7 @@ impl LinkDirection {
         if self.release == BufferRelease::Serialised {
             self.occupied_bytes -= u64::from(ip_bytes);
         }
-        let number = self.next_number();
+        let number = self.front_number + self.travelling.len() as u64;
         self.travelling.push_back(Travelling {
             packet: Some(id),
             ip_bytes,
@@ -422,18 +409,19 @@ impl LinkDirection {
         }
     }
 
-    fn entry(&self, attempt: &Attempt) -> &Travelling {
-        &self.travelling[(attempt.number - self.front_number) as usize]
+    /// The place of a packet among those that travel.
+    fn place(&self, number: u64) -> usize {
+        (number - self.front_number) as usize
     }
 
     fn attempt<O: Observer>(&mut self, attempt: Attempt, arena: &mut PacketArena, observer: &mut O) {
         let now = attempt.at;
-        if self.errors.is_none() {
+        let place = self.place(attempt.number);
+        let Travelling { packet, ip_bytes, .. } = self.travelling[place];
+        let Some(errors) = &mut self.errors else {
             return self.travel(now, attempt.number, arena, observer);
-        }
-        let &Travelling { packet, ip_bytes, .. } = self.entry(&attempt);
-        let bytes = self.link_bytes(attempt.number, ip_bytes);
-        match self.errors.as_mut().map_or(Outcome::Through, |errors| errors.attempt(&attempt, bytes)) {
+        };
+        match errors.attempt(&attempt, link_bytes(self.headers.as_deref(), place, ip_bytes)) {
             Outcome::Through => self.travel(now, attempt.number, arena, observer),
             Outcome::Again { delay, held_state } => {
                 if let Some(id) = packet {
@@ -449,11 +437,11 @@ impl LinkDirection {
     /// A packet has passed the error process of the link; the impairments of single packets apply next.
     #[inline]
     fn travel<O: Observer>(&mut self, now: Instant, number: u64, arena: &mut PacketArena, observer: &mut O) {
-        let place = (number - self.front_number) as usize;
-        let fate =
-            self.impairments.is_some().then(|| self.link_bytes(number, self.travelling[place].ip_bytes));
-        let fate = fate.and_then(|bytes| Some(self.impairments.as_mut()?.draw(now, bytes)));
+        let place = self.place(number);
         let entry = &mut self.travelling[place];
+        let fate = self.impairments.as_mut().map(|impairments| {
+            impairments.draw(now, link_bytes(self.headers.as_deref(), place, entry.ip_bytes))
+        });
         let (jitter, state) = match fate {
             None => (Duration::ZERO, State::Intact),
             Some(Fate::Arrives { jitter, state }) => (jitter, state),
@@ -483,7 +471,8 @@ impl LinkDirection {
         observer: &mut O,
     ) {
         // The tombstone keeps the packet's place: on arrival it releases the packets after it.
-        let entry = &mut self.travelling[(number - self.front_number) as usize];
+        let place = self.place(number);
+        let entry = &mut self.travelling[place];
         entry.arrival = now + self.course.delay(now);
         if let Some(id) = entry.packet.take() {
             discard(now, id, cause, arena, observer);
@@ -525,7 +514,8 @@ impl LinkDirection {
             && let Some(number) = receive.take_in(now, self.front_number)
         {
             // Its tombstone has arrived.
-            let entry = &mut self.travelling[(number - self.front_number) as usize];
+            let place = self.place(number);
+            let entry = &mut self.travelling[place];
             if let Some(id) = entry.packet.take() {
                 discard(now, id, DropCause::ReceiveBuffer, arena, observer);
             }
@@ -568,6 +558,12 @@ impl LinkDirection {
             self.released.push_back((now, arena.insert(copy)));
         }
     }
+}
+
+/// The bytes that the link carries of a packet of `ip_bytes` bytes, by its place among those that travel.
+#[inline]
+fn link_bytes(headers: Option<&VanJacobson>, place: usize, ip_bytes: u32) -> u32 {
+    ip_bytes - headers.map_or(0, |headers| headers.saved(place))
 }
 
 /// Reports the loss of a packet and frees its slot.
