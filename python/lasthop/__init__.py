@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from lasthop._core import Ack, Packet, ScenarioError, UserCodeError
     from lasthop.algorithms import CongestionControl, ErrorModel, QueueDiscipline, Traffic
     from lasthop.api.drawing import Drawing
-    from lasthop.api.results import Results, Trace
     from lasthop.api.run import run
+    from lasthop.api.run_results import Results, Trace
     from lasthop.api.scenario import Scenario
     from lasthop.errors import InputError
 
@@ -50,10 +50,10 @@ _PLACES = {
     "InputError": "lasthop.errors",
     "Packet": "lasthop._core",
     "QueueDiscipline": "lasthop.algorithms",
-    "Results": "lasthop.api.results",
+    "Results": "lasthop.api.run_results",
     "Scenario": "lasthop.api.scenario",
     "ScenarioError": "lasthop._core",
-    "Trace": "lasthop.api.results",
+    "Trace": "lasthop.api.run_results",
     "Traffic": "lasthop.algorithms",
     "UserCodeError": "lasthop._core",
     "run": "lasthop.api.run",

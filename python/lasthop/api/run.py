@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
-from lasthop.api.results import Results
+from lasthop.api.run_results import Results
 from lasthop.api.scenario import Scenario
 from lasthop.api.simulate import Asked, lateness, simulate, warnings_of
 from lasthop.api.texts import texts

@@ -18,8 +18,8 @@ from lasthop.commands.options import COUNT, anyway_option, limit_memory_option
 from lasthop.commands.table_file import check_output, write_output
 from lasthop.crosscheck.compare import FlowComparison
 from lasthop.engines.engine import Engine
-from lasthop.engines.kernel.engine import KernelEngine
-from lasthop.engines.live.engine import LiveEngine
+from lasthop.engines.kernel.kernel_engine import KernelEngine
+from lasthop.engines.live.live_engine import LiveEngine
 from lasthop.engines.model_engine import ModelEngine
 from lasthop.scenario.points import read_study
 from lasthop.scenario.selection import all_levels, select_cells

@@ -12,7 +12,7 @@ import click
 from lasthop.commands.completion import complete_links
 from lasthop.commands.programs import cpu_cost_option, named_servers, servers_option, write_option
 from lasthop.commands.run import RunOptions, run, run_options
-from lasthop.engines.kernel.engine import KernelEngine
+from lasthop.engines.kernel.kernel_engine import KernelEngine
 from lasthop.engines.live.presets import find_link
 from lasthop.engines.registry import ENGINES
 from lasthop.errors import InputError

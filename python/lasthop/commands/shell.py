@@ -23,7 +23,7 @@ from lasthop.scenario.points import read_study
 from lasthop.scenario.selection import all_levels, select_cell
 
 if TYPE_CHECKING:
-    from lasthop.engines.kernel.programs import GuestRequest, Outcome
+    from lasthop.engines.kernel.guest_programs import GuestRequest, Outcome
     from lasthop.engines.kernel.store import Kernel
 
 _SPIN_MAX_US = 1000
@@ -196,7 +196,7 @@ def shell_command(
     }
     if engine == "live":
         _become_emulator(ShellRequest(**common), SPIN_US if spin_us is None else spin_us, pcap)
-    from lasthop.engines.kernel.programs import MEMORY, GuestRequest
+    from lasthop.engines.kernel.guest_programs import MEMORY, GuestRequest
     from lasthop.engines.kernel.store import find_kernel
     from lasthop.engines.kernel.terminal import settings_of
 
@@ -234,7 +234,7 @@ def _memory(size: str) -> str:
 def _run_in_guest(kernel: Kernel, request: GuestRequest, pcap: Path | None) -> Outcome:
     """Run the command to its end and pass signals on to it."""
     from lasthop.engines.kernel.cores import claimed_cores
-    from lasthop.engines.kernel.programs import start_guest
+    from lasthop.engines.kernel.guest_programs import start_guest
     from lasthop.engines.kernel.terminal import untreated
 
     sys.stdout.flush()

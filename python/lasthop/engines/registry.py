@@ -12,10 +12,10 @@ from lasthop.engines.engine import Engine
 _KNOWN = {
     "model": ("model_engine:ModelEngine", "lasthop's own TCP."),
     "live": (
-        "live.engine:LiveEngine",
+        "live.live_engine:LiveEngine",
         "this machine's TCP, in real time; runs mostly wait, so --jobs may exceed the number of cores.",
     ),
-    "kernel": ("kernel.engine:KernelEngine", "a guest kernel's TCP, in virtual time."),
+    "kernel": ("kernel.kernel_engine:KernelEngine", "a guest kernel's TCP, in virtual time."),
 }
 ABOUT = {name: about for name, (_, about) in _KNOWN.items()}
 """The TCP of the hosts, by engine."""

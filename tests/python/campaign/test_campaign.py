@@ -20,7 +20,7 @@ from lasthop.api.progress import progress
 from lasthop.campaign.campaign import Campaign, Outlook
 from lasthop.campaign.plan import Plan
 from lasthop.campaign.runner import Threads
-from lasthop.engines.live.engine import LiveEngine
+from lasthop.engines.live.live_engine import LiveEngine
 from lasthop.errors import InputError, InterruptedCampaignError
 from lasthop.results.folder import FLOWS, MANIFEST, RUNS, TRACES, empty, locked
 from lasthop.results.store import STORE, UNBORN

@@ -9,7 +9,7 @@ import pytest
 
 from lasthop import _core
 from lasthop.engines.engine import Request
-from lasthop.engines.kernel.engine import KernelEngine
+from lasthop.engines.kernel.kernel_engine import KernelEngine
 from lasthop.engines.kernel.store import Kernel
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"

@@ -20,7 +20,7 @@ from lasthop import _core
 from lasthop.cli import cli, main
 from lasthop.engines.engine import Request
 from lasthop.engines.hosts import HostResults
-from lasthop.engines.live.engine import LiveEngine
+from lasthop.engines.live.live_engine import LiveEngine
 
 Main = Callable[..., int]
 Shared = Callable[[str, Callable[[Path], object]], Path]

@@ -15,7 +15,7 @@ from lasthop.cli import cli, main
 HEAVY = (
     "duckdb matplotlib numpy pandas plotly polars pydantic rich scipy.special scipy.stats statsmodels "
     "numpy.ma lasthop.report.comparisons lasthop.studies.comparison "
-    "lasthop.engines.kernel.engine lasthop.engines.kernel.programs "
+    "lasthop.engines.kernel.kernel_engine lasthop.engines.kernel.guest_programs "
     "lasthop.statistics.anova lasthop.studies.claims.file lasthop.until.show"
 )
 

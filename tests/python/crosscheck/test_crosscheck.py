@@ -19,7 +19,7 @@ from lasthop.crosscheck.cause import Kind, cause, differences, steps
 from lasthop.crosscheck.compare import COUNTS, Distance, FlowComparison
 from lasthop.crosscheck.tell import tell_all
 from lasthop.engines.engine import Recording, Request
-from lasthop.engines.kernel.engine import KernelEngine
+from lasthop.engines.kernel.kernel_engine import KernelEngine
 from lasthop.engines.kernel.store import Kernel
 from observing import traced
 

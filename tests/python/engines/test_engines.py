@@ -16,9 +16,9 @@ from lasthop.campaign.plan import FORMAT, ChosenRun, Plan
 from lasthop.campaign.runner import Threads
 from lasthop.cluster import check_cluster
 from lasthop.engines.engine import Engine
-from lasthop.engines.kernel.engine import KernelEngine
+from lasthop.engines.kernel.kernel_engine import KernelEngine
 from lasthop.engines.kernel.store import Info, Kernel
-from lasthop.engines.live.engine import LiveEngine
+from lasthop.engines.live.live_engine import LiveEngine
 from lasthop.engines.model_engine import ModelEngine
 from lasthop.engines.registry import ENGINES
 from lasthop.errors import InputError

@@ -22,10 +22,9 @@ from clusters import Cluster
 from forked import Forked
 from lasthop import _core
 from lasthop.engines.engine import Request
-from lasthop.engines.kernel import boot, source
-from lasthop.engines.kernel import engine as kernel_engine
+from lasthop.engines.kernel import boot, kernel_engine, source
 from lasthop.engines.kernel.build import _replace, build
-from lasthop.engines.kernel.engine import KernelEngine
+from lasthop.engines.kernel.kernel_engine import KernelEngine
 from lasthop.engines.kernel.source import find_source
 from lasthop.engines.kernel.store import Info, Kernel, find_kernel, kernels, store
 from lasthop.errors import InputError
@@ -220,7 +219,7 @@ def test_an_ordinary_user_without_capabilities_gets_the_same_bytes(kernel: Kerne
     cell = _core.load(str(scenario(tmp_path, DOWNLOAD))).cells[0]
     program = (
         "import json, sys\nfrom lasthop import _core\nfrom lasthop.engines.engine import Request\n"
-        "from lasthop.engines.kernel.engine import KernelEngine\n"
+        "from lasthop.engines.kernel.kernel_engine import KernelEngine\n"
         "from lasthop.engines.kernel.store import Info, Kernel\nfrom pathlib import Path\n"
         "name, folder, info, file = json.load(sys.stdin)\n"
         "kernel = Kernel(name, Path(folder), Info(**info))\n"

@@ -10,9 +10,9 @@ import pytest
 
 from lasthop import _core
 from lasthop.engines.engine import Observation, Request
-from lasthop.engines.kernel.engine import KernelEngine
+from lasthop.engines.kernel.kernel_engine import KernelEngine
 from lasthop.engines.kernel.store import Kernel
-from lasthop.engines.live.engine import LiveEngine
+from lasthop.engines.live.live_engine import LiveEngine
 from observing import traced
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "lossy.toml"

@@ -19,7 +19,7 @@ import pytest
 
 from lasthop import _core
 from lasthop.engines.engine import CaptureTarget, Observation, Request
-from lasthop.engines.live.engine import LiveEngine
+from lasthop.engines.live.live_engine import LiveEngine
 from lasthop.errors import InputError
 from observing import traced
 from tools import IN_ORDER, require_tools, tool, tshark

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from forked import Forked
-from lasthop.engines.kernel import programs
+from lasthop.engines.kernel import guest_programs
 from lasthop.engines.kernel.store import Kernel
 from lasthop.errors import InputError
 from test_kernel import assert_no_guests, guests, own_kernel  # noqa: F401
@@ -420,10 +420,10 @@ def test_a_command_that_is_killed_before_its_guest_is_tied_to_it_leaves_nothing(
 
 
 def test_a_guest_that_does_not_notice_a_killed_process_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "_LOOK_S", 0.05)
+    monkeypatch.setattr(guest_programs, "_LOOK_S", 0.05)
     with subprocess.Popen(["sh", "-c", "sleep 0 & exec sleep 60"]) as unaware:
         with pytest.raises(InputError, match="was killed from outside"):
-            programs.Guest(unaware.pid, {}, 0).answer()
+            guest_programs.Guest(unaware.pid, {}, 0).answer()
         unaware.kill()
 
 

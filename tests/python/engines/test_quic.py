@@ -13,7 +13,7 @@ import pytest
 
 from lasthop import _core
 from lasthop.engines.engine import Request
-from lasthop.engines.live.engine import LiveEngine
+from lasthop.engines.live.live_engine import LiveEngine
 from lasthop.pictures.panels import panels
 from lasthop.pictures.trace_tables import TraceTables
 from lasthop.scenario.facts import Facts

@@ -16,8 +16,8 @@ import pytest
 
 from lasthop import _core
 from lasthop.engines.engine import CaptureTarget, Observation, Request, SeriesTarget
-from lasthop.engines.kernel import engine as guest_engine
-from lasthop.engines.kernel.engine import KernelEngine
+from lasthop.engines.kernel import kernel_engine
+from lasthop.engines.kernel.kernel_engine import KernelEngine
 from lasthop.engines.kernel.store import Kernel
 from lasthop.scenario.points import read_study
 from observing import observe, traced
@@ -366,8 +366,8 @@ def test_a_guest_sends_a_series_in_parts_while_it_runs_and_runs_as_without(
             sizes.extend(member.size for member in archive if member.name == "series.csv")
         return unpack(sent, captures, series)
 
-    unpack = guest_engine._unpacked
-    monkeypatch.setattr(guest_engine, "_unpacked", unpacked)
+    unpack = kernel_engine._unpacked
+    monkeypatch.setattr(kernel_engine, "_unpacked", unpacked)
     engine, cell = KernelEngine(kernel), cells_of(tmp_path, "examples/queue.toml")[0]
     file = tmp_path / "parts.csv"
     series = Observation(series=SeriesTarget(file, 1_000_000))

@@ -147,7 +147,7 @@ class KernelEngine(HostEngine):
         """Run a replication of a program of this machine, in a guest that boots for it; return its tables."""
         program = program_of(cell)
         assert program is not None
-        from lasthop.engines.kernel.programs import FILES, MEMORY, GuestRequest, start_guest
+        from lasthop.engines.kernel.guest_programs import FILES, MEMORY, GuestRequest, start_guest
 
         capture, series = request.captures.get(request.first), request.series
         message = message_of(cell, _inside(request, lambda _: FILES))
