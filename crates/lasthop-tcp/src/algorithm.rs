@@ -1,8 +1,11 @@
-//! The trait of users' own congestion controls.
+//! Users' own congestion controls: their trait, and how a scenario holds one.
 
 use std::fmt;
 
-use lasthop_core::{Instant, RandomStream, Rate};
+use lasthop_core::{Instant, RandomStream, Rate, UserCode};
+
+/// A user's own congestion control, as named in a scenario.
+pub type UserControl = UserCode<ControlSetup, dyn CongestionAlgorithm>;
 
 /// A user's own congestion control, for one end of a connection. The stack `linux-6` detects losses, repairs
 /// them and runs the timers; the algorithm sets the window. It may change its window in every call.

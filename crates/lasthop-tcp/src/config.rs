@@ -8,17 +8,16 @@ use lasthop_core::{Bytes, Duration, ParseError, RandomStream};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
+use crate::algorithm::UserControl;
 use crate::clock::{TickClock, WHEEL_TURN};
 
 mod draws;
 mod pacing;
 mod rules;
-mod user;
 
 pub use draws::Draws;
 pub use pacing::Pacing;
 pub use rules::{RULES, Rule};
-pub use user::UserControl;
 
 /// Maximum delay of an adaptive delayed ACK (`TCP_DELACK_MAX`).
 pub(crate) const ACK_DELAY_MAX: Duration = Duration::from_millis(200);

@@ -25,9 +25,10 @@ mod westwood;
 
 use lasthop_core::{Duration, RandomStream, Rate, dispatched, forward};
 
+use crate::algorithm::UserControl;
 use crate::clock::Tick;
 use crate::common::State;
-use crate::config::{CongestionControl, Draws, TcpConfig, UserControl};
+use crate::config::{CongestionControl, Draws, TcpConfig};
 use cubic::Cubic;
 use hystart::HyStartPlusPlus;
 
@@ -332,7 +333,8 @@ impl Control {
 
 algorithms! {
     RenoPlusPlus(HyStartPlusPlus<Reno<Segments>>) = Reno if hystart_plus_plus,
-    CubicPlusPlus(HyStartPlusPlus<Cubic<false>>, Box<HyStartPlusPlus<Cubic<false>>>) = Cubic if hystart_plus_plus,
+    CubicPlusPlus(HyStartPlusPlus<Cubic<false>>, Box<HyStartPlusPlus<Cubic<false>>>)
+        = Cubic if hystart_plus_plus,
     Reno(Reno<Segments>) = Reno,
     Cubic(Cubic<true>) = Cubic,
     Vegas(vegas::Vegas) = Vegas,

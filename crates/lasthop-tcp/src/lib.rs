@@ -1,18 +1,22 @@
 //! TCP endpoint, sans-IO, with era-accurate profiles.
 //!
-//! | room | holds |
-//! | --- | --- |
-//! | `endpoint` | one end of a connection: handshake, options, close, abort; `receiver`, `delayed_ack` |
-//! | `transport` | the connection's end as an engine drives it |
-//! | `sender` | the choice among the three stacks |
-//! | `common` | the parts that the stacks share: data to send, sent and unacknowledged data, episodes that may be undone, the states and the filter of Linux, cached metrics |
-//! | `linux2` | Linux up to 2.6: windows in segments, time in ticks. It sends; `ack` takes ACKs in; `scoreboard`, `recovery`, `frto`, `rto` have state of their own |
-//! | `linux6` | Linux 6: windows in segments, time in microseconds. It sends; `ack`, `sack` and `loss` take ACKs in; `scoreboard`, `recovery`, `prr`, `rack`, `probe`, `frto`, `usage`, `rtt`, `timer` have state of their own |
-//! | `classic` | the textbooks, BSD and the simulators of the 1990s: windows in bytes, go-back-N; `recovery`, `scoreboard`, `rto` |
-//! | `control` | congestion control: the seam, Reno in segments and in bytes, one file per algorithm; pacing and delivery rates |
-//! | `algorithm` | the trait of users' own congestion controls |
-//! | `clock` | ticks and the timer wheel |
-//! | `config` | every switch; profiles are data in `profiles/` |
+//! - `endpoint`: one end of a connection: handshake, options, close, abort; `receiver`, `delayed_ack`
+//! - `transport`: the connection's end as an engine drives it
+//! - `sender`: the choice among the three stacks
+//! - `common`: the parts that the stacks share: data to send, sent and unacknowledged data, episodes that may
+//!   be undone, the states and the filter of Linux, cached metrics
+//! - `linux2`: Linux up to 2.6: windows in segments, time in ticks. It sends; `ack` takes ACKs in;
+//!   `scoreboard`, `recovery`, `frto`, `rto` have state of their own
+//! - `linux6`: Linux 6: windows in segments, time in microseconds. It sends; `ack`, `sack` and `loss` take
+//!   ACKs in; `scoreboard`, `recovery`, `prr`, `rack`, `probe`, `frto`, `usage`, `rtt`, `timer` have state of
+//!   their own
+//! - `classic`: the textbooks, BSD and the simulators of the 1990s: windows in bytes, go-back-N; `recovery`,
+//!   `scoreboard`, `rto`
+//! - `control`: congestion control: the seam, Reno in segments and in bytes, one file per algorithm; pacing
+//!   and delivery rates
+//! - `algorithm`: users' own congestion controls
+//! - `clock`: ticks and the timer wheel
+//! - `config`: every switch; profiles are data in `profiles/`
 //!
 //! # Where this differs from Linux 2.4
 //!
@@ -21,7 +25,7 @@
 //!
 //! - The MSS option is sent but not read: both ends have the MTU of the path. For delayed ACKs, the size of a
 //!   full segment is this end's own MSS; Linux estimates it from arriving segments.
-//! - The delayed-ACK time is fixed; Linux adapts it.
+//! - The delayed-ACK time is fixed unless `delayed_ack_adapts` is on; Linux adapts it.
 //! - The round-trip time of the handshake counts for the timeout without timestamps, too, unless
 //!   `handshake_rtt` is off or metrics are cached. Linux forgets it, and the passive end takes no sample.
 //! - The window is kept over idle times (Linux: RFC 2861).
@@ -71,12 +75,12 @@ mod linux6;
 mod sender;
 mod transport;
 
-pub use algorithm::{Ack, CongestionAlgorithm, CongestionWindow, ControlSetup, Delivery, Sign};
+pub use algorithm::{Ack, CongestionAlgorithm, CongestionWindow, ControlSetup, Delivery, Sign, UserControl};
 pub use clock::{TickClock, WHEEL_TURN};
 pub use common::metrics::CachedMetrics;
 pub use config::{
     CachedInitialWindow, CongestionControl, FRtoMode, InitialSsthresh, Pacing, Profile, RULES, RecoveryRules,
-    Rule, Stack, TcpConfig, UserControl,
+    Rule, Stack, TcpConfig,
 };
 pub use endpoint::{Endpoint, Phase};
 pub use transport::Tcp;

@@ -11,8 +11,7 @@ import polars as pl
 from lasthop.errors import InputError, nearest
 from lasthop.metrics.dictionary import PRINTED
 from lasthop.metrics.labels import TRANSFER_PROTOCOLS
-from lasthop.results.flows import LOST, with_computed
-from lasthop.results.tables import Tables, factor_column, is_empty
+from lasthop.results.tables import LOST, Tables, factor_column, is_empty, with_computed
 from lasthop.statistics.summary import PROGRAM
 
 WHO = "flow"

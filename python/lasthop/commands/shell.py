@@ -15,8 +15,8 @@ import click
 from lasthop import _core
 from lasthop.commands.completion import complete_links, complete_only
 from lasthop.commands.programs import SERVER, cpu_cost_option, named_servers, servers_option, write_option
+from lasthop.engines.live.child import SPIN_US, child_arguments
 from lasthop.engines.live.presets import find_link, presets
-from lasthop.engines.live.process import SPIN_US, child_arguments
 from lasthop.engines.programs import Server, ShellRequest
 from lasthop.errors import InputError
 from lasthop.scenario.points import read_study
@@ -196,9 +196,8 @@ def shell_command(
     }
     if engine == "live":
         _become_emulator(ShellRequest(**common), SPIN_US if spin_us is None else spin_us, pcap)
-    from lasthop.engines.kernel.guest_programs import MEMORY, GuestRequest
+    from lasthop.engines.kernel.guest_programs import MEMORY, GuestRequest, terminal_settings
     from lasthop.engines.kernel.store import find_kernel
-    from lasthop.engines.kernel.terminal import settings_of
 
     has_terminal = not command and sys.stdin.isatty() and sys.stdout.isatty()
     request = GuestRequest(
@@ -206,7 +205,7 @@ def shell_command(
         write=write,
         cpu_cost=cpu_cost,
         memory=_memory(memory or MEMORY),
-        terminal=settings_of(sys.stdin.fileno()) if has_terminal else None,
+        terminal=terminal_settings(sys.stdin.fileno()) if has_terminal else None,
     )
     outcome = _run_in_guest(find_kernel(kernel), request, pcap)
     for line in _notes(outcome, cpu_cost, quiet):
@@ -233,9 +232,8 @@ def _memory(size: str) -> str:
 
 def _run_in_guest(kernel: Kernel, request: GuestRequest, pcap: Path | None) -> Outcome:
     """Run the command to its end and pass signals on to it."""
-    from lasthop.engines.kernel.cores import claimed_cores
-    from lasthop.engines.kernel.guest_programs import start_guest
-    from lasthop.engines.kernel.terminal import untreated
+    from lasthop.engines.kernel.boot import claimed_cores
+    from lasthop.engines.kernel.guest_programs import start_guest, untreated
 
     sys.stdout.flush()
     sys.stderr.flush()

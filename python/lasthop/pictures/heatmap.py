@@ -15,7 +15,7 @@ from lasthop.metrics.units import Scale
 from lasthop.pictures.marks import DARK
 from lasthop.pictures.of_results import Chart, ResultPanel
 from lasthop.pictures.static import COLUMN, WIDTHS_IN, wrapped
-from lasthop.results.flows import SHARE
+from lasthop.results.tables import SHARE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -21,11 +21,10 @@ from lasthop.pictures.marks import FLOW_COLORS
 from lasthop.pictures.over import OVER_KINDS
 from lasthop.pictures.panels import KINDS
 from lasthop.pictures.ratio import Ratio, quotients, read_ratio
-from lasthop.results.flows import with_computed
 from lasthop.results.folder import RUNS, scan_rows
 from lasthop.results.manifest import finished, looks_of
 from lasthop.results.space import AT, Range, Space, read_space
-from lasthop.results.tables import Tables, factor_column
+from lasthop.results.tables import Tables, factor_column, with_computed
 from lasthop.scenario.selection import check_role, select_combinations
 
 BAR, BOX, CDF, LINE, BAND, HEATMAP = "bar", "box", "cdf", "line", "band", "heatmap"

@@ -10,8 +10,7 @@ from lasthop.metrics import units
 from lasthop.pictures import heatmap
 from lasthop.report import style
 from lasthop.report.style import Figure
-from lasthop.results.flows import with_computed
-from lasthop.results.tables import Tables, factor_column
+from lasthop.results.tables import Tables, factor_column, with_computed
 from lasthop.studies.presentation.spec import HeatmapSpec
 
 _ROW_PX = 34

@@ -1,4 +1,7 @@
-"""The tables of finished results: flows, runs, page loads, short flows."""
+"""The tables of finished results, and what follows from their columns.
+
+The tables are flows, runs, page loads and short flows.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,22 @@ from pathlib import Path
 import polars as pl
 
 from lasthop import _core
+from lasthop.metrics.labels import TRANSFER_PROTOCOLS
 from lasthop.results.folder import FLOWS, PAGES, RUNS, SHORTS, read_manifest, scan_rows
 from lasthop.results.manifest import looks_of
-from lasthop.results.shorts import with_rates
 from lasthop.results.space import read_space
 
 _MEASURED = {
     column for table, columns in _core.MEANINGS.items() if table != "series" for column, *_ in columns
+}
+COMPUTED = LOST, LOSS_RATE, SHARE = "lost_packets", "lost_per_packet", "throughput_share"
+"""What follows from the columns of flows."""
+_RATES = {
+    "lost_per_packet": ("lost_packets", "sent_packets"),
+    "retransmitted_per_packet": ("retransmitted_packets", "sent_packets"),
+    "timeouts_per_flow": ("timeouts", "flows"),
+    "syn_timeouts_per_flow": ("syn_timeouts", "flows"),
+    "fast_retransmits_per_flow": ("fast_retransmits", "flows"),
 }
 _OWN_COLUMNS = frozenset({"set", "replication", "role"} | _MEASURED)
 
@@ -67,3 +79,33 @@ def height(rows: pl.LazyFrame) -> int:
 def is_empty(rows: pl.LazyFrame) -> bool:
     """Tell whether there are no rows. Then the columns have no types."""
     return not height(rows.head(1))
+
+
+def with_computed(flows: pl.LazyFrame) -> pl.LazyFrame:
+    """Add the columns `COMPUTED`: lost packets of any cause, per packet sent, and share of the throughput.
+
+    Only transfers have that share. It is among those transfers of the run whose data go the same way.
+    """
+    if is_empty(flows):
+        return flows
+    columns = flows.collect_schema().names()
+    run = columns[: columns.index("replication") + 1]
+    lost = pl.sum_horizontal(pl.lit(0), *(name for name in columns if name.startswith("data_drops_")))
+    rate = pl.when(pl.col("protocol").is_in(TRANSFER_PROTOCOLS)).then(pl.col("throughput_Bps"))
+    all_rates = rate.sum().over(*run, *({"direction"} & set(columns)))
+    share = pl.when(all_rates > 0).then(rate / all_rates)
+    loss_rate = pl.when(pl.col("sent_packets") > 0).then(lost / pl.col("sent_packets"))
+    return flows.with_columns(lost.alias(LOST), loss_rate.alias(LOSS_RATE), share.alias(SHARE))
+
+
+def with_rates(shorts: pl.LazyFrame) -> pl.LazyFrame:
+    """Add the rates of events to `shorts.parquet`, which has a row per kind of host and replication.
+
+    Populations of hosts send different numbers of flows in the same time. So events are compared per packet
+    that the servers sent, retransmissions included, or per flow started. Where nothing was sent, they are
+    null.
+    """
+    return shorts.with_columns(
+        pl.when(pl.col(whole) > 0).then(pl.col(events) / pl.col(whole)).alias(rate)
+        for rate, (events, whole) in _RATES.items()
+    )

@@ -44,9 +44,8 @@ from lasthop.errors import InputError, nearest
 from lasthop.extras import ANOVA, extra
 from lasthop.results.folder import FLOWS, PAGES, RUNS, SHORTS, read_manifest, read_rows, scan_rows
 from lasthop.results.manifest import looks_of
-from lasthop.results.shorts import with_rates
 from lasthop.results.space import read_space
-from lasthop.results.tables import factor_column
+from lasthop.results.tables import factor_column, with_rates
 from lasthop.scenario.selection import select_cells
 from lasthop.statistics.quantiles import shared
 

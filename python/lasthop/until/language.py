@@ -17,8 +17,7 @@ from lasthop.answer.sections import metrics_of
 from lasthop.errors import InputError, nearest
 from lasthop.metrics.dictionary import dictionary
 from lasthop.metrics.units import units_for
-from lasthop.results.shorts import with_rates
-from lasthop.results.tables import Tables
+from lasthop.results.tables import Tables, with_rates
 from lasthop.statistics.quantiles import CONFIDENCE
 from lasthop.until.looks import STATISTICS, Condition
 

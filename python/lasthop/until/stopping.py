@@ -20,8 +20,7 @@ from lasthop import _core
 from lasthop.answer.sections import COMPLETED, WHO, Section, by_replication, metrics_of, sections
 from lasthop.errors import InputError, nearest
 from lasthop.metrics.labels import TRANSFER_PROTOCOLS
-from lasthop.results.shorts import with_rates
-from lasthop.results.tables import Tables
+from lasthop.results.tables import Tables, with_rates
 from lasthop.scenario.points import factors_of, level_column
 from lasthop.until.looks import LOOKS, Condition, looks_up_to
 

@@ -19,8 +19,8 @@ from typing import Self
 import pytest
 
 from lasthop import _core
+from lasthop.engines.live.child import child_arguments
 from lasthop.engines.live.presets import presets
-from lasthop.engines.live.process import child_arguments
 
 MAIN = "import sys; from lasthop.cli import main; sys.exit(main())"
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"

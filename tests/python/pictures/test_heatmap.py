@@ -14,7 +14,7 @@ from lasthop.metrics.units import scale_of
 from lasthop.pictures import heatmap
 from lasthop.pictures.charts import draw_chart
 from lasthop.pictures.of_results import HEATMAP, ResultRequest, read_chart
-from lasthop.results.flows import with_computed
+from lasthop.results.tables import with_computed
 from lasthop.studies.presentation.read import read_presentation
 from test_report import read
 

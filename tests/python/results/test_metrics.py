@@ -11,7 +11,7 @@ import pytest
 
 from lasthop.metrics.dictionary import COMPUTED, dictionary, find
 from lasthop.metrics.units import unit_of
-from lasthop.results.shorts import with_rates
+from lasthop.results.tables import with_rates
 from lasthop.studies.comparison import RULES
 from lasthop.studies.presentation.read import load_presentation
 

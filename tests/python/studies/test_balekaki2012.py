@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from lasthop.results.shorts import with_rates
+from lasthop.results.tables import with_rates
 from lasthop.studies.catalogue import load_drawn
 from test_report import read
 

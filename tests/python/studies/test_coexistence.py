@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from lasthop.results.flows import with_computed
+from lasthop.results.tables import with_computed
 from test_report import read
 
 ROOT = Path(__file__).resolve().parents[3]

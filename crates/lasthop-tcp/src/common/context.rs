@@ -1,4 +1,4 @@
-//! The input of each call into a sender, and the segments that a sender produces.
+//! What passes between a sender and its caller: the input of a call, segments, and reports of the window.
 
 use lasthop_core::{Ecn, FlowId, Host, Instant, Observer, TransportEvent};
 
@@ -36,4 +36,19 @@ pub(crate) struct Transmission {
     pub cwr: bool,
     /// The end of a write.
     pub push: bool,
+}
+
+/// Reports the window whenever it differs from the last report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WindowReport(u32, u32, u32);
+
+impl WindowReport {
+    /// Window, threshold and flight size, all in segments.
+    pub fn tell<O: Observer>(&mut self, cx: &mut Context<'_, O>, cwnd: u32, ssthresh: u32, in_flight: u32) {
+        let window = Self(cwnd, ssthresh, in_flight);
+        if window != *self {
+            *self = window;
+            cx.emit(TransportEvent::Window { cwnd, ssthresh, in_flight });
+        }
+    }
 }

@@ -1,9 +1,10 @@
-"""What every guest needs to boot: its program, its command line, and private files."""
+"""What every guest needs to boot: a core, its program, its command line, and private files."""
 
 from __future__ import annotations
 
 import functools
 import os
+import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,28 @@ _CONSOLE_LINES = 40
 _START_NS = 1_000_000_000
 _GUEST = Path(__file__).with_name("guest")
 _UNITS = {"M": 1 << 20, "G": 1 << 30}
+
+
+def claimed_cores(count: int) -> dict[int, socket.socket]:
+    """Return cores of this machine that no other worker of lasthop has claimed.
+
+    Each is free when its socket closes.
+
+    A guest runs on one core, and worker processes side by side must not all choose the same core.
+    """
+    claims: dict[int, socket.socket] = {}
+    cores = sorted(os.sched_getaffinity(0))
+    for core in cores:
+        claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            claim.bind(f"\0lasthop-core-{core}")
+        except OSError:
+            claim.close()
+        else:
+            claims[core] = claim
+        if len(claims) == count:
+            break
+    return claims or {core: socket.socket() for core in cores[:count]}  # more workers than cores
 
 
 def guest_program() -> bytes:

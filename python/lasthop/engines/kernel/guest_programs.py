@@ -8,7 +8,9 @@ import os
 import re
 import select
 import signal
+import termios
 import time
+import tty
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -68,7 +70,7 @@ class GuestRequest(ShellRequest):
     memory: str = MEMORY
     """As Linux reads `mem=`, such as 512M. Half of it is for what programs write."""
     terminal: Mapping[str, Any] | None = None
-    """Settings of the command's terminal (`terminal.settings_of`), if it has its own and not the streams."""
+    """Settings of the command's terminal (`terminal_settings`), if it has its own and not the streams."""
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     folder: Path = field(default_factory=Path.cwd)
     run: Mapping[str, Any] | None = None
@@ -303,3 +305,21 @@ def _spawn(kernel: Kernel, request: GuestRequest, core: int, files: Mapping[int,
     finally:
         for file in moved.values():
             os.close(file)
+
+
+def terminal_settings(terminal: int) -> dict[str, Any]:
+    """Return how an open terminal treats keys and output, as `Settings` of crates/lasthop-host."""
+    *modes, _, _, characters = termios.tcgetattr(terminal)
+    numbers = [character if isinstance(character, int) else ord(character) for character in characters]
+    return {**dict(zip(("input", "output", "control", "local"), modes, strict=True)), "characters": numbers}
+
+
+@contextmanager
+def untreated(terminal: int) -> Iterator[None]:
+    """Pass keys and output of an open terminal through unchanged, up to the end of the context."""
+    before = termios.tcgetattr(terminal)
+    tty.setraw(terminal, termios.TCSADRAIN)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)

@@ -21,13 +21,13 @@ from lasthop.engines.engine import CaptureTarget, Observation, Request, SeriesTa
 from lasthop.engines.hosts import HostEngine, HostResults, message_of, results_of
 from lasthop.engines.kernel.boot import (
     NEEDED_TOOLS,
+    claimed_cores,
     command_of,
     environment_of,
     guest_program,
     memory_file,
     with_console,
 )
-from lasthop.engines.kernel.cores import claimed_cores
 from lasthop.engines.kernel.store import Kernel, find_kernel, kernels
 from lasthop.engines.programs import program_of
 from lasthop.errors import InputError

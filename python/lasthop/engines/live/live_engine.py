@@ -12,7 +12,7 @@ from typing import ClassVar
 from lasthop import _core
 from lasthop.engines.engine import Request
 from lasthop.engines.hosts import HostEngine, HostResults, message_of, results_of
-from lasthop.engines.live.process import SPIN_US, child_arguments
+from lasthop.engines.live.child import SPIN_US, child_arguments
 from lasthop.errors import InputError
 
 

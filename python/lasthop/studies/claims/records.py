@@ -11,11 +11,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from lasthop.errors import nearest
-from lasthop.results.flows import with_computed
 from lasthop.results.folder import FLOWS, PAGES, RUNS, read_manifest, read_rows
 from lasthop.results.manifest import looks_of
-from lasthop.results.shorts import with_rates
-from lasthop.results.tables import factor_column
+from lasthop.results.tables import factor_column, with_computed, with_rates
 from lasthop.statistics.quantiles import CONFIDENCE, shared
 from lasthop.studies.claims.design import Key
 from lasthop.studies.claims.language import REPLICATION, ClaimError, ends, number

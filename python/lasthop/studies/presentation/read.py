@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from lasthop.errors import InputError, nearest
 from lasthop.metrics.dictionary import dictionary
-from lasthop.results.flows import COMPUTED
+from lasthop.results.tables import COMPUTED
 from lasthop.studies.presentation.spec import FACTORIAL_KINDS, Presentation
 
 if TYPE_CHECKING:
