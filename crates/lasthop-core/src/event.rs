@@ -2,7 +2,7 @@
 //!
 //! Observers are chosen at compile time, so events cost nothing in a run without an observer.
 
-use crate::{DropCause, Dscp, Duration, Ecn, FlowId, Host, Instant, Packet, Protocol, Rate};
+use crate::{DropCause, Dscp, Duration, Ecn, FlowId, Host, Instant, Packet, Protocol, QueueSize, Rate};
 
 /// Properties of a flow that are known when it is announced.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +44,26 @@ pub struct QueueDepth {
     pub class_packets: u32,
     /// Average of the class's RED in RED's own unit (packets or bytes); NaN without RED.
     pub average: f64,
+}
+
+impl QueueDepth {
+    /// True if a further packet of `ip_bytes` bytes exceeds the limit.
+    #[inline]
+    pub fn is_full(self, limit: QueueSize, ip_bytes: u32) -> bool {
+        match limit {
+            QueueSize::Packets(limit) => self.packets >= limit,
+            QueueSize::Bytes(limit) => u64::from(self.bytes) + u64::from(ip_bytes) > u64::from(limit),
+        }
+    }
+
+    /// True if the queue itself exceeds the limit.
+    #[inline]
+    pub fn exceeds(self, limit: QueueSize) -> bool {
+        match limit {
+            QueueSize::Packets(limit) => self.packets > limit,
+            QueueSize::Bytes(limit) => self.bytes > limit,
+        }
+    }
 }
 
 /// What happened to a packet, in the order of its life.

@@ -1,7 +1,7 @@
 //! The models' view of an external router: the packets in it, in the order of their entry, and the packets on
 //! the link after it.
 
-use lasthop_core::{DropCause, Duration, FlowId, Instant, Packet, PacketId, QueueDepth, QueueSize};
+use lasthop_core::{DropCause, Duration, FlowId, Instant, Packet, PacketId, QueueDepth};
 use lasthop_link::{Classifier, LinuxQueue, LinuxQueues};
 use lasthop_scenario::{RouterImplementation, Scenario, Topology};
 use std::collections::VecDeque;
@@ -126,10 +126,8 @@ impl Forwarded {
     /// Whether a packet exceeds the limit of its class.
     pub fn is_full(&self, packet: &Packet) -> bool {
         let Class { queue, packets, bytes } = &self.classes[self.class_of(packet)];
-        queue.is_some_and(|queue| match queue.limit {
-            QueueSize::Packets(limit) => *packets >= limit,
-            QueueSize::Bytes(limit) => bytes.saturating_add(packet.ip_bytes) > limit,
-        })
+        let depth = QueueDepth { packets: *packets, bytes: *bytes, ..QueueDepth::default() };
+        queue.is_some_and(|queue| depth.is_full(queue.limit, packet.ip_bytes))
     }
 
     /// The classes with packets, as far as is known.

@@ -37,15 +37,7 @@ impl DropTail {
 
     /// True if a packet of `ip_bytes` bytes exceeds the limit.
     pub(crate) fn is_full(&self, ip_bytes: u32) -> bool {
-        is_full(self.limit, self.fifo.depth(), ip_bytes)
-    }
-}
-
-/// True if a further packet of `ip_bytes` bytes exceeds the limit of a queue.
-pub(crate) fn is_full(limit: QueueSize, queue: QueueDepth, ip_bytes: u32) -> bool {
-    match limit {
-        QueueSize::Packets(limit) => queue.packets >= limit,
-        QueueSize::Bytes(limit) => u64::from(queue.bytes) + u64::from(ip_bytes) > u64::from(limit),
+        self.fifo.depth().is_full(self.limit, ip_bytes)
     }
 }
 
@@ -71,11 +63,7 @@ impl Discipline for DropTail {
         room: u64,
         packets: &mut Packets<'_, O>,
     ) -> Result<Dequeued, Wait> {
-        if let Some(bytes) = self.room_needed()
-            && u64::from(bytes) > room
-        {
-            return Err(Wait::Room(bytes));
-        }
+        Wait::unless_fits(self.room_needed(), room)?;
         let Waiting { id, ip_bytes, since } = self.pop().ok_or(Wait::ARRIVAL)?;
         debug_assert!(since <= now, "time runs backwards");
         if let Some(later) = self.fifo.get(FETCHED_AHEAD) {
@@ -86,13 +74,5 @@ impl Discipline for DropTail {
 
     fn depth(&self) -> QueueDepth {
         self.fifo.depth()
-    }
-}
-
-/// True if a queue exceeds its limit.
-pub(crate) fn exceeds(limit: QueueSize, queue: QueueDepth) -> bool {
-    match limit {
-        QueueSize::Packets(limit) => queue.packets > limit,
-        QueueSize::Bytes(limit) => queue.bytes > limit,
     }
 }

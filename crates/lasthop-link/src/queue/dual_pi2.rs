@@ -15,7 +15,6 @@ use std::collections::VecDeque;
 use lasthop_core::units::QueueSize;
 use lasthop_core::{DropCause, Duration, Ecn, Instant, Observer, PacketId, QueueDepth, RandomStream};
 
-use super::drop_tail::is_full;
 use super::fifo::{Fifo, Total, Waiting};
 use crate::config::dual_pi2::DualPi2Config;
 use crate::discipline::{Dequeued, Discipline, Outlet, Packets, Wait};
@@ -209,7 +208,7 @@ impl Discipline for DualPi2 {
         self.advance(now);
         let packet = packets.arena.get(id);
         let ip_bytes = packet.ip_bytes;
-        if is_full(self.limit, self.total.depth(), ip_bytes) {
+        if self.total.depth().is_full(self.limit, ip_bytes) {
             packets.discard(now, id, DropCause::QueueOverflow);
             return None;
         }

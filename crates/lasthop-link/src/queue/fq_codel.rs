@@ -8,7 +8,6 @@ use lasthop_core::units::QueueSize;
 use lasthop_core::{Bytes, DropCause, Instant, Observer, PacketId, QueueDepth, RandomStream};
 
 use super::codel::{Control, Front, Parameters};
-use super::drop_tail::exceeds;
 use super::fifo::{Fifo, Total, Waiting};
 use super::rounds::{Hash, Rounds};
 use crate::config::fq_codel::FqCoDelConfig;
@@ -98,7 +97,7 @@ impl Discipline for FqCoDel {
         self.total.add(ip_bytes);
         self.rounds.activate(flow);
         let mut is_dropped = false;
-        while exceeds(self.limit, self.total.depth()) {
+        while self.total.depth().exceeds(self.limit) {
             is_dropped |= self.relieve(now, id, packets);
         }
         (!is_dropped).then_some(self.depth())

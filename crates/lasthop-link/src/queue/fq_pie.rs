@@ -6,7 +6,6 @@
 use lasthop_core::units::QueueSize;
 use lasthop_core::{DropCause, Instant, Observer, PacketId, QueueDepth, RandomStream};
 
-use super::drop_tail::is_full;
 use super::fifo::{Fifo, Total, Waiting};
 
 use super::pie::{Control, Parameters, Verdict};
@@ -75,7 +74,7 @@ impl Discipline for FqPie {
         let (flow, ip_bytes) = (hash.queue_of(packet.flow), packet.ip_bytes);
         let Flow { fifo, pie } = &mut flows[flow];
         pie.advance(parameters, now, fifo.bytes());
-        if is_full(*limit, total.depth(), ip_bytes) {
+        if total.depth().is_full(*limit, ip_bytes) {
             pie.overflow();
             packets.discard(now, id, DropCause::QueueOverflow);
             return None;

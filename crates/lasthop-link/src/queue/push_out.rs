@@ -7,7 +7,6 @@
 use lasthop_core::units::QueueSize;
 use lasthop_core::{Bytes, DropCause, Instant, Observer, PacketId, QueueDepth, RandomStream};
 
-use super::drop_tail::exceeds;
 use super::fifo::{Fifo, Waiting};
 use crate::discipline::{Dequeued, Discipline, Packets, Wait};
 
@@ -60,7 +59,7 @@ impl Discipline for PushOut {
         let ip_bytes = packets.arena.get(id).ip_bytes;
         self.fifo.push(Waiting { id, ip_bytes, since: now });
         let mut is_dropped = false;
-        while exceeds(self.limit, self.depth()) {
+        while self.depth().exceeds(self.limit) {
             let victim = self.take_victim()?.id;
             is_dropped |= victim == id;
             let cause = if victim == id { DropCause::QueueOverflow } else { DropCause::PushedOut };

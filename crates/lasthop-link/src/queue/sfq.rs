@@ -11,7 +11,6 @@ use std::collections::VecDeque;
 use lasthop_core::units::QueueSize;
 use lasthop_core::{Bytes, DropCause, Instant, Observer, PacketId, QueueDepth, RandomStream};
 
-use super::drop_tail::exceeds;
 use super::fifo::{Fifo, Total, Waiting};
 use super::rounds::Hash;
 use crate::config::sfq::SfqConfig;
@@ -123,7 +122,7 @@ impl Discipline for Sfq {
             self.active.push_back(flow);
         }
         let mut is_dropped = false;
-        while exceeds(self.limit, self.total.depth()) {
+        while self.total.depth().exceeds(self.limit) {
             is_dropped |= self.relieve(now, id, packets);
         }
         (!is_dropped).then_some(self.depth())
