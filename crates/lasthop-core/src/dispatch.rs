@@ -37,8 +37,8 @@ macro_rules! forward {
     ($each:ident:) => {};
     ($each:ident:
         $(#[$meta:meta])*
-        $vis:vis fn $name:ident $(<$type:ident: $bound:path>)? (&mut $self:ident $(, $argument:ident: $of:ty)* $(,)?)
-        $(-> $output:ty)?;
+        $vis:vis fn $name:ident $(<$type:ident: $bound:path>)?
+        (&mut $self:ident $(, $argument:ident: $of:ty)* $(,)?) $(-> $output:ty)?;
         $($rest:tt)*
     ) => {
         $(#[$meta])*
@@ -68,7 +68,9 @@ macro_rules! pass_events_on {
         $crate::forward! { $each:
             fn announce(&mut self, info: &$crate::FlowInfo);
             fn written(&mut self, now: $crate::Instant, flow: $crate::FlowId, host: $crate::Host, bytes: u64);
-            fn datagram(&mut self, now: $crate::Instant, flow: $crate::FlowId, host: $crate::Host, number: u64);
+            fn datagram(
+                &mut self, now: $crate::Instant, flow: $crate::FlowId, host: $crate::Host, number: u64,
+            );
             fn completed(&mut self, now: $crate::Instant, flow: $crate::FlowId);
             fn retired(&mut self, now: $crate::Instant, flow: $crate::FlowId);
             fn secret(&mut self, flow: $crate::FlowId, line: &str);

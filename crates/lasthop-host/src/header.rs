@@ -112,7 +112,8 @@ pub fn is_same(sent: &[u8], got: &[u8]) -> bool {
 
 /// Whether an IPv4 packet has the congestion-experienced mark (RFC 3168, section 5).
 pub fn is_marked(packet: &[u8]) -> bool {
-    matches!(packet, [first, class, ..] if *first >> 4 == 4 && class & 0b11 == IpEcn::CongestionExperienced as u8)
+    matches!(packet, [first, class, ..]
+        if *first >> 4 == 4 && class & 0b11 == IpEcn::CongestionExperienced as u8)
 }
 
 /// The ECN field in the lowest bits of a byte, as in the traffic class (RFC 3168, section 5).

@@ -60,7 +60,10 @@ impl Runs {
         }
         answer.insert("trace".into(), self.kept.as_ref().map(told).into());
         let facts = serde_json::json!({
-            "runs": self.facts, "differences": self.differences, "priority": self.priority, "programs": self.programs,
+            "runs": self.facts,
+            "differences": self.differences,
+            "priority": self.priority,
+            "programs": self.programs,
         });
         answer.insert("facts".into(), facts);
         answer.into()

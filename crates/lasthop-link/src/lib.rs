@@ -1,8 +1,8 @@
 //! The last hop: router queue, RED, link errors, ARQ, link buffers, as state machines without IO.
 //!
 //! ```text
-//! handle_packet -> [class] -> [RED] -> router queue -> [HTB] -> send buffer -> serialiser -> tries (ARQ) -> loss, jitter -> propagation
-//!                                                               -> in-order release -> poll_delivery
+//! handle_packet -> [class] -> [RED] -> router queue -> [HTB] -> send buffer -> serialiser
+//!               -> tries (ARQ) -> loss, jitter -> propagation -> in-order release -> poll_delivery
 //! ```
 //!
 //! [`Path`] is one direction. It is the complete interface, apart from the configuration and the states of

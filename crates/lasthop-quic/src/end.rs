@@ -418,7 +418,8 @@ impl Quic {
         self.is_over = true;
         // The host that connected closes once it has received everything and all its data is acknowledged.
         let is_done = self.streams.is_finished()
-            && matches!(&reason, ConnectionError::ApplicationClosed(close) if close.error_code == VarInt::from_u32(0));
+            && matches!(&reason, ConnectionError::ApplicationClosed(close)
+                if close.error_code == VarInt::from_u32(0));
         if is_done {
             observer.transport(now, flow, host, TransportEvent::Closed);
         } else {

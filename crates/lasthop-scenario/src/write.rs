@@ -14,7 +14,8 @@ mod tests {
 
     #[test]
     fn what_is_written_reads_as_it_was_in_its_order() {
-        let json = r#"{"name":"it's \"a\"\nb","flow":[{"kind":"program","z":1,"a":[1.5,true]}],"factor":{"x":{"b 1":{},"a":{}}}}"#;
+        let json = r#"{"name":"it's \"a\"\nb","flow":[{"kind":"program","z":1,"a":[1.5,true]}],
+            "factor":{"x":{"b 1":{},"a":{}}}}"#;
         let text = to_toml(json).unwrap();
         let read: serde_json::Value = toml::from_str(&text).unwrap();
         assert_eq!(read, serde_json::from_str::<serde_json::Value>(json).unwrap());

@@ -103,7 +103,8 @@ mod tests {
         #[test]
         fn a_divisor_divides(number: u64, divisor in 1..=u64::MAX, small in 1..10_000_u64) {
             for value in [divisor, small, 1 << (small % 64)] {
-                for number in [number, number / value * value, u64::MAX, (number / value * value).saturating_sub(1)] {
+                let multiple = number / value * value;
+                for number in [number, multiple, u64::MAX, multiple.saturating_sub(1)] {
                     prop_assert_eq!(Divisor::new(value).divide(number), number / value);
                 }
             }

@@ -94,7 +94,10 @@ fn scales() -> impl Strategy<Value = Scale> {
 proptest! {
     #[test]
     fn a_level_lies_in_its_range_and_its_text_is_exact(
-        ends in (1_u64..1 << 50, 1_u64..1 << 50), unit in 0_usize..3, scale in scales(), share in 0.0..=1.0_f64,
+        ends in (1_u64..1 << 50, 1_u64..1 << 50),
+        unit in 0_usize..3,
+        scale in scales(),
+        share in 0.0..=1.0_f64,
     ) {
         prop_assume!(ends.0 < ends.1);
         let unit = ["bit/s", "ns", "B"][unit];

@@ -90,11 +90,13 @@ fn rates_sizes_and_queue_sizes_have_their_units() {
 fn errors_name_the_accepted_units_and_the_nearest_text() {
     assert_eq!(
         error::<Rate>("64"),
-        r#"missing unit in "64": write for example "64 kbit/s" (accepted: bit/s, kbit/s, Mbit/s, Gbit/s, CS-1, CS-2, CS-3, CS-4, TCH/F4.8, TCH/F9.6, TCH/F14.4)"#
+        "missing unit in \"64\": write for example \"64 kbit/s\" (accepted: bit/s, kbit/s, Mbit/s, Gbit/s, \
+         CS-1, CS-2, CS-3, CS-4, TCH/F4.8, TCH/F9.6, TCH/F14.4)"
     );
     assert_eq!(
         error::<Rate>("64 kbps"),
-        r#"unknown unit "kbps" in "64 kbps": did you mean "64 kbit/s"? (accepted: bit/s, kbit/s, Mbit/s, Gbit/s, CS-1, CS-2, CS-3, CS-4, TCH/F4.8, TCH/F9.6, TCH/F14.4)"#
+        "unknown unit \"kbps\" in \"64 kbps\": did you mean \"64 kbit/s\"? (accepted: bit/s, kbit/s, \
+         Mbit/s, Gbit/s, CS-1, CS-2, CS-3, CS-4, TCH/F4.8, TCH/F9.6, TCH/F14.4)"
     );
     assert_eq!(
         error::<Rate>("-64 kbit/s"),
@@ -146,7 +148,9 @@ fn the_largest_packet_at_the_lowest_rate_does_not_overflow() {
 
 proptest! {
     #[test]
-    fn every_quantity_survives_its_canonical_text(value in any::<u64>(), shift in 0_u32..64, small in any::<u32>()) {
+    fn every_quantity_survives_its_canonical_text(
+        value in any::<u64>(), shift in 0_u32..64, small in any::<u32>(),
+    ) {
         let value = value >> shift;
         let duration = Duration::from_nanos(value.min(1_000_000_000_000_000_000));
         prop_assert_eq!(duration.to_string().parse::<Duration>(), Ok(duration));
@@ -161,7 +165,9 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_the_parser_panic(text in "\\PC*", number in "[-+0-9.,_eE ]{0,40}(s|ms|kB|packets|kbit/s)?") {
+    fn no_text_makes_the_parser_panic(
+        text in "\\PC*", number in "[-+0-9.,_eE ]{0,40}(s|ms|kB|packets|kbit/s)?",
+    ) {
         for text in [text, number] {
             let _ = text.parse::<Duration>();
             let _ = text.parse::<Rate>();

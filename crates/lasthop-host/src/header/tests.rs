@@ -66,7 +66,9 @@ fn what_a_router_would_not_forward_is_refused() {
 
 proptest! {
     #[test]
-    fn a_mark_leaves_a_valid_packet(ecn in 1..=2_u8, dscp in 0..64_u8, payload in prop::collection::vec(any::<u8>(), 0..99)) {
+    fn a_mark_leaves_a_valid_packet(
+        ecn in 1..=2_u8, dscp in 0..64_u8, payload in prop::collection::vec(any::<u8>(), 0..99),
+    ) {
         let mut packet = udp(&payload);
         packet[1] = dscp << 2 | ecn;
         packet[10..12].fill(0);
@@ -95,7 +97,9 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_are_read_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..200), version in 0..3_u8) {
+    fn arbitrary_bytes_are_read_or_refused(
+        mut bytes in prop::collection::vec(any::<u8>(), 0..200), version in 0..3_u8,
+    ) {
         if let (Some(first), 1..) = (bytes.first_mut(), version) {
             *first = if version == 1 { 0x45 } else { 0x60 };
         }

@@ -204,8 +204,9 @@ proptest! {
     ) {
         let config = random_lengths();
         let mut timeline = timeline(&config);
+        let end = at_us(20_000_000);
         let stays: Vec<Period> =
-            Periods::new(&config, None, SEED).take_while(|period| period.start <= at_us(20_000_000)).collect();
+            Periods::new(&config, None, SEED).take_while(|period| period.start <= end).collect();
         for at in times.into_iter().map(at_us) {
             let inside = stays.iter().find(|period| period.start <= at && at < period.end);
             prop_assert_eq!(Some(timeline.state(at)), inside.map(|period| period.state));

@@ -310,7 +310,9 @@ fn keeps_to(sent: &[(Instant, u32)], rate: Rate, burst: Bytes) -> Result<(), Tes
 
 proptest! {
     #[test]
-    fn agrees_with_the_slow_reference(config in configs(), arrivals in arrivals(), link in 30_000_u64..1_000_000) {
+    fn agrees_with_the_slow_reference(
+        config in configs(), arrivals in arrivals(), link in 30_000_u64..1_000_000,
+    ) {
         let arrivals = of_classes(arrivals, &config);
         let expected = reference::departures(&config, &arrivals, rate(link));
         prop_assert_eq!(departures(&config, &arrivals, rate(link)), expected);
@@ -321,7 +323,7 @@ proptest! {
         let arrivals = of_classes(arrivals, &config);
         let departures = departures(&config, &arrivals, rate(RATE));
         for class in 0..config.class.len() {
-            let came: Vec<_> = arrivals.iter().filter(|arrival| arrival.1 == class).map(|arrival| arrival.2).collect();
+            let came: Vec<_> = arrivals.iter().filter(|came| came.1 == class).map(|came| came.2).collect();
             let left: Vec<_> = departures.iter().filter(|left| left.1 == class).map(|left| left.2).collect();
             prop_assert_eq!(came, left);
         }

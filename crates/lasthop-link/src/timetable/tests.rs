@@ -176,7 +176,9 @@ fn what_excludes_a_table_is_refused() {
 
 proptest! {
     #[test]
-    fn any_text_is_read_or_refused_with_a_line_that_it_has(text in "\\PC*|(time_s,rate_bps(,delay_s(,loss|,bit_error_rate)?)?\n)?([0-9.,e-]{0,12}\n)*") {
+    fn any_text_is_read_or_refused_with_a_line_that_it_has(
+        text in "\\PC*|(time_s,rate_bps(,delay_s(,loss|,bit_error_rate)?)?\n)?([0-9.,e-]{0,12}\n)*",
+    ) {
         match Timetable::parse(&text) {
             Ok(table) => prop_assert_eq!(Timetable::parse(&table.to_string()), Ok(table)),
             Err(error) => prop_assert!((1..=text.lines().count().max(1)).contains(&error.line)),
@@ -185,7 +187,9 @@ proptest! {
 
     #[test]
     fn a_table_is_read_as_it_was_written(
-        steps in prop::collection::vec((1..10_000_000_000_u64, 0..1_000_000_000_u64, 0..2_000_000_000_u64, 0.0..=1.0), 1..30),
+        steps in prop::collection::vec(
+            (1..10_000_000_000_u64, 0..1_000_000_000_u64, 0..2_000_000_000_u64, 0.0..=1.0), 1..30
+        ),
         columns in 2..=5_usize,
     ) {
         let mut at = 0;

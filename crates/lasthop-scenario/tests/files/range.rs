@@ -218,10 +218,12 @@ proptest! {
     #![proptest_config(at_least(1000))]
     #[test]
     fn no_range_makes_the_reader_panic(
-        lines in proptest::collection::vec((0_usize..8, values()), 0..7), points in proptest::option::of(0_u32..70_000),
+        lines in proptest::collection::vec((0_usize..8, values()), 0..7),
+        points in proptest::option::of(0_u32..70_000),
     ) {
         let keys = ["from", "to", "scale", "sets", "level", "x.from", "x.sets", "method"];
-        let lines: std::collections::BTreeMap<_, _> = lines.into_iter().map(|(key, value)| (keys[key], value)).collect();
+        let lines: std::collections::BTreeMap<_, _> =
+            lines.into_iter().map(|(key, value)| (keys[key], value)).collect();
         let lines: Vec<_> = lines.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
         let text = format!("{SHORT}[factor.rate]\n{}", lines.concat());
         if let Ok(study) = sampled(&text, points) {

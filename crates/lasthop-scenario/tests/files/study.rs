@@ -321,15 +321,16 @@ fn a_router_of_linux_says_which_key_its_queue_disciplines_cannot_be() {
         r#"down.htb = { overhead = "14 B", class = [{ name = "all", rate = "32 kbit/s", default = true }] }"#,
     ] {
         let refused = read(&linux_router(fits)).cells[0].needs_model().unwrap_err().to_string();
-        assert!(
-            refused.contains("`router.implementation`") && refused.contains("--engine kernel"),
-            "{refused}"
-        );
+        let is_told = refused.contains("`router.implementation`") && refused.contains("--engine kernel");
+        assert!(is_told, "{refused}");
     }
     for (extra, key, remedy) in [
         (r#"up.queue.limit = "5760 B""#, "up.queue.limit", "\"10 packets\""),
         (
-            r#"down.queue.red = { min = "2 packets", max = "7 packets", max_probability = 0.1, weight = 0.1, avpkt = "500 B" }"#,
+            concat!(
+                r#"down.queue.red = { min = "2 packets", max = "7 packets", max_probability = 0.1, "#,
+                r#"weight = 0.1, avpkt = "500 B" }"#,
+            ),
             "down.queue.red.min",
             "\"1000 B\"",
         ),
@@ -353,7 +354,11 @@ fn a_router_of_linux_says_which_key_its_queue_disciplines_cannot_be() {
             "\"8 bit/s\"",
         ),
         (
-            r#"errors = { good = "0 s", bad = "1 s", packet_error_probability = 0.1 }, down.htb.class = [{ name = "a", rate = "8 kbit/s", default = true }, { name = "b", rate = "8 kbit/s" }]"#,
+            concat!(
+                r#"errors = { good = "0 s", bad = "1 s", packet_error_probability = 0.1 }, "#,
+                r#"down.htb.class = [{ name = "a", rate = "8 kbit/s", default = true }, "#,
+                r#"{ name = "b", rate = "8 kbit/s" }]"#,
+            ),
             "down.queue",
             "leave out the table errors",
         ),
@@ -368,7 +373,10 @@ fn a_router_of_linux_says_which_key_its_queue_disciplines_cannot_be() {
             "write packet_error_probability",
         ),
         (
-            r#"errors = { good = "0 s", bad = "1 s", packet_error_probability = 0.1, arq = { retransmissions = 1, delay = "1 s" } }"#,
+            concat!(
+                r#"errors = { good = "0 s", bad = "1 s", packet_error_probability = 0.1, "#,
+                r#"arq = { retransmissions = 1, delay = "1 s" } }"#,
+            ),
             "errors.arq",
             "leave it out",
         ),

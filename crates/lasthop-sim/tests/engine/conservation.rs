@@ -18,7 +18,9 @@ type Watch = (Analysis, (Conservation, Streams));
 
 proptest! {
     // A failure prints its scenario; nothing is kept on disk.
-    #![proptest_config(ProptestConfig { cases: 2500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 2500, failure_persistence: None, ..ProptestConfig::default()
+    })]
 
     // The same test twice, so that two cores share the work.
     #[test]

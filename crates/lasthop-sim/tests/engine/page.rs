@@ -84,7 +84,8 @@ fn page_loads_beside_each_other_and_other_traffic_have_their_own_records() {
     let names: Vec<_> = records.flows.iter().map(|flow| flow.flow.as_str()).collect();
     #[rustfmt::skip]
     assert_eq!(names, [
-        "first/connection-1", "first/connection-2", "stream", "second/connection-1", "second/connection-2", "bulk",
+        "first/connection-1", "first/connection-2", "stream", "second/connection-1", "second/connection-2",
+        "bulk",
     ]);
     for (page, (name, start_s, objects)) in records.pages.iter().zip([("first", 0.0, 4), ("second", 1.0, 3)])
     {

@@ -367,7 +367,8 @@ proptest! {
         consistent(&flows[0], bytes)?;
         for page in pages {
             prop_assert_eq!(page.outcome == Outcome::Closed, page.objects_received == page.objects);
-            prop_assert!(page.outcome == Outcome::Closed || flows[0].outcome == Outcome::Aborted, "{:?}", page);
+            let is_over = page.outcome == Outcome::Closed || flows[0].outcome == Outcome::Aborted;
+            prop_assert!(is_over, "{:?}", page);
         }
     }
 }

@@ -280,13 +280,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn leaps_lead_where_steps_would(steps in prop::collection::vec(step(), 0..200), from in 0..SEGMENTS as usize) {
+        fn leaps_lead_where_steps_would(
+            steps in prop::collection::vec(step(), 0..200), from in 0..SEGMENTS as usize,
+        ) {
             let mut queue = queue();
             for step in steps {
                 let len = queue.outstanding() as usize;
                 match step {
                     Step::Sack(i) if i < len && !queue.get(i).sacked => queue.mark_sacked(i),
-                    Step::Lose(i) if i < len && !queue.get(i).sacked && !queue.get(i).lost => queue.mark_lost(i),
+                    Step::Lose(i) if i < len && !queue.get(i).sacked && !queue.get(i).lost => {
+                        queue.mark_lost(i);
+                    }
                     Step::Retransmit(i) if queue.next_lost(i).is_some() => {
                         let index = queue.next_lost(i).expect("just seen");
                         queue.note_retransmission(index, (), true);

@@ -102,10 +102,10 @@ fn a_sack_ack_reports_a_duplicate_first_and_clamps_its_window() {
     segment.sack.push(SackBlock { start: 2145, end: 2681 });
     #[rustfmt::skip]
     let expected = [
-        "45000048", "23454000", "3f06036a", "0a000101", "0a000001",             // serial 0x12345, TTL 63
+        "45000048", "23454000", "3f06036a", "0a000101", "0a000001",     // serial 0x12345, TTL 63
         "4e217531", "77359401", "3b9ad049", "d010ffff", "05940000",
         "0101080a", "00000011", "00000022",
-        "01010512", "3b9aca01", "3b9acc19", "3b9ad261", "3b9ad479",             // blocks of the server's stream
+        "01010512", "3b9aca01", "3b9acc19", "3b9ad261", "3b9ad479",     // blocks of the server's stream
     ];
     assert_eq!(hex(&packet(0x12345, Direction::Up, Ecn::NotEct, segment), Ttl::Routed), expected);
 }
@@ -231,8 +231,8 @@ proptest! {
     #[test]
     fn checksums_hold_and_the_length_is_the_modelled_one(
         seq: u64, ack: u64, payload_bytes in 0_u32..1500, flags in 0_u8..8, window_bytes: u64,
-        mss: Option<u16>, sack_permitted: bool, window_scale: Option<u8>, stamps: Option<(u32, u32)>, blocks in 0_usize..4,
-        compact: bool, serial: u64, flow in 0_u32..10_000, up: bool, udp: bool,
+        mss: Option<u16>, sack_permitted: bool, window_scale: Option<u8>, stamps: Option<(u32, u32)>,
+        blocks in 0_usize..4, compact: bool, serial: u64, flow in 0_u32..10_000, up: bool, udp: bool,
     ) {
         let flag = |bit: u8, flag| if flags & bit == 0 { Flags::default() } else { flag };
         let mut segment = Segment {

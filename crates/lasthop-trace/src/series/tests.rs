@@ -92,8 +92,8 @@ fn a_file_has_a_row_for_each_step_of_each_flow_that_is_active_and_of_the_hop() {
     observe(&mut series);
     series.close(ms(400)).unwrap();
     let lines = [
-        "time_s,flow,direction,goodput_Bps,lost_packets,marks_ecn,queue_mean_packets,queue_max_packets,cwnd,srtt_s,\
-         sending_flows,fairness_jain,capacity_Bps",
+        "time_s,flow,direction,goodput_Bps,lost_packets,marks_ecn,queue_mean_packets,queue_max_packets,cwnd,\
+         srtt_s,sending_flows,fairness_jain,capacity_Bps",
         // 20 + 2 * 20 + 30 ms in the queue; 80 ms, then an eighth of the difference to 160 ms is added.
         "0,\"a, b\",down,10000,1,0,0.9,2,3,0.09,,,",
         "0,,down,10000,1,0,0.9,2,,,1,1,10000",

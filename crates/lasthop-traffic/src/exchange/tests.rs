@@ -104,7 +104,8 @@ proptest! {
              think = \"{think} ms\""
         );
         let config: RequestResponseConfig = toml::from_str(&text).expect("a configuration");
-        let mut rr = Exchanges::new(&config, at(0), Host::Client, 1460, Seed { study: seed, replication: 1 }.stream("rr"));
+        let stream = Seed { study: seed, replication: 1 }.stream("rr");
+        let mut rr = Exchanges::new(&config, at(0), Host::Client, 1460, stream);
         let (mut now, mut received, mut completions) = (at(0), [0, 0], 0);
         let mut closed = false;
         while let Some(due) = rr.next_wakeup() {

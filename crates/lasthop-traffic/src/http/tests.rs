@@ -254,7 +254,8 @@ fn http11_has_one_request_under_way_on_each_connection() {
     trace.server_has(0, 100, &["0: 200 main"]);
     #[rustfmt::skip]
     trace.browser_has(0, 1200, &[
-        "0: first byte of main", "open 1", "1: GET inline-1", "open 2", "2: GET inline-2", "0: has main", "0: GET inline-3",
+        "0: first byte of main", "open 1", "1: GET inline-1", "open 2", "2: GET inline-2", "0: has main",
+        "0: GET inline-3",
     ]);
     trace.server_has(0, 200, &["0: 200 inline-3"]);
     trace.browser_has(0, 1201, &["0: first byte of inline-3"]);
@@ -294,8 +295,8 @@ fn pipelined_requests_spread_evenly_from_the_main_connection_on() {
     let mut trace = Trace::begun(&http(HttpProtocol::Http11Pipelined, 2), 5);
     #[rustfmt::skip]
     trace.browser_has(0, 1200, &[
-        "0: first byte of main", "0: GET inline-1", "open 1", "1: GET inline-2", "0: GET inline-3", "1: GET inline-4",
-        "0: GET inline-5", "0: has main",
+        "0: first byte of main", "0: GET inline-1", "open 1", "1: GET inline-2", "0: GET inline-3",
+        "1: GET inline-4", "0: GET inline-5", "0: has main",
     ]);
 }
 
@@ -343,8 +344,8 @@ fn a_connection_lost_last_leaves_the_others_to_be_closed() {
     let mut trace = Trace::begun(&http(HttpProtocol::Http11Pipelined, 2), 2);
     #[rustfmt::skip]
     trace.browser_has(0, 1900, &[
-        "0: first byte of main", "0: GET inline-1", "open 1", "1: GET inline-2", "0: has main", "0: first byte of inline-1",
-        "0: has inline-1",
+        "0: first byte of main", "0: GET inline-1", "open 1", "1: GET inline-2", "0: has main",
+        "0: first byte of inline-1", "0: has inline-1",
     ]);
     trace.ends(1, &["1: browser closes"]);
     trace.wakes(200, &["0: browser closes"]);

@@ -68,7 +68,9 @@ proptest! {
     /// For random periods, the source keeps within its duration and reports its end, and the same seed gives
     /// the same draws.
     #[test]
-    fn it_comes_to_an_end(study in any::<u64>(), on in 1..2_000_u64, off in 0..2_000_u64, seconds in 1..60_u64) {
+    fn it_comes_to_an_end(
+        study in any::<u64>(), on in 1..2_000_u64, off in 0..2_000_u64, seconds in 1..60_u64,
+    ) {
         let source = config(&format!(
             "on = {{ distribution = \"exponential\", mean = \"{on} ms\" }}\n\
              off = {{ distribution = \"uniform\", min = \"0 s\", max = \"{off} ms\" }}\n\

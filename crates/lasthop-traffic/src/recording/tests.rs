@@ -47,8 +47,11 @@ fn packets_of_a_capture_may_come_in_any_order() {
 proptest! {
     /// Written text can be read again.
     #[test]
-    fn text_comes_back_as_it_was(rows in prop::collection::vec((0..u64::from(u32::MAX), 1..=BYTES_MAX), 1..50)) {
-        let packets = rows.into_iter().map(|(nanos, bytes)| Packet { at: Duration::from_nanos(nanos), bytes });
+    fn text_comes_back_as_it_was(
+        rows in prop::collection::vec((0..u64::from(u32::MAX), 1..=BYTES_MAX), 1..50),
+    ) {
+        let packet = |(nanos, bytes)| Packet { at: Duration::from_nanos(nanos), bytes };
+        let packets = rows.into_iter().map(packet);
         let recording = Recording::new(packets.collect()).unwrap();
         prop_assert_eq!(Recording::parse(&recording.to_string()).unwrap(), recording);
     }

@@ -97,12 +97,16 @@ fn woken(video: &mut Video, millis: u64) -> Vec<&'static str> {
     told(video)
 }
 
+/// The news that this many bytes of a stream have arrived.
+fn arrived(bytes: u64) -> News {
+    News { received: Some(bytes), ..News::default() }
+}
+
 /// The segment with this number arrives completely; its request reached the server at once.
 fn comes(video: &mut Video, millis: u64, number: u64) -> Vec<&'static str> {
-    let news = |bytes| News { received: Some(bytes), ended: false, ..News::default() };
-    video.handle_news(at(millis), 0, Host::Server, news(200 * number));
+    video.handle_news(at(millis), 0, Host::Server, arrived(200 * number));
     assert_eq!(told(video), ["answer"]);
-    video.handle_news(at(millis), 0, Host::Client, news(250_000 * number));
+    video.handle_news(at(millis), 0, Host::Client, arrived(250_000 * number));
     told(video)
 }
 
@@ -186,7 +190,7 @@ proptest! {
                 match action {
                     Action::Write { host: Host::Client, .. } => {
                         bytes[0] += 200;
-                        film.handle_news(now, 0, Host::Server, News { received: Some(bytes[0]), ended: false, ..News::default() });
+                        film.handle_news(now, 0, Host::Server, arrived(bytes[0]));
                     }
                     Action::Write { bytes: response, .. } => {
                         bytes[1] += response;
@@ -200,7 +204,7 @@ proptest! {
             match (due, film.next_wakeup()) {
                 (Some(arrival), woken) if woken.is_none_or(|woken| arrival <= woken) => {
                     (now, due) = (arrival, None);
-                    film.handle_news(now, 0, Host::Client, News { received: Some(bytes[1]), ended: false, ..News::default() });
+                    film.handle_news(now, 0, Host::Client, arrived(bytes[1]));
                 }
                 (_, Some(woken)) => {
                     now = woken;

@@ -216,8 +216,9 @@ fn impairments() -> impl Strategy<Value = LinkConfig> {
         1 => chance().prop_map(|loss| (Some(loss), None, None)),
         1 => (0.0..1e-4)
             .prop_map(|rate| (None, Some(Probability::new(rate).unwrap()), None)),
-        1 => (chance(), chance(), chance())
-            .prop_map(|(p, r, loss_good)| (None, None, Some(GilbertElliott { p, r, loss_bad: Probability::ONE, loss_good }))),
+        1 => (chance(), chance(), chance()).prop_map(|(p, r, loss_good)| {
+            (None, None, Some(GilbertElliott { p, r, loss_bad: Probability::ONE, loss_good }))
+        }),
     ];
     let jitter =
         option::weighted(0.2, millis(50).prop_map(|max| Distribution::Uniform { min: Duration::ZERO, max }));
@@ -505,8 +506,16 @@ fn flow(mtu: u64) -> impl Strategy<Value = FlowConfig> {
                 port: None,
             })
         });
-    prop_oneof![4 => bulk, 1 => udp, 2 => page(start()), 1 => call(start()), 1 => requests(start()), 1 => on_off(mtu, start()), 1 => video(start()),
-        1 => replay(mtu, start())]
+    prop_oneof![
+        4 => bulk,
+        1 => udp,
+        2 => page(start()),
+        1 => call(start()),
+        1 => requests(start()),
+        1 => on_off(mtu, start()),
+        1 => video(start()),
+        1 => replay(mtu, start()),
+    ]
 }
 
 fn replay(

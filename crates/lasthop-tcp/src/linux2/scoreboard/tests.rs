@@ -315,7 +315,8 @@ proptest! {
             prop_assert_eq!(board.queue.lost_out(), count(|s| s.lost));
             prop_assert_eq!(board.queue.retransmitted_out(), count(|s| s.retransmitted));
             prop_assert_eq!(count(|s| s.sacked && s.lost), 0);
-            let furthest = segments(&board).zip(1..).filter(|(s, _)| s.sacked).last().map_or(0, |(_, number)| number);
+            let sacked = segments(&board).zip(1..).filter(|(s, _)| s.sacked);
+            let furthest = sacked.last().map_or(0, |(_, number)| number);
             prop_assert_eq!(board.furthest_sacked(), furthest);
             prop_assert!(board.in_flight() <= 2 * board.queue.outstanding());
         }
