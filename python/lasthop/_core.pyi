@@ -1,7 +1,10 @@
 """The Rust engine: scenario files, cells of the factor matrix, runs and traces."""
 
 from collections.abc import Callable
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeAlias, TypedDict
+
+_Columns: TypeAlias = dict[str, list[Any]]
+"""A table: its columns by name. Their cells are text, numbers or None."""
 
 VERSION: str
 COMMIT: str
@@ -83,7 +86,7 @@ class Packet:
     def arrived_s(self) -> float:
         """When it arrived at the queue, seconds since the start of the run."""
 
-def analyze(path: str) -> list[dict[str, list[Any]]]:
+def analyze(path: str) -> list[_Columns]:
     """Analyse a pcap or pcapng file: four tables as columns.
 
     They have a row per flow and direction, one row, a row per protocol, and a row per range of lengths. The
@@ -147,6 +150,27 @@ def read_file(path: str) -> bytes:
 def schema() -> str:
     """JSON Schema of scenario files."""
 
+# Only for type checkers: a range, its ends in its unit, whether every whole number is a level, and the
+# scenario's keys that it sets.
+RangeFacts = TypedDict(
+    "RangeFacts",
+    {
+        "unit": str,
+        "from": float,
+        "to": float,
+        "counts": bool,
+        "scale": Literal["linear", "log"],
+        "sets": list[str],
+    },
+)
+
+class SpaceFacts(TypedDict):
+    """How the points of a space are drawn, how many there are, and the ranges by their factors."""
+
+    method: str
+    points: int
+    ranges: dict[str, RangeFacts]
+
 class Study:
     """A scenario file with its factor matrix expanded into cells."""
 
@@ -164,12 +188,8 @@ class Study:
     def factors(self) -> dict[str, list[str]]:
         """Names of the factors with named levels in file order, each with its levels."""
     @property
-    def space(self) -> dict[str, Any] | None:
-        """`method` and `points` of the sample and the factors that are `ranges`; `None` if no factor is one.
-
-        Each range has, under its factor: `unit`, `from` and `to` in that unit, `counts` (every whole number
-        is a level), `scale` (`linear` or `log`) and `sets`, the keys of the scenario.
-        """
+    def space(self) -> SpaceFacts | None:
+        """The sample of the factors that are ranges; `None` if no factor is one."""
     @property
     def cells(self) -> list[Cell]: ...
     @property
@@ -274,13 +294,13 @@ class Results:
     """Columns by name, made anew each time; all tables have `replication`. `flows` has the role of each."""
 
     @property
-    def flows(self) -> dict[str, list[Any]]: ...
+    def flows(self) -> _Columns: ...
     @property
-    def pages(self) -> dict[str, list[Any]]: ...
+    def pages(self) -> _Columns: ...
     @property
-    def shorts(self) -> dict[str, list[Any]]: ...
+    def shorts(self) -> _Columns: ...
     @property
-    def runs(self) -> dict[str, list[Any]]: ...
+    def runs(self) -> _Columns: ...
     @property
     def trace(self) -> Trace | None:
         """What was kept of the last replication with a trace or an overview."""
@@ -294,23 +314,23 @@ class Trace:
     def buffers(self, table: str) -> dict[str, list[str] | tuple[Literal["Q", "d"], bytes, bytes]] | None:
         """A table's columns in the form of `gather`; `None` after they were read as lists instead."""
     @property
-    def packets(self) -> dict[str, list[Any]]: ...
+    def packets(self) -> _Columns: ...
     @property
-    def transport(self) -> dict[str, list[Any]]: ...
+    def transport(self) -> _Columns: ...
     @property
-    def objects(self) -> dict[str, list[Any]]:
+    def objects(self) -> _Columns:
         """Objects of page loads: `flow`, `object`, `bytes`, and times in `_ns` since the start of the run."""
     @property
-    def flows(self) -> dict[str, list[Any]]: ...
+    def flows(self) -> _Columns: ...
     @property
-    def bad_periods(self) -> dict[str, list[Any]]:
+    def bad_periods(self) -> _Columns:
         """`start_s`, `end_s` of the bad periods."""
     @property
     def left_out(self) -> dict[str, int]:
         """Numbers of `points`, `marks` and `flows` that an overview lacks; 0 of each in a whole recording."""
     @property
-    def series(self) -> dict[str, list[Any]]:
+    def series(self) -> _Columns:
         """In an overview: the run in up to 160 steps, by `MEANINGS["series"]`, and their length `step_s`."""
     @property
-    def delays(self) -> dict[str, list[Any]]:
+    def delays(self) -> _Columns:
         """In an overview: the distribution functions of the one-way delays: `flow`, `share`, `delay_s`."""

@@ -93,10 +93,10 @@ class Stopping(Protocol):
         """Decide on `cells`, which have all their `counts`; `read` returns chosen records, from 0 on."""
 
     @property
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """The record of the decisions, for the manifest."""
 
-    def restore(self, record: Mapping[str, Any]) -> None:
+    def restore(self, record: Mapping[str, object]) -> None:
         """Take over the record of a manifest."""
 
 
@@ -515,7 +515,7 @@ class Campaign:
         ]
         return pl.DataFrame(columns)
 
-    def _new_manifest(self, owners: Sequence[Sequence[int]]) -> dict[str, Any]:
+    def _new_manifest(self, owners: Sequence[Sequence[int]]) -> dict[str, object]:
         simulated = self.simulated
         manifest = {
             **self.manifest,
@@ -547,7 +547,7 @@ def _distinct(holdings: Sequence[Piece]) -> int:
     return total
 
 
-def _version_text(identity: Mapping[str, Any]) -> str:
+def _version_text(identity: Mapping[str, object]) -> str:
     rules = str(identity.get("lasthop_rules"))[:8]
     form = "" if identity.get("format") == FORMAT else f", format {identity.get('format')} of the folder"
     return (

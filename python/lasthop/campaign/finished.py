@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -24,7 +23,7 @@ class Finished:
 
     out: Path
     cells: Sequence[_core.Cell]
-    manifest: Mapping[str, Any]
+    manifest: Mapping[str, object]
 
     def live_differences(self) -> list[Difference]:
         """Return where Linux differed from the scenario's TCP settings; nothing for the model."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lasthop import _core
 from lasthop.campaign.limits import Limits
@@ -74,7 +74,7 @@ class Plan:
         """Return the first replication number of a set; sets count from 1."""
         return (set_number - 1) * self.replications + 1
 
-    def version(self) -> dict[str, Any]:
+    def version(self) -> dict[str, object]:
         """Return the key of the rules; results of different rules are never mixed."""
         return {"format": FORMAT, "lasthop_version": _core.VERSION, "lasthop_rules": _core.RULES}
 
@@ -121,7 +121,7 @@ class Plan:
         parts = [*self.version().values(), self.engine.name, *own, digest, self.seed, start]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """Return everything that decides the results. Two campaigns with equal identity have equal records.
 
         If runs are not repeatable, the machine and chance decide as well.
@@ -148,7 +148,7 @@ class Plan:
 
     def meanings(self, table: str) -> dict[str, dict[str, str]]:
         """Return unit and definition of the columns of a table, levels first."""
-        ranges = (self.study.space or {}).get("ranges", {})
+        ranges = self.study.space["ranges"] if self.study.space else {}
         units = {name: {"unit": facts["unit"]} for name, facts in ranges.items()}
         levels = {
             factor_column(factor): {**units.get(factor, {}), "description": f"Level of the factor {factor}."}

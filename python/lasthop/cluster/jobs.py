@@ -88,7 +88,7 @@ def script(system: str, file: Path) -> str:
 
 
 @contextmanager
-def _made(system: str, file: Path, options: dict[str, Any]) -> Iterator[Any]:
+def _made(system: str, file: Path, options: dict[str, object]) -> Iterator[Any]:
     """Yield a cluster without jobs."""
     try:
         cluster = _class(system)(**options, silence_logs=logging.CRITICAL)

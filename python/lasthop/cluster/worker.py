@@ -12,7 +12,6 @@ import time
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from distributed import get_worker
 
@@ -58,7 +57,7 @@ class Simulator:
                 self._engine = _found(self._called).for_threads(get_worker().state.nthreads)
             return self._engine
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         # Many cells differ little: compressed together they take a few dozen bytes each.
         cells = json.dumps([(list(cell.levels.items()), cell.scenario) for cell in self._cells])
         return _unpickle, (version(), self._seed, self._called, zlib.compress(cells.encode()))

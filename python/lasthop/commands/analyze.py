@@ -97,7 +97,7 @@ def analyze(files: Sequence[Path], table: str) -> tuple[pl.DataFrame, list[str]]
     return pl.concat(frames), remarks
 
 
-def _kinds(columns: dict[str, list[Any]]) -> dict[str, Any]:
+def _kinds(columns: dict[str, list[object]]) -> dict[str, Any]:
     """Give columns without any value the type that their unit implies."""
     floats, texts = ("_s", "_ms", "_Bps"), ("protocol", "source", "destination", "outcome")
     empty = {name for name, cells in columns.items() if all(cell is None for cell in cells)}
@@ -105,7 +105,7 @@ def _kinds(columns: dict[str, list[Any]]) -> dict[str, Any]:
     return numbers | dict.fromkeys(empty.intersection(texts), pl.String)
 
 
-def _remarks(file: Path, found: dict[str, Any], *, is_complete: bool) -> list[str]:
+def _remarks(file: Path, found: dict[str, object], *, is_complete: bool) -> list[str]:
     remarks = []
     left_out = [f"{found[column]} {name}" for column, name in LEFT_OUT.items() if found[column]]
     if left_out and not is_complete:

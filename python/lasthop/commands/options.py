@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import click
 from click.core import ParameterSource
@@ -21,7 +21,7 @@ from lasthop.scenario.points import read_study
 from lasthop.scenario.selection import all_levels, select_cell, select_cells
 from lasthop.studies.catalogue import find_scenario
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 COUNT = click.IntRange(min=1, max=COUNT_MAX)
 

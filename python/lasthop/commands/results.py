@@ -31,7 +31,7 @@ class Holding:
     """The pieces of a store compared with the last plan; `missing` counts runs by cell."""
 
     identity: dict[str, Any]
-    simulation: dict[str, Any]
+    simulation: dict[str, object]
     used: Sequence[Piece]
     unused: Sequence[Piece]
     there: int

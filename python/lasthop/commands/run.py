@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -41,7 +41,7 @@ EXIT_INVALID = 3
 _LISTED = 6
 """Number of names that a line lists."""
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class RunOptions(Asked):
         return cls(**{field.name: context.params[field.name] for field in fields(cls)})
 
 
-def run_options(engine: Callable[..., Any] = engine_option) -> Callable[[F], F]:
+def run_options(engine: Callable[..., object] = engine_option) -> Callable[[F], F]:
     """Return a decorator that adds the options of `RunOptions`; `engine` is the option for the engine."""
     options = [
         click.option(

@@ -107,8 +107,8 @@ def _assumed(study: _core.Study) -> Iterator[str]:
             yield f"{key} has {len(found) - 1} more values, by the same rule in other cells"
 
 
-def _range(name: str, facts: dict[str, Any]) -> str:
-    ends = [scale(facts["unit"], [facts[end]]).text(facts[end]) for end in ("from", "to")]
+def _range(name: str, facts: _core.RangeFacts) -> str:
+    ends = [scale(facts["unit"], [end]).text(end) for end in (facts["from"], facts["to"])]
     return f"{name} from {ends[0]} to {ends[1]}, {facts['scale']}, sets {', '.join(facts['sets'])}"
 
 

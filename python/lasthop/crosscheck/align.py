@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from lasthop.engines.engine import Trace
-from lasthop.explain.packets import rows
+from lasthop.engines.rows import PacketRow, TransportRow, merged, packet_rows, transport_rows
 
 AT_ONCE_NS = 20_000
 """Packets closer than this arrive at once.
@@ -56,38 +54,49 @@ def history(trace: Trace, flow: int) -> list[State]:
     """
     states = [State(0, None, "")]
     data = trace.flows["direction"][flow]
-    for row in _events(trace, flow):
-        state = states[-1]
-        match row["event"]:
-            case "delivered" | "duplicated" if row["direction"] != data and row["ack"] is not None:
-                told = {"time_ns": row["time_ns"], "ack": row["ack"], "sack": row["sack"]}
-                if state.ack is not None and row["time_ns"] - state.time_ns <= AT_ONCE_NS:
-                    states[-1] = replace(state, **told)
-                else:
-                    states.append(replace(state, **told, sent=[], happened=[]))
-            case "sent" if row["direction"] == data and (row["end"] > row["seq"]):
-                state.sent.append((row["seq"], row["end"]))
-            case "window":
-                state.cwnd, state.ssthresh, state.in_flight = row["cwnd"], row["ssthresh"], row["in_flight"]
-            case "established":
-                # A repeated SYN lowers the window of Linux, which then begins anew.
-                for before in states[:-1]:
-                    before.cwnd = before.ssthresh = None
-            case "closed":
-                # A closed socket has forgotten its window.
-                state.cwnd = state.ssthresh = None
-            case "timeout" | "tail-loss-probe" | "recovery-entered" | "recovery-left" | "ecn-reduction":
-                state.happened.append(row["event"])
-            case str(event) if event.startswith("undone-"):
-                state.happened.append(event)
+    packets = (row for row in packet_rows(trace) if row["flow"] == flow)
+    told = (
+        row for row in transport_rows(trace.transport) if row["flow"] == flow and row["host"] == SENDERS[data]
+    )
+    for row in merged(packets, told):
+        if "direction" in row:
+            _add_packet(states, row, data)
+        else:
+            _add_told(states, row)
     return states
 
 
-def _events(trace: Trace, flow: int) -> Iterator[dict[str, Any]]:
-    packets = (row for row in rows(trace.packets) if row["flow"] == flow)
-    sender = SENDERS[trace.flows["direction"][flow]]
-    told = (row for row in rows(trace.transport) if row["flow"] == flow and row["host"] == sender)
-    return heapq.merge(packets, told, key=lambda row: int(row["order"]))
+def _add_packet(states: list[State], row: PacketRow, data: str) -> None:
+    """Take in an ACK that arrives, or a segment that leaves."""
+    state = states[-1]
+    match row["event"]:
+        case "delivered" | "duplicated" if row["direction"] != data and row["ack"] is not None:
+            told = replace(state, time_ns=row["time_ns"], ack=row["ack"], sack=row["sack"])
+            if state.ack is not None and row["time_ns"] - state.time_ns <= AT_ONCE_NS:
+                states[-1] = told
+            else:
+                states.append(replace(told, sent=[], happened=[]))
+        case "sent" if row["direction"] == data and row["end"] > row["seq"]:
+            state.sent.append((row["seq"], row["end"]))
+
+
+def _add_told(states: list[State], row: TransportRow) -> None:
+    """Take in a report of the sender's TCP."""
+    state = states[-1]
+    match row["event"]:
+        case "window":
+            state.cwnd, state.ssthresh, state.in_flight = row["cwnd"], row["ssthresh"], row["in_flight"]
+        case "established":
+            # A repeated SYN lowers the window of Linux, which then begins anew.
+            for before in states[:-1]:
+                before.cwnd = before.ssthresh = None
+        case "closed":
+            # A closed socket has forgotten its window.
+            state.cwnd = state.ssthresh = None
+        case "timeout" | "tail-loss-probe" | "recovery-entered" | "recovery-left" | "ecn-reduction":
+            state.happened.append(row["event"])
+        case str(event) if event.startswith("undone-"):
+            state.happened.append(event)
 
 
 def parting(left: Sequence[State], right: Sequence[State]) -> Parting | None:

@@ -8,7 +8,6 @@ Its effects on other places come later, so the earliest difference is the cause.
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from typing import Any, NamedTuple
 
 from lasthop.crosscheck.align import AT_ONCE_NS, SENDERS
 from lasthop.engines.engine import Trace
-from lasthop.explain.packets import rows
+from lasthop.engines.rows import PacketRow, TransportRow, merged, packet_rows, transport_rows
 from lasthop.metrics.labels import DROP_EVENTS
 
 # The kernel engine's packets are at most this much later than the model's: its hosts' system calls take time.
@@ -27,8 +26,6 @@ _LATENESS_NS = 5_000
 _ANSWER_NS = 100_000
 # All flags but PSH, which has no effect on decisions.
 _FLAGS = 0xF7
-# These name a packet on either engine, with its flags.
-_IDENTITY = ("flow", "seq", "end", "ack", "sack")
 _TAKEN_IN = "taken in"
 _AT_QUEUE = {"enqueued": _TAKEN_IN, "dropped-queue": "dropped", "dropped-red": "RED", "marked": "RED"}
 _AQM = "AQM"
@@ -110,12 +107,13 @@ class Steps:
     _arrivals: Counter[Place] = field(default_factory=Counter)
     _latest: dict[Place, int] = field(default_factory=dict)
 
-    def add_packet(self, row: Mapping[str, Any]) -> None:
+    def add_packet(self, row: PacketRow) -> None:
         """Take in an event of a packet."""
         now, event, direction = row["time_ns"], row["event"], row["direction"]
         is_data = direction == self.data[row["flow"]]
         host = Place("sender" if is_data == (event == "sent") else "receiver", row["flow"])
-        packet = (*(row[name] for name in _IDENTITY), row["flags"] & _FLAGS)
+        # These name a packet on either engine.
+        packet = (row["flow"], row["seq"], row["end"], row["ack"], row["sack"], row["flags"] & _FLAGS)
         if event == "sent":
             self.of[host].append(Step(now, (*packet, self._arrivals[host]), self._waited(host, now)))
         elif event == "dequeued":
@@ -129,7 +127,7 @@ class Steps:
             self._arrivals[host] += host not in self._latest or now - self._latest[host] > AT_ONCE_NS
             self._latest[host] = now
 
-    def add_told(self, row: Mapping[str, Any]) -> None:
+    def add_told(self, row: TransportRow) -> None:
         """Take in a report of the sender's TCP."""
         sender, windows = Place("sender", row["flow"]), self.of[Place("window", row["flow"])]
         arrivals = self._arrivals[sender]
@@ -168,7 +166,7 @@ class Cause:
 def steps(trace: Trace) -> Steps:
     """Return what every place of a run did."""
     found = Steps(trace.flows["direction"])
-    for row in heapq.merge(rows(trace.packets), rows(trace.transport), key=lambda row: int(row["order"])):
+    for row in merged(packet_rows(trace), transport_rows(trace.transport)):
         if "direction" in row:
             found.add_packet(row)
         elif row["host"] == SENDERS[found.data[row["flow"]]]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from lasthop.crosscheck.align import Parting, history, parting
 from lasthop.crosscheck.cause import Cause, cause, differences, steps
 from lasthop.engines.engine import Trace
-from lasthop.explain.packets import rows
+from lasthop.engines.rows import Record, rows
 from lasthop.metrics.labels import DROP_COUNTS, TRANSFER_PROTOCOLS
 
 # Columns that name a row, and the start time, which is drawn at random and only reported.
@@ -64,7 +63,7 @@ class FlowComparison:
         """Return the distance of one metric, if both engines have it."""
         return next((distance for distance in self.distances if distance.metric == metric), None)
 
-    def row(self) -> dict[str, Any]:
+    def row(self) -> dict[str, object]:
         """Return the comparison as a row of a table."""
         elapsed = self.distance("elapsed_s")
         delays = {
@@ -126,7 +125,7 @@ def compare(
         )
 
 
-def _distances(reference: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[Distance]:
+def _distances(reference: Record, other: Record) -> Iterator[Distance]:
     for metric, value in reference.items():
         if metric not in _NO_METRICS and None not in (value, other.get(metric)):
             yield Distance(metric, (float(value), float(other[metric])))

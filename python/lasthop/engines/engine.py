@@ -10,25 +10,25 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self, TypeAlias
+from typing import ClassVar, Protocol, Self, TypeAlias
 
 from lasthop import _core
 from lasthop.errors import InputError
-from lasthop.results.store import Results
+from lasthop.results.store import Columns, Results
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
     """What was kept of a run with real hosts: columns by name, like those of `_core.Trace`."""
 
-    packets: dict[str, list[Any]]
-    transport: dict[str, list[Any]]
-    objects: dict[str, list[Any]]
-    flows: dict[str, list[Any]]
-    bad_periods: dict[str, list[Any]]
+    packets: Columns
+    transport: Columns
+    objects: Columns
+    flows: Columns
+    bad_periods: Columns
     left_out: dict[str, int]
-    series: dict[str, list[Any]]
-    delays: dict[str, list[Any]]
+    series: Columns
+    delays: Columns
 
 
 Trace: TypeAlias = _core.Trace | Recording
@@ -66,7 +66,7 @@ class Observation:
     capture: CaptureTarget | None = None
     series: SeriesTarget | None = None
 
-    def message(self) -> dict[str, Any]:
+    def message(self) -> dict[str, object]:
         """Return the observation as Rust reads it."""
         capture, series = self.capture, self.series
         return {
@@ -115,7 +115,7 @@ class Request:
         """The targets of captures, by replication number."""
         return {number: wanted.capture for number, wanted in self.observations.items() if wanted.capture}
 
-    def messages(self) -> dict[int, Any]:
+    def messages(self) -> dict[int, dict[str, object]]:
         """Return the observations as Rust reads them."""
         return {number: wanted.message() for number, wanted in self.observations.items()}
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from lasthop import _core
 from lasthop.engines.engine import Engine, Outcome, Recording, Request, Stop
 from lasthop.engines.programs import columns_of, joined, program_of
-from lasthop.results.store import TABLES
+from lasthop.results.store import TABLES, Columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +24,10 @@ class HostResults:
     holds what was kept of a replication.
     """
 
-    flows: dict[str, list[Any]]
-    pages: dict[str, list[Any]]
-    shorts: dict[str, list[Any]]
-    runs: dict[str, list[Any]]
+    flows: Columns
+    pages: Columns
+    shorts: Columns
+    runs: dict[str, list[object]]
     facts: Mapping[str, Any]
     trace: Recording | None
 
@@ -55,7 +55,7 @@ class HostEngine(Engine):
         return Outcome(results, facts, results.trace)
 
     def _run_program(
-        self, program: Mapping[str, Any], cell: _core.Cell, request: Request, number: int
+        self, program: Mapping[str, object], cell: _core.Cell, request: Request, number: int
     ) -> HostResults:
         """Run a replication of a program, on hosts of its own."""
         wanted = {number: request.observations[number]} if number in request.observations else {}
@@ -71,7 +71,7 @@ def _together(runs: Sequence[HostResults]) -> HostResults:
     return HostResults(**tables, facts=runs[0].facts, trace=trace)
 
 
-def message_of(cell: _core.Cell, request: Request) -> dict[str, Any]:
+def message_of(cell: _core.Cell, request: Request) -> dict[str, object]:
     """Return the work as `RunSpec` of crates/lasthop-host."""
     wanted = {
         "seed": request.seed,

@@ -7,11 +7,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lasthop import _core
 from lasthop.errors import InputError
 from lasthop.metrics.dictionary import PRINTED
+
+if TYPE_CHECKING:
+    from lasthop.results.store import Columns
 
 ERRORS = "stderr_end"
 """The column for the end of a program's standard error."""
@@ -48,7 +51,7 @@ class ShellRequest:
     """How the status is shown, `Style` of crates/lasthop-host."""
     summary: bool = False
 
-    def specification(self, *, spin_us: int, captures: Path | None) -> dict[str, Any]:
+    def specification(self, *, spin_us: int, captures: Path | None) -> dict[str, object]:
         """Return the request as `ShellSpec` of crates/lasthop-host; `captures` is a folder for packets."""
         capture = captures and {
             "folder": str(captures),
@@ -71,11 +74,13 @@ class ShellRequest:
 
 def program_of(cell: _core.Cell) -> Mapping[str, Any] | None:
     """Return the flow of a cell that is a real program; `None` if it has none."""
-    flows: Sequence[Mapping[str, Any]] = json.loads(cell.scenario)["flow"]
+    flows: Sequence[Mapping[str, object]] = json.loads(cell.scenario)["flow"]
     return next((flow for flow in flows if flow["kind"] == "program"), None)
 
 
-def columns_of(program: Mapping[str, Any], facts: Mapping[str, Any], wall_s: float) -> dict[str, list[Any]]:
+def columns_of(
+    program: Mapping[str, object], facts: Mapping[str, Any], wall_s: float
+) -> dict[str, list[object]]:
     """Return the columns that a program's run adds to `runs.parquet`, one row each."""
     if facts["exit_code"] in _CANNOT_RUN:
         said = last_lines(facts["errors"])[-1]
@@ -126,7 +131,7 @@ def _numbers(value: object, path: tuple[str, ...]) -> Iterator[tuple[str, float]
         yield PRINTED + "_".join(path), value
 
 
-def joined(tables: Sequence[Mapping[str, Sequence[Any]]]) -> dict[str, list[Any]]:
+def joined(tables: Sequence[Columns]) -> dict[str, list[object]]:
     """Stack tables; cells of columns that a table lacks are missing."""
     names = list(dict.fromkeys(name for table in tables for name in table))
     rows = [len(next(iter(table.values()), ())) for table in tables]

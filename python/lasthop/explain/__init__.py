@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from lasthop import _core
 from lasthop.campaign.plan import ChosenRun
 from lasthop.engines.engine import Trace
+from lasthop.engines.rows import rows
 from lasthop.errors import InputError, nearest
 from lasthop.explain.facts import gather
-from lasthop.explain.packets import Packets, rows
+from lasthop.explain.packets import Packets
 from lasthop.explain.pages import tell_page
 from lasthop.explain.quic import tell_quic
 from lasthop.explain.tell import tell_tcp

@@ -12,10 +12,12 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from lasthop.explain.packets import ACK, FIN, RST, SYN, Moment, Packet, Packets, rows
+from lasthop.engines.rows import Record, TransportRow, transport_rows
+from lasthop.explain.packets import ACK, FIN, RST, SYN, Moment, Packet, Packets, Queued
 from lasthop.metrics.labels import DROP_CAUSES, EVENTS
+from lasthop.results.store import Columns
 
 BURST_GAP_NS = 1_000_000_000
 """Events of one kind are told together if each follows the one before within this time."""
@@ -170,7 +172,7 @@ class TcpFacts:
     The wait before the expiry that ended the connection is one of them.
     """
 
-    record: Mapping[str, Any]
+    record: Record
     direction: str
     passive: bool
     """The peer connected to the sender."""
@@ -195,7 +197,7 @@ class TcpFacts:
     stray: list[Retransmission]
     dsacks: int
     counts: Counter[str]
-    queued: Mapping[int, Any]
+    queued: Mapping[int, Queued]
     retransmitted_bytes: int
     unnecessary_bytes: int
 
@@ -216,7 +218,7 @@ class TcpFacts:
 class _History:
     """Reads a flow's events in order."""
 
-    def __init__(self, packets: Packets, tcp: Sequence[Mapping[str, Any]], flow: int, direction: str) -> None:
+    def __init__(self, packets: Packets, tcp: Sequence[TransportRow], flow: int, direction: str) -> None:
         self.packets = packets
         self.mine = packets.of_flow(flow)
         self.direction = direction
@@ -257,7 +259,7 @@ class _History:
 
     def read(self) -> None:
         """Go through all events, then make the judgments that need the whole run."""
-        events: list[tuple[Moment, Packet | Mapping[str, Any]]] = []
+        events: list[tuple[Moment, Packet | TransportRow]] = []
         for packet in self.mine:
             if packet.direction == self.direction:
                 events.append((packet.sent, packet))
@@ -361,7 +363,7 @@ class _History:
         )
         return sacked, sum(packet.end <= furthest for packet in first_copies.values()) - 1
 
-    def _tcp(self, now: Moment, row: Mapping[str, Any]) -> None:
+    def _tcp(self, now: Moment, row: TransportRow) -> None:
         event = row["event"]
         if event == "established":
             self.established = self.established or now
@@ -400,7 +402,7 @@ class _History:
         recovery.rto_ns = self.rto_ns
         self._begin(now, recovery)
 
-    def _expire(self, now: Moment, row: Mapping[str, Any]) -> None:
+    def _expire(self, now: Moment, row: TransportRow) -> None:
         self.counts["timeouts"] += 1
         timeout = Timeout(
             now, self.window_before(now), self.window_after(now), head=row["seq"], backoff=row["backoff"]
@@ -558,9 +560,7 @@ def _count_losses(counts: Counter[str], bursts: Sequence[Burst]) -> None:
 _LINK_STATE = ("start_s", "end_s", "direction")
 
 
-def bad_periods(
-    states: Mapping[str, Sequence[Any]], packets: Sequence[Packet], start_ns: int, end_ns: int
-) -> list[BadPeriod]:
+def bad_periods(states: Columns, packets: Sequence[Packet], start_ns: int, end_ns: int) -> list[BadPeriod]:
     """Return the link's bad states within a flow's life."""
     found = []
     for start_s, end_s, direction in zip(*(states[name] for name in _LINK_STATE), strict=True):
@@ -576,18 +576,18 @@ def bad_periods(
     return found
 
 
-def table_of(tcp: Mapping[str, Sequence[Any]], flow: int) -> list[dict[str, Any]]:
+def table_of(tcp: Columns, flow: int) -> list[TransportRow]:
     """Return what happened inside the transport of flow number `flow`."""
     places = [place for place, number in enumerate(tcp["flow"]) if number == flow]
-    return list(rows({name: [column[place] for place in places] for name, column in tcp.items()}))
+    return list(transport_rows({name: [column[place] for place in places] for name, column in tcp.items()}))
 
 
 def gather(
     trace_tables: Packets,
-    tcp: Mapping[str, Sequence[Any]],
-    record: Mapping[str, Any],
+    tcp: Columns,
+    record: Record,
     flow: int,
-    states: Mapping[str, Sequence[Any]],
+    states: Columns,
 ) -> TcpFacts:
     """Collect the facts of TCP flow number `flow`."""
     history = _History(trace_tables, table_of(tcp, flow), flow, record["direction"])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from lasthop.metrics.labels import DROP_EVENTS
+from lasthop.results.store import Columns
 
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 
@@ -93,16 +94,10 @@ def _blocks(text: str) -> tuple[tuple[int, int], ...]:
     return tuple((int(start), int(end)) for start, _, end in pairs)
 
 
-def rows(table: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
-    """Go through a table of the engine row by row."""
-    names = list(table)
-    return (dict(zip(names, cells, strict=True)) for cells in zip(*table.values(), strict=True))
-
-
 class Packets:
     """All packets of a run, in the order of sending."""
 
-    def __init__(self, table: Mapping[str, Sequence[Any]], arq_delay_ns: Mapping[str, int]) -> None:
+    def __init__(self, table: Columns, arq_delay_ns: Mapping[str, int]) -> None:
         """Follow every packet through `table`.
 
         ARQ repeats a failed try after `arq_delay_ns`, by direction.
@@ -205,7 +200,7 @@ class Packets:
         )
 
 
-def _packet(table: Mapping[str, Sequence[Any]], place: int, now: Moment) -> Packet:
+def _packet(table: Columns, place: int, now: Moment) -> Packet:
     names = ("serial", "flow", "direction", "seq", "end", "payload_bytes", "flags", "ack")
     return Packet(
         **{name: table[name][place] for name in names}, sack=_blocks(table["sack"][place]), sent=now

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from lasthop.engines.engine import Trace
-from lasthop.explain.packets import rows
+from lasthop.engines.rows import object_rows, rows
 from lasthop.explain.words import Entry, Story, count, length
 
 
 def tell_page(trace: Trace, name: str) -> Story:
     """Say when each object was requested, over which connection, and when it arrived."""
     flows = list(rows(trace.flows))
-    objects = [row for row in rows(trace.objects) if flows[row["flow"]]["application"] == name]
+    objects = [row for row in object_rows(trace) if flows[row["flow"]]["application"] == name]
     connections = {row["flow"] for row in objects}
     head = (
         f"{name}: page load, {count(len(objects), 'object')} asked for over "

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from lasthop.engines.rows import Record, TransportRow
 from lasthop.explain.facts import Burst, Window, bad_periods, bursts_of, table_of
 from lasthop.explain.packets import Moment, Packet, Packets
 from lasthop.explain.tell import Part, change, fate, queue_then, tell_bad_period
 from lasthop.explain.words import Entry, Story, byte_ranges, clock, count, length, rate
 from lasthop.metrics.labels import DROP_CAUSES, EVENTS
+from lasthop.results.store import Columns
 
 # Larger than the place of any event of the same instant.
 _PACKET_THRESHOLD = 3
@@ -52,7 +53,7 @@ class Probe:
 class _History:
     """Reads the events of a flow's sender, and keeps what the sender knew at each time."""
 
-    def __init__(self, packets: Packets, tcp: Sequence[Mapping[str, Any]], flow: int, direction: str) -> None:
+    def __init__(self, packets: Packets, tcp: Sequence[TransportRow], flow: int, direction: str) -> None:
         host = "server" if direction == "down" else "client"
         self.own = packets.of_flow(flow)
         self.sent = [packet for packet in self.own if packet.direction == direction]
@@ -76,7 +77,7 @@ class _History:
         for reduction in self.reductions:
             reduction.end = self._recovered(reduction)
 
-    def _read(self, now: Moment, row: Mapping[str, Any]) -> None:
+    def _read(self, now: Moment, row: TransportRow) -> None:
         event = row["event"]
         if event == "established":
             self.established = self.established or now
@@ -104,7 +105,7 @@ class _History:
         index = min(index, len(self.windows) - 1) if after else index - 1
         return self.windows[index][1] if index >= 0 else Window(0, None, 0)
 
-    def _expire(self, now: Moment, row: Mapping[str, Any]) -> None:
+    def _expire(self, now: Moment, row: TransportRow) -> None:
         copies = [p for p in self.sent if p.seq <= row["seq"] < p.end and p.sent.ns < now.ns]
         sent = max((p.sent.ns for p in self.sent if p.sent.ns < now.ns), default=now.ns)
         heard = max((p.delivered.ns for p in self.heard if p.delivered and p.delivered < now), default=0)
@@ -141,10 +142,10 @@ class _History:
 
 def tell_quic(
     packets: Packets,
-    tcp: Mapping[str, Sequence[Any]],
-    record: Mapping[str, Any],
+    tcp: Columns,
+    record: Record,
     flow: int,
-    states: Mapping[str, Sequence[Any]],
+    states: Columns,
 ) -> Story:
     """Tell the story of flow number `flow`."""
     return _Teller(packets, _History(packets, table_of(tcp, flow), flow, record["direction"]), record).told(
@@ -153,14 +154,14 @@ def tell_quic(
 
 
 class _Teller:
-    def __init__(self, packets: Packets, history: _History, record: Mapping[str, Any]) -> None:
+    def __init__(self, packets: Packets, history: _History, record: Record) -> None:
         self.packets = packets
         self.history = history
         self.record = record
         self.start = history.own[0].sent
         self.end = history.ended[0] if history.ended else packets.end
 
-    def told(self, states: Mapping[str, Sequence[Any]]) -> Story:
+    def told(self, states: Columns) -> Story:
         ends = "server to client" if self.record["direction"] == "down" else "client to server"
         name = self.record["flow"]
         head = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from lasthop.explain import facts
 from lasthop.explain.facts import BadPeriod, Burst, Episode, Phase, Probe, Recovery, TcpFacts, Timeout, Window
@@ -12,6 +12,7 @@ from lasthop.explain.packets import SYN, Moment, Packet, Packets, Place, Queued
 from lasthop.explain.words import Entry, Story, byte_ranges, clock, count, length, rate, tries
 from lasthop.metrics.labels import DROP_CAUSES, DROP_COUNTS, EVENTS
 from lasthop.metrics.units import listed
+from lasthop.scenario.facts import Switches
 
 _UNDO_CAUSES = {kind.reason: kind.words for kind in EVENTS.values() if kind.role == "undo"}
 # Larger than the place of any event of the same instant.
@@ -27,13 +28,13 @@ class Part(NamedTuple):
     times: Sequence[int] = ()
 
 
-def tell_tcp(story: TcpFacts, packets: Packets, tcp: Mapping[str, Any]) -> Story:
+def tell_tcp(story: TcpFacts, packets: Packets, tcp: Switches) -> Story:
     """Tell the story; `tcp` holds the endpoint's switches as in the scenario."""
     return _Teller(story, packets, tcp).told()
 
 
 class _Teller:
-    def __init__(self, story: TcpFacts, packets: Packets, tcp: Mapping[str, Any]) -> None:
+    def __init__(self, story: TcpFacts, packets: Packets, tcp: Switches) -> None:
         self.story = story
         self.packets = packets
         self.tcp = tcp

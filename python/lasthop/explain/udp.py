@@ -8,12 +8,14 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from lasthop.engines.rows import Record, TransportRow
 from lasthop.explain.call import Heard, hear
 from lasthop.explain.facts import BURST_GAP_NS, BadPeriod, bad_periods, table_of
 from lasthop.explain.packets import Packet, Packets
 from lasthop.metrics.labels import DROP_CAUSES
+from lasthop.results.store import Columns
 from lasthop.scenario.facts import Voice
 
 T = TypeVar("T")
@@ -103,7 +105,7 @@ class Gap:
 class UdpFacts:
     """What became of the datagrams. Counts are those of the flow record, by its names."""
 
-    record: Mapping[str, Any]
+    record: Record
     direction: str
     handshake: Packet | None
     """The first packet of a connection, if there is one."""
@@ -133,10 +135,10 @@ class UdpFacts:
 
 def gather_udp(
     packets: Packets,
-    tcp: Mapping[str, Sequence[Any]],
-    record: Mapping[str, Any],
+    tcp: Columns,
+    record: Record,
     flow: int,
-    states: Mapping[str, Sequence[Any]],
+    states: Columns,
     *,
     voice: Voice | None = None,
 ) -> UdpFacts:
@@ -210,7 +212,7 @@ def _in_udp(carriers: Sequence[Packet]) -> list[Datagram]:
     return [Datagram(packet.seq, packet.sent.ns, packet) for packet in carriers]
 
 
-def _in_quic(carriers: Sequence[Packet], events: Sequence[Mapping[str, Any]], voice: Voice) -> list[Datagram]:
+def _in_quic(carriers: Sequence[Packet], events: Sequence[TransportRow], voice: Voice) -> list[Datagram]:
     """Return the frames by number. Each is written at its time, then waits for its packet or is given up."""
     if not carriers:
         return []

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from lasthop import _core
 
 Schema: TypeAlias = Mapping[str, Any]
-Control: TypeAlias = dict[str, Any]
+Control: TypeAlias = dict[str, object]
 """`path`, `group`, `label`, `help`, `kind` and `value`; `choices` if the value comes from a list."""
 
 _KINDS = {
@@ -106,7 +106,7 @@ def _definition(name: str) -> Schema:
 
 
 def _of(
-    owner: Schema, keys: Sequence[str], prefix: str, group: str, values: Mapping[str, Any]
+    owner: Schema, keys: Sequence[str], prefix: str, group: str, values: Mapping[str, object]
 ) -> Iterator[Control]:
     for key in keys:
         if (control := _control(owner, key, f"{prefix}.{key}", group, values.get(key))) is not None:

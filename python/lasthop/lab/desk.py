@@ -43,7 +43,7 @@ class Desk:
         """Answer for an opened scenario; `stopped` says that nobody waits for the answer any more."""
         self._opened = opened
         self._stopped = stopped
-        self._tale: tuple[Any, Tale] | None = None
+        self._tale: tuple[object, Tale] | None = None
         """The last story with the key of its run, because the reader may ask for another part of it."""
 
     def answer(self, asked: Asked) -> bytes:
@@ -51,7 +51,7 @@ class Desk:
         numbers = Numbers()
         ways = {"look": self._look, "story": self._story}
         text = str(asked.get("text", ""))
-        header: dict[str, Any] = {"text": text}
+        header: dict[str, object] = {"text": text}
         try:
             for change in asked.get("changes") or ():
                 # The text follows the control even if the value is wrong, so that the error has its line.
@@ -70,7 +70,7 @@ class Desk:
             ]
         return numbers.after(header)
 
-    def _look(self, text: str, asked: Asked, numbers: Numbers) -> dict[str, Any]:
+    def _look(self, text: str, asked: Asked, numbers: Numbers) -> dict[str, object]:
         study, cell, seed, replication, first = self._chosen(text, asked)
         started = time.perf_counter()
         done = self._run(cell, seed, first, replication)
@@ -91,7 +91,7 @@ class Desk:
             "computed_s": time.perf_counter() - started,
         }
 
-    def _story(self, text: str, asked: Asked, numbers: Numbers) -> dict[str, Any]:
+    def _story(self, text: str, asked: Asked, numbers: Numbers) -> dict[str, object]:
         del numbers
         _, cell, seed, replication, first = self._chosen(text, asked)
         run = (cell.digest, [code_digest(name) for _, name in cell.code], seed, first, replication)
@@ -145,7 +145,7 @@ def _whole(what: str, value: object, most: int, least: int = 1) -> int:
     return value
 
 
-def _error_line(line: str) -> dict[str, Any]:
+def _error_line(line: str) -> dict[str, object]:
     found = _ERROR_LINE.match(line)
     if found is None:
         return {"line": None, "text": line}

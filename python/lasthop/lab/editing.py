@@ -24,7 +24,7 @@ def edited(text: str, path: str, value: str | float | bool, levels: Mapping[str,
     """
     keys: list[Key] = [int(key) if key.isdigit() else key for key in path.split(".")]
     try:
-        wanted: dict[str, Any] = tomllib.loads(text)
+        wanted: dict[str, object] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"The text is not valid TOML, so no control can change it: {error}.") from error
     place = [*_owner(wanted, keys, levels), *keys]
@@ -49,7 +49,7 @@ def _changed(text: str, place: Sequence[Key], value: object, made: Callable[[], 
     return None
 
 
-def _owner(document: Mapping[str, Any], keys: Sequence[Key], levels: Mapping[str, str]) -> list[Key]:
+def _owner(document: Mapping[str, object], keys: Sequence[Key], levels: Mapping[str, str]) -> list[Key]:
     """Return where the value stands: a cell's levels overlay the scenario, the last factor's on top."""
     places: list[list[Key]] = [["factor", factor, level] for factor, level in reversed(list(levels.items()))]
     # A list in a level replaces the scenario's list.

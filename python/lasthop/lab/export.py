@@ -24,7 +24,7 @@ _AMOUNT = re.compile(r"(?P<number>[0-9.]+)\s*(?P<unit>\S+)")
 _USUAL_KNOBS = ("down.link.rate", "down.queue.limit")
 _FACTORS = {"rate": (0.5, 1.0, 2.0), "queue": (0.25, 1.0, 4.0)}
 
-Position = tuple[Any, ...]
+Position = tuple[object, ...]
 
 
 def export(opened: Opened, file: Path) -> int:
@@ -48,7 +48,7 @@ def export(opened: Opened, file: Path) -> int:
     return len(runs)
 
 
-def _asked(desk: Desk, question: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
+def _asked(desk: Desk, question: Mapping[str, object]) -> tuple[dict[str, object], bytes]:
     answer = desk.answer(question)
     header, _ = split(answer)
     if errors := header.get("errors"):
@@ -73,7 +73,7 @@ def _grid(opened: Opened, first: Mapping[str, Any]) -> Iterator[tuple[list[str],
         yield knobs, position, {}
 
 
-def _positions(control: Mapping[str, Any]) -> list[Any]:
+def _positions(control: Mapping[str, Any]) -> list[object]:
     """Return the positions of a knob: around its value, or all choices."""
     value = control["value"]
     if control["kind"] == "switch":
@@ -111,7 +111,7 @@ def _packed(data: bytes) -> str:
 
 def _knobs(
     grid: list[tuple[list[str], Position, dict[str, str]]], first: Mapping[str, Any]
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Return the knobs with their positions, and the first position of each."""
     values = {control["path"]: str(control["value"]) for control in first["controls"]}
     knobs = []

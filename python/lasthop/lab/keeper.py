@@ -9,7 +9,6 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections import deque
 from collections.abc import Mapping
-from typing import Any
 
 from lasthop.lab.opened import Opened
 from lasthop.lab.worker import LENGTH
@@ -54,7 +53,7 @@ class Keeper:
                 self._reader = asyncio.create_task(self._read(self._process))
             return self._process
 
-    async def ask(self, question: Mapping[str, Any]) -> bytes:
+    async def ask(self, question: Mapping[str, object]) -> bytes:
         """Return the answer; raise `Overtaken` or `Lost` if there is none."""
         process = await self.start()
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
@@ -76,7 +75,7 @@ class Keeper:
         if self._reader is not None:
             await self._reader
 
-    def _send(self, process: Process, message: Mapping[str, Any]) -> None:
+    def _send(self, process: Process, message: Mapping[str, object]) -> None:
         data = json.dumps(message).encode()
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the reader finds out

@@ -44,7 +44,7 @@ _ASKED_ABOUT = ("voip", "video", "http-page", "request-response", "bulk-tcp")
 """Kinds of traffic, first the kinds whose users suffer most from the others: questions are about them."""
 
 
-def measures(results: Results, replication: int) -> list[dict[str, Any]]:
+def measures(results: Results, replication: int) -> list[dict[str, object]]:
     """Return the metrics of a run and of its flows and pages: owner, name, label, value and text of each."""
     told = [_of("the run", _own(results.runs, replication), 0, _RUN)]
     pages = _own(results.pages, replication)
@@ -76,12 +76,12 @@ def _own(table: Columns, replication: int) -> dict[str, list[Any]]:
     return {name: list(itertools.compress(cells, own)) for name, cells in table.items()}
 
 
-def _of(whom: str, table: Mapping[str, Sequence[Any]], row: int, metrics: Sequence[str]) -> dict[str, Any]:
+def _of(whom: str, table: Mapping[str, Sequence[Any]], row: int, metrics: Sequence[str]) -> dict[str, object]:
     values = [(metric, table[metric][row]) for metric in metrics if metric in table]
     return {"of": whom, "metrics": [_metric(name, value) for name, value in values if value is not None]}
 
 
-def _metric(name: str, value: float) -> dict[str, Any]:
+def _metric(name: str, value: float) -> dict[str, object]:
     known = find(name)
     return {
         "name": name,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tomllib
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from lasthop import _core
 from lasthop.engines.live.presets import presets
@@ -70,7 +69,7 @@ class Opened:
         """Read a text of the page; raise `InputError` or `ScenarioError` if it is wrong."""
         return parse_in_place(text, Path(self.file), list(self.files), self.code)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the data for another process."""
         return asdict(self)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from importlib import resources
-from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
@@ -22,7 +21,7 @@ def _text(name: str) -> str:
 
 def page(opened: Opened, **more: object) -> str:
     """Return the page of an opened scenario; `more` is further data for its scripts."""
-    config: dict[str, Any] = {
+    config: dict[str, object] = {
         "text": opened.text,
         "file": opened.file,
         "dark": DARK,

@@ -55,7 +55,7 @@ class Numbers:
         self._length += len(array)
         return place
 
-    def after(self, header: Mapping[str, Any]) -> bytes:
+    def after(self, header: Mapping[str, object]) -> bytes:
         """Return the header's length, the header, and the numbers, at a multiple of four bytes."""
         head = json.dumps(header, separators=(",", ":")).encode()
         head += b" " * (-len(head) % 4)
@@ -66,11 +66,11 @@ def split(answer: bytes) -> tuple[dict[str, Any], bytes]:
     """Return header and numbers of an answer."""
     (length,) = _HEAD.unpack_from(answer)
     end = _HEAD.size + length
-    header: dict[str, Any] = json.loads(answer[_HEAD.size : end])
+    header: dict[str, object] = json.loads(answer[_HEAD.size : end])
     return header, answer[end:]
 
 
-def picture(tables: TraceTables, numbers: Numbers) -> dict[str, Any]:
+def picture(tables: TraceTables, numbers: Numbers) -> dict[str, object]:
     """Return the panels of a run, and the page's remarks on them; the values go into `numbers`."""
     cast = Cast.of(tables)
     found = panels(tables, KINDS, cast)
@@ -97,7 +97,7 @@ def _coloured(cast: Cast) -> list[tuple[Any, Any]]:
     return [(flow, cast.looks[flow.number]) for flow in cast.flows if flow.number in cast.looks]
 
 
-def _panel(panel: Panel, numbers: Numbers, legend: dict[Mark, int]) -> dict[str, Any]:
+def _panel(panel: Panel, numbers: Numbers, legend: dict[Mark, int]) -> dict[str, object]:
     return {
         "kind": panel.kind,
         "quantity": panel.quantity,
@@ -108,7 +108,7 @@ def _panel(panel: Panel, numbers: Numbers, legend: dict[Mark, int]) -> dict[str,
     }
 
 
-def _layer(layer: Layer, numbers: Numbers, legend: dict[Mark, int]) -> dict[str, Any]:
+def _layer(layer: Layer, numbers: Numbers, legend: dict[Mark, int]) -> dict[str, object]:
     return {
         "mark": legend.setdefault(layer.mark, len(legend)),
         "flow": layer.flow,
@@ -118,7 +118,7 @@ def _layer(layer: Layer, numbers: Numbers, legend: dict[Mark, int]) -> dict[str,
     }
 
 
-def _mark(mark: Mark) -> dict[str, Any]:
+def _mark(mark: Mark) -> dict[str, object]:
     about = "drop" if mark.name in _DROPS else "timeout" if mark.name == marks.TIMER.name else ""
     return {
         "name": mark.name,

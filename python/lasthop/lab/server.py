@@ -7,7 +7,6 @@ import contextlib
 import secrets
 import socket
 from collections.abc import AsyncIterator, Callable
-from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -25,7 +24,7 @@ HOST = "127.0.0.1"
 _BINARY = "application/octet-stream"
 
 
-async def _question(request: Request) -> dict[str, Any]:
+async def _question(request: Request) -> dict[str, object]:
     """Return the question; `None` if it is no JSON object."""
     with contextlib.suppress(ValueError, RecursionError):
         question = await request.json()

@@ -6,7 +6,6 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -46,7 +45,7 @@ class Shelf:
         sections = [section for section in read_sections(folder) if section.metrics]
         return cls(folder, Opened.named(str(plan.file)), plan.seed, chains, sections)
 
-    def choices(self) -> list[dict[str, Any]]:
+    def choices(self) -> list[dict[str, object]]:
         """Return what can be drawn: for each table the names of its rows, and its metrics."""
         return [
             {
@@ -60,7 +59,7 @@ class Shelf:
             for section in self.sections
         ]
 
-    def figure(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def figure(self, asked: Mapping[str, object]) -> dict[str, object]:
         """Return the points of a metric: for every cell its levels, its median and its runs."""
         section = next((each for each in self.sections if each.title == asked.get("title")), self.sections[0])
         metric = next((name for name in section.metrics if name == asked.get("metric")), section.metrics[0])
@@ -89,7 +88,7 @@ class Shelf:
         }
 
 
-def _median(points: Sequence[Sequence[float]]) -> dict[str, Any]:
+def _median(points: Sequence[Sequence[float]]) -> dict[str, object]:
     """Return the median, and the run at the median or just above it."""
     ordered = sorted(points, key=tuple)
     middle = len(ordered) // 2

@@ -6,7 +6,6 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from lasthop.engines.engine import Trace
 from lasthop.errors import InputError
@@ -33,7 +32,7 @@ class Tale:
     """
 
     stories: Sequence[Story]
-    lives: Sequence[tuple[int, Mapping[str, Any]]]
+    lives: Sequence[tuple[int, Mapping[str, object]]]
     """Each packet with the time of its trouble, in nanoseconds."""
     sent_ns: Sequence[int]
     """When each packet was sent, in order."""
@@ -55,7 +54,7 @@ class Tale:
             told, lives, array("q", (each.sent.ns for each in packets.by_serial.values())), packets.end.ns
         )
 
-    def within(self, span_s: Sequence[float] | None) -> dict[str, Any]:
+    def within(self, span_s: Sequence[float] | None) -> dict[str, object]:
         """Return what the page shows; for a long run, a part between these two times."""
         if len(self.sent_ns) <= MOST_PACKETS:
             return self._told(0, _FOREVER)
@@ -68,7 +67,7 @@ class Tale:
         told = self._told(start, _FOREVER if stop == self.end_ns else stop)
         return {**told, "part": {"start": start / 1e9, "stop": stop / 1e9, "end": end_s, "is_cut": is_cut}}
 
-    def _told(self, start: int, stop: int) -> dict[str, Any]:
+    def _told(self, start: int, stop: int) -> dict[str, object]:
         told = [
             {
                 "of": story.of,
@@ -87,7 +86,7 @@ class Tale:
         return {"stories": told, "lives": lives[:_MOST_LIVES]}
 
 
-def _shown(entry: Entry) -> list[Any]:
+def _shown(entry: Entry) -> list[object]:
     return [entry.ns / 1e9, entry.text, [ns / 1e9 for ns in entry.times]]
 
 
@@ -100,7 +99,7 @@ def check_length(packets: int) -> None:
         )
 
 
-def _expired(trace: Trace, packets: Packets, names: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+def _expired(trace: Trace, packets: Packets, names: list[str]) -> Iterator[tuple[int, dict[str, object]]]:
     """Yield for every timeout the life of the segment that it waited for, as it was last sent before."""
     tcp = trace.transport
     for event, flow, ns, seq in zip(tcp["event"], tcp["flow"], tcp["time_ns"], tcp["seq"], strict=True):
@@ -113,12 +112,12 @@ def _expired(trace: Trace, packets: Packets, names: list[str]) -> Iterator[tuple
 
 def _about(
     what: str, ns: int, packet: Packet, packets: Packets, names: list[str]
-) -> tuple[int, dict[str, Any]]:
+) -> tuple[int, dict[str, object]]:
     """Return when something happened to a packet, and what the page shows of that."""
     return ns, {"at": ns / 1e9, "flow": names[packet.flow], "about": what, "life": _life(packet, packets)}
 
 
-def _life(packet: Packet, packets: Packets) -> dict[str, Any]:
+def _life(packet: Packet, packets: Packets) -> dict[str, object]:
     """Return what the packet is, and the stations of its life with their times in seconds."""
     what = (
         f"Bytes {packet.data_start}-{packet.data_end - 1}"

@@ -38,7 +38,7 @@ def _read(size: int) -> bytes:
 
 def _question() -> dict[str, Any]:
     (length,) = LENGTH.unpack(_read(LENGTH.size))
-    question: dict[str, Any] = json.loads(_read(length))
+    question: dict[str, object] = json.loads(_read(length))
     return question
 
 

@@ -18,7 +18,7 @@ _MOST_KEYS = 3
 _MOST_PARTS = 4
 _MOST_LETTERS = 80
 
-Changes = Mapping[str, tuple[Any, Any]]
+Changes = Mapping[str, tuple[object, object]]
 """Values before and after by their keys; a value may be a whole table."""
 
 
@@ -29,14 +29,14 @@ class Flat:
     And its tables. A table holds all values that lie below it, by the rest of their keys.
     """
 
-    values: Mapping[str, Any]
-    tables: Mapping[str, Mapping[str, Any]]
+    values: Mapping[str, object]
+    tables: Mapping[str, Mapping[str, object]]
 
     @classmethod
-    def of(cls, scenario: Mapping[str, Any]) -> Flat:
+    def of(cls, scenario: Mapping[str, object]) -> Flat:
         """Take a resolved scenario."""
         values = dict(_flat("", scenario))
-        tables: dict[str, dict[str, Any]] = {}
+        tables: dict[str, dict[str, object]] = {}
         for key, value in values.items():
             for dot in (place for place, letter in enumerate(key) if letter == "."):
                 tables.setdefault(key[:dot], {})[key[dot + 1 :]] = value
@@ -80,7 +80,7 @@ def level_views(
     return {factor: _views(cells, factor, levels, known) for factor, levels in run.items() if levels}
 
 
-def short(value: Any, known: Sequence[Recorded]) -> Any:  # noqa: ANN401  JSON
+def short(value: object, known: Sequence[Recorded]) -> Any:  # noqa: ANN401  JSON
     """Return a value of a resolved scenario with recordings in place of their long texts."""
     if isinstance(value, dict):
         return {key: short(item, known) for key, item in value.items()}
@@ -130,7 +130,7 @@ def _views(
     return views
 
 
-def _telling(levels: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+def _telling(levels: Sequence[Mapping[str, object]]) -> frozenset[str]:
     """Return the keys within tables that distinguish levels with such a table."""
     values: dict[str, set[str]] = {}
     for changes in levels:
@@ -153,7 +153,7 @@ def _others(cell: CellLike, factor: str) -> tuple[tuple[str, str], ...]:
     return tuple((other, level) for other, level in cell.levels.items() if other != factor)
 
 
-def _flat(key: str, value: object) -> Iterator[tuple[str, Any]]:
+def _flat(key: str, value: object) -> Iterator[tuple[str, object]]:
     """Yield the values with their keys; tables that are lists of named ones (flows, classes) by name."""
     named = (
         isinstance(value, list) and value and all(isinstance(item, dict) and "name" in item for item in value)
@@ -169,7 +169,7 @@ def _flat(key: str, value: object) -> Iterator[tuple[str, Any]]:
 
 def _changes(base: Flat, own: Flat) -> Changes:
     """Return the differences, before and after; a table that only one side has is one change."""
-    changes: dict[str, tuple[Any, Any]] = {}
+    changes: dict[str, tuple[object, object]] = {}
     for key in dict.fromkeys((*own.values, *base.values)):
         whole = _root(key, base, own)
         before, after = base.at(whole), own.at(whole)
@@ -188,7 +188,7 @@ def _root(key: str, *flats: Flat) -> str:
     return key
 
 
-def _text(values: Mapping[str, Any], telling: frozenset[str]) -> str:
+def _text(values: Mapping[str, object], telling: frozenset[str]) -> str:
     texts = [_entry(key, value, telling) for key, value in values.items()]
     more = len(texts) - _MOST_KEYS
     return "; ".join(texts[:_MOST_KEYS]) + (f"; {more} more" if more > 0 else "")

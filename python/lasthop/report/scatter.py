@@ -77,13 +77,13 @@ def _axis_settings(scale: _Scale, values: Sequence[float]) -> dict[str, Any]:
     if scale in (_Scale.LINEAR, _Scale.SHARE):
         margin = 0.05 * (high - low) or 1.0
         return {"range": [low - margin, high + margin]}
-    ticks: dict[str, Any] = {"tickvals": _TICKS, "ticktext": [f"{tick:g}" for tick in _TICKS]}
+    ticks: dict[str, object] = {"tickvals": _TICKS, "ticktext": [f"{tick:g}" for tick in _TICKS]}
     if scale is _Scale.COUNT:
         ticks = {"tickvals": _COUNT_TICKS, "ticktext": ["0", *(f"{tick:g}" for tick in _COUNT_TICKS[1:])]}
     return {"type": "log", "range": [math.log10(low) - 0.05, math.log10(high) + 0.05], **ticks}
 
 
-def _diagonal(span: Sequence[float], ref: str, scale: _Scale) -> list[dict[str, Any]]:
+def _diagonal(span: Sequence[float], ref: str, scale: _Scale) -> list[dict[str, object]]:
     low, high = span if scale in (_Scale.LINEAR, _Scale.SHARE) else (10**end for end in span)
     factors = [0.9, 1.0, 1.1] if scale is _Scale.RATIO else [1.0]
     lines = [(low * factor, high * factor, factor == 1) for factor in factors]
@@ -120,7 +120,7 @@ def published_figure(comparison: pl.DataFrame, misprints: Sequence[str] = ()) ->
         return None
     data: list[Figure] = []
     axes: Figure = {}
-    shapes: list[dict[str, Any]] = []
+    shapes: list[dict[str, object]] = []
     lines = max(rows.filter(pl.col("metric").is_in(panel.metrics))[panel.by].n_unique() for panel in panels)
     below = _BELOW_AXIS_PX + _LEGEND_LINE_PX * lines
     rows_of_panels = math.ceil(len(panels) / _IN_A_ROW)

@@ -29,7 +29,7 @@ FONT = "'Source Sans 3', 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
 
 _TEXTS = frozenset({"text", "name", "ticktext", "hovertemplate", "x", "y", "categoryarray"})
 """Keys of plotly whose texts it shows."""
-_AXIS: dict[str, Any] = {
+_AXIS: dict[str, object] = {
     "gridcolor": GRID,
     "linecolor": "#c5cad1",
     "showline": True,
@@ -41,7 +41,7 @@ _AXIS: dict[str, Any] = {
 }
 
 
-def literal(value: Any, key: str = "") -> Any:  # noqa: ANN401  JSON of any shape
+def literal(value: object, key: str = "") -> object:
     """Return a part of a figure for plotly, with texts escaped, because plotly reads texts as HTML.
 
     A line ends at a newline, and the box of a hover text stands in <extra>.
@@ -56,7 +56,7 @@ def literal(value: Any, key: str = "") -> Any:  # noqa: ANN401  JSON of any shap
     return re.sub("&lt;(/?extra)&gt;", r"<\1>", text) if key == "hovertemplate" else text
 
 
-def axis(title: str | None = None, **settings: object) -> dict[str, Any]:
+def axis(title: str | None = None, **settings: object) -> dict[str, object]:
     """Return an axis in the common style; `title` names the quantity and its unit."""
     titled = {"title": {"text": title, "standoff": 8, "font": {"size": 13}}} if title else {}
     return {**_AXIS, **titled, **settings}
@@ -64,7 +64,7 @@ def axis(title: str | None = None, **settings: object) -> dict[str, Any]:
 
 def layout(height: int, **settings: object) -> dict[str, Any]:
     """Return a layout in the common style; `height` in pixels."""
-    common: dict[str, Any] = {
+    common: dict[str, object] = {
         "height": height,
         "margin": {"l": 64, "r": 16, "t": 36, "b": 48},
         "font": {"family": FONT, "size": 13, "color": INK},
@@ -81,12 +81,12 @@ def axis_number(index: int) -> str:
     return str(index + 1) if index else ""
 
 
-def legend_above(height: int, gap: int) -> dict[str, Any]:
+def legend_above(height: int, gap: int) -> dict[str, object]:
     """Return a legend `gap` pixels above panels that are together `height` pixels high."""
     return {"orientation": "h", "x": 0, "y": 1 + gap / height, "yanchor": "bottom", "font": {"size": 12}}
 
 
-def panel_title(text: str, x: float, y: float = 1.0) -> dict[str, Any]:
+def panel_title(text: str, x: float, y: float = 1.0) -> dict[str, object]:
     """Return an annotation centred above a panel; positions are shares of the figure."""
     return {
         "text": text,

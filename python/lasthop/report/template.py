@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, FileSystemBytecodeCache, FunctionLoader, StrictUndefined
 from jinja2.bccache import Bucket
@@ -33,7 +32,7 @@ def text(name: str) -> str:
     return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
-def page(context: dict[str, Any]) -> str:
+def page(context: dict[str, object]) -> str:
     """Return the page as HTML."""
     environment = Environment(
         autoescape=True,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import polars as pl
 
@@ -34,7 +33,7 @@ _SHADE_PAPER = {
 }
 
 
-def _look(mark: Mark) -> dict[str, Any]:
+def _look(mark: Mark) -> dict[str, object]:
     if mark.shape is Shape.STEPS:
         return {
             "mode": "lines",
@@ -47,11 +46,11 @@ def _look(mark: Mark) -> dict[str, Any]:
     return {"mode": "markers", "marker": {"color": mark.color, **symbol}}
 
 
-def _bars(layer: Layer) -> dict[str, Any]:
+def _bars(layer: Layer) -> dict[str, object]:
     """Points in the middle of bars, with the bars as error bars, so that they grow with the zoom."""
     low, high = layer.y, layer.far or ()
     pairs = [(a, b) for a, b in zip(low, high, strict=True) if a is not None]
-    bars: dict[str, Any] = {
+    bars: dict[str, object] = {
         "y": style.rounded((a + b) / 2 for a, b in pairs),
         "customdata": list(layer.labels or ()),
         "hovertemplate": "%{x:.3f} s\nbytes %{customdata}",
@@ -67,7 +66,7 @@ def _bars(layer: Layer) -> dict[str, Any]:
     return bars
 
 
-def _band(layer: Layer) -> dict[str, Any]:
+def _band(layer: Layer) -> dict[str, object]:
     """Return the outline of an area between two lines of steps: along the upper one, back along the lower."""
     steps = list(zip(layer.x, layer.x[1:], layer.y, layer.far or (), strict=False))
     there = [(x, high) for start, stop, _, high in steps for x in (start, stop)]
@@ -203,7 +202,7 @@ def _shared(tables: TraceTables) -> tuple[str, ...]:
     return ("stack", "fairness") if several else ()
 
 
-def _layout(picture: Picture, shapes: list[dict[str, Any]]) -> dict[str, Any]:
+def _layout(picture: Picture, shapes: list[dict[str, object]]) -> dict[str, object]:
     heights = [_height_px(panel) for panel in picture.panels]
     total = sum(heights) + _GAP_PX * (len(heights) - 1)
     axes: Figure = {}
@@ -212,7 +211,7 @@ def _layout(picture: Picture, shapes: list[dict[str, Any]]) -> dict[str, Any]:
     for row, (panel, height) in enumerate(zip(picture.panels, heights, strict=True)):
         domain = [max(0.0, round((top - height) / total, 4)), round(top / total, 4)]
         anchor = {"anchor": "x" if row == last else "free", "position": 0, "domain": domain}
-        shown: dict[str, Any] = {"rangemode": "tozero"}
+        shown: dict[str, object] = {"rangemode": "tozero"}
         if panel.rows:
             count = len(panel.rows)
             shown = {

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-Shape = type | list[Any] | tuple[Any, ...] | Mapping[str, Any]
+Shape = type | list[Any] | tuple[Any, ...] | Mapping[str, object]
 """The shape of a value: text, whole number, number, truth value, anything; a list; these entries; a table.
 
 A table may lack keys that end in a question mark, and may have others. The key `*` stands for any key.
@@ -74,7 +74,7 @@ _STORE: Shape = {
 }
 
 
-def manifest(file: Path) -> dict[str, Any]:
+def manifest(file: Path) -> dict[str, object]:
     """Read a manifest; raise `ValueError` with the key and the reason if it is not one."""
     found: dict[str, Any] = parsed(file.read_text(encoding="utf-8"), _MANIFEST)
     cells, until = len(found["identity"]["cells"]), found.get("until")
@@ -85,7 +85,7 @@ def manifest(file: Path) -> dict[str, Any]:
     return found
 
 
-def store_facts(rows: Sequence[tuple[str, str]]) -> dict[str, Any]:
+def store_facts(rows: Sequence[tuple[str, str]]) -> dict[str, object]:
     """Read the facts about a store by their keys.
 
     Raise `ValueError` with the key and the reason if they are none.

@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import chain, repeat
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeAlias
 
 import polars as pl
 
@@ -63,7 +63,8 @@ _KINDS = (str, int, int, int, int)
 _BUSY_S = 10.0
 _CHECK_BYTES = 4
 
-Columns = Mapping[str, Sequence[Any]]
+Columns: TypeAlias = Mapping[str, Sequence[Any]]
+"""A table of an engine: its columns by name. Their cells are text, numbers or None."""
 
 
 class Results(Protocol):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from lasthop import _core
 
@@ -27,6 +26,6 @@ def assumptions(study: _core.Study, cells: Sequence[_core.Cell]) -> list[Assumpt
     return of_study + [Assumption(*assumed, count) for assumed, count in counted.items()]
 
 
-def for_manifest(study: _core.Study, cells: Sequence[_core.Cell]) -> list[dict[str, Any]]:
+def for_manifest(study: _core.Study, cells: Sequence[_core.Cell]) -> list[dict[str, object]]:
     """Return the assumptions as JSON has them."""
     return [asdict(assumption) for assumption in assumptions(study, cells)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, TypedDict
 
 from lasthop import _core
 
@@ -30,13 +30,24 @@ class Voice:
     """The longest gap that loss concealment fills; `None` if it has no end."""
 
 
+class Switches(TypedDict):
+    """The switches of an application's TCP that stories ask for, by their keys; there are more."""
+
+    cached_metrics: bool
+    dupack_threshold: int
+    ecn: bool
+    frto: str
+    sack: bool
+    syn_timeout_cuts_window: bool
+    tail_loss_probe: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Application:
     """An application of a scenario."""
 
     kind: str
-    tcp: Mapping[str, Any]
-    """The switches of its TCP, by their keys."""
+    tcp: Switches
     voice: Voice | None
     """Present of a call."""
 
@@ -70,5 +81,5 @@ class Facts:
         )
 
 
-def _application(kind: str, tcp: Mapping[str, Any], voice: Mapping[str, Any] | None) -> Application:
+def _application(kind: str, tcp: Switches, voice: Mapping[str, Any] | None) -> Application:
     return Application(kind, tcp, None if voice is None else Voice(**voice))

@@ -9,7 +9,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lasthop import _core
 from lasthop.errors import InputError
@@ -115,7 +115,7 @@ def level_column(name: str, factor: str, cells: Sequence[_core.Cell]) -> pl.Seri
 
 def for_manifest(
     study: _core.Study, cells: Sequence[_core.Cell], column: Callable[[str], str]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return a manifest's facts about ranges: the sample, and for each range its column and levels by name.
 
     Without ranges, there are none. `column` returns the column of a factor.

@@ -70,7 +70,9 @@ def precision_table(conditions: Sequence[Condition], tables: Tables) -> pl.DataF
     )
 
 
-def precision_lines(tables: Tables, manifest: Mapping[str, Any], *, rows: int | None, rest: str) -> list[str]:
+def precision_lines(
+    tables: Tables, manifest: Mapping[str, object], *, rows: int | None, rest: str
+) -> list[str]:
     """Say how precise finished results are, condition by condition.
 
     It shows at most `rows` rows of a table; `rest` tells the user how to see the others.

@@ -182,7 +182,7 @@ class Stopping:
                 raise InputError(f"{start} a value of {condition.metric}.")
 
     @property
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """The manifest's record: the rule, each cell's replications, and the cells that the cap stopped."""
         return {
             "conditions": [condition.text for condition in self.conditions],

@@ -13,9 +13,10 @@ import pytest
 
 from conftest import STUDY
 from lasthop import _core
+from lasthop.engines.rows import rows
 from lasthop.explain import followed, stories
 from lasthop.explain.facts import PHASES, TcpFacts, gather
-from lasthop.explain.packets import Packets, rows
+from lasthop.explain.packets import Packets
 from lasthop.explain.tell import tell_tcp
 from lasthop.explain.tell_udp import tell_udp
 from lasthop.explain.udp import MOST_EPISODES, UdpFacts, gather_udp

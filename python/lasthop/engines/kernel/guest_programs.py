@@ -69,7 +69,7 @@ class GuestRequest(ShellRequest):
     """Virtual time per processor time; above zero, no two runs are the same."""
     memory: str = MEMORY
     """As Linux reads `mem=`, such as 512M. Half of it is for what programs write."""
-    terminal: Mapping[str, Any] | None = None
+    terminal: Mapping[str, object] | None = None
     """Settings of the command's terminal (`terminal_settings`), if it has its own and not the streams."""
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     folder: Path = field(default_factory=Path.cwd)
@@ -90,9 +90,9 @@ class Outcome:
     """From the command's start to its end."""
     wall_s: float
     """From the guest's boot to its end."""
-    counters: Mapping[str, Any]
+    counters: Mapping[str, object]
     """The emulator's counts, `Counters` of crates/lasthop-host."""
-    lateness: Mapping[str, Any]
+    lateness: Mapping[str, object]
     overlay_full: bool
     """Whether there was no room left for files that programs write."""
     out_of_memory: Sequence[str]
@@ -121,7 +121,7 @@ class Guest:
         answer = read_file(self._files[_ANSWER])
         if self._code != 0 or not answer:
             raise InputError(_failure(self._code, self._files[_CONSOLE]))
-        told: dict[str, Any] = json.loads(answer)
+        told: dict[str, object] = json.loads(answer)
         if (reason := told.get("error")) is not None:
             raise InputError(f"The guest kernel cannot run this: {reason}")
         return told
@@ -251,7 +251,7 @@ def start_guest(
         yield guest
 
 
-def _specification(request: GuestRequest, capture: bool) -> dict[str, Any]:
+def _specification(request: GuestRequest, capture: bool) -> dict[str, object]:
     """Return what crates/lasthop-guest reads as `ProgramsSpec`."""
     shell = request.specification(spin_us=0, captures=FILES if capture else None)
     files = {"stdin": _STDIN, "stdout": _STDOUT, "stderr": _STDERR, "answer": _ANSWER}
@@ -307,7 +307,7 @@ def _spawn(kernel: Kernel, request: GuestRequest, core: int, files: Mapping[int,
             os.close(file)
 
 
-def terminal_settings(terminal: int) -> dict[str, Any]:
+def terminal_settings(terminal: int) -> dict[str, object]:
     """Return how an open terminal treats keys and output, as `Settings` of crates/lasthop-host."""
     *modes, _, _, characters = termios.tcgetattr(terminal)
     numbers = [character if isinstance(character, int) else ord(character) for character in characters]

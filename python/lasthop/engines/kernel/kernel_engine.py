@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, Self
+from typing import BinaryIO, ClassVar, Self
 
 from lasthop import _core
 from lasthop.engines.engine import CaptureTarget, Observation, Request, SeriesTarget
@@ -143,7 +143,7 @@ class KernelEngine(HostEngine):
             raise InputError(f"The kernel engine cannot run {cell.key or 'the scenario'}: {reason}")
         return results_of(answer)
 
-    def _run_program_in_guest(self, cell: _core.Cell, request: Request) -> dict[str, Any]:
+    def _run_program_in_guest(self, cell: _core.Cell, request: Request) -> dict[str, object]:
         """Run a replication of a program of this machine, in a guest that boots for it; return its tables."""
         program = program_of(cell)
         assert program is not None
@@ -299,11 +299,11 @@ def _sent_to(series: SeriesTarget | None) -> BinaryIO:
 
 def _unpacked(
     sent: BinaryIO, captures: Mapping[int, CaptureTarget], series: SeriesTarget | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Put the files that a guest sent where they belong; return its answer."""
     import tarfile
 
-    answer: dict[str, Any] = {}
+    answer: dict[str, object] = {}
     sent.seek(0)
     with tarfile.open(fileobj=sent, mode="r|") as archive, ExitStack() as stack:
         rows = None if series is None else stack.enter_context(series.file.open("wb"))

@@ -12,7 +12,6 @@ import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from lasthop import _core
 
@@ -21,7 +20,7 @@ SPIN_US = 20
 """Default of the busy loop before a deadline: it starts closer to it than a timer could wake the emulator."""
 
 
-def child_arguments(request: Mapping[str, Any]) -> tuple[list[str], int]:
+def child_arguments(request: Mapping[str, object]) -> tuple[list[str], int]:
     """Return the command line of the process, and the descriptor from which it reads the request.
 
     The descriptor is open and inheritable. The request is no argument, so that `ps` stays readable.

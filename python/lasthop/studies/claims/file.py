@@ -86,8 +86,8 @@ class Claims:
 class Changes:
     """The changes by a reading of the source: levels of claims, meanings of metrics, and who decides."""
 
-    where: Mapping[str, Any] = field(default_factory=dict)
-    metrics: Mapping[str, Any] = field(default_factory=dict)
+    where: Mapping[str, object] = field(default_factory=dict)
+    metrics: Mapping[str, object] = field(default_factory=dict)
     by_means: bool = False
 
 
@@ -105,7 +105,7 @@ def load_claims(file: Path, study: Scenario, changes: Changes | None = None) -> 
     return _Reader(file, text, Design.of(study), read_sentences(file.parent)).read(data, changes or Changes())
 
 
-def read_toml(file: Path) -> tuple[str, dict[str, Any]]:
+def read_toml(file: Path) -> tuple[str, dict[str, object]]:
     """Return the text of a TOML file and its contents.
 
     Raises InputError with the reason if it cannot be read.
@@ -144,7 +144,7 @@ class _Reader:
         self._where: Levels = {}
         self._words = Vocabulary(design.factors)
 
-    def read(self, data: Mapping[str, Any], changes: Changes) -> Claims:
+    def read(self, data: Mapping[str, object], changes: Changes) -> Claims:
         for key in data:
             if key not in _TOP:
                 raise self._error("", f"there is no key '{key}'; did you mean '{nearest(key, _TOP)}'?")
@@ -195,7 +195,7 @@ class _Reader:
             return
         raise self._error(place, ": ".join(filter(None, (key, reason))))
 
-    def _table(self, data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    def _table(self, data: Mapping[str, object], key: str) -> Mapping[str, object]:
         table = data.get(key, {})
         if not isinstance(table, dict):
             raise self._error("", f"{key} is no table.")
@@ -259,7 +259,7 @@ class _Reader:
             where=_levels_text(entry.get("where", {})),
         )
 
-    def _answered(self, name: str, entry: Mapping[str, Any]) -> tuple[str, ...]:
+    def _answered(self, name: str, entry: Mapping[str, object]) -> tuple[str, ...]:
         named = self._list(name, "statements", entry.get("statements", []))
         known = [sentence.id for sentence in self._sentences]
         for one in named:
@@ -272,7 +272,7 @@ class _Reader:
                 raise self._error(name, f"statements: {reason}")
         return named
 
-    def _holds(self, name: str, entry: Mapping[str, Any]) -> tuple[Laid, ...]:
+    def _holds(self, name: str, entry: Mapping[str, object]) -> tuple[Laid, ...]:
         where = {**self._where, **self._levels(name, "where", entry.get("where", {}))}
         holds = entry["holds"]
         parser = Parser(self._words)
@@ -285,7 +285,7 @@ class _Reader:
         return tuple(laid)
 
     def _quantified(
-        self, name: str, key: str, entry: Mapping[str, Any], statements: Sequence[Laid]
+        self, name: str, key: str, entry: Mapping[str, object], statements: Sequence[Laid]
     ) -> tuple[str, ...]:
         factors = self._list(name, key, entry.get(key, []))
         known = [*self._design.factors, FLOW]
@@ -303,7 +303,7 @@ class _Reader:
     def _at_least(
         self,
         name: str,
-        entry: Mapping[str, Any],
+        entry: Mapping[str, object],
         quantified: Mapping[str, tuple[str, ...]],
         holds: Sequence[Laid],
     ) -> int:
@@ -323,7 +323,7 @@ class _Reader:
             )
         return least
 
-    def _within(self, name: str, entry: Mapping[str, Any], statements: Sequence[Laid]) -> float:
+    def _within(self, name: str, entry: Mapping[str, object], statements: Sequence[Laid]) -> float:
         relations = {laid.statement.relation for laid in statements if isinstance(laid.statement, Comparison)}
         within = entry.get("within")
         if within is None:
@@ -362,7 +362,7 @@ def _text(value: object) -> str:
     return value
 
 
-def _levels_text(where: Mapping[str, Any]) -> str:
+def _levels_text(where: Mapping[str, object]) -> str:
     """Write chosen levels as on the command line."""
     return ",".join(
         f"{factor}={level}"

@@ -110,7 +110,7 @@ def _reason(error: ErrorDetails) -> str:
 
 def _table_at(place: _Place) -> type[Any]:
     """Return the class of the table that holds the key at a place."""
-    table: type[Any] = Presentation
+    table: type[object] = Presentation
     for step in place[:-1]:
         held = get_type_hints(table).get(str(step))
         inner = next((each for each in _parts(held) if is_dataclass(each)), None)
