@@ -25,44 +25,45 @@ MEANINGS: dict[str, list[tuple[str, str, str, str]]]
 """Name, label, unit and definition of the columns of each table of results."""
 
 class ScenarioError(ValueError):
-    """A scenario file is wrong; the text has a line for each thing: file, line, reason, suggestion."""
+    """A scenario file is wrong. The text has a line for each error: file, line, reason and suggestion."""
 
 class LiveError(RuntimeError):
-    """This machine cannot run the live engine; the text says why, and what helps."""
+    """This machine cannot run the live engine. The text gives the reason and a remedy."""
 
 class CaptureError(ValueError):
     """A capture file cannot be analysed.
 
-    The text says what is wrong, at which byte, after how many packets.
+    The text says what is wrong, at which byte, and how many packets came before it.
     """
 
 class UserCodeError(RuntimeError):
-    """An algorithm of your own failed or broke a rule: cell, replication, virtual time, and what it did.
+    """A user's algorithm failed or broke a rule.
 
-    An exception that it raised itself is the cause.
+    The text names the cell, the replication, the virtual time and the fault. If the algorithm raised an
+    exception, that is the cause of this one.
     """
 
 class Ack:
-    """The facts that an ACK gives to a congestion control."""
+    """What a congestion control learns from an ACK."""
 
     @property
     def now_s(self) -> float:
-        """When it arrived, seconds since the start of the run."""
+        """When the ACK arrived, in seconds since the start of the run."""
     @property
     def acked(self) -> int:
-        """Segments whose arrival this ACK made known."""
+        """Number of segments that this ACK reports as newly arrived."""
     @property
     def window_limited(self) -> bool:
-        """The window was in use: only then may it grow (RFC 7661)."""
+        """Whether the sender used its whole window. Only then may the window grow (RFC 7661)."""
     @property
     def delivery_rate_Bps(self) -> float | None:  # noqa: N802  the unit
-        """Arrival rate of segments, bytes per second, if `rate_based` (draft-ietf-ccwg-bbr, section 4.1)."""
+        """Rate of delivery in bytes per second, if `rate_based` (draft-ietf-ccwg-bbr, section 4.1)."""
     @property
     def app_limited(self) -> bool:
-        """The sender had too little to send: the path may be faster."""
+        """Whether the sender had too little to send. The path may then be faster than this rate."""
 
 class Packet:
-    """The facts that a queue discipline may know about a packet."""
+    """What a queue discipline may know about a packet."""
 
     @property
     def number(self) -> int:
@@ -84,35 +85,38 @@ class Packet:
         """Code point of the DS field."""
     @property
     def arrived_s(self) -> float:
-        """When it arrived at the queue, seconds since the start of the run."""
+        """When it arrived at the queue, in seconds since the start of the run."""
 
 def analyze(path: str) -> list[_Columns]:
-    """Analyse a pcap or pcapng file: four tables as columns.
+    """Analyse a pcap or pcapng file. Returns four tables as columns.
 
-    They have a row per flow and direction, one row, a row per protocol, and a row per range of lengths. The
-    single row says what was in the file: `packets`, `tcp_packets`, `udp_packets`, `other_packets`,
-    `fragments`, `incomplete_packets`, and `cut_at`, the byte of the record within which it ends, None if it
-    is whole. Raises `CaptureError`. Releases the GIL.
+    The first has a row per flow and direction, the second a single row about the file, the third a row per
+    protocol, the fourth a row per range of lengths. The row about the file has `packets`, `tcp_packets`,
+    `udp_packets`, `other_packets`, `fragments`, `incomplete_packets` and `cut_at`. If the file ends within a
+    record, `cut_at` is the byte at which that record begins; otherwise it is None. Raises `CaptureError`.
+    Releases the GIL.
     """
 
 def initial_file_system(init: bytes, spec: str) -> bytes:
     """Return a guest kernel's boot archive (cpio): program `init`, `spec` as `/spec.json`, and a console."""
 
 def live_run(spec: str) -> str:
-    """Run replications with this machine's TCP; see `RunSpec` of crates/lasthop-host (JSON).
+    """Run replications with this machine's TCP. `spec` is `RunSpec` of crates/lasthop-host as JSON.
 
-    Returns JSON: the tables of `Results` and of its `trace`, columns by name; and `facts`: `runs` with a fact
-    sheet of each (lateness, counters), `differences` between the scenario's TCP and Linux' with the likely
-    effect of each, and `priority`. The process must have one thread only, and is in other namespaces
-    afterwards. Raises `LiveError`.
+    Returns JSON. It has the tables of `Results` and of its `trace`, as columns by name, and `facts`:
+
+    - `runs`: lateness and counters of each run
+    - `differences` between the scenario's TCP and that of Linux, each with its likely effect
+    - `priority`: what the emulator was permitted to be punctual
+
+    The process must have a single thread. The call moves it to other namespaces. Raises `LiveError`.
     """
 
 def live_shell(spec: str) -> int:
     """Run a program behind the last hop and return its exit code.
 
-    See `ShellSpec` of crates/lasthop-host (JSON).
-
-    The process must have one thread only, and is in other namespaces afterwards. Raises `LiveError`.
+    `spec` is `ShellSpec` of crates/lasthop-host as JSON. The process must have a single thread. The call
+    moves it to other namespaces. Raises `LiveError`.
     """
 
 def load(
@@ -123,13 +127,16 @@ def load(
 ) -> Study:
     """Read, validate and expand a scenario file. Raises `ScenarioError`.
 
-    `draw` is called like `lasthop.scenario.points.draw` if a factor is a range; `points` replaces the file's
-    number of points. Use `lasthop.scenario.points.read_study`, which gives both. With `for_link`, a scenario
-    without flows is assumed to have a download.
+    If a factor is a range, `draw` is called like `lasthop.scenario.points.draw`, and `points` replaces the
+    file's number of points. `lasthop.scenario.points.read_study` passes both, so use that. With `for_link`, a
+    scenario without flows is assumed to have a download.
     """
 
 def to_toml(json: str) -> str:
-    """Return a JSON object as a TOML file's text, in its order; raise `ValueError` if TOML cannot hold it."""
+    """Return a JSON object as the text of a TOML file, in its order.
+
+    Raises `ValueError` if TOML cannot hold it.
+    """
 
 def parse(
     text: str,
@@ -137,15 +144,15 @@ def parse(
     draw: Callable[[str, int, int, int], list[list[float]]] | None = None,
     files: list[str] | None = None,
 ) -> Study:
-    """Read, validate and expand the text of a scenario, as `load` does; errors call the text `name`.
+    """Read, validate and expand the text of a scenario, as `load` does. Errors call the text `name`.
 
-    It may extend only presets, and name files of traces and courses only by absolute paths. With `files`, the
-    text replaces the text of the file `name`. It may name only these files, spelled exactly like this; paths
-    are relative to the folder of `name`.
+    The text may extend only presets, and must name files of traces and courses by absolute paths. With
+    `files`, the text stands for the file `name`. It may then name exactly these files, as they are spelled
+    here, and paths are relative to the folder of `name`.
     """
 
 def read_file(path: str) -> bytes:
-    """Read a regular file of a few MB at most, such as a scenario; raise `ScenarioError` for any other."""
+    """Read a regular file of a few MB at most, such as a scenario. Raises `ScenarioError` for other files."""
 
 def schema() -> str:
     """JSON Schema of scenario files."""
@@ -203,20 +210,20 @@ class Study:
         """Assumptions for the study as a whole where the file says nothing: key, value, reason."""
     @property
     def notes(self) -> list[str]:
-        """Remarks on things that can run but are hardly intended, such as a flow that never starts."""
+        """Remarks on what can run but is probably a mistake, such as a flow that never starts."""
     def check_hosts(self, keys: list[str], *, real_hosts: bool, linux_router: bool) -> None:
-        """Check that hosts can run the cells called `keys`; else raise `ScenarioError`.
+        """Raise `ScenarioError` if the hosts cannot run the cells called `keys`.
 
-        The hosts are the model's or real ones; Linux may be the router between real ones.
+        The hosts are real ones or those of the model. `linux_router` says whether Linux can be the router.
         """
 
 class Cell:
     """One combination of factor levels."""
 
     def __new__(cls, levels: list[tuple[str, str]], scenario: str) -> Self:
-        """Make a cell again from its levels and its resolved scenario; its assumptions are lost.
+        """Make a cell from its levels and its resolved scenario. It has no assumptions.
 
-        This does not check whether the model engine can run the cell. Raises `ValueError`.
+        Nothing checks whether the model engine can run it. Raises `ValueError`.
         """
     @property
     def key(self) -> str:
@@ -225,7 +232,7 @@ class Cell:
     def levels(self) -> dict[str, str]: ...
     @property
     def point(self) -> dict[str, float]:
-        """The levels of the factors that are ranges, in bit/s, s, B, packets or as pure numbers."""
+        """The levels of the factors that are ranges: in bit/s, s, B or packets, or as pure numbers."""
     @property
     def sequential(self) -> bool:
         """Whether a replication starts with the caches of the previous one."""
@@ -263,35 +270,36 @@ class Cell:
         records: bool = ...,
         stop: Callable[[], bool] | None = ...,
     ) -> Results:
-        """Run replications `first` .. `first + count - 1`, a chain if sequential. Releases the GIL.
+        """Run replications `first` .. `first + count - 1`. A sequential cell runs them as a chain.
 
-        `observations` says what to keep of some replications besides records, by their numbers: `Observation`
-        of crates/lasthop-trace as JSON. Captures and time series are new files. Raises `OSError` if a file
-        exists or cannot be written, or if a packet does not fit its headers. Without `records` the tables of
-        the results are empty.
+        Releases the GIL. Without `records` the tables of the results are empty. `stop` is called now and
+        then. Once it returns true, this call raises `KeyboardInterrupt`, as after Ctrl-C in the main thread.
+
+        `observations` says what to keep of some replications besides records: `Observation` of
+        crates/lasthop-trace by the number of the replication, as JSON. Captures and time series are new
+        files. Raises `OSError` if a file exists or cannot be written, or if a packet does not fit its
+        headers.
 
         An overview takes bounded memory. For each short stretch of a long run, it keeps the first, last,
         least and greatest segments, ACKs, windows, samples and queue lengths. It keeps up to 20 000 drops,
         timeouts, retransmissions and the like. Within its span it keeps as much of everything as fits.
-        `packets` has a further column, `fresh_bytes`: payload that reached the receiver for the first time
-        since the flow's last row. `flows` has `flow`, `application`, `protocol` and the data's `direction`
-        for the first 2000 flows.
-
-        `stop` is asked now and then; once it is true, the call raises `KeyboardInterrupt`, as after Ctrl-C in
-        the main thread.
+        `packets` has a further column, `fresh_bytes`: the payload that reached the receiver for the first
+        time since the flow's last row. `flows` has `flow`, `application`, `protocol` and the data's
+        `direction` for the first 2000 flows.
         """
 
 def gather(
     results: list[Results], position: str
 ) -> dict[str, dict[str, list[str] | tuple[Literal["Q", "d"], bytes, bytes]]]:
-    """Stack the tables of several results: columns by name.
+    """Stack the tables of several results. Returns the columns of each table by name.
 
-    Text is a list. Numbers are a type code of `struct`, bytes in native order, and a byte per row: 1 if it
-    has a value. The column named by `position` says to which of `results` a row belongs. Releases the GIL.
+    A column of text is a list. A column of numbers is a type code of `struct`, the numbers as bytes in native
+    order, and a byte per row, 1 if the row has a value. The column named `position` has the place of a row's
+    results in `results`. Releases the GIL.
     """
 
 class Results:
-    """Columns by name, made anew each time; all tables have `replication`. `flows` has the role of each."""
+    """Columns by name, made anew at each access. All tables have `replication`; `flows` has `role`, too."""
 
     @property
     def flows(self) -> _Columns: ...
@@ -308,11 +316,11 @@ class Results:
 class Trace:
     """Columns by name. `time_ns` counts from the start of the run; `flow` is the index of a row of `flows`.
 
-    `order` is the place of an event in the run, over `packets` and `tcp` together.
+    `order` is the place of an event among all events of `packets` and `transport`.
     """
 
     def buffers(self, table: str) -> dict[str, list[str] | tuple[Literal["Q", "d"], bytes, bytes]] | None:
-        """A table's columns in the form of `gather`; `None` after they were read as lists instead."""
+        """Return a table's columns in the form of `gather`, or `None` if they were read as lists before."""
     @property
     def packets(self) -> _Columns: ...
     @property
@@ -327,10 +335,10 @@ class Trace:
         """`start_s`, `end_s` of the bad periods."""
     @property
     def left_out(self) -> dict[str, int]:
-        """Numbers of `points`, `marks` and `flows` that an overview lacks; 0 of each in a whole recording."""
+        """How many `points`, `marks` and `flows` an overview lacks. A whole recording lacks none."""
     @property
     def series(self) -> _Columns:
-        """In an overview: the run in up to 160 steps, by `MEANINGS["series"]`, and their length `step_s`."""
+        """In an overview: the run in up to 160 steps, with the columns `MEANINGS["series"]` and `step_s`."""
     @property
     def delays(self) -> _Columns:
         """In an overview: the distribution functions of the one-way delays: `flow`, `share`, `delay_s`."""

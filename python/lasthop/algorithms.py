@@ -1,18 +1,18 @@
 """Algorithms of your own: base classes for congestion control, queues, losses and traffic.
 
-A scenario names a class by its module, from the folder of the scenario or from wherever Python finds it:
+A scenario names a class by its module, which lies in the folder of the scenario or where Python finds it:
 
     tcp.congestion_control = "python:my_module.Mine"
     down.queue.discipline = "python:my_module.Mine"
     down.link.error_model = "python:my_module.Mine"
 
-and a flow of `kind = "own"` by `code = "python:my_module.Mine"`. A scenario that is built in Python takes the
-class itself. Each end of a connection, each queue, each direction and each flow gets its own instance in
-every replication. Times are in seconds of virtual time since the start of the run.
+A flow of `kind = "own"` names it by `code = "python:my_module.Mine"`. A scenario that is built in Python
+takes the class itself. In every replication, each end of a connection, each queue, each direction and each
+flow has an instance of its own. Times are in seconds of virtual time since the start of the run.
 
-`self.random` is a `random.Random` that the run seeds: draw from it and from nothing else, and the same seed
-gives the same results. Methods that a class does not override behave as in the base class:
-`CongestionControl` is Reno, `QueueDiscipline` is drop-tail.
+The run seeds `self.random`, a `random.Random`. Draw random numbers only from it; then the same seed gives the
+same results. A class that overrides nothing behaves as its base class: `CongestionControl` is Reno,
+`QueueDiscipline` is drop-tail.
 """
 
 from __future__ import annotations
@@ -46,40 +46,40 @@ class _Algorithm:
     random: Random
     """Random numbers, seeded by the run."""
     _optional: ClassVar[frozenset[str]] = frozenset()
-    """Methods that do nothing and are not called, unless a class overrides them."""
+    """Methods that do nothing. They are called only if a class overrides them."""
 
 
 class CongestionControl(_Algorithm):
-    """A congestion control, one instance for each end of a connection. This one is Reno (RFC 5681).
+    """A congestion control. Each end of a connection has an instance. This class is Reno (RFC 5681).
 
-    The stack `linux-6` finds losses, repairs them and runs the timers. The algorithm sets `window` and
-    `ssthresh`, in segments, whenever it is called; fractions are kept, and the stack rounds down. During
-    recovery the stack brings the window down to `ssthresh` by proportional rate reduction.
+    The stack `linux-6` finds losses, repairs them and runs the timers. The algorithm may set `window` and
+    `ssthresh` in every call. Both are in segments and may have fractions, which the stack rounds down. During
+    recovery the stack reduces the window to `ssthresh` by proportional rate reduction.
     """
 
     window: float
-    """Congestion window in segments; at least 1."""
+    """Congestion window in segments, at least 1."""
     ssthresh: float
-    """Slow-start threshold in segments; 4294967295 before the first sign of congestion."""
+    """Slow-start threshold in segments. Before the first sign of congestion it is 4294967295."""
     pacing_rate_Bps: float | None = None
-    """Highest rate at which data leaves, in bytes per second; `None` if ACKs alone clock it."""
+    """Highest rate of sending in bytes per second; `None` if only ACKs clock the sender."""
     segment_bytes: int
     """Payload of a full segment."""
     rate_based: ClassVar[bool] = False
-    """Set it if the algorithm models the path: it gets a delivery rate with every ACK, and keeps its window
-    also while the stack repairs losses (Linux: `cong_control`).
+    """Set it to true if the algorithm models the path. Then every ACK has a delivery rate, and the algorithm
+    sets the window also while the stack repairs losses (Linux: `cong_control`).
     """
     _counted: int = 0
     _optional = frozenset({"on_start", "on_rtt"})
 
     def on_start(self, now_s: float) -> None:
-        """Begin: the handshake is complete."""
+        """Begin. The handshake is complete."""
 
     def on_rtt(self, now_s: float, rtt_s: float) -> None:
-        """Take in a round-trip sample. The ACK that brought it is checked for losses afterwards."""
+        """Take in a round-trip sample. The stack checks its ACK for losses after this call."""
 
     def on_ack(self, ack: Ack) -> None:
-        """Grow: an ACK shows progress while nothing is being repaired; any ACK if `rate_based`."""
+        """Take in an ACK that shows progress while nothing is repaired; if `rate_based`, any ACK."""
         if not ack.window_limited:
             return
         left = ack.acked
@@ -96,31 +96,31 @@ class CongestionControl(_Algorithm):
             self.window += more
 
     def on_congestion(self, sign: Literal["loss", "ecn"], in_use: int) -> None:
-        """Set `ssthresh` after a loss or an ECN echo, once per window of data.
+        """Set `ssthresh` after a loss or an ECN echo. This is called once per window of data.
 
-        `in_use` segments were in use.
+        `in_use` is the used part of the window, in segments.
         """
         self.ssthresh = max(in_use // 2, 2)
         self._counted = 0
 
     def on_timeout(self, now_s: float, in_use: int) -> None:
-        """Set `ssthresh` after the first timeout of an episode; sending goes on with `window`."""
+        """Set `ssthresh` after the first timeout of an episode. The sender goes on with `window`."""
         self.on_congestion("loss", in_use)
 
     def on_repeated_timeout(self, now_s: float) -> None:
-        """Go on after a further timeout; sending goes on with `window`."""
+        """Take in a further timeout. The sender goes on with `window`."""
         self._counted = 0
 
     def on_spurious(self, window: int, ssthresh: int) -> None:
-        """Take back the latest reduction, which was unnecessary; the arguments are the values before it."""
+        """Undo the latest reduction, which was unnecessary. The arguments are the values before it."""
         self.window = max(self.window, window)
         self.ssthresh = max(self.ssthresh, ssthresh)
 
 
 class QueueDiscipline(_Algorithm):
-    """A router queue, one instance for each direction or class. This one is drop-tail.
+    """A queue of the router. Each direction or class has an instance. This class is drop-tail.
 
-    A packet that was taken in leaves by `dequeue` or by `drop`, once.
+    Each packet that `enqueue` takes in leaves once, by `dequeue` or by `drop`.
     """
 
     limit_packets: int | None
@@ -128,20 +128,20 @@ class QueueDiscipline(_Algorithm):
     limit_bytes: int | None
     """`queue.limit` of the scenario, if it counts bytes."""
     rate_Bps: float
-    """Rate of the link behind the queue at the start, bytes per second."""
+    """Rate of the link behind the queue at the start of the run, in bytes per second."""
     mtu_bytes: int
-    """Size of the largest packet."""
+    """Length of the longest packet."""
     _verdicts: list[tuple[str, Packet]]
 
     def __init__(self) -> None:
-        """Begin empty."""
+        """Make an empty queue."""
         self.packets: deque[Packet] = deque()
-        """The waiting packets, the head first. Subclasses that queue elsewhere leave it empty."""
+        """The waiting packets, the head first. A subclass that keeps packets elsewhere leaves it empty."""
         self.bytes = 0
-        """Their length."""
+        """The length of all packets in `packets`."""
 
     def enqueue(self, now_s: float, packet: Packet) -> bool:
-        """Take in a packet that arrives and return True, or return False if the queue is full."""
+        """Take in a packet that arrives. Return whether there was room for it."""
         full = (
             len(self.packets) >= self.limit_packets
             if self.limit_packets is not None
@@ -154,11 +154,11 @@ class QueueDiscipline(_Algorithm):
         return True
 
     def peek(self) -> Packet | None:
-        """Return the packet that goes next unless it is dropped at the last moment; `None` if none goes."""
+        """Return the packet that is next, although `dequeue` may still drop it; `None` if there is none."""
         return self.packets[0] if self.packets else None
 
     def dequeue(self, now_s: float) -> Packet | None:
-        """Hand out the packet that goes next: the link has room for it."""
+        """Hand out the next packet. The link has room for it."""
         if not self.packets:
             return None
         packet = self.packets.popleft()
@@ -166,32 +166,32 @@ class QueueDiscipline(_Algorithm):
         return packet
 
     def drop(self, packet: Packet) -> None:
-        """Drop a waiting or arriving packet; take it out of `packets`, too, if you keep it there."""
+        """Drop a waiting or arriving packet. If it is in `packets`, take it out as well."""
         self._verdicts.append(("drop", packet))
 
     def mark(self, packet: Packet) -> None:
-        """Mark a waiting or arriving packet as having met congestion (RFC 3168)."""
+        """Set the congestion-experienced mark of a waiting or arriving packet (RFC 3168)."""
         self._verdicts.append(("mark", packet))
 
 
 class ErrorModel(_Algorithm):
-    """Losses on a link, one instance for each direction. This one loses nothing."""
+    """Losses on a link. Each direction has an instance. This class loses nothing."""
 
     def loses(self, now_s: float, packet_bytes: int) -> bool:
-        """Return whether the link loses a packet that it has sent; called once per packet, in order."""
+        """Return whether the link loses a packet that it has sent. Called once per packet, in order."""
         return False
 
 
 class Traffic(_Algorithm):
     """An application with one flow.
 
-    Over TCP, the sender connects by itself, and the receiver closes after it.
+    Over TCP, the sender connects without being told, and the receiver closes after the sender.
     """
 
     flow: str
     """Name of the flow."""
     segment_bytes: int
-    """Payload of a full segment; a datagram takes no more."""
+    """Payload of a full segment. A datagram may not be longer."""
     _wanted: list[tuple[str, float]]
     _optional = frozenset({"on_received"})
 
@@ -200,13 +200,13 @@ class Traffic(_Algorithm):
         raise NotImplementedError("a class of traffic says in on_start what it sends")
 
     def on_wakeup(self, now_s: float) -> None:
-        """Go on, at the time that `wake_at` asked for."""
+        """Continue at the time that `wake_at` asked for."""
 
     def on_received(self, now_s: float, received_bytes: int, is_answer: bool) -> None:
-        """Learn that `received_bytes` more have arrived: at the receiver, or as answers at the sender."""
+        """Take in that `received_bytes` more have arrived: at the receiver, or as answers at the sender."""
 
     def send(self, length: int) -> None:
-        """Let the sender write `length` bytes; over UDP they are one datagram."""
+        """Let the sender write `length` bytes. Over UDP they are one datagram."""
         self._wanted.append(("send", length))
 
     def answer(self, length: int) -> None:
@@ -214,11 +214,11 @@ class Traffic(_Algorithm):
         self._wanted.append(("answer", length))
 
     def close(self) -> None:
-        """End: the sender has nothing more to send."""
+        """End the flow: the sender has nothing more to send."""
         self._wanted.append(("close", 0))
 
     def wake_at(self, time_s: float) -> None:
-        """Ask for a call of `on_wakeup` at a later time; this replaces any earlier request."""
+        """Ask for a call of `on_wakeup` at a later time. This replaces an earlier request."""
         self._wanted.append(("wake_at", time_s))
 
 
@@ -246,7 +246,7 @@ _OF_KEYS = {"congestion_control": CongestionControl, "discipline": QueueDiscipli
 
 
 def check(key: str, name: str) -> str | None:
-    """Say why a scenario's key has no such code; `None` if it does."""
+    """Return why a scenario's key cannot have this code; `None` if it can."""
     if not name.startswith(PREFIX):
         return f"{name} is code of a Rust program, which runs the scenario itself (docs/algorithms.md)."
     try:
@@ -275,7 +275,7 @@ def _module(place: str, name: str) -> ModuleType:
 
 
 def make(kind: type[_Algorithm], seed: int, facts: Mapping[str, object]) -> tuple[_Algorithm, list[str]]:
-    """Make an instance that knows `facts` from the start; return it with its optional methods."""
+    """Make an instance with `facts` as its attributes. Return it and its optional methods."""
     instance = kind.__new__(kind)
     instance.random = Random(seed)
     for fact, value in facts.items():
@@ -298,9 +298,9 @@ def name_of(kind: type) -> str:
 
 
 def code_digest(name: str) -> str:
-    """Return the identity of a class's code: the sources of its module and of its base classes' modules.
+    """Return a digest of a class's code: the sources of its module and of its base classes' modules.
 
-    Modules that these import are not covered.
+    It does not cover modules that these import.
     """
     place, _, wanted = name.removeprefix(PREFIX).rpartition(".")
     kind = getattr(_module(place, name), wanted)
@@ -320,7 +320,7 @@ def _source(kind: type) -> str:
     try:
         return inspect.getsource(kind)  # a class of a notebook's cell
     except OSError:
-        return secrets.token_hex()  # typed in: nobody can tell whether it is the same next time
+        return secrets.token_hex()  # typed in: it may differ next time
 
 
 def is_interrupt(error: BaseException, trace: TracebackType | None) -> bool:

@@ -27,16 +27,16 @@ class Scenario:
             flow=[{"kind": "bulk-tcp", "bytes": "1 MB"}],
         )
 
-    Both are checked as a whole. `ScenarioError` lists all errors, each with place, reason and the nearest
-    valid thing. Line numbers of a scenario built in code refer to its `text`.
+    Either way, lasthop checks the whole scenario. `ScenarioError` lists the errors, each with its place, the
+    reason and the nearest valid value. Line numbers of a scenario built in code refer to its `text`.
     """
 
     def __init__(self, keys: Mapping[str, object] | None = None, /, **more: object) -> None:
         """Build and check a scenario.
 
         Args:
-            keys: Tables, lists, texts and numbers, as `lasthop schema` has them.
-            more: The same, as keyword arguments.
+            keys: Tables, lists, texts and numbers, as `lasthop schema` describes them.
+            more: Further keys.
         """
         if both := [key for key in more if key in (keys or {})]:
             raise InputError(f"The key '{both[0]}' is given twice: in the mapping and as a keyword argument.")
@@ -45,11 +45,11 @@ class Scenario:
 
     @classmethod
     def load(cls, source: str | PathLike[str], *, points: int | None = None) -> Self:
-        """Read a scenario file, or a published study by its name, with the files that it extends.
+        """Read a scenario file, or a published study by its name, and the files that it extends.
 
         Args:
             source: The file, or a name in `lasthop study list`.
-            points: Number of points at which ranges are sampled, in place of the file's number.
+            points: Number of points at which ranges are sampled. It replaces the file's number.
         """
         file = find_scenario(str(source))
         loaded = load(file, points)
@@ -62,11 +62,11 @@ class Scenario:
 
     def _take(self, loaded: Loaded, file: Path | None, text: str) -> Self:
         self.loaded = loaded
-        """The objects behind the command line: the study, and the printed numbers of a published study."""
+        """The scenario as the commands read it, with the printed numbers of a published study."""
         self.file = file
-        """The file from which it was read, if any."""
+        """The file that the scenario was read from; `None` if it was built in code."""
         self.text = text
-        """The scenario as a file has it, without the files that it extends."""
+        """The text of the scenario, without the files that it extends."""
         return self
 
     @property
@@ -76,7 +76,7 @@ class Scenario:
 
     @property
     def name(self) -> str:
-        """Short name, as in the names of folders."""
+        """The short name, which folders of results have, too."""
         return self.study.name
 
     @property
@@ -86,21 +86,21 @@ class Scenario:
 
     @property
     def replications(self) -> int:
-        """Number of runs per cell, unless `run` gets another."""
+        """Number of runs per cell, unless `run` is given another."""
         return self.study.replications
 
     @property
     def factors(self) -> dict[str, list[str]]:
-        """The factors with their named levels."""
+        """The factors and the names of their levels."""
         return self.study.factors
 
     @property
     def cells(self) -> list[str]:
-        """The combinations of levels that are run, as `factor=level,...`; without factors, one empty text."""
+        """The combinations of levels that run, as `factor=level,...`; without factors, one empty text."""
         return [cell.key for cell in self.study.cells]
 
     def __repr__(self) -> str:
-        """Say how large it is."""
+        """Give the name and the size."""
         cells = len(self.study.cells)
         size = [
             f"{cells} cell{'' if cells == 1 else 's'}",
