@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from lasthop import _core
 from lasthop.engines.engine import WHOLE, Engine, Observation, Request, Trace
 from lasthop.engines.model_engine import ModelEngine
@@ -26,3 +28,15 @@ def overviewed(
     trace = observe(cell, seed, first, number, Observation(overview=span_ns))
     assert trace is not None
     return trace
+
+
+def first_bad_periods(
+    file: Path, *, link: str, workload: str, replication: int
+) -> list[list[tuple[float, float]]]:
+    """Return start and end of the first two bad periods of each cell with this link and this workload."""
+    study = _core.load(str(file))
+    cells = [
+        cell for cell in study.cells if (cell.levels["link"], cell.levels["workload"]) == (link, workload)
+    ]
+    states = [traced(cell, study.seed, replication, replication).bad_periods for cell in cells]
+    return [list(zip(found["start_s"], found["end_s"], strict=True))[:2] for found in states]

@@ -284,12 +284,6 @@ impl AtmSwitch {
         Some(id)
     }
 
-    /// Cells in the buffer at `now`, which must not lie before the last wakeup.
-    pub fn buffered_cells(&mut self, now: Instant) -> u64 {
-        self.buffer.drain(picos(now));
-        self.buffer.cells
-    }
-
     /// A cell arrives at `at`, and perhaps a run of further cells of its packet by `until`.
     fn cells_arrive<O: Observer>(
         &mut self,

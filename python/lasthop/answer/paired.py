@@ -23,7 +23,6 @@ from lasthop.scenario.selection import check_role, parse_levels, select_combinat
 from lasthop.statistics.estimates import PairedDifference
 
 HOLM, NONE = "holm", "none"
-CORRECTIONS = (HOLM, NONE)
 _NAMED_AT_MOST = 3
 _COLUMNS = {
     "flow": pl.String,

@@ -11,7 +11,7 @@ import polars as pl
 from lasthop.errors import InputError, nearest
 from lasthop.metrics.dictionary import PRINTED
 from lasthop.metrics.labels import TRANSFER_PROTOCOLS
-from lasthop.results.tables import LOST, Tables, factor_column, is_empty, with_computed
+from lasthop.results.tables import LOST, Tables, factor_name, is_empty, with_computed
 from lasthop.statistics.summary import PROGRAM
 
 WHO = "flow"
@@ -160,12 +160,7 @@ def by_replication(section: Section, by: Sequence[str]) -> pl.DataFrame:
 def _factors(tables: Tables) -> dict[str, str]:
     """Return the column of each factor, with the factor."""
     columns = tables.runs.collect_schema().names()
-    return {column: _factor_name(column) for column in columns[: columns.index("set")]}
-
-
-def _factor_name(column: str) -> str:
-    name = column.removeprefix("factor_")
-    return name if factor_column(name) == column else column
+    return {column: factor_name(column) for column in columns[: columns.index("set")]}
 
 
 def _kinds(tables: Tables) -> list[_Kind]:

@@ -155,6 +155,17 @@ class OneRunOptions:
         return [ChosenRun(plan, cell, self.set_number, self.replication) for cell in cells]
 
 
+def each_of(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Return a decorator that gives a command these options, in this order."""
+
+    def give(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return give
+
+
 _ONE_CELL = "Choose the cell by enough of its levels to identify it. Not needed if the scenario has one cell."
 _CELLS = "Take only the cells with these levels. Repeat for more.  [default: all]"
 
@@ -164,7 +175,7 @@ def one_run_options(source: str = "FILE", *, many: bool = False) -> Callable[[F]
 
     `many` says whether the command takes the run of several cells.
     """
-    options = [
+    return each_of(
         click.argument("scenario", metavar=source, shell_complete=complete_scenarios),
         click.option(
             "--cell",
@@ -208,14 +219,7 @@ def one_run_options(source: str = "FILE", *, many: bool = False) -> Callable[[F]
         kernel_option,
         anyway_option,
         limit_memory_option,
-    ]
-
-    def give(command: F) -> F:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return give
+    )
 
 
 def runs_of_source(context: click.Context) -> list[ChosenRun]:

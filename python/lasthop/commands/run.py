@@ -18,6 +18,7 @@ from lasthop.commands.completion import complete_files, complete_only
 from lasthop.commands.options import (
     COUNT,
     anyway_option,
+    each_of,
     engine_option,
     kernel_option,
     limit_memory_option,
@@ -67,7 +68,7 @@ class RunOptions(Asked):
 
 def run_options(engine: Callable[..., object] = engine_option) -> Callable[[F], F]:
     """Return a decorator that adds the options of `RunOptions`; `engine` is the option for the engine."""
-    options = [
+    return each_of(
         click.option(
             "--only",
             multiple=True,
@@ -150,14 +151,7 @@ def run_options(engine: Callable[..., object] = engine_option) -> Callable[[F], 
         anyway_option,
         limit_memory_option,
         quiet_option,
-    ]
-
-    def decorate(command: F) -> F:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
+    )
 
 
 @click.command("run")

@@ -241,7 +241,6 @@ class _History:
         self.outstanding: list[Packet] = []
         self.kinds: dict[int, str] = {}
         self.data_end = 0
-        self.first_byte = 0
         self.highest_ack: int | None = None
         self.repeats = 0
         self.sacked: list[tuple[int, int]] = []
@@ -297,8 +296,6 @@ class _History:
         if packet.seq <= una < packet.end:
             # Nothing else was outstanding, or the head is sent again: either starts the timer.
             self.timer_since_ns = now.ns
-        if packet.flags & SYN:
-            self.first_byte = packet.seq + 1
         if packet.flags & FIN:
             self.fin = self.fin or packet
         kind = self.kinds.pop(packet.seq, "") if packet.end > packet.seq else ""

@@ -24,7 +24,7 @@ from lasthop.pictures.ratio import Ratio, quotients, read_ratio
 from lasthop.results.folder import RUNS, scan_rows
 from lasthop.results.manifest import finished, looks_of
 from lasthop.results.space import AT, Range, Space, read_space
-from lasthop.results.tables import Tables, factor_column, with_computed
+from lasthop.results.tables import Tables, factor_name, with_computed
 from lasthop.scenario.selection import check_role, select_combinations
 
 BAR, BOX, CDF, LINE, BAND, HEATMAP = "bar", "box", "cdf", "line", "band", "heatmap"
@@ -359,7 +359,7 @@ def _all_rows(tables: Tables) -> list[_Rows]:
         if rows is None or (frame := rows.collect()).is_empty():
             continue
         transfers = [pl.col("protocol").is_in(TRANSFER_PROTOCOLS).alias(_TRANSFER)] if who == "role" else []
-        names = {column: _factor_name(column) for column in factors}
+        names = {column: factor_name(column) for column in factors}
         own = [name for column, name in names.items() if column != name]  # the metric has a factor's name
         named = frame.with_columns(transfers).drop(own, strict=False).rename(names)
         telling = [*names.values(), *([who] if who else [])]
@@ -367,11 +367,6 @@ def _all_rows(tables: Tables) -> list[_Rows]:
     if not found:
         raise InputError("The results hold no run.")
     return found
-
-
-def _factor_name(column: str) -> str:
-    name = column.removeprefix("factor_")
-    return name if factor_column(name) == column else column
 
 
 def _metrics(rows: _Rows) -> list[str]:

@@ -36,6 +36,12 @@ def factor_column(factor: str) -> str:
     return f"factor_{factor}" if factor in _OWN_COLUMNS else factor
 
 
+def factor_name(column: str) -> str:
+    """Return the factor whose level a column holds."""
+    name = column.removeprefix("factor_")
+    return name if factor_column(name) == column else column
+
+
 @dataclass(frozen=True, slots=True)
 class Tables:
     """The records of a campaign. They may be larger than memory, so take only the columns that are needed."""

@@ -35,6 +35,7 @@ down.link.rate = "2 Mbit/s"
 
 [factor.rate.fast]
 """
+TWICE = ("repeat", "--engine", "live", "--only", "rate=fast", "--replications", 2)
 BYTES = 100_000
 GET = """
 import sys, time, urllib.error, urllib.request
@@ -120,19 +121,7 @@ def test_programs_over_the_levels_of_factors_are_results_as_all_others(
     link: Path, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
-    repeat = [
-        "repeat",
-        "--engine",
-        "live",
-        "--link",
-        link,
-        "--only",
-        "rate=fast",
-        "--replications",
-        2,
-        "--jobs",
-        2,
-    ]
+    repeat = [*TWICE, "--link", link, "--jobs", 2]
     repeat += ["--out", out, "--json"]
     repeat += ["--server", f"python3 -m http.server 80 -d {tmp_path / 'www'}"]
     (tmp_path / "get.py").write_text(GET, encoding="utf-8")
@@ -195,19 +184,7 @@ def test_an_edited_program_or_file_runs_anew_and_alone(
     # Their imports are not seen, but for the folder that is named.
     edited.write_text(f"print(open({str(data / 'number')!r}).read(), 1)", encoding="utf-8")
     other.write_text("print('other')", encoding="utf-8")
-    repeat = [
-        "repeat",
-        "--engine",
-        "live",
-        "--link",
-        link,
-        "--only",
-        "rate=fast",
-        "--replications",
-        2,
-        "--out",
-        out,
-    ]
+    repeat = [*TWICE, "--link", link, "--out", out]
     repeat += ["--input", data, "--write", kept]
     for file in (edited, other):
         repeat += [

@@ -15,12 +15,11 @@ import pytest
 from lasthop import _core
 from lasthop.cli import main
 from lasthop.studies.catalogue import load_assets
-from observing import traced
+from observing import first_bad_periods
 
 STUDY = Path(__file__).resolve().parents[3] / "studies" / "iip2004"
 
 PAGES = ("s+2s", "m+8m", "l+8m")
-MIXTURES = ("3tcp", "3tcp5s", "2tcp1udp-diffserv", "2tcp1udp-nodiffserv", "2tcp1udp5s-diffserv")
 PUBLISHED_MIXTURES = ("T32", "T34")
 
 
@@ -208,12 +207,7 @@ def test_the_summary_covers_every_table_with_the_published_keys(
 
 @pytest.mark.parametrize("link", ["r0", "r2", "r4"])
 def test_every_variant_meets_the_same_bad_periods(link: str) -> None:
-    study = _core.load(str(STUDY / "study.toml"))
-    states = []
-    for cell in study.cells:
-        if cell.levels["link"] == link and cell.levels["workload"] == "m+8m":
-            found = traced(cell, study.seed, 3, 3).bad_periods
-            states.append(list(zip(found["start_s"], found["end_s"], strict=True))[:2])
+    states = first_bad_periods(STUDY / "study.toml", link=link, workload="m+8m", replication=3)
     assert len(states) == 12
     assert len(states[0]) == 2
     assert all(state == states[0] for state in states)

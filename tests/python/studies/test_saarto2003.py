@@ -16,7 +16,7 @@ import pytest
 
 from lasthop import _core
 from lasthop.cli import main
-from observing import traced
+from observing import first_bad_periods
 
 STUDY = Path(__file__).resolve().parents[3] / "studies" / "saarto2003"
 
@@ -138,12 +138,7 @@ def test_the_summary_covers_every_table_with_the_published_keys(
 
 @pytest.mark.parametrize("link", ARQ)
 def test_every_variant_meets_the_same_bad_periods(link: str) -> None:
-    study = _core.load(str(STUDY / "study.toml"))
-    states = []
-    for cell in study.cells:
-        if cell.levels["link"] == link and cell.levels["workload"] == "s+2s":
-            found = traced(cell, study.seed, 1, 7).bad_periods
-            states.append(list(zip(found["start_s"], found["end_s"], strict=True))[:2])
+    states = first_bad_periods(STUDY / "study.toml", link=link, workload="s+2s", replication=7)
     assert len(states) == 6
     assert len(states[0]) == 2
     assert all(state == states[0] for state in states)

@@ -90,9 +90,6 @@ class Outcome:
     """From the command's start to its end."""
     wall_s: float
     """From the guest's boot to its end."""
-    counters: Mapping[str, object]
-    """The emulator's counts, `Counters` of crates/lasthop-host."""
-    lateness: Mapping[str, object]
     overlay_full: bool
     """Whether there was no room left for files that programs write."""
     out_of_memory: Sequence[str]
@@ -159,8 +156,6 @@ class Guest:
             code=told["code"],
             virtual_s=told["elapsed_ns"] / 1e9,
             wall_s=wall_s,
-            counters=told["counters"],
-            lateness=told["lateness"],
             overlay_full=told["overlay_full"],
             out_of_memory=self.out_of_memory(),
         )
