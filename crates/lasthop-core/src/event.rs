@@ -80,6 +80,8 @@ pub enum PacketEvent {
     Dequeued(QueueDepth),
     /// A transmission over the link failed, and ARQ will retransmit.
     LinkRetry,
+    /// It has crossed a hop, its place, and goes on to the next part of a network of several hops.
+    Forwarded,
     /// It is lost.
     Dropped(DropCause),
     /// The receiving host received it.

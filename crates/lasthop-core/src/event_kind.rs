@@ -89,6 +89,8 @@ kinds! {
     Dequeued = "dequeued" (Packet): "left the router queue", "handed to the link", "";
     /// A transmission over the link failed.
     LinkRetry = "link-retry" (Packet): "failed try over the link", "tried in vain over the link", "";
+    /// It crossed a hop, and goes on.
+    Forwarded = "forwarded" (Packet): "crossed a hop", "crossed the hop", "";
     /// The receiving host received it.
     Delivered = "delivered" (Packet): "segment arrived", "arrived", "circle";
     /// The receiving host received a copy of it, which the link made.
@@ -185,6 +187,7 @@ impl PacketEvent {
             Self::Enqueued(_) => PacketStep::Enqueued,
             Self::Dequeued(_) => PacketStep::Dequeued,
             Self::LinkRetry => PacketStep::LinkRetry,
+            Self::Forwarded => PacketStep::Forwarded,
             Self::Delivered => PacketStep::Delivered,
             Self::Duplicated => PacketStep::Duplicated,
             Self::Dropped(cause) => return PacketKind::Dropped(cause),

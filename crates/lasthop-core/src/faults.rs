@@ -39,6 +39,11 @@ impl Faults {
         }
     }
 
+    /// Number of faults found so far.
+    pub fn count(&self) -> usize {
+        self.found.len()
+    }
+
     /// Requires a value other than zero.
     pub fn not_zero<T: Default + PartialEq>(&mut self, value: &T, key: &str, example: &str) {
         self.require(*value != T::default(), key, || format!("must not be zero; write {example:?}, say"));

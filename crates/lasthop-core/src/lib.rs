@@ -32,7 +32,7 @@ pub use event_kind::{EventLabels, EventRole, PacketKind, PacketStep, TransportKi
 pub use faults::{Fault, Faults};
 pub use named::named;
 pub use packet::{
-    Body, Datagram, Direction, Ecn, Flags, FlowId, Host, Packet, PacketArena, PacketId, QuicDatagram,
+    Body, Datagram, Direction, Ecn, Flags, FlowId, Host, Packet, PacketArena, PacketId, Place, QuicDatagram,
     SackBlock, SackList, Segment, Timestamps,
 };
 pub use protocol::Protocol;

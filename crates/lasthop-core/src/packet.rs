@@ -77,6 +77,17 @@ impl From<Host> for Direction {
     }
 }
 
+/// One direction of a hop, by number; the numbers are those of the network's parts. With a single hop, they
+/// are those of the directions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place(pub u16);
+
+impl From<Direction> for Place {
+    fn from(direction: Direction) -> Self {
+        Self(direction as u16)
+    }
+}
+
 /// The ECN field of the IP header (RFC 3168, section 5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ecn {
@@ -113,6 +124,8 @@ pub struct Packet {
     pub dscp: Dscp,
     /// Transport port of the fixed host: the source on the way down, the destination on the way up.
     pub server_port: u16,
+    /// The part of the network that it crosses, if the network has several hops.
+    pub place: Place,
     /// When it entered the router queue; [`Instant::MAX`] unless it waits there or is leaving at this moment.
     pub queued_at: Instant,
     /// The content of the IP packet.
@@ -539,6 +552,7 @@ impl PacketArena {
             is_copy: false,
             dscp: Dscp::default(),
             server_port: 0,
+            place: Place::default(),
             queued_at: Instant::MAX,
             body: Body::default(),
         });

@@ -65,6 +65,7 @@ impl Observer for Counters {
             PacketEvent::Enqueued(_)
             | PacketEvent::Dequeued(_)
             | PacketEvent::LinkRetry
+            | PacketEvent::Forwarded
             | PacketEvent::Duplicated => {}
         }
     }

@@ -8,7 +8,7 @@ use crate::header::{Headers, Refusal, Transport, is_marked, is_same, mark_conges
 use forwarded::Forwarded;
 use lasthop_core::{
     Body, Datagram, Direction, DropCause, Ecn, FlowId, Host, Instant, Observer, Packet, PacketArena,
-    PacketEvent, PacketId, QueueDepth, Seed, Segment,
+    PacketEvent, PacketId, Place, QueueDepth, Seed, Segment,
 };
 use lasthop_scenario::Scenario;
 pub use lasthop_sim::Entry;
@@ -130,7 +130,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
     pub fn new(scenario: &Scenario, seed: Seed, flows: F, observer: O) -> Self {
         let routers = forwarded::routers(scenario);
         let network = if routers.is_some() {
-            Network::around_router(scenario)
+            Network::around_router(scenario, seed)
         } else {
             Network::new(scenario, scenario.flows().len().max(1), seed)
         };
@@ -172,9 +172,20 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         let Headers { dscp, ecn, .. } = headers;
         let serial = self.next_serial;
         self.next_serial += 1;
-        let (is_copy, queued_at) = (false, Instant::MAX);
-        let packet =
-            Packet { serial, flow, direction, ip_bytes, ecn, is_copy, dscp, server_port, queued_at, body };
+        let (is_copy, place, queued_at) = (false, Place::from(direction), Instant::MAX);
+        let packet = Packet {
+            serial,
+            flow,
+            direction,
+            ip_bytes,
+            ecn,
+            is_copy,
+            dscp,
+            server_port,
+            place,
+            queued_at,
+            body,
+        };
         self.seen.bytes(&packet, frame.bytes());
         self.seen.packet(now, PacketEvent::Sent, &packet);
         let id = self.arena.insert(packet);
@@ -182,7 +193,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
             self.frames.push(Frame::new(self.mtu));
         }
         std::mem::swap(&mut self.frames[id.index()], frame);
-        self.network.send(now, sender, id, &self.arena);
+        self.network.send(now, sender, id, &mut self.arena);
     }
 
     /// The next packet that has reached its host by `now`.
@@ -378,7 +389,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
     /// The router queue of a direction.
     pub fn queue_depth(&self, direction: Direction) -> QueueDepth {
         let forwarded = || self.routers.as_ref().map(|routers| routers[direction as usize].depth(0));
-        self.network.queue_depth(direction).or_else(forwarded).unwrap_or_default()
+        self.network.queue_depth(Place::from(direction)).or_else(forwarded).unwrap_or_default()
     }
 }
 

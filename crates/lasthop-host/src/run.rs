@@ -13,7 +13,7 @@ use crate::router::{LinuxRouter, needs_no_router};
 use crate::shell::Guest;
 use crate::workload::{Nginx, STRANGER, Workload, needs_plain_quic, needs_sockets};
 use lasthop_core::{Body, Datagram, Duration, Host, Instant, Observer, Packet, PacketEvent, Protocol, Seed};
-use lasthop_scenario::Scenario;
+use lasthop_scenario::{SERVER, Scenario};
 use lasthop_trace::{Analysis, Batch, Column, Kept, Records, Request};
 use nix::sys::epoll::EpollFlags;
 use nix::sys::prctl::set_pdeathsig;
@@ -183,7 +183,8 @@ fn clock_phase(scenario: &Scenario, seed: Seed) -> f64 {
         return 0.0;
     }
     let sender = scenario.flows().first().map_or(Host::Server, |info| info.sender);
-    Scenario::clock_phase(sender, seed)
+    let name = scenario.flow.first().map_or(SERVER, |flow| scenario.host_of(flow, sender));
+    Scenario::clock_phase(name, seed)
 }
 
 /// Runs one replication. Returns its end, and the observations.

@@ -14,7 +14,7 @@ use crate::status::{Status, Style};
 use crate::terminal::{Keys, Screen, Terminal};
 use lasthop_core::{Direction, Duration, Host, Instant, Observer, Seed};
 use lasthop_link::Schedule;
-use lasthop_scenario::Scenario;
+use lasthop_scenario::{SERVER, Scenario};
 use lasthop_trace::CaptureTarget;
 use nix::sys::epoll::EpollFlags;
 use nix::sys::resource::{UsageWho, getrusage};
@@ -140,7 +140,7 @@ pub(crate) fn start(
         // start of the programs, which would inherit it.
         fs::write("/proc/self/oom_score_adj", "-1000").context("cannot protect the emulator")?;
         std::thread::sleep(HEAD_START);
-        Clock::start_at(Scenario::clock_phase(Host::Server, seed))?
+        Clock::start_at(Scenario::clock_phase(SERVER, seed))?
     } else {
         live_clock
     };

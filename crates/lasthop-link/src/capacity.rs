@@ -1,6 +1,6 @@
 //! The capacity of a direction of the last hop over a period.
 
-use lasthop_core::Instant;
+use lasthop_core::{Duration, Instant};
 
 use crate::config::PathConfig;
 use crate::opportunities::Schedule;
@@ -32,6 +32,14 @@ impl Capacity {
     /// The capacity of these rates in bit/s of IP length, each from its time on; the first from the start.
     pub fn at(rates: &[(Instant, f64)]) -> Self {
         Self { rates: rates.iter().map(|(since, rate)| (*since, rate / 8.0)).collect(), trace: None }
+    }
+
+    /// The time that an IP packet takes at the rate that holds at `now`; zero on a recorded link, which has no
+    /// rate, and during an outage.
+    pub fn time(&self, ip_bytes: u32, now: Instant) -> Duration {
+        let rate = self.rates.iter().rev().find(|(since, _)| *since <= now).map_or(0.0, |(_, rate)| *rate);
+        let seconds = if rate > 0.0 { f64::from(ip_bytes) / rate } else { 0.0 };
+        Duration::from_nanos((seconds * 1e9) as u64)
     }
 
     /// Bytes from `start` to `end`.

@@ -3,7 +3,7 @@
 use lasthop_core::units::{Probability, QueueSize};
 use lasthop_core::{
     Body, Bytes, Datagram, Direction, Distribution, DropCause, Dscp, Duration, Ecn, FlowId, Instant,
-    Observer, Packet, PacketArena, PacketEvent, QueueDepth, Rate, Seed,
+    Observer, Packet, PacketArena, PacketEvent, Place, QueueDepth, Rate, Seed,
 };
 
 use crate::config::{
@@ -26,6 +26,7 @@ pub(crate) fn datagram(serial: u64, ip_bytes: u32, ecn: Ecn) -> Packet {
         ip_bytes,
         ecn,
         is_copy: false,
+        place: Place::default(),
         queued_at: Instant::MAX,
         dscp: Dscp::default(),
         server_port: 30_001,
@@ -162,7 +163,7 @@ impl Observer for Log {
             PacketEvent::Dropped(cause) => Seen::Dropped(cause),
             PacketEvent::Delivered => Seen::Delivered,
             PacketEvent::Duplicated => Seen::Duplicated,
-            PacketEvent::Sent => panic!("the owner's event"),
+            PacketEvent::Sent | PacketEvent::Forwarded => panic!("the owner's event"),
         };
         self.lines.push((now, packet.serial, seen));
     }

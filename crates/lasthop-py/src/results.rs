@@ -43,6 +43,11 @@ impl Results {
     }
 
     #[getter]
+    fn hops(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
+        self.table(py, "hops")
+    }
+
+    #[getter]
     fn runs(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
         self.table(py, "runs")
     }

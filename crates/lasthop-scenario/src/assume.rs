@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
-use lasthop_core::{Bytes, Duration, Rate};
+use lasthop_core::{Bytes, Direction, Duration, Rate};
 use lasthop_link::{Framing, PathConfig, Schedule, Timetable};
 use lasthop_tcp::{Profile, RULES, TcpConfig};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::flow::{self, Delays, Flow};
-use crate::tree::{Entry, NAME, Node, Value};
+use crate::flow::{self, Flow};
+use crate::hops::is_plain;
+use crate::topology::{Tree, beside_links};
+use crate::tree::{Entry, NAME, Node, Table, Value};
 use crate::types;
 use crate::when;
 
@@ -114,8 +116,9 @@ pub fn complete(tree: &mut Node, for_link: bool) -> Vec<Assumption> {
         assume.download();
     }
     assume.flows();
-    if assume.has("down") && !assume.has("atm") {
-        assume.last_hop();
+    let hops = assume.hops();
+    if !hops.is_empty() && !assume.has("atm") {
+        assume.network(&hops);
     }
     if !assume.has("atm") {
         assume.time_limit();
@@ -129,6 +132,13 @@ pub fn switches(scenario: &mut Node) -> Vec<Assumption> {
     let mut followed = Vec::new();
     if let Some(tcp) = scenario.child("tcp") {
         follow(tcp, "tcp", &mut followed);
+    }
+    if let Some(Node { value: Value::Table(hosts), .. }) = scenario.child("host") {
+        for Entry { key, node, .. } in hosts {
+            if let Some(tcp) = node.child("tcp") {
+                follow(tcp, &format!("host.{key}.tcp"), &mut followed);
+            }
+        }
     }
     let Some(Node { value: Value::Array(flows), .. }) = scenario.child("flow") else { return followed };
     for (index, flow) in flows.iter_mut().enumerate() {
@@ -217,63 +227,92 @@ impl Assume<'_> {
         }
     }
 
-    fn last_hop(&mut self) {
+    /// The places of the hops in the file: that of the only one is the top. Hops without a direction or with an
+    /// impossible name are left out: they are faults.
+    fn hops(&self) -> Vec<String> {
+        let only = self.has("down").then(String::new);
+        let entries = self.tree.get("hop").and_then(Node::table).into_iter().flatten();
+        let complete = entries.filter(|hop| is_plain(&hop.key) && hop.node.get("down").is_some());
+        only.into_iter().chain(complete.map(|hop| format!("hop.{}.", hop.key))).collect()
+    }
+
+    fn network(&mut self, hops: &[String]) {
         self.text("lan.rate", flow::default_lan_rate(), "negligible");
         self.text("lan.delay", Duration::ZERO, "negligible");
-        self.text("down.link.release", "serialised", "a packet leaves the buffer once it is sent");
-        if self.tree.at("down.link.release").and_then(Node::text) == Some("serialised") {
-            let mtu = self.read("mtu").unwrap_or_else(types::default_mtu);
-            self.text("down.link.send_buffer", mtu, "one packet");
+        let up_is_stated: Vec<bool> = hops.iter().map(|hop| self.link(hop)).collect();
+        for (hop, up_is_stated) in hops.iter().zip(up_is_stated) {
+            self.queues(hop, up_is_stated);
         }
-        let up_is_stated = self.has("up");
+    }
+
+    /// Completes the link of a hop. Returns true if it states a way up of its own.
+    fn link(&mut self, hop: &str) -> bool {
+        let release = format!("{hop}down.link.release");
+        self.text(&release, "serialised", "a packet leaves the buffer once it is sent");
+        if self.tree.at(&release).and_then(Node::text) == Some("serialised") {
+            let mtu = self.read("mtu").unwrap_or_else(types::default_mtu);
+            self.text(&format!("{hop}down.link.send_buffer"), mtu, "one packet");
+        }
+        let up_is_stated = self.has(&format!("{hop}up"));
         for direction in ["down", "up"] {
-            if let Some(trace) = self.read::<Schedule>(&format!("{direction}.link.trace")) {
-                self.text(&format!("{direction}.link.rate"), trace.mean_rate(), "the mean of the trace");
+            let link = format!("{hop}{direction}.link");
+            if let Some(trace) = self.read::<Schedule>(&format!("{link}.trace")) {
+                self.text(&format!("{link}.rate"), trace.mean_rate(), "the mean of the trace");
             }
-            if let Some(course) = self.read::<Timetable>(&format!("{direction}.link.course")) {
-                self.text(&format!("{direction}.link.rate"), course.mean_rate(), "the mean of the course");
+            if let Some(course) = self.read::<Timetable>(&format!("{link}.course")) {
+                self.text(&format!("{link}.rate"), course.mean_rate(), "the mean of the course");
                 if let Some(delay) = course.first_delay() {
-                    self.text(&format!("{direction}.link.delay"), delay, "the first of the course");
+                    self.text(&format!("{link}.delay"), delay, "the first of the course");
                 }
             }
         }
         for key in LINK_KEYS.iter().filter(|_| up_is_stated) {
-            self.up_as_down(&format!("link.{key}"));
+            self.up_as_down(hop, &format!("link.{key}"));
         }
-        let queue_is_stated = self.has("down.queue.limit");
-        self.queue_limit("down");
+        up_is_stated
+    }
+
+    fn queues(&mut self, hop: &str, up_is_stated: bool) {
+        let queue_is_stated = self.has(&format!("{hop}down.queue.limit"));
+        self.queue_limit(&format!("{hop}down"));
         if !up_is_stated {
-            let down = self.tree.get("down").cloned().unwrap_or_default();
-            self.tree.set(&["up"], down.without_spans());
-            self.list.push(Assumption::new("up", "as down", "a copy of [down]"));
+            let down = self.tree.at(&format!("{hop}down")).cloned().unwrap_or_default();
+            let up = format!("{hop}up");
+            self.tree.set(&up.split('.').collect::<Vec<_>>(), down.without_spans());
+            self.list.push(Assumption::new(up, "as down", "a copy of [down]"));
         } else if queue_is_stated {
-            self.up_as_down("queue.limit");
+            self.up_as_down(hop, "queue.limit");
         } else {
-            self.queue_limit("up");
+            self.queue_limit(&format!("{hop}up"));
         }
     }
 
-    fn up_as_down(&mut self, key: &str) {
-        if let Some(node) = self.tree.at(&format!("down.{key}")).cloned() {
-            self.node(&format!("up.{key}"), node.without_spans(), "as down");
+    fn up_as_down(&mut self, hop: &str, key: &str) {
+        if let Some(node) = self.tree.at(&format!("{hop}down.{key}")).cloned() {
+            self.node(&format!("{hop}up.{key}"), node.without_spans(), "as down");
         }
     }
 
     /// The longest round-trip time of a flow without queueing, and, if flows differ, the name of that flow in
     /// words.
     fn round_trip(&self) -> (Duration, String) {
-        let delay = |path: &str| self.read::<Duration>(path);
-        let down = delay("down.link.delay").unwrap_or_default();
-        let up = delay("up.link.delay").unwrap_or(down);
-        let delays = Delays { lan: delay("lan.delay").unwrap_or_default(), down, up };
-        let access = |flow: &Node| Duration::deserialize(flow.at("access.delay")?.to_toml()).ok();
         let flows = self.tree.get("flow").and_then(Node::items).unwrap_or_default();
-        let of = |flow: &Node| (delays.round_trip(access(flow)), flow.get(NAME).map(Node::shown));
+        let access = |flow: &Node| Duration::deserialize(flow.at("access.delay")?.to_toml()).ok();
+        let lan = self.read("lan.delay").unwrap_or_default();
+        let sum = |links: Duration, access| {
+            let beside = [Direction::Down, Direction::Up].map(|way| beside_links(lan, access, way));
+            links + beside[0] + beside[1]
+        };
+        let ways = Ways::of(self);
+        let of = |flow: &Node| (sum(ways.links(Some(flow)), access(flow)), flow.get(NAME).map(Node::shown));
         // If several are equal, the first.
         let longest = flows.iter().map(of).rev().max_by_key(|(round_trip, _)| *round_trip);
-        let (round_trip, name) = longest.unwrap_or((delays.round_trip(None), None));
-        let name = name.filter(|_| flows.iter().any(|flow| access(flow).is_some()));
-        (round_trip, name.map_or_else(String::new, |name| format!(" of {name} (the longest)")))
+        let (round_trip, name) = longest.unwrap_or((sum(ways.links(None), None), None));
+        let differ = ways.hosts.is_some() || flows.iter().any(|flow| access(flow).is_some());
+        (
+            round_trip,
+            name.filter(|_| differ).map_or_else(String::new, |name| format!(" of {name} (the longest)")),
+        )
     }
 
     fn queue_limit(&mut self, direction: &str) {
@@ -295,7 +334,8 @@ impl Assume<'_> {
     }
 
     fn time_limit(&mut self) {
-        let paths: Vec<PathConfig> = ["down", "up"].iter().filter_map(|path| self.read(path)).collect();
+        let sides = self.hops().into_iter().flat_map(|hop| ["down", "up"].map(|side| format!("{hop}{side}")));
+        let paths: Vec<PathConfig> = sides.filter_map(|path| self.read(&path)).collect();
         let packet = self.read::<Bytes>("mtu").unwrap_or_else(types::default_mtu).0 as u32;
         let rates = paths.iter().flat_map(|path| path.ip_rates(packet)).map(|(_, rate)| rate);
         let slowest = rates.filter(|rate| *rate > 0.0).fold(f64::INFINITY, f64::min);
@@ -324,3 +364,51 @@ impl Assume<'_> {
         self.text("time_limit", limit, why);
     }
 }
+
+/// The ways of the flows, as far as the file states them.
+struct Ways<'a> {
+    tree: Tree,
+    /// The delays of each hop's links together.
+    delays: Vec<Duration>,
+    /// None without `[host]`.
+    hosts: Option<&'a Table>,
+}
+
+impl<'a> Ways<'a> {
+    fn of(assume: &'a Assume<'_>) -> Self {
+        let both = |hop: &str| {
+            let delay = |side: &str| assume.read::<Duration>(&format!("{hop}{side}.link.delay"));
+            let down = delay("down").unwrap_or_default();
+            down + delay("up").unwrap_or(down)
+        };
+        let Some(named) = assume.tree.get("hop").and_then(Node::table) else {
+            let tree = Tree::of([("", None)].into_iter());
+            return Self { tree, delays: vec![both("")], hosts: None };
+        };
+        let behind = |hop: &'a Entry| (hop.key.as_str(), hop.node.get("behind").and_then(Node::text));
+        let tree = Tree::of(named.iter().map(behind));
+        let delays = tree.names().map(|name| both(&format!("hop.{name}."))).collect();
+        Self { tree, delays, hosts: Some(assume.tree.get("host").and_then(Node::table).unwrap_or(&NONE)) }
+    }
+
+    /// The delay of the links there and back.
+    fn links(&self, flow: Option<&Node>) -> Duration {
+        let Some(hosts) = self.hosts else { return self.delays[0] };
+        let stated = |key: &str| flow.and_then(|flow| flow.get(key)?.text());
+        let hop = |host: &str, via: Option<&str>| {
+            let behind = hosts.iter().find(|entry| entry.key == host)?.node.get("behind")?;
+            let first = || behind.text().or_else(|| behind.items()?.first()?.text());
+            self.tree.number(via.or_else(first)?)
+        };
+        let host = stated("host").or_else(|| hosts.first().map(|only| only.key.as_str()));
+        let here = host.and_then(|host| hop(host, stated("via")));
+        let there = stated("peer").and_then(|peer| hop(peer, None));
+        let route = self.tree.route(there, here);
+        route
+            .into_iter()
+            .map(|place| self.delays[self.tree.at(place).0])
+            .fold(Duration::ZERO, |sum, delay| sum + delay)
+    }
+}
+
+static NONE: Table = Table::new();

@@ -1,6 +1,6 @@
 //! The scenario of a cell: profile, then base, then the levels.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lasthop_core::Fault;
 use lasthop_tcp::Profile;
@@ -12,7 +12,7 @@ use crate::error::{FAULTS_MAX, Problem};
 use crate::notes::notes;
 use crate::schema;
 use crate::source::Sources;
-use crate::tree::{Node, Value};
+use crate::tree::{Entry, Node, Value};
 use crate::types::Scenario;
 use crate::validate::validate;
 
@@ -60,8 +60,9 @@ pub fn compose(
         return composed;
     }
     // A direction that is a copy of the other has the same faults.
-    let copied = composed.assumed.iter().any(|assumption| assumption.key == "up");
-    let is_copy = |path: &str| copied && begins_with(path, "up");
+    let copies: Vec<String> =
+        composed.assumed.iter().map(|assumption| &assumption.key).filter(|key| is_up(key)).cloned().collect();
+    let is_copy = |path: &str| copies.iter().any(|copy| begins_with(path, copy));
     let mut guessed = guessed.to_vec();
     let faults = mend(&mut merged, &schema::SCENARIO);
     let paths: BTreeSet<String> = faults.iter().map(check::Fault::path).collect();
@@ -103,6 +104,11 @@ pub fn compose(
         composed.scenario = Some(scenario);
     }
     composed
+}
+
+/// True if it is the path of a direction of a hop: `up`, or that of a hop with a name.
+fn is_up(path: &str) -> bool {
+    path == "up" || path.starts_with("hop.") && path.ends_with(".up")
 }
 
 /// True if `path` is `beginning` or leads on from there.
@@ -148,26 +154,46 @@ fn contradictions(chosen: &[Chosen<'_>], sources: &Sources) -> Vec<Problem> {
     problems
 }
 
-/// True if a fault at `path`, in the TCP of a flow, comes from the `[tcp]` of all flows, which the flow's TCP
-/// is merged over.
+/// True if a fault at `path`, in the TCP of a flow or a host, comes from the `[tcp]` of all, which that TCP is
+/// merged over.
 fn is_of_all(path: &str, wrong: &BTreeSet<String>) -> bool {
-    let own = path.strip_prefix("flow[").and_then(|rest| rest.split_once("].tcp"));
-    own.is_some_and(|(_, key)| wrong.contains(&format!("tcp{key}")))
+    let of_flow = path.strip_prefix("flow[").and_then(|rest| rest.split_once("].tcp"));
+    let of_host = || path.strip_prefix("host.").and_then(|rest| rest.split_once(".tcp"));
+    of_flow.or_else(of_host).is_some_and(|(_, key)| wrong.contains(&format!("tcp{key}")))
 }
 
-/// Merges the stated TCP switches over the profile's, and the switches of a flow over both.
+/// Merges the stated TCP switches over the profile's, the switches of a host over both, and those of a flow
+/// over those of its host.
 fn fill_in_profiles(merged: &mut Node) -> Result<(), Problem> {
     let stated = merged.get("tcp").cloned().unwrap_or_default();
     if let Some(tcp) = merged.child("tcp") {
         *tcp = with_profile(stated.clone())?;
     }
+    let mut of_hosts = BTreeMap::new();
+    if let Some(Node { value: Value::Table(hosts), .. }) = merged.child("host") {
+        for Entry { key, node: host, .. } in hosts {
+            let Some(own) = host.child("tcp").filter(|own| own.table().is_some()) else { continue };
+            of_hosts.insert(key.clone(), over(&stated, own));
+            *own = Node { span: own.span, ..with_profile(over(&stated, own))? };
+        }
+    }
+    let only = merged.get("host").and_then(Node::table).filter(|hosts| hosts.len() == 1);
+    let only = only.map(|hosts| hosts[0].key.clone());
     let Some(Node { value: Value::Array(flows), .. }) = merged.child("flow") else { return Ok(()) };
-    for own in flows.iter_mut().filter_map(|flow| flow.child("tcp")).filter(|own| own.table().is_some()) {
-        let mut tcp = stated.clone().without_spans();
-        tcp.merge(own);
-        *own = Node { span: own.span, ..with_profile(tcp)? };
+    for flow in flows {
+        let host = flow.get("host").and_then(Node::text).map(str::to_owned).or_else(|| only.clone());
+        let of_host = host.and_then(|host| of_hosts.get(&host));
+        let Some(own) = flow.child("tcp").filter(|own| own.table().is_some()) else { continue };
+        *own = Node { span: own.span, ..with_profile(over(of_host.unwrap_or(&stated), own))? };
     }
     Ok(())
+}
+
+/// The switches `own` over those of all.
+fn over(all: &Node, own: &Node) -> Node {
+    let mut tcp = all.clone().without_spans();
+    tcp.merge(own);
+    tcp
 }
 
 fn with_profile(tcp: Node) -> Result<Node, Problem> {

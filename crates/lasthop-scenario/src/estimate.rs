@@ -9,7 +9,8 @@ use lasthop_link::{HtbConfig, PathConfig};
 use lasthop_traffic::{Offer, Outlook, period};
 
 use crate::flow::Flow;
-use crate::types::{Scenario, Topology};
+use crate::topology::Hop;
+use crate::types::{LanConfig, Scenario};
 
 /// Memory of a flow that is known before the run: both its ends and its record.
 const FLOW_BYTES: f64 = 16e3;
@@ -129,8 +130,11 @@ impl Scenario {
 
     /// Rate of a recorded schedule. The rate of its link is only a nominal value.
     fn recorded(&self, direction: Direction) -> f64 {
-        let trace = self.side(direction).and_then(|path| path.link.trace.as_ref());
-        trace.map_or(0.0, |trace| trace.mean_rate().bits_per_second() as f64)
+        let rate = |hop: &Hop<'_>| {
+            let trace = hop.side(direction).link.trace.as_ref();
+            trace.map_or(0.0, |trace| trace.mean_rate().bits_per_second() as f64)
+        };
+        self.hops().iter().map(rate).fold(0.0, f64::max)
     }
 
     /// The packets that senders keep at a time, and the packets that fit between the hosts.
@@ -143,20 +147,23 @@ impl Scenario {
         let kept: f64 = offers.iter().map(window).sum();
         let streaming: f64 = offers.iter().map(|(_, offer)| offer.streaming).sum();
         let least = offers.iter().map(|(_, offer)| offer.ip_bytes).fold(f64::INFINITY, f64::min);
-        let room = match self.topology() {
-            Topology::LastHop { lan, down, up } => {
-                let lan = 2.0 * lan.delay.as_secs_f64() * lan.rate.bits_per_second() as f64 / 8.0 / least;
-                lan + path_places(down, least) + path_places(up, least)
-            }
-            Topology::Atm(_) => f64::INFINITY,
+        let of_lan =
+            |lan: &LanConfig| 2.0 * lan.delay.as_secs_f64() * lan.rate.bits_per_second() as f64 / 8.0 / least;
+        let of_hop = |hop: Hop<'_>| path_places(hop.down, least) + path_places(hop.up, least);
+        let room = if self.atm.is_some() {
+            f64::INFINITY
+        } else {
+            self.lan.as_ref().map_or(0.0, of_lan) + self.hops().into_iter().map(of_hop).sum::<f64>()
         };
         (kept, room.min(2.0 * kept + streaming))
     }
 
     /// How often links change between good and bad.
     fn states(&self) -> f64 {
-        let paths = [&self.down, &self.up].into_iter().flatten();
-        let errors = paths.filter_map(|path| path.link.errors.as_ref()).chain(&self.errors);
+        let hops = self.hops();
+        let errors = hops.iter().flat_map(|hop| {
+            [hop.down, hop.up].into_iter().filter_map(|path| path.link.errors.as_ref()).chain(hop.errors)
+        });
         errors.map(|errors| 2.0 * self.time_limit.as_secs_f64() / period(&errors.good, &errors.bad)).sum()
     }
 }

@@ -2,23 +2,58 @@
 
 use std::collections::BTreeMap;
 
-use lasthop_core::{Direction, QueueSize};
-use lasthop_link::{ClassConfig, PathConfig, QueueConfig};
+use lasthop_core::{Direction, Host, Place, QueueSize};
+use lasthop_link::{AtmConfig, ClassConfig, ErrorConfig, PathConfig, QueueConfig};
 use lasthop_tcp::TcpConfig;
 use lasthop_traffic::Voice;
 use serde::Serialize;
 
+use crate::hops::{ONLY_HOP, ONLY_HOST};
+use crate::topology::{Hop, Tree};
 use crate::types::Scenario;
 
-/// Facts of a scenario. Directions are named `down` and `up`; times are in nanoseconds.
+/// Facts of a scenario. Times are in nanoseconds.
 #[derive(Debug, Serialize)]
 pub struct Facts<'a> {
     /// Applications, by their names in the records.
     pub applications: BTreeMap<String, ApplicationFacts<'a>>,
+    /// The hops, in the order of the tree: each comes after the one that it hangs behind. With a single hop, or an
+    /// ATM switch, there is one, called `last-hop`.
+    pub hops: Vec<HopFacts<'a>>,
+    /// The hosts at the edge, by name, each with the hops that it hangs behind.
+    pub hosts: BTreeMap<&'a str, Vec<&'a str>>,
+    /// The numbers of the places that the columns of the run speak of, down and up.
+    pub bottlenecks: [u16; 2],
+}
+
+/// Facts of a hop.
+#[derive(Debug, Serialize)]
+pub struct HopFacts<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The hop that it hangs behind; `None` for one at the root.
+    pub behind: Option<&'a str>,
+    /// From the root towards the hosts.
+    pub down: SideFacts,
+    /// Towards the root.
+    pub up: SideFacts,
+}
+
+/// Facts of a direction of a hop.
+#[derive(Debug, Serialize)]
+pub struct SideFacts {
+    /// The number of its place in the trace of a run.
+    pub place: u16,
+    /// Its rate, as a scenario writes it; empty on the way back from an ATM switch.
+    pub rate: String,
+    /// Its propagation delay, as a scenario writes it.
+    pub delay: String,
+    /// The discipline and the limit of its queue, or the number of its classes, in words.
+    pub queue: String,
     /// Delay from a failed transmission to the next one (ARQ); 0 without ARQ.
-    pub retry_delay_ns: BTreeMap<&'static str, u64>,
-    /// The queues of the router, in the order of the scenario, or that of the ATM switch.
-    pub queues: BTreeMap<&'static str, Vec<QueueFacts>>,
+    pub retry_delay_ns: u64,
+    /// Its queues, in the order of the scenario.
+    pub queues: Vec<QueueFacts>,
 }
 
 /// Facts of an application.
@@ -30,6 +65,12 @@ pub struct ApplicationFacts<'a> {
     pub tcp: &'a TcpConfig,
     /// Present for a call.
     pub voice: Option<VoiceFacts>,
+    /// The host at the edge.
+    pub host: &'a str,
+    /// The host at the other end; `server` if that is a server of the flow's own.
+    pub peer: &'a str,
+    /// The numbers of the places that its packets cross on the way down and up, in their order.
+    pub routes: [Vec<u16>; 2],
 }
 
 /// Properties of a call that determine its quality, apart from the network; see [`Voice`].
@@ -74,38 +115,96 @@ impl QueueFacts {
         Self { name: name.to_owned(), red_in_bytes }
     }
 
-    /// The queues of one direction of a last hop, or of an ATM switch.
-    fn all(side: Option<&PathConfig>) -> Vec<Self> {
-        let Some(path) = side else { return vec![Self { name: String::new(), red_in_bytes: false }] };
+    /// The queues of one direction of a hop.
+    fn all(path: &PathConfig) -> Vec<Self> {
         let Some(htb) = &path.htb else { return vec![Self::of("", &path.queue)] };
         let class = |class: &ClassConfig| Self::of(&class.name, class.queue.as_ref().unwrap_or(&path.queue));
         htb.class.iter().map(class).collect()
     }
 }
 
+impl SideFacts {
+    fn of(place: Place, path: &PathConfig, errors: Option<&ErrorConfig>) -> Self {
+        let arq = path.link.errors.as_ref().or(errors).and_then(|errors| errors.arq.as_ref());
+        let queues = QueueFacts::all(path);
+        let queue = if path.htb.is_some() {
+            format!("{} classes", queues.len())
+        } else {
+            format!("{}, {}", path.queue.discipline, path.queue.limit)
+        };
+        Self {
+            place: place.0,
+            rate: path.link.rate.to_string(),
+            delay: path.link.delay.to_string(),
+            queue,
+            retry_delay_ns: arq.map_or(0, |arq| arq.delay.as_nanos()),
+            queues,
+        }
+    }
+
+    /// The two directions of an ATM switch.
+    fn of_switch(atm: &AtmConfig) -> [Self; 2] {
+        let side = |direction, rate, queue| Self {
+            place: Place::from(direction).0,
+            rate,
+            delay: atm.one_way_delay().to_string(),
+            queue,
+            retry_delay_ns: 0,
+            queues: vec![QueueFacts { name: String::new(), red_in_bytes: false }],
+        };
+        let buffer = format!("{} cells", atm.buffer_cells);
+        [
+            side(Direction::Down, atm.rate.to_string(), buffer),
+            side(Direction::Up, String::new(), String::new()),
+        ]
+    }
+}
+
 impl Scenario {
     /// The facts for stories and pictures.
     pub fn facts(&self) -> Facts<'_> {
+        let tree = self.tree();
         let applications = self.applications().into_iter().map(|instance| {
+            let flow = &self.flow[instance.entry];
+            let route = |way| self.route(&tree, flow, way).into_iter().map(|place| place.0).collect();
             let facts = ApplicationFacts {
                 kind: instance.config.kind(),
                 tcp: self.tcp_of(&instance),
                 voice: instance.config.traffic().voice().map(VoiceFacts::from),
+                host: self.host_of(flow, Host::Client),
+                peer: self.host_of(flow, Host::Server),
+                routes: [Direction::Down, Direction::Up].map(route),
             };
             (instance.application().to_owned(), facts)
         });
-        let sides =
-            [Direction::Down, Direction::Up].map(|direction| (direction.name(), self.side(direction)));
+        let hosts = self.host.iter().map(|(name, host)| (name.as_str(), host.ways()));
         Facts {
             applications: applications.collect(),
-            retry_delay_ns: sides.iter().map(|&(name, side)| (name, self.retry_delay_ns(side))).collect(),
-            queues: sides.iter().map(|&(name, side)| (name, QueueFacts::all(side))).collect(),
+            hops: self.hop_facts(&tree),
+            hosts: if self.host.is_empty() {
+                BTreeMap::from([(ONLY_HOST, vec![ONLY_HOP])])
+            } else {
+                hosts.map(|(name, ways)| (name, ways.iter().map(String::as_str).collect())).collect()
+            },
+            bottlenecks: self.bottlenecks().map(|place| place.0),
         }
     }
 
-    fn retry_delay_ns(&self, side: Option<&PathConfig>) -> u64 {
-        let errors = side.and_then(|path| path.link.errors.as_ref()).or(self.errors.as_ref());
-        let arq = errors.and_then(|errors| errors.arq.as_ref());
-        arq.map_or(0, |arq| arq.delay.as_nanos())
+    fn hop_facts(&self, tree: &Tree) -> Vec<HopFacts<'_>> {
+        if let Some(atm) = &self.atm {
+            let [down, up] = SideFacts::of_switch(atm);
+            return vec![HopFacts { name: ONLY_HOP, behind: None, down, up }];
+        }
+        let side = |(number, hop): (usize, &Hop<'_>), direction| {
+            SideFacts::of(tree.place(number, direction), hop.side(direction), hop.errors)
+        };
+        let hops = self.hops();
+        let facts = (0..).zip(&hops).map(|(number, hop)| HopFacts {
+            name: hop.name,
+            behind: tree.behind(number).map(|behind| hops[behind].name),
+            down: side((number, hop), Direction::Down),
+            up: side((number, hop), Direction::Up),
+        });
+        facts.collect()
     }
 }

@@ -20,7 +20,8 @@ pub struct Flow {
     /// Its kind, with the keys of that kind.
     #[serde(flatten)]
     pub kind: FlowConfig,
-    /// Direction of its data: `down` if the fixed host sends them, `up` if the mobile host does. A call may
+    /// Direction of its data: `down` if the fixed host sends them, `up` if the mobile host does (with `[hop]`: its
+    /// peer, and its `host`). A call may
     /// go `both` ways: it is then two flows, named after it with `-down` and `-up`, which start together.
     #[serde(default, skip_serializing_if = "is_default")]
     pub direction: Ways,
@@ -41,6 +42,16 @@ pub struct Flow {
     /// its own access link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<AccessConfig>,
+    /// The host at the edge; may be absent if there is only one. Directions are seen from here: `down` is
+    /// towards this host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// The host at the other end; if absent, a server of the flow's own at the root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<String>,
+    /// The way to `host`, for a host with several: the hop that it hangs behind there. If absent, the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub via: Option<String>,
 }
 
 /// The transport that carries a flow.
@@ -104,31 +115,6 @@ pub struct AccessConfig {
     pub rate: Rate,
 }
 
-/// Propagation delays between the hosts of a last hop.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Delays {
-    /// Between a host and the router.
-    pub lan: Duration,
-    /// Delay of each link.
-    pub down: Duration,
-    pub up: Duration,
-}
-
-impl Delays {
-    /// Delay from one host to the other, for a flow whose server has this access delay in place of the LAN.
-    pub fn one_way(self, direction: Direction, access: Option<Duration>) -> Duration {
-        match direction {
-            Direction::Down => access.unwrap_or(self.lan) + self.down,
-            Direction::Up => self.lan + self.up + access.unwrap_or_default(),
-        }
-    }
-
-    /// Round-trip delay without queueing.
-    pub fn round_trip(self, access: Option<Duration>) -> Duration {
-        self.one_way(Direction::Down, access) + self.one_way(Direction::Up, access)
-    }
-}
-
 impl From<FlowConfig> for Flow {
     fn from(kind: FlowConfig) -> Self {
         Self {
@@ -139,6 +125,9 @@ impl From<FlowConfig> for Flow {
             stack: FlowStack::Tcp,
             quic: None,
             access: None,
+            host: None,
+            peer: None,
+            via: None,
         }
     }
 }

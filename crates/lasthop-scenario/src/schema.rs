@@ -231,6 +231,10 @@ fn partial_property(property: &mut Value, definitions: &mut Map<String, Value>) 
         property.insert("type".into(), json!(["array", "object"]));
         return;
     }
+    // A table of things by name.
+    if let Some(others) = property.get_mut("additionalProperties").filter(|others| others.is_object()) {
+        return partial_property(others, definitions);
+    }
     // TOML has no null: an option is a key that may be absent.
     if let Some(Value::Array(choices)) = property.remove("anyOf") {
         let stated = choices.into_iter().find(|choice| choice["type"] != "null");

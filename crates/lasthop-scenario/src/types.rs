@@ -1,6 +1,6 @@
 //! The types of a complete scenario.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lasthop_core::{Bytes, Direction, Duration, Fault, FlowInfo, Host, Instant, Rate, Seed, Segment};
 use lasthop_link::{AtmConfig, ErrorConfig, PathConfig};
@@ -9,7 +9,8 @@ use lasthop_traffic::{HttpConfig, Instance, Program, ProgramConfig, Surroundings
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::flow::{Delays, Flow, default_lan_rate};
+use crate::flow::{Flow, default_lan_rate};
+use crate::hops::{HopConfig, HostConfig};
 
 /// One complete scenario, which a cell of the factor matrix runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -33,7 +34,14 @@ pub struct Scenario {
     pub router: RouterConfig,
     /// Errors of the link, in both directions; none if absent.
     pub errors: Option<ErrorConfig>,
-    /// TCP of both hosts; if absent, the TCP of today's Linux.
+    /// Hops by name, in place of `down`, `up`, `router` and `errors`, which mean a single hop called `last-hop`.
+    /// They make a tree behind the root, the internet.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub hop: BTreeMap<String, HopConfig>,
+    /// Hosts by name, behind the hops or at the root. Without `[hop]` there is one host, called `client`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub host: BTreeMap<String, HostConfig>,
+    /// TCP of all hosts; if absent, the TCP of today's Linux.
     pub tcp: TcpConfig,
     /// How web pages are loaded, for flows that load web pages.
     pub http: Option<HttpConfig>,
@@ -48,53 +56,32 @@ pub struct Scenario {
     pub time_limit: Duration,
 }
 
-/// The network between the hosts.
-#[derive(Clone, Copy, Debug)]
-pub enum Topology<'a> {
-    /// A LAN to the router and the last hop behind it.
-    LastHop {
-        /// Between each host and the router.
-        lan: &'a LanConfig,
-        /// From the fixed host to the mobile host.
-        down: &'a PathConfig,
-        /// From the mobile host to the fixed host.
-        up: &'a PathConfig,
-    },
-    /// An ATM switch.
-    Atm(&'a AtmConfig),
-}
-
 impl Scenario {
-    /// The network between the hosts.
-    ///
-    /// # Panics
-    ///
-    /// If the scenario has not been validated and states neither a complete last hop nor a switch.
-    pub fn topology(&self) -> Topology<'_> {
-        match (&self.atm, &self.lan, &self.down, &self.up) {
-            (Some(atm), ..) => Topology::Atm(atm),
-            (None, Some(lan), Some(down), Some(up)) => Topology::LastHop { lan, down, up },
-            _ => panic!("a valid scenario states lan, down and up, or atm"),
-        }
-    }
-
     /// The times at which a link changes, in order: the mobile host moves from one network to another.
     pub fn handovers(&self) -> Vec<Instant> {
-        let paths = [&self.down, &self.up].into_iter().flatten();
+        let hops = self.hops();
+        let paths = hops.iter().flat_map(|hop| [hop.down, hop.up]);
         let times: BTreeSet<Instant> =
             paths.flat_map(|path| &path.link.change).map(|change| Instant::ZERO + change.at).collect();
         times.into_iter().collect()
     }
 
-    /// TCP of the scenario, and of the flows that have their own TCP.
+    /// TCP of the scenario, and of the hosts and flows that have their own TCP.
     pub fn tcps(&self) -> impl Iterator<Item = &TcpConfig> {
-        let own = self.flow.iter().filter_map(|flow| flow.tcp.as_deref());
-        std::iter::once(&self.tcp).chain(own)
+        let of_flows = self.flow.iter().filter_map(|flow| flow.tcp.as_deref());
+        let of_hosts = self.host.values().filter_map(|host| host.tcp.as_deref());
+        std::iter::once(&self.tcp).chain(of_flows).chain(of_hosts)
     }
 
-    /// TCP of an application's flows.
+    /// TCP of the sender of an application's data.
     pub fn tcp_of(&self, instance: &Instance<'_>) -> &TcpConfig {
-        self.flow[instance.entry].tcp.as_deref().unwrap_or(&self.tcp)
+        self.tcp_at(&self.flow[instance.entry], instance.sender)
+    }
+
+    /// TCP at an end of a flow: the flow's own, or the host's, or that of all hosts.
+    pub fn tcp_at<'a>(&'a self, flow: &'a Flow, end: Host) -> &'a TcpConfig {
+        let of_host = || self.host.get(self.host_of(flow, end))?.tcp.as_deref();
+        flow.tcp.as_deref().or_else(of_host).unwrap_or(&self.tcp)
     }
 
     /// Payload of a full TCP segment of flows without their own TCP.
@@ -108,62 +95,45 @@ impl Scenario {
         self.mtu.0 as u32 - Segment::BASE_HEADER_BYTES - options
     }
 
-    /// Capacity of the last hop in a direction, in bit/s of full IP packets, with the time from which it
+    /// Capacity of the bottleneck in a direction, in bit/s of full IP packets, with the time from which it
     /// holds; the first holds from the start. With a switch, data go down only.
     pub fn rates(&self, direction: Direction) -> Vec<(Instant, f64)> {
         let packet = self.mtu.0 as u32;
-        match self.topology() {
-            Topology::LastHop { down, up, .. } => {
-                let path = if direction == Direction::Down { down } else { up };
-                path.ip_rates(packet)
+        if let Some(atm) = &self.atm {
+            return vec![(Instant::ZERO, atm.ip_rate(packet))];
+        }
+        let (tree, hops) = (self.tree(), self.hops());
+        let (hop, side) = tree.at(self.bottlenecks()[direction as usize]);
+        hops[hop].side(side).ip_rates(packet)
+    }
+
+    /// The bad periods of a run that ended at `end`, with the number of their hop, and the direction if they
+    /// belong to one: of each hop first those of its `errors`, then those of each link.
+    pub fn bad_periods(&self, seed: Seed, end: Instant) -> Vec<(usize, Option<Direction>, Instant, Instant)> {
+        let mut found = Vec::new();
+        for (number, hop) in self.hops().iter().enumerate() {
+            let seed = self.seed_of(hop.name, seed);
+            for (direction, errors) in [
+                (None, hop.errors),
+                (Some(Direction::Down), hop.down.link.errors.as_ref()),
+                (Some(Direction::Up), hop.up.link.errors.as_ref()),
+            ] {
+                let periods = lasthop_link::bad_periods(errors, direction, seed, end);
+                found.extend(periods.into_iter().map(|(start, stop)| (number, direction, start, stop)));
             }
-            Topology::Atm(atm) => vec![(Instant::ZERO, atm.ip_rate(packet))],
         }
+        found
     }
 
-    /// One direction of a last hop; an ATM switch has none.
-    pub(crate) fn side(&self, direction: Direction) -> Option<&PathConfig> {
-        match direction {
-            Direction::Down => self.down.as_ref(),
-            Direction::Up => self.up.as_ref(),
-        }
+    /// The seed of the random streams of a hop.
+    pub fn seed_of(&self, hop: &str, seed: Seed) -> Seed {
+        if self.hop.is_empty() { seed } else { seed.of_part(&format!("hop.{hop}")) }
     }
 
-    /// The bad periods of a run that ended at `end`, with the direction if they belong to one: first those of
-    /// `[errors]`, then those of each link.
-    pub fn bad_periods(&self, seed: Seed, end: Instant) -> Vec<(Option<Direction>, Instant, Instant)> {
-        let own = |path: &Option<PathConfig>| path.as_ref().and_then(|path| path.link.errors.clone());
-        let of = [
-            (None, self.errors.clone()),
-            (Some(Direction::Down), own(&self.down)),
-            (Some(Direction::Up), own(&self.up)),
-        ];
-        let periods = of.into_iter().flat_map(|(direction, errors)| {
-            let periods = lasthop_link::bad_periods(errors.as_ref(), direction, seed, end);
-            periods.into_iter().map(move |(start, stop)| (direction, start, stop))
-        });
-        periods.collect()
-    }
-
-    /// The phase of a host's clock when a run starts, `0.0..1.0` of its period: hosts do not boot
-    /// simultaneously.
-    pub fn clock_phase(host: Host, seed: Seed) -> f64 {
-        let stream = match host {
-            Host::Server => "clock.server",
-            Host::Client => "clock.client",
-        };
-        seed.stream(stream).unit()
-    }
-
-    /// Propagation delay of a flow's packets from one host to the other.
-    fn one_way(&self, flow: &Flow, direction: Direction) -> Duration {
-        match self.topology() {
-            Topology::LastHop { lan, down, up } => {
-                let delays = Delays { lan: lan.delay, down: down.link.delay, up: up.link.delay };
-                delays.one_way(direction, flow.access.as_ref().map(|access| access.delay))
-            }
-            Topology::Atm(atm) => atm.one_way_delay(),
-        }
+    /// The phase of the clock of the host with this name when a run starts, `0.0..1.0` of its period: hosts
+    /// do not boot simultaneously.
+    pub fn clock_phase(host: &str, seed: Seed) -> f64 {
+        seed.stream(&format!("clock.{host}")).unit()
     }
 
     /// Round-trip time of a flow without queueing.
@@ -235,10 +205,13 @@ impl Scenario {
                 .into(),
         });
         router.or(program).or_else(|| {
-            let own = self.flow.iter().enumerate();
-            let own =
-                own.filter_map(|(index, flow)| Some((format!("flow[{index}].tcp"), flow.tcp.as_deref()?)));
-            let mut all = std::iter::once(("tcp".to_owned(), &self.tcp)).chain(own);
+            let flows = self.flow.iter().enumerate();
+            let flows =
+                flows.filter_map(|(index, flow)| Some((format!("flow[{index}].tcp"), flow.tcp.as_deref()?)));
+            let hosts = self.host.iter();
+            let hosts =
+                hosts.filter_map(|(name, host)| Some((format!("host.{name}.tcp"), host.tcp.as_deref()?)));
+            let mut all = std::iter::once(("tcp".to_owned(), &self.tcp)).chain(hosts).chain(flows);
             all.find_map(|(place, tcp)| {
                 tcp.unmodelled().map(|(key, message)| Fault { key: format!("{place}.{key}"), message })
             })
@@ -246,7 +219,7 @@ impl Scenario {
     }
 
     fn unmodelled_linux(&self) -> Option<Fault> {
-        let Topology::LastHop { down, up, .. } = self.topology() else { return None };
+        let (Some(down), Some(up)) = (&self.down, &self.up) else { return None };
         [("down", down), ("up", up)].into_iter().find_map(|(name, path)| {
             let message = format!(
                 "\"linux\": the drop-tail queue of [{name}] would be netem, which the model engine lacks; \
@@ -290,7 +263,7 @@ pub struct RouterConfig {
 }
 
 impl RouterConfig {
-    fn is_default(&self) -> bool {
+    pub(crate) fn is_default(&self) -> bool {
         *self == Self::default()
     }
 }

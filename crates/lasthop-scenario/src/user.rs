@@ -84,6 +84,14 @@ impl Scenario {
         for (name, path) in [("down", &mut self.down), ("up", &mut self.up)] {
             found.extend(path.iter_mut().flat_map(|path| of_path(name, path)));
         }
+        for (name, hop) in &mut self.hop {
+            found.extend(of_path(&format!("hop.{name}.down"), &mut hop.down));
+            found.extend(hop.up.iter_mut().flat_map(|path| of_path(&format!("hop.{name}.up"), path)));
+        }
+        for (name, host) in &mut self.host {
+            let tcp = host.tcp.as_deref_mut();
+            found.extend(tcp.and_then(|tcp| of_tcp(format!("host.{name}.tcp"), tcp)));
+        }
         for (index, flow) in self.flow.iter_mut().enumerate() {
             let tcp = flow.tcp.as_deref_mut();
             found.extend(tcp.and_then(|tcp| of_tcp(format!("flow[{index}].tcp"), tcp)));

@@ -3,11 +3,14 @@
 
 use std::collections::BTreeSet;
 
-use lasthop_core::{Bytes, Fault, Faults};
+use lasthop_core::{Bytes, Fault, Faults, Host};
 
+use crate::error::suggest;
 use crate::flow::{Flow, FlowStack, Ways};
+use crate::hops;
 use crate::lan::streams_fit;
-use crate::types::{RouterImplementation, Scenario, Topology};
+use crate::topology::{Topology, host_names};
+use crate::types::{RouterImplementation, Scenario};
 
 /// Smallest and largest IP packets that a path must carry (RFC 791, section 3.1 and 3.2).
 const MTU_RANGE: std::ops::RangeInclusive<Bytes> = Bytes(68)..=Bytes(65_535);
@@ -60,6 +63,7 @@ fn network(scenario: &Scenario, faults: &mut Faults) {
             }
         }
         Topology::Atm(atm) => faults.below("atm", |faults| atm.check(mtu, faults)),
+        Topology::Tree { .. } => hops::check(&scenario.hop, &scenario.host, mtu, scenario.time_limit, faults),
     }
     if is_linux {
         faults.require(scenario.atm.is_none(), "router.implementation", || {
@@ -123,24 +127,80 @@ fn kinds(scenario: &Scenario, faults: &mut Faults) {
     });
 }
 
-/// Checks that there is either a complete last hop or a switch. True if there is one of them.
+/// Checks that there is one network: a complete last hop, a switch, or a tree of hops. True if there is.
 fn one_topology(scenario: &Scenario, faults: &mut Faults) -> bool {
-    let atm = scenario.atm.is_some();
+    let (atm, tree) = (scenario.atm.is_some(), !scenario.hop.is_empty());
     for (key, stated) in [
         ("lan", scenario.lan.is_some()),
         ("down", scenario.down.is_some()),
         ("up", scenario.up.is_some()),
         ("errors", scenario.errors.is_some()),
+        ("hop", tree),
     ] {
         faults.require(!(stated && atm), key, || {
             format!("belongs to a last hop, but the scenario has an ATM switch; leave out [{key}] or [atm]")
         });
     }
+    let is_linux = scenario.router.implementation == RouterImplementation::Linux;
+    for (key, stated) in [
+        ("down", scenario.down.is_some()),
+        ("up", scenario.up.is_some()),
+        ("errors", scenario.errors.is_some()),
+        ("router", is_linux),
+    ] {
+        faults.require(!(stated && tree), key, || {
+            format!("belongs to a single hop, but the scenario has [hop]; move it to [hop.NAME.{key}]")
+        });
+    }
+    faults.require(tree || scenario.host.is_empty(), "host", || {
+        "hosts with names hang behind hops with names; write [hop.NAME] in place of [down] and [up]".into()
+    });
     let stated = scenario.down.is_some();
-    faults.require(stated || atm, "down", || {
+    faults.require(stated || atm || tree, "down", || {
         "is missing; add a table [down.link] with rate = \"1 Mbit/s\" and delay = \"50 ms\", say".into()
     });
-    stated != atm
+    if tree {
+        hops::hang_together(&scenario.hop, &scenario.host, faults) && !stated && !atm
+    } else {
+        stated != atm
+    }
+}
+
+/// Checks that the ends of a flow are hosts of the scenario, and that they are two.
+fn ends(scenario: &Scenario, flow: &Flow, faults: &mut Faults) {
+    let names = host_names(&scenario.host);
+    for (key, name) in [("host", &flow.host), ("peer", &flow.peer)] {
+        if let Some(name) = name {
+            faults.require(names.contains(&name.as_str()), key, || {
+                format!("there is no host {name:?}{}", suggest(name, &names))
+            });
+        }
+    }
+    faults.require(flow.host.is_some() || names.len() == 1, "host", || {
+        format!("there are several hosts; name the one at the edge (accepted: {})", names.join(", "))
+    });
+    faults.require(
+        flow.peer.is_none() || flow.peer.as_deref() != Some(host_name(scenario, flow)),
+        "peer",
+        || {
+            "a host has no flow to itself; name another host, or leave it out for a server of the flow's own"
+                .into()
+        },
+    );
+    faults.require(flow.peer.is_none() || flow.access.is_none(), "access", || {
+        "the peer is a host, which hangs behind its hop; an access link is for the flow's own server".into()
+    });
+    if let Some(via) = &flow.via {
+        let ways = scenario.host.get(host_name(scenario, flow)).map_or(&[][..], |host| host.ways());
+        let names: Vec<&str> = ways.iter().map(String::as_str).collect();
+        faults.require(ways.contains(via), "via", || {
+            format!("the host does not hang behind {via:?}{}", suggest(via, &names))
+        });
+    }
+}
+
+fn host_name<'a>(scenario: &'a Scenario, flow: &'a Flow) -> &'a str {
+    scenario.host_of(flow, Host::Client)
 }
 
 /// Checks whether a server may have its own access link to the router.
@@ -177,6 +237,7 @@ fn flows(scenario: &Scenario, faults: &mut Faults) {
             });
             flow.check(*mtu, *time_limit, faults);
             access(scenario, flow, faults);
+            ends(scenario, flow, faults);
         });
     }
 }

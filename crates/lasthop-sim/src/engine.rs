@@ -6,25 +6,24 @@
 //!        <═══════════════════════ [ up ] <── router <─────── LAN
 //! ```
 //!
-//! In place of router and link there may be an ATM switch (`network`).
+//! In place of router and link there may be a tree of hops (`tree`) or an ATM switch (`network`).
 //!
 //! Events are handled in the total order (time, component); components rank down path, up path, LANs, the
 //! applications in the order of the scenario, then the flows as announced, each with its server and client.
 
-use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::rc::Rc;
 
 use lasthop_core::{
     Direction, Duration, Failure, FlowId, FlowInfo, Host, Instant, Observer, PacketArena, PacketEvent,
-    PacketId, Seed, Transport,
+    PacketId, Place, Seed, Transport,
 };
 use lasthop_scenario::Scenario;
 use lasthop_tcp::CachedMetrics;
 use lasthop_traffic::{Action, Application, Instance};
 
 use crate::agenda::{Agenda, ComponentId, NETWORK_COMPONENTS};
-use crate::flows::{Flow, Hosts, Running, ScenarioHosts};
+use crate::flows::{Flow, Hosts, Metrics, Running, ScenarioHosts};
 use crate::network::{Component, Network};
 
 #[cfg(test)]
@@ -33,8 +32,8 @@ mod tests;
 /// State that the hosts keep from one replication to the next, if the scenario allows it.
 #[derive(Clone, Debug, Default)]
 pub struct HostMemory {
-    /// The server's cached metrics for the client, and the client's for the server.
-    pub metrics: [CachedMetrics; 2],
+    /// The metrics that each host caches of each other host, by both names, its own first.
+    pub metrics: BTreeMap<(String, String), CachedMetrics>,
 }
 
 /// How a run ended.
@@ -111,10 +110,10 @@ fn run_by<O: Observer>(
     observer: &mut O,
     checkpoint: &mut dyn FnMut(),
 ) -> RunEnd {
-    let metrics = memory.metrics.map(|metrics| Rc::new(Cell::new(metrics)));
-    let hosts = ScenarioHosts::new(scenario, seed, metrics.clone(), observer.wants_qlog());
+    let metrics = Metrics::remembered(&memory.metrics);
+    let hosts = ScenarioHosts::new(scenario, seed, &metrics, observer.wants_qlog());
     let end = Engine::new(scenario, seed, hosts, scenario.programs(seed), observer).run(clock, checkpoint);
-    memory.metrics = metrics.map(|metrics| metrics.get());
+    memory.metrics = metrics.remember();
     end
 }
 
@@ -182,6 +181,7 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
     /// Announces a flow, with both its ends.
     fn announce(&mut self, info: &FlowInfo, later: Option<usize>) {
         self.observer.announce(info);
+        self.network.announce(info.application);
         let id = FlowId(self.flows.len() as u32);
         let ends = self.hosts.ends(id, info, later);
         let flows = &mut self.applications[info.application as usize].flows;
@@ -330,9 +330,10 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
             }
             (packet.serial, packet.flow, packet.direction) = (self.next_serial, id, Direction::from(host));
             (packet.dscp, packet.server_port, packet.is_copy) = (dscp, server_port, false);
+            packet.place = Place::from(packet.direction);
             self.next_serial += 1;
             self.observer.packet(now, PacketEvent::Sent, packet);
-            let entered = self.network.send(now, host, slot, &self.arena);
+            let entered = self.network.send(now, host, slot, &mut self.arena);
             self.agenda.schedule_network(entered, self.network.next_wakeup(entered));
         }
         let side = u32::from(host == Host::Client);

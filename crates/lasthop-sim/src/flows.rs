@@ -1,12 +1,13 @@
 //! The flows of a run and their ends.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::iter;
 use std::rc::Rc;
 
 use lasthop_core::{Bytes, Dscp, Duration, FlowId, FlowInfo, Host, Instant, Protocol, Seed, Transport};
 use lasthop_quic::QuicConfig;
-use lasthop_scenario::Scenario;
+use lasthop_scenario::{Flow as Entry, Scenario};
 use lasthop_tcp::{CachedMetrics, Endpoint, Tcp, TcpConfig, TickClock};
 use lasthop_traffic::{FlowConfig, ShortHosts};
 
@@ -79,6 +80,27 @@ pub(crate) trait Hosts {
     fn ends(&self, flow: FlowId, info: &FlowInfo, later: Option<usize>) -> Ends<Self::End>;
 }
 
+/// The metrics that hosts cache of each other, by both names, that of the host itself first.
+#[derive(Default)]
+pub(crate) struct Metrics(RefCell<BTreeMap<(String, String), Rc<Cell<CachedMetrics>>>>);
+
+impl Metrics {
+    /// The metrics of an earlier run.
+    pub fn remembered(of: &BTreeMap<(String, String), CachedMetrics>) -> Self {
+        let shared = of.iter().map(|(pair, metrics)| (pair.clone(), Rc::new(Cell::new(*metrics))));
+        Self(RefCell::new(shared.collect()))
+    }
+
+    /// The metrics for the next run.
+    pub fn remember(self) -> BTreeMap<(String, String), CachedMetrics> {
+        self.0.into_inner().into_iter().map(|(pair, metrics)| (pair, metrics.get())).collect()
+    }
+
+    fn of(&self, host: &str, peer: &str) -> Rc<Cell<CachedMetrics>> {
+        Rc::clone(self.0.borrow_mut().entry((host.to_owned(), peer.to_owned())).or_default())
+    }
+}
+
 /// The hosts of a scenario.
 pub(crate) struct ScenarioHosts {
     /// TCP of each application's flows.
@@ -91,45 +113,30 @@ pub(crate) struct ScenarioHosts {
     qlog: bool,
     mtu: u32,
     seed: Seed,
-    /// The initial phase of each host's clock.
-    phases: [f64; 2],
-    /// The metrics that each host caches of the other, if its TCP caches metrics.
-    metrics: [Rc<Cell<CachedMetrics>>; 2],
 }
 
 impl ScenarioHosts {
     /// The hosts; if `qlog`, their QUIC writes logs.
-    pub fn new(scenario: &Scenario, seed: Seed, metrics: [Rc<Cell<CachedMetrics>>; 2], qlog: bool) -> Self {
-        let shared = Rc::new(scenario.tcp.clone());
+    pub fn new(scenario: &Scenario, seed: Seed, metrics: &Metrics, qlog: bool) -> Self {
         let tcp = scenario.flow.iter().flat_map(|flow| {
-            let own = flow.tcp.as_ref().map(|own| Rc::new(TcpConfig::clone(own)));
-            let tcp = FlowsTcp::new(own.unwrap_or_else(|| Rc::clone(&shared)), flow);
+            let tcp = FlowsTcp::new(scenario, flow, metrics, seed);
             iter::repeat_n(Rc::new(tcp), flow.applications())
         });
         let quic = scenario
             .flow
             .iter()
             .flat_map(|flow| iter::repeat_n(flow.quic().map(Rc::new), flow.applications()));
-        let phases = [Host::Server, Host::Client].map(|host| Scenario::clock_phase(host, seed));
         let handovers = scenario.handovers().into();
-        Self {
-            tcp: tcp.collect(),
-            quic: quic.collect(),
-            handovers,
-            qlog,
-            mtu: scenario.mtu.0 as u32,
-            seed,
-            phases,
-            metrics,
-        }
+        Self { tcp: tcp.collect(), quic: quic.collect(), handovers, qlog, mtu: scenario.mtu.0 as u32, seed }
     }
 
-    fn tcp(&self, config: &Rc<TcpConfig>, flow: FlowId, sender: Host) -> Ends<End> {
+    fn tcp(&self, at_hosts: &[HostTcp; 2], flow: FlowId, sender: Host) -> Ends<End> {
         let end = |host| {
-            let share = if config.common_clock { 0.0 } else { self.phases[host as usize] };
+            let HostTcp { config, phase, metrics } = &at_hosts[host as usize];
+            let share = if config.common_clock { 0.0 } else { *phase };
             let phase = share * config.clock_period().as_nanos() as f64;
             let clock = TickClock::new(config.tick, Duration::from_nanos(phase as u64));
-            let metrics = Rc::clone(&self.metrics[host as usize]);
+            let metrics = Rc::clone(metrics);
             let stream = || self.seed.stream(&format!("congestion_control.{}.{}", flow.0, host as usize));
             let endpoint = Endpoint::listen(config.of_end(stream), self.mtu, clock, flow, host);
             // Only the sender of data learns metrics.
@@ -167,20 +174,43 @@ impl Hosts for ScenarioHosts {
 
 /// TCP of the flows of an entry.
 struct FlowsTcp {
-    known: Rc<TcpConfig>,
+    known: [HostTcp; 2],
     /// TCP of flows that are opened later, by their hosts.
-    later: Vec<Rc<TcpConfig>>,
+    later: Vec<[HostTcp; 2]>,
+}
+
+/// TCP at a host, for the flows of an entry.
+#[derive(Clone)]
+struct HostTcp {
+    config: Rc<TcpConfig>,
+    /// The initial phase of the host's clock.
+    phase: f64,
+    /// What it caches of the other host.
+    metrics: Rc<Cell<CachedMetrics>>,
 }
 
 impl FlowsTcp {
-    fn new(tcp: Rc<TcpConfig>, config: &FlowConfig) -> Self {
-        let of_hosts = |hosts: &ShortHosts| {
-            let &ShortHosts { initial_window, receive_window_initial, .. } = hosts;
-            // A window never shrinks.
-            let receive_window_max = tcp.receive_window_max.max(receive_window_initial);
-            let tcp = TcpConfig::clone(&tcp);
-            Rc::new(TcpConfig { initial_window, receive_window_initial, receive_window_max, ..tcp })
-        };
-        Self { later: config.traffic().later_flows().iter().map(of_hosts).collect(), known: tcp }
+    fn new(scenario: &Scenario, flow: &Entry, metrics: &Metrics, seed: Seed) -> Self {
+        let known = [Host::Server, Host::Client].map(|end| {
+            let (name, peer) = (scenario.host_of(flow, end), scenario.host_of(flow, end.other()));
+            HostTcp {
+                config: Rc::new(scenario.tcp_at(flow, end).clone()),
+                phase: Scenario::clock_phase(name, seed),
+                metrics: metrics.of(name, peer),
+            }
+        });
+        let of_hosts = |hosts: &ShortHosts| known.clone().map(|tcp| tcp.of_hosts(hosts));
+        Self { later: flow.traffic().later_flows().iter().map(of_hosts).collect(), known }
+    }
+}
+
+impl HostTcp {
+    fn of_hosts(self, hosts: &ShortHosts) -> Self {
+        let &ShortHosts { initial_window, receive_window_initial, .. } = hosts;
+        let tcp = TcpConfig::clone(&self.config);
+        // A window never shrinks.
+        let receive_window_max = tcp.receive_window_max.max(receive_window_initial);
+        let config = Rc::new(TcpConfig { initial_window, receive_window_initial, receive_window_max, ..tcp });
+        Self { config, ..self }
     }
 }

@@ -7,6 +7,8 @@ mod engine;
 mod flows;
 mod network;
 mod transport;
+mod tree;
+mod winners;
 mod wire;
 
 pub use engine::{HostMemory, RunEnd, RunFailure, run, try_run};

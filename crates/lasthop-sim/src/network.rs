@@ -1,13 +1,14 @@
-//! The network between the hosts: the last hop with its router and LANs, or an ATM switch. Sans-IO: the model
-//! engine and the emulator between real hosts drive the same object.
+//! The network between the hosts: the last hop with its router and LANs, a tree of hops, or an ATM switch.
+//! Sans-IO: the model engine and the emulator between real hosts drive the same object.
 
 use std::collections::VecDeque;
 
-use lasthop_core::{Direction, Host, Instant, Observer, PacketArena, PacketId, QueueDepth, Seed};
+use lasthop_core::{Direction, Host, Instant, Observer, PacketArena, PacketId, Place, QueueDepth, Seed};
 use lasthop_link::{AtmSwitch, Path, PathConfig};
 use lasthop_scenario::{RouterImplementation, Scenario, Topology};
 
 use crate::access::Access;
+use crate::tree::Hops;
 use crate::wire::Wire;
 
 /// A part of the network with its own wakeups. The order is that of simultaneous events.
@@ -92,6 +93,8 @@ enum Between {
         /// The reverse path has only a delay.
         back: Wire,
     },
+    /// Several hops, which are woken as if they were one component, [`Component::Down`].
+    Tree(Box<Hops>),
 }
 
 /// One direction of the last hop.
@@ -120,16 +123,21 @@ impl Network {
             }
             RouterImplementation::Linux => Path::linux(config, scenario.mtu, direction, seed),
         };
-        Self::of(scenario, access_links, |config, direction| Link::Path(path(config, direction)))
+        Self::of(scenario, access_links, seed, |config, direction| Link::Path(path(config, direction)))
     }
 
     /// The same without a router between the LANs, for an owner with its own router: see
     /// [`Network::poll_entry`].
-    pub fn around_router(scenario: &Scenario) -> Self {
-        Self::of(scenario, 0, |_, _| Link::Owner)
+    pub fn around_router(scenario: &Scenario, seed: Seed) -> Self {
+        Self::of(scenario, 0, seed, |_, _| Link::Owner)
     }
 
-    fn of(scenario: &Scenario, access_links: usize, link: impl Fn(&PathConfig, Direction) -> Link) -> Self {
+    fn of(
+        scenario: &Scenario,
+        access_links: usize,
+        seed: Seed,
+        link: impl Fn(&PathConfig, Direction) -> Link,
+    ) -> Self {
         let topology = match scenario.topology() {
             Topology::LastHop { lan, down, up } => {
                 let way = |config, direction| Way {
@@ -144,13 +152,21 @@ impl Network {
                 access_links: access_links as u32,
                 back: Wire::new(None, config.one_way_delay()),
             },
+            Topology::Tree { lan, tree } => Between::Tree(Box::new(Hops::new(scenario, lan, &tree, seed))),
         };
         Self { topology, entries: VecDeque::new() }
     }
 
+    /// The next flow belongs to `application`. Flows are announced in the order of their numbers.
+    pub fn announce(&mut self, application: u32) {
+        if let Between::Tree(hops) = &mut self.topology {
+            hops.announce(application);
+        }
+    }
+
     /// Sends a packet, which is in the arena, from `host`. Returns the component whose wakeup may have
     /// changed.
-    pub fn send(&mut self, now: Instant, host: Host, id: PacketId, arena: &PacketArena) -> Component {
+    pub fn send(&mut self, now: Instant, host: Host, id: PacketId, arena: &mut PacketArena) -> Component {
         let packet = arena.get(id);
         match (&mut self.topology, host) {
             (Between::LastHop(ways, access), host) => {
@@ -167,6 +183,10 @@ impl Network {
             (Between::Atm { back, .. }, Host::Client) => {
                 back.send(now, id, packet.ip_bytes);
                 Component::Up
+            }
+            (Between::Tree(hops), _) => {
+                hops.send(now, id, arena);
+                Component::Down
             }
         }
     }
@@ -192,7 +212,8 @@ impl Network {
             }
             (Between::Atm { switch, .. }, Component::Down) => switch.next_wakeup().unwrap_or(Instant::MAX),
             (Between::Atm { back, .. }, Component::Up) => back.next_wakeup(),
-            (Between::Atm { .. }, Component::LanDown | Component::LanUp) => Instant::MAX,
+            (Between::Tree(hops), Component::Down) => hops.next_wakeup(),
+            (Between::Atm { .. } | Between::Tree(_), _) => Instant::MAX,
         }
     }
 
@@ -213,6 +234,7 @@ impl Network {
                 }
                 return;
             }
+            Between::Tree(hops) => return hops.wake(now, arena, observer),
         };
         if !component.is_lan() {
             way.link.handle_wakeup(now, arena, observer);
@@ -248,6 +270,9 @@ impl Network {
             Between::LastHop(ways, None) => {
                 ways[component.direction() as usize].link.poll_delivery(now, arena)
             }
+            Between::Tree(hops) => {
+                return hops.poll_delivery().map(|id| (id, arena.get(id).direction.sender().other()));
+            }
             _ => self.poll_delivery_beside(now, component.direction(), arena),
         };
         id.map(|id| (id, component.direction().sender().other()))
@@ -266,6 +291,7 @@ impl Network {
             (Between::LastHop(ways, _), _) => ways[direction as usize].link.poll_delivery(now, arena),
             (Between::Atm { switch, .. }, Direction::Down) => switch.poll_delivery(now),
             (Between::Atm { back, .. }, Direction::Up) => back.poll_arrival(now),
+            (Between::Tree(hops), _) => hops.poll_delivery(),
         }
     }
 
@@ -287,16 +313,19 @@ impl Network {
             Between::LastHop(ways, None) => ways.iter().filter_map(Way::earliest_delivery).min(),
             // Access links are few, so each of their steps is handled on time.
             Between::LastHop(..) => self.next().map(|(due, _)| due),
-            Between::Atm { .. } => self.next().map(|(due, _)| due),
+            Between::Atm { .. } | Between::Tree(_) => self.next().map(|(due, _)| due),
         }
     }
 
-    /// The router queue of a direction, if the network has it.
-    pub fn queue_depth(&self, direction: Direction) -> Option<QueueDepth> {
-        let Between::LastHop(ways, _) = &self.topology else { return None };
-        match &ways[direction as usize].link {
-            Link::Path(path) => Some(path.queue_depth()),
-            Link::Owner => None,
+    /// The router queue of a place, if the network has it.
+    pub fn queue_depth(&self, place: Place) -> Option<QueueDepth> {
+        match &self.topology {
+            Between::LastHop(ways, _) => match &ways[usize::from(place.0)].link {
+                Link::Path(path) => Some(path.queue_depth()),
+                Link::Owner => None,
+            },
+            Between::Tree(hops) => hops.queue_depth(place),
+            Between::Atm { .. } => None,
         }
     }
 }

@@ -6,6 +6,7 @@ mod e_model;
 mod events;
 mod exchange;
 mod fairness;
+mod hops;
 mod page;
 mod playback;
 mod short;
@@ -16,17 +17,19 @@ mod voice;
 #[cfg(test)]
 mod tests;
 
-use crate::records::{FlowRecord, Outcome, PageRecord, RunRecord, ShortRecord};
+use crate::records::{FlowRecord, HopRecord, Outcome, PageRecord, RunRecord, ShortRecord};
 use crate::samples::Samples;
 use bottleneck::Bottleneck;
 use exchange::Exchanges;
 pub(crate) use fairness::jain;
 use fairness::max_min_shares;
+use hops::Hops;
 use lasthop_core::{
-    Direction, Duration, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent,
+    Direction, Duration, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent, Place,
     PlaybackEvent, Protocol, TransportEvent,
 };
 use lasthop_link::Capacity;
+use lasthop_scenario::{ONLY_HOP, Scenario};
 use lasthop_traffic::Voice;
 use page::Page;
 use playback::Playback;
@@ -39,8 +42,12 @@ use voice::Call;
 /// Properties of the bottleneck that are known before the run.
 #[derive(Clone, Debug)]
 pub struct RunInfo {
-    /// Capacity of the last hop according to its rates, down and up.
+    /// Capacity of the bottleneck according to its rates, down and up.
     pub capacities: [Capacity; 2],
+    /// The places of the bottlenecks, down and up.
+    pub places: [Place; 2],
+    /// The names of their hops.
+    pub bottlenecks: [String; 2],
     /// Payload of a full TCP segment.
     pub segment_bytes: u32,
     /// IP length of a full TCP segment, options included.
@@ -52,6 +59,10 @@ pub struct RunInfo {
 pub struct ApplicationInfo {
     /// Its name.
     pub name: String,
+    /// The hosts at its ends: at the edge, and the peer.
+    pub hosts: [String; 2],
+    /// Whether its packets avoid the bottleneck, on the way down and up.
+    pub passes_by: [bool; 2],
     /// Objects of a page load; `None` for other applications.
     pub objects: Option<u32>,
     /// How the frames of a call become speech; `None` for other applications.
@@ -71,6 +82,8 @@ pub struct Records {
     pub shorts: Vec<ShortRecord>,
     /// In the order of the scenario.
     pub pages: Vec<PageRecord>,
+    /// Two for each hop, in the order of the tree; none with a single hop, whose numbers are those of the run.
+    pub hops: Vec<HopRecord>,
     /// The run as a whole.
     pub run: RunRecord,
 }
@@ -92,6 +105,8 @@ pub struct Analysis {
     info: RunInfo,
     record: RunRecord,
     bottleneck: Bottleneck,
+    /// Present with several hops.
+    hops: Option<Box<Hops>>,
     /// Whether flows have data in this direction: down, up.
     has_data: [bool; 2],
 }
@@ -115,6 +130,9 @@ struct Flow {
     first_packet: Option<Instant>,
     /// Index of the group that it is counted in.
     group: Option<usize>,
+    id: FlowId,
+    /// Whether its data avoid the bottleneck of their direction.
+    passes_by: bool,
     queue_delay: Samples,
     transport: Transport,
     /// Counters that seldom change are kept in the record itself; the other fields are filled in at the end.
@@ -154,8 +172,16 @@ impl Analysis {
             info: run,
             record: RunRecord::default(),
             bottleneck: Bottleneck::default(),
+            hops: None,
             has_data: [false; 2],
         }
+    }
+
+    /// Notes what happens at each hop of `scenario`, if it has several.
+    #[must_use]
+    pub(crate) fn with_hops(mut self, scenario: &Scenario) -> Self {
+        self.hops = Hops::of(scenario).map(Box::new);
+        self
     }
 
     /// Short flows have a record each too; a picture or a story of one needs it.
@@ -183,14 +209,16 @@ impl Analysis {
         let pages = self.pages.into_iter().map(Page::finish).collect();
         let mut records = Vec::with_capacity(flows.len());
         for flow in flows {
-            match flow.group {
-                None => records.push(flow.finish(end)),
-                Some(group) => {
-                    let record = self.groups[group].take(*flow, end);
-                    if self.keep_every_flow {
-                        records.push(record);
-                    }
+            let (id, group) = (flow.id, flow.group);
+            let mut record = match group {
+                None => flow.finish(end),
+                Some(group) => self.groups[group].take(*flow, end),
+            };
+            if group.is_none() || self.keep_every_flow {
+                if let Some(hops) = &mut self.hops {
+                    hops.finish_flow(id, &mut record);
                 }
+                records.push(record);
             }
         }
         if self.groups.is_empty() {
@@ -200,7 +228,8 @@ impl Analysis {
             run.fairness_jain = jain(&throughputs).filter(|_| whole);
         }
         let shorts = self.groups.into_iter().filter(|group| group.is_recorded).map(Group::finish).collect();
-        Records { flows: records, shorts, pages, run }
+        let hops = self.hops.map_or_else(Vec::new, |hops| hops.finish(end, last_end));
+        Records { flows: records, shorts, pages, hops, run }
     }
 
     fn flow(&mut self, flow: FlowId) -> Option<&mut Flow> {
@@ -229,11 +258,16 @@ impl Observer for Analysis {
     fn announce(&mut self, info: &FlowInfo) {
         let application = &self.applications[info.application as usize];
         let data = Direction::from(info.sender);
-        self.bottleneck.announce(data);
-        self.has_data[data as usize] = true;
+        self.bottleneck.announce(data, self.info.places);
+        // Of several queues, the delays are summed up elsewhere.
+        self.has_data[data as usize] = self.hops.is_none();
         let group = info.group.as_deref().map(|name| group(&mut self.groups, name, !info.is_control));
         let is_kept = group.is_none() || self.keep_every_flow;
-        self.flows.push(Some(Box::new(Flow::new(info, application, group, is_kept))));
+        if let Some(hops) = &mut self.hops {
+            hops.announce(info, is_kept);
+        }
+        let id = FlowId(self.flows.len() as u32);
+        self.flows.push(Some(Box::new(Flow::new(id, info, application, group, is_kept))));
     }
 
     fn written(&mut self, now: Instant, flow: FlowId, host: Host, bytes: u64) {
@@ -280,6 +314,9 @@ impl Observer for Analysis {
     #[inline(always)]
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
         self.record.events += 1;
+        if let Some(hops) = &mut self.hops {
+            hops.packet(now, event, packet);
+        }
         match event {
             PacketEvent::Sent => self.sent(now, packet),
             PacketEvent::Enqueued(depth) => self.bottleneck.queue(now, packet, depth),
@@ -289,6 +326,7 @@ impl Observer for Analysis {
             }
             PacketEvent::Marked => self.marked(packet),
             PacketEvent::LinkRetry => {}
+            PacketEvent::Forwarded => self.crossed(packet),
             PacketEvent::Dropped(cause) => self.dropped(now, packet, cause),
             PacketEvent::Delivered => self.delivered(now, packet),
             PacketEvent::Duplicated => self.duplicated(now, packet),
@@ -326,11 +364,19 @@ impl Observer for Analysis {
 
 impl Flow {
     /// `is_kept`: the flow has its own record.
-    fn new(info: &FlowInfo, application: &ApplicationInfo, group: Option<usize>, is_kept: bool) -> Self {
+    fn new(
+        id: FlowId,
+        info: &FlowInfo,
+        application: &ApplicationInfo,
+        group: Option<usize>,
+        is_kept: bool,
+    ) -> Self {
         let name = |name: &str| if is_kept { name.to_owned() } else { String::new() };
         let record = FlowRecord {
             flow: name(&info.name),
             application: name(&application.name),
+            host: name(&application.hosts[0]),
+            peer: name(&application.hosts[1]),
             protocol: info.protocol,
             direction: Direction::from(info.sender),
             tail_loss_probes: Some(0),
@@ -347,6 +393,8 @@ impl Flow {
             data: record.direction,
             application: info.application,
             group,
+            id,
+            passes_by: application.passes_by[Direction::from(info.sender) as usize],
             offered: info.offered_bytes,
             sends_for: info.sends_for,
             record,
@@ -396,6 +444,7 @@ impl Flow {
             record.queue_delay_p95_s,
             record.queue_delay_max_s,
         ] = self.queue_delay.quantiles_s([0.0, 0.5, 0.95, 1.0]);
+        record.drop_hops = drops_at_only_hop(&record);
         if let Some(exchanges) = self.exchanges {
             exchanges.finish(&mut record);
         }
@@ -408,6 +457,17 @@ impl Flow {
         }
         record
     }
+}
+
+/// [`FlowRecord::drop_hops`] with a single hop.
+fn drops_at_only_hop(record: &FlowRecord) -> String {
+    let drops = record.data_drops_queue
+        + record.data_drops_red
+        + record.data_drops_aqm
+        + record.data_drops_epd
+        + record.data_drops_selective
+        + record.data_drops_error;
+    if drops == 0 { String::new() } else { format!("{ONLY_HOP} {drops}") }
 }
 
 /// Index of the group with this name; the group is created if there is none.
@@ -434,7 +494,7 @@ impl TcpLoad {
     fn of(flows: &[Box<Flow>], direction: Direction, info: &RunInfo, end: Instant) -> Self {
         let mut loads = Vec::new();
         let (mut first_start, mut last_end) = (Instant::MAX, Instant::ZERO);
-        for flow in flows.iter().filter(|flow| flow.data == direction) {
+        for flow in flows.iter().filter(|flow| flow.data == direction && !flow.passes_by) {
             if let (Transport::Tcp(tcp), Some(started)) = (&flow.transport, flow.started) {
                 loads.push((flow.offered_bytes as f64, tcp.in_sequence_bytes() as f64));
                 first_start = first_start.min(started);

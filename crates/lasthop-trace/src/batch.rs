@@ -1,7 +1,7 @@
 //! Records of several replications, as tables.
 
 use crate::roles::Rule;
-use crate::{Column, Columnar, FlowRecord, Meaning, PageRecord, Records, RunRecord, ShortRecord};
+use crate::{Column, Columnar, FlowRecord, HopRecord, Meaning, PageRecord, Records, RunRecord, ShortRecord};
 use lasthop_scenario::Scenario;
 
 /// Rows of consecutive replications, with the replication of each.
@@ -38,6 +38,7 @@ pub struct Batch {
     roles: Vec<String>,
     pages: Table<PageRecord>,
     shorts: Table<ShortRecord>,
+    hops: Table<HopRecord>,
     runs: Table<RunRecord>,
 }
 
@@ -50,6 +51,7 @@ impl Batch {
             roles: Vec::new(),
             pages: Table::default(),
             shorts: Table::default(),
+            hops: Table::default(),
             runs: Table::default(),
         }
     }
@@ -60,14 +62,16 @@ impl Batch {
         self.flows.extend(replication, records.flows);
         self.pages.extend(replication, records.pages);
         self.shorts.extend(replication, records.shorts);
+        self.hops.extend(replication, records.hops);
         self.runs.extend(replication, vec![records.run]);
     }
 
     /// The meanings of the tables' columns, by table name.
-    pub const MEANINGS: [(&'static str, &'static [Meaning]); 4] = [
+    pub const MEANINGS: [(&'static str, &'static [Meaning]); 5] = [
         ("flows", FlowRecord::MEANINGS),
         ("pages", PageRecord::MEANINGS),
         ("shorts", ShortRecord::MEANINGS),
+        ("hops", HopRecord::MEANINGS),
         ("runs", RunRecord::MEANINGS),
     ];
 
@@ -78,13 +82,14 @@ impl Batch {
         columns
     }
 
-    /// The tables with their names: flows; page loads; kinds of short flows; and a table with one row per
-    /// replication.
-    pub fn tables(&self) -> [(&'static str, Vec<(&'static str, Column)>); 4] {
+    /// The tables with their names: flows; page loads; kinds of short flows; hops; and a table with one row
+    /// per replication.
+    pub fn tables(&self) -> [(&'static str, Vec<(&'static str, Column)>); 5] {
         [
             ("flows", self.flows()),
             ("pages", self.pages.columns()),
             ("shorts", self.shorts.columns()),
+            ("hops", self.hops.columns()),
             ("runs", self.runs.columns()),
         ]
     }

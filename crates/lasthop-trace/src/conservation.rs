@@ -1,7 +1,7 @@
 //! No packet appears, disappears, or is settled twice.
 
 use lasthop_core::{Direction, FlowId, Instant, Observer, Packet, PacketEvent};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Packets of one flow and direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct Violation {
 }
 
 /// Checks the life of every packet: sent once (with serials that rise within a flow and direction),
-/// queued at most once, then delivered or dropped once; a delivered packet may be followed by one copy. These
+/// queued at most once at each hop, then delivered or dropped once; a delivered packet may be followed by one copy. These
 /// rules imply sent = delivered + dropped + inside, so [`Counts::inside`] can be compared with the content of
 /// the engine's buffers.
 #[derive(Debug, Default)]
@@ -45,6 +45,8 @@ pub struct Conservation {
 struct Lane {
     counts: Counts,
     inside: BTreeMap<u64, Stage>,
+    /// Packets that have crossed a hop before their last one.
+    forwarded: BTreeSet<u64>,
     last_sent: Option<u64>,
     last_delivered: Option<u64>,
 }
@@ -93,6 +95,8 @@ impl Lane {
         let stage = self.inside.get(&serial).copied();
         match (event, stage) {
             (PacketEvent::Duplicated, _) if self.last_delivered.take() == Some(serial) => {}
+            // A copy that crosses further hops may be late, or its packet may be lost there.
+            (PacketEvent::Duplicated, _) if self.forwarded.remove(&serial) => {}
             (PacketEvent::Duplicated, _) => return Err("a copy that does not follow its packet"),
             (PacketEvent::Sent, Some(_)) => return Err("sent twice"),
             (PacketEvent::Sent, None) => self.sent(serial)?,
@@ -107,6 +111,11 @@ impl Lane {
                 self.counts.queued -= 1;
             }
             (PacketEvent::Dequeued(_), Some(_)) => return Err("dequeued, but not in the queue"),
+            (PacketEvent::Forwarded, Some(Stage::OnLink)) => {
+                self.forwarded.insert(serial);
+                self.inside.insert(serial, Stage::Arriving);
+            }
+            (PacketEvent::Forwarded, Some(_)) => return Err("forwarded, but not on the link"),
             (PacketEvent::Delivered, Some(Stage::Queued)) => return Err("delivered out of the queue"),
             (PacketEvent::Delivered, Some(_)) => {
                 self.inside.remove(&serial);
@@ -138,7 +147,7 @@ impl Lane {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lasthop_core::{Body, Datagram, DropCause, Dscp, Ecn, QueueDepth};
+    use lasthop_core::{Body, Datagram, DropCause, Dscp, Ecn, Place, QueueDepth};
 
     const DEPTH: QueueDepth =
         QueueDepth { packets: 1, bytes: 540, class: 0, class_packets: 1, average: f64::NAN };
@@ -156,6 +165,7 @@ mod tests {
                 ip_bytes: 540,
                 ecn: Ecn::NotEct,
                 is_copy: false,
+                place: Place::from(direction),
                 queued_at: Instant::MAX,
                 dscp,
                 server_port: 30_001,

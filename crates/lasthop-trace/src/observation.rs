@@ -134,16 +134,19 @@ fn whole(recorder: &Recorder, flows: Vec<(&'static str, Column)>) -> OverviewTab
     }
 }
 
-/// The bad periods of a run as columns: `start_s`, `end_s`, and `direction`, which is empty for periods of
-/// both directions.
+/// The bad periods of a run as columns: `start_s`, `end_s`, `hop`, and `direction`, which is empty for periods
+/// of both directions.
 fn bad_periods(scenario: &Scenario, seed: Seed, end: Instant) -> Vec<(&'static str, Column)> {
-    let periods = scenario.bad_periods(seed, end);
-    let direction = periods.iter().map(|(of, ..)| of.map_or("", Direction::name).to_owned()).collect();
-    let start = periods.iter().map(|(_, start, _)| Some(start.as_secs_f64())).collect();
+    let (tree, periods) = (scenario.tree(), scenario.bad_periods(seed, end));
+    let names: Vec<&str> = tree.names().collect();
+    let hop = periods.iter().map(|(hop, ..)| names[*hop].to_owned()).collect();
+    let direction = periods.iter().map(|(_, of, ..)| of.map_or("", Direction::name).to_owned()).collect();
+    let start = periods.iter().map(|(_, _, start, _)| Some(start.as_secs_f64())).collect();
     let stop = periods.iter().map(|(.., stop)| Some(stop.as_secs_f64())).collect();
     vec![
         ("start_s", Column::Float(start)),
         ("end_s", Column::Float(stop)),
+        ("hop", Column::Text(hop)),
         ("direction", Column::Text(direction)),
     ]
 }

@@ -5,14 +5,13 @@ use crate::arrived::Arrived;
 use crate::columns::{Column, Columnar, columnar};
 use crate::recorder::{ObjectRow, PacketRow, TcpRow, note_object, packet_row, tcp_row};
 use crate::samples::Samples;
-use crate::series::{FoldedSeries, Series};
+use crate::series::{Bottlenecks, FoldedSeries, Series};
 use crate::span::Span;
 use crate::thinned::{Kept, Point, Thinned};
 use lasthop_core::{
-    Body, Direction, Flags, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent,
+    Body, Direction, Flags, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent, Place,
     Protocol, QueueDepth, Segment, TransportEvent, TransportKind,
 };
-use lasthop_link::Capacity;
 use serde::Serialize;
 use std::array::from_fn;
 use std::collections::VecDeque;
@@ -85,16 +84,16 @@ pub struct Overview {
     flows: Vec<FlowRow>,
     states: Vec<FlowState>,
     further_flows: u64,
-    /// For each flow, the class of its packets in each direction, once known.
-    classes: Vec<[Option<u8>; 2]>,
+    /// For each flow, the class of its packets at each place, once known.
+    classes: Vec<Vec<Option<u8>>>,
     /// The sum in these points is the payload that reached the receiver for the first time.
     points: Thinned<PacketRow>,
     marks: Thinned<PacketRow>,
     tcp_points: Thinned<TcpRow>,
     tcp_marks: Thinned<TcpRow>,
     objects: Vec<ObjectRow>,
-    /// For each direction, the depth after the latest change: of the whole queue, and of each class.
-    depths: [Vec<QueueDepth>; 2],
+    /// For each place, the depth after the latest change, of each class.
+    depths: Vec<Vec<QueueDepth>>,
     latest: Option<Kept<PacketRow>>,
     span: Span,
     series: Series<FoldedSeries>,
@@ -138,10 +137,9 @@ pub struct OverviewTables {
 }
 
 impl Overview {
-    /// An overview of a run of entries with these names over links of these capacities, down and up, in
-    /// detail within `span`.
-    pub fn new(applications: Vec<String>, capacities: [Option<Capacity>; 2], span: Span) -> Self {
-        let series = Series::folded(capacities);
+    /// An overview of a run of entries with these names over these bottlenecks, in detail within `span`.
+    pub fn new(applications: Vec<String>, bottlenecks: Bottlenecks, span: Span) -> Self {
+        let series = Series::folded(bottlenecks);
         let (whole, span) = (span, (span.start_ns, span.stop_ns));
         Self {
             span: whole,
@@ -157,7 +155,7 @@ impl Overview {
             tcp_points: Thinned::new(POINTS, span),
             tcp_marks: Thinned::new(MARKS, span),
             objects: Vec::new(),
-            depths: [Vec::new(), Vec::new()],
+            depths: Vec::new(),
             latest: None,
         }
     }
@@ -203,20 +201,18 @@ impl Overview {
     /// Notes the depth of the queue for later drops.
     fn note_depth(&mut self, event: PacketEvent, packet: &Packet) {
         if let PacketEvent::Enqueued(depth) | PacketEvent::Dequeued(depth) = event {
-            let direction = packet.direction as usize;
-            let (depths, class) = (&mut self.depths[direction], usize::from(depth.class));
-            if depths.len() <= class {
-                depths.resize(class + 1, QueueDepth::default());
-            }
-            depths[class] = depth;
-            self.classes[packet.flow.0 as usize][direction] = Some(depth.class);
+            let place = usize::from(packet.place.0);
+            let depths = element(&mut self.depths, place);
+            *element(depths, usize::from(depth.class)) = depth;
+            *element(&mut self.classes[packet.flow.0 as usize], place) = Some(depth.class);
         }
     }
 
     /// Adds the current queue length to a drop or a mark.
     fn with_queue(&self, mut row: PacketRow) -> PacketRow {
-        let depths = &self.depths[row.direction as usize];
-        let class = self.classes[row.flow as usize][row.direction as usize];
+        let place = row.place as usize;
+        let depths = self.depths.get(place).map_or(&[][..], Vec::as_slice);
+        let class = self.classes[row.flow as usize].get(place).copied().flatten();
         row.queue_packets = Some(depths.iter().map(|depth| depth.class_packets).sum());
         row.queue_class = class.map(u32::from);
         row.queue_class_packets =
@@ -228,7 +224,7 @@ impl Overview {
 impl Observer for Overview {
     fn announce(&mut self, info: &FlowInfo) {
         self.series.announce(info);
-        self.classes.push([None; 2]);
+        self.classes.push(Vec::new());
         if self.flows.len() == FLOWS {
             self.further_flows += 1;
             return;
@@ -423,6 +419,27 @@ impl FlowState {
     }
 }
 
+/// The series of the length of a class's queue. The flows' lines have the numbers between those of the first two
+/// places and those of the others.
+fn queue_line(place: Place, class: u8) -> usize {
+    let (place, class) = (usize::from(place.0), usize::from(class));
+    match place.checked_sub(2) {
+        None => class << 1 | place,
+        Some(further) => {
+            let behind_flows = QUEUE_CLASSES + (FLOWS + 1) * LINES + (further >> 1) * QUEUE_CLASSES;
+            (behind_flows + class) << 1 | further & 1
+        }
+    }
+}
+
+/// The element with this index of a list that grows as far as it has to.
+fn element<T: Clone + Default>(list: &mut Vec<T>, index: usize) -> &mut T {
+    if list.len() <= index {
+        list.resize(index + 1, T::default());
+    }
+    &mut list[index]
+}
+
 fn is_mark(event: PacketEvent) -> bool {
     matches!(event, PacketEvent::Marked | PacketEvent::Dropped(_))
 }
@@ -433,7 +450,13 @@ fn packet_point(now: Instant, event: PacketEvent, packet: &Packet, fresh_bytes: 
     let (line, values) = match event {
         // All flows share the queue.
         PacketEvent::Enqueued(depth) | PacketEvent::Dequeued(depth) => {
-            (usize::from(depth.class), [f64::from(depth.class_packets), depth.average])
+            let line = queue_line(packet.place, depth.class);
+            return Point {
+                time_ns: now.as_nanos(),
+                series: line,
+                values: [f64::from(depth.class_packets), depth.average],
+                sum: fresh_bytes,
+            };
         }
         _ => {
             // SACK blocks are drawn individually, ACKs as a line.

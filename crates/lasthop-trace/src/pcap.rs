@@ -201,7 +201,7 @@ impl<W: Write> Capture<W> {
                 }
                 self.dropped(now, packet, cause)
             }
-            PacketEvent::LinkRetry => Ok(()),
+            PacketEvent::LinkRetry | PacketEvent::Forwarded => Ok(()),
         }
     }
 

@@ -25,6 +25,8 @@ columnar! {
         flow: u32,
         /// Direction of the packet.
         direction: Direction,
+        /// Number of the direction of the hop that it crosses; with a single hop, 0 is down and 1 is up.
+        place: u32,
         /// Serial of this transmission.
         serial: u64,
         /// TCP: first sequence number; UDP: number of the datagram.
@@ -179,16 +181,17 @@ pub(crate) fn packet_row(order: u64, now: Instant, event: PacketEvent, packet: &
         PacketEvent::Enqueued(depth) | PacketEvent::Dequeued(depth) => Some(depth),
         _ => None,
     };
-    let (place, segment) = (packet.body.place(), packet.tcp());
+    let (range, segment) = (packet.body.place(), packet.tcp());
     PacketRow {
         order,
         time_ns: now.as_nanos(),
         event: event.kind(),
         flow: packet.flow.0,
         direction: packet.direction,
+        place: packet.place.0.into(),
         serial: packet.serial,
-        seq: place.start,
-        end: place.end,
+        seq: range.start,
+        end: range.end,
         ack: acknowledged(packet),
         payload_bytes: packet.body.payload_bytes(),
         ip_bytes: packet.ip_bytes,
@@ -257,7 +260,9 @@ pub(crate) fn tcp_row(order: u64, now: Instant, flow: FlowId, host: Host, event:
 mod tests {
     use super::*;
     use crate::columns::{Column, Columnar};
-    use lasthop_core::{Datagram, DropCause, Dscp, QueueDepth, RetransmissionKind, SackBlock, Segment};
+    use lasthop_core::{
+        Datagram, DropCause, Dscp, Place, QueueDepth, RetransmissionKind, SackBlock, Segment,
+    };
 
     fn packet(body: Body) -> Packet {
         let (flow, direction) = (FlowId(3), Direction::Up);
@@ -269,6 +274,7 @@ mod tests {
             ip_bytes: 64,
             ecn: Ecn::Ce,
             is_copy: false,
+            place: Place::from(direction),
             queued_at: Instant::MAX,
             dscp,
             server_port: 30_004,

@@ -31,9 +31,14 @@ columnar! {
         flow: String = ("flow", ""),
         /// Name of the scenario's entry that the flow belongs to; a page load has several flows.
         application: String = ("application", ""),
+        /// The host at the edge.
+        host: String = ("host", ""),
+        /// The host at the other end: `server` if that is a server of the flow's own.
+        peer: String = ("peer", ""),
         /// Transport protocol.
         protocol: Protocol = ("protocol", ""),
-        /// Which way its data go: `down` from the fixed host, `up` from the mobile host.
+        /// Which way its data go: `down` from the fixed host, `up` from the mobile host. With hosts that have
+        /// names: from `peer` or from `host`.
         direction: Direction = ("direction", ""),
         /// How it ended: `closed`, `aborted` or, cut by the time limit, `unfinished`.
         outcome: Outcome = ("outcome", ""),
@@ -112,6 +117,9 @@ columnar! {
         ack_drops_error: u64 = ("link losses of ACKs", "packets"),
         /// Packets that got the congestion-experienced mark, ACK direction.
         ack_marks_ecn: u64 = ("ECN marks of ACKs", "packets"),
+        /// Where packets of the data direction were dropped: each hop with their number, as in `cable 12, wifi
+        /// 3`; empty if none was.
+        drop_hops: String = ("drops by hop", ""),
         /// Least round-trip time the sender measured.
         rtt_min_s: Option<f64> = ("least round-trip time", "s"),
         /// Median round-trip time the sender measured.
@@ -120,13 +128,13 @@ columnar! {
         rtt_p95_s: Option<f64> = ("p95 of round-trip time", "s"),
         /// Greatest round-trip time the sender measured.
         rtt_max_s: Option<f64> = ("largest round-trip time", "s"),
-        /// Least time in the router queue, data direction.
+        /// Least time in the router queues along the way, data direction.
         queue_delay_min_s: Option<f64> = ("least queueing delay", "s"),
-        /// Median time in the router queue, data direction.
+        /// Median time in the router queues along the way, data direction.
         queue_delay_median_s: Option<f64> = ("median queueing delay", "s"),
-        /// 95 % quantile of the time in the router queue, data direction.
+        /// 95 % quantile of the time in the router queues along the way, data direction.
         queue_delay_p95_s: Option<f64> = ("p95 of queueing delay", "s"),
-        /// Greatest time in the router queue, data direction.
+        /// Greatest time in the router queues along the way, data direction.
         queue_delay_max_s: Option<f64> = ("largest queueing delay", "s"),
         /// Median one-way delay of the data packets that arrived: from the time the sender's host sent that
         /// copy to its arrival at the receiver's host.
@@ -208,7 +216,8 @@ columnar! {
 }
 
 columnar! {
-    /// One run. The bottleneck is the last hop in the data direction of the first flow.
+    /// One run. The bottleneck is the last hop in the data direction of the first flow; of several hops, the one
+    /// that `bottleneck` names.
     #[allow(non_snake_case)]
     #[derive(Clone, Debug, Default, PartialEq, Serialize)]
     pub struct RunRecord {
@@ -223,6 +232,9 @@ columnar! {
         packets_delivered: u64 = ("packets delivered", ""),
         /// Packets dropped, whatever the cause.
         packets_dropped: u64 = ("packets dropped", ""),
+        /// The hop that the columns from `efficiency` on speak of: the one marked `bottleneck` in the scenario, or
+        /// else the slowest in the data direction of the first flow.
+        bottleneck: String = ("bottleneck", ""),
         /// In-sequence TCP bytes that the receivers acknowledged, over the time from the first TCP flow's
         /// first packet to the last one's end, as a share of what the last hop could carry in full segments,
         /// in each direction in which TCP flows send. Missing with short flows.
@@ -245,6 +257,49 @@ columnar! {
         queue_mean_packets: Option<f64> = ("mean queue", "packets"),
         /// Greatest average that RED computed at the bottleneck, in RED's unit; missing without RED.
         red_average_max: Option<f64> = ("largest RED average", ""),
+    }
+}
+
+columnar! {
+    /// One direction of a hop in one run, of a scenario that has `[hop]`.
+    #[allow(non_snake_case)]
+    #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+    pub struct HopRecord {
+        /// Name of the hop.
+        hop: String = ("hop", ""),
+        /// `down`, from the root towards the hosts, or `up`.
+        direction: Direction = ("direction", ""),
+        /// Packets that arrived at its router, dropped ones included.
+        packets_in: u64 = ("packets in", "packets"),
+        /// Their IP bytes.
+        bytes_in: u64 = ("bytes in", "B"),
+        /// Packets that crossed it, copies made by the link included.
+        packets_out: u64 = ("packets out", "packets"),
+        /// Their IP bytes.
+        bytes_out: u64 = ("bytes out", "B"),
+        /// Packets lost to a full router queue.
+        drops_queue: u64 = ("queue drops", "packets"),
+        /// Packets dropped by RED.
+        drops_red: u64 = ("RED drops", "packets"),
+        /// Packets dropped by active queue management other than RED.
+        drops_aqm: u64 = ("AQM drops", "packets"),
+        /// Packets lost on the link (without ARQ, or given up by it).
+        drops_error: u64 = ("link losses", "packets"),
+        /// Packets that got the congestion-experienced mark.
+        marks: u64 = ("ECN marks", "packets"),
+        /// Median time in the router queue, of all packets.
+        queue_delay_p50_s: Option<f64> = ("median queueing delay", "s"),
+        /// 95 % quantile of the time in the router queue, of all packets.
+        queue_delay_p95_s: Option<f64> = ("p95 of queueing delay", "s"),
+        /// 99 % quantile of the time in the router queue, of all packets.
+        queue_delay_p99_s: Option<f64> = ("p99 of queueing delay", "s"),
+        /// Longest router queue.
+        queue_depth_max: u64 = ("longest queue", "packets"),
+        /// Bytes that crossed it over what its rate allowed from the start to the end of the last flow.
+        utilisation: Option<f64> = ("link utilisation", "ratio"),
+        /// Share of the same time in which a packet waited or was being sent. On a recorded link, which has no
+        /// rate, only waiting counts.
+        busy_share: Option<f64> = ("busy share", "ratio"),
     }
 }
 

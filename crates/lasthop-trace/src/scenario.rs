@@ -1,8 +1,8 @@
 //! The facts of a scenario that the analysis and a capture need before its run.
 
-use lasthop_core::{Direction, Duration, FlowId};
+use lasthop_core::{Direction, Duration, FlowId, Host, Place};
 use lasthop_link::Capacity;
-use lasthop_scenario::{Scenario, Topology};
+use lasthop_scenario::Scenario;
 use lasthop_traffic::{HttpPageConfig, Instance};
 use serde::Deserialize;
 use std::fs::File;
@@ -11,8 +11,8 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use crate::{
-    Addresses, Analysis, ApplicationInfo, Capture, CapturePoint, DROPS_FILE, Overview, RunInfo, Series,
-    SeriesFile, Span,
+    Addresses, Analysis, ApplicationInfo, Bottlenecks, Capture, CapturePoint, DROPS_FILE, Overview, RunInfo,
+    Series, SeriesFile, Span,
 };
 
 /// The place of the capture of one run, and the description in its files.
@@ -59,12 +59,16 @@ impl CaptureTarget {
 impl Analysis {
     /// An analysis of one run of `scenario`, on any engine.
     pub fn of(scenario: &Scenario) -> Self {
+        let (places, bottlenecks) = measured(scenario);
         let run = RunInfo {
             capacities: [Direction::Down, Direction::Up].map(|way| Capacity::at(&scenario.rates(way))),
+            places,
+            bottlenecks,
             segment_bytes: scenario.segment_bytes(),
             packet_bytes: scenario.mtu.0 as u32,
         };
-        Self::new(scenario.applications().iter().map(application_info).collect(), run)
+        let info = |instance: &Instance<'_>| application_info(scenario, instance);
+        Self::new(scenario.applications().iter().map(info).collect(), run).with_hops(scenario)
     }
 }
 
@@ -87,17 +91,39 @@ impl SeriesTarget {
     /// Begins the time series of a run of `scenario` in `out`, which is the file or a substitute for it.
     pub fn begin<W: Write>(&self, scenario: &Scenario, out: W) -> io::Result<Series<SeriesFile<W>>> {
         let length = Duration::from_nanos(self.step_ns.get());
-        Ok(Series::new(length, capacities(scenario), SeriesFile::new(out)?))
+        Ok(Series::new(length, bottlenecks(scenario), SeriesFile::new(out)?))
     }
 }
 
-/// Capacities of the directions down and up.
-fn capacities(scenario: &Scenario) -> [Option<Capacity>; 2] {
-    let packet = scenario.mtu.0 as u32;
-    match scenario.topology() {
-        Topology::LastHop { down, up, .. } => [down, up].map(|path| Some(Capacity::of(path, packet))),
-        Topology::Atm(_) => [Some(Capacity::at(&scenario.rates(Direction::Down))), None],
+/// The hop that the steps of a series speak of, in each direction.
+fn bottlenecks(scenario: &Scenario) -> Bottlenecks {
+    if scenario.atm.is_some() {
+        return Bottlenecks::single([Some(Capacity::at(&scenario.rates(Direction::Down))), None]);
     }
+    let (packet, places) = (scenario.mtu.0 as u32, scenario.bottlenecks());
+    let (tree, hops) = (scenario.tree(), scenario.hops());
+    let capacities = places.map(|place| {
+        let (hop, direction) = tree.at(place);
+        Some(Capacity::of(hops[hop].side(direction), packet))
+    });
+    let crosses = |instance: &Instance<'_>| passes_by(scenario, instance).map(|passes_by| !passes_by);
+    Bottlenecks { places, capacities, crossed: scenario.applications().iter().map(crosses).collect() }
+}
+
+/// Whether the packets of an application avoid the bottleneck of each direction.
+fn passes_by(scenario: &Scenario, instance: &Instance<'_>) -> [bool; 2] {
+    let (tree, places) = (scenario.tree(), scenario.bottlenecks());
+    [Direction::Down, Direction::Up].map(|direction| {
+        let route = scenario.route(&tree, &scenario.flow[instance.entry], direction);
+        !route.contains(&places[direction as usize])
+    })
+}
+
+/// The places that the columns of the run speak of, and the names of their hops, down and up.
+fn measured(scenario: &Scenario) -> ([Place; 2], [String; 2]) {
+    let (tree, places) = (scenario.tree(), scenario.bottlenecks());
+    let name = |place| tree.names().nth(tree.at(place).0).unwrap_or_default().to_owned();
+    (places, places.map(name))
 }
 
 impl Overview {
@@ -105,14 +131,17 @@ impl Overview {
     pub fn of(scenario: &Scenario, span: Span) -> Self {
         let name = |instance: &Instance<'_>| instance.application().to_owned();
         let names = scenario.applications().iter().map(name).collect();
-        Self::new(names, capacities(scenario), span)
+        Self::new(names, bottlenecks(scenario), span)
     }
 }
 
-fn application_info(instance: &Instance<'_>) -> ApplicationInfo {
+fn application_info(scenario: &Scenario, instance: &Instance<'_>) -> ApplicationInfo {
     let traffic = instance.config.traffic();
+    let flow = &scenario.flow[instance.entry];
     ApplicationInfo {
         name: instance.application().to_owned(),
+        hosts: [Host::Client, Host::Server].map(|end| scenario.host_of(flow, end).to_owned()),
+        passes_by: passes_by(scenario, instance),
         objects: instance.config.page().map(HttpPageConfig::objects),
         voice: traffic.voice(),
         asks: traffic.requests().is_some(),

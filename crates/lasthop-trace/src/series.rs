@@ -4,7 +4,7 @@
 use crate::arrived::Arrived;
 use lasthop_core::{
     Body, Direction, DropPlace, Duration, Flags, FlowId, FlowInfo, Host, Instant, Observer, Packet,
-    PacketEvent, Segment, TransportEvent,
+    PacketEvent, Place, Segment, TransportEvent,
 };
 use lasthop_link::Capacity;
 
@@ -57,6 +57,24 @@ impl Step {
     }
 }
 
+/// The hop that the steps of a run speak of, in each direction, down and up.
+#[derive(Debug)]
+pub struct Bottlenecks {
+    /// Its place.
+    pub places: [Place; 2],
+    /// Its capacity, if there is one.
+    pub capacities: [Option<Capacity>; 2],
+    /// Whether the packets of each application cross it.
+    pub crossed: Vec<[bool; 2]>,
+}
+
+impl Bottlenecks {
+    /// Those of a single hop, which the packets of all applications cross.
+    pub fn single(capacities: [Option<Capacity>; 2]) -> Self {
+        Self { places: [Direction::Down, Direction::Up].map(Place::from), capacities, crossed: Vec::new() }
+    }
+}
+
 /// Properties of a run besides its steps.
 #[derive(Debug)]
 pub struct Known {
@@ -84,6 +102,8 @@ pub struct Series<S> {
     /// When this step ends.
     step_end: Instant,
     known: Known,
+    places: [Place; 2],
+    crossed: Vec<[bool; 2]>,
     flows: Vec<Option<Box<FlowState>>>,
     /// The flows that may have a row, collected by [`FlowState::list`].
     listed: Vec<u32>,
@@ -122,6 +142,8 @@ struct Gauge {
 #[derive(Debug)]
 struct FlowState {
     direction: Direction,
+    /// Whether its data cross the hop that the steps speak of.
+    crosses: bool,
     tally: Tally,
     /// The parts of the stream that its receiver has.
     received: Arrived,
@@ -143,14 +165,16 @@ struct FlowState {
 }
 
 impl<S: SeriesSink> Series<S> {
-    /// Passes on steps of this length, which is not zero. `capacities` are those of the directions down and
-    /// up.
-    pub fn new(length: Duration, capacities: [Option<Capacity>; 2], sink: S) -> Self {
+    /// Passes on steps of this length, which is not zero.
+    pub fn new(length: Duration, bottlenecks: Bottlenecks, sink: S) -> Self {
+        let Bottlenecks { places, capacities, crossed } = bottlenecks;
         Self {
             length,
             number: 0,
             step_end: row::start(1, length),
             known: Known { names: Vec::new(), capacities },
+            places,
+            crossed,
             flows: Vec::new(),
             listed: Vec::new(),
             hops: Default::default(),
@@ -212,20 +236,25 @@ impl<S: SeriesSink> Series<S> {
 impl<S: SeriesSink> Observer for Series<S> {
     fn announce(&mut self, info: &FlowInfo) {
         self.known.names.push(info.name.clone());
-        self.flows.push(Some(Box::new(FlowState::new(Direction::from(info.sender)))));
+        let direction = Direction::from(info.sender);
+        let crosses = self.crossed.get(info.application as usize).is_none_or(|ways| ways[direction as usize]);
+        self.flows.push(Some(Box::new(FlowState::new(direction, crosses))));
     }
 
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
         self.advance(now);
-        let hop = &mut self.hops[packet.direction as usize];
-        hop.packet(now, event);
-        if let PacketEvent::Enqueued(depth) | PacketEvent::Dequeued(depth) = event {
-            hop.queue.set(now, depth.packets);
+        if let Some(measured) = self.places.iter().position(|place| *place == packet.place) {
+            let hop = &mut self.hops[measured];
+            hop.packet(now, event);
+            if let PacketEvent::Enqueued(depth) | PacketEvent::Dequeued(depth) = event {
+                hop.queue.set(now, depth.packets);
+            }
         }
         if let Some(flow) = self.flows[packet.flow.0 as usize].as_deref_mut()
             && flow.direction == packet.direction
         {
-            hop.fresh_bytes += flow.packet(now, event, packet);
+            let fresh_bytes = flow.packet(now, event, packet);
+            self.hops[packet.direction as usize].fresh_bytes += if flow.crosses { fresh_bytes } else { 0 };
             flow.list(packet.flow, &mut self.listed);
         }
     }
@@ -250,9 +279,10 @@ impl<S: SeriesSink> Observer for Series<S> {
 }
 
 impl FlowState {
-    fn new(direction: Direction) -> Self {
+    fn new(direction: Direction, crosses: bool) -> Self {
         Self {
             direction,
+            crosses,
             tally: Tally::default(),
             received: Arrived::default(),
             sent_bytes: 0,

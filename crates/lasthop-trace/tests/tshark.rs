@@ -1,7 +1,8 @@
 //! Captures of hand-made packets, read by tshark.
 
 use lasthop_core::{
-    Body, Direction, Dscp, Ecn, Flags, FlowId, Instant, Observer, Packet, PacketEvent, Segment, Timestamps,
+    Body, Direction, Dscp, Ecn, Flags, FlowId, Instant, Observer, Packet, PacketEvent, Place, Segment,
+    Timestamps,
 };
 use lasthop_trace::{Capture, CapturePoint, SNAP_LENGTH};
 use std::num::NonZeroU16;
@@ -18,6 +19,7 @@ fn packet(serial: u64, direction: Direction, segment: Segment) -> Packet {
         ip_bytes,
         ecn: Ecn::NotEct,
         is_copy: false,
+        place: Place::from(direction),
         dscp,
         server_port,
         queued_at: Instant::MAX,

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use lasthop_core::{Body, Datagram, Direction, Dscp, Ecn, FlowId, Packet, PacketEvent};
+use lasthop_core::{Body, Datagram, Direction, Dscp, Ecn, FlowId, Packet, PacketEvent, Place};
 use proptest::prelude::*;
 
 use super::*;
@@ -58,6 +58,7 @@ fn packet(serial: u64, ip_bytes: u32) -> Packet {
         ip_bytes,
         ecn: Ecn::NotEct,
         is_copy: false,
+        place: Place::default(),
         queued_at: Instant::MAX,
         dscp: Dscp::default(),
         server_port: 1,

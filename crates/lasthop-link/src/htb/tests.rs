@@ -5,7 +5,7 @@ use std::num::NonZeroU16;
 
 use lasthop_core::units::QueueSize;
 use lasthop_core::{
-    Body, Bytes, Direction, DropCause, Duration, Ecn, Faults, PacketArena, Protocol, Rate, Seed,
+    Body, Bytes, Direction, DropCause, Duration, Ecn, Faults, PacketArena, Place, Protocol, Rate, Seed,
 };
 use proptest::prelude::*;
 
@@ -203,6 +203,7 @@ fn packet(class: u16, ip_bytes: u32) -> Packet {
         ip_bytes,
         ecn: Ecn::NotEct,
         is_copy: false,
+        place: Place::default(),
         queued_at: Instant::MAX,
         dscp: lasthop_core::Dscp::default(),
         server_port: class,

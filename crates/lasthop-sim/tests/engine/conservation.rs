@@ -5,10 +5,10 @@ use crate::random::{self, Streams};
 use crate::support::observe;
 use lasthop_core::{Direction, DropCause, Duration, Protocol, Seed, TransportEvent};
 use lasthop_link::{Discard, LinkConfig, PathConfig};
-use lasthop_scenario::{Scenario, Topology};
+use lasthop_scenario::{Flow, Scenario, Topology};
 use lasthop_sim::{HostMemory, run};
 use lasthop_tcp::TcpConfig;
-use lasthop_trace::{Analysis, Conservation, FlowRecord, Outcome, PageRecord, Records, RunRecord};
+use lasthop_trace::{Analysis, Conservation, FlowRecord, HopRecord, Outcome, PageRecord, Records, RunRecord};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{TestCaseResult, TestRunner};
@@ -41,7 +41,7 @@ fn keeps_every_promise(scenario: &Scenario, study: u64) -> TestCaseResult {
         let mut watch: Watch = (Analysis::of(scenario), (Conservation::default(), Streams::new(scenario)));
         let end = run(scenario, Seed { study, replication }, &mut memory, &mut watch);
         let (analysis, (conservation, streams)) = watch;
-        let Records { flows, pages, run: record, .. } = analysis.finish(end.time);
+        let Records { flows, pages, hops, run: record, .. } = analysis.finish(end.time);
         prop_assert!(end.time.as_nanos() < scenario.time_limit.as_nanos(), "still busy at {}", end.time);
         conserved(&conservation, end.packets_inside, &record)?;
         prop_assert_eq!(streams.faults(), &[""; 0]);
@@ -55,6 +55,7 @@ fn keeps_every_promise(scenario: &Scenario, study: u64) -> TestCaseResult {
         }
         pages.iter().try_for_each(page_ended)?;
         causes(scenario, &streams, &flows, &record)?;
+        at_each_hop(scenario, &hops, &flows, &record)?;
         // Packets delivered after the end of the last flow count in its utilisation, perhaps at another rate.
         // The capacity of a switch or a framed link depends on the packets' lengths, and compressed headers
         // leave more room. HTB lets bursts pass.
@@ -178,15 +179,28 @@ fn consistent(scenario: &Scenario, flow: &FlowRecord, tcp: &TcpConfig) -> TestCa
     prop_assert!(flow.rtt_min_s <= flow.rtt_median_s && flow.rtt_median_s <= flow.rtt_p95_s);
     prop_assert!(flow.rtt_p95_s <= flow.rtt_max_s);
     prop_assert!(flow.queue_delay_min_s <= flow.queue_delay_max_s);
-    let propagation = match scenario.topology() {
-        Topology::LastHop { down, up, .. } => least_delay(down) + least_delay(up),
-        Topology::Atm(atm) => atm.one_way_delay() + atm.one_way_delay(),
+    let propagation = match &scenario.atm {
+        Some(atm) => atm.one_way_delay() + atm.one_way_delay(),
+        None => least_delay_of_ways(scenario, flow),
     };
     let propagation_s = propagation.as_secs_f64();
     // The tick clock measures up to one tick short.
     let least_s = propagation_s - tcp.tick.as_secs_f64();
     prop_assert!(flow.rtt_min_s.is_none_or(|rtt_s| rtt_s >= least_s), "{:?} < {least_s}", flow.rtt_min_s);
     Ok(())
+}
+
+/// The shortest delay of the links there and back.
+fn least_delay_of_ways(scenario: &Scenario, flow: &FlowRecord) -> Duration {
+    let (tree, hops) = (scenario.tree(), scenario.hops());
+    let is_it = |entry: &&Flow| flow.application.starts_with(entry.traffic().name());
+    let entry = scenario.flow.iter().find(is_it).expect("a flow of the scenario");
+    let ways = [Direction::Down, Direction::Up].map(|way| scenario.route(&tree, entry, way));
+    let delays = ways.iter().flatten().map(|place| {
+        let (hop, side) = tree.at(*place);
+        least_delay(hops[hop].side(side))
+    });
+    delays.fold(Duration::ZERO, |sum, delay| sum + delay)
 }
 
 /// The shortest delay of a link over time.
@@ -196,6 +210,35 @@ fn least_delay(path: &PathConfig) -> Duration {
     let delays = course.lines().skip(1).filter_map(|row| row.split(',').nth(2));
     let course = delays.map(|seconds| format!("{seconds} s").parse().unwrap());
     changes.chain(course).fold(path.link.delay, Duration::min)
+}
+
+/// What goes into a hop comes out of it or is dropped there, and a flow's drops are those of the hops.
+fn at_each_hop(
+    scenario: &Scenario,
+    hops: &[HopRecord],
+    flows: &[FlowRecord],
+    record: &RunRecord,
+) -> TestCaseResult {
+    prop_assert_eq!(hops.len(), if scenario.hop.is_empty() { 0 } else { 2 * scenario.hop.len() });
+    let mut dropped = 0;
+    for hop in hops {
+        let drops = hop.drops_queue + hop.drops_red + hop.drops_aqm + hop.drops_error;
+        dropped += drops;
+        let copies = scenario
+            .hops()
+            .iter()
+            .any(|own| [own.down, own.up].iter().any(|path| path.link.duplicate.is_some()));
+        prop_assert!(copies || hop.packets_in == hop.packets_out + drops, "{:?}", hop);
+        prop_assert!(hop.busy_share.is_none_or(|share| share >= 0.0));
+    }
+    prop_assert!(hops.is_empty() || dropped == record.packets_dropped);
+    for flow in flows {
+        let of_data = flow.data_drops_queue + flow.data_drops_red + flow.data_drops_aqm;
+        let of_data = of_data + flow.data_drops_epd + flow.data_drops_selective + flow.data_drops_error;
+        let named = flow.drop_hops.split(", ").filter_map(|part| part.rsplit_once(' '));
+        prop_assert_eq!(named.map(|(_, number)| number.parse::<u64>().unwrap()).sum::<u64>(), of_data);
+    }
+    Ok(())
 }
 
 /// Drops add up, and only configured causes occur.
@@ -225,10 +268,14 @@ fn causes(
     let behind = streams.drops(DropCause::ReceiveBuffer);
     let headers = streams.drops(DropCause::HeaderCompression);
     prop_assert_eq!(error, lost + given_up + corrupt + behind + headers);
-    let links: Vec<_> = [&scenario.down, &scenario.up].into_iter().flatten().map(|path| &path.link).collect();
+    let hops = scenario.hops();
+    let links: Vec<_> = hops.iter().flat_map(|hop| [&hop.down.link, &hop.up.link]).collect();
     let any = |has: fn(&LinkConfig) -> bool| links.iter().any(|link| has(link));
-    let errors: Vec<_> =
-        links.iter().filter_map(|link| link.errors.as_ref()).chain(&scenario.errors).collect();
+    let errors: Vec<_> = links
+        .iter()
+        .filter_map(|link| link.errors.as_ref())
+        .chain(hops.iter().filter_map(|hop| hop.errors))
+        .collect();
     let loses = any(|link| link.loss.or(link.bit_error_rate).is_some() || link.gilbert_elliott.is_some());
     prop_assert!(lost == 0 || loses || errors.iter().any(|errors| errors.arq.is_none()));
     prop_assert!(given_up == 0 || errors.iter().any(|errors| errors.arq.is_some()));
@@ -242,6 +289,7 @@ fn causes(
             prop_assert!(streams.queue_limit_held(down, Direction::Down));
             prop_assert!(streams.queue_limit_held(up, Direction::Up));
         }
+        Topology::Tree { .. } => prop_assert_eq!(red + early + selective, 0),
         Topology::Atm(atm) => {
             prop_assert_eq!(red + aqm + error, 0);
             let by_share = matches!(atm.discard, Discard::Selective { .. });

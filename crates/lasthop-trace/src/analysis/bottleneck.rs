@@ -2,12 +2,14 @@
 
 use super::RunInfo;
 use crate::records::RunRecord;
-use lasthop_core::{Direction, Instant, Packet, QueueDepth};
+use lasthop_core::{Direction, Instant, Packet, Place, QueueDepth};
 
 /// Load and queue of the last hop in the data direction of the first flow.
 #[derive(Debug, Default)]
 pub(super) struct Bottleneck {
     direction: Option<Direction>,
+    /// Its place.
+    place: Place,
     delivered_bytes: u64,
     /// The length of the queue now, and since when.
     queue_packets: u32,
@@ -19,9 +21,9 @@ pub(super) struct Bottleneck {
 }
 
 impl Bottleneck {
-    /// A flow with data in this direction was announced.
-    pub(super) fn announce(&mut self, data: Direction) {
-        self.direction.get_or_insert(data);
+    /// A flow with data in this direction was announced. `places` are those of the bottlenecks of both directions.
+    pub(super) fn announce(&mut self, data: Direction, places: [Place; 2]) {
+        self.place = places[*self.direction.get_or_insert(data) as usize];
     }
 
     /// The data direction of the first flow.
@@ -29,9 +31,9 @@ impl Bottleneck {
         self.direction.unwrap_or_default()
     }
 
-    /// A packet has arrived; true if it travelled in this direction.
-    pub(super) fn delivered(&mut self, packet: &Packet) -> bool {
-        let is_measured = packet.direction == self.direction();
+    /// A packet has crossed a hop; true if it was this one.
+    pub(super) fn crossed(&mut self, packet: &Packet) -> bool {
+        let is_measured = packet.place == self.place;
         self.delivered_bytes += if is_measured { u64::from(packet.ip_bytes) } else { 0 };
         is_measured
     }
@@ -39,7 +41,7 @@ impl Bottleneck {
     /// A packet has entered or left the router queue.
     #[inline]
     pub(super) fn queue(&mut self, now: Instant, packet: &Packet, depth: QueueDepth) {
-        if packet.direction != self.direction() {
+        if packet.place != self.place {
             return;
         }
         self.advance(now);
@@ -53,7 +55,7 @@ impl Bottleneck {
 
     /// A packet was lost out of the router queue of its direction.
     pub(super) fn lost_from_queue(&mut self, now: Instant, packet: &Packet) {
-        if self.direction == Some(packet.direction) {
+        if packet.place == self.place {
             self.advance(now);
             self.queue_packets = self.queue_packets.saturating_sub(1);
         }
@@ -70,6 +72,7 @@ impl Bottleneck {
     pub(super) fn finish(mut self, info: &RunInfo, end: Instant, last_end: Instant, record: &mut RunRecord) {
         self.advance(end);
         let duration_s = last_end.as_secs_f64();
+        record.bottleneck.clone_from(&info.bottlenecks[self.direction() as usize]);
         record.queue_max_packets = self.queue_max_packets.map(u64::from);
         record.red_average_max = self.red_average_max;
         if duration_s > 0.0 {

@@ -41,17 +41,26 @@ impl Analysis {
 
     pub(super) fn delivered(&mut self, now: Instant, packet: &Packet) {
         self.record.packets_delivered += 1;
-        let is_measured = self.bottleneck.delivered(packet);
+        self.crossed(packet);
         let Some(flow) = self.flows[packet.flow.0 as usize].as_deref_mut() else { return };
         flow.inside -= 1;
-        let is_data = flow.is_data(packet);
-        if !is_data {
+        if !flow.is_data(packet) {
             flow.begins(now);
-        } else if is_measured && flow.group.is_none() {
-            self.background_bytes += u64::from(packet.ip_bytes);
         }
         let is_retired = flow.at_an_end(now, PacketEvent::Delivered, packet);
         self.look_beyond(now, PacketEvent::Delivered, packet, is_retired);
+    }
+
+    /// A packet has crossed a hop.
+    #[inline]
+    pub(super) fn crossed(&mut self, packet: &Packet) {
+        if self.bottleneck.crossed(packet)
+            && let Some(flow) = &self.flows[packet.flow.0 as usize]
+            && flow.is_data(packet)
+            && flow.group.is_none()
+        {
+            self.background_bytes += u64::from(packet.ip_bytes);
+        }
     }
 
     pub(super) fn duplicated(&mut self, now: Instant, packet: &Packet) {

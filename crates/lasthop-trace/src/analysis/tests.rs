@@ -11,7 +11,7 @@ mod tcp;
 mod udp;
 
 use super::*;
-use lasthop_core::{Body, Datagram, DropCause, Dscp, Ecn, Flags, QueueDepth, SackBlock, Segment};
+use lasthop_core::{Body, Datagram, DropCause, Dscp, Ecn, Flags, Place, QueueDepth, SackBlock, Segment};
 use std::collections::BTreeMap;
 
 const MSS: u32 = 536;
@@ -57,6 +57,8 @@ impl Trace {
     fn of(flows: &[FlowInfo]) -> Self {
         let run = RunInfo {
             capacities: [64_000.0, 32_000.0].map(|rate| Capacity::at(&[(Instant::ZERO, rate)])),
+            places: [Direction::Down, Direction::Up].map(Place::from),
+            bottlenecks: Default::default(),
             segment_bytes: MSS,
             packet_bytes: 576,
         };
@@ -95,6 +97,7 @@ impl Trace {
             ip_bytes,
             ecn: Ecn::NotEct,
             is_copy: false,
+            place: Place::from(direction),
             queued_at: Instant::MAX,
             dscp,
             server_port: 30_001,

@@ -1,5 +1,5 @@
 use super::*;
-use lasthop_core::{Body, Datagram, DropCause, Dscp, Ecn, RetransmissionKind, Segment, UndoCause};
+use lasthop_core::{Body, Datagram, DropCause, Dscp, Ecn, Place, RetransmissionKind, Segment, UndoCause};
 
 const MSS: u32 = 1000;
 
@@ -27,7 +27,7 @@ fn info(name: &str, protocol: Protocol) -> FlowInfo {
 impl Run {
     fn new(flows: usize, protocol: Protocol) -> Self {
         let span = Span { start_ns: 0, stop_ns: u64::MAX };
-        let mut overview = Overview::new(vec!["f".into()], [None, None], span);
+        let mut overview = Overview::new(vec!["f".into()], Bottlenecks::single([None, None]), span);
         for number in 0..flows {
             overview.announce(&info(&format!("f-{number}"), protocol));
         }
@@ -44,6 +44,7 @@ impl Run {
             ip_bytes: 1040,
             ecn: Ecn::NotEct,
             is_copy: false,
+            place: Place::from(direction),
             queued_at: Instant::MAX,
             dscp,
             server_port: 30_001,

@@ -1,5 +1,5 @@
 use super::*;
-use lasthop_core::{Body, Datagram, Dscp, Flags, FlowId, QueueDepth, SackBlock, Segment, Timestamps};
+use lasthop_core::{Body, Datagram, Dscp, Flags, FlowId, Place, QueueDepth, SackBlock, Segment, Timestamps};
 use pcap_file::pcapng::{Block, PcapNgReader};
 use proptest::prelude::*;
 use std::num::NonZeroU16;
@@ -12,6 +12,7 @@ fn packet(serial: u64, direction: Direction, ecn: Ecn, segment: Segment) -> Pack
         ip_bytes: segment.ip_bytes(),
         ecn,
         is_copy: false,
+        place: Place::from(direction),
         queued_at: Instant::MAX,
         dscp: Dscp::default(),
         server_port: 30_001,

@@ -1,10 +1,9 @@
 //! Steps of a run of unknown length, in bounded memory: the steps get longer with the run.
 
-use super::{Known, Series, SeriesRow, SeriesSink, Step};
+use super::{Bottlenecks, Known, Series, SeriesRow, SeriesSink, Step};
 use crate::columns::{Column, Columnar};
 use crate::span::Span;
 use lasthop_core::{Duration, Instant};
-use lasthop_link::Capacity;
 use std::collections::BTreeMap;
 
 /// Initial length of a step.
@@ -51,8 +50,8 @@ impl FoldedSeries {
 
 impl Series<FoldedSeries> {
     /// Keeps the steps.
-    pub(crate) fn folded(capacities: [Option<Capacity>; 2]) -> Self {
-        Self::new(FIRST_LENGTH, capacities, FoldedSeries::default())
+    pub(crate) fn folded(bottlenecks: Bottlenecks) -> Self {
+        Self::new(FIRST_LENGTH, bottlenecks, FoldedSeries::default())
     }
 
     /// The rows of a run that ended at `end`, in steps of equal length, few enough for a picture of `span`;

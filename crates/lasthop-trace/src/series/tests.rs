@@ -1,7 +1,7 @@
 use super::*;
 use crate::Span;
 use crate::columns::Column;
-use lasthop_core::{Datagram, DropCause, Dscp, Ecn, Protocol, QueueDepth};
+use lasthop_core::{Datagram, DropCause, Dscp, Ecn, Place, Protocol, QueueDepth};
 
 fn ms(millis: u64) -> Instant {
     Instant::from_nanos(millis * 1_000_000)
@@ -33,6 +33,7 @@ fn packet(serial: u64, flow: u32, direction: Direction, body: Body) -> Packet {
         dscp: Dscp::default(),
         server_port: 30_001,
         is_copy: false,
+        place: Place::from(direction),
         queued_at: Instant::MAX,
         body,
     }
@@ -80,15 +81,15 @@ fn observe<S: SeriesSink>(series: &mut Series<S>) {
     series.packet(ms(299), PacketEvent::Delivered, &voice);
 }
 
-fn capacities() -> [Option<Capacity>; 2] {
-    [Some(Capacity::at(&[(Instant::ZERO, 80_000.0), (ms(150), 160_000.0)])), None]
+fn bottlenecks() -> Bottlenecks {
+    Bottlenecks::single([Some(Capacity::at(&[(Instant::ZERO, 80_000.0), (ms(150), 160_000.0)])), None])
 }
 
 #[test]
 fn a_file_has_a_row_for_each_step_of_each_flow_that_is_active_and_of_the_hop() {
     let mut text = Vec::new();
     let file = SeriesFile::new(&mut text).unwrap();
-    let mut series = Series::new(Duration::from_millis(100), capacities(), file);
+    let mut series = Series::new(Duration::from_millis(100), bottlenecks(), file);
     observe(&mut series);
     series.close(ms(400)).unwrap();
     let lines = [
@@ -116,8 +117,11 @@ fn a_file_has_a_row_for_each_step_of_each_flow_that_is_active_and_of_the_hop() {
 #[test]
 fn fairness_is_that_of_the_flows_with_data_to_send() {
     let mut text = Vec::new();
-    let mut series =
-        Series::new(Duration::from_millis(100), [None, None], SeriesFile::new(&mut text).unwrap());
+    let mut series = Series::new(
+        Duration::from_millis(100),
+        Bottlenecks::single([None, None]),
+        SeriesFile::new(&mut text).unwrap(),
+    );
     for name in ["a", "b", "c"] {
         series.announce(&info(name, Protocol::Tcp, Host::Client));
     }
@@ -137,7 +141,7 @@ fn fairness_is_that_of_the_flows_with_data_to_send() {
 #[test]
 fn a_folded_series_keeps_the_sums_of_a_long_run_in_few_steps_of_round_length() {
     for run_ms in [400, 5_000, 70_000, 3_600_000] {
-        let mut series = Series::folded(capacities());
+        let mut series = Series::folded(bottlenecks());
         observe(&mut series);
         let columns = series.table(ms(run_ms), Span { start_ns: 0, stop_ns: u64::MAX });
         let find = |name| columns.iter().find(|(column, _)| *column == name).unwrap().1.clone();

@@ -105,6 +105,7 @@ fn a_tape_tells_what_it_was_told_of_connections_that_somebody_took() {
         ip_bytes: 40,
         ecn: Ecn::NotEct,
         is_copy: false,
+        place: Place::from(Direction::Up),
         queued_at: Instant::MAX,
         dscp: Dscp::default(),
         server_port: 80,

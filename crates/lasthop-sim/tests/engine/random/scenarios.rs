@@ -1,7 +1,8 @@
 //! Scenarios that a file could state, from harmless to hostile.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::iter;
 use std::num::NonZeroU16;
 
 use lasthop_core::{
@@ -12,7 +13,9 @@ use lasthop_link::{
     GilbertElliott, HeaderCompression, HtbConfig, LinkChange, LinkConfig, MatchConfig, PathConfig,
     QueueConfig, RedConfig, Start, StateLookup, Timetable,
 };
-use lasthop_scenario::{AccessConfig, Flow, LanConfig, Roles, RouterConfig, Scenario, Ways};
+use lasthop_scenario::{
+    AccessConfig, Behind, Flow, HopConfig, HostConfig, LanConfig, Roles, RouterConfig, Scenario, Ways,
+};
 use lasthop_tcp::{CongestionControl, FRtoMode, Profile, RecoveryRules, Stack, TcpConfig};
 use lasthop_traffic::{
     BulkConfig, Codec, ConstantUdpConfig, Ect, FlowConfig, HeaderWrite, HttpConfig, HttpPageConfig,
@@ -20,7 +23,7 @@ use lasthop_traffic::{
     VoipConfig,
 };
 use proptest::prelude::*;
-use proptest::sample::select;
+use proptest::sample::{Index, select};
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use proptest::{bool, collection, option};
@@ -32,11 +35,13 @@ pub fn scenarios() -> impl Strategy<Value = Scenario> {
     let mtu = prop_oneof![Just(296), Just(576), Just(1500), 296_u64..=1500];
     mtu.prop_flat_map(|mtu| {
         let flow = collection::vec(entry(mtu), 1..=5);
-        let between = prop_oneof![4 => last_hop(mtu).boxed(), 1 => atm(mtu).boxed()];
-        (Just(mtu), between, tcp(), http(), flow).prop_map(
-            |(mtu, Between { lan, down, up, errors, atm }, tcp, http, mut flow)| {
-                for (index, flow) in flow.iter_mut().enumerate() {
+        let between = prop_oneof![4 => last_hop(mtu).boxed(), 1 => atm(mtu).boxed(), 2 => tree(mtu).boxed()];
+        let ends = collection::vec((any::<Index>(), option::of(any::<Index>()), any::<Index>()), 5);
+        (Just(mtu), between, tcp(), http(), (flow, ends)).prop_map(
+            |(mtu, Between { lan, down, up, errors, atm, hop, host }, tcp, http, (mut flow, ends))| {
+                for ((index, flow), ends) in flow.iter_mut().enumerate().zip(ends) {
                     flow.kind.rename(format!("flow-{index}"));
+                    between_hosts(flow, &host, ends);
                     if atm.is_some() {
                         (flow.direction, flow.access) = (Ways::Down, None);
                     }
@@ -48,6 +53,8 @@ pub fn scenarios() -> impl Strategy<Value = Scenario> {
                     up,
                     errors,
                     atm,
+                    hop,
+                    host,
                     router: RouterConfig::default(),
                     tcp,
                     http: Some(http),
@@ -63,9 +70,10 @@ pub fn scenarios() -> impl Strategy<Value = Scenario> {
 }
 
 fn assert_valid(scenario: &Scenario) {
-    let Scenario { mtu, down, up, atm, errors, .. } = scenario;
+    let Scenario { mtu, down, up, atm, errors, hop, .. } = scenario;
     let faults = Faults::found_by(|faults| {
-        for path in down.iter().chain(up) {
+        let sides = hop.values().flat_map(|hop| iter::once(&hop.down).chain(&hop.up));
+        for path in down.iter().chain(up).chain(sides) {
             path.check(*mtu, faults);
         }
         if let Some(atm) = atm {
@@ -86,6 +94,53 @@ struct Between {
     up: Option<PathConfig>,
     errors: Option<ErrorConfig>,
     atm: Option<AtmConfig>,
+    hop: BTreeMap<String, HopConfig>,
+    host: BTreeMap<String, HostConfig>,
+}
+
+/// Up to six hops and twenty hosts.
+fn tree(mtu: u64) -> impl Strategy<Value = Between> {
+    let hop = (path(mtu), path(mtu), option::of(errors()), option::of(any::<Index>()));
+    let host = collection::vec(any::<Index>(), 0..=2);
+    (collection::vec(hop, 1..=6), collection::vec(host, 1..=20)).prop_map(|(hops, hosts)| {
+        let many = hops.len();
+        let name = |hop: usize| format!("hop-{hop}");
+        let hop = hops.into_iter().enumerate().map(|(number, (mut down, mut up, errors, behind))| {
+            // The oracle of RED knows one queue.
+            (down.queue.red, up.queue.red) = (None, None);
+            let behind = behind.filter(|_| number > 0).map(|behind| name(behind.index(number)));
+            let router = RouterConfig::default();
+            (name(number), HopConfig { behind, down, up: Some(up), errors, router, bottleneck: false })
+        });
+        let host = hosts.into_iter().enumerate().map(|(number, ways)| {
+            let ways: BTreeSet<String> = ways.into_iter().map(|way| name(way.index(many))).collect();
+            let behind = Some(Behind::Ways(ways.into_iter().collect::<Vec<_>>()))
+                .filter(|ways| *ways != Behind::Ways(Vec::new()));
+            (format!("host-{number}"), HostConfig { behind, tcp: None })
+        });
+        let lan = Some(LanConfig {
+            rate: Rate::from_bits_per_second(100_000_000),
+            delay: Duration::from_micros(150),
+        });
+        Between { lan, hop: hop.collect(), host: host.collect(), ..Between::default() }
+    })
+}
+
+/// Puts a flow between hosts, if they have names.
+fn between_hosts(
+    flow: &mut Flow,
+    hosts: &BTreeMap<String, HostConfig>,
+    (host, peer, via): (Index, Option<Index>, Index),
+) {
+    if hosts.is_empty() {
+        return;
+    }
+    let name = |index: Index| hosts.keys().nth(index.index(hosts.len())).cloned();
+    flow.host = name(host);
+    flow.peer = peer.and_then(name).filter(|peer| Some(peer) != flow.host.as_ref());
+    flow.access = flow.access.take().filter(|_| flow.peer.is_none());
+    let ways = flow.host.as_ref().map_or(&[][..], |host| hosts[host].ways());
+    flow.via = (!ways.is_empty()).then(|| ways[via.index(ways.len())].clone());
 }
 
 fn last_hop(mtu: u64) -> impl Strategy<Value = Between> {
@@ -97,7 +152,7 @@ fn last_hop(mtu: u64) -> impl Strategy<Value = Between> {
         }
         let rate = Rate::from_bits_per_second(100_000_000);
         let lan = Some(LanConfig { rate, delay: Duration::from_micros(150) });
-        Between { lan, down: Some(down), up: Some(up), errors, atm: None }
+        Between { lan, down: Some(down), up: Some(up), errors, ..Between::default() }
     })
 }
 

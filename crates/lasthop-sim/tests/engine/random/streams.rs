@@ -117,7 +117,8 @@ impl Observer for Streams {
         let verdict = match (packet.direction.sender() == stream.sender, event) {
             (true, PacketEvent::Sent) => stream.sends(segment),
             (false, PacketEvent::Sent) => stream.acknowledges(segment),
-            (true, PacketEvent::Delivered) => {
+            // A copy counts: its packet may be lost at a later hop.
+            (true, PacketEvent::Delivered | PacketEvent::Duplicated) => {
                 stream.receives(segment);
                 Ok(())
             }

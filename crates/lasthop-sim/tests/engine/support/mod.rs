@@ -1,5 +1,7 @@
 //! Shared helpers of the engine's tests: the study, analysed runs, small scenarios.
 
+use std::collections::BTreeMap;
+
 use std::num::NonZeroU16;
 use std::path::Path;
 
@@ -103,6 +105,8 @@ pub fn scenario(mtu: u64, both: &PathConfig, flow: Vec<FlowConfig>) -> Scenario 
         }),
         down: Some(both.clone()),
         up: Some(both.clone()),
+        hop: BTreeMap::new(),
+        host: BTreeMap::new(),
         atm: None,
         router: RouterConfig::default(),
         errors: None,

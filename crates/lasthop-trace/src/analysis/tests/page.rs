@@ -6,6 +6,8 @@ use crate::records::PageRecord;
 fn page() -> Trace {
     let run = RunInfo {
         capacities: [64_000.0, 32_000.0].map(|rate| Capacity::at(&[(Instant::ZERO, rate)])),
+        places: [Direction::Down, Direction::Up].map(Place::from),
+        bottlenecks: Default::default(),
         segment_bytes: MSS,
         packet_bytes: 576,
     };

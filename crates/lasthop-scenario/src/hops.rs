@@ -1,0 +1,201 @@
+//! Hops and hosts by name: the keys of `[hop]` and `[host]`, and their checks. How they hang together is in
+//! `topology`.
+
+use std::collections::BTreeMap;
+
+use lasthop_core::{Bytes, Direction, Duration, Faults};
+use lasthop_link::{ErrorConfig, PathConfig};
+use lasthop_tcp::TcpConfig;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::suggest;
+use crate::types::{RouterConfig, RouterImplementation};
+
+/// Name of the only hop in a scenario without `[hop]`.
+pub const ONLY_HOP: &str = "last-hop";
+
+/// Name of the only host behind it.
+pub(crate) const ONLY_HOST: &str = "client";
+
+/// A peer that is no host of the scenario: a server of the flow's own.
+pub const SERVER: &str = "server";
+
+/// Maximum number of hops: numbers of places have 16 bits.
+const HOPS_MAX: usize = 10_000;
+
+/// A hop: a link in both directions with the queues in front of it, behind the root or another hop.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HopConfig {
+    /// The hop between this hop and the root; if absent, this hop hangs behind the root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behind: Option<String>,
+    /// From the root towards the hosts.
+    pub down: PathConfig,
+    /// From the hosts towards the root; follows `down` as `[up]` follows `[down]`.
+    pub up: Option<PathConfig>,
+    /// Errors of the link, in both directions; none if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub errors: Option<ErrorConfig>,
+    /// The router at each end of the link.
+    #[serde(default, skip_serializing_if = "RouterConfig::is_default")]
+    pub router: RouterConfig,
+    /// True if the columns of the run (`utilisation`, `efficiency`, the queue) are those of this hop. If no
+    /// hop says so, they are those of the slowest hop in each direction.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bottleneck: bool,
+}
+
+impl HopConfig {
+    /// One direction.
+    pub fn side(&self, direction: Direction) -> &PathConfig {
+        match direction {
+            Direction::Down => &self.down,
+            Direction::Up => self.up.as_ref().unwrap_or(&self.down),
+        }
+    }
+
+    fn check(&self, mtu: Bytes, faults: &mut Faults) {
+        for direction in [Direction::Down, Direction::Up] {
+            let (name, path) = (direction.name(), self.side(direction));
+            faults.below(name, |faults| path.check(mtu, faults));
+            faults.require(
+                self.errors.is_none() || path.link.errors.is_none(),
+                &format!("{name}.link.errors"),
+                || "the hop's `errors` apply to both directions; leave out one of the two".into(),
+            );
+        }
+        if let Some(errors) = &self.errors {
+            faults.below("errors", |faults| errors.check(faults));
+        }
+        faults.require(
+            self.router.implementation == RouterImplementation::Lasthop,
+            "router.implementation",
+            || "\"linux\": Linux' router stands before a single hop, that of [down]; leave it out".into(),
+        );
+    }
+}
+
+/// A host at the edge of the network, or at its root.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HostConfig {
+    /// The hop that it hangs behind, or several: ways to the same host, the first of which is the default. If
+    /// absent, it is at the root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behind: Option<Behind>,
+    /// TCP of its ends of flows without their own `tcp`, merged over `[tcp]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<Box<TcpConfig>>,
+}
+
+/// The hop or hops behind which a host hangs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Behind {
+    /// One hop.
+    One(String),
+    /// Several, each a way to the host.
+    Ways(Vec<String>),
+}
+
+impl HostConfig {
+    /// The hops behind which it hangs; none at the root.
+    pub fn ways(&self) -> &[String] {
+        match &self.behind {
+            None => &[],
+            Some(Behind::One(hop)) => std::slice::from_ref(hop),
+            Some(Behind::Ways(hops)) => hops,
+        }
+    }
+}
+
+pub(crate) type Hops = BTreeMap<String, HopConfig>;
+pub(crate) type HostsByName = BTreeMap<String, HostConfig>;
+
+/// Whether a name can be a key without quotation marks, which the paths in messages rely on.
+pub(crate) fn is_plain(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    !name.is_empty() && name.bytes().all(allowed)
+}
+
+/// Checks names, and that each hop and host hangs behind something that exists. True if the network hangs
+/// together.
+pub(crate) fn hang_together(hops: &Hops, hosts: &HostsByName, faults: &mut Faults) -> bool {
+    let before = faults.count();
+    faults.require(hops.len() <= HOPS_MAX, "hop", || format!("at most {HOPS_MAX} hops"));
+    let names: Vec<&str> = hops.keys().map(String::as_str).collect();
+    let known = |behind: &str, faults: &mut Faults, key: &str| {
+        faults.require(hops.contains_key(behind), key, || {
+            format!("there is no hop {behind:?}{}", suggest(behind, &names))
+        });
+    };
+    for (name, hop) in hops {
+        faults.below(&format!("hop.{name}"), |faults| {
+            plain_name(name, faults);
+            if let Some(behind) = &hop.behind {
+                known(behind, faults, "behind");
+            }
+            faults.require(!is_in_a_loop(name, hops), "behind", || {
+                "the hops hang behind each other in a loop; leave `behind` out for the one at the root".into()
+            });
+        });
+    }
+    for (name, host) in hosts {
+        faults.below(&format!("host.{name}"), |faults| {
+            plain_name(name, faults);
+            faults.require(name != SERVER, "", || {
+                format!("{SERVER:?} is what a peer is called that is no host; choose another name")
+            });
+            let ways = host.ways();
+            for (index, hop) in ways.iter().enumerate() {
+                known(hop, faults, "behind");
+                faults.require(!ways[..index].contains(hop), "behind", || {
+                    format!("{hop:?} is there twice; name it once")
+                });
+            }
+            faults.require(host.behind.is_none() || !ways.is_empty(), "behind", || {
+                "the list is empty; name a hop, or leave `behind` out for a host at the root".into()
+            });
+        });
+    }
+    faults.count() == before
+}
+
+fn plain_name(name: &str, faults: &mut Faults) {
+    faults.require(is_plain(name), "", || {
+        "a name has letters, digits, - and _ only; choose another one".into()
+    });
+}
+
+fn is_in_a_loop(name: &str, hops: &Hops) -> bool {
+    let mut at = name;
+    for _ in 0..=hops.len() {
+        match hops.get(at).and_then(|hop| hop.behind.as_deref()) {
+            None => return false,
+            Some(behind) if behind == name => return true,
+            Some(behind) => at = behind,
+        }
+    }
+    // It leads to a loop, which its own hops report.
+    false
+}
+
+/// Checks each hop and host by itself.
+pub(crate) fn check(hops: &Hops, hosts: &HostsByName, mtu: Bytes, time_limit: Duration, faults: &mut Faults) {
+    for (name, hop) in hops {
+        faults.below(&format!("hop.{name}"), |faults| hop.check(mtu, faults));
+    }
+    let marked: Vec<_> = hops.iter().filter(|(_, hop)| hop.bottleneck).map(|(name, _)| name).collect();
+    if let [first, second, ..] = marked[..] {
+        faults.require(false, &format!("hop.{second}.bottleneck"), || {
+            format!("{first:?} is the bottleneck already; leave one of the two out")
+        });
+    }
+    for (name, host) in hosts {
+        if let Some(tcp) = &host.tcp {
+            faults.below(&format!("host.{name}.tcp"), |faults| tcp.check(time_limit, faults));
+        }
+    }
+}

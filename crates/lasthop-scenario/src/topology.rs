@@ -1,0 +1,346 @@
+//! How hops and hosts hang together: a tree whose root is the internet, a core without queues. The way between
+//! two hosts is unique: up to where their ways meet, then down. So there are no routing tables.
+
+use std::collections::BTreeMap;
+
+use lasthop_core::{Direction, Duration, Host, Place};
+use lasthop_link::{AtmConfig, ErrorConfig, PathConfig};
+
+use crate::flow::Flow;
+use crate::hops::{Hops, HostsByName, ONLY_HOP, ONLY_HOST, SERVER};
+use crate::types::{LanConfig, Scenario};
+
+/// The network between the hosts.
+#[derive(Clone, Debug)]
+pub enum Topology<'a> {
+    /// A LAN to the router and the last hop behind it.
+    LastHop {
+        /// Between each host and the router.
+        lan: &'a LanConfig,
+        /// From the fixed host to the mobile host.
+        down: &'a PathConfig,
+        /// From the mobile host to the fixed host.
+        up: &'a PathConfig,
+    },
+    /// An ATM switch.
+    Atm(&'a AtmConfig),
+    /// Hops with names.
+    Tree {
+        /// Between each host and its router.
+        lan: &'a LanConfig,
+        /// The hops.
+        tree: Tree,
+    },
+}
+
+/// A hop as a scenario describes it.
+#[derive(Clone, Copy, Debug)]
+pub struct Hop<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Towards the hosts.
+    pub down: &'a PathConfig,
+    /// Towards the root.
+    pub up: &'a PathConfig,
+    /// Errors in both directions.
+    pub errors: Option<&'a ErrorConfig>,
+    /// True if it was named the bottleneck.
+    pub is_bottleneck: bool,
+}
+
+impl<'a> Hop<'a> {
+    /// One direction.
+    pub const fn side(&self, direction: Direction) -> &'a PathConfig {
+        match direction {
+            Direction::Down => self.down,
+            Direction::Up => self.up,
+        }
+    }
+}
+
+/// The tree of a scenario's hops. The hops are numbered from the root: each comes after the one that it hangs
+/// behind, and hops behind the same one are in the order of their names.
+///
+/// The places of `n` hops have numbers below `2 n`. Their order is that of simultaneous events: a packet finds
+/// the room that a later hop on its way has just freed. So the ways down come first, from the leaves to the root,
+/// then the ways up from the root to the leaves. With a single hop, the numbers are those of the directions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tree {
+    hops: Vec<(String, Option<usize>)>,
+}
+
+impl Tree {
+    /// The tree of hops, each with the one that it hangs behind. Hops that do not hang together with the root
+    /// are left out.
+    pub fn of<'a>(hops: impl Iterator<Item = (&'a str, Option<&'a str>)>) -> Self {
+        let mut below: BTreeMap<Option<&str>, Vec<&str>> = BTreeMap::new();
+        for (name, behind) in hops {
+            below.entry(behind).or_default().push(name);
+        }
+        below.values_mut().for_each(|names| names.sort_unstable());
+        let mut tree = Self::default();
+        let mut next: Vec<(&str, Option<usize>)> = Vec::new();
+        let add = |next: &mut Vec<_>, name, number| {
+            let names = below.get(&name).into_iter().flatten();
+            next.extend(names.rev().map(|name| (*name, number)));
+        };
+        add(&mut next, None, None);
+        while let Some((name, behind)) = next.pop() {
+            tree.hops.push((name.to_owned(), behind));
+            add(&mut next, Some(name), Some(tree.hops.len() - 1));
+        }
+        tree
+    }
+
+    /// Number of hops.
+    pub fn len(&self) -> usize {
+        self.hops.len()
+    }
+
+    /// True without hops.
+    pub fn is_empty(&self) -> bool {
+        self.hops.is_empty()
+    }
+
+    /// The names of the hops, in their order.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.hops.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// The hop that a hop hangs behind.
+    pub fn behind(&self, hop: usize) -> Option<usize> {
+        self.hops[hop].1
+    }
+
+    /// The number of a hop.
+    pub fn number(&self, name: &str) -> Option<usize> {
+        self.names().position(|own| own == name)
+    }
+
+    /// The place of a direction of a hop.
+    pub fn place(&self, hop: usize, direction: Direction) -> Place {
+        let number = match direction {
+            Direction::Down => self.len() - 1 - hop,
+            Direction::Up => self.len() + hop,
+        };
+        Place(number as u16)
+    }
+
+    /// The hop and the direction of a place.
+    pub fn at(&self, place: Place) -> (usize, Direction) {
+        let (number, hops) = (usize::from(place.0), self.len());
+        if number < hops { (hops - 1 - number, Direction::Down) } else { (number - hops, Direction::Up) }
+    }
+
+    /// All places, in their order.
+    pub fn places(&self) -> impl Iterator<Item = Place> + use<> {
+        (0..2 * self.len() as u16).map(Place)
+    }
+
+    /// The way between what hangs behind two hops; behind none is the root.
+    pub fn route(&self, from: Option<usize>, to: Option<usize>) -> Vec<Place> {
+        let (mut up, mut down) = (self.to_root(from), self.to_root(to));
+        while let (Some(one), Some(other)) = (up.last(), down.last())
+            && one == other
+        {
+            up.pop();
+            down.pop();
+        }
+        let up = up.into_iter().map(|hop| self.place(hop, Direction::Up));
+        up.chain(down.into_iter().rev().map(|hop| self.place(hop, Direction::Down))).collect()
+    }
+
+    /// A hop and those that it hangs behind, to the root.
+    fn to_root(&self, hop: Option<usize>) -> Vec<usize> {
+        std::iter::successors(hop, |hop| self.behind(*hop)).collect()
+    }
+}
+
+impl Scenario {
+    /// The network between the hosts.
+    ///
+    /// # Panics
+    ///
+    /// If the scenario has not been validated and states neither complete hops nor a switch.
+    pub fn topology(&self) -> Topology<'_> {
+        match (&self.atm, &self.lan, &self.down, &self.up) {
+            (Some(atm), ..) => Topology::Atm(atm),
+            (None, Some(lan), Some(down), Some(up)) => Topology::LastHop { lan, down, up },
+            (None, Some(lan), None, None) if !self.hop.is_empty() => {
+                Topology::Tree { lan, tree: self.tree() }
+            }
+            _ => panic!("a valid scenario states lan, and down and up or hops, or else atm"),
+        }
+    }
+
+    /// The tree of its hops; without `[hop]`, it is one hop.
+    pub fn tree(&self) -> Tree {
+        if self.hop.is_empty() {
+            return Tree::of([(ONLY_HOP, None)].into_iter());
+        }
+        tree_of(&self.hop)
+    }
+
+    /// Its hops, in the order of the tree; none with an ATM switch.
+    pub fn hops(&self) -> Vec<Hop<'_>> {
+        if let (Some(down), Some(up)) = (&self.down, &self.up) {
+            let errors = self.errors.as_ref();
+            return vec![Hop { name: ONLY_HOP, down, up, errors, is_bottleneck: false }];
+        }
+        let tree = tree_of(&self.hop);
+        let hop = |name: &str| {
+            let (name, config) = self.hop.get_key_value(name).expect("the tree has only these");
+            Hop {
+                name,
+                down: config.side(Direction::Down),
+                up: config.side(Direction::Up),
+                errors: config.errors.as_ref(),
+                is_bottleneck: config.bottleneck,
+            }
+        };
+        tree.names().map(hop).collect()
+    }
+
+    /// The name of the host at an end of a flow: of the host at the edge for [`Host::Client`], of its peer for
+    /// [`Host::Server`].
+    pub fn host_of<'a>(&'a self, flow: &'a Flow, end: Host) -> &'a str {
+        match end {
+            Host::Server => flow.peer.as_deref().unwrap_or(SERVER),
+            Host::Client => {
+                let only = || self.host.keys().next().map_or(ONLY_HOST, String::as_str);
+                flow.host.as_deref().unwrap_or_else(only)
+            }
+        }
+    }
+
+    /// The hop behind which the host at an end of a flow hangs, on the way that the flow takes; `None` at the
+    /// root.
+    pub fn hop_of(&self, tree: &Tree, flow: &Flow, end: Host) -> Option<usize> {
+        if self.host.is_empty() {
+            return (end == Host::Client).then_some(0);
+        }
+        let ways = self.host.get(self.host_of(flow, end))?.ways();
+        let via = flow.via.as_ref().filter(|via| end == Host::Client && ways.contains(via));
+        tree.number(via.or(ways.first())?)
+    }
+
+    /// The places that a flow's packets cross in a direction, in their order.
+    pub fn route(&self, tree: &Tree, flow: &Flow, direction: Direction) -> Vec<Place> {
+        let hop = |end| self.hop_of(tree, flow, end);
+        let sender = direction.sender();
+        tree.route(hop(sender), hop(sender.other()))
+    }
+
+    /// Propagation delay of a flow's packets from one host to the other.
+    pub(crate) fn one_way(&self, flow: &Flow, direction: Direction) -> Duration {
+        let lan = match self.topology() {
+            Topology::Atm(atm) => return atm.one_way_delay(),
+            Topology::LastHop { lan, .. } | Topology::Tree { lan, .. } => lan.delay,
+        };
+        let (tree, hops) = (self.tree(), self.hops());
+        let of = |place| {
+            let (hop, side) = tree.at(place);
+            hops[hop].side(side).link.delay
+        };
+        let route = self.route(&tree, flow, direction);
+        let links = route.into_iter().map(of).fold(Duration::ZERO, |sum, delay| sum + delay);
+        links + beside_links(lan, flow.access.as_ref().map(|access| access.delay), direction)
+    }
+
+    /// The place that the run's columns speak of in each direction: that of the hop that is marked, or else of
+    /// the slowest hop. With an ATM switch, the places are those of a single hop.
+    pub fn bottlenecks(&self) -> [Place; 2] {
+        let (tree, hops) = (self.tree(), self.hops());
+        let packet = self.mtu.0 as u32;
+        [Direction::Down, Direction::Up].map(|direction| {
+            let rate = |hop: &Hop<'_>| {
+                let rates = hop.side(direction).ip_rates(packet);
+                rates.into_iter().map(|(_, rate)| rate).fold(0.0, f64::max)
+            };
+            let slowest = || (0..hops.len()).min_by(|a, b| rate(&hops[*a]).total_cmp(&rate(&hops[*b])));
+            let hop = hops.iter().position(|hop| hop.is_bottleneck).or_else(slowest);
+            tree.place(hop.unwrap_or_default(), direction)
+        })
+    }
+}
+
+/// The delay from host to host apart from the links: of the sender's LAN, or of a server's access link in its
+/// place.
+pub(crate) fn beside_links(lan: Duration, access: Option<Duration>, direction: Direction) -> Duration {
+    match direction {
+        Direction::Down => access.unwrap_or(lan),
+        Direction::Up => lan + access.unwrap_or_default(),
+    }
+}
+
+fn tree_of(hops: &Hops) -> Tree {
+    Tree::of(hops.iter().map(|(name, hop)| (name.as_str(), hop.behind.as_deref())))
+}
+
+/// The names of the hosts, for messages.
+pub(crate) fn host_names(hosts: &HostsByName) -> Vec<&str> {
+    if hosts.is_empty() { vec![ONLY_HOST] } else { hosts.keys().map(String::as_str).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `root - cable - wifi`, `root - lte`.
+    fn home() -> Tree {
+        Tree::of([("lte", None), ("wifi", Some("cable")), ("cable", None)].into_iter())
+    }
+
+    fn shown(tree: &Tree, from: Option<&str>, to: Option<&str>) -> Vec<String> {
+        let number = |name: Option<&str>| name.map(|name| tree.number(name).unwrap());
+        let places = tree.route(number(from), number(to)).into_iter();
+        let name = |place| {
+            let (hop, direction) = tree.at(place);
+            format!("{} {}", tree.names().nth(hop).unwrap(), direction.name())
+        };
+        places.map(name).collect()
+    }
+
+    #[test]
+    fn each_hop_comes_after_the_one_that_it_hangs_behind() {
+        assert_eq!(home().names().collect::<Vec<_>>(), ["cable", "wifi", "lte"]);
+    }
+
+    #[test]
+    fn a_way_leads_up_to_where_both_meet_and_then_down() {
+        let tree = home();
+        assert_eq!(shown(&tree, None, Some("wifi")), ["cable down", "wifi down"]);
+        assert_eq!(shown(&tree, Some("wifi"), Some("lte")), ["wifi up", "cable up", "lte down"]);
+        assert_eq!(shown(&tree, Some("wifi"), Some("cable")), ["wifi up"]);
+        assert_eq!(shown(&tree, Some("wifi"), Some("wifi")), Vec::<String>::new());
+    }
+
+    #[test]
+    fn on_each_way_a_later_place_has_a_lower_number() {
+        let tree = home();
+        for from in [None, Some(0), Some(1), Some(2)] {
+            for to in [None, Some(0), Some(1), Some(2)] {
+                assert!(tree.route(from, to).is_sorted_by(|a, b| a > b), "{from:?} {to:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_place_is_a_direction_of_a_hop_and_of_a_single_hop_the_direction() {
+        let tree = home();
+        assert!(tree.places().all(|place| {
+            let (hop, direction) = tree.at(place);
+            tree.place(hop, direction) == place
+        }));
+        let one = Tree::of([("last-hop", None)].into_iter());
+        for direction in [Direction::Down, Direction::Up] {
+            assert_eq!(one.place(0, direction), Place::from(direction));
+        }
+    }
+
+    #[test]
+    fn hops_in_a_loop_are_left_out() {
+        let tree = Tree::of([("a", Some("b")), ("b", Some("a")), ("c", None)].into_iter());
+        assert_eq!(tree.names().collect::<Vec<_>>(), ["c"]);
+    }
+}

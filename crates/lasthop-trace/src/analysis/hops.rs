@@ -1,0 +1,208 @@
+//! What happens at each hop of a network of several hops, and what a flow's packets meet along their way.
+
+use std::collections::HashMap;
+
+use lasthop_core::{
+    Direction, DropCause, DropCount, DropPlace, Duration, FlowId, FlowInfo, Instant, Packet, PacketEvent,
+};
+use lasthop_link::Capacity;
+use lasthop_scenario::{Scenario, Tree};
+
+use crate::records::{FlowRecord, HopRecord};
+use crate::samples::Samples;
+
+/// The places of a run and the flows that cross them.
+#[derive(Debug)]
+pub(super) struct Hops {
+    tree: Tree,
+    /// By place.
+    sides: Vec<Side>,
+    /// By [`FlowId`].
+    flows: Vec<FlowHops>,
+    /// How long each data packet has waited so far, by its serial; only packets on their way are in it.
+    waited: HashMap<u64, Duration>,
+}
+
+/// One direction of a hop.
+#[derive(Debug)]
+struct Side {
+    capacity: Capacity,
+    record: HopRecord,
+    queue_delay: Samples,
+    /// The length of the queue now, and since when.
+    queue_packets: u32,
+    since: Instant,
+    /// When the packet is sent that left the queue last.
+    sent_at: Instant,
+    busy: Duration,
+}
+
+#[derive(Debug)]
+struct FlowHops {
+    data: Direction,
+    queue_delay: Samples,
+    /// Data packets dropped, by hop.
+    drops: Vec<(usize, u64)>,
+}
+
+impl Hops {
+    /// The hops of a scenario, if it has several with names.
+    pub fn of(scenario: &Scenario) -> Option<Self> {
+        if scenario.hop.is_empty() {
+            return None;
+        }
+        let (tree, hops) = (scenario.tree(), scenario.hops());
+        let side = |place| {
+            let (hop, direction) = tree.at(place);
+            let capacity = Capacity::of(hops[hop].side(direction), scenario.mtu.0 as u32);
+            Side::new(capacity, hops[hop].name, direction)
+        };
+        let sides = tree.places().map(side).collect();
+        Some(Self { tree, sides, flows: Vec::new(), waited: HashMap::new() })
+    }
+
+    pub fn announce(&mut self, info: &FlowInfo, is_kept: bool) {
+        let queue_delay = if is_kept { Samples::default() } else { Samples::Ignored };
+        self.flows.push(FlowHops { data: Direction::from(info.sender), queue_delay, drops: Vec::new() });
+    }
+
+    pub fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
+        let flow = &mut self.flows[packet.flow.0 as usize];
+        let is_data = flow.data == packet.direction;
+        let waited = now.saturating_since(packet.queued_at);
+        if is_data {
+            match event {
+                PacketEvent::Dequeued(_) => {
+                    let sum = self.waited.entry(packet.serial).or_default();
+                    *sum = *sum + waited;
+                }
+                PacketEvent::Delivered => {
+                    flow.queue_delay.record(self.waited.remove(&packet.serial).unwrap_or_default());
+                }
+                PacketEvent::Dropped(_) => {
+                    self.waited.remove(&packet.serial);
+                    flow.dropped_at(self.tree.at(packet.place).0);
+                }
+                _ => {}
+            }
+        }
+        // A packet that comes over an access link has left its last hop already.
+        if let Some(side) = self.sides.get_mut(usize::from(packet.place.0)) {
+            side.packet(now, event, packet, waited);
+        }
+    }
+
+    /// Fills in what the flow's packets met along their way.
+    pub fn finish_flow(&mut self, id: FlowId, record: &mut FlowRecord) {
+        let flow = &mut self.flows[id.0 as usize];
+        let delay = std::mem::take(&mut flow.queue_delay);
+        [
+            record.queue_delay_min_s,
+            record.queue_delay_median_s,
+            record.queue_delay_p95_s,
+            record.queue_delay_max_s,
+        ] = delay.quantiles_s([0.0, 0.5, 0.95, 1.0]);
+        let names: Vec<&str> = self.tree.names().collect();
+        flow.drops.sort_unstable();
+        let words = flow.drops.iter().map(|(hop, drops)| format!("{} {drops}", names[*hop]));
+        record.drop_hops = words.collect::<Vec<_>>().join(", ");
+    }
+
+    /// The records of a run that ended at `end`, in the order of the tree, and whose last flow ended at
+    /// `last_end`.
+    pub fn finish(mut self, end: Instant, last_end: Instant) -> Vec<HopRecord> {
+        let mut records = Vec::new();
+        for hop in 0..self.tree.len() {
+            for direction in [Direction::Down, Direction::Up] {
+                let place = self.tree.place(hop, direction);
+                let side = &mut self.sides[usize::from(place.0)];
+                records.push(side.finish(end, last_end));
+            }
+        }
+        records
+    }
+}
+
+impl FlowHops {
+    fn dropped_at(&mut self, hop: usize) {
+        match self.drops.iter_mut().find(|(known, _)| *known == hop) {
+            Some((_, drops)) => *drops += 1,
+            None => self.drops.push((hop, 1)),
+        }
+    }
+}
+
+impl Side {
+    fn new(capacity: Capacity, hop: &str, direction: Direction) -> Self {
+        Self {
+            capacity,
+            record: HopRecord { hop: hop.to_owned(), direction, ..HopRecord::default() },
+            queue_delay: Samples::default(),
+            queue_packets: 0,
+            since: Instant::ZERO,
+            sent_at: Instant::ZERO,
+            busy: Duration::ZERO,
+        }
+    }
+
+    fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet, waited: Duration) {
+        let record = &mut self.record;
+        match event {
+            PacketEvent::Enqueued(depth) => {
+                record.packets_in += 1;
+                record.bytes_in += u64::from(packet.ip_bytes);
+                record.queue_depth_max = record.queue_depth_max.max(u64::from(depth.packets));
+                self.queue(now, depth.packets);
+            }
+            PacketEvent::Dequeued(depth) => {
+                self.queue_delay.record(waited);
+                self.queue(now, depth.packets);
+                self.sent_at = self.sent_at.max(now) + self.capacity.time(packet.ip_bytes, now);
+            }
+            PacketEvent::Marked => record.marks += 1,
+            PacketEvent::Forwarded | PacketEvent::Delivered | PacketEvent::Duplicated => {
+                record.packets_out += 1;
+                record.bytes_out += u64::from(packet.ip_bytes);
+            }
+            PacketEvent::Dropped(cause) => self.dropped(now, packet, cause),
+            PacketEvent::Sent | PacketEvent::LinkRetry => {}
+        }
+    }
+
+    fn dropped(&mut self, now: Instant, packet: &Packet, cause: DropCause) {
+        let record = &mut self.record;
+        *match cause.labels().count {
+            DropCount::Queue => &mut record.drops_queue,
+            DropCount::Red => &mut record.drops_red,
+            DropCount::Error => &mut record.drops_error,
+            DropCount::Aqm | DropCount::EarlyPacket | DropCount::Selective => &mut record.drops_aqm,
+        } += 1;
+        match cause.labels().place {
+            DropPlace::Arrival => {
+                record.packets_in += 1;
+                record.bytes_in += u64::from(packet.ip_bytes);
+            }
+            DropPlace::Queue => self.queue(now, self.queue_packets.saturating_sub(1)),
+            DropPlace::Link => {}
+        }
+    }
+
+    /// The queue has this length from now on.
+    fn queue(&mut self, now: Instant, packets: u32) {
+        let busy_until = if self.queue_packets > 0 { now } else { self.sent_at.min(now) };
+        self.busy = self.busy + busy_until.saturating_since(self.since);
+        (self.queue_packets, self.since) = (packets, now);
+    }
+
+    fn finish(&mut self, end: Instant, last_end: Instant) -> HopRecord {
+        self.queue(end, 0);
+        let mut record = std::mem::take(&mut self.record);
+        [record.queue_delay_p50_s, record.queue_delay_p95_s, record.queue_delay_p99_s] =
+            std::mem::take(&mut self.queue_delay).quantiles_s([0.5, 0.95, 0.99]);
+        let capacity = self.capacity.bytes(Instant::ZERO, last_end);
+        record.utilisation = (capacity > 0.0).then(|| record.bytes_out as f64 / capacity);
+        let duration_s = last_end.as_secs_f64();
+        record.busy_share = (duration_s > 0.0).then(|| self.busy.as_secs_f64() / duration_s);
+        record
+    }
+}
