@@ -47,6 +47,17 @@ pub fn needs_no_router(scenario: &Scenario) -> Result<(), Error> {
     }
 }
 
+/// Rejects a tree of hops.
+pub fn needs_one_hop(scenario: &Scenario) -> Result<(), Error> {
+    if scenario.hop.is_empty() {
+        return Ok(());
+    }
+    Err(Error::new(
+        "[hop]: hops with names run on the model engine only, as real hosts have one hop between them; use \
+         --engine model, or write [down] and [up] in place of [hop]",
+    ))
+}
+
 impl LinuxRouter {
     /// The router, if the scenario requests it. The caller is in its network namespace from then on.
     pub fn create(scenario: &Scenario, seed: Seed) -> Result<Option<Self>, Error> {

@@ -9,7 +9,7 @@ use crate::namespace::acquire_rights;
 use crate::pairs::{Pair, Pairs, needs_pairs};
 use crate::priority::Priority;
 use crate::program_run::{self, ProgramFacts, Setting};
-use crate::router::{LinuxRouter, needs_no_router};
+use crate::router::{LinuxRouter, needs_no_router, needs_one_hop};
 use crate::shell::Guest;
 use crate::workload::{Nginx, STRANGER, Workload, needs_plain_quic, needs_sockets};
 use lasthop_core::{Body, Datagram, Duration, Host, Instant, Observer, Packet, PacketEvent, Protocol, Seed};
@@ -90,6 +90,7 @@ type Hosts = (Vec<Pair>, Option<Nginx>);
 
 /// Checks that hosts with a real TCP can run a scenario; a Linux router requires lasthop's own guest kernel.
 pub fn needs_real_hosts(scenario: &Scenario, linux_router: bool) -> Result<(), Error> {
+    needs_one_hop(scenario)?;
     if scenario.real_program().is_some() {
         return needs_no_router(scenario);
     }

@@ -8,7 +8,7 @@ use crate::hop::{Hop, OneFlow};
 use crate::namespace::{HostConfig, HostNamespace, acquire_rights};
 use crate::priority::Priority;
 use crate::programs::{Commands, Programs, Server};
-use crate::router::needs_no_router;
+use crate::router::{needs_no_router, needs_one_hop};
 use crate::servers::Servers;
 use crate::status::{Status, Style};
 use crate::terminal::{Keys, Screen, Terminal};
@@ -222,6 +222,7 @@ fn pass_on(guest: &Guest<'_>, programs: &mut Programs) -> Result<(), Error> {
 /// The scenario, which must have a modelled network, with the traces in place of the rates of its links.
 fn with_traces(spec: &ShellSpec) -> Result<Scenario, Error> {
     needs_no_router(&spec.scenario)?;
+    needs_one_hop(&spec.scenario)?;
     let mut scenario = spec.scenario.clone();
     for (trace, path, way) in [(&spec.down, &mut scenario.down, "down"), (&spec.up, &mut scenario.up, "up")] {
         let Some(trace) = trace else { continue };
