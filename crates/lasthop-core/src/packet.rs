@@ -16,6 +16,20 @@ use crate::{Dscp, Instant, Protocol};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowId(pub u32);
 
+impl FlowId {
+    /// In place of a flow, for a packet of none: between the hosts of the application with this number.
+    #[must_use]
+    pub const fn stranger(application: u32) -> Self {
+        Self(u32::MAX - application)
+    }
+
+    /// Whether it is in place of a flow.
+    #[must_use]
+    pub const fn is_stranger(self) -> bool {
+        self.0 > u32::MAX / 2
+    }
+}
+
 /// An end of every flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Host {

@@ -38,7 +38,7 @@ pub struct Counters {
     pub malformed: u64,
     /// Rejected: longer than the MTU.
     pub oversized: u64,
-    /// Rejected: packets that a router does not forward.
+    /// Rejected: packets that a router does not forward, or for a host that does not exist.
     pub link_local: u64,
 }
 

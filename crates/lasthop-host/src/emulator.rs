@@ -1,40 +1,36 @@
-//! Moves packets between the two TUN devices through the models.
+//! Moves packets between the TUN devices of hosts through the models.
 
 use crate::calls::are_batched;
 use crate::clock::{Clock, NextWait, READ_TOGETHER, Reads};
 use crate::counters::Counters;
 use crate::error::Error;
-use crate::hop::{Delivery, Flows, Hop, OneFlow};
+use crate::hop::{Delivery, Flows, Hop};
 use crate::lateness::{Lateness, LatenessSummary};
 use crate::router::LinuxRouter;
 use crate::tun::Tun;
-use lasthop_core::{FlowId, Host, Instant, Observer, Packet};
+use lasthop_core::{Host, Instant, Observer, Packet};
 use serde::Serialize;
 use std::io;
 
 /// Maximum number of packets read from one host before the models are handled again.
 const READ_MAX: usize = 32;
-/// Name in the waiter of the first host's device. A pair has two devices, the fixed host's first.
-const FIRST_TUN: u64 = 2;
+/// Name in the waiter of the first host's device.
+const FIRST_TUN: u64 = 4;
 
-/// The name of a host's device.
-pub fn tun_name(host: Host, pair: usize) -> u64 {
-    FIRST_TUN + 2 * pair as u64 + host as u64
+/// The name of the device of the host with this number.
+pub fn tun_name(host: usize) -> u64 {
+    FIRST_TUN + host as u64
 }
 
-/// The host and the pair of the device with this name.
-pub fn tun_named(name: u64) -> (Host, usize) {
-    let (pair, side) = ((name - FIRST_TUN) / 2, (name - FIRST_TUN) % 2);
-    (if side == 0 { Host::Server } else { Host::Client }, pair as usize)
+/// The number of the host whose device has this name.
+pub fn tun_named(name: u64) -> usize {
+    (name - FIRST_TUN) as usize
 }
 
 /// Flows between real hosts.
 pub trait HostFlows: Flows {
-    /// The pair of hosts of a flow.
-    fn pair(&self, flow: FlowId) -> usize {
-        let _ = flow;
-        0
-    }
+    /// The number of the host that a packet has reached, at this end of its flow.
+    fn receiver(&self, end: Host, packet: &Packet, bytes: &[u8]) -> usize;
 
     /// Passes a packet's bytes to its host; false if the host does not accept them. If the owner waits
     /// `next`, this may poll at once.
@@ -50,15 +46,13 @@ pub trait HostFlows: Flows {
         tun.write(bytes)
     }
 
-    /// Whether a packet of this host does not cross the last hop because it is for a neighbour, which has
-    /// received it now.
-    fn is_for_neighbour(&mut self, sender: Host, bytes: &[u8]) -> bool {
-        let _ = (sender, bytes);
-        false
+    /// The neighbour of the host with this number that a packet is for, if there is one: the packet does not
+    /// cross the network.
+    fn neighbour(&self, host: usize, bytes: &[u8]) -> Option<usize> {
+        let _ = (host, bytes);
+        None
     }
 }
-
-impl HostFlows for OneFlow {}
 
 /// Facts of a replication in addition to its records.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -73,7 +67,7 @@ pub struct RunFacts {
     pub not_taken: u64,
 }
 
-/// The two devices, the models, and how late their packets were.
+/// The devices, the models, and how late their packets were.
 #[derive(Debug)]
 pub struct Emulator<'a, F, O> {
     /// The models.
@@ -82,19 +76,18 @@ pub struct Emulator<'a, F, O> {
     pub lateness: Lateness,
     /// Packets that a host did not accept, because it had brought its link down, say.
     pub not_taken: u64,
-    /// Devices of the fixed host and the mobile host, for each pair.
-    tuns: Vec<[&'a Tun; 2]>,
+    /// The devices of the hosts.
+    tuns: Vec<&'a Tun>,
     router: Option<LinuxRouter>,
     clock: Clock,
     scratch: Reads,
 }
 
 impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
-    /// An emulator between the devices of each pair of hosts, the fixed host's first, for packets of up to
-    /// `mtu` bytes; with Linux' router, if it replaces the model.
+    /// An emulator between the devices of the hosts, for packets of up to `mtu` bytes; with Linux' router, if it replaces the model.
     pub fn new(
         hop: Hop<F, O>,
-        tuns: Vec<[&'a Tun; 2]>,
+        tuns: Vec<&'a Tun>,
         router: Option<LinuxRouter>,
         clock: Clock,
         mtu: usize,
@@ -114,9 +107,9 @@ impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
         }
     }
 
-    /// The device of a host of a pair.
-    pub fn tun(&self, host: Host, pair: usize) -> &'a Tun {
-        self.tuns[pair][host as usize]
+    /// The device of the host with this number.
+    pub fn tun(&self, host: usize) -> &'a Tun {
+        self.tuns[host]
     }
 
     /// The device towards a host of Linux' router, if it replaces the model.
@@ -194,11 +187,11 @@ impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
     fn hand_over(&mut self, delivery: Delivery, next: Option<NextWait<'_>>) -> bool {
         let mut next = next.map(|next| next.or_before(self.hop.next_wakeup()));
         let (flows, packet, bytes) = self.hop.arrival(delivery);
-        let pair = flows.pair(packet.flow);
-        let tun = self.tuns[pair][delivery.host as usize];
+        let host = flows.receiver(delivery.host, packet, bytes);
+        let tun = self.tuns[host];
         if let Some(NextWait { waiter, .. }) = &mut next {
             // The host is likely to answer.
-            waiter.expect(tun_name(delivery.host, pair));
+            waiter.expect(tun_name(host));
         }
         let taken = flows.hand_over(delivery.host, packet, tun, bytes, next);
         self.not_taken += u64::from(!taken);
@@ -206,24 +199,19 @@ impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
         taken
     }
 
-    /// Takes the packets that a host of a pair has sent by `now`, up to a limit, beginning with those already
-    /// read `ahead`. [`Emulator::deliver`] must be called first with the same `now`.
-    pub fn receive(
-        &mut self,
-        now: Instant,
-        host: Host,
-        pair: usize,
-        mut ahead: Option<&mut Reads>,
-    ) -> io::Result<()> {
+    /// Takes the packets that a host has sent by `now`, up to a limit, beginning with those already read `ahead`.
+    /// [`Emulator::deliver`] must be called first with the same `now`.
+    pub fn receive(&mut self, now: Instant, host: usize, mut ahead: Option<&mut Reads>) -> io::Result<()> {
         for _ in 0..READ_MAX / READ_TOGETHER {
             let reads = ahead.take().unwrap_or_else(|| {
-                self.tuns[pair][host as usize].read_some(&mut self.scratch);
+                self.tuns[host].read_some(&mut self.scratch);
                 &mut self.scratch
             });
             let packets = reads.packets()?;
             for frame in &mut *packets {
-                if !self.hop.flows().0.is_for_neighbour(host, frame.bytes()) {
-                    self.hop.send(now, host, frame);
+                match self.hop.flows().0.neighbour(host, frame.bytes()) {
+                    Some(neighbour) if self.tuns[neighbour].write(frame.bytes()) => {}
+                    _ => self.hop.send(now, host, frame),
                 }
             }
             if packets.len() < READ_TOGETHER {

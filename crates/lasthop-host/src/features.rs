@@ -23,13 +23,11 @@ const WRITE_BUFFER_BYTES: u64 = 16 << 20;
 /// Minimum receive buffer, including the kernel's overhead for each packet.
 const READ_BUFFER_BYTES_MIN: u64 = 1 << 20;
 
-/// Settings of both hosts, and their differences from the scenario.
+/// Settings of a host, and their differences from the scenario.
 #[derive(Clone, Debug)]
 pub struct Features {
-    /// The fixed host.
-    pub server: HostConfig,
-    /// The mobile host.
-    pub client: HostConfig,
+    /// The host, without further addresses.
+    pub host: HostConfig,
     /// Differences from the scenario.
     pub differences: Vec<Difference>,
 }
@@ -44,7 +42,7 @@ pub struct Difference {
 }
 
 impl Features {
-    /// The hosts of a scenario that have this TCP.
+    /// A host of a scenario that has this TCP.
     pub fn of(scenario: &Scenario, tcp: &TcpConfig) -> Self {
         let segment = scenario.segment_bytes_with(tcp);
         let sysctls: Vec<_> = sysctls(tcp, segment)
@@ -53,20 +51,23 @@ impl Features {
             // Some of them exist only in later kernels.
             .filter(|(name, _)| fs::exists(format!("/proc/sys/net/{name}")).unwrap_or(false))
             .collect();
-        let further = short_hosts(scenario)
-            .map(|hosts| metrics(tcp, segment, hosts.initial_window, hosts.receive_window_initial))
-            .collect();
         let metrics = metrics(tcp, segment, tcp.initial_window, tcp.receive_window_initial);
         let discipline = (tcp.pacing == Pacing::Fq).then_some("fq");
-        let host = HostConfig { sysctls, metrics, further, discipline };
+        let host = HostConfig { sysctls, metrics, further: Vec::new(), discipline };
         let server = scenario.http.as_ref().map(|http| http.server).unwrap_or_default();
         let differences = differences(tcp).into_iter().chain(server_difference(server, tcp)).collect();
-        Self { server: host.clone(), client: host, differences }
+        Self { host, differences }
     }
 }
 
-/// The hosts of all short flows. They have their own addresses, because windows are metrics of routes.
-pub fn short_hosts(scenario: &Scenario) -> impl Iterator<Item = &ShortHosts> {
+/// The metrics of the routes between hosts of short flows, which have addresses of their own for that.
+pub fn short_metrics(scenario: &Scenario, tcp: &TcpConfig, hosts: &ShortHosts) -> Vec<RouteMetric> {
+    let segment = scenario.segment_bytes_with(tcp);
+    metrics(tcp, segment, hosts.initial_window, hosts.receive_window_initial)
+}
+
+/// The hosts of all short flows.
+fn short_hosts(scenario: &Scenario) -> impl Iterator<Item = &ShortHosts> {
     scenario.flow.iter().flat_map(|flow| flow.traffic().later_flows())
 }
 
@@ -331,7 +332,7 @@ mod tests {
     }
 
     fn value(features: &Features, name: &str) -> String {
-        let found = features.server.sysctls.iter().find(|(key, _)| key == &format!("ipv4/{name}"));
+        let found = features.host.sysctls.iter().find(|(key, _)| key == &format!("ipv4/{name}"));
         found.unwrap_or_else(|| panic!("{name} is not set")).1.clone()
     }
 
@@ -340,15 +341,15 @@ mod tests {
         let on = features("dsack = true\ntimestamps = true\neifel = true\necn = true\ncached_metrics = true");
         assert_eq!(["tcp_dsack", "tcp_timestamps", "tcp_ecn"].map(|name| value(&on, name)), ["1"; 3]);
         assert_eq!(value(&on, "tcp_no_metrics_save"), "0");
-        assert!(on.server.metrics.contains(&RouteMetric::Features(FEATURE_ECN)));
-        assert!(on.client.metrics.contains(&RouteMetric::Window(64 * 524)));
+        assert!(on.host.metrics.contains(&RouteMetric::Features(FEATURE_ECN)));
+        assert!(on.host.metrics.contains(&RouteMetric::Window(64 * 524)));
         let off = features("");
         assert_eq!(["tcp_dsack", "tcp_timestamps", "tcp_ecn"].map(|name| value(&off, name)), ["0"; 3]);
         assert_eq!(value(&off, "tcp_no_metrics_save"), "1");
-        assert!(off.server.metrics.contains(&RouteMetric::InitCwnd(2)));
-        assert!(off.server.metrics.contains(&RouteMetric::CcAlgo("reno".into())));
+        assert!(off.host.metrics.contains(&RouteMetric::InitCwnd(2)));
+        assert!(off.host.metrics.contains(&RouteMetric::CcAlgo("reno".into())));
         let bbr = features("congestion_control = \"bbr\"");
-        assert!(bbr.server.metrics.contains(&RouteMetric::CcAlgo("bbr".into())));
+        assert!(bbr.host.metrics.contains(&RouteMetric::CcAlgo("bbr".into())));
     }
 
     #[test]

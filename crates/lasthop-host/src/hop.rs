@@ -1,4 +1,4 @@
-//! The network between the two hosts: LAN wires and the last hop's models, or an ATM switch, fed with the
+//! The network between the hosts: LAN wires and the models of hops, or an ATM switch, fed with the
 //! bytes of real packets. It is sans-IO like the models, with the same objects and the same order of events
 //! as in the model engine.
 
@@ -42,6 +42,13 @@ impl Frame {
 
 /// Maps real packets to the flows of a run and to the packets of the models and the analysis.
 pub trait Flows {
+    /// The end of its flow at which the host with this number sends a packet; none if the network has no way for
+    /// it.
+    fn sender(&self, host: usize, headers: &Headers<'_>) -> Option<Host>;
+
+    /// The application of a flow, which determines its way.
+    fn application(&self, flow: FlowId) -> u32;
+
     /// The flow, the port of the fixed host, and the transport part of a packet that `sender` sends. Called
     /// before the observer sees the packet.
     fn identify<O: Observer>(
@@ -58,11 +65,19 @@ pub trait Flows {
     }
 }
 
-/// Assigns all packets to one flow, which suffices without an analysis.
+/// Assigns all packets to this flow, which suffices without an analysis.
 #[derive(Clone, Copy, Debug)]
-pub struct OneFlow;
+pub struct OneFlow(pub FlowId);
 
 impl Flows for OneFlow {
+    fn sender(&self, host: usize, _headers: &Headers<'_>) -> Option<Host> {
+        Some(if host == 0 { Host::Server } else { Host::Client })
+    }
+
+    fn application(&self, _flow: FlowId) -> u32 {
+        0
+    }
+
     fn identify<O: Observer>(
         &mut self,
         _now: Instant,
@@ -77,7 +92,7 @@ impl Flows for OneFlow {
             }
             _ => Body::Udp(Datagram::default()),
         };
-        (FlowId(0), server_port, body)
+        (self.0, server_port, body)
     }
 }
 
@@ -91,7 +106,7 @@ pub struct Delivery {
     id: PacketId,
 }
 
-/// The network between the two hosts. The owner
+/// The network between the hosts. The owner
 /// 1. fetches due packets with [`Hop::poll_delivery`] until there are none, writes the bytes of each
 ///    ([`Hop::arrival`]) to its host, and returns it with [`Hop::finish`];
 /// 2. then passes in the packets that the hosts send, with [`Hop::send`], at the same `now`;
@@ -119,6 +134,10 @@ pub struct Hop<F, O> {
     /// The last packet, which a copy would follow.
     last_arrived: Option<PacketId>,
     next_serial: u64,
+    /// Number of flows that the network knows.
+    announced: u32,
+    /// The places whose queues are shown, down and up.
+    bottlenecks: [Place; 2],
     flows: F,
     /// The observer of every packet; the events are those of the model engine.
     seen: (Counters, O),
@@ -144,14 +163,16 @@ impl<F: Flows, O: Observer> Hop<F, O> {
             next: None,
             last_arrived: None,
             next_serial: 0,
+            announced: 0,
+            bottlenecks: scenario.bottlenecks(),
             flows,
             seen: (Counters::default(), observer),
         }
     }
 
-    /// A host sends the packet in `frame`, which gets another buffer in exchange. A packet that cannot cross
-    /// the last hop is counted and dropped.
-    pub fn send(&mut self, now: Instant, sender: Host, frame: &mut Frame) {
+    /// The host with this number sends the packet in `frame`, which gets another buffer in exchange. A packet that
+    /// cannot cross the network is counted and dropped.
+    pub fn send(&mut self, now: Instant, host: usize, frame: &mut Frame) {
         if frame.length > self.mtu {
             self.seen.0.oversized += 1;
             return;
@@ -161,12 +182,17 @@ impl<F: Flows, O: Observer> Hop<F, O> {
             Err(Refusal::Malformed) => return self.seen.0.malformed += 1,
             Err(Refusal::LinkLocal) => return self.seen.0.link_local += 1,
         };
+        let Some(sender) = self.flows.sender(host, &headers) else { return self.seen.0.link_local += 1 };
         match headers.transport {
             Transport::Fragment => self.seen.0.fragments += 1,
             Transport::Other => self.seen.0.other_protocols += 1,
             Transport::Tcp(..) | Transport::Udp(..) => {}
         }
         let (flow, server_port, body) = self.flows.identify(now, sender, &headers, &mut self.seen.1);
+        while !flow.is_stranger() && self.announced <= flow.0 {
+            self.network.announce(self.flows.application(FlowId(self.announced)));
+            self.announced += 1;
+        }
         let ip_bytes = frame.length as u32;
         let direction = Direction::from(sender);
         let Headers { dscp, ecn, .. } = headers;
@@ -386,10 +412,10 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         self.seen.1
     }
 
-    /// The router queue of a direction.
+    /// The router queue of the bottleneck of a direction.
     pub fn queue_depth(&self, direction: Direction) -> QueueDepth {
         let forwarded = || self.routers.as_ref().map(|routers| routers[direction as usize].depth(0));
-        self.network.queue_depth(Place::from(direction)).or_else(forwarded).unwrap_or_default()
+        self.network.queue_depth(self.bottlenecks[direction as usize]).or_else(forwarded).unwrap_or_default()
     }
 }
 

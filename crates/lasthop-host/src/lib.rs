@@ -1,5 +1,5 @@
-//! The live engine: two hosts as network namespaces of this machine, with the machine's TCP and real
-//! programs, and between them the models of the last hop, driven by the host's clock.
+//! The live engine: hosts as network namespaces of this machine, with the machine's TCP and real
+//! programs, and between them the models of the network, driven by the host's clock.
 //!
 //! ```text
 //! server namespace                  this process                    client namespace
@@ -18,17 +18,17 @@ pub mod features;
 pub mod guest;
 pub mod header;
 pub mod hop;
+pub mod hosts;
 pub mod lateness;
 pub mod namespace;
 pub mod netlink;
-pub mod pairs;
 mod priority;
+mod program_hosts;
 mod program_run;
 pub mod programs;
 pub mod qdisc;
 pub mod router;
 pub mod run;
-mod servers;
 pub mod shell;
 pub mod status;
 pub mod terminal;

@@ -1,10 +1,9 @@
-//! Two hosts as network namespaces. The namespaces have no names and are held only by open files, so that
+//! Hosts as network namespaces. The namespaces have no names and are held only by open files, so that
 //! they disappear when the process ends in any way.
 
 use crate::error::{Context, Error};
 use crate::netlink::{Destination, Netlink};
 use crate::tun::{DEVICE, Tun};
-use lasthop_core::Host;
 use netlink_packet_route::route::RouteMetric;
 use nix::net::if_::if_nametoindex;
 use nix::sched::{CloneFlags, setns, unshare};
@@ -17,29 +16,64 @@ use std::os::fd::{AsFd, BorrowedFd};
 const IPV6_MTU_MIN: u32 = 1280;
 const LOOPBACK_INDEX: u32 = 1;
 
-/// Addresses of a host: for IPv4 those of captures, for IPv6 unique local addresses. Hosts on the same side
-/// are numbered from 0.
-pub fn addresses(host: Host, number: u8) -> (Ipv4Addr, Ipv6Addr) {
-    let ipv4 = further_address(host, number);
-    let [_, _, network, last] = ipv4.octets();
-    (ipv4, Ipv6Addr::new(0xfd00, 0, 0, u16::from(network), 0, 0, 0, u16::from(last)))
+/// An address of a host, for IPv4 and for IPv6. Network 0 has the servers; each host at the edge has a network
+/// of its own, from 1 on. With one such host, its addresses are those of captures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Address {
+    /// The number of its network.
+    pub network: u16,
+    /// Its number there, from 0 on: of one of the servers, or of a further address of a host.
+    pub number: u8,
 }
 
-/// The address of a host in the pair of addresses with this number. Pair 0 are the hosts' own addresses;
-/// pairs from 1 on are those in [`HostConfig::further`].
-pub fn further_address(host: Host, pair: u8) -> Ipv4Addr {
-    let network = match host {
-        Host::Server => 0,
-        Host::Client => 1,
-    };
-    Ipv4Addr::new(10, 0, network, 1 + pair)
+impl Address {
+    /// The first address of the only host at the edge.
+    pub const CLIENT: Self = Self { network: 1, number: 0 };
+
+    /// The address of the server with this number.
+    pub const fn server(number: u8) -> Self {
+        Self { network: 0, number }
+    }
+
+    /// Another address in its network.
+    #[must_use]
+    pub const fn further(self, number: u8) -> Self {
+        Self { number, ..self }
+    }
+
+    /// The address of IPv4.
+    pub const fn v4(self) -> Ipv4Addr {
+        let [high, low] = self.network.to_be_bytes();
+        Ipv4Addr::new(10, high, low, 1 + self.number)
+    }
+
+    /// The unique local address of IPv6 (RFC 4193).
+    pub const fn v6(self) -> Ipv6Addr {
+        Ipv6Addr::new(0xfd00, 0, 0, self.network, 0, 0, 0, 1 + self.number as u16)
+    }
+
+    /// Whether an address is in the same network.
+    pub fn shares_network(self, address: IpAddr) -> bool {
+        let network = match address {
+            IpAddr::V4(address) => u16::from_be_bytes([address.octets()[1], address.octets()[2]]),
+            IpAddr::V6(address) => address.segments()[3],
+        };
+        network == self.network
+    }
+
+    /// Both of them.
+    pub fn all(self) -> [IpAddr; 2] {
+        [self.v4().into(), self.v6().into()]
+    }
 }
 
-/// One of the two hosts.
+/// A host.
 #[derive(Debug)]
 pub struct HostNamespace {
     namespace: File,
-    /// Its link to the last hop.
+    /// Its address.
+    pub address: Address,
+    /// Its link to the network.
     pub tun: Tun,
 }
 
@@ -48,13 +82,23 @@ pub struct HostNamespace {
 pub struct HostConfig {
     /// Values for files below `/proc/sys/net`.
     pub sysctls: Vec<(String, String)>,
-    /// Metrics of its route to the other host.
+    /// Metrics of its route to the other hosts.
     pub metrics: Vec<RouteMetric>,
-    /// For each further pair of addresses (one at each host), the metrics of the route to the other host's
-    /// address.
-    pub further: Vec<Vec<RouteMetric>>,
+    /// Its further addresses.
+    pub further: Vec<Further>,
     /// The queue discipline of its link, if packets do not go directly to the device.
     pub discipline: Option<&'static str>,
+}
+
+/// A further address of a host, for traffic with one address of another host.
+#[derive(Clone, Debug)]
+pub struct Further {
+    /// The address.
+    pub own: Address,
+    /// That of the other host.
+    pub other: Address,
+    /// Metrics of the route to it.
+    pub metrics: Vec<RouteMetric>,
 }
 
 /// Lets an ordinary user create namespaces, by a user namespace that maps the user to the same id. Root needs
@@ -78,15 +122,15 @@ pub fn acquire_rights() -> Result<(), Error> {
 }
 
 impl HostNamespace {
-    /// A new host with this number on its side. The caller is in its network namespace from then on.
-    pub fn create(host: Host, number: u8, mtu: u32, config: &HostConfig) -> Result<Self, Error> {
+    /// A new host. The caller is in its network namespace from then on.
+    pub fn create(address: Address, mtu: u32, config: &HostConfig) -> Result<Self, Error> {
         new_network()?;
         let namespace = File::open("/proc/self/ns/net").context("cannot hold the network namespace")?;
         let tun = Tun::create(DEVICE)
             .context("cannot make a TUN device; /dev/net/tun must be there, readable and writable")?;
         let index = if_nametoindex(DEVICE).context("cannot find the TUN device")?;
         let netlink = Netlink::open().context("cannot open a netlink socket")?;
-        let (ipv4, ipv6) = addresses(host, number);
+        let (ipv4, ipv6) = (address.v4(), address.v6());
         let ipv6 = (mtu >= IPV6_MTU_MIN && fs::exists("/proc/sys/net/ipv6").unwrap_or(false)).then_some(ipv6);
         if ipv6.is_some() {
             // No automatic addresses and no solicitations, so that no unrequested packet crosses the hop.
@@ -108,9 +152,9 @@ impl HostNamespace {
             }
             netlink.up(index)?;
             netlink.route(index, Destination::Any(ipv4.into()), &config.metrics)?;
-            for (pair, metrics) in (1..).zip(&config.further) {
-                netlink.address(index, further_address(host, pair).into(), 24)?;
-                netlink.route(index, Destination::Host(further_address(host.other(), pair)), metrics)?;
+            for Further { own, other, metrics } in &config.further {
+                netlink.address(index, own.v4().into(), 24)?;
+                netlink.route(index, Destination::Host(other.v4()), metrics)?;
             }
             let any = |ipv6| netlink.route(index, Destination::Any(IpAddr::V6(ipv6)), &config.metrics);
             ipv6.map_or(Ok(()), any)
@@ -121,7 +165,7 @@ impl HostNamespace {
                 "cannot give the hosts the queue discipline {kind}; this kernel needs the module sch_{kind}"
             ))?;
         }
-        Ok(Self { namespace, tun })
+        Ok(Self { namespace, address, tun })
     }
 
     /// Takes the caller into the host's network namespace.

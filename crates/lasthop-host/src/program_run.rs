@@ -1,15 +1,14 @@
 //! One run of a real program, whose connections become flows.
 
 use crate::clock::Waiter;
-use crate::emulator::{Emulator, RunFacts};
+use crate::emulator::{Emulator, RunFacts, tun_name, tun_named};
 use crate::error::{Context, Error};
 use crate::hop::Hop;
-use crate::namespace::{HostConfig, HostNamespace};
-use crate::programs::{Commands, Programs, Server};
-use crate::servers::Servers;
+use crate::program_hosts::{BetweenHosts, ProgramHosts};
+use crate::programs::{Commands, HostProgram, Programs};
 use crate::shell::{self, Guest};
 use crate::workload::{Connections, Tape};
-use lasthop_core::{Duration, Host, Instant, Observer, Seed};
+use lasthop_core::{Duration, Instant, Observer, Seed};
 use lasthop_scenario::Scenario;
 use lasthop_trace::CaptureTarget;
 use lasthop_traffic::{ProgramConfig, SERVER};
@@ -26,9 +25,6 @@ const TIMED_OUT: i32 = 124;
 const PRINTED_BYTES: u64 = 1 << 24;
 const ERRORS_BYTES: u64 = 1 << 12;
 const SIGNALS: u64 = 0;
-const CLIENT_TUN: u64 = 1;
-/// A host for each server.
-const FIRST_SERVER_TUN: u64 = 2;
 
 /// The outcome of a program.
 #[derive(Clone, Debug, Serialize)]
@@ -66,38 +62,39 @@ pub fn run<O: Observer>(
     setting: &Setting<'_>,
     mut observer: O,
 ) -> Result<(Instant, O, RunFacts, ProgramFacts), Error> {
-    let mtu = scenario.mtu.0 as u32;
-    let named = servers_of(program);
-    let host = |host, number| HostNamespace::create(host, number, mtu, &HostConfig::default());
-    let servers = (0..).zip(&named).map(|(number, _)| host(Host::Server, number));
-    let servers = servers.collect::<Result<Vec<_>, _>>()?;
-    let client = host(Host::Client, 0)?;
-    let flows = Servers::new(&servers, Connections::between(&servers, &client)?);
+    let servers = servers_of(program);
+    let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
+    let hosts = ProgramHosts::create(scenario, &names)?;
+    let flows = hosts.carrying(Connections::between(&hosts.namespaces)?);
     let kept = || memfd_create("printed", MFdFlags::MFD_CLOEXEC).map(File::from);
     let [output, errors] = [kept(), kept()].map(|file| file.context("cannot keep what a program prints"));
     let (mut output, mut errors) = (output?, errors?);
     let user = setting.guest.map(|guest| guest.user);
-    let with_hosts: Vec<_> = named.iter().zip(&servers).collect();
+    let others = others_of(program);
+    let own = scenario.flow.iter().find(|flow| flow.real_program().is_some());
     let commands = Commands {
-        client: &program.command,
-        servers: &with_hosts,
+        hosts: &hosts,
+        main: &program.command,
+        host: own.and_then(|flow| flow.host.as_deref()),
+        servers: &servers,
+        others: &others,
         user,
         has_terminal: false,
         kept: Some([&output, &errors]),
     };
-    let (mut programs, clock) = shell::start(&client, &commands, seed)?;
+    let (mut programs, clock) = shell::start(&commands, seed)?;
     let capture = setting.capture.map(CaptureTarget::open_for_real_packets);
     let capture = capture.transpose().context("cannot write a capture")?;
-    let hop = Hop::new(scenario, seed, flows, (Tape::default(), capture));
-    let tuns = servers.iter().map(|server| [&server.tun, &client.tun]).collect();
-    let mut emulator = Emulator::new(hop, tuns, None, clock, mtu as usize);
+    let hop = Hop::new(&hosts.network, seed, flows, (Tape::default(), capture));
+    let mut emulator = Emulator::new(hop, hosts.tuns(), None, clock, scenario.mtu.0 as usize);
     let mut waiter = Waiter::new(clock, setting.spin, setting.rests)?;
-    for (pair, name) in (0..servers.len()).zip(FIRST_SERVER_TUN..) {
-        waiter.watch(emulator.tun(Host::Server, pair), EpollFlags::EPOLLIN, name)?;
+    for host in 0..hosts.namespaces.len() {
+        waiter.watch(emulator.tun(host), EpollFlags::EPOLLIN, tun_name(host))?;
     }
     let (end, exit_code, ended) = forward(scenario, &mut emulator, &mut programs, &mut waiter)?;
     let facts = emulator.facts(seed.replication);
-    let flows = emulator.hop.flows().0.flows.flows();
+    let BetweenHosts { flows, applications, .. } = &*emulator.hop.flows().0;
+    let flows = flows.flows(applications);
     let (tape, capture) = emulator.hop.into_observer();
     tape.play(&flows, &mut observer);
     if let Some(capture) = capture {
@@ -111,24 +108,29 @@ pub fn run<O: Observer>(
     Ok((end, observer, facts, of_program))
 }
 
+/// The programs on hosts of the scenario.
+fn others_of(program: &ProgramConfig) -> Vec<HostProgram> {
+    let others = program.hosts.iter();
+    others.map(|other| HostProgram { name: other.name.clone(), command: Some(other.command.clone()) }).collect()
+}
+
 /// The servers of a program; at least one.
-fn servers_of(program: &ProgramConfig) -> Vec<Server> {
+fn servers_of(program: &ProgramConfig) -> Vec<HostProgram> {
     let servers = program.servers.iter();
     let named: Vec<_> = servers
-        .map(|server| Server { name: server.name.clone(), command: Some(server.command.clone()) })
+        .map(|server| HostProgram { name: server.name.clone(), command: Some(server.command.clone()) })
         .collect();
-    if named.is_empty() { vec![Server { name: SERVER.into(), command: None }] } else { named }
+    if named.is_empty() { vec![HostProgram { name: SERVER.into(), command: None }] } else { named }
 }
 
 /// Carries packets until the program has ended and no packet is in flight. Returns the time of that, the exit
 /// code, and the time at which the program ended.
 fn forward<O: Observer>(
     scenario: &Scenario,
-    emulator: &mut Emulator<'_, Servers<'_, Connections>, O>,
+    emulator: &mut Emulator<'_, BetweenHosts<Connections>, O>,
     programs: &mut Programs,
     waiter: &mut Waiter,
 ) -> Result<(Instant, i32, Instant), Error> {
-    waiter.watch(emulator.tun(Host::Client, 0), EpollFlags::EPOLLIN, CLIENT_TUN)?;
     waiter.watch(programs.signals(), EpollFlags::EPOLLIN, SIGNALS)?;
     let limit = Instant::ZERO + scenario.time_limit;
     let mut ended = None;
@@ -153,8 +155,7 @@ fn forward<O: Observer>(
             match *name {
                 SIGNALS if ended.is_none() => ended = programs.attend()?.map(|code| (code, now)),
                 SIGNALS => {}
-                CLIENT_TUN => emulator.receive(now, Host::Client, 0, None)?,
-                server => emulator.receive(now, Host::Server, (server - FIRST_SERVER_TUN) as usize, None)?,
+                tun => emulator.receive(now, tun_named(tun), None)?,
             }
         }
     }

@@ -1,12 +1,13 @@
-//! The programs of the two hosts, in a separate PID namespace: when its first process ends, the kernel ends
+//! The programs of the hosts, in a separate PID namespace: when its first process ends, the kernel ends
 //! all others, even if they have moved to other namespaces.
 
 use crate::error::{Context, Error};
 use crate::guest::User;
-use crate::namespace::{HostNamespace, addresses};
+use crate::namespace::Address;
+use crate::program_hosts::ProgramHosts;
 use crate::terminal::begin_session;
 use caps::{CapSet, Capability};
-use lasthop_core::Host;
+use lasthop_scenario::SERVER;
 use nix::fcntl::OFlag;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -21,7 +22,7 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 /// Exit codes of shells for a command that cannot be run, and for one that does not exist.
 const CANNOT_RUN: i32 = 126;
@@ -33,11 +34,11 @@ const GRACE_MS: u16 = 500;
 /// Signals that are passed on.
 const FORWARDED: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
 
-/// A server and its program.
+/// A host and its program.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Server {
-    /// Its name for the other hosts.
+pub struct HostProgram {
+    /// The host's name for the other hosts.
     pub name: String,
     /// A shell command line.
     pub command: Option<String>,
@@ -46,23 +47,30 @@ pub struct Server {
 /// The programs on the hosts.
 #[derive(Clone, Debug)]
 pub struct Commands<'a> {
-    /// The client's program and its arguments; the run ends with it.
-    pub client: &'a [String],
-    /// Servers, with their namespaces.
-    pub servers: &'a [(&'a Server, &'a HostNamespace)],
+    /// The hosts.
+    pub hosts: &'a ProgramHosts,
+    /// The program whose end is the end of the run, with its arguments; if empty, the run ends with the last of
+    /// `others`.
+    pub main: &'a [String],
+    /// The host of that program, if it is not the first at the edge.
+    pub host: Option<&'a str>,
+    /// Programs of servers, which start before all others.
+    pub servers: &'a [HostProgram],
+    /// Programs of hosts at the edge.
+    pub others: &'a [HostProgram],
     /// Owner of the programs, if different from the user of this process.
     pub user: Option<&'a User>,
-    /// Whether the standard streams are a terminal for the client's program only.
+    /// Whether the standard streams are a terminal for the main program only.
     pub has_terminal: bool,
-    /// Files for the output and the errors of the client's program; output of servers then goes to the
-    /// errors. If absent, all programs have the standard streams.
+    /// Files for the output and the errors of the awaited programs; output of servers then goes to the errors. If
+    /// absent, all programs have the standard streams.
     pub kept: Option<[&'a File; 2]>,
 }
 
 /// The running programs.
 pub struct Programs {
     init: Pid,
-    /// Pipe for the signal to start the client's program.
+    /// Pipe for the signal to start the programs of hosts at the edge.
     start: Option<OwnedFd>,
     /// Closed when this process ends, for any reason.
     _alive: OwnedFd,
@@ -73,7 +81,7 @@ pub struct Programs {
 impl Programs {
     /// Starts the servers' commands. The calling process must have only one thread. From then on it receives
     /// its signals through [`Programs::attend`].
-    pub fn start(client: &HostNamespace, commands: &Commands<'_>) -> Result<Self, Error> {
+    pub fn start(commands: &Commands<'_>) -> Result<Self, Error> {
         let signals = take_signals()?;
         let (watched, alive) = pipe2(OFlag::O_CLOEXEC).context("cannot make a pipe")?;
         let (awaited, start) = pipe2(OFlag::O_CLOEXEC).context("cannot make a pipe")?;
@@ -87,7 +95,7 @@ impl Programs {
             ForkResult::Child => {
                 drop((alive, start));
                 let init = Init { signals, watched, start: awaited };
-                let code = init.run(client, commands).unwrap_or_else(|error| {
+                let code = init.run(commands).unwrap_or_else(|error| {
                     eprintln!("Error: {error}");
                     CANNOT_RUN
                 });
@@ -97,8 +105,8 @@ impl Programs {
         }
     }
 
-    /// Starts the client's program.
-    pub fn start_client(&mut self) {
+    /// Starts the programs of hosts at the edge.
+    pub fn start_awaited(&mut self) {
         self.start = None;
     }
 
@@ -111,7 +119,7 @@ impl Programs {
         }
     }
 
-    /// Passes on the signals that have arrived; returns the exit code once the client's program has ended.
+    /// Passes on the signals that have arrived; returns the exit code once the awaited programs have ended.
     pub fn attend(&mut self) -> Result<Option<i32>, Error> {
         while let Some(info) = self.signals.read_signal().context("cannot read a signal")? {
             // Signals of the terminal reach the programs by themselves.
@@ -176,21 +184,20 @@ struct Init {
     signals: SignalFd,
     /// Hangs up when the emulator has ended.
     watched: OwnedFd,
-    /// Hangs up when the client's program is to start.
+    /// Hangs up when the programs of hosts at the edge are to start.
     start: OwnedFd,
 }
 
 impl Init {
-    /// Runs the commands until the client's has ended; returns its exit code.
-    fn run(&self, client: &HostNamespace, commands: &Commands<'_>) -> Result<i32, Error> {
+    /// Runs the commands until those awaited have ended; returns their exit code.
+    fn run(&self, commands: &Commands<'_>) -> Result<i32, Error> {
         set_pdeathsig(Signal::SIGKILL).context("cannot tie the programs to the emulator")?;
         // It may have ended before that.
         let mut emulator = [PollFd::new(self.watched.as_fd(), PollFlags::empty())];
         if poll(&mut emulator, PollTimeout::ZERO).context("cannot look after the emulator")? > 0 {
             return Ok(CANNOT_RUN);
         }
-        let names: Vec<_> = commands.servers.iter().map(|(server, _)| server.name.as_str()).collect();
-        mount_files(&names)?;
+        mount_files(commands.hosts)?;
         let environment = commands.user.map(User::become_it).transpose()?;
         grant_network()?;
         let program = |name: &str| {
@@ -200,30 +207,48 @@ impl Init {
             }
             command
         };
-        for (server, host) in commands.servers {
-            let Some(line) = &server.command else { continue };
-            host.enter()?;
+        let shell = |HostProgram { name, command }: &HostProgram| {
+            let Some(line) = command else { return Ok(None) };
+            commands.hosts.named(Some(name))?.enter()?;
             let mut shell = program("/bin/sh");
             shell.args(["-c", line]).stdin(Stdio::null());
+            Ok::<_, Error>(Some(shell))
+        };
+        for server in commands.servers {
+            let Some(mut shell) = shell(server)? else { continue };
             if commands.kept.is_some() {
                 shell.stdout(io::stderr());
             }
             deaf_no_more(&mut shell).spawn().context("cannot start the server's command")?;
         }
-        client.enter()?;
         let mut start = [PollFd::new(self.start.as_fd(), PollFlags::empty())];
         poll(&mut start, PollTimeout::NONE).context("cannot wait for the start")?;
-        let (name, arguments) = commands.client.split_first().expect("a client's command");
+        let spawn = |mut command: Command| {
+            if let Some([output, errors]) = commands.kept {
+                let copy = |file: &File| file.try_clone().context("cannot keep what a program prints");
+                command.stdout(copy(output)?).stderr(copy(errors)?);
+            }
+            Ok::<_, Error>(deaf_no_more(&mut command).spawn())
+        };
+        let mut awaited = Awaited::default();
+        for other in commands.others {
+            let Some(shell) = shell(other)? else { continue };
+            awaited.add(&spawn(shell)?.context("cannot start the command of a host")?);
+        }
+        let Some((name, arguments)) = commands.main.split_first() else { return self.supervise(awaited) };
+        commands.hosts.named(commands.host)?.enter()?;
         let mut command = program(name);
+        command.args(arguments);
         if commands.has_terminal {
             with_session(&mut command);
         }
-        if let Some([output, errors]) = commands.kept {
-            let copy = |file: &File| file.try_clone().context("cannot keep what a program prints");
-            command.stdout(copy(output)?).stderr(copy(errors)?);
-        }
-        match deaf_no_more(command.args(arguments)).spawn() {
-            Ok(child) => self.supervise(Pid::from_raw(child.id().cast_signed())),
+        match spawn(command)? {
+            Ok(child) => {
+                // The others end with it.
+                awaited = Awaited::default();
+                awaited.add(&child);
+                self.supervise(awaited)
+            }
             Err(error) => {
                 eprintln!("Error: cannot run {name:?}: {error}");
                 Ok(if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { CANNOT_RUN })
@@ -231,10 +256,9 @@ impl Init {
         }
     }
 
-    fn supervise(&self, main: Pid) -> Result<i32, Error> {
-        let mut code = None;
+    fn supervise(&self, mut awaited: Awaited) -> Result<i32, Error> {
         loop {
-            let timeout = if code.is_some() { GRACE_MS.into() } else { PollTimeout::NONE };
+            let timeout = if awaited.is_over() { GRACE_MS.into() } else { PollTimeout::NONE };
             let mut files = [PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
             let ready = poll(&mut files, timeout).context("cannot wait for the programs")?;
             while let Some(info) = self.signals.read_signal().context("cannot read a signal")? {
@@ -242,51 +266,73 @@ impl Init {
                     && FORWARDED.contains(&signal)
                     && info.ssi_code <= 0
                 {
-                    let _ = kill(main, signal);
+                    for program in &awaited.running {
+                        let _ = kill(*program, signal);
+                    }
                 }
             }
-            let children_left = reap(main, &mut code);
-            if let Some(code) = code
-                && (ready == 0 || !children_left)
-            {
-                return Ok(code);
+            let children_left = awaited.reap();
+            if awaited.is_over() && (ready == 0 || !children_left) {
+                return Ok(awaited.code);
             }
         }
     }
 }
 
-/// Reaps the children that have ended. When `main` has ended, notes its exit code and signals the others to
-/// end. False if none is left.
-fn reap(main: Pid, code: &mut Option<i32>) -> bool {
-    loop {
-        let (pid, ended) = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-            Ok(WaitStatus::Exited(pid, code)) => (pid, code),
-            Ok(WaitStatus::Signaled(pid, signal, _)) => (pid, SIGNAL_BASE + signal as i32),
-            Ok(WaitStatus::StillAlive) => return true,
-            Ok(_) => continue,
-            Err(_) => return false,
-        };
-        if pid == main {
-            *code = Some(ended);
-            let _ = kill(Pid::from_raw(-1), Signal::SIGTERM);
+/// The programs with whose end the run ends.
+#[derive(Default)]
+struct Awaited {
+    running: Vec<Pid>,
+    /// The exit code of the first that failed.
+    code: i32,
+}
+
+impl Awaited {
+    fn add(&mut self, program: &Child) {
+        self.running.push(Pid::from_raw(program.id().cast_signed()));
+    }
+
+    fn is_over(&self) -> bool {
+        self.running.is_empty()
+    }
+
+    /// Reaps the children that have ended. With the last of the awaited programs, signals the others to end. False
+    /// if no child is left.
+    fn reap(&mut self) -> bool {
+        loop {
+            let (pid, ended) = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::Exited(pid, code)) => (pid, code),
+                Ok(WaitStatus::Signaled(pid, signal, _)) => (pid, SIGNAL_BASE + signal as i32),
+                Ok(WaitStatus::StillAlive) => return true,
+                Ok(_) => continue,
+                Err(_) => return false,
+            };
+            let Some(place) = self.running.iter().position(|program| *program == pid) else { continue };
+            self.running.swap_remove(place);
+            if self.code == 0 {
+                self.code = ended;
+            }
+            if self.is_over() {
+                let _ = kill(Pid::from_raw(-1), Signal::SIGTERM);
+            }
         }
     }
 }
 
 /// Sets up `/proc` for the namespace and the names of the hosts, without a name server, as none is reachable.
-fn mount_files(servers: &[&str]) -> Result<(), Error> {
+fn mount_files(of: &ProgramHosts) -> Result<(), Error> {
     const NONE: Option<&str> = None;
     unshare(CloneFlags::CLONE_NEWNS).context("cannot make a mount namespace")?;
     mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE)
         .context("cannot keep mounts to the programs")?;
-    let line = |(host, number, name)| {
-        let (ipv4, ipv6) = addresses(host, number);
-        format!("{ipv4} {name}\n{ipv6} {name}\n")
+    let line = |(address, name): (Address, &str)| {
+        format!("{} {name}\n{} {name}\n", address.v4(), address.v6())
     };
-    let named = (0..).zip(servers).map(|(number, name)| (Host::Server, number, *name));
-    // The first server has this name, too, if no other server has it.
-    let first = (!servers.contains(&"server")).then_some((Host::Server, 0, "server"));
-    let hosts: String = named.chain(first).chain([(Host::Client, 0, "client")]).map(line).collect();
+    let named = of.namespaces.iter().zip(&of.names).map(|(host, name)| (host.address, name.as_str()));
+    // The first server has this name, too, if no other host has it.
+    let is_free = !of.names.iter().any(|name| name == SERVER);
+    let first = is_free.then_some((Address::server(0), SERVER));
+    let hosts: String = named.chain(first).map(line).collect();
     let hosts = hosts + &fs::read_to_string("/etc/hosts").unwrap_or_default();
     // A private place for files: /proc, before the new one is mounted.
     let cannot = "cannot prepare files for the programs";

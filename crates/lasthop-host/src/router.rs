@@ -7,7 +7,7 @@
 //! drops by packets that do not come out.
 
 use crate::error::{Context, Error};
-use crate::namespace::{addresses, new_network, sysctl};
+use crate::namespace::{Address, new_network, sysctl};
 use crate::netlink::{Destination, Netlink};
 use crate::qdisc;
 use crate::tun::Tun;
@@ -47,17 +47,6 @@ pub fn needs_no_router(scenario: &Scenario) -> Result<(), Error> {
     }
 }
 
-/// Rejects a tree of hops.
-pub fn needs_one_hop(scenario: &Scenario) -> Result<(), Error> {
-    if scenario.hop.is_empty() {
-        return Ok(());
-    }
-    Err(Error::new(
-        "[hop]: hops with names run on the model engine only, as real hosts have one hop between them; use \
-         --engine model, or write [down] and [up] in place of [hop]",
-    ))
-}
-
 impl LinuxRouter {
     /// The router, if the scenario requests it. The caller is in its network namespace from then on.
     pub fn create(scenario: &Scenario, seed: Seed) -> Result<Option<Self>, Error> {
@@ -79,6 +68,7 @@ impl LinuxRouter {
                 sysctl(&format!("{device}/disable_ipv6"), "1")?;
             }
             let queues = path.linux_queues(scenario.mtu);
+            let address = if host == Host::Server { Address::server(0) } else { Address::CLIENT };
             let drawn_from = seed.stream(stream).bits();
             let set_up = || {
                 netlink.configure(index, scenario.mtu.0 as u32)?;
@@ -87,7 +77,7 @@ impl LinuxRouter {
                     netlink.replace(request)?;
                 }
                 netlink.up(index)?;
-                netlink.route(index, Destination::Network(addresses(host, 0).0), &[])
+                netlink.route(index, Destination::Network(address.v4()), &[])
             };
             set_up().context(
                 "cannot set up the router; its kernel needs TUN devices, sch_htb, cls_u32, and \

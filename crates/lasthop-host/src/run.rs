@@ -5,13 +5,13 @@ use crate::emulator::{Emulator, RunFacts, tun_name, tun_named};
 use crate::error::{Context, Error};
 use crate::features::{Difference, needs_linux};
 use crate::hop::Hop;
-use crate::namespace::acquire_rights;
-use crate::pairs::{Pair, Pairs, needs_pairs};
+use crate::hosts::{Hosts, needs_hosts};
+use crate::namespace::{HostNamespace, acquire_rights};
 use crate::priority::Priority;
 use crate::program_run::{self, ProgramFacts, Setting};
-use crate::router::{LinuxRouter, needs_no_router, needs_one_hop};
+use crate::router::{LinuxRouter, needs_no_router};
 use crate::shell::Guest;
-use crate::workload::{Nginx, STRANGER, Workload, needs_plain_quic, needs_sockets};
+use crate::workload::{Nginx, Workload, needs_plain_quic, needs_sockets};
 use lasthop_core::{Body, Datagram, Duration, Host, Instant, Observer, Packet, PacketEvent, Protocol, Seed};
 use lasthop_scenario::{SERVER, Scenario};
 use lasthop_trace::{Analysis, Batch, Column, Kept, Records, Request};
@@ -85,18 +85,17 @@ fn table(columns: &[(&'static str, Column)]) -> serde_json::Value {
 const ROUTER_TO_SERVER: u64 = 0;
 const ROUTER_TO_CLIENT: u64 = 1;
 
-/// The pairs of hosts, and a web server that is a separate program.
-type Hosts = (Vec<Pair>, Option<Nginx>);
+/// The namespaces of the hosts, and a web server that is a separate program.
+type Made = (Vec<HostNamespace>, Option<Nginx>);
 
 /// Checks that hosts with a real TCP can run a scenario; a Linux router requires lasthop's own guest kernel.
 pub fn needs_real_hosts(scenario: &Scenario, linux_router: bool) -> Result<(), Error> {
-    needs_one_hop(scenario)?;
     if scenario.real_program().is_some() {
         return needs_no_router(scenario);
     }
     needs_plain_quic(scenario)?;
     scenario.tcps().try_for_each(needs_linux)?;
-    needs_pairs(scenario)?;
+    needs_hosts(scenario)?;
     needs_sockets(scenario)?;
     if linux_router { Ok(()) } else { needs_no_router(scenario) }
 }
@@ -112,26 +111,26 @@ pub fn run(
     let scenario = &spec.scenario;
     let in_guest = spec.parent.is_none();
     needs_real_hosts(scenario, in_guest)?;
-    let pairs = Pairs::of(scenario);
+    let hosts = Hosts::of(scenario);
     let priority = Priority::acquire();
     acquire_rights()?;
     spec.parent.map_or(Ok(()), tie_to)?;
-    let hosts = || {
-        let hosts = pairs.create()?;
-        let nginx = Nginx::start(scenario, &hosts[0].0)?;
-        Ok::<Hosts, Error>((hosts, nginx))
+    let make = || {
+        let made = hosts.create()?;
+        let nginx = hosts.web_server().map(|server| Nginx::start(scenario, &made[server]));
+        Ok::<Made, Error>((made, nginx.transpose()?.flatten()))
     };
     // A guest does not need this: its clock stands still while it computes.
     let rests = priority.real_time && !in_guest;
     let program = scenario.real_program();
-    let mut made = if program.is_none() { hosts()? } else { (Vec::new(), None) };
+    let mut made = if program.is_none() { make()? } else { (Vec::new(), None) };
     let (mut records, mut facts, mut programs) = (Batch::of(scenario), Vec::new(), Vec::new());
     let mut kept = None;
     for (index, replication) in (0..).zip(spec.wanted.numbers()) {
         // The hosts of a chain are kept, because they cache metrics of each other.
         let in_chain = if scenario.sequential() { index } else { 0 };
         if index > 0 && !scenario.sequential() && program.is_none() {
-            made = hosts()?;
+            made = make()?;
         }
         let seed = spec.wanted.seed_of(replication);
         let mut observation = spec.wanted.observations.get(&replication).cloned().unwrap_or_default();
@@ -152,7 +151,7 @@ pub fn run(
             let clock =
                 if in_guest { Clock::start_at(clock_phase(scenario, seed))? } else { Clock::start()? };
             let waiter = Waiter::new(clock, spin, rests)?;
-            run_once(scenario, (seed, in_chain), (&made.0, &pairs), router, (clock, waiter), observer)?
+            run_once(scenario, (seed, in_chain), (&made.0, &hosts), router, (clock, waiter), observer)?
         };
         let this = Kept::of(watch, (scenario, seed, end), known).context("cannot write what was observed")?;
         kept = this.or(kept);
@@ -161,7 +160,7 @@ pub fn run(
         records.add(replication, of_this);
         facts.push(of_run);
     }
-    let differences = if program.is_none() { pairs.differences() } else { Vec::new() };
+    let differences = if program.is_none() { hosts.differences() } else { Vec::new() };
     Ok(Runs { records, facts, differences, priority, kept, programs })
 }
 
@@ -192,7 +191,7 @@ fn clock_phase(scenario: &Scenario, seed: Seed) -> f64 {
 fn run_once<O: Observer>(
     scenario: &Scenario,
     (seed, in_chain): (Seed, u32),
-    (hosts, pairs): (&[Pair], &Pairs<'_>),
+    (namespaces, hosts): (&[HostNamespace], &Hosts<'_>),
     router: Option<LinuxRouter>,
     (clock, mut waiter): (Clock, Waiter),
     mut observer: O,
@@ -200,16 +199,14 @@ fn run_once<O: Observer>(
     for info in scenario.flows() {
         observer.announce(&info);
     }
-    let tuns: Vec<_> = hosts.iter().map(|(server, client)| [&server.tun, &client.tun]).collect();
-    let first_socket = tun_name(Host::Server, tuns.len());
-    let which = (hosts, pairs.by_application());
+    let tuns: Vec<_> = namespaces.iter().map(|host| &host.tun).collect();
+    let first_socket = tun_name(tuns.len());
     let run = (in_chain, observer.wants_qlog());
-    let workload = Workload::new(scenario, seed, run, which, (&waiter, first_socket))?;
+    let workload = Workload::new(scenario, seed, run, (namespaces, hosts), (&waiter, first_socket))?;
     let hop = Hop::new(scenario, seed, workload, observer);
     let mtu = scenario.mtu.0 as usize;
-    for (pair, [server, client]) in tuns.iter().enumerate() {
-        waiter.watch_device(server, tun_name(Host::Server, pair), mtu)?;
-        waiter.watch_device(client, tun_name(Host::Client, pair), mtu)?;
+    for (host, tun) in tuns.iter().enumerate() {
+        waiter.watch_device(tun, tun_name(host), mtu)?;
     }
     let mut emulator = Emulator::new(hop, tuns, router, clock, mtu);
     for (host, name) in [(Host::Server, ROUTER_TO_SERVER), (Host::Client, ROUTER_TO_CLIENT)] {
@@ -246,8 +243,7 @@ fn run_once<O: Observer>(
                 ROUTER_TO_SERVER => emulator.forward(now, Host::Server)?,
                 ROUTER_TO_CLIENT => emulator.forward(now, Host::Client)?,
                 tun if tun < first_socket => {
-                    let (host, pair) = tun_named(tun);
-                    emulator.receive(now, host, pair, waiter.read_ahead(tun))?;
+                    emulator.receive(now, tun_named(tun), waiter.read_ahead(tun))?;
                 }
                 socket => {
                     let (workload, observer) = emulator.hop.flows();
@@ -286,7 +282,7 @@ impl<O: Observer> Observer for Known<O> {
     }
 
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
-        if packet.flow != STRANGER {
+        if !packet.flow.is_stranger() {
             self.0.packet(now, event, packet);
         }
     }

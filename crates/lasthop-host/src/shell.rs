@@ -1,18 +1,18 @@
-//! A user's program behind the last hop.
+//! A user's programs on the hosts.
 
 use crate::clock::{Clock, Waiter};
-use crate::emulator::Emulator;
+use crate::emulator::{Emulator, tun_name, tun_named};
 use crate::error::{Context, Error};
 use crate::guest::{Outcome, User};
 use crate::hop::{Hop, OneFlow};
-use crate::namespace::{HostConfig, HostNamespace, acquire_rights};
+use crate::namespace::acquire_rights;
 use crate::priority::Priority;
-use crate::programs::{Commands, Programs, Server};
-use crate::router::{needs_no_router, needs_one_hop};
-use crate::servers::Servers;
+use crate::program_hosts::{BetweenHosts, ProgramHosts};
+use crate::programs::{Commands, HostProgram, Programs};
+use crate::router::needs_no_router;
 use crate::status::{Status, Style};
 use crate::terminal::{Keys, Screen, Terminal};
-use lasthop_core::{Direction, Duration, Host, Instant, Observer, Seed};
+use lasthop_core::{Direction, Duration, FlowId, Instant, Observer, Seed};
 use lasthop_link::Schedule;
 use lasthop_scenario::{SERVER, Scenario};
 use lasthop_trace::CaptureTarget;
@@ -37,10 +37,16 @@ pub struct ShellSpec {
     pub down: Option<PathBuf>,
     /// The same for the direction up.
     pub up: Option<PathBuf>,
-    /// The client's program and its arguments.
+    /// The main program and its arguments; if empty, all programs of hosts at the edge are awaited.
     pub command: Vec<String>,
+    /// The host of the main program, if it is not the first at the edge.
+    #[serde(default)]
+    pub host: Option<String>,
     /// The servers; at least one.
-    pub servers: Vec<Server>,
+    pub servers: Vec<HostProgram>,
+    /// Programs of hosts at the edge.
+    #[serde(default)]
+    pub hosts: Vec<HostProgram>,
     /// How the status is shown.
     pub status: Style,
     /// Whether a summary is written to standard error.
@@ -65,10 +71,7 @@ pub struct Guest<'a> {
 
 const SIGNALS: u64 = 0;
 const HOST_SIGNALS: u64 = 1;
-const CLIENT_TUN: u64 = 2;
-const TERMINAL: u64 = 3;
-/// A host for each server.
-const FIRST_SERVER_TUN: u64 = 4;
+const TERMINAL: u64 = 2;
 /// Head start of the servers in a guest, in virtual time, in which computing takes no time.
 const HEAD_START: std::time::Duration = std::time::Duration::from_secs(1);
 
@@ -86,28 +89,33 @@ pub fn run(spec: &ShellSpec, guest: Option<&Guest<'_>>) -> Result<Outcome, Error
     let scenario = &with_traces(spec)?;
     let priority = Priority::acquire();
     acquire_rights()?;
-    let mtu = spec.scenario.mtu.0 as u32;
-    let config = HostConfig::default();
-    let host = |host, number| HostNamespace::create(host, number, mtu, &config);
-    let servers = (0..).zip(&spec.servers).map(|(number, _)| host(Host::Server, number));
-    let servers = servers.collect::<Result<Vec<_>, _>>()?;
-    let client = host(Host::Client, 0)?;
-    let named: Vec<_> = spec.servers.iter().zip(&servers).collect();
+    let names: Vec<&str> = spec.servers.iter().map(|server| server.name.as_str()).collect();
+    let hosts = ProgramHosts::create(scenario, &names)?;
     let user = guest.map(|guest| guest.user);
     let terminal = guest.and_then(|guest| guest.terminal.as_ref());
     let has_terminal = terminal.is_some();
-    let commands = Commands { client: &spec.command, servers: &named, user, has_terminal, kept: None };
+    let commands = Commands {
+        hosts: &hosts,
+        main: &spec.command,
+        host: spec.host.as_deref(),
+        servers: &spec.servers,
+        others: &spec.hosts,
+        user,
+        has_terminal,
+        kept: None,
+    };
     let seed = Seed { study: spec.seed, replication: 1 };
-    let (mut programs, clock) = start(&client, &commands, seed)?;
+    let (mut programs, clock) = start(&commands, seed)?;
     let capture = spec.capture.as_ref().map(CaptureTarget::open_for_real_packets);
     let capture = capture.transpose().context("cannot write a capture")?;
-    let hop = Hop::new(scenario, seed, Servers::new(&servers, OneFlow), capture);
-    let tuns = servers.iter().map(|server| [&server.tun, &client.tun]).collect();
-    let mut emulator = Emulator::new(hop, tuns, None, clock, mtu as usize);
+    // In a tree, the way of a packet is that between its hosts.
+    let flow = if scenario.hop.is_empty() { FlowId(0) } else { FlowId::stranger(0) };
+    let hop = Hop::new(&hosts.network, seed, hosts.carrying(OneFlow(flow)), capture);
+    let mut emulator = Emulator::new(hop, hosts.tuns(), None, clock, scenario.mtu.0 as usize);
     let before_s = processor_time()?;
     let waiter =
         Waiter::new(clock, Duration::from_micros(spec.spin_us), priority.real_time && guest.is_none())?;
-    let (code, end) = forward(spec, &mut emulator, &mut programs, waiter, guest)?;
+    let (code, end) = forward((spec, &hosts), &mut emulator, &mut programs, waiter, guest)?;
     let outcome = Outcome {
         code,
         elapsed_ns: end.as_nanos(),
@@ -126,15 +134,11 @@ pub fn run(spec: &ShellSpec, guest: Option<&Guest<'_>>) -> Result<Outcome, Error
     Ok(outcome)
 }
 
-/// Starts the servers' programs, then the client's, and the clock of the run. In a guest the clock starts
+/// Starts the servers' programs, then the others, and the clock of the run. In a guest the clock starts
 /// after the servers' head start.
-pub(crate) fn start(
-    client: &HostNamespace,
-    commands: &Commands<'_>,
-    seed: Seed,
-) -> Result<(Programs, Clock), Error> {
+pub(crate) fn start(commands: &Commands<'_>, seed: Seed) -> Result<(Programs, Clock), Error> {
     let live_clock = Clock::start()?;
-    let mut programs = Programs::start(client, commands)?;
+    let mut programs = Programs::start(commands)?;
     let clock = if commands.user.is_some() {
         // When memory is short, the kernel should end the programs, not the emulator. It is set after the
         // start of the programs, which would inherit it.
@@ -144,22 +148,21 @@ pub(crate) fn start(
     } else {
         live_clock
     };
-    programs.start_client();
+    programs.start_awaited();
     Ok((programs, clock))
 }
 
 /// Emulates until the client's program has ended. Returns its exit code, and the time of its end.
 fn forward<O: Observer>(
-    spec: &ShellSpec,
-    emulator: &mut Emulator<'_, Servers<'_, OneFlow>, O>,
+    (spec, hosts): (&ShellSpec, &ProgramHosts),
+    emulator: &mut Emulator<'_, BetweenHosts<OneFlow>, O>,
     programs: &mut Programs,
     mut waiter: Waiter,
     guest: Option<&Guest<'_>>,
 ) -> Result<(i32, Instant), Error> {
-    for (pair, name) in (0..spec.servers.len()).zip(FIRST_SERVER_TUN..) {
-        waiter.watch(emulator.tun(Host::Server, pair), EpollFlags::EPOLLIN, name)?;
+    for host in 0..hosts.namespaces.len() {
+        waiter.watch(emulator.tun(host), EpollFlags::EPOLLIN, tun_name(host))?;
     }
-    waiter.watch(emulator.tun(Host::Client, 0), EpollFlags::EPOLLIN, CLIENT_TUN)?;
     waiter.watch(programs.signals(), EpollFlags::EPOLLIN, SIGNALS)?;
     if let Some(guest) = guest {
         waiter.watch(guest.signals, EpollFlags::EPOLLIN, HOST_SIGNALS)?;
@@ -185,9 +188,8 @@ fn forward<O: Observer>(
                     }
                 }
                 HOST_SIGNALS => guest.into_iter().try_for_each(|guest| pass_on(guest, programs))?,
-                CLIENT_TUN => emulator.receive(now, Host::Client, 0, None)?,
                 TERMINAL => {}
-                server => emulator.receive(now, Host::Server, (server - FIRST_SERVER_TUN) as usize, None)?,
+                tun => emulator.receive(now, tun_named(tun), None)?,
             }
         }
         let has_written = ready.contains(&TERMINAL);
@@ -222,14 +224,17 @@ fn pass_on(guest: &Guest<'_>, programs: &mut Programs) -> Result<(), Error> {
 /// The scenario, which must have a modelled network, with the traces in place of the rates of its links.
 fn with_traces(spec: &ShellSpec) -> Result<Scenario, Error> {
     needs_no_router(&spec.scenario)?;
-    needs_one_hop(&spec.scenario)?;
     let mut scenario = spec.scenario.clone();
     for (trace, path, way) in [(&spec.down, &mut scenario.down, "down"), (&spec.up, &mut scenario.up, "up")] {
         let Some(trace) = trace else { continue };
         let Some(path) = path else {
+            let why = if scenario.hop.is_empty() {
+                "an ATM switch has cells, no link that follows a trace"
+            } else {
+                "with [hop], a link follows the trace that hop.NAME.down.link.trace names"
+            };
             return Err(Error::new(format!(
-                "--{way}: an ATM switch has cells, no link that follows a trace; leave --{way} out, or use a \
-                 scenario with [down]"
+                "--{way}: {why}; leave --{way} out, or use a scenario with [down]"
             )));
         };
         let own = [("change", !path.link.change.is_empty()), ("course", path.link.course.is_some())];

@@ -130,7 +130,9 @@ impl Hops {
     }
 
     fn way(&self, flow: FlowId, direction: Direction) -> &[Place] {
-        &self.ways[self.flows[flow.0 as usize] as usize][direction as usize]
+        // Packets of no flow have the number of an application (`FlowId::stranger`).
+        let application = self.flows.get(flow.0 as usize).copied().unwrap_or(u32::MAX - flow.0);
+        &self.ways[application as usize][direction as usize]
     }
 
     fn schedule(&mut self, place: Place) {

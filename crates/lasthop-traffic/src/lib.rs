@@ -31,7 +31,7 @@ pub use http_config::{HeaderWrite, HttpConfig, HttpProtocol, HttpServer};
 pub use offer::{Offer, Outlook, period};
 pub use on_off::{OnOff, OnOffConfig};
 pub use own::{Carrier, OwnConfig, OwnTraffic, TrafficAlgorithm, TrafficSetup, UserTraffic, Wanted};
-pub use program::{Elsewhere, ProgramConfig, SERVER, ServerConfig};
+pub use program::{Elsewhere, HostProgramConfig, ProgramConfig, SERVER, ServerConfig};
 pub use recording::{Packet, Recording};
 pub use replay::{Replay, ReplayConfig};
 pub use short::{Arrivals, ShortFlows, ShortFlowsConfig};

@@ -9,18 +9,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Action, Application, FlowConfig, HttpConfig, Offer, Outlook, Program, Surroundings, Traffic};
 
-/// Programs that communicate over the last hop.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// Programs that communicate over the network.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProgramConfig {
     /// Name in the records.
     pub name: String,
-    /// The mobile host's program and its arguments; the run ends with it.
+    /// The program of the mobile host (with `[hop]`: of `host`) and its arguments; the run ends with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// The servers that it talks to, each on its own host at the far end. If absent, there is one host that
+    /// The servers that programs talk to, each on its own host at the far end. If absent, there is one host that
     /// runs nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<ServerConfig>,
+    /// With `[hop]`: programs on hosts of the scenario. Without `command`, the run ends when all of them have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostProgramConfig>,
     /// Whether the program prints JSON, whose numbers become columns.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub json: bool,
@@ -44,6 +48,16 @@ pub struct ProgramConfig {
 pub struct ServerConfig {
     /// Its name for the other hosts.
     #[serde(default = "server_name")]
+    pub name: String,
+    /// A shell command line.
+    pub command: String,
+}
+
+/// A program on a host of the scenario.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HostProgramConfig {
+    /// The host.
     pub name: String,
     /// A shell command line.
     pub command: String,
@@ -108,7 +122,10 @@ impl Traffic for ProgramConfig {
     }
 
     fn check(&self, _mtu: Bytes, faults: &mut Faults) {
-        let is_named = self.command.first().is_some_and(|program| !program.is_empty());
+        let is_named = match self.command.first() {
+            None => !self.hosts.is_empty(),
+            Some(program) => !program.is_empty(),
+        };
         faults.require(is_named, "command", || {
             "names no program; write [\"curl\", \"http://server/\"], say".into()
         });

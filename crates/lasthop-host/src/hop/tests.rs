@@ -38,7 +38,7 @@ fn scenario_with(extra: &str) -> Scenario {
 }
 
 fn hop(extra: &str) -> Hop<OneFlow, ()> {
-    Hop::new(&scenario_with(extra), Seed { study: 1, replication: 1 }, OneFlow, ())
+    Hop::new(&scenario_with(extra), Seed { study: 1, replication: 1 }, OneFlow(FlowId(0)), ())
 }
 
 fn frame(bytes: &[u8]) -> Frame {
@@ -81,7 +81,7 @@ fn a_packet_takes_what_lan_and_link_take_however_late_it_is_looked_for() {
     let link = Duration::from_millis(72 + 300);
     for looks in [&[372_197][..], &[100, 72_300, 372_196, 372_197], &[9_000_000]] {
         let mut hop = hop("");
-        hop.send(Instant::ZERO, Host::Server, &mut frame(&datagram(7, 0)));
+        hop.send(Instant::ZERO, Host::Server as usize, &mut frame(&datagram(7, 0)));
         let arrived: Vec<_> = looks.iter().flat_map(|&look| arrivals(&mut hop, at_us(look))).collect();
         assert_eq!(arrived, [(Instant::ZERO + lan + link, Host::Client, 7)]);
         assert_eq!((hop.packets_inside(), hop.next_wakeup()), (0, None));
@@ -92,9 +92,9 @@ fn a_packet_takes_what_lan_and_link_take_however_late_it_is_looked_for() {
 fn the_last_packet_that_is_due_is_known_as_such_and_none_is_lost_by_asking() {
     let mut scenario = scenario_with("");
     scenario.down.as_mut().unwrap().link.duplicate = Some(Probability::ONE);
-    let mut hop = Hop::new(&scenario, Seed { study: 1, replication: 1 }, OneFlow, ());
+    let mut hop = Hop::new(&scenario, Seed { study: 1, replication: 1 }, OneFlow(FlowId(0)), ());
     for id in 0..2 {
-        hop.send(Instant::ZERO, Host::Server, &mut frame(&datagram(id, 0)));
+        hop.send(Instant::ZERO, Host::Server as usize, &mut frame(&datagram(id, 0)));
     }
     // The second arrives 72 ms after the first.
     for (until_ms, expected) in [(380, &[(0, false), (0, true)][..]), (460, &[(1, false), (1, true)])] {
@@ -112,7 +112,7 @@ fn the_last_packet_that_is_due_is_known_as_such_and_none_is_lost_by_asking() {
 fn what_finds_the_queue_full_is_dropped_and_the_rest_keep_their_bytes() {
     let mut hop = hop("");
     for id in 0..6 {
-        hop.send(Instant::ZERO, Host::Server, &mut frame(&datagram(id, 0)));
+        hop.send(Instant::ZERO, Host::Server as usize, &mut frame(&datagram(id, 0)));
     }
     let ids: Vec<_> = arrivals(&mut hop, at_us(9_000_000)).iter().map(|arrival| arrival.2).collect();
     assert_eq!(ids, [0, 1, 2, 3], "two in the send buffer, two in the queue");
@@ -124,13 +124,13 @@ fn what_finds_the_queue_full_is_dropped_and_the_rest_keep_their_bytes() {
 fn a_copy_that_the_link_makes_has_the_bytes_of_its_packet() {
     let mut scenario = scenario_with("");
     scenario.down.as_mut().unwrap().link.duplicate = Some(Probability::ONE);
-    let mut hop = Hop::new(&scenario, Seed { study: 1, replication: 1 }, OneFlow, ());
+    let mut hop = Hop::new(&scenario, Seed { study: 1, replication: 1 }, OneFlow(FlowId(0)), ());
     for id in 0..3 {
-        hop.send(Instant::ZERO, Host::Server, &mut frame(&datagram(id, 0)));
+        hop.send(Instant::ZERO, Host::Server as usize, &mut frame(&datagram(id, 0)));
     }
     // Later packets reuse the buffers of those that have arrived.
     let mut arrived = arrivals(&mut hop, at_us(400_000));
-    hop.send(at_us(400_000), Host::Client, &mut frame(&datagram(9, 0)));
+    hop.send(at_us(400_000), Host::Client as usize, &mut frame(&datagram(9, 0)));
     arrived.extend(arrivals(&mut hop, at_us(9_000_000)));
     let ids = |wanted| arrived.iter().filter(|each| each.1 == wanted).map(|each| each.2).collect::<Vec<_>>();
     assert_eq!((ids(Host::Client), ids(Host::Server)), (vec![0, 0, 1, 1, 2, 2], vec![9]));
@@ -141,7 +141,7 @@ fn a_copy_that_the_link_makes_has_the_bytes_of_its_packet() {
 fn a_mark_of_the_router_reaches_the_real_header() {
     let mut hop = hop(RED);
     for id in 0..4 {
-        hop.send(Instant::ZERO, Host::Server, &mut frame(&datagram(id, 2)));
+        hop.send(Instant::ZERO, Host::Server as usize, &mut frame(&datagram(id, 2)));
     }
     let mut marks = Vec::new();
     while let Some(delivery) = hop.poll_delivery(at_us(9_000_000)) {
@@ -160,11 +160,11 @@ fn what_cannot_cross_is_counted_and_gone() {
     let mut long = datagram(0, 0);
     long.push(0);
     for bytes in [&long[..], &[0x45, 0, 0], &[]] {
-        hop.send(Instant::ZERO, Host::Client, &mut frame(bytes));
+        hop.send(Instant::ZERO, Host::Client as usize, &mut frame(bytes));
     }
     let mut fragment = datagram(1, 0);
     fragment[6] = 0x20;
-    hop.send(Instant::ZERO, Host::Client, &mut frame(&fragment));
+    hop.send(Instant::ZERO, Host::Client as usize, &mut frame(&fragment));
     let counters = *hop.counters();
     assert_eq!((counters.oversized, counters.malformed, counters.fragments), (1, 2, 1));
     assert_eq!(arrivals(&mut hop, at_us(9_000_000)).len(), 1);
@@ -196,7 +196,7 @@ proptest! {
         for (gap, down, bytes) in packets {
             now += Duration::from_micros(gap);
             arrived += arrivals(&mut hop, now).len() as u64;
-            hop.send(now, if down { Host::Server } else { Host::Client }, &mut frame(&bytes));
+            hop.send(now, usize::from(!down), &mut frame(&bytes));
             sent += 1;
             prop_assert!(hop.next_wakeup().is_none_or(|due| due >= now));
         }
@@ -243,7 +243,7 @@ proptest! {
                 arrived += 1;
             }
             if let Some((_, down)) = next && at <= now {
-                hop.send(now, if down { Host::Server } else { Host::Client }, &mut frame(&datagram(1, 2)));
+                hop.send(now, usize::from(!down), &mut frame(&datagram(1, 2)));
                 next = packets.next();
                 at += Duration::from_micros(next.map_or(0, |(gap, _)| gap));
             }
@@ -279,6 +279,14 @@ const CONGESTED_ATM: &str = atm!("4240 kbit/s", "424 kbit/s");
 struct ByPort;
 
 impl Flows for ByPort {
+    fn sender(&self, host: usize, headers: &Headers<'_>) -> Option<Host> {
+        OneFlow(FlowId(0)).sender(host, headers)
+    }
+
+    fn application(&self, flow: FlowId) -> u32 {
+        flow.0
+    }
+
     fn identify<O: Observer>(
         &mut self,
         now: Instant,
@@ -286,7 +294,7 @@ impl Flows for ByPort {
         headers: &Headers<'_>,
         observer: &mut O,
     ) -> (FlowId, u16, Body) {
-        let (_, server_port, body) = OneFlow.identify(now, sender, headers, observer);
+        let (_, server_port, body) = OneFlow(FlowId(0)).identify(now, sender, headers, observer);
         let (_, client_port) = headers.transport.server_and_client_port(sender);
         (FlowId(u32::from(client_port) - 6000), server_port, body)
     }
@@ -302,7 +310,7 @@ fn each_flow_has_an_access_link_to_the_switch_and_packets_of_none_share_the_last
         let mut bytes = datagram(id, 0);
         // The client's port: of flow 0, of flow 1, of no flow.
         bytes[23] += id;
-        hop.send(Instant::ZERO, Host::Server, &mut frame(&bytes));
+        hop.send(Instant::ZERO, Host::Server as usize, &mut frame(&bytes));
     }
     let mut arrived = Vec::new();
     while let Some(delivery) = hop.poll_delivery(at_us(1_000_000)) {
@@ -319,7 +327,7 @@ fn each_flow_has_an_access_link_to_the_switch_and_packets_of_none_share_the_last
 fn a_switch_above_its_threshold_drops_whole_packets() {
     let mut hop = hop(CONGESTED_ATM);
     for id in 0..6 {
-        hop.send(Instant::ZERO, Host::Server, &mut frame(&datagram(id, 0)));
+        hop.send(Instant::ZERO, Host::Server as usize, &mut frame(&datagram(id, 0)));
     }
     let ids: Vec<_> = arrivals(&mut hop, at_us(9_000_000)).iter().map(|arrival| arrival.2).collect();
     // The threshold is 20 cells; the packets find 0, 12, 24, 23, 21 and 20 cells.
@@ -330,9 +338,9 @@ fn a_switch_above_its_threshold_drops_whole_packets() {
 
 #[test]
 fn the_way_back_from_the_switch_is_delay_alone() {
-    let mut hop = Hop::new(&scenario_with(ATM), Seed { study: 1, replication: 1 }, OneFlow, ());
+    let mut hop = Hop::new(&scenario_with(ATM), Seed { study: 1, replication: 1 }, OneFlow(FlowId(0)), ());
     for id in 0..3 {
-        hop.send(Instant::ZERO, Host::Client, &mut frame(&datagram(id, 0)));
+        hop.send(Instant::ZERO, Host::Client as usize, &mut frame(&datagram(id, 0)));
     }
     let due = at_us(51_000);
     assert_eq!(
@@ -345,7 +353,7 @@ fn the_way_back_from_the_switch_is_delay_alone() {
 fn a_router_of_the_owners_gets_what_the_lan_brings_and_must_give_it_back_in_order() {
     let mut hop = hop("router.implementation = \"linux\"\n");
     for id in 0..5 {
-        hop.send(Instant::ZERO, Host::Server, &mut frame(&datagram(id, 0)));
+        hop.send(Instant::ZERO, Host::Server as usize, &mut frame(&datagram(id, 0)));
     }
     assert_eq!(arrivals(&mut hop, at_us(1_000)), []);
     // The second packet is lost; the fourth and the fifth find two packets inside, the limit of the queue.
@@ -372,7 +380,7 @@ fn a_router_of_the_owners_gets_what_the_lan_brings_and_must_give_it_back_in_orde
 fn what_a_discipline_of_linux_drops_is_seen_by_what_comes_out_and_the_link_behind_it_delays() {
     let mut hop = hop("router.implementation = \"linux\"\ndown.queue.discipline = \"codel\"\n");
     for id in 0..5 {
-        hop.send(Instant::ZERO, Host::Server, &mut frame(&datagram(id, 0b10)));
+        hop.send(Instant::ZERO, Host::Server as usize, &mut frame(&datagram(id, 0b10)));
     }
     assert_eq!(arrivals(&mut hop, at_us(1_000)), []);
     while let Some(entry) = hop.poll_entry() {
@@ -409,7 +417,7 @@ fn what_red_of_linux_drops_is_the_queues_only_without_room_in_bytes() {
         3 * length - 1
     ));
     for id in 0..4 {
-        hop.send(Instant::ZERO, Host::Server, &mut frame(&datagram(id, 0)));
+        hop.send(Instant::ZERO, Host::Server as usize, &mut frame(&datagram(id, 0)));
     }
     assert_eq!(arrivals(&mut hop, at_us(1_000)), []);
     for (kept, full) in [(true, false), (false, false), (true, false), (false, true)] {
@@ -437,7 +445,7 @@ fn classes_of_a_router_of_the_owners_have_orders_limits_and_losses_of_their_own(
     let expedited = |id| datagram(id, 46 << 2);
     let sent = [datagram(0, 0), expedited(1), datagram(2, 0), expedited(3), expedited(4)];
     for bytes in &sent {
-        hop.send(Instant::ZERO, Host::Server, &mut frame(bytes));
+        hop.send(Instant::ZERO, Host::Server as usize, &mut frame(bytes));
     }
     assert_eq!(arrivals(&mut hop, at_us(1_000)), []);
     for (class, kept, full) in

@@ -2,16 +2,13 @@
 //! direction of a flow is the direction of most of its payload. Therefore events are recorded, and reported
 //! at the end.
 
-use super::STRANGER;
 use super::diag::Diag;
 use super::peer::Peer;
 use super::segments::Segments;
-use crate::emulator::HostFlows;
 use crate::error::{Context, Error};
 use crate::header::{Headers, Transport};
 use crate::hop::Flows;
 use crate::namespace::HostNamespace;
-use crate::servers::own_addresses;
 use lasthop_core::{
     Body, Datagram, Dscp, Ecn, FlowId, FlowInfo, Host, Instant, Observer, Packet, PacketEvent, Protocol,
     TransportEvent,
@@ -29,9 +26,8 @@ type Ends = (u8, SocketAddr, SocketAddr);
 /// All connections of a run, and access to the hosts' kernels for information about them.
 #[derive(Debug)]
 pub struct Connections {
-    /// Access to the kernel of each server, with the server's addresses.
-    servers: Vec<([IpAddr; 2], Rc<Diag>)>,
-    client: Rc<Diag>,
+    /// Access to the kernel of each host, with the host's addresses.
+    kernels: Vec<([IpAddr; 2], Rc<Diag>)>,
     flows: Vec<Connection>,
     /// The latest connection between these ends.
     latest: BTreeMap<Ends, FlowId>,
@@ -64,33 +60,30 @@ struct Tcp {
 }
 
 impl Connections {
-    /// Without connections yet between programs of these hosts. The servers, at least one, are in the order
-    /// of their addresses. The caller is in the client's network namespace afterwards.
-    pub fn between(servers: &[HostNamespace], client: &HostNamespace) -> Result<Self, Error> {
+    /// Without connections yet between programs of these hosts. The caller is in the network namespace of the
+    /// last one afterwards.
+    pub fn between(hosts: &[HostNamespace]) -> Result<Self, Error> {
         let kernel = |host: &HostNamespace| {
             host.enter()?;
-            Ok::<_, Error>(Rc::new(Diag::open().context("cannot ask the kernel about connections")?))
+            let kernel = Diag::open().context("cannot ask the kernel about connections")?;
+            Ok::<_, Error>((host.address.all(), Rc::new(kernel)))
         };
-        let servers = servers.iter().map(kernel).collect::<Result<Vec<_>, _>>()?;
-        Ok(Self::known_to(servers, kernel(client)?))
+        Ok(Self::known_to(hosts.iter().map(kernel).collect::<Result<_, _>>()?))
     }
 
-    fn known_to(servers: Vec<Rc<Diag>>, client: Rc<Diag>) -> Self {
-        let servers = (0..).map(own_addresses).zip(servers).collect();
-        Self { servers, client, flows: Vec::new(), latest: BTreeMap::new() }
+    fn known_to(kernels: Vec<([IpAddr; 2], Rc<Diag>)>) -> Self {
+        Self { kernels, flows: Vec::new(), latest: BTreeMap::new() }
     }
 
-    /// The kernel of the server with this address; that of the first server for packets that no server
-    /// receives.
-    fn kernel_of(&self, server: IpAddr) -> &Rc<Diag> {
-        let (_, kernel) =
-            self.servers.iter().find(|(own, _)| own.contains(&server)).unwrap_or(&self.servers[0]);
-        kernel
+    /// The kernel of the host with this address; that of the first host for packets that no host receives.
+    fn kernel_of(&self, address: IpAddr) -> Rc<Diag> {
+        let known = self.kernels.iter().find(|(own, _)| own.contains(&address));
+        Rc::clone(&known.unwrap_or(&self.kernels[0]).1)
     }
 
-    /// The properties of the connections, as flows of the first application, by their numbers here.
-    /// Connections that were never accepted are left out.
-    pub fn flows(&self) -> BTreeMap<FlowId, FlowInfo> {
+    /// The properties of the connections, as flows of these applications, by their numbers here. Connections that
+    /// were never accepted are left out.
+    pub fn flows(&self, applications: &[u32]) -> BTreeMap<FlowId, FlowInfo> {
         let mut numbers = [0; 2];
         let mut name = |protocol: Protocol| {
             let (number, word) = match protocol {
@@ -101,7 +94,10 @@ impl Connections {
             format!("{word}-{number}")
         };
         let taken = (0..).map(FlowId).zip(&self.flows).filter(|(_, flow)| flow.was_taken());
-        taken.map(|(id, flow)| (id, flow.info(name(flow.protocol())))).collect()
+        let info = |(id, flow): (FlowId, &Connection)| {
+            (id, flow.info(name(flow.protocol()), applications[id.0 as usize]))
+        };
+        taken.map(info).collect()
     }
 
     /// The connection of a segment; a new one if the segment opens it.
@@ -123,8 +119,8 @@ impl Connections {
         let (protocol, server, client) = ends;
         let kind = if protocol == TCP {
             let mut peers = [Host::Server, Host::Client].map(|host| Peer::new(id, host, 0));
-            peers[0].leave_to_another(Rc::clone(self.kernel_of(server.ip())), server, client);
-            peers[1].leave_to_another(Rc::clone(&self.client), client, server);
+            peers[0].leave_to_another(self.kernel_of(server.ip()), server, client);
+            peers[1].leave_to_another(self.kernel_of(client.ip()), client, server);
             Kind::Tcp(Box::new(Tcp {
                 peers,
                 segments: Segments::default(),
@@ -159,11 +155,11 @@ impl Connection {
         }
     }
 
-    fn info(&self, name: String) -> FlowInfo {
+    fn info(&self, name: String, application: u32) -> FlowInfo {
         let [server, client] = self.payload_bytes;
         FlowInfo {
             name,
-            application: 0,
+            application,
             group: None,
             is_control: false,
             protocol: self.protocol(),
@@ -209,6 +205,15 @@ impl Connection {
 }
 
 impl Flows for Connections {
+    /// Its owner knows the hosts.
+    fn sender(&self, _host: usize, _headers: &Headers<'_>) -> Option<Host> {
+        None
+    }
+
+    fn application(&self, _flow: FlowId) -> u32 {
+        0
+    }
+
     fn identify<O: Observer>(
         &mut self,
         now: Instant,
@@ -237,7 +242,7 @@ impl Flows for Connections {
                 let body = self.flows[id.0 as usize].body(now, sender, &headers.transport, observer);
                 (id, server_port, body)
             }
-            None => (STRANGER, server_port, Body::Udp(Datagram::default())),
+            None => (FlowId::stranger(0), server_port, Body::Udp(Datagram::default())),
         }
     }
 
@@ -247,8 +252,6 @@ impl Flows for Connections {
         }
     }
 }
-
-impl HostFlows for Connections {}
 
 /// A recording of the events of a run, for an observer that can be informed only at its end.
 #[derive(Debug, Default)]
@@ -287,7 +290,7 @@ impl Tape {
 
 impl Observer for Tape {
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
-        if packet.flow != STRANGER {
+        if !packet.flow.is_stranger() {
             self.0.push((now, Told::Packet(event, Box::new(packet.clone()))));
         }
     }

@@ -1,10 +1,10 @@
 //! Flows that begin and end during the run.
 
 use super::peer;
-use super::{Connection, Ends, Flow, Workload};
+use super::{Application, Connection, Ends, Flow, Workload};
 use crate::clock::Waiter;
 use crate::error::{Context, Error};
-use crate::namespace::further_address;
+use crate::namespace::Address;
 use lasthop_core::{Dscp, FlowId, Host, Instant, Observer};
 use lasthop_traffic::ShortHosts;
 use std::net::SocketAddr;
@@ -16,32 +16,31 @@ const LATER_PORT: u16 = 10_000;
 /// The flows that an application opens while it runs. Their hosts have separate addresses.
 pub struct Later {
     hosts: Vec<ShortHosts>,
-    /// Number of the pair of addresses of the first hosts; the pairs of the others follow.
-    first_pair: u8,
+    /// Number of the addresses of the first hosts; those of the others follow.
+    first: u8,
     /// The fixed host's port of all of them.
     port: u16,
 }
 
 impl Later {
-    /// The flows of an application between these hosts; the first hosts have the pair of addresses with this
-    /// number.
-    pub fn new(hosts: &[ShortHosts], first_pair: u16) -> Self {
-        Self { hosts: hosts.to_vec(), first_pair: first_pair as u8, port: LATER_PORT + first_pair }
+    /// The flows of an application between these hosts; the first have the further addresses with this number.
+    pub fn new(hosts: &[ShortHosts], first: u8) -> Self {
+        Self { hosts: hosts.to_vec(), first, port: LATER_PORT + u16::from(first) }
     }
 
-    /// The addresses at which the fixed host listens, one for each window.
-    pub fn listening(&self) -> impl Iterator<Item = SocketAddr> {
-        (0..self.hosts.len()).map(|hosts| self.address(Host::Server, hosts, self.port))
+    /// The addresses at which the server listens, one for each window.
+    fn listening(&self, server: Address) -> Vec<SocketAddr> {
+        (0..self.hosts.len()).map(|hosts| self.address(server, hosts, self.port)).collect()
     }
 
-    fn address(&self, host: Host, hosts: usize, port: u16) -> SocketAddr {
-        (further_address(host, self.first_pair + hosts as u8), port).into()
+    fn address(&self, host: Address, hosts: usize, port: u16) -> SocketAddr {
+        (host.further(self.first + hosts as u8).v4(), port).into()
     }
 }
 
-impl Workload {
+impl Workload<'_> {
     /// Announces the flow that an application opens between the hosts with this index, and creates the socket
-    /// that will connect. The caller is in the mobile host's namespace.
+    /// that will connect.
     pub(super) fn open<O: Observer>(
         &mut self,
         application: usize,
@@ -51,16 +50,17 @@ impl Workload {
     ) -> Result<(), Error> {
         let number = self.flows.len();
         let id = FlowId(number as u32);
-        let later = &self.applications[application].later;
+        let Application { later, sides, .. } = &self.applications[application];
+        let [server, client] = sides.map(|side| self.hosts[side.host].address);
         let mut info =
             lasthop_traffic::later_flow(number, application as u32, &later.hosts[hosts], is_control);
         info.server_port = later.port;
-        let server = later.address(Host::Server, hosts, later.port);
-        let client = later.address(Host::Client, hosts, self.client_port(number));
+        let server = later.address(server, hosts, later.port);
+        let client = later.address(client, hosts, self.client_port(number));
         observer.announce(&info);
-        let receive_window_max = self.applications[application].receive_window_max;
-        let mut connection = Connection::new(id, receive_window_max, false);
-        let socket = peer::socket(client, info.dscp, self.sending[0])
+        let (mut connection, caller) = (Connection::new(id, sides, false), sides[Host::Client as usize].host);
+        self.enter(caller)?;
+        let socket = peer::socket(client, info.dscp, self.sending[caller])
             .context("cannot make the socket of a short flow")?;
         connection.peer(Host::Client).open(socket);
         self.ports.insert(client.port(), id);
@@ -87,11 +87,14 @@ impl Workload {
         }
     }
 
-    /// Listens for the flows that an application will open. The caller is in the fixed host's namespace.
+    /// Listens for the flows that an application will open.
     pub(super) fn listen_later(&mut self, index: usize, waiter: &Waiter) -> Result<(), Error> {
-        let addresses: Vec<SocketAddr> = self.applications[index].later.listening().collect();
-        addresses
-            .into_iter()
-            .try_for_each(|address| Ok(self.listen((Host::Client, 0), address, Dscp::default(), waiter)?))
+        let Application { later, sides: [server, _], .. } = &self.applications[index];
+        let (host, addresses) = (server.host, later.listening(self.hosts[server.host].address));
+        for address in addresses {
+            self.enter(host)?;
+            self.listen((Host::Client, host), address, Dscp::default(), waiter)?;
+        }
+        Ok(())
     }
 }

@@ -18,8 +18,8 @@ use crate::error::{Context, Error};
 use crate::features::receive_window_max;
 use crate::header::{Headers, Transport};
 use crate::hop::Flows;
-use crate::namespace::addresses;
-use crate::pairs::Pair;
+use crate::hosts::Hosts;
+use crate::namespace::HostNamespace;
 use crate::tun::Tun;
 pub use connections::{Connections, Tape};
 use diag::Diag;
@@ -50,8 +50,6 @@ const CLIENT_PORT: u16 = 20_001;
 /// Sets of ports of the mobile host that the runs of a chain use in turn, because the ports of the last run
 /// are still in TIME-WAIT.
 const CLIENT_PORTS: u32 = 10_000;
-/// Packets that belong to no flow of the scenario.
-pub const STRANGER: FlowId = FlowId(u32::MAX);
 /// The events that sockets are watched for, edge-triggered.
 const SOCKET_EVENTS: EpollFlags =
     EpollFlags::EPOLLIN.union(EpollFlags::EPOLLOUT).union(EpollFlags::EPOLLRDHUP).union(EpollFlags::EPOLLET);
@@ -72,16 +70,24 @@ struct Application {
     program: Program,
     /// Its flows, indexed by the numbers that it gives them.
     flows: Vec<FlowId>,
-    /// Its pair of hosts, and the largest window that they advertise, in bytes.
-    pair: usize,
-    receive_window_max: u32,
-    /// True if segments of its flows may span writes.
-    joins_writes: bool,
+    /// The ends of its flows, the server's first.
+    sides: [Side; 2],
     later: Later,
     /// The objects of a page load.
     site: Option<Rc<Site>>,
     /// QUIC of its flows, if QUIC carries them.
     quic: Option<Rc<QuicConfig>>,
+}
+
+/// One end of all flows of an application.
+#[derive(Clone, Copy)]
+struct Side {
+    /// The number of its host.
+    host: usize,
+    /// The largest window that it advertises, in bytes.
+    receive_window_max: u32,
+    /// True if segments that it sends may span writes.
+    joins_writes: bool,
 }
 
 /// One flow of the run.
@@ -117,11 +123,12 @@ struct Connection {
 }
 
 impl Connection {
-    /// Ends without sockets, which advertise windows of at most this number of bytes.
-    fn new(flow: FlowId, receive_window_max: u32, of_page: bool) -> Self {
+    /// Ends without sockets.
+    fn new(flow: FlowId, sides: &[Side; 2], of_page: bool) -> Self {
+        let end = |host| Peer::new(flow, host, sides[host as usize].receive_window_max);
         Self {
-            server: Peer::new(flow, Host::Server, receive_window_max),
-            client: Peer::new(flow, Host::Client, receive_window_max),
+            server: end(Host::Server),
+            client: end(Host::Client),
             segments: Segments::default(),
             opened: false,
             answers: of_page.then(Answers::default),
@@ -145,12 +152,15 @@ impl Connection {
 }
 
 /// The applications of one run and their sockets.
-pub struct Workload {
+pub struct Workload<'a> {
+    /// The hosts, and the one in whose network namespace this process is.
+    hosts: &'a [HostNamespace],
+    inside: usize,
     applications: Vec<Application>,
     flows: Vec<Flow>,
     /// Flow by the client's port.
     ports: BTreeMap<u16, FlowId>,
-    /// Listening sockets, with the host that connects and its pair.
+    /// Listening sockets, with the end that connects and the host that listens.
     listeners: Vec<(Socket, Host, usize)>,
     sinks: Vec<Rc<Socket>>,
     watched: Vec<Watched>,
@@ -158,7 +168,7 @@ pub struct Workload {
     /// Sockets of earlier runs of a chain.
     flows_before: usize,
     server: HttpServer,
-    /// By pair of hosts.
+    /// By host.
     sending: Vec<Sending>,
     quic: quic::Setting,
     flows_over_quic: Vec<FlowId>,
@@ -169,16 +179,16 @@ pub struct Workload {
     unread: [Vec<u8>; 2],
 }
 
-impl Workload {
+impl<'a> Workload<'a> {
     /// The applications of a scenario, with the starts that the model engine draws, and with sockets that are
-    /// ready to connect, on their `pairs` of hosts. `run` counts the runs of a chain. If `qlog`, QUIC writes
-    /// logs. Watched sockets get names from `first_name` on. The caller is in the network namespace of one of
-    /// the hosts afterwards.
+    /// ready to connect, on these hosts. `run` counts the runs of a chain. If `qlog`, QUIC writes logs. Watched
+    /// sockets get names from `first_name` on. The caller is in the network namespace of one of the hosts
+    /// afterwards.
     pub fn new(
         scenario: &Scenario,
         seed: Seed,
         (run, qlog): (u32, bool),
-        (hosts, pairs): (&[Pair], &[usize]),
+        (namespaces, hosts): (&'a [HostNamespace], &Hosts<'_>),
         (waiter, first_name): (&Waiter, u64),
     ) -> Result<Self, Error> {
         let (instances, infos) = (scenario.applications(), scenario.flows());
@@ -186,7 +196,9 @@ impl Workload {
             return Err(Error::new(format!("the live engine has ports for {CLIENT_PORTS} flows")));
         }
         let mut workload = Self {
-            applications: applications(scenario, seed, pairs)?,
+            hosts: namespaces,
+            inside: usize::MAX,
+            applications: applications(scenario, seed, hosts)?,
             flows: Vec::new(),
             ports: BTreeMap::new(),
             listeners: Vec::new(),
@@ -195,7 +207,7 @@ impl Workload {
             first_name,
             server: scenario.http.as_ref().map(|http| http.server).unwrap_or_default(),
             flows_before: run as usize * infos.len(),
-            sending: sending(scenario, pairs, hosts.len()),
+            sending: hosts.tcps().map(sending).collect(),
             quic: quic::Setting { mtu: scenario.mtu, seed, log: qlog },
             flows_over_quic: Vec::new(),
             touched: Vec::new(),
@@ -203,16 +215,38 @@ impl Workload {
             unread: [vec![0; peer::READ_BYTES], vec![0; peer::READ_BYTES]],
         };
         for (flow, info) in infos.iter().enumerate() {
-            workload.add(FlowId(flow as u32), info, caller(&instances, info), hosts, waiter)?;
+            workload.add(FlowId(flow as u32), info, caller(&instances, info), waiter)?;
         }
-        let (server, client) = &hosts[0];
-        server.enter()?;
         for index in 0..workload.applications.len() {
             workload.listen_later(index, waiter)?;
         }
-        // The source of later flows.
-        client.enter()?;
         Ok(workload)
+    }
+
+    /// The host at an end of a flow.
+    fn host_of(&self, flow: FlowId, end: Host) -> usize {
+        let known = self.flows.get(flow.0 as usize).map(|flow| flow.application);
+        self.applications[known.unwrap_or((u32::MAX - flow.0) as usize)].sides[end as usize].host
+    }
+
+    /// An application between whose hosts a packet of no flow is sent, by this end.
+    fn between(&self, sender: Host, headers: &Headers<'_>) -> Option<u32> {
+        let (source, destination) = headers.addresses;
+        let has = |side: &Side, address| self.hosts[side.host].address.shares_network(address);
+        let is_it = |application: &Application| {
+            let [server, client] = &application.sides;
+            let [own, other] = if sender == Host::Server { [server, client] } else { [client, server] };
+            has(own, source) && has(other, destination)
+        };
+        self.applications.iter().position(is_it).map(|application| application as u32)
+    }
+
+    /// Takes this process into the network namespace of a host.
+    fn enter(&mut self, host: usize) -> Result<(), Error> {
+        if std::mem::replace(&mut self.inside, host) != host {
+            self.hosts[host].enter()?;
+        }
+        Ok(())
     }
 
     /// The mobile host's port of the flow with this number.
@@ -225,49 +259,43 @@ impl Workload {
         id: FlowId,
         info: &FlowInfo,
         caller: Host,
-        hosts: &[Pair],
         waiter: &Waiter,
     ) -> Result<(), Error> {
-        let Application { pair, receive_window_max, .. } = self.applications[info.application as usize];
-        let (server, client) = &hosts[pair];
-        let server_address = SocketAddr::from((addresses(Host::Server, 0).0, info.server_port));
+        let sides = self.applications[info.application as usize].sides;
+        let own_address = |end: Host| self.hosts[sides[end as usize].host].address.v4();
+        let server_address = SocketAddr::from((own_address(Host::Server), info.server_port));
         let client_address =
-            SocketAddr::from((addresses(Host::Client, 0).0, self.client_port(id.0 as usize)));
+            SocketAddr::from((own_address(Host::Client), self.client_port(id.0 as usize)));
+        let addresses = [server_address, client_address];
         let cannot = format!("cannot make the sockets of flow {:?}", info.name);
         let quic = self.applications[info.application as usize].quic.clone();
         let ends = if let Some(config) = quic {
-            self.add_quic(id, info, &config, [server_address, client_address], &hosts[pair], waiter)?
+            self.add_quic(id, info, &config, (addresses, sides), waiter)?
         } else if info.protocol == Protocol::Udp {
-            let [(from, own), (to, other)] = match info.sender {
-                Host::Server => [(server_address, server), (client_address, client)],
-                Host::Client => [(client_address, client), (server_address, server)],
-            };
-            other.enter()?;
+            let [from, to] = [info.sender, info.sender.other()].map(|end| addresses[end as usize]);
+            self.enter(sides[info.sender.other() as usize].host)?;
             let sink = datagram_socket(to, info).context(&cannot)?;
             let name = self.name(Watched::Sink(self.sinks.len()));
             waiter.watch(&sink, EpollFlags::EPOLLIN, name)?;
             self.sinks.push(Rc::new(sink));
-            own.enter()?;
+            self.enter(sides[info.sender as usize].host)?;
             let socket = datagram_socket(from, info).context(&cannot)?;
             socket.connect(&SockAddr::from(to)).context(&cannot)?;
             Ends::Udp(socket, 0)
         } else {
             let of_page = self.applications[info.application as usize].site.is_some();
-            let mut connection = Connection::new(id, receive_window_max, of_page);
-            let (from, to) = match caller {
-                Host::Server => (server_address, client_address),
-                Host::Client => (client_address, server_address),
-            };
-            let (own, other) = if caller == Host::Server { (server, client) } else { (client, server) };
-            other.enter()?;
+            let mut connection = Connection::new(id, &sides, of_page);
+            let [from, to] = [caller, caller.other()].map(|end| addresses[end as usize]);
+            let [own, other] = [caller, caller.other()].map(|end| sides[end as usize].host);
+            self.enter(other)?;
             if of_page && self.server == HttpServer::Nginx {
                 let diag = Rc::new(Diag::open().context("cannot ask the kernel about nginx' connections")?);
                 connection.server.leave_to_another(diag, to, from);
             } else {
-                self.listen((caller, pair), to, info.dscp, waiter).context(&cannot)?;
+                self.listen((caller, other), to, info.dscp, waiter).context(&cannot)?;
             }
-            own.enter()?;
-            let socket = peer::socket(from, info.dscp, self.sending[pair]).context(&cannot)?;
+            self.enter(own)?;
+            let socket = peer::socket(from, info.dscp, self.sending[own]).context(&cannot)?;
             if info.sends_for.is_some() && caller == info.sender {
                 peer::limit_unsent(&socket).context(&cannot)?;
             }
@@ -284,25 +312,25 @@ impl Workload {
         Ok(())
     }
 
-    /// Listens at `address`, unless it does already, for connections from a host of a pair.
+    /// Listens at `address` of a host, unless it does already, for connections from this end.
     fn listen(
         &mut self,
-        (host, pair): (Host, usize),
+        (caller, host): (Host, usize),
         address: SocketAddr,
         dscp: Dscp,
         waiter: &Waiter,
     ) -> io::Result<()> {
         let same =
             |listener: &Socket| listener.local_addr().is_ok_and(|bound| bound.as_socket() == Some(address));
-        if self.listeners.iter().any(|(listener, from, of)| (*from, *of) == (host, pair) && same(listener)) {
+        if self.listeners.iter().any(|(listener, from, of)| (*from, *of) == (caller, host) && same(listener)) {
             return Ok(());
         }
         // Accepted sockets inherit its way of sending.
-        let listener = peer::socket(address, dscp, self.sending[pair])?;
+        let listener = peer::socket(address, dscp, self.sending[host])?;
         listener.listen(libc::SOMAXCONN)?;
         let name = self.name(Watched::Listener(self.listeners.len()));
         waiter.watch(&listener, EpollFlags::EPOLLIN, name)?;
-        self.listeners.push((listener, host, pair));
+        self.listeners.push((listener, caller, host));
         Ok(())
     }
 
@@ -515,14 +543,17 @@ impl Workload {
         content: Content,
     ) -> Result<(), Error> {
         let Flow { application, ends, .. } = &mut self.flows[flow.0 as usize];
-        let Application { site, joins_writes, .. } = &self.applications[*application];
+        let Application { site, sides, .. } = &self.applications[*application];
         match (ends, content, site) {
             (Ends::Tcp(connection), Content::Request(object), Some(site)) => {
                 let answer = site.answers[object as usize].clone();
                 connection.peer(host).write_text(answer.request.clone());
                 connection.answers.get_or_insert_default().expect(answer);
             }
-            (Ends::Tcp(connection), ..) => connection.peer(host).write(bytes, write_bytes, *joins_writes),
+            (Ends::Tcp(connection), ..) => {
+                let joined = sides[host as usize].joins_writes;
+                connection.peer(host).write(bytes, write_bytes, joined);
+            }
             (Ends::Udp(_, sent), ..) => {
                 let first = *sent;
                 *sent += bytes.div_ceil(write_bytes);
@@ -553,9 +584,9 @@ impl Workload {
     }
 }
 
-impl HostFlows for Workload {
-    fn pair(&self, flow: FlowId) -> usize {
-        self.flows.get(flow.0 as usize).map_or(0, |flow| self.applications[flow.application].pair)
+impl HostFlows for Workload<'_> {
+    fn receiver(&self, end: Host, packet: &Packet, _bytes: &[u8]) -> usize {
+        self.host_of(packet.flow, end)
     }
 
     fn hand_over(
@@ -575,7 +606,25 @@ impl HostFlows for Workload {
     }
 }
 
-impl Flows for Workload {
+impl Flows for Workload<'_> {
+    fn sender(&self, host: usize, headers: &Headers<'_>) -> Option<Host> {
+        // A host may be the server of one flow and the client of another.
+        let is_of_flow = |end: &Host| {
+            let (server_port, client_port) = headers.transport.server_and_client_port(*end);
+            self.ports.get(&client_port).is_some_and(|flow| {
+                let is_server = self.flows[flow.0 as usize].server.port() == server_port;
+                is_server && self.host_of(*flow, *end) == host
+            })
+        };
+        let ends = [Host::Server, Host::Client];
+        let is_of_application = |end: &Host| self.between(*end, headers).is_some();
+        ends.into_iter().find(is_of_flow).or_else(|| ends.into_iter().find(is_of_application))
+    }
+
+    fn application(&self, flow: FlowId) -> u32 {
+        self.flows[flow.0 as usize].application as u32
+    }
+
     fn identify<O: Observer>(
         &mut self,
         now: Instant,
@@ -585,7 +634,7 @@ impl Flows for Workload {
     ) -> (FlowId, u16, Body) {
         let transport = &headers.transport;
         let (server_port, client_port) = transport.server_and_client_port(sender);
-        let stranger = (STRANGER, server_port, Body::Udp(Datagram::default()));
+        let stranger = (FlowId::stranger(self.between(sender, headers).unwrap_or_default()), server_port, Body::Udp(Datagram::default()));
         let Some(id) = self.ports.get(&client_port).copied() else { return stranger };
         let flow = &mut self.flows[id.0 as usize];
         let body = match (&mut flow.ends, transport) {
@@ -636,9 +685,9 @@ pub fn needs_sockets(scenario: &Scenario) -> Result<(), Error> {
     })
 }
 
-fn applications(scenario: &Scenario, seed: Seed, pairs: &[usize]) -> Result<Vec<Application>, Error> {
+fn applications(scenario: &Scenario, seed: Seed, hosts: &Hosts<'_>) -> Result<Vec<Application>, Error> {
     let mut first = 1;
-    let application = |((instance, program), pair): ((Instance<'_>, Program), &usize)| {
+    let application = |((instance, program), ends): ((Instance<'_>, Program), &[usize; 2])| {
         let config = instance.config;
         let quic = scenario.flow[instance.entry].quic().map(Rc::new);
         let site = match (config.page(), &scenario.http) {
@@ -646,24 +695,22 @@ fn applications(scenario: &Scenario, seed: Seed, pairs: &[usize]) -> Result<Vec<
             _ => None,
         };
         let later = Later::new(config.traffic().later_flows(), first);
-        first += config.traffic().later_flows().len() as u16;
-        let tcp = scenario.tcp_of(&instance);
-        let (receive_window_max, joins_writes) = (receive_window_max(scenario, tcp), tcp.joins_writes());
-        let flows = Vec::new();
-        let pair = *pair;
-        Ok(Application { program, flows, pair, receive_window_max, joins_writes, later, site, quic })
+        first += config.traffic().later_flows().len() as u8;
+        let side = |end: Host| {
+            let tcp = scenario.tcp_at(&scenario.flow[instance.entry], end);
+            let (receive_window_max, joins_writes) = (receive_window_max(scenario, tcp), tcp.joins_writes());
+            Side { host: ends[end as usize], receive_window_max, joins_writes }
+        };
+        let sides = [Host::Server, Host::Client].map(side);
+        Ok(Application { program, flows: Vec::new(), sides, later, site, quic })
     };
-    scenario.applications().into_iter().zip(scenario.programs(seed)).zip(pairs).map(application).collect()
+    let programs = scenario.applications().into_iter().zip(scenario.programs(seed));
+    programs.zip(hosts.of_application()).map(application).collect()
 }
 
-/// For each pair of hosts: how the sockets of their TCP send.
-fn sending(scenario: &Scenario, pairs: &[usize], count: usize) -> Vec<Sending> {
-    let of = |tcp: &TcpConfig| Sending { paced: tcp.pacing == Pacing::Socket, nagle: tcp.nagle };
-    let mut sending = vec![of(&scenario.tcp); count];
-    for (instance, &pair) in scenario.applications().iter().zip(pairs) {
-        sending[pair] = of(scenario.tcp_of(instance));
-    }
-    sending
+/// How the sockets of a TCP send.
+fn sending(tcp: &TcpConfig) -> Sending {
+    Sending { paced: tcp.pacing == Pacing::Socket, nagle: tcp.nagle }
 }
 
 /// The host that connects.

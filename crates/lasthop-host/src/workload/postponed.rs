@@ -4,7 +4,7 @@
 use super::{Connection, Ends, Flow, Watched, Workload};
 use crate::calls::{self, Call};
 use crate::clock::Waiter;
-use crate::emulator::{HostFlows as _, tun_name};
+use crate::emulator::tun_name;
 use crate::error::{Context, Error};
 use lasthop_core::{FlowId, Host, Instant, Observer};
 use lasthop_traffic::Application as _;
@@ -21,7 +21,7 @@ pub enum Postponed {
     Read(u64),
 }
 
-impl Workload {
+impl Workload<'_> {
     /// Waits as [`Waiter::wait`] does, after doing the work postponed at `now`. Returns the time; none if a
     /// socket had more news than expected, so that there was no wait.
     pub fn wait<O: Observer>(
@@ -35,7 +35,7 @@ impl Workload {
             None => Ok(Some(waiter.wait(Some(due), ready)?)),
             Some(Postponed::Send(flow, host, datagram)) => {
                 let Ends::Udp(socket, _) = &self.flows[flow.0 as usize].ends else { return Ok(None) };
-                waiter.expect(tun_name(host, self.pair(flow)));
+                waiter.expect(tun_name(self.host_of(flow, host)));
                 let ([sent], time) = waiter.wait_after([Call::send(socket, &datagram)], Some(due), ready)?;
                 check(sent)?;
                 Ok(Some(time.map_or_else(|| waiter.wait(Some(due), ready), Ok)?))

@@ -1,11 +1,10 @@
 //! Flows over QUIC: the ends of the model engine, each with a UDP socket on its host.
 
 use super::peer::set_option;
-use super::{Ends, Flow, Watched, Workload};
+use super::{Ends, Flow, Side, Watched, Workload};
 use crate::clock::Waiter;
 use crate::error::{Context, Error};
 use crate::header::ecn_of;
-use crate::pairs::Pair;
 use lasthop_core::{
     Bytes, Dscp, Ecn, FlowId, FlowInfo, Host, Instant, Observer, QuicDatagram, Seed, Transport,
 };
@@ -135,30 +134,29 @@ impl End {
     }
 }
 
-impl Workload {
+impl Workload<'_> {
     /// Both ends of a flow, with sockets that are watched.
     pub(super) fn add_quic(
         &mut self,
         id: FlowId,
         info: &FlowInfo,
         config: &QuicConfig,
-        [server, client]: [SocketAddr; 2],
-        hosts: &Pair,
+        ([server, client], sides): ([SocketAddr; 2], [Side; 2]),
         waiter: &Waiter,
     ) -> Result<Ends, Error> {
         let Setting { mtu, seed, log } = self.quic;
         let [of_server, of_client] = lasthop_quic::ends(config, mtu, &Rc::default(), seed, id, log)
             .map(|end| end.carrying(info.protocol));
-        let mut end = |host, quic, namespace: &crate::namespace::HostNamespace, addresses| {
-            namespace.enter()?;
+        let mut end = |host: Host, quic, addresses| {
+            self.enter(sides[host as usize].host)?;
             let end = End::new(quic, mtu, info.dscp, addresses)
                 .context(&format!("cannot make the sockets of flow {:?}", info.name))?;
             let name = self.name(Watched::Quic(id, host));
             waiter.watch(&end.socket, EpollFlags::EPOLLIN, name)?;
             Ok::<_, Error>(end)
         };
-        let client_end = end(Host::Client, of_client, &hosts.1, [client, server])?;
-        let server_end = end(Host::Server, of_server, &hosts.0, [server, client])?;
+        let client_end = end(Host::Client, of_client, [client, server])?;
+        let server_end = end(Host::Server, of_server, [server, client])?;
         self.flows_over_quic.push(id);
         Ok(Ends::Quic(Box::new([server_end, client_end])))
     }

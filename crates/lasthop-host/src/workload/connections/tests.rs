@@ -1,6 +1,7 @@
 use super::*;
+use crate::namespace::Address;
 use etherparse::PacketBuilder;
-use lasthop_core::Direction;
+use lasthop_core::{Direction, Place};
 
 const NOW: Instant = Instant::ZERO;
 const SERVER: [u8; 4] = [10, 0, 0, 1];
@@ -8,7 +9,8 @@ const CLIENT: [u8; 4] = [10, 0, 1, 1];
 
 fn connections() -> Connections {
     let kernel = Rc::new(Diag::open().unwrap());
-    Connections::known_to(vec![Rc::clone(&kernel)], kernel)
+    let hosts = [SERVER, CLIENT].map(|address| ([address.into(); 2], Rc::clone(&kernel)));
+    Connections::known_to(hosts.into())
 }
 
 /// A packet of a host between the fixed host's port 80 and this port of the mobile host.
@@ -58,7 +60,7 @@ fn data_go_the_way_that_most_of_the_payload_went() {
     send(&mut all, Host::Server, 5000, "a", 1000);
     assert_eq!(send(&mut all, Host::Client, 5000, "udp", 10), FlowId(2));
     assert_eq!(send(&mut all, Host::Server, 5000, "udp", 30), FlowId(2));
-    let flows: Vec<_> = all.flows().into_values().map(|flow| (flow.name, flow.sender)).collect();
+    let flows: Vec<_> = all.flows(&[0; 3]).into_values().map(|flow| (flow.name, flow.sender)).collect();
     let expected = [("tcp-1", Host::Server), ("tcp-2", Host::Client), ("udp-1", Host::Server)];
     assert_eq!(flows, expected.map(|(name, sender)| (name.to_owned(), sender)));
 }
@@ -66,7 +68,7 @@ fn data_go_the_way_that_most_of_the_payload_went() {
 #[test]
 fn a_syn_opens_another_connection_only_after_the_end_of_the_last() {
     let mut all = connections();
-    assert_eq!(send(&mut all, Host::Client, 5000, "a", 0), STRANGER, "its SYN was never seen");
+    assert_eq!(send(&mut all, Host::Client, 5000, "a", 0), FlowId::stranger(0), "its SYN was never seen");
     assert_eq!(send(&mut all, Host::Client, 5000, "s", 0), FlowId(0));
     assert_eq!(send(&mut all, Host::Client, 5000, "s", 0), FlowId(0), "sent again");
     send(&mut all, Host::Client, 5000, "fa", 0);
@@ -113,20 +115,25 @@ fn a_tape_tells_what_it_was_told_of_connections_that_somebody_took() {
     };
     tape.packet(Instant::from_nanos(4), PacketEvent::Sent, &packet(FlowId(0)));
     tape.packet(Instant::from_nanos(5), PacketEvent::Sent, &packet(FlowId(1)));
-    tape.packet(Instant::from_nanos(6), PacketEvent::Sent, &packet(STRANGER));
+    tape.packet(Instant::from_nanos(6), PacketEvent::Sent, &packet(FlowId::stranger(0)));
     tape.transport(Instant::from_nanos(9), FlowId(1), Host::Client, TransportEvent::Established);
     let mut seen = Seen(Vec::new());
-    tape.play(&all.flows(), &mut seen);
+    tape.play(&all.flows(&[0; 3]), &mut seen);
     assert_eq!(seen.0, ["tcp-1", "5 Sent 7", "0 Established"]);
 }
 
 #[test]
 fn a_server_s_own_kernel_knows_of_its_connections() {
-    let [client, first, second] = [(); 3].map(|()| Rc::new(Diag::open().unwrap()));
-    let all = Connections::known_to(vec![Rc::clone(&first), Rc::clone(&second)], client);
-    for (address, kernel) in
-        [("10.0.0.1", &first), ("10.0.0.2", &second), ("fd00::2", &second), ("192.0.2.1", &first)]
-    {
-        assert!(Rc::ptr_eq(all.kernel_of(address.parse().unwrap()), kernel), "{address}");
+    let [first, second, client] = [(); 3].map(|()| Rc::new(Diag::open().unwrap()));
+    let hosts = [(Address::server(0), &first), (Address::server(1), &second), (Address::CLIENT, &client)];
+    let all = Connections::known_to(hosts.map(|(host, kernel)| (host.all(), Rc::clone(kernel))).into());
+    for (address, kernel) in [
+        ("10.0.0.1", &first),
+        ("10.0.0.2", &second),
+        ("fd00::2", &second),
+        ("10.0.1.1", &client),
+        ("192.0.2.1", &first),
+    ] {
+        assert!(Rc::ptr_eq(&all.kernel_of(address.parse().unwrap()), kernel), "{address}");
     }
 }

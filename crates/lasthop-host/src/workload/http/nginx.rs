@@ -2,17 +2,17 @@
 
 use super::Site;
 use crate::error::{Context, Error};
-use crate::namespace::{HostNamespace, addresses};
-use lasthop_core::{Dscp, Host};
+use crate::namespace::HostNamespace;
+use lasthop_core::Dscp;
 use lasthop_scenario::Scenario;
-use lasthop_traffic::{HttpPageConfig, HttpServer};
+use lasthop_traffic::HttpPageConfig;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 use std::fmt::Write;
 use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -34,12 +34,10 @@ pub struct Nginx {
 }
 
 impl Nginx {
-    /// Serves the pages of a scenario on the fixed host, if the scenario requests nginx. The caller is in
-    /// that host's network namespace afterwards.
+    /// Serves the pages of a scenario on a host. The caller is in that host's network namespace afterwards.
     pub fn start(scenario: &Scenario, server: &HostNamespace) -> Result<Option<Self>, Error> {
-        let Some(http) = scenario.http.as_ref().filter(|http| http.server == HttpServer::Nginx) else {
-            return Ok(None);
-        };
+        let Some(http) = &scenario.http else { return Ok(None) };
+        let own = server.address.v4();
         let pages: Vec<&HttpPageConfig> = scenario.flow.iter().filter_map(|flow| flow.page()).collect();
         let sites = pages
             .iter()
@@ -54,9 +52,9 @@ impl Nginx {
             }
         }
         server.enter()?;
-        let mut nginx = Self { process: spawn(&sites)? };
+        let mut nginx = Self { process: spawn(own, &sites)? };
         for page in pages {
-            nginx.wait_until_listening(SocketAddr::from((addresses(Host::Server, 0).0, page.port.get())))?;
+            nginx.wait_until_listening(SocketAddr::from((own, page.port.get())))?;
         }
         Ok(Some(nginx))
     }
@@ -89,9 +87,9 @@ fn unable(page: &HttpPageConfig, why: &str) -> Error {
     ))
 }
 
-fn spawn(sites: &[(&HttpPageConfig, Site)]) -> Result<Child, Error> {
+fn spawn(own: Ipv4Addr, sites: &[(&HttpPageConfig, Site)]) -> Result<Child, Error> {
     for program in PROGRAMS {
-        let files = files(sites);
+        let files = files(own, sites);
         let mut command = Command::new(program);
         command.args(["-p", FOLDER, "-e", "stderr", "-c"]).arg(format!("{FOLDER}/nginx.conf"));
         command.stdin(Stdio::null()).stdout(Stdio::null());
@@ -125,7 +123,7 @@ fn write_files(files: &[(String, Vec<u8>)]) -> io::Result<()> {
 
 /// The objects and the configuration, which is that of Debian with one process, and without settings that
 /// change the size of headers.
-fn files(sites: &[(&HttpPageConfig, Site)]) -> Vec<(String, Vec<u8>)> {
+fn files(own: Ipv4Addr, sites: &[(&HttpPageConfig, Site)]) -> Vec<(String, Vec<u8>)> {
     let mut files = Vec::new();
     let mut configuration = format!(
         "daemon off;\nmaster_process off;\npid {FOLDER}/pid;\nevents {{ worker_connections 10000; }}\n\
@@ -136,7 +134,7 @@ fn files(sites: &[(&HttpPageConfig, Site)]) -> Vec<(String, Vec<u8>)> {
         let _ = writeln!(configuration, "{kind}_temp_path {FOLDER}/{kind};");
     }
     for (number, (page, site)) in sites.iter().enumerate() {
-        let address = SocketAddr::from((addresses(Host::Server, 0).0, page.port.get()));
+        let address = SocketAddr::from((own, page.port.get()));
         let _ = writeln!(configuration, "server {{\nlisten {address};");
         for answer in &site.answers {
             let file = format!("{number}-{}", answer.name);

@@ -1,0 +1,208 @@
+//! The hosts of applications. TCP settings belong to a network namespace, so a host whose flows have different
+//! TCP settings has several namespaces, with the same addresses.
+
+use crate::error::Error;
+use crate::features::{Difference, Features, missing_algorithm, short_metrics};
+use crate::namespace::{Address, Further, HostConfig, HostNamespace};
+use lasthop_core::Host;
+use lasthop_scenario::{Flow, SERVER, Scenario};
+use lasthop_tcp::TcpConfig;
+use lasthop_traffic::HttpServer;
+
+/// The ends of every flow, in the order of [`Hosts::of_application`].
+const ENDS: [Host; 2] = [Host::Server, Host::Client];
+
+/// The hosts of a scenario.
+#[derive(Debug)]
+pub struct Hosts<'a> {
+    scenario: &'a Scenario,
+    namespaces: Vec<Namespace<'a>>,
+    /// The namespaces of the two ends of each application's flows, the server's first.
+    of_application: Vec<[usize; 2]>,
+}
+
+/// A host with one TCP.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Namespace<'a> {
+    address: Address,
+    tcp: &'a TcpConfig,
+}
+
+impl<'a> Hosts<'a> {
+    /// The hosts of a scenario. Without names of hosts, the first two are the fixed and the mobile host with the
+    /// TCP of `[tcp]`.
+    pub fn of(scenario: &'a Scenario) -> Self {
+        let mut namespaces: Vec<Namespace<'_>> = Vec::new();
+        let mut number = |namespace| {
+            namespaces.iter().position(|other| *other == namespace).unwrap_or_else(|| {
+                namespaces.push(namespace);
+                namespaces.len() - 1
+            })
+        };
+        if scenario.host.is_empty() {
+            for address in [Address::server(0), Address::CLIENT] {
+                number(Namespace { address, tcp: &scenario.tcp });
+            }
+        }
+        let end = |flow: &'a Flow, end| Namespace {
+            address: address_of(scenario, scenario.host_of(flow, end)),
+            tcp: scenario.tcp_at(flow, end),
+        };
+        let flows = scenario.applications().into_iter().map(|instance| &scenario.flow[instance.entry]);
+        let of_application = flows.map(|flow| ENDS.map(|host| number(end(flow, host)))).collect();
+        Self { scenario, namespaces, of_application }
+    }
+
+    /// The namespaces of the ends of each application's flows, the server's first.
+    pub fn of_application(&self) -> &[[usize; 2]] {
+        &self.of_application
+    }
+
+    /// The TCP of each namespace.
+    pub fn tcps(&self) -> impl Iterator<Item = &'a TcpConfig> {
+        self.namespaces.iter().map(|namespace| namespace.tcp)
+    }
+
+    /// The namespace of the web server of the scenario's pages, if it is a program of its own.
+    pub fn web_server(&self) -> Option<usize> {
+        let is_nginx = self.scenario.http.as_ref().is_some_and(|http| http.server == HttpServer::Nginx);
+        let applications = self.scenario.applications();
+        let page = applications.iter().position(|instance| instance.config.page().is_some());
+        page.filter(|_| is_nginx).map(|page| self.of_application[page][Host::Server as usize])
+    }
+
+    /// Differences of the hosts from the scenario.
+    pub fn differences(&self) -> Vec<Difference> {
+        let mut all = Vec::new();
+        for tcp in self.tcps() {
+            for difference in Features::of(self.scenario, tcp).differences {
+                if !all.contains(&difference) {
+                    all.push(difference);
+                }
+            }
+        }
+        all
+    }
+
+    /// Creates the namespaces. The caller is in one of them afterwards.
+    pub fn create(&self) -> Result<Vec<HostNamespace>, Error> {
+        let mtu = self.scenario.mtu.0 as u32;
+        let create = |namespace: &Namespace<'_>| {
+            let host = Features::of(self.scenario, namespace.tcp).host;
+            let config = HostConfig { further: self.further(namespace), ..host };
+            HostNamespace::create(namespace.address, mtu, &config)
+                .map_err(|error| missing_algorithm(namespace.tcp).unwrap_or(error))
+        };
+        self.namespaces.iter().map(create).collect()
+    }
+
+    /// The further addresses of a host: windows of short flows are metrics of routes, so each kind of their hosts
+    /// has addresses of its own.
+    fn further(&self, namespace: &Namespace<'_>) -> Vec<Further> {
+        let (mut further, mut number) = (Vec::new(), 0);
+        for (instance, ends) in self.scenario.applications().iter().zip(&self.of_application) {
+            let ends = ends.map(|end| self.namespaces[end].address);
+            let side = ends.iter().position(|address| *address == namespace.address);
+            for hosts in instance.config.traffic().later_flows() {
+                number += 1;
+                let Some(side) = side else { continue };
+                let [own, other] = [ends[side], ends[1 - side]].map(|address| address.further(number));
+                let metrics = short_metrics(self.scenario, namespace.tcp, hosts);
+                further.push(Further { own, other, metrics });
+            }
+        }
+        further
+    }
+}
+
+/// The address of the host with this name.
+pub fn address_of(scenario: &Scenario, name: &str) -> Address {
+    if name == SERVER {
+        return Address::server(0);
+    }
+    let place = scenario.host.keys().position(|own| own == name).unwrap_or_default();
+    Address { network: Address::CLIENT.network + place as u16, number: 0 }
+}
+
+/// Rejects TCP settings and places of flows if hosts cannot have them.
+pub fn needs_hosts(scenario: &Scenario) -> Result<(), Error> {
+    let is_nginx = scenario.http.as_ref().is_some_and(|http| http.server == HttpServer::Nginx);
+    for flow in scenario.flow.iter().filter(|flow| flow.tcp.is_some()) {
+        let why = if flow.traffic().opens_later() {
+            "short flows have hosts with windows of their own already; use --engine model, or leave out its \
+             tcp"
+        } else if is_nginx && flow.page().is_some() {
+            "nginx runs on one host; use the built-in server, or leave out its tcp"
+        } else {
+            continue;
+        };
+        return Err(Error::new(format!(
+            "the flow {:?} cannot have a TCP of its own here: {why}",
+            flow.traffic().name()
+        )));
+    }
+    let pages: Vec<&Flow> = scenario.flow.iter().filter(|flow| is_nginx && flow.page().is_some()).collect();
+    let server = |flow| scenario.host_of(flow, Host::Server);
+    if let Some(other) = pages.iter().find(|page| server(page) != server(pages[0])) {
+        return Err(Error::new(format!(
+            "the page {:?} has another server than {:?}, and nginx runs on one host; use the built-in server, \
+             or give all pages the same `peer`",
+            other.traffic().name(),
+            pages[0].traffic().name()
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lasthop_scenario::Study;
+
+    fn scenario(extra: &str) -> Scenario {
+        let text = format!(
+            r#"
+            name = "tree"
+            replications = 1
+            tcp.profile = "linux-6"
+            [hop.cable]
+            down = {{ link = {{ rate = "50 Mbit/s", delay = "8 ms" }} }}
+            [host.laptop]
+            behind = "cable"
+            [host.tv]
+            behind = "cable"
+            {extra}"#
+        );
+        Study::from_str(&text, "tree.toml").unwrap().cells[0].scenario.clone()
+    }
+
+    #[test]
+    fn each_host_has_a_namespace_for_each_of_its_tcps() {
+        let scenario = scenario(
+            r#"tcp.congestion_control = "reno"
+            [[flow]]
+            kind = "bulk-tcp"
+            name = "own"
+            host = "laptop"
+            bytes = "1 kB"
+            tcp.sack = false
+            [[flow]]
+            kind = "bulk-tcp"
+            name = "between"
+            host = "laptop"
+            peer = "tv"
+            bytes = "1 kB"
+            [[flow]]
+            kind = "bulk-tcp"
+            name = "down"
+            host = "tv"
+            bytes = "1 kB""#,
+        );
+        let hosts = Hosts::of(&scenario);
+        assert_eq!(hosts.of_application(), [[0, 1], [2, 3], [4, 2]]);
+        let networks: Vec<_> = hosts.namespaces.iter().map(|namespace| namespace.address.network).collect();
+        assert_eq!(networks, [0, 1, 2, 1, 0], "server, laptop, tv, laptop again, server again");
+        let controls: Vec<_> = hosts.tcps().map(|tcp| tcp.congestion_control.to_string()).collect();
+        assert_eq!(controls, ["cubic", "cubic", "reno", "cubic", "cubic"]);
+    }
+}

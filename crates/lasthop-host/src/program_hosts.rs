@@ -1,0 +1,186 @@
+//! The hosts of real programs: servers, and the client or the scenario's own hosts.
+
+use crate::emulator::HostFlows;
+use crate::error::Error;
+use crate::header::Headers;
+use crate::hop::Flows;
+use crate::namespace::{Address, HostConfig, HostNamespace};
+use crate::tun::Tun;
+use etherparse::IpSlice;
+use lasthop_core::{Body, FlowId, Host, Instant, Observer, Packet};
+use lasthop_scenario::{Flow, Scenario};
+use lasthop_traffic::{FlowConfig, ProgramConfig};
+use std::net::IpAddr;
+
+/// Name of the host behind a single hop.
+const CLIENT: &str = "client";
+
+/// The hosts, servers first.
+#[derive(Debug)]
+pub struct ProgramHosts {
+    /// Their names, for each other.
+    pub names: Vec<String>,
+    /// Their namespaces.
+    pub namespaces: Vec<HostNamespace>,
+    /// The network between them: a scenario with a flow for each way of [`application`].
+    pub network: Scenario,
+    servers: usize,
+}
+
+/// The number of the application whose flows go between these hosts.
+fn application(server: usize, client: usize, hosts: usize) -> usize {
+    client * hosts + server
+}
+
+impl ProgramHosts {
+    /// Creates the hosts: these servers, at least one, and those of the scenario. The caller is in the network
+    /// namespace of one of them afterwards.
+    pub fn create(scenario: &Scenario, servers: &[&str]) -> Result<Self, Error> {
+        let (names, network) = (names(scenario, servers), network(scenario, servers));
+        let mtu = scenario.mtu.0 as u32;
+        let address = |number: usize| match number.checked_sub(servers.len()) {
+            None => Address::server(number as u8),
+            Some(number) => Address { network: Address::CLIENT.network + number as u16, number: 0 },
+        };
+        let create = |number| HostNamespace::create(address(number), mtu, &HostConfig::default());
+        let namespaces = (0..names.len()).map(create).collect::<Result<_, _>>()?;
+        Ok(Self { names, namespaces, network, servers: servers.len() })
+    }
+
+    /// The host with this name, or the first one at the edge.
+    pub fn named(&self, name: Option<&str>) -> Result<&HostNamespace, Error> {
+        let number = match name {
+            None => Some(self.servers),
+            Some(name) => self.names.iter().position(|own| own == name),
+        };
+        number.map(|number| &self.namespaces[number]).ok_or_else(|| {
+            let (name, known) = (name.unwrap_or_default(), self.names.join(", "));
+            Error::new(format!("there is no host {name:?} for a program (known: {known})"))
+        })
+    }
+
+    /// The devices of the hosts.
+    pub fn tuns(&self) -> Vec<&Tun> {
+        self.namespaces.iter().map(|host| &host.tun).collect()
+    }
+
+    /// These flows, between the hosts.
+    pub fn carrying<F: Flows>(&self, flows: F) -> BetweenHosts<F> {
+        let addresses = self.namespaces.iter().map(|host| host.address.all()).collect();
+        let has_ways = !self.network.hop.is_empty();
+        BetweenHosts { flows, addresses, servers: self.servers, has_ways, applications: Vec::new() }
+    }
+}
+
+/// The names of servers and of the scenario's hosts.
+fn names(scenario: &Scenario, servers: &[&str]) -> Vec<String> {
+    let own = scenario.host.keys().cloned();
+    let client = scenario.host.is_empty().then(|| CLIENT.to_owned());
+    servers.iter().map(|name| (*name).to_owned()).chain(own).chain(client).collect()
+}
+
+/// The network between programs of servers and of the scenario's hosts. With a tree of hops, it has a flow between
+/// each two hosts.
+pub fn network(scenario: &Scenario, servers: &[&str]) -> Scenario {
+    let mut network = scenario.clone();
+    if scenario.hop.is_empty() {
+        return network;
+    }
+    let names = names(scenario, servers);
+    for server in servers {
+        network.host.insert((*server).to_owned(), lasthop_scenario::HostConfig::default());
+    }
+    let program = scenario.real_program().cloned().unwrap_or_else(|| ProgramConfig {
+        name: "programs".into(),
+        ..ProgramConfig::default()
+    });
+    let flow = |client: &String, server: &String| Flow {
+        host: Some(client.clone()),
+        peer: Some(server.clone()),
+        ..Flow::from(FlowConfig::Program(program.clone()))
+    };
+    network.flow = names.iter().flat_map(|client| names.iter().map(|server| flow(client, server))).collect();
+    network
+}
+
+/// Flows between the hosts of programs, and the host that each packet is for. Of two hosts, the one with the lower
+/// number is the server.
+pub struct BetweenHosts<F> {
+    /// The flows.
+    pub flows: F,
+    addresses: Vec<[IpAddr; 2]>,
+    servers: usize,
+    /// True if the way of a packet depends on its hosts.
+    has_ways: bool,
+    /// The application of each flow.
+    pub applications: Vec<u32>,
+}
+
+impl<F> BetweenHosts<F> {
+    fn number(&self, address: IpAddr) -> Option<usize> {
+        self.addresses.iter().position(|own| own.contains(&address))
+    }
+
+    /// The number of the host to which a packet is addressed.
+    fn destination(&self, bytes: &[u8]) -> Option<usize> {
+        self.number(IpSlice::from_slice(bytes).ok()?.destination_addr())
+    }
+
+    /// The application of a packet, if its hosts are known.
+    fn application_of(&self, headers: &Headers<'_>) -> Option<u32> {
+        let (from, to) = (self.number(headers.addresses.0)?, self.number(headers.addresses.1)?);
+        Some(application(from.min(to), from.max(to), self.addresses.len()) as u32)
+    }
+}
+
+impl<F: Flows> Flows for BetweenHosts<F> {
+    fn sender(&self, host: usize, headers: &Headers<'_>) -> Option<Host> {
+        let is_server = if self.has_ways {
+            self.application_of(headers)?;
+            host < self.number(headers.addresses.1)?
+        } else {
+            host < self.servers
+        };
+        Some(if is_server { Host::Server } else { Host::Client })
+    }
+
+    fn application(&self, flow: FlowId) -> u32 {
+        self.applications[flow.0 as usize]
+    }
+
+    fn identify<O: Observer>(
+        &mut self,
+        now: Instant,
+        sender: Host,
+        headers: &Headers<'_>,
+        observer: &mut O,
+    ) -> (FlowId, u16, Body) {
+        let (flow, server_port, body) = self.flows.identify(now, sender, headers, observer);
+        let application = self.application_of(headers).filter(|_| self.has_ways).unwrap_or_default();
+        if flow.is_stranger() {
+            return (FlowId::stranger(application), server_port, body);
+        }
+        if flow.0 as usize == self.applications.len() {
+            self.applications.push(application);
+        }
+        (flow, server_port, body)
+    }
+
+    fn arrived<O: Observer>(&mut self, now: Instant, host: Host, packet: &Packet, observer: &mut O) {
+        self.flows.arrived(now, host, packet, observer);
+    }
+}
+
+impl<F: Flows> HostFlows for BetweenHosts<F> {
+    fn receiver(&self, end: Host, _packet: &Packet, bytes: &[u8]) -> usize {
+        let known = self.destination(bytes).filter(|host| self.has_ways || (*host < self.servers) == (end == Host::Server));
+        known.unwrap_or(if end == Host::Server { 0 } else { self.servers })
+    }
+
+    fn neighbour(&self, host: usize, bytes: &[u8]) -> Option<usize> {
+        if self.has_ways || self.servers < 2 || host >= self.servers {
+            return None;
+        }
+        self.destination(bytes).filter(|to| *to < self.servers)
+    }
+}
