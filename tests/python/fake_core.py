@@ -54,6 +54,7 @@ class Results:
     flows: dict[str, list[Any]]
     pages: dict[str, list[Any]]
     shorts: dict[str, list[Any]]
+    hops: dict[str, list[Any]]
     runs: dict[str, list[Any]]
     trace: Trace | None
 
@@ -72,8 +73,7 @@ class Trace:
     delays: dict[str, list[Any]]
 
 
-_QUEUE = [{"name": "", "red_in_bytes": False}]
-FACTS = json.dumps({"applications": {}, "retry_delay_ns": {}, "queues": {"down": _QUEUE, "up": _QUEUE}})
+FACTS = json.dumps({"applications": {}, "hops": [], "hosts": {}, "bottlenecks": [0, 1]})
 
 
 @dataclass

@@ -48,7 +48,7 @@ def explain(run: ChosenRun, flow: str | None = None) -> Iterator[str]:
 
 def followed(trace: Trace, facts: Facts) -> Packets:
     """Follow every packet of a trace."""
-    return Packets(trace.packets, facts.retry_delay_ns)
+    return Packets(trace.packets, facts)
 
 
 def stories(

@@ -110,9 +110,10 @@ class Timeout(Episode):
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """Packets lost to one cause, or marked (cause `ce`), in one direction, with little time between them."""
+    """Packets lost to one cause, or marked (cause `ce`), at one place, with little time between them."""
 
     cause: str
+    place: int | None
     is_data: bool
     packets: tuple[Packet, ...]
     times: tuple[Moment, ...]
@@ -155,13 +156,15 @@ class BadPeriod:
     end_ns: int
     direction: str
     """The direction whose link was bad; empty if both share it."""
+    hop: str
+    """The hop of the link; empty if there is only one."""
     failed_tries: int
     lost: int
 
     @property
     def what(self) -> str:
         """The link that was bad."""
-        return f"Link {self.direction}".strip()
+        return " ".join(filter(None, ["Link", self.direction, self.hop and f"of {self.hop}"]))
 
 
 @dataclass(slots=True)
@@ -532,17 +535,17 @@ def _covers(ranges: Sequence[tuple[int, int]], start: int, end: int) -> bool:
 
 def bursts_of(packets: Sequence[Packet], data: str) -> list[Burst]:
     """Return a flow's losses and marks; its data go in the direction `data`."""
-    seen = [(p.dropped, p.cause or "", p) for p in packets if p.dropped is not None]
-    seen += [(p.marked, "ce", p) for p in packets if p.marked is not None]
-    found: dict[tuple[str, bool], list[list[tuple[Moment, Packet]]]] = {}
-    for at, cause, packet in sorted(seen, key=lambda item: item[0]):
-        runs = found.setdefault((cause, packet.direction == data), [])
+    seen = [(p.dropped, p.cause or "", p.dropped_at, p) for p in packets if p.dropped is not None]
+    seen += [(p.marked, "ce", p.marked_at, p) for p in packets if p.marked is not None]
+    found: dict[tuple[str, int | None, bool], list[list[tuple[Moment, Packet]]]] = {}
+    for at, cause, place, packet in sorted(seen, key=lambda item: item[0]):
+        runs = found.setdefault((cause, place, packet.direction == data), [])
         if not runs or at.ns - runs[-1][-1][0].ns > BURST_GAP_NS:
             runs.append([])
         runs[-1].append((at, packet))
     bursts = [
-        Burst(cause, is_data, tuple(p for _, p in run), tuple(at for at, _ in run))
-        for (cause, is_data), runs in found.items()
+        Burst(cause, place, is_data, tuple(p for _, p in run), tuple(at for at, _ in run))
+        for (cause, place, is_data), runs in found.items()
         for run in runs
     ]
     return sorted(bursts, key=lambda burst: burst.times[0])
@@ -554,22 +557,37 @@ def _count_losses(counts: Counter[str], bursts: Sequence[Burst]) -> None:
         counts[f"{'data' if burst.is_data else 'ack'}_{column}"] += len(burst.packets)
 
 
-_LINK_STATE = ("start_s", "end_s", "direction")
+_LINK_STATE = ("start_s", "end_s", "hop", "direction")
 
 
-def bad_periods(states: Columns, packets: Sequence[Packet], start_ns: int, end_ns: int) -> list[BadPeriod]:
-    """Return the link's bad states within a flow's life."""
+def bad_periods(
+    packets: Packets,
+    states: Columns,
+    application: str,
+    own: Sequence[Packet],
+    span: tuple[int, int],
+) -> list[BadPeriod]:
+    """Return the bad states of links on an application's way, and what they did to some of its packets.
+
+    `span` is the life of the flow.
+    """
     found = []
-    for start_s, end_s, direction in zip(*(states[name] for name in _LINK_STATE), strict=True):
+    crossed = packets.facts.crossed(application)
+    for start_s, end_s, hop, direction in zip(*(states[name] for name in _LINK_STATE), strict=True):
         start, end = round(start_s * 1e9), round(end_s * 1e9)
-        if start < end_ns and end > start_ns:
-            met = [packet for packet in packets if direction in ("", packet.direction)]
-            tries = sum(start <= retry.ns < end for packet in met for retry in packet.retries)
+        places = crossed.intersection(packets.facts.places(hop, direction))
+        if start < span[1] and end > span[0] and places:
+            met = [crossing for packet in own for crossing in packet.crossings if crossing.place in places]
+            tries = sum(start <= retry.ns < end for crossing in met for retry in crossing.retries)
             lost = sum(
-                p.dropped is not None and DROP_CAUSES[p.cause or ""].on_link and start <= p.dropped.ns < end
-                for p in met
+                p.dropped is not None
+                and p.dropped_at in places
+                and DROP_CAUSES[p.cause or ""].on_link
+                and start <= p.dropped.ns < end
+                for p in own
             )
-            found.append(BadPeriod(start, end, direction, tries, lost))
+            name = hop if packets.facts.hop_names else ""
+            found.append(BadPeriod(start, end, direction, name, tries, lost))
     return found
 
 
@@ -618,7 +636,9 @@ def gather(
         reductions=history.reductions,
         undos=history.undos,
         bursts=bursts,
-        bad_periods=bad_periods(states, history.mine, start_ns, ended.ns),
+        bad_periods=bad_periods(
+            trace_tables, states, record["application"], history.mine, (start_ns, ended.ns)
+        ),
         fin=history.fin,
         fin_acknowledged=history.fin_acknowledged,
         stray=history.stray,

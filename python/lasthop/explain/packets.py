@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
 from lasthop.metrics.labels import DROP_EVENTS
 from lasthop.results.store import Columns
+from lasthop.scenario.facts import Facts
 
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 
@@ -30,8 +30,25 @@ class Place(Enum):
     LINK = "in the link"
     ARQ = "held by the link's ARQ"
     BEHIND_ARQ = "in the link, behind a packet that ARQ held"
+    ACCESS = "in the server's access link"
     ARRIVED = "arrived"
     LOST = "lost"
+
+
+@dataclass(slots=True)
+class Crossing:
+    """A packet's stay at a place: in the router queue of a direction of a hop, then in its link."""
+
+    place: int
+    enqueued: Moment
+    dequeued: Moment | None = None
+    left: Moment | None = None
+    """When it went on, arrived or was dropped."""
+    retries: list[Moment] = field(default_factory=list)
+
+    def failed_tries(self, order: int) -> int:
+        """Failed tries over the link before an event."""
+        return sum(retry.order < order for retry in self.retries)
 
 
 @dataclass(slots=True)
@@ -51,10 +68,10 @@ class Packet:
     delivered: Moment | None = None
     dropped: Moment | None = None
     cause: str | None = None  # its name in `lasthop.metrics.labels.DROP_CAUSES`
+    dropped_at: int | None = None  # the place
     marked: Moment | None = None
-    enqueued: Moment | None = None
-    dequeued: Moment | None = None
-    retries: list[Moment] = field(default_factory=list)
+    marked_at: int | None = None
+    crossings: list[Crossing] = field(default_factory=list)
 
     @property
     def data_start(self) -> int:
@@ -66,18 +83,14 @@ class Packet:
         """First byte after the payload."""
         return self.data_start + self.payload_bytes
 
-    @property
-    def settled(self) -> Moment | None:
-        """When its fate was known."""
-        return self.delivered or self.dropped
-
-    def failed_tries(self, order: int) -> int:
-        """Failed tries over the link before an event."""
-        return sum(retry.order < order for retry in self.retries)
+    def crossing(self, now: Moment) -> Crossing | None:
+        """Return the last crossing that had begun at `now`."""
+        begun = bisect_right(self.crossings, now, key=lambda crossing: crossing.enqueued)
+        return self.crossings[begun - 1] if begun else None
 
 
 class Queued(NamedTuple):
-    """What the router queue of a direction held at some event: all packets, and the packets of this flow.
+    """What the router queue of a place held at some event: all packets, and the packets of this flow.
 
     `average` is RED's, as of the latest change of the queue; without RED it is `None`.
     """
@@ -97,81 +110,92 @@ def _blocks(text: str) -> tuple[tuple[int, int], ...]:
 class Packets:
     """All packets of a run, in the order of sending."""
 
-    def __init__(self, table: Columns, arq_delay_ns: Mapping[str, int]) -> None:
-        """Follow every packet through `table`.
-
-        ARQ repeats a failed try after `arq_delay_ns`, by direction.
-        """
+    def __init__(self, table: Columns, facts: Facts) -> None:
+        """Follow every packet through `table`; `facts` are those of the scenario."""
+        self.facts = facts
         self.by_serial: dict[int, Packet] = {}
         self.queue_at_drop: dict[int, Queued] = {}
         self._of_flow: dict[int, list[Packet]] = defaultdict(list)
-        self._average: dict[str, float] = {}
+        self._average: dict[int, float] = {}
         self.end = Moment(0, 0)
-        self._arq_delay_ns = arq_delay_ns
-        self._held: dict[str, list[Packet]] = defaultdict(list)
-        queues: dict[str, Counter[int]] = defaultdict(Counter)
+        self._held: dict[int, list[Crossing]] = defaultdict(list)
+        self._served: dict[int, list[tuple[Moment, int]]] = defaultdict(list)
+        """When a packet left the queue of a place, and its flow."""
+        queues: dict[int, Counter[int]] = defaultdict(Counter)
         # Few events need all columns, and there may be millions.
-        columns = (
-            table[name] for name in ("order", "time_ns", "event", "serial", "direction", "queue_average")
-        )
-        for place, (order, time_ns, event, serial, way, average) in enumerate(zip(*columns, strict=True)):
+        columns = (table[name] for name in ("order", "time_ns", "event", "serial", "place", "queue_average"))
+        for row, (order, time_ns, event, serial, place, average) in enumerate(zip(*columns, strict=True)):
             self.end = Moment(order, time_ns)
             if event == "sent":
-                packet = self.by_serial[serial] = _packet(table, place, self.end)
+                packet = self.by_serial[serial] = _packet(table, row, self.end)
                 self._of_flow[packet.flow].append(packet)
             else:
                 if average is not None:
-                    self._average[way] = average
-                self._follow(self.by_serial[serial], event, queues[way])
+                    self._average[place] = average
+                self._follow(self.by_serial[serial], event, place, queues[place])
 
-    def _follow(self, packet: Packet, event: str, queue: Counter[int]) -> None:
+    def _follow(self, packet: Packet, event: str, place: int, queue: Counter[int]) -> None:
         now = self.end
         if event == "enqueued":
-            packet.enqueued = now
+            packet.crossings.append(Crossing(place, now))
             queue[packet.flow] += 1
         elif event == "dequeued":
-            packet.dequeued = now
+            packet.crossings[-1].dequeued = now
+            self._served[place].append((now, packet.flow))
             queue[packet.flow] -= 1
         elif event == "marked":
-            packet.marked = now
+            packet.marked, packet.marked_at = now, place
         elif event == "link-retry":
-            if not packet.retries:
-                self._held[packet.direction].append(packet)
-            packet.retries.append(now)
+            crossing = packet.crossings[-1]
+            if not crossing.retries:
+                self._held[place].append(crossing)
+            crossing.retries.append(now)
+        elif event == "forwarded":
+            packet.crossings[-1].left = now
         elif event == "delivered":
             packet.delivered = now
+            if packet.crossings and packet.crossings[-1].left is None:
+                packet.crossings[-1].left = now
         elif event in DROP_EVENTS:
-            packet.dropped, packet.cause = now, DROP_EVENTS[event].name
+            self._drop(packet, event, place, queue)
+
+    def _drop(self, packet: Packet, event: str, place: int, queue: Counter[int]) -> None:
+        packet.dropped, packet.cause, packet.dropped_at = self.end, DROP_EVENTS[event].name, place
+        here = packet.crossings[-1] if packet.crossings and packet.crossings[-1].place == place else None
+        if here is not None:
+            here.left = self.end
             # The packet leaves the queue if it was in it.
-            queue[packet.flow] -= packet.enqueued is not None and packet.dequeued is None
-            self.queue_at_drop[packet.serial] = Queued(
-                queue.total(), queue[packet.flow], self._average.get(packet.direction)
-            )
+            queue[packet.flow] -= here.dequeued is None
+        self.queue_at_drop[packet.serial] = Queued(
+            queue.total(), queue[packet.flow], self._average.get(place)
+        )
 
     def of_flow(self, flow: int) -> list[Packet]:
         """Return a flow's packets, both directions."""
         return self._of_flow.get(flow, [])
 
-    def served_while_waiting(self, packet: Packet) -> Counter[int]:
-        """Count, by their flow, the packets that left the router queue while one waited in it."""
-        return Counter(
-            other.flow
-            for other in self.by_serial.values()
-            if other.direction == packet.direction
-            and other.dequeued is not None
-            and packet.enqueued is not None
-            and packet.dequeued is not None
-            and packet.enqueued < other.dequeued < packet.dequeued
-        )
+    def at_hop(self, place: int | None) -> str:
+        """Return ` at wifi`, say; empty if there is only one hop."""
+        name = None if place is None else self.facts.hop_names.get(place)
+        return f" at {name}" if name else ""
 
-    def held_before(self, packet: Packet) -> int:
+    def served_while_waiting(self, crossing: Crossing) -> Counter[int]:
+        """Count, by their flow, the packets that left a router queue while one waited in it."""
+        if crossing.dequeued is None:
+            return Counter()
+        served = self._served[crossing.place]
+        first = bisect_right(served, crossing.enqueued, key=lambda entry: entry[0])
+        last = bisect_left(served, crossing.dequeued, key=lambda entry: entry[0])
+        return Counter(flow for _, flow in served[first:last])
+
+    def held_before(self, crossing: Crossing) -> int:
         """Count the packets that ARQ held while this one, behind them, was in the link."""
         return sum(
             other.dequeued is not None
-            and packet.dequeued is not None
-            and other.dequeued < packet.dequeued
-            and (other.settled is None or other.settled > packet.dequeued)
-            for other in self._held[packet.direction]
+            and crossing.dequeued is not None
+            and other.dequeued < crossing.dequeued
+            and (other.left is None or other.left > crossing.dequeued)
+            for other in self._held[crossing.place]
         )
 
     def place(self, packet: Packet, now: Moment) -> Place:
@@ -180,28 +204,30 @@ class Packets:
             return Place.LOST
         if packet.delivered is not None and packet.delivered < now:
             return Place.ARRIVED
-        if packet.enqueued is None or packet.enqueued > now:
+        crossing = packet.crossing(now)
+        if crossing is None:
             return Place.LAN
-        if packet.dequeued is None or packet.dequeued > now:
+        if crossing.left is not None and crossing.left < now:
+            return Place.ACCESS
+        if crossing.dequeued is None or crossing.dequeued > now:
             return Place.QUEUE
-        tries = bisect_left(packet.retries, now)
-        if tries and now.ns - packet.retries[tries - 1].ns <= self._arq_delay_ns[packet.direction]:
+        tries = bisect_left(crossing.retries, now)
+        delay_ns = self.facts.sides[crossing.place].retry_delay_ns
+        if tries and now.ns - crossing.retries[tries - 1].ns <= delay_ns:
             return Place.ARQ
-        return Place.BEHIND_ARQ if self._is_behind_arq(packet, now) else Place.LINK
+        return Place.BEHIND_ARQ if self._is_behind_arq(crossing, now) else Place.LINK
 
-    def _is_behind_arq(self, packet: Packet, now: Moment) -> bool:
+    def _is_behind_arq(self, crossing: Crossing, now: Moment) -> bool:
         return any(
             other.dequeued is not None
-            and packet.dequeued is not None
-            and other.dequeued < packet.dequeued
+            and crossing.dequeued is not None
+            and other.dequeued < crossing.dequeued
             and other.retries[0] < now
-            and (other.settled is None or other.settled > now)
-            for other in self._held[packet.direction]
+            and (other.left is None or other.left > now)
+            for other in self._held[crossing.place]
         )
 
 
-def _packet(table: Columns, place: int, now: Moment) -> Packet:
+def _packet(table: Columns, row: int, now: Moment) -> Packet:
     names = ("serial", "flow", "direction", "seq", "end", "payload_bytes", "flags", "ack")
-    return Packet(
-        **{name: table[name][place] for name in names}, sack=_blocks(table["sack"][place]), sent=now
-    )
+    return Packet(**{name: table[name][row] for name in names}, sack=_blocks(table["sack"][row]), sent=now)

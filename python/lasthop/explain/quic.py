@@ -11,7 +11,7 @@ from lasthop.engines.rows import Record, TransportRow
 from lasthop.explain.facts import Burst, Window, bad_periods, bursts_of, table_of
 from lasthop.explain.packets import Moment, Packet, Packets
 from lasthop.explain.tell import Part, change, fate, queue_then, tell_bad_period
-from lasthop.explain.words import Entry, Story, byte_ranges, clock, count, length, rate
+from lasthop.explain.words import Entry, Story, byte_ranges, clock, count, ends_of, length, rate
 from lasthop.metrics.labels import DROP_CAUSES, EVENTS
 from lasthop.results.store import Columns
 
@@ -162,7 +162,7 @@ class _Teller:
         self.end = history.ended[0] if history.ended else packets.end
 
     def told(self, states: Columns) -> Story:
-        ends = "server to client" if self.record["direction"] == "down" else "client to server"
+        ends = ends_of(self.record, self.record["direction"])
         name = self.record["flow"]
         head = (
             f"{name}: QUIC, {ends}; windows are in packets of the current size, positions those of the data "
@@ -177,7 +177,9 @@ class _Teller:
             *(self._probe(probe) for probe in self.history.probes),
             *(
                 tell_bad_period(period, self.start.ns)
-                for period in bad_periods(states, own, self.start.ns, self.end.ns)
+                for period in bad_periods(
+                    self.packets, states, self.record["application"], own, (self.start.ns, self.end.ns)
+                )
             ),
             self._close(),
         ]
@@ -256,13 +258,12 @@ class _Teller:
         first, last = burst.times[0], burst.times[-1]
         span = f" until {clock(last.ns)}" if len(burst.packets) > 1 else ""
         number = count(len(burst.packets), "packet")
+        at_hop = self.packets.at_hop(burst.place)
         if burst.cause == "ce":
-            text = f"ECN: the router marked {number}{span} (congestion experienced)"
+            text = f"ECN: the router{at_hop} marked {number}{span} (congestion experienced)"
         else:
-            text = (
-                f"Loss{'' if burst.is_data else ' on the way back'}: {DROP_CAUSES[burst.cause].words}, "
-                f"{number}{span}"
-            )
+            back = "" if burst.is_data else " on the way back"
+            text = f"Loss{back}{at_hop}: {DROP_CAUSES[burst.cause].words}, {number}{span}"
         if burst.is_data:
             text += f": {byte_ranges(burst.packets)}"
         whole = f"{text}. {queue_then(burst, self.packets.queue_at_drop)}".rstrip()

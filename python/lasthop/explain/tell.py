@@ -9,7 +9,7 @@ from typing import NamedTuple
 from lasthop.explain import facts
 from lasthop.explain.facts import BadPeriod, Burst, Episode, Phase, Probe, Recovery, TcpFacts, Timeout, Window
 from lasthop.explain.packets import SYN, Moment, Packet, Packets, Place, Queued
-from lasthop.explain.words import Entry, Story, byte_ranges, clock, count, length, rate, tries
+from lasthop.explain.words import Entry, Story, byte_ranges, clock, count, ends_of, length, rate, tries
 from lasthop.metrics.labels import DROP_CAUSES, DROP_COUNTS, EVENTS
 from lasthop.metrics.units import listed
 from lasthop.scenario.facts import Switches
@@ -41,7 +41,7 @@ class _Teller:
 
     def told(self) -> Story:
         story = self.story
-        ends = "server to client" if story.direction == "down" else "client to server"
+        ends = ends_of(story.record, story.direction)
         name = story.record["flow"]
         head = f"{name}: TCP, {ends}, segments of at most {story.segment_bytes} bytes."
         parts = [
@@ -138,13 +138,15 @@ class _Teller:
         many = len(burst.packets) > 1
         span = f" until {clock(last.ns)}" if many else ""
         things = "packet" if burst.is_data else "ACK"
+        at_hop = self.packets.at_hop(burst.place)
         if burst.cause == "ce":
-            text = (
-                f"ECN: the router marked {count(len(burst.packets), things)}{span} (congestion experienced)"
-            )
+            marked = count(len(burst.packets), things)
+            text = f"ECN: the router{at_hop} marked {marked}{span} (congestion experienced)"
         else:
             what = "Loss" if burst.is_data else "ACK loss"
-            text = f"{what}: {DROP_CAUSES[burst.cause].words}, {count(len(burst.packets), things)}{span}"
+            text = (
+                f"{what}{at_hop}: {DROP_CAUSES[burst.cause].words}, {count(len(burst.packets), things)}{span}"
+            )
         if burst.is_data:
             text += f": {self._contents(burst)}"
         else:
@@ -383,20 +385,20 @@ class _Teller:
 def fate(packets: Packets, packet: Packet, now: Moment) -> str:
     """Say where a packet was at `now`, and what became of it."""
     place = packets.place(packet, now)
-    if place is Place.LOST and packet.dropped and packet.cause:
-        return f"had been lost at {clock(packet.dropped.ns)} ({DROP_CAUSES[packet.cause].words})"
+    cause = DROP_CAUSES[packet.cause].words + packets.at_hop(packet.dropped_at) if packet.cause else ""
+    if place is Place.LOST and packet.dropped:
+        return f"had been lost at {clock(packet.dropped.ns)} ({cause})"
     if place is Place.ARRIVED and packet.delivered:
         return f"had arrived at {clock(packet.delivered.ns)}"
-    failed = packet.failed_tries(now.order)
-    text = f"was {place.value}"
+    crossing = packet.crossing(now)
+    at_hop = packets.at_hop(crossing.place) if crossing and place is not Place.ACCESS else ""
+    failed = crossing.failed_tries(now.order) if crossing else 0
+    text = f"was {place.value}{at_hop}"
     text += f" after {tries(failed)} that failed" if failed else ""
     if packet.delivered is not None:
         return f"{text} and arrived {length(packet.delivered.ns - now.ns)} later"
-    if packet.dropped is not None and packet.cause:
-        return (
-            f"{text} and was lost {length(packet.dropped.ns - now.ns)} later "
-            f"({DROP_CAUSES[packet.cause].words})"
-        )
+    if packet.dropped is not None:
+        return f"{text} and was lost {length(packet.dropped.ns - now.ns)} later ({cause})"
     return f"{text} when the run ended"
 
 
@@ -406,7 +408,7 @@ def queue_then(burst: Burst, queued: Mapping[int, Queued]) -> str:
         return ""
     held = [queued[packet.serial] for packet in burst.packets]
     if DROP_CAUSES[burst.cause].on_link:
-        failed = max(len(packet.retries) for packet in burst.packets)
+        failed = max(len(packet.crossings[-1].retries) for packet in burst.packets)
         return f"The link had tried {failed + 1} times." if failed else ""
     sizes = [queue.packets for queue in held]
     spread = str(sizes[0]) if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"

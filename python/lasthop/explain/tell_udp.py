@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from lasthop.explain.call import DEFAULT_RATING, Heard
 from lasthop.explain.facts import BadPeriod
 from lasthop.explain.packets import Packets
-from lasthop.explain.udp import LINK, QUEUE, Datagram, Gap, Rise, UdpFacts
-from lasthop.explain.words import Entry, Story, clock, count, length, rate, tries
+from lasthop.explain.udp import LINK, QUEUE, Datagram, Gap, Rise, Stage, UdpFacts
+from lasthop.explain.words import Entry, Story, clock, count, ends_of, length, rate, tries
 from lasthop.metrics.labels import DROP_CAUSES, DROP_COUNTS
 from lasthop.metrics.units import listed
 
@@ -48,7 +48,7 @@ def tell_udp(story: UdpFacts, packets: Packets, names: Sequence[str]) -> Story:
 
 
 def _head(story: UdpFacts, thing: str) -> str:
-    ends = "server to client" if story.direction == "down" else "client to server"
+    ends = ends_of(story.record, story.direction)
     over = "UDP" if story.handshake is None else "QUIC (RFC 9221)"
     sizes = [packet.payload_bytes // (packet.end - packet.seq) for packet in story.packets]
     size = str(sizes[0]) if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
@@ -69,8 +69,12 @@ def _first(story: UdpFacts, packets: Packets, names: Sequence[str], thing: str) 
     least, most = (pick(one.delay_ns or 0 for one in story.arrived) for pick in (min, max))
     text += f" The fastest {thing} takes {length(least)}"
     text += f", {length(most - least)} less than the slowest" if most > least else ", as all others do"
-    queued = story.fastest.stages_ns()[QUEUE]
-    text += f": {_in_queue(story.fastest, packets, names)}." if queued > _MATTERS * least else "."
+    queued = [
+        _in_queue(story.fastest, stage, packets, names)
+        for stage, ns in story.fastest.stages_ns().items()
+        if stage.where == QUEUE and ns > _MATTERS * least
+    ]
+    text += f": {'; '.join(queued)}." if queued else "."
     if story.heard is not None and story.heard.first_ns is not None:
         voice, first = story.heard.voice, story.heard.first_ns
         text += (
@@ -103,28 +107,30 @@ def _rise(rise: Rise, story: UdpFacts, packets: Packets, names: Sequence[str], t
 
 
 def _stages(worst: Datagram, story: UdpFacts, packets: Packets, names: Sequence[str]) -> Iterator[str]:
-    """Yield the places where a datagram stayed longer than others, and why."""
-    assert worst.packet is not None
+    """Yield the stages where a datagram stayed longer than others, and why."""
     spent = worst.stages_ns()
-    longer = {place: ns - story.least_ns[place] for place, ns in spent.items()}
-    longer[QUEUE] = spent[QUEUE]  # other packets cause all of it, even what every datagram spends
-    for place in (place for place, ns in longer.items() if ns > _MATTERS * sum(longer.values())):
-        if place == QUEUE:
-            yield _in_queue(worst, packets, names)
+    # Other packets cause all of the time in a queue, even what every datagram spends there.
+    longer = {
+        stage: ns if stage.where == QUEUE else ns - story.least_ns[stage] for stage, ns in spent.items()
+    }
+    for stage in (stage for stage, ns in longer.items() if ns > _MATTERS * sum(longer.values())):
+        if stage.where == QUEUE:
+            yield _in_queue(worst, stage, packets, names)
             continue
-        text = f"{length(spent[place])} {place}"
-        if place == LINK and worst.packet.retries:
-            text += f", where {tries(len(worst.packet.retries))} failed"
-        elif place == LINK and (held := packets.held_before(worst.packet)):
+        text = f"{length(spent[stage])} {stage.where}{packets.at_hop(stage.place)}"
+        crossing = worst.crossing(stage.place) if stage.where == LINK else None
+        if crossing is not None and crossing.retries:
+            text += f", where {tries(len(crossing.retries))} failed"
+        elif crossing is not None and (held := packets.held_before(crossing)):
             text += f", behind {count(held, 'packet')} that ARQ held"
         yield text
 
 
-def _in_queue(datagram: Datagram, packets: Packets, names: Sequence[str]) -> str:
-    """Say how long a datagram was in the queue, and behind whose packets; the flow with most comes first."""
+def _in_queue(datagram: Datagram, stage: Stage, packets: Packets, names: Sequence[str]) -> str:
+    """Say how long a datagram was in a queue, and behind whose packets; the flow with most comes first."""
     assert datagram.packet is not None
-    text = f"{length(datagram.stages_ns()[QUEUE])} {QUEUE}"
-    ahead = packets.served_while_waiting(datagram.packet).most_common()
+    text = f"{length(datagram.stages_ns()[stage])} {QUEUE}{packets.at_hop(stage.place)}"
+    ahead = packets.served_while_waiting(datagram.crossing(stage.place)).most_common()
     shown = [
         (names[flow] if flow != datagram.packet.flow else "its own flow", number) for flow, number in ahead
     ]
@@ -145,7 +151,7 @@ def _missing(gaps: Sequence[Gap], heard: Heard | None, packets: Packets, thing: 
         one.packet.dropped.ns for one in missing if one.packet is not None and one.packet.dropped is not None
     ]
     held = _held(missing, packets)
-    fates = listed(list(_fates(missing, heard)))
+    fates = listed(list(_fates(missing, heard, packets)))
     one_gap = f"{thing} {first.number}" if len(missing) == 1 else f"{thing}s {first.number}-{last.number}"
     if len(gaps) == 1:
         return Entry(first.sent_ns, f"Gap of {length(gaps[0].lasted_ns)}: {one_gap}, {fates}.{held}", times)
@@ -159,8 +165,8 @@ def _missing(gaps: Sequence[Gap], heard: Heard | None, packets: Packets, thing: 
     return Entry(first.sent_ns, text, times)
 
 
-def _fates(missing: Sequence[Datagram], heard: Heard | None) -> Iterator[str]:
-    causes = Counter(map(_cause, (one for one in missing if one.is_lost)))
+def _fates(missing: Sequence[Datagram], heard: Heard | None, packets: Packets) -> Iterator[str]:
+    causes = Counter(_cause(one, packets) for one in missing if one.is_lost)
     if causes:
         parts = [cause if len(causes) == 1 else f"{number} {cause}" for cause, number in causes.items()]
         yield f"{causes.total()} lost ({', '.join(parts)})"
@@ -169,12 +175,12 @@ def _fates(missing: Sequence[Datagram], heard: Heard | None) -> Iterator[str]:
         yield f"{len(late)} late by {'' if len(late) == 1 else 'up to '}{length(max(late))}"
 
 
-def _cause(lost: Datagram) -> str:
+def _cause(lost: Datagram, packets: Packets) -> str:
     if lost.packet is None:
         return "given up by the sender"
     if lost.packet.cause is None:
         return "not understood, because the connection was not there yet or was over"
-    return DROP_CAUSES[lost.packet.cause].words
+    return DROP_CAUSES[lost.packet.cause].words + packets.at_hop(lost.packet.dropped_at)
 
 
 def _held(missing: Iterable[Datagram], packets: Packets) -> str:

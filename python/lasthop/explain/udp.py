@@ -8,12 +8,12 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from lasthop.engines.rows import Record, TransportRow
 from lasthop.explain.call import Heard, hear
 from lasthop.explain.facts import BURST_GAP_NS, BadPeriod, bad_periods, table_of
-from lasthop.explain.packets import Packet, Packets
+from lasthop.explain.packets import Crossing, Packet, Packets
 from lasthop.metrics.labels import DROP_CAUSES
 from lasthop.results.store import Columns
 from lasthop.scenario.facts import Voice
@@ -21,11 +21,19 @@ from lasthop.scenario.facts import Voice
 T = TypeVar("T")
 
 SENDER, LAN, QUEUE, LINK = "at its sender", "before the router", "in the router queue", "in the link"
+ACCESS = "in the server's access link"
 MOST_EPISODES = 12
 """At most this many episodes of a kind are told; where there are more, the nearest ones are joined."""
 _LEAST_RISE_NS = 1_000_000
 _RISEN, _RISEN_OF_LEAST = 0.25, 0.1
 """Shares of the greatest rise, and of the least delay, from which on delay is raised; below half it fell."""
+
+
+class Stage(NamedTuple):
+    """A part of a packet's way; of queues and links, at which place."""
+
+    where: str
+    place: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +58,30 @@ class Datagram:
         """Whether the datagram can no longer arrive."""
         return self.packet is None or self.packet.cause is not None or not self.is_understood
 
-    def stages_ns(self) -> dict[str, int]:
-        """Return how long a datagram that arrived was in each place."""
+    def stages_ns(self) -> dict[Stage, int]:
+        """Return how long a datagram that arrived was in each stage of its way."""
         packet = self.packet
         assert packet is not None
         assert packet.delivered is not None
-        at_router = packet.enqueued or packet.sent
-        left = packet.dequeued or at_router
-        return {
-            SENDER: packet.sent.ns - self.sent_ns,
-            LAN: at_router.ns - packet.sent.ns,
-            QUEUE: left.ns - at_router.ns,
-            LINK: packet.delivered.ns - left.ns,
+        at_router = packet.crossings[0].enqueued if packet.crossings else packet.delivered
+        spent = {
+            Stage(SENDER): packet.sent.ns - self.sent_ns,
+            Stage(LAN): at_router.ns - packet.sent.ns,
         }
+        for crossing in packet.crossings:
+            dequeued = crossing.dequeued or crossing.enqueued
+            left = crossing.left or packet.delivered
+            spent[Stage(QUEUE, crossing.place)] = dequeued.ns - crossing.enqueued.ns
+            spent[Stage(LINK, crossing.place)] = left.ns - dequeued.ns
+        left_last = packet.crossings[-1].left if packet.crossings else None
+        if left_last is not None and left_last != packet.delivered:
+            spent[Stage(ACCESS)] = packet.delivered.ns - left_last.ns
+        return spent
+
+    def crossing(self, place: int | None) -> Crossing:
+        """Return its stay at a place."""
+        assert self.packet is not None
+        return next(crossing for crossing in self.packet.crossings if crossing.place == place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +130,8 @@ class UdpFacts:
     """The first packet of a connection, if there is one."""
     packets: tuple[Packet, ...]
     datagrams: tuple[Datagram, ...]
-    least_ns: Mapping[str, int]
-    """The shortest time that any datagram was in each place."""
+    least_ns: Mapping[Stage, int]
+    """The shortest time that any datagram was in each stage."""
     rises: tuple[Rise, ...]
     gaps: tuple[tuple[Gap, ...], ...]
     """Gaps that are near to each other form an episode."""
@@ -155,7 +174,8 @@ def gather_udp(
         first_ns = min(arrived, key=_arrival).delay_ns if arrived else None
         heard = hear(voice, {one.number: one.delay_ns for one in known}, first_ns)
     missing = {one.number for one in known if one.is_lost} | set(heard.late_ns if heard else ())
-    periods = bad_periods(states, carriers, own[0].sent.ns, packets.end.ns)
+    span = own[0].sent.ns, packets.end.ns
+    periods = bad_periods(packets, states, record["application"], carriers, span)
     ways = dict.fromkeys(period.what for period in periods)
     return UdpFacts(
         record,
@@ -163,7 +183,7 @@ def gather_udp(
         own[0] if over_quic else None,
         tuple(carriers),
         tuple(datagrams),
-        {place: min(ns) for place, ns in _by_place(arrived).items()},
+        {stage: min(ns) for stage, ns in _by_stage(arrived).items()},
         tuple(_rises(arrived)),
         tuple(
             _episodes(
@@ -183,11 +203,11 @@ def gather_udp(
     )
 
 
-def _by_place(arrived: Sequence[Datagram]) -> dict[str, list[int]]:
-    spent: dict[str, list[int]] = {}
+def _by_stage(arrived: Sequence[Datagram]) -> dict[Stage, list[int]]:
+    spent: dict[Stage, list[int]] = {}
     for one in arrived:
-        for place, ns in one.stages_ns().items():
-            spent.setdefault(place, []).append(ns)
+        for stage, ns in one.stages_ns().items():
+            spent.setdefault(stage, []).append(ns)
     return spent
 
 

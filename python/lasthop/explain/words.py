@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lasthop.explain.packets import Packet
 from lasthop.metrics.units import scale_of
@@ -55,6 +55,12 @@ def length(ns: int) -> str:
 def count(number: int, thing: str) -> str:
     """Return `1 segment`, `2 segments`."""
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def ends_of(record: Mapping[str, Any], direction: str) -> str:
+    """Return from which host to which a flow's packets go in a direction."""
+    host, peer = record["host"], record["peer"]
+    return f"{peer} to {host}" if direction == "down" else f"{host} to {peer}"
 
 
 def tries(number: int) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -74,7 +73,7 @@ def picture(tables: TraceTables, numbers: Numbers) -> dict[str, object]:
     """Return the panels of a run, and the page's remarks on them; the values go into `numbers`."""
     cast = Cast.of(tables)
     found = panels(tables, KINDS, cast)
-    shown = tables.picture(found, notes=cast.notes(found))
+    shown = tables.picture(found, notes=cast.notes(found), flows=cast.flows)
     legend: dict[Mark, int] = {}
     drawn = [_panel(panel, numbers, legend) for panel in shown.panels]
     return {
@@ -82,7 +81,7 @@ def picture(tables: TraceTables, numbers: Numbers) -> dict[str, object]:
         "marks": [_mark(mark) for mark in legend],
         "end": shown.stop,
         "bad": [
-            {**asdict(period), "color": marks.BAD_PERIODS[period.direction].color}
+            {"start": period.start, "stop": period.stop, "color": period.mark.color}
             for period in shown.bad_periods
         ],
         "notes": list(shown.notes),

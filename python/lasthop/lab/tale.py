@@ -8,10 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lasthop.engines.engine import Trace
+from lasthop.engines.rows import Record, rows
 from lasthop.errors import InputError
 from lasthop.explain import followed, stories
-from lasthop.explain.packets import Packet, Packets
-from lasthop.explain.words import Entry, Story, clock, count
+from lasthop.explain.packets import Moment, Packet, Packets
+from lasthop.explain.words import Entry, Story, clock, count, ends_of
 from lasthop.metrics.labels import DROP_CAUSES
 from lasthop.scenario.facts import Facts
 
@@ -43,13 +44,13 @@ class Tale:
         """Follow the packets of a trace, and tell what happened."""
         packets = followed(trace, facts)
         told = list(stories(trace, facts, packets=packets))
-        names = [str(name) for name in trace.flows["flow"]]
+        flows = list(rows(trace.flows))
         lives = [
-            _about("drop", packet.dropped.ns, packet, packets, names)
+            _about("drop", packet.dropped.ns, packet, packets, flows)
             for packet in packets.by_serial.values()
             if packet.dropped is not None
         ]
-        lives += _expired(trace, packets, names)
+        lives += _expired(trace, packets, flows)
         return cls(
             told, lives, array("q", (each.sent.ns for each in packets.by_serial.values())), packets.end.ns
         )
@@ -99,7 +100,9 @@ def check_length(packets: int) -> None:
         )
 
 
-def _expired(trace: Trace, packets: Packets, names: list[str]) -> Iterator[tuple[int, dict[str, object]]]:
+def _expired(
+    trace: Trace, packets: Packets, flows: Sequence[Record]
+) -> Iterator[tuple[int, dict[str, object]]]:
     """Yield for every timeout the life of the segment that it waited for, as it was last sent before."""
     tcp = trace.transport
     for event, flow, ns, seq in zip(tcp["event"], tcp["flow"], tcp["time_ns"], tcp["seq"], strict=True):
@@ -107,31 +110,36 @@ def _expired(trace: Trace, packets: Packets, names: list[str]) -> Iterator[tuple
             continue
         held = [p for p in packets.of_flow(flow) if p.seq <= seq < p.end and p.sent.ns < ns]
         if held:
-            yield _about("timeout", ns, held[-1], packets, names)
+            yield _about("timeout", ns, held[-1], packets, flows)
 
 
 def _about(
-    what: str, ns: int, packet: Packet, packets: Packets, names: list[str]
+    what: str, ns: int, packet: Packet, packets: Packets, flows: Sequence[Record]
 ) -> tuple[int, dict[str, object]]:
     """Return when something happened to a packet, and what the page shows of that."""
-    return ns, {"at": ns / 1e9, "flow": names[packet.flow], "about": what, "life": _life(packet, packets)}
+    flow = flows[packet.flow]
+    return ns, {"at": ns / 1e9, "flow": flow["flow"], "about": what, "life": _life(packet, packets, flow)}
 
 
-def _life(packet: Packet, packets: Packets) -> dict[str, object]:
-    """Return what the packet is, and the stations of its life with their times in seconds."""
+def _stations(packet: Packet, packets: Packets) -> Iterator[tuple[Moment | None, str]]:
+    """Yield what happened to a packet at the hops, and when."""
+    for crossing in packet.crossings:
+        at_hop = packets.at_hop(crossing.place)
+        yield crossing.enqueued, f"entered the router queue{at_hop}"
+        yield crossing.dequeued, f"left the queue{at_hop}"
+        for retry in crossing.retries:
+            yield retry, f"a try on the link{at_hop} failed"
+    yield packet.marked, f"marked{packets.at_hop(packet.marked_at)}: congestion experienced"
+
+
+def _life(packet: Packet, packets: Packets, flow: Record) -> dict[str, object]:
+    """Return what a flow's packet is, and the stations of its life with their times in seconds."""
     what = (
         f"Bytes {packet.data_start}-{packet.data_end - 1}"
         if packet.payload_bytes
         else "A packet without data"
     )
-    ways = "server to client" if packet.direction == "down" else "client to server"
-    steps = [
-        (packet.sent, "sent"),
-        (packet.enqueued, "entered the router queue"),
-        (packet.dequeued, "left the queue"),
-    ]
-    steps += [(packet.marked, "marked: congestion experienced")]
-    steps += [(retry, "a try on the link failed") for retry in packet.retries]
+    steps: list[tuple[Moment | None, str]] = [(packet.sent, "sent"), *_stations(packet, packets)]
     if packet.dropped is not None and packet.cause is not None:
         cause = DROP_CAUSES[packet.cause]
         held = packets.queue_at_drop[packet.serial]
@@ -140,10 +148,11 @@ def _life(packet: Packet, packets: Packets) -> dict[str, object]:
             if cause.on_link
             else f"; the queue held {count(held.packets, 'packet')}, {held.own} of this flow"
         )
-        steps.append((packet.dropped, f"dropped: {cause.words}{queue}"))
+        at_hop = packets.at_hop(packet.dropped_at)
+        steps.append((packet.dropped, f"dropped{at_hop}: {cause.words}{queue}"))
     steps.append((packet.delivered, "arrived"))
     known = sorted((moment, text) for moment, text in steps if moment is not None)
     return {
-        "what": f"{what}, {ways}",
+        "what": f"{what}, {ends_of(flow, packet.direction)}",
         "steps": [[moment.ns / 1e9, clock(moment.ns), text] for moment, text in known],
     }

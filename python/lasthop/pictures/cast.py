@@ -18,6 +18,8 @@ from lasthop.pictures.trace_tables import FlowOf, TraceTables
 
 MOST_COLOURS = len(FLOW_COLORS)
 """This many flows have a colour; further flows are grey."""
+MOST_QUEUES = 6
+"""This many places of a network of several hops have a panel of their queue."""
 MOST_PANELS = 4
 """This many flows have a sequence panel, and this many page loads a waterfall.
 
@@ -34,8 +36,9 @@ class Cast:
 
     `looks` holds the look of each flow that has a colour, by the flow's number. The other flows look alike;
     `one_by_one` says whether each of them has its own goodput, or all have one together. `apart` are the TCP
-    flows, and `pages` the page loads, with panels of their own. `said` tells the reader what is missing or
-    grey, by the kind of panel; an empty kind stands for panels that show flows together.
+    flows, `pages` the page loads, and `places` the places of the network, with panels of their own. `said`
+    tells the reader what is missing or grey, by the kind of panel; an empty kind stands for panels that show
+    flows together.
     """
 
     flows: list[FlowOf]
@@ -43,6 +46,7 @@ class Cast:
     others: Look
     apart: list[FlowOf]
     pages: list[str]
+    places: list[int]
     said: dict[str, str]
     one_by_one: bool
 
@@ -67,13 +71,19 @@ class Cast:
         apart = [flow for flow in transfers if flow.number in looks][:most]
         loading = set(tables.objects["flow"])
         pages = list(dict.fromkeys(flow.application for flow in ranked if flow.number in loading))
+        places = list(dict.fromkeys(place for flow in flows for place in flow.route))
+        busiest = set(_busiest(tables, places)[:MOST_QUEUES])
         said = {
+            "queue": _said(
+                len(busiest), len(places), "queues have a panel", "those with most drops, then the longest"
+            ),
             "": _said(len(coloured), len(flows), "flows have a colour"),
             "sequence": _said(len(apart), len(transfers), "TCP flows have a panel of sequence numbers"),
             "waterfall": _said(most, len(pages), "page loads have a waterfall"),
         }
         others = Look(f"{len(flows) - len(coloured)} other flows", OTHERS_COLOR)
-        return cls(flows, looks, others, _in_order(apart), sorted(pages[:most]), said, one_by_one)
+        shown = [place for place in places if place in busiest]
+        return cls(flows, looks, others, _in_order(apart), sorted(pages[:most]), shown, said, one_by_one)
 
     def painted(self, flows: Sequence[FlowOf]) -> list[tuple[FlowOf, Look]]:
         """Return flows with their looks, grey flows first: what is drawn later lies above."""
@@ -83,7 +93,9 @@ class Cast:
     def notes(self, panels: Sequence[Panel]) -> list[str]:
         """Say what panels leave out or show in grey."""
         kinds = dict.fromkeys(
-            panel.kind if panel.kind in self.said else "" for panel in panels if panel.of_flows
+            panel.kind if panel.kind in self.said else ""
+            for panel in panels
+            if panel.of_flows or panel.kind in self.said
         )
         return [self.said[kind] for kind in kinds if self.said[kind]]
 
@@ -106,8 +118,18 @@ def _look(flow: FlowOf, place: int) -> Look:
     return Look(flow.name, FLOW_COLORS[place], FLOW_SYMBOLS[place % len(FLOW_SYMBOLS)])
 
 
-def _said(shown: int, total: int, what: str) -> str:
-    return f"{shown} of {total} {what}: {_TELLING}." if shown < total else ""
+def _said(shown: int, total: int, what: str, telling: str = _TELLING) -> str:
+    return f"{shown} of {total} {what}: {telling}." if shown < total else ""
+
+
+def _busiest(tables: TraceTables, places: Sequence[int]) -> list[int]:
+    """Return places by how much happened in their queues."""
+    seen = tables.packets.group_by("place").agg(
+        pl.col("event").str.starts_with("dropped").sum().alias("drops"),
+        pl.col("queue_packets").cast(pl.Int64).max().fill_null(0).alias("longest"),
+    )
+    found = {place: (-drops, -longest) for place, drops, longest in seen.iter_rows()}
+    return sorted(places, key=lambda place: found.get(place, (0, 0)))
 
 
 def _ranked(tables: TraceTables, flows: Sequence[FlowOf]) -> list[FlowOf]:

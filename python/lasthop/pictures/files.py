@@ -232,7 +232,7 @@ class RunPicture:
 
     def of(self, panels: Sequence[Panel]) -> Picture:
         """Return a picture of some of the panels."""
-        return self.tables.picture(panels, *self.span, self.cast.notes(panels))
+        return self.tables.picture(panels, *self.span, self.cast.notes(panels), self.cast.flows)
 
     def told(self) -> list[str]:
         """Return the remarks on flows that are missing or grey, and on parts that are not drawn."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import polars as pl
 
@@ -13,6 +13,7 @@ from lasthop.pictures.cast import Cast
 from lasthop.pictures.marks import Look, Mark
 from lasthop.pictures.shapes import Layer, Panel, filled
 from lasthop.pictures.trace_tables import FlowOf, TraceTables
+from lasthop.scenario.facts import Facts
 
 LADDER = "ladder"
 SERVER, CLIENT = 0.0, 1.0
@@ -20,7 +21,7 @@ SERVER, CLIENT = 0.0, 1.0
 MOST_ARROWS = 100
 """Most packets that fit on a page with their labels, if each second packet is acknowledged."""
 _AT_ROUTER, _ON_LINK = 0.2, 0.6
-"""How far a lost packet gets: to the queue of its direction, which is near the sender, or onto the link."""
+"""How far over a hop a lost packet gets: to the queue, which is near the sender, or onto the link."""
 _FLAGS = {0x02: "SYN", 0x01: "FIN", 0x04: "RST", 0x40: "ECE", 0x80: "CWR"}
 
 
@@ -66,14 +67,16 @@ def _panel(tables: TraceTables, flow: FlowOf, look: Look) -> Panel:
     packets = tables.packets_of(flow)
     sent = packets.filter(pl.col("event") == "sent").with_columns(mark=pl.lit(""))
     settled = packets.filter(pl.col("event").is_in(["delivered", *DROP_EVENTS]))
-    fates = settled.select("serial", "event", pl.col("time_s").alias("end_s"), pl.col("ce").alias("marked"))
+    fates = settled.select(
+        "serial", "event", "place", pl.col("time_s").alias("end_s"), pl.col("ce").alias("marked")
+    )
     # A packet may be on its way when the run ends. A packet that the link duplicates arrives twice.
     arrows = _kinds(tables, flow, sent).join(
         fates, on="serial", how="left", suffix="_end", maintain_order="left"
     )
     arrows = arrows.with_columns(label=_labels(arrows, flow), end_s=pl.col("end_s").fill_null(tables.end_s()))
-    layers = [*_arrows(arrows, look), *_losses(arrows), *_expiries(tables, flow, look)]
-    return Panel(LADDER, "packets", "", filled(layers), flow.name, across="time")
+    layers = [*_arrows(arrows, look), *_losses(arrows, tables.facts, flow), *_expiries(tables, flow, look)]
+    return Panel(LADDER, "packets", "", filled(layers), flow.name, flow.ends, across="time")
 
 
 def _kinds(tables: TraceTables, flow: FlowOf, sent: pl.DataFrame) -> pl.DataFrame:
@@ -130,21 +133,28 @@ def _arrows(arrows: pl.DataFrame, look: Look) -> Iterator[Layer]:
     arrived = arrows.filter(pl.col("event_end") == "delivered")
     own = {"data": marks.LADDER_DATA.tinted(look), "control": marks.LADDER_CONTROL, **marks.LADDER_AGAIN}
     for kind, mark in own.items():
-        yield _layer(mark, arrived.filter(pl.col("kind") == kind), 1.0)
-    yield _layer(marks.LADDER_UNDER_WAY, arrows.filter(pl.col("event_end").is_null()), _ON_LINK)
+        own_kind = arrived.filter(pl.col("kind") == kind)
+        yield _layer(mark, own_kind, [1.0] * own_kind.height)
+    under_way = arrows.filter(pl.col("event_end").is_null())
+    yield _layer(marks.LADDER_UNDER_WAY, under_way, [_ON_LINK] * under_way.height)
 
 
-def _losses(arrows: pl.DataFrame) -> Iterator[Layer]:
+def _losses(arrows: pl.DataFrame, facts: Facts, flow: FlowOf) -> Iterator[Layer]:
+    routes = facts.applications[flow.application].routes
     for event, cause in DROP_EVENTS.items():
         lost = arrows.filter(pl.col("event_end") == event)
-        yield _layer(marks.LADDER_LOSSES[event], lost, _ON_LINK if cause.on_link else _AT_ROUTER)
+        over_hop = _ON_LINK if cause.on_link else _AT_ROUTER
+        ways = [(routes[direction], place) for direction, place in lost["direction", "place_end"].iter_rows()]
+        shares = [(route.index(place) + over_hop) / len(route) for route, place in ways]
+        yield _layer(marks.LADDER_LOSSES[event], lost, shares)
 
 
-def _layer(mark: Mark, rows: pl.DataFrame, share: float) -> Layer:
-    """Return arrows from the line of the sending host over a share of the way to the other host."""
+def _layer(mark: Mark, rows: pl.DataFrame, shares: Sequence[float]) -> Layer:
+    """Return arrows from the line of the sending host over shares of the way to the other host."""
     down = rows["direction"] == "down"
     start = [SERVER if is_down else CLIENT for is_down in down]
-    stop = [SERVER + share if is_down else CLIENT - share for is_down in down]
+    ways = zip(down, shares, strict=True)
+    stop = [SERVER + share if is_down else CLIENT - share for is_down, share in ways]
     times = rows["time_s"].to_list(), rows["end_s"].to_list()
     return Layer(mark, times[0], start, times[1], rows["label"].to_list(), ends=stop)
 

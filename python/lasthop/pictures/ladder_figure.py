@@ -28,7 +28,6 @@ _HOSTS_IN = 0.24
 _LEAST_IN = 1.6
 _LEFT_IN, _RIGHT_IN, _BELOW_IN, _GAP_IN = 0.5, 0.05, 0.08, 0.1
 _POINTS_PER_PX = 0.6
-_NAMES = {SERVER: "server", CLIENT: "client"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +105,9 @@ def _draw_ladder(axes: Axes, panel: Panel, bad: Sequence[BadPeriod], width_in: f
     axes.set_xlim(SERVER - left / between, CLIENT + right / between)
     axes.set_ylim(bottom, top)
     for period in _within(panel, bad):
-        color = marks.BAD_PERIODS[period.direction].color
         shown = max(period.start, first), min(period.stop, bottom)
-        axes.fill_betweenx(shown, SERVER, CLIENT, color=color, linewidth=0, zorder=0)
-    for host, name in _NAMES.items():
+        axes.fill_betweenx(shown, SERVER, CLIENT, color=period.mark.color, linewidth=0, zorder=0)
+    for host, name in zip((SERVER, CLIENT), panel.rows, strict=True):
         axes.plot([host, host], [first, bottom], color=marks.DARK, linewidth=0.9)
         axes.text(host, first - 0.06 / per_s, name, ha="center", va="bottom")
     for rung in rungs:

@@ -99,14 +99,14 @@ def _drops_in(packets: pl.DataFrame) -> list[tuple[str, Mark]]:
     return [(event, mark) for event, mark in marks.DROPS.items() if event in happened]
 
 
-def queue_panels(tables: TraceTables, direction: str, cast: Cast) -> list[Panel]:
-    """Length of the router queue of a direction in packets, RED's average, drops and marks.
+def queue_panels(tables: TraceTables, place: int, cast: Cast) -> list[Panel]:
+    """Length of the router queue of a place in packets, RED's average, drops and marks.
 
     A router with classes has a line for each class, in the colour of its flow if it has only one. An average
     over bytes has a panel of its own.
     """
-    queues = tables.queues[direction]
-    events = tables.packets.filter(pl.col("direction") == direction)
+    queues = tables.facts.sides[place].queues
+    events = tables.packets.filter(pl.col("place") == place)
     if len(queues) > 1:
         # A drop names no class; its flow's other packets do.
         known = pl.col("queue_class").forward_fill().backward_fill().over("flow")
@@ -249,12 +249,17 @@ def _of_hop(tables: TraceTables, direction: str) -> pl.DataFrame:
 def stack_panel(tables: TraceTables, cast: Cast, direction: str) -> Panel:
     """Goodput of the flows of a direction on top of each other, and the capacity of the link.
 
-    Flows without a colour are one band, by their sum, unless the cast shows them one by one. So the top of
-    the stack is the goodput of all.
+    Of several hops, the link is that of the bottleneck, and the flows are those that cross it. Flows
+    without a colour are one band, by their sum, unless the cast shows them one by one. So the top of the
+    stack is the goodput of all.
     """
     hop = _of_hop(tables, direction)
     times = hop["time_s"].to_list()
-    own = tables.series.filter(pl.col("flow") != "", pl.col("direction") == direction)
+    bottleneck = tables.facts.bottlenecks[direction]
+    beside = [flow.name for flow in tables.flows if bottleneck not in flow.route]
+    own = tables.series.filter(
+        pl.col("flow") != "", pl.col("direction") == direction, pl.col("flow").is_in(beside).not_()
+    )
     names = {flow.name: look for flow in cast.flows if (look := cast.looks.get(flow.number))}
     others = [name for name in own["flow"].unique(maintain_order=True) if name not in names]
     bands = [(look, [name]) for name, look in names.items()]
@@ -344,7 +349,12 @@ def _round_trips(tables: TraceTables, cast: Cast) -> list[Panel]:
 
 
 def _queues(tables: TraceTables, cast: Cast) -> list[Panel]:
-    return _by_direction(cast, lambda direction: queue_panels(tables, direction, cast))
+    shown = len(cast.places) > 1 or len(tables.facts.hops) > 1
+    return [
+        replace(panel, subject=tables.facts.title(place) if shown else "")
+        for place in cast.places
+        for panel in queue_panels(tables, place, cast)
+    ]
 
 
 def _goodputs(tables: TraceTables, cast: Cast) -> list[Panel]:
@@ -352,21 +362,29 @@ def _goodputs(tables: TraceTables, cast: Cast) -> list[Panel]:
 
 
 def _stacks(tables: TraceTables, cast: Cast) -> list[Panel]:
-    return _by_direction(cast, lambda direction: [stack_panel(tables, cast, direction)])
+    return _by_direction(tables, cast, lambda direction: stack_panel(tables, cast, direction))
 
 
 def _fairness(tables: TraceTables, cast: Cast) -> list[Panel]:
-    return [panel for panel in _by_direction(cast, lambda way: [fairness_panel(tables, way)]) if panel.layers]
+    found = _by_direction(tables, cast, lambda direction: fairness_panel(tables, direction))
+    return [panel for panel in found if panel.layers]
 
 
 def _delays(tables: TraceTables, cast: Cast) -> list[Panel]:
     return [] if tables.delays.is_empty() else [delay_panel(tables, cast)]
 
 
-def _by_direction(cast: Cast, panels_of: Callable[[str], list[Panel]]) -> list[Panel]:
-    directions = list(dict.fromkeys(flow.direction for flow in cast.flows))
-    shown = len(directions) > 1
-    return [replace(panel, subject=way if shown else "") for way in directions for panel in panels_of(way)]
+def _by_direction(tables: TraceTables, cast: Cast, panel_of: Callable[[str], Panel]) -> list[Panel]:
+    """Return a panel for each direction in which data cross the bottleneck; of several hops, named."""
+    bottlenecks = tables.facts.bottlenecks
+    directions = dict.fromkeys(
+        flow.direction for flow in cast.flows if bottlenecks[flow.direction] in flow.route
+    )
+    shown = len(directions) > 1 or len(tables.facts.hops) > 1
+    return [
+        replace(panel_of(way), subject=tables.facts.title(bottlenecks[way]) if shown else "")
+        for way in directions
+    ]
 
 
 _PANELS: dict[str, Callable[[TraceTables, Cast], list[Panel]]] = {
@@ -398,7 +416,7 @@ def panels(tables: TraceTables, kinds: Sequence[str] = USUAL_KINDS, cast: Cast |
     """Return the panels of the given kinds, with all flows by default; none if there is nothing to show.
 
     There is a waterfall for each page that the flows load and a sequence panel for each TCP flow, if `cast`
-    gives it one, and a queue panel for each direction that carries data.
+    gives it one, and a queue panel for each direction of a hop that carries data.
     """
     cast = cast or Cast.of(tables)
     return [panel for kind in kinds for panel in _PANELS[kind](tables, cast)]

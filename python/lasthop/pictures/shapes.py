@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from lasthop.errors import InputError
-from lasthop.pictures.marks import Mark, Shape
+from lasthop.pictures.marks import BAD_PERIODS, Mark, Shape
 
 Value = float | None
 
@@ -60,7 +60,8 @@ class Layer:
 class Panel:
     """One pair of axes.
 
-    `subject` tells panels of one kind apart; `rows` names the heights 0, 1, ... of spans.
+    `subject` tells panels of one kind apart; `rows` names the heights 0, 1, ... of spans, or the hosts at the
+    sides of a ladder.
 
     `of_flows` says whether it shows flows; a `Cast` may have left some out. `across` is the quantity on the
     horizontal axis, with its unit, if that is not time. `top` is the end of the vertical axis, if it is
@@ -102,11 +103,22 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class BadPeriod:
-    """A bad period of the link, in seconds: of one direction, or of both (without a name)."""
+    """A bad period of a link, in seconds: of one direction, or of both (without a name).
+
+    `hop` is empty if there is only one. `places` are the numbers of its places.
+    """
 
     start: float
     stop: float
     direction: str
+    hop: str = ""
+    places: frozenset[int] = field(default=frozenset(), compare=False)
+
+    @property
+    def mark(self) -> Mark:
+        """Its look, and its name in legends."""
+        mark = BAD_PERIODS[self.direction]
+        return replace(mark, name=f"{mark.name} of {self.hop}") if self.hop else mark
 
 
 @dataclass(frozen=True, slots=True)

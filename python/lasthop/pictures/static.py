@@ -188,8 +188,7 @@ def legend_handles(panel: Panel, shaded: Sequence[BadPeriod]) -> dict[str, Artis
             name: _sample(mark.of(shared) if len(owners) > 1 and mark.owner else mark)
             for name, mark in kinds.items()
         }
-    bad = [marks.BAD_PERIODS[direction] for direction in dict.fromkeys(period.direction for period in shaded)]
-    return handles | {mark.name: _sample(mark) for mark in bad}
+    return handles | {mark.name: _sample(mark) for mark in (period.mark for period in shaded)}
 
 
 def _swatch(color: str) -> Artist:
@@ -235,8 +234,7 @@ def _draw_panel(axes: Axes, panel: Panel, shaded: Sequence[BadPeriod]) -> None:
     for layer in joined(layer for layer in panel.layers if not layer.mark.optional):
         _draw_layer(axes, layer)
     for period in () if panel.across else shaded:
-        color = marks.BAD_PERIODS[period.direction].color
-        axes.axvspan(period.start, period.stop, color=color, linewidth=0, zorder=0)
+        axes.axvspan(period.start, period.stop, color=period.mark.color, linewidth=0, zorder=0)
     if panel.rows:
         named = range(0, len(panel.rows), math.ceil(len(panel.rows) / _MOST_ROWS))
         axes.set_yticks(named, [panel.rows[row] for row in named])

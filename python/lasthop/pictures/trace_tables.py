@@ -14,7 +14,7 @@ from lasthop import _core
 from lasthop.engines.engine import Trace
 from lasthop.pictures.shapes import BadPeriod, Panel, Picture
 from lasthop.results.columns import gathered_frame
-from lasthop.scenario.facts import Facts, Queue
+from lasthop.scenario.facts import Facts
 
 _NANO = 1e9
 _FIN = 1  # TCP's flag
@@ -25,7 +25,9 @@ _TEXT = frozenset({"direction", "event", "host", "sack", "name"})
 class FlowOf:
     """A flow of the trace: its number, its name, and the direction of its data (`down` or `up`).
 
-    `application` is the page load that a connection belongs to, or the flow itself.
+    `application` is the page load that a connection belongs to, or the flow itself. `route` are the places
+    that its data cross, in their order, and `crossed` those that any of its packets cross. `ends` are its
+    peer and its host at the edge.
     """
 
     number: int
@@ -33,6 +35,9 @@ class FlowOf:
     application: str
     protocol: str
     direction: str
+    route: tuple[int, ...] = ()
+    crossed: frozenset[int] = frozenset()
+    ends: tuple[str, str] = ("server", "client")
 
     @property
     def sender(self) -> str:
@@ -44,8 +49,8 @@ class FlowOf:
 class TraceTables:
     """The tables of a trace, with times in seconds beside the nanoseconds.
 
-    `objects` has a row per object of a page load; see `lasthop.pictures.waterfall`. `queues` are the queues
-    of each direction's router, by the number in the packets' `queue_class`.
+    `objects` has a row per object of a page load; see `lasthop.pictures.waterfall`. `facts` are those of the
+    scenario.
     """
 
     packets: pl.DataFrame
@@ -53,7 +58,7 @@ class TraceTables:
     objects: pl.DataFrame
     flows: list[FlowOf]
     bad_periods: list[BadPeriod]
-    queues: Mapping[str, Sequence[Queue]]
+    facts: Facts
     series: pl.DataFrame
     """The run in steps: a row for each step of a flow, and of the hop, whose `flow` is empty."""
     delays: pl.DataFrame
@@ -63,22 +68,19 @@ class TraceTables:
 
     @classmethod
     def of(cls, trace: Trace, facts: Facts) -> TraceTables:
-        """Convert an overview that the engine returns.
-
-        The facts of its scenario tell of the routers' queues.
-        """
+        """Convert an overview that the engine returns."""
         packets, tcp = (_in_seconds(_table(trace, name)) for name in ("packets", "transport"))
         named = zip(
             *(trace.flows[column] for column in ("flow", "application", "protocol", "direction")), strict=True
         )
-        flows = [FlowOf(number, *map(str, words)) for number, words in enumerate(named)]
+        flows = [_flow(facts, number, words) for number, words in enumerate(named)]
         states = zip(
-            *(trace.bad_periods[column] for column in ("start_s", "end_s", "direction")), strict=True
+            *(trace.bad_periods[column] for column in ("start_s", "end_s", "hop", "direction")), strict=True
         )
-        bad = _merged(list(states))
+        bad = _merged(list(states), facts)
         objects = _objects(as_frame(trace.objects), packets, flows)
         series, delays = _table(trace, "series"), _table(trace, "delays")
-        return cls(packets, tcp, objects, flows, bad, facts.queues, series, delays, _left_out(trace.left_out))
+        return cls(packets, tcp, objects, flows, bad, facts, series, delays, _left_out(trace.left_out))
 
     def end_s(self) -> float:
         """Time of the last packet event, seconds."""
@@ -98,18 +100,22 @@ class TraceTables:
         start: float = 0.0,
         stop: float | None = None,
         notes: Sequence[str] = (),
+        flows: Sequence[FlowOf] | None = None,
     ) -> Picture:
         """Return the part for panels between two times, with the bad periods; by default the whole run.
 
-        A bad period as long as the run distinguishes nothing, and becomes a note instead.
+        With `flows`, the bad periods are those of hops that they cross. A bad period as long as the run
+        distinguishes nothing, and becomes a note instead.
         """
         end = self.end_s() if stop is None else stop
+        crossed = None if flows is None else frozenset[int]().union(*(flow.crossed for flow in flows))
+        met = [period for period in self.bad_periods if crossed is None or crossed & period.places]
         bad = [
-            BadPeriod(max(period.start, start), min(period.stop, end), period.direction)
-            for period in self.bad_periods
+            replace(period, start=max(period.start, start), stop=min(period.stop, end))
+            for period in met
             if period.start < end and period.stop > start
         ]
-        whole = any(period.start <= 0 and period.stop >= self.end_s() for period in self.bad_periods)
+        whole = any(period.start <= 0 and period.stop >= self.end_s() for period in met)
         left_out = "" if all(panel.is_whole for panel in panels) else self.left_out
         said = [*notes, left_out, "The whole run is a bad period of the link." if whole else ""]
         shown = [panel.within(start, end) for panel in panels]
@@ -144,13 +150,26 @@ class TraceTables:
         return self.transport.partition_by("flow", "host", as_dict=True, maintain_order=True)
 
 
-def _merged(periods: Sequence[tuple[float, float, str]]) -> list[BadPeriod]:
-    """Return the bad periods in order; equal periods of both directions become one of both."""
-    times = Counter((start, stop) for start, stop, _ in periods)
+def _flow(facts: Facts, number: int, words: Sequence[object]) -> FlowOf:
+    name, application, protocol, direction = map(str, words)
+    own = facts.applications[application]
+    route, crossed = tuple(own.routes[direction]), facts.crossed(application)
+    return FlowOf(number, name, application, protocol, direction, route, crossed, (own.peer, own.host))
+
+
+def _merged(periods: Sequence[tuple[float, float, str, str]], facts: Facts) -> list[BadPeriod]:
+    """Return the bad periods in order; equal periods of both directions of a hop become one of both."""
+    times = Counter(period[:3] for period in periods)
     merged = {
-        BadPeriod(start, stop, "" if times[start, stop] > 1 else way): None for start, stop, way in periods
+        _bad_period(start, stop, hop, "" if times[start, stop, hop] > 1 else way, facts): None
+        for start, stop, hop, way in periods
     }
     return sorted(merged, key=lambda period: period.start)
+
+
+def _bad_period(start: float, stop: float, hop: str, direction: str, facts: Facts) -> BadPeriod:
+    name = hop if facts.hop_names else ""
+    return BadPeriod(start, stop, direction, name, frozenset(facts.places(hop, direction)))
 
 
 def _table(trace: Trace, name: str) -> pl.DataFrame:

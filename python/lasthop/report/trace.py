@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import polars as pl
 
 from lasthop.engines.engine import Trace
-from lasthop.pictures import marks
 from lasthop.pictures.cast import Cast
 from lasthop.pictures.marks import Mark, Shape
 from lasthop.pictures.panels import USUAL_KINDS, panels
@@ -159,12 +158,11 @@ def picture_figure(picture: Picture) -> Figure:
             **_SHADE_PAPER,
             "x0": round(period.start, 3),
             "x1": round(period.stop, 3),
-            "fillcolor": marks.BAD_PERIODS[period.direction].color,
+            "fillcolor": period.mark.color,
         }
         for period in picture.bad_periods
     ]
-    for direction in dict.fromkeys(period.direction for period in picture.bad_periods):
-        bad = marks.BAD_PERIODS[direction]
+    for bad in dict.fromkeys(period.mark for period in picture.bad_periods):
         entry = {
             "type": "scatter",
             "name": bad.name,
@@ -189,7 +187,7 @@ def trace_figure(trace: Trace, facts: Facts) -> tuple[Figure, str]:
     tables = TraceTables.of(trace, facts)
     cast = Cast.of(tables, one_by_one=True)
     drawn = panels(tables, [*USUAL_KINDS, *_shared(tables)], cast)
-    picture = tables.picture(drawn, notes=cast.notes(drawn))
+    picture = tables.picture(drawn, notes=cast.notes(drawn), flows=cast.flows)
     figure = picture_figure(picture)
     if len(cast.flows) > len(cast.looks):
         figure["layout"]["meta"] = {"flows": [flow.name for flow in cast.flows]}

@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, TypedDict
 
 from lasthop import _core
+
+DIRECTIONS = ("down", "up")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,12 @@ class Application:
     tcp: Switches
     voice: Voice | None
     """Present of a call."""
+    host: str
+    """The host at the edge."""
+    peer: str
+    """The host at the other end; `server` if that is a server of the flow's own."""
+    routes: Mapping[str, Sequence[int]]
+    """The numbers of the places that its packets cross in each direction, in their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +70,43 @@ class Queue:
 
 
 @dataclass(frozen=True, slots=True)
+class Side:
+    """One direction of a hop: a place of the network, which the events of packets name by its number."""
+
+    place: int
+    rate: str
+    """As a scenario writes it; empty on the way back from an ATM switch."""
+    delay: str
+    queue: str
+    """The discipline and the limit of its queue, or the number of its classes, in words."""
+    retry_delay_ns: int
+    """How long a failed try waits for the next one (ARQ); 0 without."""
+    queues: Sequence[Queue]
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """A hop between the root of the network and its hosts."""
+
+    name: str
+    behind: str | None
+    """The hop that it hangs behind; `None` for one at the root."""
+    sides: Mapping[str, Side]
+    """By direction."""
+
+
+@dataclass(frozen=True)
 class Facts:
-    """Facts of a scenario. Directions are `down` and `up`."""
+    """Facts of a scenario. Directions are `down`, from the root towards the hosts, and `up`."""
 
     applications: Mapping[str, Application]
     """By their names in the records."""
-    retry_delay_ns: Mapping[str, int]
-    """How long a failed try waits for the next one (ARQ); 0 without."""
-    queues: Mapping[str, Sequence[Queue]]
+    hops: Sequence[Hop]
+    """Each comes after the one that it hangs behind."""
+    hosts: Mapping[str, Sequence[str]]
+    """The hosts at the edge, by name, each with the hops that it hangs behind."""
+    bottlenecks: Mapping[str, int]
+    """The places that the columns of a run speak of, by direction."""
 
     @classmethod
     def of(cls, cell: _core.Cell) -> Self:
@@ -76,10 +114,54 @@ class Facts:
         told = json.loads(cell.facts)
         return cls(
             {name: _application(**facts) for name, facts in told["applications"].items()},
-            told["retry_delay_ns"],
-            {way: [Queue(**queue) for queue in queues] for way, queues in told["queues"].items()},
+            [_hop(**facts) for facts in told["hops"]],
+            told["hosts"],
+            dict(zip(DIRECTIONS, told["bottlenecks"], strict=True)),
         )
 
+    @functools.cached_property
+    def sides(self) -> Mapping[int, Side]:
+        """The directions of the hops, by the numbers of their places."""
+        return {side.place: side for hop in self.hops for side in hop.sides.values()}
 
-def _application(kind: str, tcp: Switches, voice: Mapping[str, Any] | None) -> Application:
-    return Application(kind, tcp, None if voice is None else Voice(**voice))
+    @functools.cached_property
+    def hop_names(self) -> Mapping[int, str]:
+        """The names of the hops, by the numbers of their places; none if there is only one hop."""
+        if len(self.hops) == 1:
+            return {}
+        return {side.place: hop.name for hop in self.hops for side in hop.sides.values()}
+
+    @functools.cached_property
+    def directions(self) -> Mapping[int, str]:
+        """The directions of the places, by their numbers."""
+        return {side.place: way for hop in self.hops for way, side in hop.sides.items()}
+
+    def places(self, hop: str, direction: str) -> Sequence[int]:
+        """Return the place of a direction of a hop; of no direction, those of both."""
+        sides = next(each.sides for each in self.hops if each.name == hop)
+        return [side.place for way, side in sides.items() if direction in ("", way)]
+
+    def crossed(self, application: str) -> frozenset[int]:
+        """Return the places that an application's packets cross, in either direction."""
+        return frozenset(place for way in self.applications[application].routes.values() for place in way)
+
+    def title(self, place: int) -> str:
+        """Return hop and direction of a place; without the hop if there is only one."""
+        return f"{self.hop_names.get(place, '')} {self.directions[place]}".strip()
+
+
+def _application(
+    voice: Mapping[str, Any] | None,
+    routes: Sequence[Sequence[int]],
+    **facts: Any,  # noqa: ANN401  the other keys are as they are
+) -> Application:
+    ways = dict(zip(DIRECTIONS, routes, strict=True))
+    return Application(voice=None if voice is None else Voice(**voice), routes=ways, **facts)
+
+
+def _hop(name: str, behind: str | None, **sides: Mapping[str, Any]) -> Hop:
+    return Hop(name, behind, {way: _side(**sides[way]) for way in DIRECTIONS})
+
+
+def _side(queues: Sequence[Mapping[str, Any]], **facts: Any) -> Side:  # noqa: ANN401
+    return Side(queues=[Queue(**queue) for queue in queues], **facts)

@@ -21,7 +21,8 @@ from lasthop.explain.tell import tell_tcp
 from lasthop.explain.tell_udp import tell_udp
 from lasthop.explain.udp import MOST_EPISODES, UdpFacts, gather_udp
 from lasthop.explain.words import WIDTH, Story, length
-from lasthop.scenario.facts import Application, Facts
+from lasthop.scenario.facts import Facts
+from made_facts import one_hop
 from observing import traced
 
 Main = Callable[..., int]
@@ -86,7 +87,7 @@ def compare(study: _core.Study, replications: Iterable[int], wanted: str = "") -
     for cell in (cell for cell in study.cells if wanted in cell.key):
         for replication in replications:
             trace = traced(cell, study.seed, 1, replication)
-            packets = Packets(trace.packets, {"down": 0, "up": 0})
+            packets = Packets(trace.packets, Facts.of(cell))
             for number, record in enumerate(rows(trace.flows)):
                 if record["start_s"] is None:
                     continue  # a connection of a page load that was never opened
@@ -299,7 +300,7 @@ class Tape:
     ) -> None:
         length = size + bool(flags & 0x02) + bool(flags & 0x01)
         self._packet[serial] = {
-            "flow": flow, "direction": "up" if up else "down", "serial": serial, "seq": seq,
+            "flow": flow, "direction": "up" if up else "down", "place": int(up), "serial": serial, "seq": seq,
             "end": seq + length, "ack": ack, "payload_bytes": size, "ip_bytes": 40 + size, "flags": flags,
             "ce": 0, "sack": sack, "window_bytes": 9999, "queue_packets": None, "queue_average": None,
         }  # fmt: skip
@@ -317,15 +318,17 @@ class Tape:
         self.tcp.append(row | empty | values)
 
     def facts(self, bad_periods: dict[str, list[float]] | None = None) -> tuple[TcpFacts, Packets]:
-        packets = Packets(_columns(self.packets), {"down": 700 * MS, "up": 700 * MS})
+        packets = Packets(_columns(self.packets), one_hop("tcp", retry_delay_ns=700 * MS))
         record = {
             "flow": "tcp",
             "application": "tcp",
+            "host": "client",
+            "peer": "server",
             "direction": "down",
             "outcome": "closed",
             "throughput_Bps": 100.0,
         }
-        states = bad_periods or {"start_s": [], "end_s": [], "direction": []}
+        states = bad_periods or {"start_s": [], "end_s": [], "hop": [], "direction": []}
         return gather(packets, _columns(self.tcp), record, 0, states), packets
 
 
@@ -438,7 +441,7 @@ def test_a_lost_original_makes_a_timeout_real() -> None:
     tape.event(1100, 5, "delivered")
     tape.sent(1100, 6, 1, 0, up=True, ack=502)
     tape.event(1200, 6, "delivered")
-    facts, packets = tape.facts({"start_s": [0.5], "end_s": [0.7], "direction": [""]})
+    facts, packets = tape.facts({"start_s": [0.5], "end_s": [0.7], "hop": ["last-hop"], "direction": [""]})
     (timeout,) = facts.timeouts
     assert not timeout.spurious
     assert facts.counts["unnecessary_retransmissions"] == 0
@@ -494,7 +497,8 @@ def test_a_link_that_is_bad_in_one_direction_is_told(tmp_path: Path, bad: str) -
     scenario = ONE_WAY.replace(bad.upper(), ERRORS.replace("DELAY", "70 ms")).replace(good.upper(), never)
     (tmp_path / "one-way.toml").write_text(scenario, encoding="utf-8")
     cell = _core.load(str(tmp_path / "one-way.toml")).cells[0]
-    assert Facts.of(cell).retry_delay_ns == {bad: 70 * MS, good: MS}
+    sides = Facts.of(cell).hops[0].sides
+    assert {way: side.retry_delay_ns for way, side in sides.items()} == {bad: 70 * MS, good: MS}
     trace = traced(cell, 1, 1, 1)
     text = flat("\n".join(map(str, stories(trace, Facts.of(cell), "download"))))
     periods = re.findall(r"Link (\w+) bad for \d+ ms, until [\d.]+: (\d+ tries|1 try|no packet)", text)
@@ -623,16 +627,21 @@ def stream(
             tape.sent(ms, number, number, 1)  # its number stands in place of the one byte
         else:
             tape.event(ms, number, event)
-    packets = Packets(_columns(tape.packets), {"down": 0, "up": 0})
+    packets = Packets(_columns(tape.packets), one_hop("stream"))
     record = dict.fromkeys(
         ("one_way_delay_p50_s", "spacing_p50_ms", "jitter_p50_ms", "throughput_Bps"), None
     ) | {
         "flow": "stream",
+        "application": "stream",
+        "host": "client",
+        "peer": "server",
         "protocol": "udp",
         "direction": "down",
         "outcome": "closed",
     }
-    facts = gather_udp(packets, {"flow": []}, record, 0, {"start_s": [], "end_s": [], "direction": []})
+    facts = gather_udp(
+        packets, {"flow": []}, record, 0, {"start_s": [], "end_s": [], "hop": [], "direction": []}
+    )
     return facts, tell_udp(facts, packets, ["stream"])
 
 
@@ -841,6 +850,8 @@ def test_a_flow_that_never_started_is_told_so() -> None:
     flows = {
         "flow": ["tcp", "late"],
         "application": ["tcp", "late"],
+        "host": ["client"] * 2,
+        "peer": ["server"] * 2,
         "protocol": ["tcp", "tcp"],
         "direction": ["down", "down"],
         "outcome": ["unfinished"] * 2,
@@ -850,10 +861,10 @@ def test_a_flow_that_never_started_is_told_so() -> None:
     class Trace:
         packets = trace["packets"]
         transport = trace["tcp"]
-        bad_periods: dict[str, list[float]] = {"start_s": [], "end_s": [], "direction": []}  # noqa: RUF012
+        bad_periods: dict[str, list[float]] = {"start_s": [], "end_s": [], "hop": [], "direction": []}  # noqa: RUF012
 
     Trace.flows = flows  # type: ignore[attr-defined]
-    facts = Facts({"tcp": Application("bulk-tcp", SWITCHES, None)}, {"down": 0, "up": 0}, {})
+    facts = one_hop("tcp", "late", tcp=SWITCHES)
     text = list(map(str, stories(cast("_core.Trace", Trace), facts)))
     assert text[1] == "late: the run ended before its first packet."
     assert "The run ended here; the connection was still open." in flat(text[0])

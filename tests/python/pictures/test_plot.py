@@ -33,7 +33,8 @@ from lasthop.pictures.static import STYLE, figure_of
 from lasthop.pictures.trace_tables import TraceTables
 from lasthop.pictures.waterfall import waterfall_panels
 from lasthop.report.trace import picture_figure, trace_figure
-from lasthop.scenario.facts import Facts, Queue
+from lasthop.scenario.facts import Facts
+from made_facts import one_hop
 from observing import overviewed, traced
 
 EXAMPLES = STUDY.parents[1] / "examples"
@@ -49,7 +50,7 @@ WHOLE: dict[str, Any] = {
     "delays": {"flow": [], "share": [], "delay_s": []},
 }
 OF_OVERVIEW = [kind for kind in KINDS if kind not in OF_EVERY_PACKET]
-GOOD: dict[str, list[Any]] = {"start_s": [], "end_s": [], "direction": []}
+GOOD: dict[str, list[Any]] = {"start_s": [], "end_s": [], "hop": [], "direction": []}
 
 
 def packet(ms: int, event: str, direction: str = "down", seq: int = 0, **values: object) -> dict[str, Any]:
@@ -58,6 +59,7 @@ def packet(ms: int, event: str, direction: str = "down", seq: int = 0, **values:
         "event": event,
         "flow": 0,
         "direction": direction,
+        "place": int(direction == "up"),
         "seq": seq,
         "end": seq + MSS if direction == "down" else seq,
         "payload_bytes": MSS if direction == "down" else 0,
@@ -112,7 +114,7 @@ def by_hand() -> TraceTables:
         tcp(100, "undone-frto"),
     ]
     flows = {"flow": ["web"], "application": ["web"], "protocol": ["tcp"], "direction": ["down"]}
-    states = {"start_s": [0.05, 5.0], "end_s": [0.08, 6.0], "direction": ["", ""]}
+    states = {"start_s": [0.05, 5.0], "end_s": [0.08, 6.0], "hop": ["last-hop"] * 2, "direction": ["", ""]}
     none: dict[str, list[Any]] = {"flow": [], "object": []}
     trace: Any = SimpleNamespace(
         packets=table(packets),
@@ -122,18 +124,7 @@ def by_hand() -> TraceTables:
         bad_periods=states,
         **WHOLE,
     )
-    return TraceTables.of(trace, queues_of(""))
-
-
-def queues_of(*names: str) -> Facts:
-    """Return the facts of a scenario whose router has these queues on the way down, and a plain one on the
-    way up.
-    """
-    return Facts(
-        {},
-        {},
-        {"down": [Queue(name, red_in_bytes=False) for name in names], "up": [Queue("", red_in_bytes=False)]},
-    )
+    return TraceTables.of(trace, one_hop(*flows["application"]))
 
 
 def rounded(values: Sequence[float | None]) -> list[Any]:
@@ -601,7 +592,7 @@ def test_a_page_load_is_put_together_from_objects_and_packets() -> None:
         bad_periods=GOOD,
         **WHOLE,
     )
-    tables = TraceTables.of(trace, queues_of(""))
+    tables = TraceTables.of(trace, one_hop(*flows["application"]))
     times = ["t_connect_s", "t_request_s", "t_first_byte_s", "t_last_byte_s", "t_end_s"]
     assert tables.objects.select("page", "object", "connection", pl.col(times).round(6)).rows() == [
         ("p", "main", 1, 0.0, 0.3, 0.9, 1.0, None),  # asked for once connected
@@ -611,7 +602,7 @@ def test_a_page_load_is_put_together_from_objects_and_packets() -> None:
     (page,) = panels(tables, ["waterfall"])
     assert (page.kind, page.label, len(page.rows)) == ("waterfall", "p", 3)
     assert panels(tables, ["waterfall"], Cast.of(tables, tables.flows[:1])) == []
-    figure, said = trace_figure(trace, queues_of(""))
+    figure, said = trace_figure(trace, one_hop(*flows["application"]))
     assert said == ""
     assert figure["data"][0]["type"] == "bar"
 
@@ -639,7 +630,7 @@ def test_a_router_with_classes_has_a_line_for_each() -> None:
         bad_periods=GOOD,
         **WHOLE,
     )
-    queue = layers(TraceTables.of(trace, queues_of("ef", "be")), "queue")
+    queue = layers(TraceTables.of(trace, one_hop(*names, queues=["ef", "be"])), "queue")
     drawn = {name: (layer.x, layer.y) for name, layer in queue.items()}
     assert drawn == {
         "packets in the router queue of class ef": ([0.01, 0.04], [1, 0]),
@@ -647,7 +638,7 @@ def test_a_router_with_classes_has_a_line_for_each() -> None:
         "RED's average queue of class be": ([0, 0.02], [0.5, 0.75]),
         "dropped: router queue full": ([0.03], [2]),  # at the length of its own class
     }
-    one = layers(TraceTables.of(trace, queues_of("all")), "queue")
+    one = layers(TraceTables.of(trace, one_hop(*names, queues=["all"])), "queue")
     assert one["packets in the router queue"].y == [1, 2, 3, 2]
 
 

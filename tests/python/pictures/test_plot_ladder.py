@@ -25,8 +25,9 @@ from lasthop.pictures.shapes import Layer
 from lasthop.pictures.static import STYLE
 from lasthop.pictures.trace_tables import TraceTables
 from lasthop.scenario.facts import Facts
+from made_facts import one_hop
 from observing import traced
-from test_plot import GOOD, WHOLE, packet, queues_of, rounded, table, tcp
+from test_plot import GOOD, WHOLE, packet, rounded, table, tcp
 
 EXAMPLES = STUDY.parents[1] / "examples"
 Main = Callable[..., int]
@@ -62,7 +63,7 @@ def by_hand() -> TraceTables:
     trace: Any = SimpleNamespace(
         packets=table(whole), transport=table(events), objects=none, flows=flows, bad_periods=GOOD, **WHOLE
     )
-    return TraceTables.of(trace, queues_of(""))
+    return TraceTables.of(trace, one_hop("web"))
 
 
 def test_each_packet_goes_from_sending_to_its_fate() -> None:

@@ -1,0 +1,33 @@
+"""Facts of a scenario, made by hand."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lasthop.scenario.facts import Application, Facts, Hop, Queue, Side
+
+
+def side(place: int, queues: Sequence[str] = ("",), retry_delay_ns: int = 0) -> Side:
+    """Return a direction of a hop with queues of these names."""
+    own = [Queue(name, red_in_bytes=False) for name in queues]
+    return Side(place, "1 Mbit/s", "10 ms", "drop-tail, 10 packets", retry_delay_ns, own)
+
+
+def one_hop(
+    *applications: str,
+    queues: Sequence[str] = ("",),
+    retry_delay_ns: int = 0,
+    tcp: Mapping[str, Any] | None = None,
+) -> Facts:
+    """Return the facts of a scenario with a single hop, whose router has these queues on the way down."""
+    ways = {"down": [0], "up": [1]}
+    hop = Hop(
+        "last-hop",
+        None,
+        {"down": side(0, queues, retry_delay_ns), "up": side(1, retry_delay_ns=retry_delay_ns)},
+    )
+    return Facts(
+        {name: Application("bulk-tcp", tcp or {}, None, "client", "server", ways) for name in applications},
+        [hop],
+        {"client": ["last-hop"]},
+        {"down": 0, "up": 1},
+    )
