@@ -308,6 +308,8 @@ class Results:
     @property
     def shorts(self) -> _Columns: ...
     @property
+    def hops(self) -> _Columns: ...
+    @property
     def runs(self) -> _Columns: ...
     @property
     def trace(self) -> Trace | None:
@@ -332,7 +334,7 @@ class Trace:
     def flows(self) -> _Columns: ...
     @property
     def bad_periods(self) -> _Columns:
-        """`start_s`, `end_s` of the bad periods."""
+        """`start_s`, `end_s`, `hop` and `direction` of the bad periods; no direction stands for both."""
     @property
     def left_out(self) -> dict[str, int]:
         """How many `points`, `marks` and `flows` an overview lacks. A whole recording lacks none."""

@@ -1,4 +1,4 @@
-"""The sections of an answer (page loads, short flows, flows, runs) and the headline metrics of each."""
+"""The sections of an answer (page loads, short flows, flows, hops, runs) and the headline metrics of each."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import polars as pl
 from lasthop.errors import InputError, nearest
 from lasthop.metrics.dictionary import PRINTED
 from lasthop.metrics.labels import TRANSFER_PROTOCOLS
+from lasthop.results.hops import PLACE
 from lasthop.results.tables import LOST, Tables, factor_name, is_empty, with_computed
 from lasthop.statistics.summary import PROGRAM
 
@@ -40,6 +41,18 @@ _FLOWS = [
 ]
 OF_KINDS = (("mos",), ("completion_p50_s", "completion_p95_s"), ("bitrate_mean_bps", "stalls", "stalled_s"))
 """The main metrics of some kinds of traffic, shown for flows that have them."""
+HOPS = [
+    "utilisation",
+    "queue_delay_p50_s",
+    "queue_delay_p95_s",
+    "queue_delay_p99_s",
+    "drops_queue",
+    "drops_red",
+    "drops_aqm",
+    "drops_error",
+    "marks",
+]
+"""The main metrics of hops."""
 _RUNS = ["duration_s", "efficiency", "fairness_jain", "utilisation", "queue_mean_packets"]
 _LINK = ["utilisation", "fairness_jain"]
 """Metrics of whole runs that are shown beside flows."""
@@ -177,6 +190,8 @@ def _kinds(tables: Tables) -> list[_Kind]:
         kinds.append(_Kind("Short flows", shorts, who, _SHORTS, Topic.TRANSFERS, _SHORTS[:2]))
     if not is_empty(flows):
         kinds.append(_Kind("Flows", flows, pl.col("role"), _FLOWS, Topic.TRANSFERS))
+    if tables.hops is not None:
+        kinds.append(_Kind("Hops", tables.hops, pl.col(PLACE), HOPS, Topic.LINK))
     if PROGRAM in (columns := tables.runs.collect_schema().names()):
         own = ["program_s", *(name for name in columns if name.startswith(PRINTED))]
         shown = own[: 1 + _MOST_PRINTED]

@@ -84,6 +84,11 @@ class Results:
         return self._campaign.finished.shorts()
 
     @functools.cached_property
+    def hops(self) -> pl.DataFrame | None:
+        """A row per hop, direction and replication; `None` if the scenario names no hops."""
+        return self._campaign.finished.hops()
+
+    @functools.cached_property
     def summary(self) -> pl.DataFrame:
         """The statistics of every metric in every cell with their 95 % intervals.
 

@@ -33,7 +33,7 @@ from lasthop.scenario.points import factors_of
 if TYPE_CHECKING:
     from lasthop.engines.inputs import Inputs
 
-FORMAT = 3
+FORMAT = 4
 INPUTS = "inputs"
 """The key of the files that real programs name."""
 """The engine counts nanoseconds below this."""

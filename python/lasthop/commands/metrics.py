@@ -20,7 +20,7 @@ def metrics_command(*, names: Sequence[str], out: Path | None) -> None:
     """Say what the columns of the results mean.
 
     Without NAME, it lists every column of every table: its unit and its definition. NAME is a column, for
-    example rtt_p95_s, or a table: flows, pages, shorts, runs, or summary, which holds columns that only
+    example rtt_p95_s, or a table: flows, pages, shorts, hops, runs, or summary, which holds columns that only
     summary.csv and printed answers have. The Parquet files carry the same units and definitions as metadata
     of their columns.
 

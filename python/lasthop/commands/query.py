@@ -24,13 +24,13 @@ from lasthop.commands.table_file import check_output, write_output
 from lasthop.errors import InputError, nearest
 from lasthop.extras import SQL, extra
 from lasthop.metrics.units import label
-from lasthop.results.folder import FLOWS, PAGES, RUNS, SHORTS, check_table
+from lasthop.results.folder import FLOWS, HOPS, PAGES, RUNS, SHORTS, check_table
 from lasthop.results.manifest import finished
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
-_FILES = {"flows": FLOWS, "runs": RUNS, "pages": PAGES, "shorts": SHORTS}
+_FILES = {"flows": FLOWS, "runs": RUNS, "pages": PAGES, "shorts": SHORTS, "hops": HOPS}
 _FOLDER = "folder"
 _ROWS = 100
 """Number of rows that are printed of a result."""
@@ -55,10 +55,10 @@ _SHUT_OFF: dict[str, str | bool | int | float | list[str]] = {
 def query_command(*, folder: Path, others: tuple[str, ...], out: Path | None, quiet: bool) -> None:
     """Answer an SQL query from finished results.
 
-    DIR is a results folder. Its files flows.parquet, runs.parquet, pages.parquet and shorts.parquet, if it
-    has them, are the tables flows, runs, pages and shorts. If you give several folders, each table holds the
-    rows of all of them, and its column 'folder' says where a row comes from. Without SQL, lasthop lists the
-    tables and their columns.
+    DIR is a results folder. Its files flows.parquet, runs.parquet, pages.parquet, shorts.parquet and
+    hops.parquet, if it has them, are the tables flows, runs, pages, shorts and hops. If you give several
+    folders, each table holds the rows of all of them, and its column 'folder' says where a row comes from.
+    Without SQL, lasthop lists the tables and their columns.
 
     SQL is one query in DuckDB's dialect. It can only read these tables: it cannot write, and it reaches no
     other file and no network. Numbers keep the units that their column names state, such as _s and _Bps. The

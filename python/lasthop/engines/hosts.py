@@ -27,6 +27,7 @@ class HostResults:
     flows: Columns
     pages: Columns
     shorts: Columns
+    hops: Columns
     runs: dict[str, list[object]]
     facts: Mapping[str, Any]
     trace: Recording | None

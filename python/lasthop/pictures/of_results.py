@@ -22,6 +22,7 @@ from lasthop.pictures.over import OVER_KINDS
 from lasthop.pictures.panels import KINDS
 from lasthop.pictures.ratio import Ratio, quotients, read_ratio
 from lasthop.results.folder import RUNS, scan_rows
+from lasthop.results.hops import PLACE
 from lasthop.results.manifest import finished, looks_of
 from lasthop.results.space import AT, Range, Space, read_space
 from lasthop.results.tables import Tables, factor_name, with_computed
@@ -353,7 +354,13 @@ def _all_rows(tables: Tables) -> list[_Rows]:
     factors = columns[: columns.index("set")]
     flows = with_computed(tables.flows)
     pages = None if tables.pages is None else with_counts(tables.pages, flows)
-    kinds = [(pages, "page"), (tables.shorts, "application"), (flows, "role"), (tables.runs, None)]
+    kinds = [
+        (pages, "page"),
+        (tables.shorts, "application"),
+        (flows, "role"),
+        (tables.hops, PLACE),
+        (tables.runs, None),
+    ]
     found = []
     for rows, who in kinds:
         if rows is None or (frame := rows.collect()).is_empty():

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from lasthop.answer.sections import HOPS
 from lasthop.campaign.campaign import Campaign
 from lasthop.findings.files import write_tables
 from lasthop.findings.findings import Findings, times
@@ -23,6 +24,7 @@ from lasthop.report.style import Figure
 from lasthop.report.table_views import TableGroup, generic_table, unfinished_table
 from lasthop.report.trace import trace_figure
 from lasthop.results.atomic import replace_atomically
+from lasthop.results.hops import PLACE
 from lasthop.scenario.facts import Facts
 from lasthop.scenario.recordings import Recorded, recordings_of
 from lasthop.studies.presentation.spec import HeatmapSpec
@@ -136,21 +138,27 @@ def _engine(campaign: Campaign) -> str:
 
 
 def _groups(findings: Findings) -> list[TableGroup]:
+    """Return the tables; hops, if there are any, come last."""
+    if findings.tables.hops is None:
+        return _groups_of_flows(findings, findings.summary)
+    names = findings.tables.hops.select(PLACE).unique().collect()[PLACE]
+    of_hops = pl.col("flow").is_in(names.implode())
+    hops = generic_table(findings.summary.filter(of_hops), list(findings.factors), "Hops", HOPS, "hop")
+    return [*_groups_of_flows(findings, findings.summary.filter(~of_hops)), hops]
+
+
+def _groups_of_flows(findings: Findings, summary: pl.DataFrame) -> list[TableGroup]:
     factors = list(findings.factors)
     if findings.tables.shorts is not None:
         hosts = findings.tables.shorts.select("application").unique().collect()["application"]
         of_hosts = pl.col("flow").is_in(hosts.implode())
-        background = findings.summary.filter(~of_hosts)
-        tables = [
-            generic_table(
-                findings.summary.filter(of_hosts), factors, "Short flows, medians over replications"
-            )
-        ]
+        background = summary.filter(~of_hosts)
+        tables = [generic_table(summary.filter(of_hosts), factors, "Short flows, medians over replications")]
         return (
             tables if background.is_empty() else [*tables, generic_table(background, factors, "Background")]
         )
     if findings.assets is None:
-        return [generic_table(findings.summary, factors)]
+        return [generic_table(summary, factors)]
     from lasthop.report.study_tables import table_groups
 
     return table_groups(findings, findings.assets)

@@ -123,19 +123,23 @@ def metric_label(metric: str, unit: str) -> str:
 
 
 def generic_table(
-    summary: pl.DataFrame, factors: Sequence[str], title: str = "Medians over replications"
+    summary: pl.DataFrame,
+    factors: Sequence[str],
+    title: str = "Medians over replications",
+    headline: Sequence[str] = HEADLINE,
+    who: str = "flow",
 ) -> TableGroup:
-    """Lay out the medians of the headline metrics: one row per cell and role or page load.
+    """Lay out the medians of the headline metrics: one row per cell and role, page load or hop.
 
     Metrics that are 0 throughout are named, and have no column.
     """
-    medians = summary.filter(pl.col("statistic") == "median", pl.col("metric").is_in(HEADLINE))
+    medians = summary.filter(pl.col("statistic") == "median", pl.col("metric").is_in(headline))
     scales = {
         metric: units.scale_of(metric, part["value"])
         for (metric,), part in medians.partition_by("metric", as_dict=True).items()
     }
     zero = [metric for metric in scales if not medians.filter(pl.col("value") != 0, metric=metric).height]
-    shown = [metric for metric in HEADLINE if metric in scales and metric not in zero]
+    shown = [metric for metric in headline if metric in scales and metric not in zero]
     rows: dict[tuple[str, ...], dict[str, CellView]] = {}
     for record in medians.iter_rows(named=True):
         labels = tuple(str(record[column]) for column in (*factors, "flow"))
@@ -143,7 +147,7 @@ def generic_table(
         rows.setdefault(labels, {})[record["metric"]] = CellView(
             text.replace("-", "−") if text != "-" else "–"
         )
-    head = [*factors, "flow", *(units.axis_title(metric, scales[metric]) for metric in shown)]
+    head = [*factors, who, *(units.axis_title(metric, scales[metric]) for metric in shown)]
     fields = [
         (labels, [cells.get(metric, CellView("–")) for metric in shown]) for labels, cells in rows.items()
     ]

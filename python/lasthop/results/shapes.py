@@ -63,7 +63,13 @@ _MANIFEST: Shape = {
     "snap_length?": int,
     "until?": {"conditions": [str], "looks": [int], "shares": int, "replications": [int], "short": [int]},
     "live?": {"priority": object, "differences": {"*": _DIFFERENCES}},
-    "tables": {"flows.parquet": str, "runs.parquet": str, "pages.parquet?": str, "shorts.parquet?": str},
+    "tables": {
+        "flows.parquet": str,
+        "runs.parquet": str,
+        "pages.parquet?": str,
+        "shorts.parquet?": str,
+        "hops.parquet?": str,
+    },
 }
 _STORE: Shape = {
     "identity?": _IDENTITY,

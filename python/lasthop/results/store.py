@@ -33,13 +33,14 @@ from lasthop.results.columns import Gathered, Number, gathered_frame
 STORE = "store.sqlite"
 UNBORN = f"{STORE}.new"
 """The format of a new store."""
-TABLES = ("flows", "pages", "shorts", "runs")
+TABLES = ("flows", "pages", "shorts", "hops", "runs")
 PIECE = "_piece"
 """The column of a stored table with the position of the row's piece in its batch."""
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE batch (
-    id INTEGER PRIMARY KEY, flows BLOB NOT NULL, pages BLOB NOT NULL, shorts BLOB NOT NULL, runs BLOB NOT NULL
+    id INTEGER PRIMARY KEY, flows BLOB NOT NULL, pages BLOB NOT NULL, shorts BLOB NOT NULL,
+    hops BLOB NOT NULL, runs BLOB NOT NULL
 );
 CREATE TABLE piece (
     batch INTEGER NOT NULL REFERENCES batch, position INTEGER NOT NULL, source TEXT NOT NULL,
@@ -81,6 +82,10 @@ class Results(Protocol):
     @property
     def shorts(self) -> Columns:
         """A row per kind of short flows and replication."""
+
+    @property
+    def hops(self) -> Columns:
+        """A row per hop, direction and replication; none if the scenario names no hops."""
 
     @property
     def runs(self) -> Columns:
@@ -265,7 +270,7 @@ class Store:
         blobs = [batch.tables[table] for table in TABLES]
         with self._transaction() as database:
             number = database.execute(
-                f"INSERT INTO batch ({', '.join(TABLES)}) VALUES (?, ?, ?, ?)", blobs
+                f"INSERT INTO batch ({', '.join(TABLES)}) VALUES ({', '.join('?' * len(TABLES))})", blobs
             ).lastrowid
             database.executemany(
                 "INSERT INTO piece VALUES (?, ?, ?, ?, ?, ?)",

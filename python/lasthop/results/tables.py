@@ -1,6 +1,6 @@
 """The tables of finished results, and what follows from their columns.
 
-The tables are flows, runs, page loads and short flows.
+The tables are flows, runs, page loads, short flows and hops.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import polars as pl
 
 from lasthop import _core
 from lasthop.metrics.labels import TRANSFER_PROTOCOLS
-from lasthop.results.folder import FLOWS, PAGES, RUNS, SHORTS, read_manifest, scan_rows
+from lasthop.results.folder import FLOWS, HOPS, PAGES, RUNS, SHORTS, read_manifest, scan_rows
+from lasthop.results.hops import with_places
 from lasthop.results.manifest import looks_of
 from lasthop.results.space import read_space
 
@@ -50,6 +51,7 @@ class Tables:
     runs: pl.LazyFrame
     pages: pl.LazyFrame | None
     shorts: pl.LazyFrame | None
+    hops: pl.LazyFrame | None = None
     looks: int = 1
     """Number of looks that share an interval's error: above one if the campaign stopped when precise."""
 
@@ -58,21 +60,24 @@ class Tables:
         """Open the tables of a results folder; in a space, every point is a replication."""
         tables, space = cls.read_points(folder), read_space(folder)
         runs = tables.runs
-        pages, shorts = (None if t is None else space.folded(t, runs) for t in (tables.pages, tables.shorts))
+        pages, shorts, hops = (
+            None if t is None else space.folded(t, runs) for t in (tables.pages, tables.shorts, tables.hops)
+        )
         flows, folded = space.folded(tables.flows, runs), space.folded(runs, runs)
-        return cls(flows, folded, pages, shorts, tables.looks)
+        return cls(flows, folded, pages, shorts, hops, tables.looks)
 
     @classmethod
     def read_points(cls, folder: Path) -> Tables:
         """Open the tables of a results folder as they are."""
-        pages, shorts = (
-            scan_rows(folder / name) if (folder / name).is_file() else None for name in (PAGES, SHORTS)
+        pages, shorts, hops = (
+            scan_rows(folder / name) if (folder / name).is_file() else None for name in (PAGES, SHORTS, HOPS)
         )
         return cls(
             scan_rows(folder / FLOWS),
             scan_rows(folder / RUNS),
             pages,
             None if shorts is None else with_rates(shorts),
+            None if hops is None else with_places(hops),
             looks_of(read_manifest(folder)),
         )
 

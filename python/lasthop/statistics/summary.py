@@ -1,8 +1,8 @@
 """From rows of flows to the statistics of every metric, for `summary.csv`.
 
 Columns: the factors, `flow`, `metric`, `statistic`, `value`, `replications`, `unit`, `ci_low`, `ci_high`;
-`flow` is a role, a page load or the name of short flows' hosts. For short flows there are two more rows for
-the ends of the mean's 90 % interval, with the statistics `ci_low` and `ci_high`.
+`flow` is a role, a page load, the name of short flows' hosts, or a hop and a direction. For short flows there
+are two more rows for the ends of the mean's 90 % interval, with the statistics `ci_low` and `ci_high`.
 
 With one set, `value` is the statistic over the set's replications. With several sets it is the mean of the
 sets' statistics. A published number, itself the statistic of one set, is an instance of this. Noise of single
@@ -21,6 +21,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 import polars as pl
 
 from lasthop.metrics.dictionary import PRINTED
+from lasthop.results.hops import PLACE
 from lasthop.results.tables import Tables, factor_column
 from lasthop.statistics.description import Statistic, describe, describe_one
 from lasthop.statistics.quantiles import PercentileMethod
@@ -83,7 +84,13 @@ def whole_summary(tables: Tables, factors: Sequence[str]) -> pl.DataFrame:
     """Compute the statistics of every metric of finished results."""
     programs = _programs(tables.runs)
     return generic_summary(
-        tables.flows, tables.pages, factors, shorts=tables.shorts, programs=programs, looks=tables.looks
+        tables.flows,
+        tables.pages,
+        factors,
+        shorts=tables.shorts,
+        hops=tables.hops,
+        programs=programs,
+        looks=tables.looks,
     )
 
 
@@ -107,16 +114,17 @@ def generic_summary(
     only: Collection[str] | None = None,
     *,
     shorts: pl.LazyFrame | None = None,
+    hops: pl.LazyFrame | None = None,
     programs: pl.LazyFrame | None = None,
     looks: int = 1,
 ) -> pl.DataFrame:
-    """Compute the statistics of every metric for every program, page, short flow and role in every cell.
+    """Compute the statistics of every metric for every program, page, short flow, role and hop in every cell.
 
     With `only`, compute only these metrics. Intervals hold over this many `looks`.
     """
     columns = [factor_column(factor) for factor in factors]
     records: list[tuple[object, ...]] = []
-    things = ((programs, PROGRAM), (pages, "page"), (shorts, _HOSTS), (flows, "role"))
+    things = ((programs, PROGRAM), (pages, "page"), (shorts, _HOSTS), (flows, "role"), (hops, PLACE))
     frames = [(frame, who) for frame, who in things if frame is not None]
     names = [*factors, "flow"]
     schemas = [frame.collect_schema() for frame, _ in frames]

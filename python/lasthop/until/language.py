@@ -17,6 +17,7 @@ from lasthop.answer.sections import metrics_of
 from lasthop.errors import InputError, nearest
 from lasthop.metrics.dictionary import dictionary
 from lasthop.metrics.units import units_for
+from lasthop.results.hops import with_places
 from lasthop.results.tables import Tables, with_rates
 from lasthop.statistics.quantiles import CONFIDENCE
 from lasthop.until.looks import STATISTICS, Condition
@@ -27,7 +28,7 @@ _FORM = re.compile(
     r"\s+within\s+(?P<number>\d+(?:\.\d+)?|\.\d+)\s*(?P<unit>%|[^\W\d][\w/]*)?"
     r"(?:\s+at\s+(?P<level>\d+(?:\.\d+)?)\s*%)?\s*"
 )
-_TEXTS = ("flow", "application", "protocol", "direction", "outcome", "page", "role", "valid")
+_TEXTS = ("flow", "application", "protocol", "direction", "outcome", "page", "role", "valid", "hop")
 """Columns that hold no numbers."""
 _RANGE = (50.0, 99.99)
 
@@ -39,7 +40,8 @@ def known_metrics() -> Sequence[str]:
     def row(table: str) -> pl.LazyFrame:
         return pl.LazyFrame({name: ["-"] if name in _TEXTS else [0.0] for name in dictionary()[table]})
 
-    return metrics_of(Tables(row("flows"), row("runs"), row("pages"), with_rates(row("shorts"))))
+    hops = with_places(row("hops"))
+    return metrics_of(Tables(row("flows"), row("runs"), row("pages"), with_rates(row("shorts")), hops))
 
 
 def parse(text: str) -> Condition:

@@ -20,6 +20,7 @@ from lasthop import _core
 from lasthop.answer.sections import COMPLETED, WHO, Section, by_replication, metrics_of, sections
 from lasthop.errors import InputError, nearest
 from lasthop.metrics.labels import TRANSFER_PROTOCOLS
+from lasthop.results.hops import with_places
 from lasthop.results.tables import Tables, with_rates
 from lasthop.scenario.points import factors_of, level_column
 from lasthop.until.looks import LOOKS, Condition, looks_up_to
@@ -78,11 +79,17 @@ def _by_levels(cells: Sequence[_core.Cell]) -> dict[Levels, list[int]]:
 
 
 def _tables(records: Mapping[str, pl.DataFrame]) -> Tables:
-    pages, shorts = (
-        None if (frame := records[name]).is_empty() else frame.lazy() for name in ("pages", "shorts")
+    pages, shorts, hops = (
+        None if (frame := records[name]).is_empty() else frame.lazy() for name in ("pages", "shorts", "hops")
     )
     flows, runs = records["flows"].lazy(), records["runs"].lazy()
-    return Tables(flows, runs, pages, None if shorts is None else with_rates(shorts))
+    return Tables(
+        flows,
+        runs,
+        pages,
+        None if shorts is None else with_rates(shorts),
+        None if hops is None else with_places(hops),
+    )
 
 
 def _by_flow(section: Section, rows: pl.DataFrame, metric: str) -> Iterator[Values]:
