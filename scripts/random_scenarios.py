@@ -55,6 +55,20 @@ send_buffer = "3000 B"
 release = "serialised"
 """
 
+# In trees: the depth, and the share of flows that go to another host in place of a server.
+HOPS_DEEP = 4
+PEERS = 0.3
+
+# Each level states its hops.
+TREE = """
+[hop.h0.down.link]
+rate = "1 Mbit/s"
+delay = "10 ms"
+
+[host.c0]
+behind = "h0"
+"""
+
 SWITCH = """
 [atm]
 access_rate = "10 Mbit/s"
@@ -261,6 +275,41 @@ def of_classes(draw: random.Random, algorithm: str) -> list[str]:
     return [*lines, "]"]
 
 
+def of_tree(draw: random.Random, algorithm: str) -> list[str]:
+    """Draw a tree of hops with hosts on it, and a few flows between them: the lines of a level."""
+    mtu = draw.choice([576, 1500])
+    lines = [f'mtu = "{mtu} B"', *tcp(draw, algorithm)]
+    depths: list[int] = []
+    rates: list[int] = []
+    for number in range(draw.randint(1, 5)):
+        shallow = [behind for behind, depth in enumerate(depths) if depth < HOPS_DEEP]
+        behind = draw.choice([None, *shallow, *shallow])
+        depths.append(1 if behind is None else depths[behind] + 1)
+        rates.append(round(10 ** draw.uniform(5.3, 6.9)))
+        delay = round(10 ** draw.uniform(0, 2), 3)
+        lines += [f'hop.h{number}.behind = "h{behind}"'] if behind is not None else []
+        for way, share in (("down", 1), ("up", draw.choice([1, 2, 4]))):
+            link = f'rate = "{rates[-1] // share} bit/s", delay = "{delay} ms", send_buffer = "{2 * mtu} B"'
+            queue = draw.choice([10, 20, 50, 100])
+            lines.append(
+                f'hop.h{number}.{way} = {{ link = {{ {link}, release = "serialised" }}, '
+                f'queue = {{ limit = "{queue} packets" }} }}'
+            )
+    hosts = draw.randint(1, 20)
+    for number in range(hosts):
+        lines.append(f'host.c{number}.behind = "h{draw.randrange(len(rates))}"')
+    lines.append("flow = [")
+    for number in range(1, draw.randint(1, 4) + 1):
+        host = draw.randrange(hosts)
+        peers = [peer for peer in range(hosts) if peer != host]
+        peer = f', peer = "c{draw.choice(peers)}"' if peers and draw.random() < PEERS else ""
+        size = int(min(rates) * draw.uniform(1, 6) / 8)
+        keys = f'name = "tcp-{number}", bytes = "{size} B", start = "{round(draw.uniform(0, 2), 3)} s"'
+        way = draw.choice(["down", "up"])
+        lines.append(f'  {{ kind = "bulk-tcp", {keys}, host = "c{host}", direction = "{way}"{peer} }},')
+    return [*lines, "]"]
+
+
 def early_marks(draw: random.Random, rate: int, mtu: int) -> list[str]:
     """A queue that marks soon and often, as DCTCP wants it: CoDel with short times."""
     target = round(max(draw.choice([1, 2, 5]), 12e3 * mtu / rate), 3)
@@ -315,6 +364,7 @@ def main() -> None:
         help="classes of HTB, some within others; for 'lasthop crosscheck --router linux'",
     )
     kind.add_argument("--atm", action="store_true", help="an ATM switch in place of the last hop")
+    kind.add_argument("--trees", action="store_true", help="a tree of hops with hosts in place of the last hop")
     parser.add_argument("--quic", action="store_true", help="QUIC carries the flows, in either direction")
     parser.add_argument(
         "--algorithms", help="congestion controls; default: reno,cubic, over QUIC newreno,cubic"
@@ -323,11 +373,12 @@ def main() -> None:
     arguments = parser.parse_args()
     draw = random.Random(arguments.seed)
     algorithms = arguments.algorithms or ("newreno,cubic" if arguments.quic else "reno,cubic")
-    between = SWITCH if arguments.atm else LAST_HOP
+    between = SWITCH if arguments.atm else TREE if arguments.trees else LAST_HOP
     sys.stdout.write(HEAD.format(seed=arguments.seed, tick=arguments.tick, limit=300, between=between))
     for number in range(1, arguments.count + 1):
-        if arguments.classes:
-            lines = of_classes(draw, draw.choice(algorithms.split(",")))
+        if arguments.classes or arguments.trees:
+            draw_level = of_classes if arguments.classes else of_tree
+            lines = draw_level(draw, draw.choice(algorithms.split(",")))
             sys.stdout.write(f"\n[factor.scenario.s{number:03}]\n" + "\n".join(lines) + "\n")
             continue
         lines = scenario(

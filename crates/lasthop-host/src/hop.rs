@@ -96,6 +96,22 @@ impl Flows for OneFlow {
     }
 }
 
+/// Rejects links within a tree of hops that duplicate packets: on a later hop, a copy no longer follows the packet
+/// whose bytes it has.
+pub fn needs_single_packets(scenario: &Scenario) -> Result<(), Error> {
+    let sides = scenario.hop.iter().flat_map(|(name, hop)| {
+        [Direction::Down, Direction::Up].map(|direction| (name, direction, hop.side(direction)))
+    });
+    let mut duplicating = sides.filter(|(_, _, side)| side.link.duplicate.is_some());
+    duplicating.next().map_or(Ok(()), |(name, direction, _)| {
+        Err(Error::new(format!(
+            "hop.{name}.{}.link.duplicate: with [hop], links that duplicate packets run on the model engine only; use \
+             --engine model, or leave it out",
+            direction.name()
+        )))
+    })
+}
+
 /// A packet that has reached its host.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivery {

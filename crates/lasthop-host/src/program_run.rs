@@ -63,8 +63,7 @@ pub fn run<O: Observer>(
     mut observer: O,
 ) -> Result<(Instant, O, RunFacts, ProgramFacts), Error> {
     let servers = servers_of(program);
-    let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
-    let hosts = ProgramHosts::create(scenario, &names)?;
+    let hosts = ProgramHosts::create(scenario, &server_names(program))?;
     let flows = hosts.carrying(Connections::between(&hosts.namespaces)?);
     let kept = || memfd_create("printed", MFdFlags::MFD_CLOEXEC).map(File::from);
     let [output, errors] = [kept(), kept()].map(|file| file.context("cannot keep what a program prints"));
@@ -112,6 +111,14 @@ pub fn run<O: Observer>(
 fn others_of(program: &ProgramConfig) -> Vec<HostProgram> {
     let others = program.hosts.iter();
     others.map(|other| HostProgram { name: other.name.clone(), command: Some(other.command.clone()) }).collect()
+}
+
+/// The names of the servers of a program; at least one.
+pub fn server_names(program: &ProgramConfig) -> Vec<&str> {
+    if program.servers.is_empty() {
+        return vec![SERVER];
+    }
+    program.servers.iter().map(|server| server.name.as_str()).collect()
 }
 
 /// The servers of a program; at least one.

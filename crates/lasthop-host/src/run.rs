@@ -4,10 +4,11 @@ use crate::clock::{Clock, NextWait, Waiter};
 use crate::emulator::{Emulator, RunFacts, tun_name, tun_named};
 use crate::error::{Context, Error};
 use crate::features::{Difference, needs_linux};
-use crate::hop::Hop;
+use crate::hop::{Hop, needs_single_packets};
 use crate::hosts::{Hosts, needs_hosts};
 use crate::namespace::{HostNamespace, acquire_rights};
 use crate::priority::Priority;
+use crate::program_hosts;
 use crate::program_run::{self, ProgramFacts, Setting};
 use crate::router::{LinuxRouter, needs_no_router};
 use crate::shell::Guest;
@@ -90,6 +91,7 @@ type Made = (Vec<HostNamespace>, Option<Nginx>);
 
 /// Checks that hosts with a real TCP can run a scenario; a Linux router requires lasthop's own guest kernel.
 pub fn needs_real_hosts(scenario: &Scenario, linux_router: bool) -> Result<(), Error> {
+    needs_single_packets(scenario)?;
     if scenario.real_program().is_some() {
         return needs_no_router(scenario);
     }
@@ -137,8 +139,11 @@ pub fn run(
         // A program's packets are captured at their source, because they may belong to no flow.
         let target = if program.is_some() { observation.capture.take() } else { None };
         let out = observation.series.as_ref().and_then(|_| series.take());
-        let watch = observation.begin(scenario, out).context("cannot write what is to be observed")?;
-        let observer = Known((Analysis::of(scenario), watch));
+        // The connections of programs are flows between any two hosts.
+        let observed = program.map(|program| program_hosts::network(scenario, &program_run::server_names(program)));
+        let observed = observed.as_ref().unwrap_or(scenario);
+        let watch = observation.begin(observed, out).context("cannot write what is to be observed")?;
+        let observer = Known((Analysis::of(observed), watch));
         let router = LinuxRouter::create(scenario, seed)?;
         let spin = Duration::from_micros(spec.spin_us);
         let (end, Known((analysis, watch)), of_run) = if let Some(program) = program {

@@ -4,7 +4,7 @@ use crate::clock::{Clock, Waiter};
 use crate::emulator::{Emulator, tun_name, tun_named};
 use crate::error::{Context, Error};
 use crate::guest::{Outcome, User};
-use crate::hop::{Hop, OneFlow};
+use crate::hop::{Hop, OneFlow, needs_single_packets};
 use crate::namespace::acquire_rights;
 use crate::priority::Priority;
 use crate::program_hosts::{BetweenHosts, ProgramHosts};
@@ -224,6 +224,7 @@ fn pass_on(guest: &Guest<'_>, programs: &mut Programs) -> Result<(), Error> {
 /// The scenario, which must have a modelled network, with the traces in place of the rates of its links.
 fn with_traces(spec: &ShellSpec) -> Result<Scenario, Error> {
     needs_no_router(&spec.scenario)?;
+    needs_single_packets(&spec.scenario)?;
     let mut scenario = spec.scenario.clone();
     for (trace, path, way) in [(&spec.down, &mut scenario.down, "down"), (&spec.up, &mut scenario.up, "up")] {
         let Some(trace) = trace else { continue };

@@ -94,7 +94,12 @@ fn kinds(scenario: &Scenario, faults: &mut Faults) {
         faults.require(scenario.flow.len() == 1, "flow", || {
             "a real program has the last hop to itself; leave out the other flows".into()
         });
-        for (key, is_stated) in [("tcp", flow.tcp.is_some()), ("access", flow.access.is_some())] {
+        for (key, is_stated) in [
+            ("tcp", flow.tcp.is_some()),
+            ("access", flow.access.is_some()),
+            ("peer", flow.peer.is_some()),
+            ("via", flow.via.is_some()),
+        ] {
             faults.require(!is_stated, &format!("flow[0].{key}"), || {
                 "a real program runs on plain hosts; leave it out".into()
             });
@@ -173,6 +178,18 @@ fn ends(scenario: &Scenario, flow: &Flow, faults: &mut Faults) {
         if let Some(name) = name {
             faults.require(names.contains(&name.as_str()), key, || {
                 format!("there is no host {name:?}{}", suggest(name, &names))
+            });
+        }
+    }
+    if let Some(program) = flow.real_program() {
+        for (index, other) in program.hosts.iter().enumerate() {
+            faults.require(names.contains(&other.name.as_str()), &format!("hosts[{index}].name"), || {
+                format!("there is no host {:?}{}", other.name, suggest(&other.name, &names))
+            });
+        }
+        for (index, server) in program.servers.iter().enumerate() {
+            faults.require(!names.contains(&server.name.as_str()), &format!("servers[{index}].name"), || {
+                format!("{:?} is a host already; choose another name", server.name)
             });
         }
     }

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from lasthop.commands.completion import complete_links
-from lasthop.commands.programs import cpu_cost_option, named_servers, servers_option, write_option
+from lasthop.commands.programs import (
+    HostPrograms,
+    cpu_cost_option,
+    host_programs,
+    hosts_option,
+    named_servers,
+    servers_option,
+    write_option,
+)
 from lasthop.commands.run import RunOptions, run, run_options
 from lasthop.engines.kernel.kernel_engine import KernelEngine
 from lasthop.engines.live.presets import find_link
@@ -44,6 +54,7 @@ _engine_option = click.option(
     help="The last hop: a preset ('lasthop shell --list') or a scenario file, whose factors are varied.",
 )
 @servers_option
+@hosts_option
 @click.option(
     "--command",
     "commands",
@@ -81,6 +92,7 @@ def repeat_command(
     *,
     link: str,
     servers: tuple[str, ...],
+    hosts: tuple[str, ...],
     commands: tuple[str, ...],
     prints_json: bool,
     inputs: tuple[Path, ...],
@@ -109,7 +121,9 @@ def repeat_command(
         raise InputError("--cluster: programs run on this machine; leave it out.")
     file = find_link(link)
     study = read_study(file, for_link=True)
-    levels = _levels(command, commands)
+    cell = study.cells[0]
+    on_hosts = host_programs(hosts, cell, command or commands)
+    levels = _levels(command, commands, on_hosts)
     if len(levels) > 1 and _FACTOR in study.factors:
         raise InputError(
             f"{file} has a factor '{_FACTOR}' itself: rename it, or repeat one command at a time."
@@ -117,8 +131,13 @@ def repeat_command(
     name = f"{file.stem}-{'-'.join(levels)}"
     out = options.out or Path("results") / name
     check_folder(out)
+    known = list(json.loads(cell.facts)["hosts"])
     common = {
-        "servers": [{"name": server, "command": line} for server, line in named_servers(servers).items()],
+        "host": on_hosts.main if known != ["client"] else "",
+        "hosts": [asdict(other) for other in on_hosts.others],
+        "servers": [
+            {"name": server, "command": line} for server, line in named_servers(servers, known).items()
+        ],
         "json": prints_json,
         "input": [str(path.resolve()) for path in inputs],
         "write": [str(folder.resolve()) for folder in write],
@@ -126,7 +145,7 @@ def repeat_command(
     }
     what = (
         " and ".join(levels)
-        if commands
+        if not command
         else textwrap.shorten(shlex.join(command), _TITLE_MAX, placeholder=" ...")
     )
     head = {"extends": str(file.resolve()), "name": name, "title": f"{what} behind {study.title}"}
@@ -139,14 +158,19 @@ def repeat_command(
         raise click.exceptions.Exit(EXIT_FAILED)
 
 
-def _levels(command: Sequence[str], commands: Sequence[str]) -> dict[str, list[str]]:
-    """Return the programs, each with its arguments, by their names."""
+def _levels(command: Sequence[str], commands: Sequence[str], on_hosts: HostPrograms) -> dict[str, list[str]]:
+    """Return the programs, each with its arguments, by their names.
+
+    If only hosts have programs, these are one program without a command of its own.
+    """
     if command and commands:
         raise InputError(
             "--command names the commands to compare: leave out the one at the end, or --command."
         )
     if command:
         return {Path(command[0]).name: list(command)}
+    if not commands and on_hosts.others:
+        return {"-".join(dict.fromkeys(other.name for other in on_hosts.others)): []}
     if not commands:
         raise InputError(
             "What is to be repeated? Give the command behind --, for example: -- curl http://server/"
@@ -167,7 +191,7 @@ def _levels(command: Sequence[str], commands: Sequence[str]) -> dict[str, list[s
 def _flows(levels: Mapping[str, Sequence[str]], common: Mapping[str, object]) -> dict[str, object]:
     """Return the part of a scenario for one program, or for several, each a level of a factor."""
     flows = {
-        name: [{"kind": "program", "name": name, "command": command, **common}]
+        name: [{"kind": "program", "name": name, **({"command": command} if command else {}), **common}]
         for name, command in levels.items()
     }
     first: dict[str, object] = {"flow": next(iter(flows.values()))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -14,10 +15,18 @@ import click
 
 from lasthop import _core
 from lasthop.commands.completion import complete_links, complete_only
-from lasthop.commands.programs import SERVER, cpu_cost_option, named_servers, servers_option, write_option
+from lasthop.commands.programs import (
+    SERVER,
+    cpu_cost_option,
+    host_programs,
+    hosts_option,
+    named_servers,
+    servers_option,
+    write_option,
+)
 from lasthop.engines.live.child import SPIN_US, child_arguments
 from lasthop.engines.live.presets import find_link, presets
-from lasthop.engines.programs import Server, ShellRequest
+from lasthop.engines.programs import HostProgram, ShellRequest
 from lasthop.errors import InputError
 from lasthop.scenario.points import read_study
 from lasthop.scenario.selection import all_levels, select_cell
@@ -77,6 +86,7 @@ _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
     help="The same for the link to the server.",
 )
 @servers_option
+@hosts_option
 @click.option(
     "--pcap",
     type=click.Path(path_type=Path),
@@ -126,6 +136,7 @@ def shell_command(
     down: Path | None,
     up: Path | None,
     servers: tuple[str, ...],
+    hosts: tuple[str, ...],
     pcap: Path | None,
     seed: int | None,
     kernel: str | None,
@@ -176,11 +187,14 @@ def shell_command(
         _core.read_file(str(trace))  # refuses a pipe or a device, for which the emulator would wait
     study = read_study(find_link(link), for_link=True)
     cell = select_cell(study.cells, all_levels(study), key, only)
-    if not (quiet or command):
-        click.echo(
-            f"{study.title}. This shell is the client, 10.0.1.1; the server is 10.0.0.1. Leave with exit.",
-            err=True,
-        )
+    known = list(json.loads(cell.facts)["hosts"])
+    on_hosts = host_programs(hosts, cell, command)
+    # Without a command, programs of hosts take its place, unless --host NAME asks for a shell.
+    asks = not command and (not on_hosts.others or on_hosts.main in hosts)
+    main = list(command) or ([os.environ.get("SHELL", "/bin/sh")] if asks else [])
+    if asks and not quiet:
+        own = "the client, 10.0.1.1" if known == ["client"] else on_hosts.main
+        click.echo(f"{study.title}. This shell is {own}; the server is 10.0.0.1. Leave with exit.", err=True)
         if engine == "kernel":
             click.echo(_TIME_RULE, err=True)
     common: dict[str, Any] = {
@@ -188,10 +202,12 @@ def shell_command(
         "seed": study.seed if seed is None else seed,
         "down": down,
         "up": up,
-        "command": list(command) or [os.environ.get("SHELL", "/bin/sh")],
-        "servers": [Server(name, line) for name, line in named_servers(servers).items()]
-        or [Server(SERVER, None)],
-        "status": _style(status, quiet, interactive=not command),
+        "command": main,
+        "host": on_hosts.main,
+        "servers": [HostProgram(name, line) for name, line in named_servers(servers, known).items()]
+        or [HostProgram(SERVER, None)],
+        "hosts": on_hosts.others,
+        "status": _style(status, quiet, interactive=asks),
         "summary": not quiet,
     }
     if engine == "live":
@@ -199,7 +215,7 @@ def shell_command(
     from lasthop.engines.kernel.guest_programs import MEMORY, GuestRequest, terminal_settings
     from lasthop.engines.kernel.store import find_kernel
 
-    has_terminal = not command and sys.stdin.isatty() and sys.stdout.isatty()
+    has_terminal = asks and sys.stdin.isatty() and sys.stdout.isatty()
     request = GuestRequest(
         **common,
         write=write,

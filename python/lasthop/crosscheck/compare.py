@@ -11,9 +11,21 @@ from lasthop.engines.engine import Trace
 from lasthop.engines.rows import Record, rows
 from lasthop.metrics.labels import DROP_COUNTS, TRANSFER_PROTOCOLS
 
-# Columns that name a row, and the start time, which is drawn at random and only reported.
+# Columns that name a row or are text, and the start time, which is drawn at random and only reported.
 _NO_METRICS = frozenset(
-    {"replication", "flow", "application", "role", "protocol", "direction", "outcome", "start_s"}
+    {
+        "replication",
+        "flow",
+        "application",
+        "host",
+        "peer",
+        "role",
+        "protocol",
+        "direction",
+        "outcome",
+        "start_s",
+        "drop_hops",
+    }
 )
 # The distance of these metrics is a share; counts are subtracted.
 _MEASURED = ("_s", "_ms", "_Bps")

@@ -41,10 +41,10 @@ def inputs_of(program: Mapping[str, Any]) -> Inputs:
     """Return the files that a scenario's program names; raise `InputError` if an `input` is unreadable."""
     named = [Path(path) for path in program.get("input", ())]
     reader = _Reader(named, [Path(path) for path in program.get("write", ())])
-    reader.take_words(program["command"])
-    for server in program.get("servers", ()):
+    reader.take_words(program.get("command", ()))
+    for other in (*program.get("hosts", ()), *program.get("servers", ())):
         reader.folder = Path.cwd()
-        reader.take_line(server["command"])
+        reader.take_line(other["command"])
     for path in named:
         reader.digests[str(path)] = _digest_of_input(path)
     unseen = dict.fromkeys(reader.unseen if named else ["what else they read", *reader.unseen])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +28,8 @@ _SNAP_LENGTH = 65_535
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
-    """A server at the far end of the last hop."""
+class HostProgram:
+    """A host and its program: a server at the far end, or a host of the scenario."""
 
     name: str
     command: str | None
@@ -38,12 +38,17 @@ class Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellRequest:
-    """A command to run behind a last hop, once."""
+    """Programs to run on the hosts of a scenario, once."""
 
     cell: _core.Cell
     seed: int
     command: Sequence[str]
-    servers: Sequence[Server] = (Server("server", None),)
+    """The command whose end is the end of all; if empty, all programs of `hosts` are awaited."""
+    host: str | None = None
+    """The host of the command, if there are several."""
+    servers: Sequence[HostProgram] = (HostProgram("server", None),)
+    hosts: Sequence[HostProgram] = ()
+    """Further programs, on hosts of the scenario."""
     down: Path | None = None
     """A Mahimahi trace that replaces the link's rate; `up` does the same for the way up."""
     up: Path | None = None
@@ -64,7 +69,9 @@ class ShellRequest:
             "down": self.down and str(self.down.resolve()),
             "up": self.up and str(self.up.resolve()),
             "command": list(self.command),
-            "servers": [{"name": server.name, "command": server.command} for server in self.servers],
+            "host": self.host,
+            "servers": [asdict(server) for server in self.servers],
+            "hosts": [asdict(host) for host in self.hosts],
             "status": self.status,
             "summary": self.summary,
             "spin_us": spin_us,
