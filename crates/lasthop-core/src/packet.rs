@@ -257,6 +257,8 @@ pub struct QuicDatagram {
     pub ack: u64,
     /// Position of the end of the stream, if the packet carries the end.
     pub end: Option<NonZeroU64>,
+    /// The address of the mobile host that it comes from or goes to: the number of moves of that host before.
+    pub address: u16,
     /// The first four parts of the stream in it; there may be more.
     pub blocks: SackList,
     /// The first part with bytes that were sent before, if there is one. It need not be among the first four.

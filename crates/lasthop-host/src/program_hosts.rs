@@ -90,10 +90,10 @@ pub fn network(scenario: &Scenario, servers: &[&str]) -> Scenario {
     for server in servers {
         network.host.insert((*server).to_owned(), lasthop_scenario::HostConfig::default());
     }
-    let program = scenario.real_program().cloned().unwrap_or_else(|| ProgramConfig {
-        name: "programs".into(),
-        ..ProgramConfig::default()
-    });
+    let program = scenario
+        .real_program()
+        .cloned()
+        .unwrap_or_else(|| ProgramConfig { name: "programs".into(), ..ProgramConfig::default() });
     let flow = |client: &String, server: &String| Flow {
         host: Some(client.clone()),
         peer: Some(server.clone()),
@@ -173,7 +173,9 @@ impl<F: Flows> Flows for BetweenHosts<F> {
 
 impl<F: Flows> HostFlows for BetweenHosts<F> {
     fn receiver(&self, end: Host, _packet: &Packet, bytes: &[u8]) -> usize {
-        let known = self.destination(bytes).filter(|host| self.has_ways || (*host < self.servers) == (end == Host::Server));
+        let known = self
+            .destination(bytes)
+            .filter(|host| self.has_ways || (*host < self.servers) == (end == Host::Server));
         known.unwrap_or(if end == Host::Server { 0 } else { self.servers })
     }
 

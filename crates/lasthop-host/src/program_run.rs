@@ -110,7 +110,9 @@ pub fn run<O: Observer>(
 /// The programs on hosts of the scenario.
 fn others_of(program: &ProgramConfig) -> Vec<HostProgram> {
     let others = program.hosts.iter();
-    others.map(|other| HostProgram { name: other.name.clone(), command: Some(other.command.clone()) }).collect()
+    others
+        .map(|other| HostProgram { name: other.name.clone(), command: Some(other.command.clone()) })
+        .collect()
 }
 
 /// The names of the servers of a program; at least one.

@@ -325,9 +325,8 @@ fn mount_files(of: &ProgramHosts) -> Result<(), Error> {
     unshare(CloneFlags::CLONE_NEWNS).context("cannot make a mount namespace")?;
     mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE)
         .context("cannot keep mounts to the programs")?;
-    let line = |(address, name): (Address, &str)| {
-        format!("{} {name}\n{} {name}\n", address.v4(), address.v6())
-    };
+    let line =
+        |(address, name): (Address, &str)| format!("{} {name}\n{} {name}\n", address.v4(), address.v6());
     let named = of.namespaces.iter().zip(&of.names).map(|(host, name)| (host.address, name.as_str()));
     // The first server has this name, too, if no other host has it.
     let is_free = !of.names.iter().any(|name| name == SERVER);

@@ -140,7 +140,8 @@ pub fn run(
         let target = if program.is_some() { observation.capture.take() } else { None };
         let out = observation.series.as_ref().and_then(|_| series.take());
         // The connections of programs are flows between any two hosts.
-        let observed = program.map(|program| program_hosts::network(scenario, &program_run::server_names(program)));
+        let observed =
+            program.map(|program| program_hosts::network(scenario, &program_run::server_names(program)));
         let observed = observed.as_ref().unwrap_or(scenario);
         let watch = observation.begin(observed, out).context("cannot write what is to be observed")?;
         let observer = Known((Analysis::of(observed), watch));

@@ -719,7 +719,7 @@ impl Transport for Quic {
     fn poll_transmit<O: Observer>(&mut self, now: Instant, packet: &mut Packet, observer: &mut O) -> bool {
         let Some(ecn) = self.poll_next(now, observer) else { return false };
         let number = self.place.flights[0].borrow_mut().send(&self.buffer, self.address);
-        let datagram = QuicDatagram { number, ..self.known() };
+        let datagram = QuicDatagram { number, address: self.address, ..self.known() };
         packet.ecn = ecn;
         packet.ip_bytes = datagram.payload_bytes + Datagram::HEADER_BYTES;
         packet.body = Body::Quic(datagram);

@@ -69,7 +69,8 @@ pub struct ApplicationFacts<'a> {
     pub host: &'a str,
     /// The host at the other end; `server` if that is a server of the flow's own.
     pub peer: &'a str,
-    /// The numbers of the places that its packets cross on the way down and up, in their order.
+    /// The numbers of the places that its packets cross on the way down and up, in their order; after a move of
+    /// its host, further ones.
     pub routes: [Vec<u16>; 2],
 }
 
@@ -166,7 +167,15 @@ impl Scenario {
         let tree = self.tree();
         let applications = self.applications().into_iter().map(|instance| {
             let flow = &self.flow[instance.entry];
-            let route = |way| self.route(&tree, flow, way).into_iter().map(|place| place.0).collect();
+            let route = |way| {
+                let mut places: Vec<u16> = Vec::new();
+                for place in self.routes(&tree, flow, way).concat() {
+                    if !places.contains(&place.0) {
+                        places.push(place.0);
+                    }
+                }
+                places
+            };
             let facts = ApplicationFacts {
                 kind: instance.config.kind(),
                 tcp: self.tcp_of(&instance),

@@ -52,6 +52,20 @@ pub struct Flow {
     /// The way to `host`, for a host with several: the hop that it hangs behind there. If absent, the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,
+    /// The move of `host` to another of its ways, on which the flow goes on (RFC 9000, section 9); with `stack =
+    /// "quic"`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub migrate: Option<MigrateConfig>,
+}
+
+/// A move of a host from one way to another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MigrateConfig {
+    /// When.
+    pub at: Duration,
+    /// The way that it takes from then on: the hop that it hangs behind there.
+    pub via: String,
 }
 
 /// The transport that carries a flow.
@@ -128,6 +142,7 @@ impl From<FlowConfig> for Flow {
             host: None,
             peer: None,
             via: None,
+            migrate: None,
         }
     }
 }
@@ -223,6 +238,9 @@ impl Flow {
 
     fn check_quic(&self, mtu: Bytes, faults: &mut Faults) {
         let Some(quic) = self.quic() else {
+            faults.require(self.migrate.is_none(), "migrate", || {
+                "TCP stays at its addresses, and only QUIC can move; add stack = \"quic\", or leave it out".into()
+            });
             return faults.require(self.quic.is_none(), "quic", || {
                 "the flow is carried by TCP; add stack = \"quic\", or leave it out".into()
             });
@@ -236,10 +254,15 @@ impl Flow {
             "the flow is carried by QUIC, whose keys stand in quic = { ... }; leave it out".into()
         });
         let caller = self.traffic().caller(self.direction.directions()[0].sender());
-        faults.require(!quic.migration || caller == Host::Client, "quic.migration", || {
+        let (moves, key) =
+            if self.migrate.is_some() { (true, "migrate") } else { (quic.migration, "quic.migration") };
+        faults.require(!moves || caller == Host::Client, key, || {
             "the fixed host connects, and only the host that connected may move (RFC 9000, section 9); write \
              direction = \"up\" or another kind, or leave it out"
                 .into()
+        });
+        faults.require(self.migrate.is_none() || !quic.migration, "quic.migration", || {
+            "`migrate` says when the host moves; leave one of the two out".into()
         });
         quic.check(mtu, faults);
     }

@@ -47,7 +47,7 @@ pub use assume::Assumption;
 pub use error::{ScenarioError, ScenarioErrors};
 pub use estimate::Estimate;
 pub use facts::{ApplicationFacts, Facts, QueueFacts, VoiceFacts};
-pub use flow::{AccessConfig, Flow, FlowStack, Ways};
+pub use flow::{AccessConfig, Flow, FlowStack, MigrateConfig, Ways};
 pub use hops::{Behind, HopConfig, HostConfig, ONLY_HOP, SERVER};
 pub use range::{Draw, Method, Sample, Sampler};
 pub use schema::json_schema;

@@ -213,20 +213,32 @@ impl Scenario {
         }
     }
 
-    /// The hop behind which the host at an end of a flow hangs, on the way that the flow takes; `None` at the
-    /// root.
-    pub fn hop_of(&self, tree: &Tree, flow: &Flow, end: Host) -> Option<usize> {
+    /// The hop behind which the host at an end of a flow hangs; `None` at the root. For the host at the edge, it
+    /// is that of the way `via`, if it has that way, or else of its first way.
+    fn hop_of(&self, tree: &Tree, flow: &Flow, end: Host, via: Option<&String>) -> Option<usize> {
         if self.host.is_empty() {
             return (end == Host::Client).then_some(0);
         }
         let ways = self.host.get(self.host_of(flow, end))?.ways();
-        let via = flow.via.as_ref().filter(|via| end == Host::Client && ways.contains(via));
+        let via = via.filter(|via| end == Host::Client && ways.contains(via));
         tree.number(via.or(ways.first())?)
     }
 
-    /// The places that a flow's packets cross in a direction, in their order.
+    /// The places that a flow's packets cross in a direction, in their order, before a move of its host.
     pub fn route(&self, tree: &Tree, flow: &Flow, direction: Direction) -> Vec<Place> {
-        let hop = |end| self.hop_of(tree, flow, end);
+        self.route_via(tree, flow, direction, flow.via.as_ref())
+    }
+
+    /// The places that a flow's packets cross, for each way that it takes: the first, and that after a move of its
+    /// host.
+    pub fn routes(&self, tree: &Tree, flow: &Flow, direction: Direction) -> Vec<Vec<Place>> {
+        let first = self.route(tree, flow, direction);
+        let moved = flow.migrate.as_ref().map(|to| self.route_via(tree, flow, direction, Some(&to.via)));
+        std::iter::once(first).chain(moved).collect()
+    }
+
+    fn route_via(&self, tree: &Tree, flow: &Flow, direction: Direction, via: Option<&String>) -> Vec<Place> {
+        let hop = |end| self.hop_of(tree, flow, end, via);
         let sender = direction.sender();
         tree.route(hop(sender), hop(sender.other()))
     }

@@ -207,15 +207,17 @@ fn ends(scenario: &Scenario, flow: &Flow, faults: &mut Faults) {
     faults.require(flow.peer.is_none() || flow.access.is_none(), "access", || {
         "the peer is a host, which hangs behind its hop; an access link is for the flow's own server".into()
     });
-    if let Some(via) = &flow.via {
+    let migrate = flow.migrate.as_ref().map(|migrate| ("migrate.via", &migrate.via));
+    for (key, via) in flow.via.as_ref().map(|via| ("via", via)).into_iter().chain(migrate) {
         let ways = scenario.host.get(host_name(scenario, flow)).map_or(&[][..], |host| host.ways());
         let names: Vec<&str> = ways.iter().map(String::as_str).collect();
-        faults.require(ways.contains(via), "via", || {
+        faults.require(ways.contains(via), key, || {
             format!("the host does not hang behind {via:?}{}", suggest(via, &names))
         });
     }
 }
 
+/// The host at the edge of a flow.
 fn host_name<'a>(scenario: &'a Scenario, flow: &'a Flow) -> &'a str {
     scenario.host_of(flow, Host::Client)
 }

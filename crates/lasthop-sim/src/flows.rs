@@ -105,10 +105,8 @@ impl Metrics {
 pub(crate) struct ScenarioHosts {
     /// TCP of each application's flows.
     tcp: Vec<Rc<FlowsTcp>>,
-    /// QUIC of each application's flows, if QUIC carries them.
-    quic: Vec<Option<Rc<QuicConfig>>>,
-    /// When the mobile host changes from one network to another.
-    handovers: Rc<[Instant]>,
+    /// QUIC of each application's flows, if QUIC carries them, and when their mobile host moves.
+    quic: Vec<Option<(Rc<QuicConfig>, Rc<[Instant]>)>>,
     /// True if QUIC writes logs.
     qlog: bool,
     mtu: u32,
@@ -122,12 +120,17 @@ impl ScenarioHosts {
             let tcp = FlowsTcp::new(scenario, flow, metrics, seed);
             iter::repeat_n(Rc::new(tcp), flow.applications())
         });
-        let quic = scenario
-            .flow
-            .iter()
-            .flat_map(|flow| iter::repeat_n(flow.quic().map(Rc::new), flow.applications()));
-        let handovers = scenario.handovers().into();
-        Self { tcp: tcp.collect(), quic: quic.collect(), handovers, qlog, mtu: scenario.mtu.0 as u32, seed }
+        let handovers: Rc<[Instant]> = scenario.handovers().into();
+        let quic = scenario.flow.iter().flat_map(|flow| {
+            let quic = flow.quic().map(|config| match &flow.migrate {
+                Some(to) => {
+                    (Rc::new(QuicConfig { migration: true, ..config }), [Instant::ZERO + to.at].into())
+                }
+                None => (Rc::new(config), Rc::clone(&handovers)),
+            });
+            iter::repeat_n(quic, flow.applications())
+        });
+        Self { tcp: tcp.collect(), quic: quic.collect(), qlog, mtu: scenario.mtu.0 as u32, seed }
     }
 
     fn tcp(&self, at_hosts: &[HostTcp; 2], flow: FlowId, sender: Host) -> Ends<End> {
@@ -148,9 +151,10 @@ impl ScenarioHosts {
 
 impl ScenarioHosts {
     fn quic(&self, flow: FlowId, info: &FlowInfo) -> Ends<End> {
-        let config = self.quic[info.application as usize].as_deref().expect("QUIC carries its flows");
+        let quic = self.quic[info.application as usize].as_ref();
+        let (config, moves) = quic.expect("QUIC carries its flows");
         let mtu = Bytes(u64::from(self.mtu));
-        let [server, client] = lasthop_quic::ends(config, mtu, &self.handovers, self.seed, flow, self.qlog)
+        let [server, client] = lasthop_quic::ends(config, mtu, moves, self.seed, flow, self.qlog)
             .map(|end| End::Quic(Box::new(end.carrying(info.protocol))));
         Ends { server, client }
     }

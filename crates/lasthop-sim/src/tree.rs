@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use lasthop_core::{
-    Direction, FlowId, Host, Instant, Observer, Packet, PacketArena, PacketEvent, PacketId, Place,
-    QueueDepth, Seed,
+    Body, Direction, Host, Instant, Observer, Packet, PacketArena, PacketEvent, PacketId, Place, QueueDepth,
+    Seed,
 };
 use lasthop_link::Path;
 use lasthop_scenario::{Flow, LanConfig, Scenario, Tree};
@@ -19,8 +19,8 @@ pub(crate) struct Hops {
     ports: Vec<Port>,
     /// When each port must be woken.
     due: Winners,
-    /// The ways of each application's packets, down and up.
-    ways: Vec<[Vec<Place>; 2]>,
+    /// For each application, the ways of its packets, down and up; there is another pair after a move of the host.
+    ways: Vec<Vec<[Vec<Place>; 2]>>,
     /// The application of each flow.
     flows: Vec<u32>,
     /// Packets that have reached their host.
@@ -59,7 +59,7 @@ impl Hops {
     /// Takes a packet from a host.
     pub fn send(&mut self, now: Instant, id: PacketId, arena: &mut PacketArena) {
         let packet = arena.get_mut(id);
-        let first = self.way(packet.flow, packet.direction)[0];
+        let first = self.way(packet)[0];
         packet.place = first;
         let Port::Wire(wire) = &mut self.ports[usize::from(first.0)] else {
             unreachable!("a way begins with a wire")
@@ -112,7 +112,7 @@ impl Hops {
         observer: &mut O,
     ) {
         let packet = arena.get_mut(id);
-        let way = self.way(packet.flow, packet.direction);
+        let way = self.way(packet);
         let step = way.iter().position(|place| *place == from);
         let Some(&next) = step.and_then(|step| way.get(step + 1)) else {
             return self.arrived.push_back(id);
@@ -129,10 +129,17 @@ impl Hops {
         self.schedule(next);
     }
 
-    fn way(&self, flow: FlowId, direction: Direction) -> &[Place] {
+    fn way(&self, packet: &Packet) -> &[Place] {
+        let flow = packet.flow.0;
         // Packets of no flow have the number of an application (`FlowId::stranger`).
-        let application = self.flows.get(flow.0 as usize).copied().unwrap_or(u32::MAX - flow.0);
-        &self.ways[application as usize][direction as usize]
+        let application = self.flows.get(flow as usize).copied().unwrap_or(u32::MAX - flow);
+        let ways = &self.ways[application as usize];
+        let way = match &packet.body {
+            // Moves along the same way are changes of its links.
+            Body::Quic(datagram) => usize::from(datagram.address).min(ways.len() - 1),
+            Body::Tcp(_) | Body::Udp(_) => 0,
+        };
+        &ways[way][packet.direction as usize]
     }
 
     fn schedule(&mut self, place: Place) {
@@ -177,7 +184,7 @@ struct Ways<'a> {
 }
 
 impl<'a> Ways<'a> {
-    fn all(mut self, ports: &mut Vec<Port>) -> Vec<[Vec<Place>; 2]> {
+    fn all(mut self, ports: &mut Vec<Port>) -> Vec<Vec<[Vec<Place>; 2]>> {
         let scenario = self.scenario;
         let flows: Vec<&Flow> =
             scenario.applications().iter().map(|instance| &scenario.flow[instance.entry]).collect();
@@ -188,12 +195,14 @@ impl<'a> Ways<'a> {
         let to_servers: Vec<Option<Place>> = flows.iter().map(to_server).collect();
         let mut ways = Vec::new();
         for (flow, to_server) in flows.into_iter().zip(to_servers) {
-            ways.push([Direction::Down, Direction::Up].map(|direction| {
-                let mut way = vec![self.from_host(flow, direction.sender(), ports)];
-                way.extend(scenario.route(self.tree, flow, direction));
-                way.extend(to_server.filter(|_| direction == Direction::Up));
-                way
-            }));
+            let wires = [Direction::Down, Direction::Up].map(|way| self.from_host(flow, way.sender(), ports));
+            let [down, up] =
+                [Direction::Down, Direction::Up].map(|way| scenario.routes(self.tree, flow, way));
+            let whole = |(down, up): (Vec<Place>, Vec<Place>)| {
+                let begin = |wire, places| [vec![wire], places].concat();
+                [begin(wires[0], down), [begin(wires[1], up), to_server.into_iter().collect()].concat()]
+            };
+            ways.push(down.into_iter().zip(up).map(whole).collect());
         }
         ways
     }

@@ -95,8 +95,8 @@ impl Lane {
         let stage = self.inside.get(&serial).copied();
         match (event, stage) {
             (PacketEvent::Duplicated, _) if self.last_delivered.take() == Some(serial) => {}
-            // A copy that crosses further hops may be late, or its packet may be lost there.
-            (PacketEvent::Duplicated, _) if self.forwarded.remove(&serial) => {}
+            // A copy that crosses further hops may be late, its packet may be lost there, and there may be more copies.
+            (PacketEvent::Duplicated, _) if self.forwarded.contains(&serial) => {}
             (PacketEvent::Duplicated, _) => return Err("a copy that does not follow its packet"),
             (PacketEvent::Sent, Some(_)) => return Err("sent twice"),
             (PacketEvent::Sent, None) => self.sent(serial)?,

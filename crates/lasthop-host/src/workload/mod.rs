@@ -254,18 +254,11 @@ impl<'a> Workload<'a> {
         CLIENT_PORT + ((self.flows_before + flow) % CLIENT_PORTS as usize) as u16
     }
 
-    fn add(
-        &mut self,
-        id: FlowId,
-        info: &FlowInfo,
-        caller: Host,
-        waiter: &Waiter,
-    ) -> Result<(), Error> {
+    fn add(&mut self, id: FlowId, info: &FlowInfo, caller: Host, waiter: &Waiter) -> Result<(), Error> {
         let sides = self.applications[info.application as usize].sides;
         let own_address = |end: Host| self.hosts[sides[end as usize].host].address.v4();
         let server_address = SocketAddr::from((own_address(Host::Server), info.server_port));
-        let client_address =
-            SocketAddr::from((own_address(Host::Client), self.client_port(id.0 as usize)));
+        let client_address = SocketAddr::from((own_address(Host::Client), self.client_port(id.0 as usize)));
         let addresses = [server_address, client_address];
         let cannot = format!("cannot make the sockets of flow {:?}", info.name);
         let quic = self.applications[info.application as usize].quic.clone();
@@ -322,7 +315,8 @@ impl<'a> Workload<'a> {
     ) -> io::Result<()> {
         let same =
             |listener: &Socket| listener.local_addr().is_ok_and(|bound| bound.as_socket() == Some(address));
-        if self.listeners.iter().any(|(listener, from, of)| (*from, *of) == (caller, host) && same(listener)) {
+        if self.listeners.iter().any(|(listener, from, of)| (*from, *of) == (caller, host) && same(listener))
+        {
             return Ok(());
         }
         // Accepted sockets inherit its way of sending.
@@ -634,7 +628,11 @@ impl Flows for Workload<'_> {
     ) -> (FlowId, u16, Body) {
         let transport = &headers.transport;
         let (server_port, client_port) = transport.server_and_client_port(sender);
-        let stranger = (FlowId::stranger(self.between(sender, headers).unwrap_or_default()), server_port, Body::Udp(Datagram::default()));
+        let stranger = (
+            FlowId::stranger(self.between(sender, headers).unwrap_or_default()),
+            server_port,
+            Body::Udp(Datagram::default()),
+        );
         let Some(id) = self.ports.get(&client_port).copied() else { return stranger };
         let flow = &mut self.flows[id.0 as usize];
         let body = match (&mut flow.ends, transport) {

@@ -275,9 +275,10 @@ impl Workload<'_> {
 /// Rejects features of QUIC that only the model engine has.
 pub fn needs_plain_quic(scenario: &Scenario) -> Result<(), Error> {
     for (index, flow) in scenario.flow.iter().enumerate() {
-        if flow.quic().is_some_and(|quic| quic.migration) {
+        let key = if flow.migrate.is_some() { "migrate" } else { "quic.migration" };
+        if flow.migrate.is_some() || flow.quic().is_some_and(|quic| quic.migration) {
             return Err(Error::new(format!(
-                "flow[{index}].quic.migration runs on the model engine only: sockets keep their addresses; \
+                "flow[{index}].{key} runs on the model engine only: sockets keep their addresses; \
                  use --engine model, or leave it out"
             )));
         }
