@@ -22,7 +22,7 @@ time_limit = "{limit} s"
 {between}
 [tcp]
 profile = "linux-6"
-tick = "{tick}"
+tick = "{tick}"{common}
 
 [[flow]]
 kind = "bulk-tcp"
@@ -295,13 +295,13 @@ def of_tree(draw: random.Random, algorithm: str) -> list[str]:
                 f'hop.h{number}.{way} = {{ link = {{ {link}, release = "serialised" }}, '
                 f'queue = {{ limit = "{queue} packets" }} }}'
             )
-    hosts = draw.randint(1, 20)
-    for number in range(hosts):
-        lines.append(f'host.c{number}.behind = "h{draw.randrange(len(rates))}"')
+    behind_of = [draw.randrange(len(rates)) for _ in range(draw.randint(1, 20))]
+    lines += [f'host.c{number}.behind = "h{hop}"' for number, hop in enumerate(behind_of)]
     lines.append("flow = [")
     for number in range(1, draw.randint(1, 4) + 1):
-        host = draw.randrange(hosts)
-        peers = [peer for peer in range(hosts) if peer != host]
+        host = draw.randrange(len(behind_of))
+        # Between hosts behind the same hop there is only a LAN: its time is less than that of system calls.
+        peers = [peer for peer, hop in enumerate(behind_of) if hop != behind_of[host]]
         peer = f', peer = "c{draw.choice(peers)}"' if peers and draw.random() < PEERS else ""
         size = int(min(rates) * draw.uniform(1, 6) / 8)
         keys = f'name = "tcp-{number}", bytes = "{size} B", start = "{round(draw.uniform(0, 2), 3)} s"'
@@ -374,7 +374,10 @@ def main() -> None:
     draw = random.Random(arguments.seed)
     algorithms = arguments.algorithms or ("newreno,cubic" if arguments.quic else "reno,cubic")
     between = SWITCH if arguments.atm else TREE if arguments.trees else LAST_HOP
-    sys.stdout.write(HEAD.format(seed=arguments.seed, tick=arguments.tick, limit=300, between=between))
+    # All hosts of a guest share one tick.
+    common = "\ncommon_clock = true" if arguments.trees else ""
+    head = {"seed": arguments.seed, "tick": arguments.tick, "common": common, "limit": 300, "between": between}
+    sys.stdout.write(HEAD.format(**head))
     for number in range(1, arguments.count + 1):
         if arguments.classes or arguments.trees:
             draw_level = of_classes if arguments.classes else of_tree

@@ -161,7 +161,7 @@ def _comparisons(
         cells = {name: other_cells.get((name, cell.key), cell) for name in plans}
         traces = {name: ChosenRun(each, cells[name], 1, replication).trace() for name, each in plans.items()}
         pairs = [((guest.name, other.name), (traces[guest.name], traces[other.name])) for other in others]
-        return [each for names, two in pairs for each in compare(cell.key, replication, names, two)]
+        return [each for names, two in pairs for each in compare(cell, replication, names, two)]
 
     for other in others:
         if not other.real_tcp:

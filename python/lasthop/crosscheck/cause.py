@@ -39,7 +39,7 @@ _AT_QUEUE = (
     | _AQM_EVENTS
     | _AT_QUEUE
 )
-_AT_LINK = {"delivered": "delivered"} | {
+_AT_LINK = {"delivered": "delivered", "forwarded": "delivered"} | {
     event: "lost" for event, cause in DROP_EVENTS.items() if cause.on_link
 }
 # Among simultaneous differences the network's come first, and a window comes before the sending that it
@@ -65,10 +65,16 @@ class Kind(StrEnum):
     SENT = "sender's answer"
 
 
+_ONE_HOP = {0: "down", 1: "up"}
+"""Names of the places of a single hop, by their numbers."""
+_BESIDE = "LAN"
+"""Name of all places that are no direction of a hop."""
+
+
 class Place(NamedTuple):
     """Where a decision is made.
 
-    `queue` or `link` of a direction; `sender`, `receiver` or `window` of a flow.
+    `queue` or `link` of a direction of a hop; `sender`, `receiver` or `window` of a flow.
     """
 
     kind: str
@@ -101,6 +107,8 @@ class Steps:
 
     data: Sequence[str]
     """Direction of each flow's data."""
+    places: Mapping[int, str]
+    """Names of the directions of hops, by the numbers of their places."""
     of: dict[Place, list[Step]] = field(default_factory=lambda: defaultdict(list))
     departures: dict[Place, list[int]] = field(default_factory=lambda: defaultdict(list))
     """When packets left the queues."""
@@ -109,20 +117,20 @@ class Steps:
 
     def add_packet(self, row: PacketRow) -> None:
         """Take in an event of a packet."""
-        now, event, direction = row["time_ns"], row["event"], row["direction"]
-        is_data = direction == self.data[row["flow"]]
+        now, event, at = row["time_ns"], row["event"], self.places.get(row["place"], _BESIDE)
+        is_data = row["direction"] == self.data[row["flow"]]
         host = Place("sender" if is_data == (event == "sent") else "receiver", row["flow"])
         # These name a packet on either engine.
         packet = (row["flow"], row["seq"], row["end"], row["ack"], row["sack"], row["flags"] & _FLAGS)
         if event == "sent":
             self.of[host].append(Step(now, (*packet, self._arrivals[host]), self._waited(host, now)))
         elif event == "dequeued":
-            self.departures[Place("queue", direction)].append(now)
+            self.departures[Place("queue", at)].append(now)
         elif event in _AT_QUEUE:
             step = Step(now, (*packet, _AT_QUEUE[event]), queued=row["queue_packets"])
-            self.of[Place("queue", direction)].append(step)
+            self.of[Place("queue", at)].append(step)
         elif event in _AT_LINK:
-            self.of[Place("link", direction)].append(Step(now, (*packet, _AT_LINK[event])))
+            self.of[Place("link", at)].append(Step(now, (*packet, _AT_LINK[event])))
         if event == "delivered":
             self._arrivals[host] += host not in self._latest or now - self._latest[host] > AT_ONCE_NS
             self._latest[host] = now
@@ -163,9 +171,9 @@ class Cause:
     """Whether a timer had fired on different ticks before."""
 
 
-def steps(trace: Trace) -> Steps:
-    """Return what every place of a run did."""
-    found = Steps(trace.flows["direction"])
+def steps(trace: Trace, places: Mapping[int, str] = _ONE_HOP) -> Steps:
+    """Return what every place of a run did; `places` names the directions of its hops, by their numbers."""
+    found = Steps(trace.flows["direction"], places)
     for row in merged(packet_rows(trace), transport_rows(trace.transport)):
         if "direction" in row:
             found.add_packet(row)

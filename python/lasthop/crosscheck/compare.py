@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from lasthop import _core
 from lasthop.crosscheck.align import Parting, history, parting
 from lasthop.crosscheck.cause import Cause, cause, differences, steps
 from lasthop.engines.engine import Trace
 from lasthop.engines.rows import Record, rows
 from lasthop.metrics.labels import DROP_COUNTS, TRANSFER_PROTOCOLS
+from lasthop.scenario.facts import Facts
 
 # Columns that name a row or are text, and the start time, which is drawn at random and only reported.
 _NO_METRICS = frozenset(
@@ -110,9 +112,11 @@ class FlowComparison:
 
 
 def compare(
-    cell: str, replication: int, engines: tuple[str, str], traces: tuple[Trace, Trace]
+    cell: _core.Cell, replication: int, engines: tuple[str, str], traces: tuple[Trace, Trace]
 ) -> Iterator[FlowComparison]:
     """Compare every flow that both engines report."""
+    facts = Facts.of(cell)
+    places = {place: facts.title(place) for place in facts.directions}
     decided = None
     flows = [{row["flow"]: (index, row) for index, row in enumerate(rows(trace.flows))} for trace in traces]
     for name, (index, reference) in flows[0].items():
@@ -122,9 +126,9 @@ def compare(
         states = history(traces[0], index), history(traces[1], other_index)
         found = parting(*states) if reference["protocol"] in TRANSFER_PROTOCOLS else None
         if found is not None and decided is None:
-            decided = differences((steps(traces[0]), steps(traces[1])))
+            decided = differences((steps(traces[0], places), steps(traces[1], places)))
         yield FlowComparison(
-            cell=cell,
+            cell=cell.key,
             replication=replication,
             flow=name,
             protocol=reference["protocol"],

@@ -22,6 +22,7 @@ class PacketRow(TypedDict):
     event: str
     flow: int
     direction: str
+    place: int
     serial: int
     seq: int
     end: int

@@ -100,6 +100,7 @@ def run(events: list[tuple[int, str, int]], windows: Sequence[tuple[int, int]] =
             "time_ns": [row[1] for row in packets],
             "event": [row[3].removesuffix(" up") for row in packets],
             "direction": ["up" if way else "down" for way in up],
+            "place": [int(way) for way in up],
             "seq": [1 if way else row[4] for way, row in zip(up, packets, strict=True)],
             "end": [1 if way else row[4] + 100 for way, row in zip(up, packets, strict=True)],
             "ack": [row[4] if way else 1 for way, row in zip(up, packets, strict=True)],
