@@ -364,7 +364,9 @@ def main() -> None:
         help="classes of HTB, some within others; for 'lasthop crosscheck --router linux'",
     )
     kind.add_argument("--atm", action="store_true", help="an ATM switch in place of the last hop")
-    kind.add_argument("--trees", action="store_true", help="a tree of hops with hosts in place of the last hop")
+    kind.add_argument(
+        "--trees", action="store_true", help="a tree of hops with hosts in place of the last hop"
+    )
     parser.add_argument("--quic", action="store_true", help="QUIC carries the flows, in either direction")
     parser.add_argument(
         "--algorithms", help="congestion controls; default: reno,cubic, over QUIC newreno,cubic"
@@ -376,7 +378,13 @@ def main() -> None:
     between = SWITCH if arguments.atm else TREE if arguments.trees else LAST_HOP
     # All hosts of a guest share one tick.
     common = "\ncommon_clock = true" if arguments.trees else ""
-    head = {"seed": arguments.seed, "tick": arguments.tick, "common": common, "limit": 300, "between": between}
+    head = {
+        "seed": arguments.seed,
+        "tick": arguments.tick,
+        "common": common,
+        "limit": 300,
+        "between": between,
+    }
     sys.stdout.write(HEAD.format(**head))
     for number in range(1, arguments.count + 1):
         if arguments.classes or arguments.trees:
