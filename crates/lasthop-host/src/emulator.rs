@@ -84,7 +84,8 @@ pub struct Emulator<'a, F, O> {
 }
 
 impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
-    /// An emulator between the devices of the hosts, for packets of up to `mtu` bytes; with Linux' router, if it replaces the model.
+    /// An emulator between the devices of the hosts, for packets of up to `mtu` bytes; with Linux' router, if
+    /// it replaces the model.
     pub fn new(
         hop: Hop<F, O>,
         tuns: Vec<&'a Tun>,
@@ -199,8 +200,8 @@ impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
         taken
     }
 
-    /// Takes the packets that a host has sent by `now`, up to a limit, beginning with those already read `ahead`.
-    /// [`Emulator::deliver`] must be called first with the same `now`.
+    /// Takes the packets that a host has sent by `now`, up to a limit, beginning with those already read
+    /// `ahead`. [`Emulator::deliver`] must be called first with the same `now`.
     pub fn receive(&mut self, now: Instant, host: usize, mut ahead: Option<&mut Reads>) -> io::Result<()> {
         for _ in 0..READ_MAX / READ_TOGETHER {
             let reads = ahead.take().unwrap_or_else(|| {

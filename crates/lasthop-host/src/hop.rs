@@ -42,8 +42,8 @@ impl Frame {
 
 /// Maps real packets to the flows of a run and to the packets of the models and the analysis.
 pub trait Flows {
-    /// The end of its flow at which the host with this number sends a packet; none if the network has no way for
-    /// it.
+    /// The end of its flow at which the host with this number sends a packet; none if the network has no way
+    /// for it.
     fn sender(&self, host: usize, headers: &Headers<'_>) -> Option<Host>;
 
     /// The application of a flow, which determines its way.
@@ -96,8 +96,8 @@ impl Flows for OneFlow {
     }
 }
 
-/// Rejects links within a tree of hops that duplicate packets: on a later hop, a copy no longer follows the packet
-/// whose bytes it has.
+/// Rejects links within a tree of hops that duplicate packets: on a later hop, a copy no longer follows the
+/// packet whose bytes it has.
 pub fn needs_single_packets(scenario: &Scenario) -> Result<(), Error> {
     let sides = scenario.hop.iter().flat_map(|(name, hop)| {
         [Direction::Down, Direction::Up].map(|direction| (name, direction, hop.side(direction)))
@@ -186,8 +186,8 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         }
     }
 
-    /// The host with this number sends the packet in `frame`, which gets another buffer in exchange. A packet that
-    /// cannot cross the network is counted and dropped.
+    /// The host with this number sends the packet in `frame`, which gets another buffer in exchange. A packet
+    /// that cannot cross the network is counted and dropped.
     pub fn send(&mut self, now: Instant, host: usize, frame: &mut Frame) {
         if frame.length > self.mtu {
             self.seen.0.oversized += 1;

@@ -1,5 +1,5 @@
-//! The hosts of applications. TCP settings belong to a network namespace, so a host whose flows have different
-//! TCP settings has several namespaces, with the same addresses.
+//! The hosts of applications. TCP settings belong to a network namespace, so a host whose flows have
+//! different TCP settings has several namespaces, with the same addresses.
 
 use crate::error::Error;
 use crate::features::{Difference, Features, missing_algorithm, short_metrics};
@@ -29,8 +29,8 @@ struct Namespace<'a> {
 }
 
 impl<'a> Hosts<'a> {
-    /// The hosts of a scenario. Without names of hosts, the first two are the fixed and the mobile host with the
-    /// TCP of `[tcp]`.
+    /// The hosts of a scenario. Without names of hosts, the first two are the fixed and the mobile host with
+    /// the TCP of `[tcp]`.
     pub fn of(scenario: &'a Scenario) -> Self {
         let mut namespaces: Vec<Namespace<'_>> = Vec::new();
         let mut number = |namespace| {
@@ -96,8 +96,8 @@ impl<'a> Hosts<'a> {
         self.namespaces.iter().map(create).collect()
     }
 
-    /// The further addresses of a host: windows of short flows are metrics of routes, so each kind of their hosts
-    /// has addresses of its own.
+    /// The further addresses of a host: windows of short flows are metrics of routes, so each kind of their
+    /// hosts has addresses of its own.
     fn further(&self, namespace: &Namespace<'_>) -> Vec<Further> {
         let (mut further, mut number) = (Vec::new(), 0);
         for (instance, ends) in self.scenario.applications().iter().zip(&self.of_application) {

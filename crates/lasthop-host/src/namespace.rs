@@ -16,8 +16,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 const IPV6_MTU_MIN: u32 = 1280;
 const LOOPBACK_INDEX: u32 = 1;
 
-/// An address of a host, for IPv4 and for IPv6. Network 0 has the servers; each host at the edge has a network
-/// of its own, from 1 on. With one such host, its addresses are those of captures.
+/// An address of a host, for IPv4 and for IPv6. Network 0 has the servers; each host at the edge has a
+/// network of its own, from 1 on. With one such host, its addresses are those of captures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Address {
     /// The number of its network.

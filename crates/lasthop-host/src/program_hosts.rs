@@ -33,8 +33,8 @@ fn application(server: usize, client: usize, hosts: usize) -> usize {
 }
 
 impl ProgramHosts {
-    /// Creates the hosts: these servers, at least one, and those of the scenario. The caller is in the network
-    /// namespace of one of them afterwards.
+    /// Creates the hosts: these servers, at least one, and those of the scenario. The caller is in the
+    /// network namespace of one of them afterwards.
     pub fn create(scenario: &Scenario, servers: &[&str]) -> Result<Self, Error> {
         let (names, network) = (names(scenario, servers), network(scenario, servers));
         let mtu = scenario.mtu.0 as u32;
@@ -79,8 +79,8 @@ fn names(scenario: &Scenario, servers: &[&str]) -> Vec<String> {
     servers.iter().map(|name| (*name).to_owned()).chain(own).chain(client).collect()
 }
 
-/// The network between programs of servers and of the scenario's hosts. With a tree of hops, it has a flow between
-/// each two hosts.
+/// The network between programs of servers and of the scenario's hosts. With a tree of hops, it has a flow
+/// between each two hosts.
 pub fn network(scenario: &Scenario, servers: &[&str]) -> Scenario {
     let mut network = scenario.clone();
     if scenario.hop.is_empty() {
@@ -103,8 +103,19 @@ pub fn network(scenario: &Scenario, servers: &[&str]) -> Scenario {
     network
 }
 
-/// Flows between the hosts of programs, and the host that each packet is for. Of two hosts, the one with the lower
-/// number is the server.
+/// Rejects a capture of the packets of programs in a tree of hops.
+pub fn needs_no_capture(scenario: &Scenario, is_captured: bool) -> Result<(), Error> {
+    if scenario.hop.is_empty() || !is_captured {
+        return Ok(());
+    }
+    Err(Error::new(
+        "--pcap: captures of programs know a single hop, and this scenario has [hop]; leave --pcap out, or run \
+         tcpdump on a host",
+    ))
+}
+
+/// Flows between the hosts of programs, and the host that each packet is for. Of two hosts, the one with the
+/// lower number is the server.
 pub struct BetweenHosts<F> {
     /// The flows.
     pub flows: F,

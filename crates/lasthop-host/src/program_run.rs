@@ -4,7 +4,7 @@ use crate::clock::Waiter;
 use crate::emulator::{Emulator, RunFacts, tun_name, tun_named};
 use crate::error::{Context, Error};
 use crate::hop::Hop;
-use crate::program_hosts::{BetweenHosts, ProgramHosts};
+use crate::program_hosts::{BetweenHosts, ProgramHosts, needs_no_capture};
 use crate::programs::{Commands, HostProgram, Programs};
 use crate::shell::{self, Guest};
 use crate::workload::{Connections, Tape};
@@ -62,6 +62,7 @@ pub fn run<O: Observer>(
     setting: &Setting<'_>,
     mut observer: O,
 ) -> Result<(Instant, O, RunFacts, ProgramFacts), Error> {
+    needs_no_capture(scenario, setting.capture.is_some())?;
     let servers = servers_of(program);
     let hosts = ProgramHosts::create(scenario, &server_names(program))?;
     let flows = hosts.carrying(Connections::between(&hosts.namespaces)?);

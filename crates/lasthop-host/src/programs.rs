@@ -49,8 +49,8 @@ pub struct HostProgram {
 pub struct Commands<'a> {
     /// The hosts.
     pub hosts: &'a ProgramHosts,
-    /// The program whose end is the end of the run, with its arguments; if empty, the run ends with the last of
-    /// `others`.
+    /// The program whose end is the end of the run, with its arguments; if empty, the run ends with the last
+    /// of `others`.
     pub main: &'a [String],
     /// The host of that program, if it is not the first at the edge.
     pub host: Option<&'a str>,
@@ -62,8 +62,8 @@ pub struct Commands<'a> {
     pub user: Option<&'a User>,
     /// Whether the standard streams are a terminal for the main program only.
     pub has_terminal: bool,
-    /// Files for the output and the errors of the awaited programs; output of servers then goes to the errors. If
-    /// absent, all programs have the standard streams.
+    /// Files for the output and the errors of the awaited programs; output of servers then goes to the
+    /// errors. If absent, all programs have the standard streams.
     pub kept: Option<[&'a File; 2]>,
 }
 
@@ -296,8 +296,8 @@ impl Awaited {
         self.running.is_empty()
     }
 
-    /// Reaps the children that have ended. With the last of the awaited programs, signals the others to end. False
-    /// if no child is left.
+    /// Reaps the children that have ended. With the last of the awaited programs, signals the others to end.
+    /// False if no child is left.
     fn reap(&mut self) -> bool {
         loop {
             let (pid, ended) = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {

@@ -7,7 +7,7 @@ use crate::guest::{Outcome, User};
 use crate::hop::{Hop, OneFlow, needs_single_packets};
 use crate::namespace::acquire_rights;
 use crate::priority::Priority;
-use crate::program_hosts::{BetweenHosts, ProgramHosts};
+use crate::program_hosts::{BetweenHosts, ProgramHosts, needs_no_capture};
 use crate::programs::{Commands, HostProgram, Programs};
 use crate::router::needs_no_router;
 use crate::status::{Status, Style};
@@ -225,6 +225,7 @@ fn pass_on(guest: &Guest<'_>, programs: &mut Programs) -> Result<(), Error> {
 fn with_traces(spec: &ShellSpec) -> Result<Scenario, Error> {
     needs_no_router(&spec.scenario)?;
     needs_single_packets(&spec.scenario)?;
+    needs_no_capture(&spec.scenario, spec.capture.is_some())?;
     let mut scenario = spec.scenario.clone();
     for (trace, path, way) in [(&spec.down, &mut scenario.down, "down"), (&spec.up, &mut scenario.up, "up")] {
         let Some(trace) = trace else { continue };

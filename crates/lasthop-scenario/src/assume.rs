@@ -195,8 +195,12 @@ impl Assume<'_> {
     /// Real programs replace it.
     fn download(&mut self) {
         if !self.has("flow")
-            && let Some(flows) = Node::literal(DOWNLOAD)
+            && let Some(mut flows) = Node::literal(DOWNLOAD)
         {
+            let host = self.tree.get("host").and_then(Node::table).into_iter().flatten().next();
+            if let (Some(host), Value::Array(flows)) = (host, &mut flows.value) {
+                flows.iter_mut().for_each(|flow| flow.set(&["host"], Node::from_text(&host.key)));
+            }
             self.node("flow", flows, "a link alone sends nothing");
         }
     }

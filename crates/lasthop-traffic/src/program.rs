@@ -18,11 +18,12 @@ pub struct ProgramConfig {
     /// The program of the mobile host (with `[hop]`: of `host`) and its arguments; the run ends with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// The servers that programs talk to, each on its own host at the far end. If absent, there is one host that
-    /// runs nothing.
+    /// The servers that programs talk to, each on its own host at the far end. If absent, there is one host
+    /// that runs nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<ServerConfig>,
-    /// With `[hop]`: programs on hosts of the scenario. Without `command`, the run ends when all of them have.
+    /// With `[hop]`: programs on hosts of the scenario. Without `command`, the run ends when all of them
+    /// have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostProgramConfig>,
     /// Whether the program prints JSON, whose numbers become columns.

@@ -41,6 +41,7 @@ behind = "cable"
 FLOWS = """
 [http]
 protocol = "http1.1"
+connections = 2
 request = "300 B"
 response_header = "300 B"
 [[flow]]
@@ -76,7 +77,8 @@ name = "page"
 host = "laptop"
 start = "11 s"
 main = "10 kB"
-objects = { count = 3, size = "20 kB" }
+inline = "20 kB"
+inline_count = 3
 [[flow]]
 kind = "voip"
 name = "call"

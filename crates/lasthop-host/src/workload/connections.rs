@@ -81,8 +81,8 @@ impl Connections {
         Rc::clone(&known.unwrap_or(&self.kernels[0]).1)
     }
 
-    /// The properties of the connections, as flows of these applications, by their numbers here. Connections that
-    /// were never accepted are left out.
+    /// The properties of the connections, as flows of these applications, by their numbers here. Connections
+    /// that were never accepted are left out.
     pub fn flows(&self, applications: &[u32]) -> BTreeMap<FlowId, FlowInfo> {
         let mut numbers = [0; 2];
         let mut name = |protocol: Protocol| {

@@ -23,7 +23,8 @@ pub struct Later {
 }
 
 impl Later {
-    /// The flows of an application between these hosts; the first have the further addresses with this number.
+    /// The flows of an application between these hosts; the first have the further addresses with this
+    /// number.
     pub fn new(hosts: &[ShortHosts], first: u8) -> Self {
         Self { hosts: hosts.to_vec(), first, port: LATER_PORT + u16::from(first) }
     }

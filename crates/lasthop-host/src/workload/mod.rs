@@ -181,9 +181,9 @@ pub struct Workload<'a> {
 
 impl<'a> Workload<'a> {
     /// The applications of a scenario, with the starts that the model engine draws, and with sockets that are
-    /// ready to connect, on these hosts. `run` counts the runs of a chain. If `qlog`, QUIC writes logs. Watched
-    /// sockets get names from `first_name` on. The caller is in the network namespace of one of the hosts
-    /// afterwards.
+    /// ready to connect, on these hosts. `run` counts the runs of a chain. If `qlog`, QUIC writes logs.
+    /// Watched sockets get names from `first_name` on. The caller is in the network namespace of one of the
+    /// hosts afterwards.
     pub fn new(
         scenario: &Scenario,
         seed: Seed,
