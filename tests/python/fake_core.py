@@ -73,7 +73,38 @@ class Trace:
     delays: dict[str, list[Any]]
 
 
-FACTS = json.dumps({"applications": {}, "hops": [], "hosts": {}, "bottlenecks": [0, 1]})
+_SIDE = {
+    "rate": "1 Mbit/s",
+    "delay": "10 ms",
+    "queue": "drop-tail, 10 packets",
+    "retry_delay_ns": 0,
+    "queues": [{"name": "", "red_in_bytes": False}],
+}
+_APPLICATION = {
+    "kind": "bulk-tcp",
+    "tcp": {},
+    "voice": None,
+    "host": "client",
+    "peer": "server",
+    "routes": [[0], [1]],
+}
+FACTS = json.dumps(
+    {
+        "applications": dict.fromkeys(
+            (f"{name}{number}" for name in ("tcp", "udp") for number in range(1, 9)), _APPLICATION
+        ),
+        "hops": [
+            {
+                "name": "last-hop",
+                "behind": None,
+                "down": {"place": 0, **_SIDE},
+                "up": {"place": 1, **_SIDE},
+            }
+        ],
+        "hosts": {"client": ["last-hop"]},
+        "bottlenecks": [0, 1],
+    }
+)
 
 
 @dataclass
@@ -156,7 +187,7 @@ class Cell:
             file.write_text(f"{capture['comment']} {capture['snap_length']}", encoding="utf-8")
         trace = self._overview() if any(each["overview"] for each in wanted) else None
         if not records:
-            return Results({}, {}, {}, {}, trace)
+            return Results({}, {}, {}, {}, {}, trace)
         for replication in range(first, first + count):
             self.on_run(self.key, replication)
         rows = [
@@ -170,9 +201,9 @@ class Cell:
         ]
         replications = list(range(first, first + count))
         runs = {"replication": replications, "duration_s": [60.0] * count, "efficiency": [None] * count}
-        return Results(
-            flows, {"replication": [], "page": []}, {"replication": [], "application": []}, runs, trace
-        )
+        pages, shorts = {"replication": [], "page": []}, {"replication": [], "application": []}
+        hops: dict[str, list[Any]] = {"replication": [], "hop": [], "direction": []}
+        return Results(flows, pages, shorts, hops, runs, trace)
 
     def _overview(self) -> Trace:
         """Make up a transfer of 40 segments with one loss and a bad period."""
@@ -197,7 +228,7 @@ class Cell:
             transport,
             {"flow": [], "object": []},
             {"flow": names, "application": names, "protocol": protocols, "direction": ["down"] * len(names)},
-            {"start_s": [5.0], "end_s": [7.5], "direction": [""]},
+            {"start_s": [5.0], "end_s": [7.5], "hop": ["last-hop"], "direction": [""]},
             {"points": 0, "marks": 0, "flows": 0},
             _shared(names),
             {"flow": [0, 0], "share": [0.0, 1.0], "delay_s": [0.3, 0.9]},
@@ -231,13 +262,21 @@ def _packet_life(flow: int, number: int) -> list[dict[str, Any]]:
     }
     data = base | {
         "direction": "down",
+        "place": 0,
         "seq": number * 524,
         "end": number * 524 + 524,
         "payload_bytes": 524,
         "ack": 0,
         "sack": "",
     }
-    ack = base | {"direction": "up", "seq": 0, "end": 0, "ack": number * 524 + 524, "payload_bytes": 0}
+    ack = base | {
+        "direction": "up",
+        "place": 1,
+        "seq": 0,
+        "end": 0,
+        "ack": number * 524 + 524,
+        "payload_bytes": 0,
+    }
     time = 500_000_000 * number
     if number == 5:
         return [

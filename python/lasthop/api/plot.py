@@ -184,7 +184,7 @@ class Plots:
 
         Args:
             kinds: Any of waterfall, sequence, cwnd, rtt, queue, goodput, stack, fairness and delay, or one of
-                ladder, sizes and classes; the first six if not given.
+                ladder, sizes, classes and network; the first six if not given.
             replication: Its number, from 1 within its set.
             flows: Draw only these flows or page loads.
             only: The cell, if there are several.

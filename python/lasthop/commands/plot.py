@@ -45,8 +45,8 @@ _OF_RESULTS = {name: f"--{name}" for name in ("x", "y", "y2", "hue", "role", "ra
     "kinds",
     metavar="KIND,...",
     help="One run: any of waterfall, sequence, cwnd, rtt, queue, goodput, stack, fairness, delay; or one of "
-    "ladder, sizes, classes.  [default: the first six]  Results: band, bar, box, cdf, heatmap or line.  "
-    "[default: band over a range, line over three or more numeric levels, otherwise box]",
+    "ladder, sizes, classes, network.  [default: the first six]  Results: band, bar, box, cdf, heatmap or "
+    "line.  [default: band over a range, line over three or more numeric levels, otherwise box]",
 )
 @click.option(
     "--flow",
@@ -162,6 +162,7 @@ def plot_command(
       ladder      each packet as an arrow between the hosts, time downwards
       sizes       histogram of the sizes of packets
       classes     the router's classes as a tree; needs no run
+      network     hops, hosts, and flows as arrows; needs no run
 
     With --over replications, each chosen cell has a line through the medians of its replications, and a band
     around it. Kinds: cwnd, rtt, queue, goodput, fairness; by default the last three. SOURCE may also be a

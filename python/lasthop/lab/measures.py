@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from lasthop.metrics.dictionary import find
@@ -40,13 +40,20 @@ _RUN = (
     "packets_dropped",
 )
 _PAGES = ("response_time_s",)
+_HOPS = ("utilisation", "queue_delay_p95_s", "queue_depth_max", "drops_queue", "drops_aqm", "drops_error")
+_MOST_HOPS = 20
 _ASKED_ABOUT = ("voip", "video", "http-page", "request-response", "bulk-tcp")
 """Kinds of traffic, first the kinds whose users suffer most from the others: questions are about them."""
 
 
 def measures(results: Results, replication: int) -> list[dict[str, object]]:
-    """Return the metrics of a run and of its flows and pages: owner, name, label, value and text of each."""
+    """Return the metrics of a run and of its hops, flows and pages: owner, name, label, value and text."""
     told = [_of("the run", _own(results.runs, replication), 0, _RUN)]
+    hops = _own(results.hops, replication)
+    places = zip(hops.get("hop", ()), hops.get("direction", ()), strict=True)
+    told += [
+        _of(f"{hop} {way}", hops, row, _HOPS) for row, (hop, way) in enumerate(places) if row < _MOST_HOPS
+    ]
     pages = _own(results.pages, replication)
     told += [
         _of(str(name), pages, row, _PAGES) for row, name in enumerate(pages.get("page", ())[:_MOST_FLOWS])
@@ -76,7 +83,7 @@ def _own(table: Columns, replication: int) -> dict[str, list[Any]]:
     return {name: list(itertools.compress(cells, own)) for name, cells in table.items()}
 
 
-def _of(whom: str, table: Mapping[str, Sequence[Any]], row: int, metrics: Sequence[str]) -> dict[str, object]:
+def _of(whom: str, table: Columns, row: int, metrics: Sequence[str]) -> dict[str, object]:
     values = [(metric, table[metric][row]) for metric in metrics if metric in table]
     return {"of": whom, "metrics": [_metric(name, value) for name, value in values if value is not None]}
 

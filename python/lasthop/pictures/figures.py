@@ -10,13 +10,19 @@ from lasthop.pictures.class_figure import class_figure
 from lasthop.pictures.classes import CLASSES
 from lasthop.pictures.ladder import LADDER
 from lasthop.pictures.ladder_figure import ladder_figure
+from lasthop.pictures.network import NETWORK
+from lasthop.pictures.network_figure import network_figure
 from lasthop.pictures.shapes import Picture
 from lasthop.pictures.static import figure_of, save
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_OWN: dict[str, Callable[[Picture, str], Figure]] = {LADDER: ladder_figure, CLASSES: class_figure}
+_OWN: dict[str, Callable[[Picture, str], Figure]] = {
+    LADDER: ladder_figure,
+    CLASSES: class_figure,
+    NETWORK: network_figure,
+}
 """Kinds of pictures with a layout of their own, and the functions that draw them."""
 
 

@@ -20,6 +20,7 @@ from lasthop.pictures.charts import draw_chart
 from lasthop.pictures.classes import CLASSES, picture_classes
 from lasthop.pictures.figures import draw
 from lasthop.pictures.forest import draw_forest
+from lasthop.pictures.network import NETWORK, picture_network
 from lasthop.pictures.of_results import RESULT_KINDS, ResultRequest, read_chart
 from lasthop.pictures.panels import KINDS, OF_EVERY_PACKET, USUAL_KINDS, panels
 from lasthop.pictures.shapes import Panel, Picture, check_span
@@ -28,6 +29,11 @@ from lasthop.pictures.trace_tables import FlowOf, TraceTables
 from lasthop.results.atomic import replace_atomically
 from lasthop.scenario.facts import Facts
 
+_OF_SCENARIO: Mapping[str, tuple[str, Callable[[ChosenRun], Shown]]] = {
+    CLASSES: ("the router", picture_classes),
+    NETWORK: ("the network", picture_network),
+}
+"""Kinds of pictures that the scenario alone contains, and what each shows. Each is drawn alone."""
 _NEEDS = {
     "waterfall": ("page loads", "is none"),
     "fairness": ("flows that share the link at a time", "is alone"),
@@ -64,12 +70,12 @@ def _kinds(text: str | None) -> list[str]:
             raise InputError(
                 f"--kind {text}: '{kind}' shows results: give their folder instead of a scenario."
             )
-        if kind not in (known := (*KINDS, CLASSES)):
+        if kind not in (known := (*KINDS, *_OF_SCENARIO)):
             raise InputError(
                 f"--kind {text}: there is no kind '{kind}'; did you mean '{nearest(kind, known)}'? "
                 f"Kinds: {', '.join(known)}."
             )
-    if len(kinds) > 1 and (alone := [kind for kind in kinds if kind in (*OF_EVERY_PACKET, CLASSES)]):
+    if len(kinds) > 1 and (alone := [kind for kind in kinds if kind in (*OF_EVERY_PACKET, *_OF_SCENARIO)]):
         raise InputError(f"--kind {text}: '{alone[0]}' shares no axis with others: draw it alone.")
     return list(dict.fromkeys(kinds))
 
@@ -251,17 +257,16 @@ class RunPicture:
 def picture_run(run: ChosenRun, request: PictureRequest) -> Shown:
     """Run it, unless the scenario alone contains everything that is drawn, and return its picture."""
     kinds = _kinds(request.kinds)  # report a wrong word before the run, which may be long
-    if kinds == [CLASSES]:
+    if kinds[0] in _OF_SCENARIO:
+        shows, picture = _OF_SCENARIO[kinds[0]]
         asked = {
             "--flow": request.flows,
             "--from": request.start is not None,
             "--to": request.stop is not None,
         }
         if unfit := [option for option, given in asked.items() if given]:
-            raise InputError(
-                f"{unfit[0]}: --kind {CLASSES} shows the router, not a run; leave {unfit[0]} out."
-            )
-        return picture_classes(run)
+            raise InputError(f"{unfit[0]}: --kind {kinds[0]} shows {shows}, not a run; leave {unfit[0]} out.")
+        return picture(run)
     every_packet = kinds[0] in OF_EVERY_PACKET
     trace = run.trace() if every_packet else run.overview(request.start, request.stop)
     tables = TraceTables.of(trace, Facts.of(run.cell))

@@ -18,6 +18,7 @@ from lasthop.metrics.labels import TRANSFER_PROTOCOLS
 from lasthop.pictures import levels
 from lasthop.pictures.classes import CLASSES
 from lasthop.pictures.marks import FLOW_COLORS
+from lasthop.pictures.network import NETWORK
 from lasthop.pictures.over import OVER_KINDS
 from lasthop.pictures.panels import KINDS
 from lasthop.pictures.ratio import Ratio, quotients, read_ratio
@@ -204,7 +205,7 @@ def result_kind(text: str | None) -> str | None:
     """Return the kind in `--kind`; raise InputError if results are not drawn like that."""
     if text is not None and text not in RESULT_KINDS:
         why = f"did you mean '{nearest(text, RESULT_KINDS)}'?"
-        if set(text.split(",")) <= {*KINDS, CLASSES}:
+        if set(text.split(",")) <= {*KINDS, CLASSES, NETWORK}:
             all_of_them = (
                 ", or draw all with --over replications" if set(text.split(",")) <= set(OVER_KINDS) else ""
             )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from lasthop import _core
 from lasthop.answer.sections import HOPS
 from lasthop.campaign.campaign import Campaign
 from lasthop.findings.files import write_tables
@@ -235,6 +236,7 @@ class _Sections:
         return FigureView(title, _CHANGES_CAPTION, change_chart(shown))
 
 
+_SEVERAL = 2
 _FACTORIAL_CAPTION = "Parallel lines: each factor acts on its own. Lines that cross or spread: they interact."
 _CURVES_CAPTION = "Marks are means over the replications, bars their 90 % intervals."
 _BOXES_CAPTION = (
@@ -307,6 +309,7 @@ def _context(findings: Findings) -> dict[str, Any]:
         "badges": list(badges(findings)),
         "exceptions": exceptions(findings),
         "chart": chart,
+        "network": _network(cells[0]),
         "levels": level_views(cells, findings.factors, recordings),
         "unfinished": unfinished_table(findings.tables.flows, findings.tables.pages, factors)
         if single and findings.tables.shorts is None
@@ -335,6 +338,19 @@ def _context(findings: Findings) -> dict[str, Any]:
         "misprints": bool(presentation.misprints),
         "groups": _groups(findings),
     }
+
+
+def _network(cell: _core.Cell) -> FigureView | None:
+    """Return the picture of a cell's network if it has several hops."""
+    facts = Facts.of(cell)
+    if len(facts.hops) < _SEVERAL:
+        return None
+    from lasthop.pictures.network import network_of
+    from lasthop.report.network import network_plotly
+
+    figure = network_plotly(network_of(facts, json.loads(cell.scenario)["flow"]))
+    where = f" of the cell {cell.key.replace(',', ', ')}" if cell.key else ""
+    return FigureView("", f"The network{where}: hops, hosts, and flows as arrows.", figure)
 
 
 def _seldom(findings: Findings) -> dict[str, Any]:

@@ -102,6 +102,7 @@
     lab.byId("title").textContent = run.title;
     chart.show(run, pinned, state.flow);
     lab.compare(lab.byId("measures"), run, pinned, state.flow);
+    lab.byId("network").innerHTML = run.network;
     lab.byId("notes").replaceChildren(...[...run.notices, ...run.notes].map((text) => lab.make("li", { text })));
     showFlows(run);
     showLevels(run);

@@ -1,0 +1,247 @@
+"""The network of a scenario as a tree: hops and hosts behind them, and its flows as arrows."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lasthop.campaign.plan import ChosenRun
+from lasthop.metrics.units import scale
+from lasthop.pictures.captions import made_by
+from lasthop.pictures.marks import FLOW_COLORS
+from lasthop.pictures.shapes import Panel, Picture
+from lasthop.scenario.facts import Facts, Hop, Side
+
+NETWORK = "network"
+SERVERS = "servers"
+_SERVER = "server"
+"""The peer of a flow that names none."""
+_FEW = 2
+"""Up to this many hops or hosts that look alike are drawn one by one; more become one."""
+_BYTES = re.compile(r"\b(\d+) B\b")
+
+
+@dataclass(slots=True)
+class Host:
+    """A host, or several that look alike. A further way is one to a host that is drawn elsewhere, too."""
+
+    names: list[str]
+    is_further_way: bool = False
+
+    @property
+    def title(self) -> str:
+        """Its name."""
+        return _title(self.names)
+
+
+@dataclass(slots=True)
+class Node:
+    """A hop, or several that look alike, with the hosts and hops behind it. The root has no names."""
+
+    names: list[str] = field(default_factory=list)
+    said: Sequence[str] = ()
+    hosts: list[Host] = field(default_factory=list)
+    children: list[Node] = field(default_factory=list)
+
+    @property
+    def title(self) -> str:
+        """Its name."""
+        return _title(self.names)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """A flow, or several alike, from one end to the other."""
+
+    ends: tuple[str, str]
+    """The names of its peer and its host, as the first of those that look alike."""
+    direction: str
+    """`down` to the host, `up` from it, or `both`."""
+    via: str | None
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A tree with arrows. At most as many arrows as there are colours; `others` are the rest."""
+
+    root: Node
+    arrows: Sequence[Arrow]
+    others: Sequence[Arrow]
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkPanel(Panel):
+    """The picture of a network."""
+
+    network: Network = Network(Node(), (), ())
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkPicture:
+    """The network of a cell. No run is made for it."""
+
+    panels: list[Panel]
+    source: str
+
+    def of(self, panels: Sequence[Panel]) -> Picture:
+        """Return the picture."""
+        return Picture(list(panels), 0.0, 0.0, [])
+
+    def told(self) -> list[str]:
+        """Return nothing, because the legend names what is drawn as one."""
+        return []
+
+    def caption(self, panels: Sequence[Panel]) -> str:
+        """Return the caption."""
+        del panels
+        shown = "hops with their rates, delays and queues, hosts, and flows as arrows"
+        return f"The network: {shown}. {self.source}."
+
+
+def picture_network(run: ChosenRun) -> NetworkPicture:
+    """Return the network of a run's cell."""
+    network = network_of(Facts.of(run.cell), json.loads(run.cell.scenario)["flow"])
+    where = run.cell.key or "its only cell"
+    panel = NetworkPanel(NETWORK, "network", "", [], network=network)
+    return NetworkPicture([panel], f"{run.plan.study.name}, {where}, {made_by(run.plan)}")
+
+
+def network_of(facts: Facts, flows: Sequence[Mapping[str, Any]]) -> Network:
+    """Return the network of a scenario with these facts and entries of flows."""
+    only = next(iter(facts.hosts))
+    arrows = [
+        Arrow(
+            (str(flow.get("peer") or _SERVER), str(flow.get("host") or only)),
+            str(flow.get("direction") or "down"),
+            flow.get("via"),
+            str(flow.get("name") or flow["kind"]),
+        )
+        for flow in flows
+    ]
+    kinds = [str(flow["kind"]) for flow in flows]
+    root = _Grown(facts, arrows, kinds).tree()
+    merged = _merged(arrows, kinds, root)
+    return Network(root, merged[: len(FLOW_COLORS)], merged[len(FLOW_COLORS) :])
+
+
+class _Grown:
+    """Grows the tree of a scenario, and joins what looks alike."""
+
+    def __init__(self, facts: Facts, arrows: Sequence[Arrow], kinds: Sequence[str]) -> None:
+        self.facts = facts
+        self.behind: dict[str | None, list[Hop]] = {}
+        for hop in facts.hops:
+            self.behind.setdefault(hop.behind, []).append(hop)
+        self.does: dict[str, list[tuple[Any, ...]]] = {name: [] for name in (*facts.hosts, _SERVER)}
+        for arrow, kind in zip(arrows, kinds, strict=True):
+            peer, host = arrow.ends
+            self.does[host].append((kind, arrow.direction, arrow.via, peer))
+            if peer != _SERVER:
+                self.does[peer].append((kind, arrow.direction, arrow.via, host, "peer"))
+
+    def tree(self) -> Node:
+        root = Node(children=self._hops(None), hosts=self._hosts(None))
+        if self.does[_SERVER] or any(does[3] == _SERVER for own in self.does.values() for does in own):
+            root.hosts.insert(0, Host([_SERVER]))
+        return root
+
+    def _hops(self, behind: str | None) -> list[Node]:
+        nodes = [
+            Node([hop.name], _said(hop), self._hosts(hop.name), self._hops(hop.name))
+            for hop in self.behind.get(behind, ())
+        ]
+        return _joined(nodes, self._signature)
+
+    def _hosts(self, hop: str | None) -> list[Host]:
+        own = [
+            Host([name], is_further_way=bool(ways) and ways[0] != hop)
+            for name, ways in self.facts.hosts.items()
+            if (hop in ways if hop is not None else not ways)
+        ]
+        return _joined(own, self._looks)
+
+    def _looks(self, host: Host) -> object:
+        return host.is_further_way, sorted(map(repr, self.does[host.names[0]]))
+
+    def _signature(self, node: Node) -> object:
+        hosts = [(len(host.names), self._looks(host)) for host in node.hosts]
+        return list(node.said), hosts, [(len(child.names), self._signature(child)) for child in node.children]
+
+
+def _joined(things: list[Any], looks: Any) -> list[Any]:  # noqa: ANN401  hops or hosts
+    """Join things that look alike into the first of them, if they are many."""
+    groups: dict[str, list[Any]] = {}
+    for thing in things:
+        groups.setdefault(repr(looks(thing)), []).append(thing)
+    found = []
+    for group in groups.values():
+        if len(group) <= _FEW:
+            found += group
+            continue
+        _join(group)
+        found.append(group[0])
+    return found
+
+
+def _join(group: Sequence[Any]) -> None:
+    first, *others = group
+    for other in others:
+        first.names += other.names
+        if isinstance(first, Node):
+            of_first = [*first.hosts, *first.children]
+            for pair in zip(of_first, [*other.hosts, *other.children], strict=True):
+                _join(pair)
+
+
+def _title(names: Sequence[str]) -> str:
+    if names == [_SERVER]:
+        return SERVERS
+    if len(names) == 1:
+        return names[0]
+    return f"{names[0]} … {names[-1]} ({len(names)} alike)"
+
+
+def _said(hop: Hop) -> list[str]:
+    """Say what a hop is like; of two equal directions, once."""
+    down, up = (_side(hop.sides[way]) for way in ("down", "up"))
+    return [f"↕ {down}"] if down == up else [f"↓ {down}", f"↑ {up}"]
+
+
+def _side(side: Side) -> str:
+    words = ", ".join(part for part in (side.rate, side.delay, side.queue) if part)
+    return _BYTES.sub(lambda found: _size(int(found[1])), words)
+
+
+def _size(octets: int) -> str:
+    by = scale("B", [octets])
+    return f"{octets * by.factor:g} {by.unit}"
+
+
+def _merged(arrows: Sequence[Arrow], kinds: Sequence[str], root: Node) -> list[Arrow]:
+    """Return the arrows between what is drawn, each once. A label names a flow or says how many."""
+    first = {_SERVER: _SERVER}
+    for host in _all_hosts(root):
+        first |= dict.fromkeys(host.names, host.names[0])
+    keys = [
+        ((first[arrow.ends[0]], first[arrow.ends[1]]), arrow.direction, arrow.via, kind)
+        for arrow, kind in zip(arrows, kinds, strict=True)
+    ]
+    numbers = Counter(keys)
+    found: dict[tuple[Any, ...], Arrow] = {}
+    for key, arrow in zip(keys, arrows, strict=True):
+        ends, direction, via, kind = key
+        label = arrow.label if numbers[key] == 1 else f"{numbers[key]} × {kind}"
+        label += "" if label == kind or numbers[key] > 1 else f" ({kind})"
+        found.setdefault(key, Arrow(ends, direction, via, label))
+    return list(found.values())
+
+
+def _all_hosts(node: Node) -> Iterable[Host]:
+    yield from node.hosts
+    for child in node.children:
+        yield from _all_hosts(child)
