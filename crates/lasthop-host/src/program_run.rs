@@ -83,7 +83,7 @@ pub fn run<O: Observer>(
         kept: Some([&output, &errors]),
     };
     let (mut programs, clock) = shell::start(&commands, seed)?;
-    let capture = setting.capture.map(CaptureTarget::open_for_real_packets);
+    let capture = setting.capture.map(|target| target.open_for_real_packets(&hosts.network));
     let capture = capture.transpose().context("cannot write a capture")?;
     let hop = Hop::new(&hosts.network, seed, flows, (Tape::default(), capture));
     let mut emulator = Emulator::new(hop, hosts.tuns(), None, clock, scenario.mtu.0 as usize);

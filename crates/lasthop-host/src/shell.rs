@@ -106,7 +106,7 @@ pub fn run(spec: &ShellSpec, guest: Option<&Guest<'_>>) -> Result<Outcome, Error
     };
     let seed = Seed { study: spec.seed, replication: 1 };
     let (mut programs, clock) = start(&commands, seed)?;
-    let capture = spec.capture.as_ref().map(CaptureTarget::open_for_real_packets);
+    let capture = spec.capture.as_ref().map(|target| target.open_for_real_packets(&hosts.network));
     let capture = capture.transpose().context("cannot write a capture")?;
     // In a tree, the way of a packet is that between its hosts.
     let flow = if scenario.hop.is_empty() { FlowId(0) } else { FlowId::stranger(0) };

@@ -24,7 +24,7 @@ use lasthop_core::{DropCause, DropLabels, EventLabels, Failure, Fault, PacketSte
 use lasthop_host::run::needs_real_hosts;
 use lasthop_scenario::{Assumption, Estimate, Sample, Sampler, Scenario, ScenarioErrors, open_file};
 use lasthop_trace::{
-    Batch, CapturePoint, CaptureRecord, Column, Columnar, DROPS_FILE, ProtocolRecord, Request, SNAP_LENGTH,
+    Batch, CapturePoints, CaptureRecord, Column, Columnar, DROPS_FILE, ProtocolRecord, Request, SNAP_LENGTH,
     SeriesRow, SizeRecord, StreamRecord,
 };
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -488,7 +488,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("VERSION", env!("CARGO_PKG_VERSION"))?;
     module.add("COMMIT", env!("LASTHOP_COMMIT"))?;
     module.add("RULES", env!("LASTHOP_RULES"))?;
-    let files: Vec<_> = CapturePoint::ALL.iter().map(|point| point.file_name()).chain([DROPS_FILE]).collect();
+    let points = CapturePoints::single();
+    let files: Vec<_> = points.names().map(CapturePoints::file_name).chain([DROPS_FILE.to_owned()]).collect();
     module.add("CAPTURE_FILES", files)?;
     module.add("SNAP_LENGTH", SNAP_LENGTH)?;
     module.add("MEANINGS", meanings(module.py())?)?;

@@ -36,7 +36,7 @@ pub use columns::{Column, Columnar, Meaning};
 pub use conservation::{Conservation, Counts, Violation};
 pub use observation::{Kept, Observation, Request, Watch};
 pub use overview::{LeftOut, Overview, OverviewTables};
-pub use pcap::{Addresses, Capture, CapturePoint, DROPS_FILE, SNAP_LENGTH, http_request, mark_congestion};
+pub use pcap::{Addresses, Capture, CapturePoints, DROPS_FILE, SNAP_LENGTH, http_request, mark_congestion};
 pub use recorder::{ObjectRow, PacketRow, Recorder, TcpRow};
 pub use records::{FlowRecord, HopRecord, Outcome, PageRecord, RunRecord, ShortRecord};
 pub use scenario::{CaptureTarget, SeriesTarget};

@@ -1,14 +1,16 @@
 //! Packet captures of a run, as pcapng files of raw IPv4 packets with nanosecond timestamps.
 //!
-//! Four points are captured: each host, and both sides of the router queue. The link comes after
-//! `router-out`, so its losses are known only after the packet was captured there. Therefore each drop is
-//! also a row of a side table, which refers to its packet by the IP identification.
+//! With a single hop, four points are captured: each host, and both sides of the router queue. The link comes
+//! after `router-out`, so its losses are known only after the packet was captured there. With named hops, each
+//! host and both ends of each hop are captured, see `points`. Each drop is also a row of a side table, which
+//! refers to its packet by the IP identification.
 //!
 //! The files contain the secrets of encrypted connections, so that Wireshark can decrypt them. QUIC's logs
 //! are files beside them.
 
 mod http;
 mod packet;
+mod points;
 mod qlog;
 mod real;
 
@@ -19,7 +21,7 @@ use lasthop_core::{
     Direction, DropCause, DropPlace, Ecn, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet,
     PacketEvent,
 };
-use packet::{Builder, Ttl};
+use packet::Builder;
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::{
@@ -35,6 +37,7 @@ use std::time::Duration;
 
 pub use http::http_request;
 pub use packet::Addresses;
+pub use points::CapturePoints;
 pub use real::mark_congestion;
 
 /// Start of a run on the captures' clock: 2000-01-01, 00:00 UTC. It is not zero, because tcptrace interprets
@@ -52,51 +55,16 @@ const DECRYPTION_SECRETS: u32 = 0x0000_000a;
 const TLS_KEY_LOG: u32 = 0x544c_534b;
 const DROPS_HEADER: &str = "time_s,flow,direction,cause,ip_id,server_port,client_port";
 
-/// Where packets are captured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CapturePoint {
-    /// Sent by and delivered to the fixed host.
-    Server,
-    /// Sent by and delivered to the mobile host.
-    Client,
-    /// Arrivals at the router queue, both directions; a comment marks a packet that is dropped or marked
-    /// there.
-    RouterIn,
-    /// Departures from the router queue into the link, both directions.
-    RouterOut,
-}
-
-impl CapturePoint {
-    /// All points, in the order of their declaration.
-    pub const ALL: [Self; 4] = [Self::Server, Self::Client, Self::RouterIn, Self::RouterOut];
-
-    /// Name of the interface.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Server => "server",
-            Self::Client => "client",
-            Self::RouterIn => "router-in",
-            Self::RouterOut => "router-out",
-        }
-    }
-
-    /// Name of the file.
-    pub const fn file_name(self) -> &'static str {
-        match self {
-            Self::Server => "server.pcapng",
-            Self::Client => "client.pcapng",
-            Self::RouterIn => "router-in.pcapng",
-            Self::RouterOut => "router-out.pcapng",
-        }
-    }
-}
-
 /// Writes the packets of a run as they pass. It keeps no packets, only the headers of page loads' messages.
 ///
 /// A write error, or a packet that IPv4 and TCP cannot express, ends the capture; [`Capture::finish`]
 /// reports it.
 pub struct Capture<W: Write> {
-    points: [PcapNgWriter<W>; CapturePoint::ALL.len()],
+    points: CapturePoints,
+    /// By point.
+    files: Vec<PcapNgWriter<W>>,
+    /// The application of each flow.
+    applications: Vec<u32>,
     drops: W,
     builder: Builder,
     /// The packets themselves, if hosts make real packets.
@@ -114,22 +82,26 @@ pub struct Capture<W: Write> {
 }
 
 impl<W: Write> Capture<W> {
-    /// A capture into one writer per point and one for the drops (CSV). `comment` becomes the
-    /// description of every file's section; the first `snap_length` bytes of each packet are kept. Writes the
+    /// A capture into one writer per point and one for the drops (CSV); `open` makes the writer of a file's name.
+    /// `comment` becomes the description of every file's section; the first `snap_length` bytes of each packet are kept. Writes the
     /// headers at once.
     pub fn new(
-        mut open: impl FnMut(CapturePoint) -> io::Result<W>,
-        mut drops: W,
+        points: CapturePoints,
+        mut open: impl FnMut(&str) -> io::Result<W>,
         comment: &str,
         snap_length: u32,
     ) -> io::Result<Self> {
-        let [server, client, router_in, router_out] = CapturePoint::ALL.map(|point| {
-            let writer = open(point)?;
+        let begun = points.names().map(|point| {
+            let writer = open(&CapturePoints::file_name(point))?;
             begin(writer, point, comment, snap_length).map_err(io_error)
         });
+        let files = begun.collect::<io::Result<_>>()?;
+        let mut drops = open(DROPS_FILE)?;
         writeln!(drops, "{DROPS_HEADER}")?;
         Ok(Self {
-            points: [server?, client?, router_in?, router_out?],
+            points,
+            files,
+            applications: Vec::new(),
             drops,
             builder: Builder::default(),
             real: None,
@@ -155,12 +127,12 @@ impl<W: Write> Capture<W> {
 
     /// Ends the capture and returns the writers, that of the drops last; or returns the error that ended it
     /// early.
-    pub fn finish(self) -> io::Result<([W; CapturePoint::ALL.len()], W)> {
+    pub fn finish(self) -> io::Result<(Vec<W>, W)> {
         if let Some(error) = self.failed {
             return Err(error);
         }
-        let mut points = self.points.map(PcapNgWriter::into_inner);
-        for writer in &mut points {
+        let mut files: Vec<W> = self.files.into_iter().map(PcapNgWriter::into_inner).collect();
+        for writer in &mut files {
             writer.flush()?;
         }
         let mut drops = self.drops;
@@ -168,41 +140,52 @@ impl<W: Write> Capture<W> {
         if let Some(logs) = self.qlog {
             logs.finish()?;
         }
-        Ok((points, drops))
+        Ok((files, drops))
     }
 
     fn see(&mut self, now: Instant, event: PacketEvent, packet: &Packet) -> io::Result<()> {
-        let (sender, receiver) = match packet.direction {
-            Direction::Down => (CapturePoint::Server, CapturePoint::Client),
-            Direction::Up => (CapturePoint::Client, CapturePoint::Server),
-        };
+        let application = self.application(packet.flow);
+        let sender = packet.direction.sender();
         match event {
             PacketEvent::Sent => {
                 let known = self.unmarked.get_mut(packet.flow.0 as usize);
                 if let (Ecn::Ect0 | Ecn::Ect1, Some(known)) = (packet.ecn, known) {
                     known[packet.direction as usize] = packet.ecn;
                 }
-                self.write(now, sender, packet, packet.ecn, Ttl::Fresh, None)
+                let point = self.points.host(application, sender);
+                self.write(now, point, packet, packet.ecn, 0, None)
             }
+            PacketEvent::Forwarded => self.crossed(now, packet),
             PacketEvent::Delivered | PacketEvent::Duplicated => {
-                self.write(now, receiver, packet, packet.ecn, Ttl::Routed, None)
+                self.crossed(now, packet)?;
+                let point = self.points.host(application, sender.other());
+                let routers = self.points.on_way(application, packet);
+                self.write(now, point, packet, packet.ecn, routers, None)
             }
             PacketEvent::Marked => {
                 self.marked = Some(packet.serial);
                 Ok(())
             }
             PacketEvent::Enqueued(_) => self.arrived(now, packet, None),
-            PacketEvent::Dequeued(_) => {
-                self.write(now, CapturePoint::RouterOut, packet, packet.ecn, Ttl::Routed, None)
-            }
+            PacketEvent::Dequeued(_) => match self.points.behind_queue(packet.place) {
+                Some(point) => self.write(now, point, packet, packet.ecn, 1, None),
+                None => Ok(()),
+            },
             PacketEvent::Dropped(cause) => {
                 if cause.labels().place == DropPlace::Arrival {
                     self.arrived(now, packet, Some(cause))?;
                 }
                 self.dropped(now, packet, cause)
             }
-            PacketEvent::LinkRetry | PacketEvent::Forwarded => Ok(()),
+            PacketEvent::LinkRetry => Ok(()),
         }
+    }
+
+    /// A packet has crossed a hop.
+    fn crossed(&mut self, now: Instant, packet: &Packet) -> io::Result<()> {
+        let Some(point) = self.points.far_end(packet.place) else { return Ok(()) };
+        let routers = self.points.before(self.application(packet.flow), packet) + 1;
+        self.write(now, point, packet, packet.ecn, routers, None)
     }
 
     /// A packet arrives at the router queue: before RED marks it.
@@ -212,7 +195,14 @@ impl<W: Write> Capture<W> {
         let ecn = if marked { unmarked[packet.direction as usize] } else { packet.ecn };
         let dropped = dropped.map(|cause| format!("dropped: {}", cause.labels().label));
         let marked = marked.then_some("marked: RED, congestion experienced");
-        self.write(now, CapturePoint::RouterIn, packet, ecn, Ttl::Fresh, dropped.as_deref().or(marked))
+        let Some(point) = self.points.arrival(packet.place) else { return Ok(()) };
+        let routers = self.points.before(self.application(packet.flow), packet);
+        self.write(now, point, packet, ecn, routers, dropped.as_deref().or(marked))
+    }
+
+    fn application(&self, flow: FlowId) -> u32 {
+        // Packets of no flow have the number of an application (`FlowId::stranger`).
+        self.applications.get(flow.0 as usize).copied().unwrap_or(u32::MAX - flow.0)
     }
 
     fn dropped(&mut self, now: Instant, packet: &Packet, cause: DropCause) -> io::Result<()> {
@@ -247,7 +237,7 @@ impl<W: Write> Capture<W> {
         value.extend((line.len() as u32 + 1).to_le_bytes());
         value.extend(line.as_bytes());
         value.push(b'\n');
-        for point in &mut self.points {
+        for point in &mut self.files {
             let block = UnknownBlock::new(DECRYPTION_SECRETS, value.len() as u32, &value);
             point.write_pcapng_block(block).map_err(io_error)?;
         }
@@ -257,15 +247,16 @@ impl<W: Write> Capture<W> {
     fn write(
         &mut self,
         now: Instant,
-        point: CapturePoint,
+        point: usize,
         packet: &Packet,
         ecn: Ecn,
-        ttl: Ttl,
+        routers: usize,
         comment: Option<&str>,
     ) -> io::Result<()> {
+        let seen = self.points.seen(self.application(packet.flow), routers);
         let data = match &mut self.real {
             Some(real) => real.bytes(packet, ecn)?,
-            None => self.builder.build(packet, ecn, ttl)?,
+            None => self.builder.build(packet, ecn, seen)?,
         };
         let block = EnhancedPacketBlock {
             interface_id: 0,
@@ -277,13 +268,14 @@ impl<W: Write> Capture<W> {
                 .into_iter()
                 .collect(),
         };
-        self.points[point as usize].write_pcapng_block(block).map_err(io_error)?;
+        self.files[point].write_pcapng_block(block).map_err(io_error)?;
         Ok(())
     }
 }
 
 impl<W: Write> Observer for Capture<W> {
-    fn announce(&mut self, _: &FlowInfo) {
+    fn announce(&mut self, info: &FlowInfo) {
+        self.applications.push(info.application);
         self.unmarked.push([Ecn::Ect0; 2]);
     }
 
@@ -332,7 +324,7 @@ impl<W: Write> Observer for Capture<W> {
 /// A little-endian section on all machines, with one interface.
 fn begin<W: Write>(
     writer: W,
-    point: CapturePoint,
+    point: &str,
     comment: &str,
     snap_length: u32,
 ) -> Result<PcapNgWriter<W>, PcapError> {
@@ -352,7 +344,7 @@ fn begin<W: Write>(
         linktype: DataLink::RAW,
         snaplen: snap_length,
         options: vec![
-            InterfaceDescriptionOption::IfName(Cow::Borrowed(point.name())),
+            InterfaceDescriptionOption::IfName(Cow::Borrowed(point)),
             InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
         ],
     })?;

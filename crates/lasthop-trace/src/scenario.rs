@@ -11,8 +11,8 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use crate::{
-    Addresses, Analysis, ApplicationInfo, Bottlenecks, Capture, CapturePoint, DROPS_FILE, Overview, RunInfo,
-    Series, SeriesFile, Span,
+    Addresses, Analysis, ApplicationInfo, Bottlenecks, Capture, CapturePoints, Overview, RunInfo, Series,
+    SeriesFile, Span,
 };
 
 /// The place of the capture of one run, and the description in its files.
@@ -33,26 +33,26 @@ impl CaptureTarget {
     /// `scenario`.
     pub fn open(&self, scenario: &Scenario) -> io::Result<Capture<BufWriter<File>>> {
         let create = |name: &str| File::create_new(self.folder.join(name)).map(BufWriter::new);
+        let points = CapturePoints::of(scenario);
         let mut description = vec![self.comment.clone()];
         for (index, info) in (0..).zip(scenario.flows()) {
-            let addresses = Addresses::of(FlowId(index), info.server_port)?;
+            let addresses = points.describe(&info, Addresses::of(FlowId(index), info.server_port)?);
             description.push(format!("flow {index} ({}): {addresses}", info.name));
         }
-        let open = |point: CapturePoint| create(point.file_name());
-        let capture = Capture::new(open, create(DROPS_FILE)?, &description.join("\n"), self.snap_length)?;
+        let capture = Capture::new(points, create, &description.join("\n"), self.snap_length)?;
         Ok(capture.with_qlog(self.folder.clone()))
     }
 
     /// The same for packets that real hosts send. Its files may exist already; they may be devices of a
     /// guest, for example.
-    pub fn open_for_real_packets(&self) -> io::Result<Capture<BufWriter<File>>> {
+    pub fn open_for_real_packets(&self, scenario: &Scenario) -> io::Result<Capture<BufWriter<File>>> {
         let open = |name: &str| {
             let file =
                 File::options().write(true).create(true).truncate(true).open(self.folder.join(name))?;
             Ok(BufWriter::new(file))
         };
-        let points = |point: CapturePoint| open(point.file_name());
-        Ok(Capture::new(points, open(DROPS_FILE)?, &self.comment, self.snap_length)?.of_real_packets())
+        let points = CapturePoints::of(scenario);
+        Ok(Capture::new(points, open, &self.comment, self.snap_length)?.of_real_packets())
     }
 }
 

@@ -4,7 +4,7 @@ use lasthop_core::{
     Body, Direction, Dscp, Ecn, Flags, FlowId, Instant, Observer, Packet, PacketEvent, Place, Segment,
     Timestamps,
 };
-use lasthop_trace::{Capture, CapturePoint, SNAP_LENGTH};
+use lasthop_trace::{Capture, CapturePoints, SNAP_LENGTH};
 use std::num::NonZeroU16;
 use std::process::Command;
 
@@ -56,8 +56,7 @@ fn read_packets(name: &str, snap_length: u32, packets: &[Packet], fields: &[&str
     let folder = std::env::temp_dir().join(format!("lasthop-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let create = |name: &str| std::fs::File::create(folder.join(name));
-    let open = |point: CapturePoint| create(point.file_name());
-    let mut capture = Capture::new(open, create("drops.csv").unwrap(), "", snap_length).unwrap();
+    let mut capture = Capture::new(CapturePoints::single(), create, "", snap_length).unwrap();
     for (nanos, packet) in (0..).zip(packets) {
         let event =
             if packet.direction == Direction::Down { PacketEvent::Sent } else { PacketEvent::Delivered };
@@ -66,7 +65,7 @@ fn read_packets(name: &str, snap_length: u32, packets: &[Packet], fields: &[&str
     capture.finish().unwrap();
     let output = Command::new("tshark")
         .args(["-n", "-o", "tcp.check_checksum:TRUE", "-r"])
-        .arg(folder.join(CapturePoint::Server.file_name()))
+        .arg(folder.join("server.pcapng"))
         .args(["-T", "fields"])
         .args(fields.iter().flat_map(|field| ["-e", field]))
         .output()

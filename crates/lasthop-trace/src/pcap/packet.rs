@@ -8,13 +8,10 @@ use etherparse::{
 };
 use lasthop_core::{Body, Direction, Ecn, Flags, FlowId, HttpEvent, Packet, PacketEvent, Segment};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::{fmt, io};
+use std::io;
 
 use super::http::Messages;
 
-const SERVER: [u8; 4] = [10, 0, 0, 1];
-const CLIENT: [u8; 4] = [10, 0, 1, 1];
 /// The mobile host's port of flow 0; the range is one that tshark does not assign to an application.
 const CLIENT_PORT: u16 = 20_001;
 /// Number of flows that get separate ports.
@@ -47,21 +44,13 @@ impl Addresses {
     }
 }
 
-impl fmt::Display for Addresses {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let server = SocketAddr::from((SERVER, self.server_port));
-        let client = SocketAddr::from((CLIENT, self.client_port));
-        write!(f, "server {server}, client {client}")
-    }
-}
-
-/// Whether the router has already handled a packet.
+/// How a packet appears where it is captured.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Ttl {
-    /// As the host sent it.
-    Fresh,
-    /// Decremented by the router.
-    Routed,
+pub(super) struct Seen {
+    /// Number of routers that have decremented its TTL.
+    pub(super) routers: u8,
+    /// The addresses of the fixed host and of the mobile host.
+    pub(super) ends: [[u8; 4]; 2],
 }
 
 /// Builds packets in reused buffers.
@@ -83,8 +72,8 @@ impl Builder {
 
     /// The packet on the wire, with `ecn` in its IP header. Its length is `packet.ip_bytes`; an error if the
     /// headers cannot express the modelled packet.
-    pub(super) fn build(&mut self, packet: &Packet, ecn: Ecn, ttl: Ttl) -> io::Result<&[u8]> {
-        let ip = ip_header(packet, ecn, ttl)?;
+    pub(super) fn build(&mut self, packet: &Packet, ecn: Ecn, seen: Seen) -> io::Result<&[u8]> {
+        let ip = ip_header(packet, ecn, seen)?;
         self.bytes.clear();
         ip.write_raw(&mut self.bytes)?;
         match &packet.body {
@@ -193,10 +182,11 @@ pub(super) fn identification(packet: &Packet) -> u16 {
     packet.serial as u16
 }
 
-fn ip_header(packet: &Packet, ecn: Ecn, ttl: Ttl) -> io::Result<Ipv4Header> {
+fn ip_header(packet: &Packet, ecn: Ecn, seen: Seen) -> io::Result<Ipv4Header> {
+    let [server, client] = seen.ends;
     let (source, destination) = match packet.direction {
-        Direction::Down => (SERVER, CLIENT),
-        Direction::Up => (CLIENT, SERVER),
+        Direction::Down => (server, client),
+        Direction::Up => (client, server),
     };
     let mut header = Ipv4Header {
         total_len: u16::try_from(packet.ip_bytes)
@@ -207,10 +197,7 @@ fn ip_header(packet: &Packet, ecn: Ecn, ttl: Ttl) -> io::Result<Ipv4Header> {
         // Linux sets it for TCP (path MTU discovery); the model never fragments.
         dont_fragment: true,
         fragment_offset: IpFragOffset::ZERO,
-        time_to_live: match ttl {
-            Ttl::Fresh => TTL,
-            Ttl::Routed => TTL - 1,
-        },
+        time_to_live: TTL.saturating_sub(seen.routers),
         protocol: protocol(&packet.body),
         source,
         destination,

@@ -1,8 +1,13 @@
+use super::packet::Seen;
 use super::*;
 use lasthop_core::{Body, Datagram, Dscp, Flags, FlowId, Place, QueueDepth, SackBlock, Segment, Timestamps};
 use pcap_file::pcapng::{Block, PcapNgReader};
 use proptest::prelude::*;
 use std::num::NonZeroU16;
+
+const ENDS: [[u8; 4]; 2] = [[10, 0, 0, 1], [10, 0, 1, 1]];
+const FRESH: Seen = Seen { routers: 0, ends: ENDS };
+const ROUTED: Seen = Seen { routers: 1, ends: ENDS };
 
 fn packet(serial: u64, direction: Direction, ecn: Ecn, segment: Segment) -> Packet {
     Packet {
@@ -20,9 +25,9 @@ fn packet(serial: u64, direction: Direction, ecn: Ecn, segment: Segment) -> Pack
     }
 }
 
-fn hex(packet: &Packet, ttl: Ttl) -> Vec<String> {
+fn hex(packet: &Packet, seen: Seen) -> Vec<String> {
     let mut builder = Builder::default();
-    let bytes = builder.build(packet, packet.ecn, ttl).expect("a packet that can be written");
+    let bytes = builder.build(packet, packet.ecn, seen).expect("a packet that can be written");
     bytes.chunks(4).map(|word| format!("{:08x}", u32::from_be_bytes(word.try_into().unwrap()))).collect()
 }
 
@@ -63,7 +68,7 @@ fn syn() -> Packet {
 #[test]
 fn the_code_point_stands_above_the_ecn_bits_and_the_stated_port_is_shown() {
     let dscp = "EF".parse().unwrap();
-    let bytes = hex(&Packet { dscp, server_port: 80, ecn: Ecn::Ect0, ..syn() }, Ttl::Fresh);
+    let bytes = hex(&Packet { dscp, server_port: 80, ecn: Ecn::Ect0, ..syn() }, FRESH);
     assert_eq!(bytes[0], "45ba003c", "46 << 2 | 2");
     assert_eq!(bytes[5], "00504e21");
 }
@@ -76,7 +81,7 @@ fn a_syn_announces_mss_sack_timestamps_and_ecn() {
         "75314e21", "3b9aca00", "00000000", "a0c216d0", "57230000",             // CWR, ECE, SYN; 5840
         "02040218", "01010402", "0101080a", "00000102", "00000000",             // MSS 536
     ];
-    assert_eq!(hex(&syn(), Ttl::Fresh), expected);
+    assert_eq!(hex(&syn(), FRESH), expected);
 }
 
 /// The bytes are those of a SYN of Linux 6.12 with the same values.
@@ -84,7 +89,7 @@ fn a_syn_announces_mss_sack_timestamps_and_ecn() {
 fn a_compact_syn_has_its_options_as_linux_lays_them_out() {
     let Body::Tcp(segment) = syn().body else { unreachable!("a SYN is TCP") };
     let segment = Segment { compact: true, window_scale: Some(4), ..segment };
-    let bytes = hex(&packet(1, Direction::Down, Ecn::NotEct, segment), Ttl::Fresh);
+    let bytes = hex(&packet(1, Direction::Down, Ecn::NotEct, segment), FRESH);
     // MSS 536; SACK permitted with timestamps; a NOP and the shift.
     assert_eq!(bytes[10..], ["02040218", "0402080a", "00000102", "00000000", "01030304"]);
 }
@@ -108,7 +113,7 @@ fn a_sack_ack_reports_a_duplicate_first_and_clamps_its_window() {
         "0101080a", "00000011", "00000022",
         "01010512", "3b9aca01", "3b9acc19", "3b9ad261", "3b9ad479",     // blocks of the server's stream
     ];
-    assert_eq!(hex(&packet(0x12345, Direction::Up, Ecn::NotEct, segment), Ttl::Routed), expected);
+    assert_eq!(hex(&packet(0x12345, Direction::Up, Ecn::NotEct, segment), ROUTED), expected);
 }
 
 #[test]
@@ -127,13 +132,13 @@ fn a_marked_segment_carries_ce_and_a_folded_sequence_number() {
         "75314e21", "3b9ac9f6", "77359401", "509816d0", "af5c0000",             // CWR, PSH, ACK
         "00000000",
     ];
-    assert_eq!(hex(&packet(7, Direction::Down, Ecn::Ce, segment), Ttl::Routed), expected);
+    assert_eq!(hex(&packet(7, Direction::Down, Ecn::Ce, segment), ROUTED), expected);
 }
 
 #[test]
 fn what_headers_cannot_say_is_an_error() {
     let mut builder = Builder::default();
-    let mut refuse = |packet: &Packet| builder.build(packet, packet.ecn, Ttl::Fresh).unwrap_err().kind();
+    let mut refuse = |packet: &Packet| builder.build(packet, packet.ecn, FRESH).unwrap_err().kind();
     let full = Segment { payload_bytes: 65_496, ..Segment::default() };
     assert_eq!(refuse(&packet(0, Direction::Down, Ecn::NotEct, full)), io::ErrorKind::InvalidData);
     let mut crowded = Segment { timestamps: Some(Timestamps::default()), ..Segment::default() };
@@ -159,7 +164,7 @@ fn scaled_syn(direction: Direction, shift: Option<u8>) -> Packet {
 
 #[test]
 fn a_syn_offers_its_shift_count_beside_an_unscaled_window() {
-    let words = hex(&scaled_syn(Direction::Down, Some(7)), Ttl::Fresh);
+    let words = hex(&scaled_syn(Direction::Down, Some(7)), FRESH);
     assert_eq!(words[0], "45000030");
     assert_eq!(words[8][4..], *"ffff");
     assert_eq!(words[10..], ["02040218", "01030307"]);
@@ -172,10 +177,10 @@ fn windows_are_scaled_by_the_senders_count_once_both_ends_offered_one() {
         let ack = Segment { seq: 1, ack: 1, flags: Flags::ACK, window_bytes: 100_000, ..Segment::default() };
         let [down, up] = syns;
         for packet in [scaled_syn(Direction::Down, down), scaled_syn(Direction::Up, up)] {
-            builder.build(&packet, packet.ecn, Ttl::Fresh).unwrap();
+            builder.build(&packet, packet.ecn, FRESH).unwrap();
         }
         let ack = packet(2, direction, Ecn::NotEct, ack);
-        let bytes = builder.build(&ack, ack.ecn, Ttl::Fresh).unwrap();
+        let bytes = builder.build(&ack, ack.ecn, FRESH).unwrap();
         u16::from_be_bytes([bytes[34], bytes[35]])
     };
     assert_eq!(field([Some(3), Some(7)], Direction::Up), (100_000 >> 7) as u16);
@@ -193,7 +198,7 @@ fn a_datagram_begins_with_its_number() {
         let ip_bytes = Datagram::HEADER_BYTES + payload_bytes;
         let empty = packet(0, Direction::Down, Ecn::NotEct, Segment::default());
         let sent = Packet { ip_bytes, body, ..empty };
-        let bytes = builder.build(&sent, sent.ecn, Ttl::Fresh).unwrap();
+        let bytes = builder.build(&sent, sent.ecn, FRESH).unwrap();
         assert!(checksums_hold(bytes));
         bytes[28..].to_vec()
     };
@@ -206,12 +211,12 @@ fn a_datagram_begins_with_its_number() {
 fn a_snap_length_cuts_what_is_kept_and_nothing_else() {
     let data = Segment { payload_bytes: 100, ..Segment::default() };
     let sent = packet(1, Direction::Down, Ecn::NotEct, data);
-    let whole = Builder::default().build(&sent, sent.ecn, Ttl::Fresh).unwrap().to_vec();
+    let whole = Builder::default().build(&sent, sent.ecn, FRESH).unwrap().to_vec();
     for snap_length in [1, 60, 139, 140, SNAP_LENGTH] {
-        let mut capture = Capture::new(|_| Ok(Vec::new()), Vec::new(), "", snap_length).unwrap();
+        let mut capture = Capture::new(CapturePoints::single(), |_| Ok(Vec::new()), "", snap_length).unwrap();
         capture.packet(Instant::ZERO, PacketEvent::Sent, &sent);
-        let ([server, ..], _) = capture.finish().unwrap();
-        let mut reader = PcapNgReader::new(&server[..]).unwrap();
+        let (files, _) = capture.finish().unwrap();
+        let mut reader = PcapNgReader::new(&files[0][..]).unwrap();
         let mut seen = 0;
         while let Some(block) = reader.next_block() {
             match block.unwrap() {
@@ -259,7 +264,7 @@ proptest! {
             sent.ip_bytes = Datagram::HEADER_BYTES + payload_bytes;
         }
         let mut builder = Builder::default();
-        let bytes = builder.build(&sent, sent.ecn, Ttl::Fresh).unwrap();
+        let bytes = builder.build(&sent, sent.ecn, FRESH).unwrap();
         prop_assert_eq!(bytes.len(), sent.ip_bytes as usize);
         prop_assert_eq!(usize::from(bytes[2]) << 8 | usize::from(bytes[3]), bytes.len());
         prop_assert!(checksums_hold(bytes));
@@ -285,11 +290,13 @@ fn records(file: &[u8]) -> Vec<Record> {
 }
 
 fn capture(events: &[(u64, PacketEvent, &Packet)]) -> ([Vec<Record>; 4], String) {
-    let mut capture = Capture::new(|_| Ok(Vec::new()), Vec::new(), "a test", SNAP_LENGTH).unwrap();
+    let mut capture =
+        Capture::new(CapturePoints::single(), |_| Ok(Vec::new()), "a test", SNAP_LENGTH).unwrap();
     for (nanos, event, packet) in events {
         capture.packet(Instant::from_nanos(*nanos), *event, packet);
     }
     let (files, drops) = capture.finish().unwrap();
+    let files: [Vec<u8>; 4] = files.try_into().unwrap();
     (files.map(|file| records(&file)), String::from_utf8(drops).unwrap())
 }
 
@@ -364,7 +371,7 @@ time_s,flow,direction,cause,ip_id,server_port,client_port
 
 #[test]
 fn the_first_failure_ends_the_capture_and_is_reported() {
-    let mut capture = Capture::new(|_| Ok(Vec::new()), Vec::new(), "", SNAP_LENGTH).unwrap();
+    let mut capture = Capture::new(CapturePoints::single(), |_| Ok(Vec::new()), "", SNAP_LENGTH).unwrap();
     let foreign = Packet { flow: FlowId(10_000), ..syn() };
     capture.packet(Instant::ZERO, PacketEvent::Sent, &foreign);
     capture.packet(Instant::ZERO, PacketEvent::Sent, &syn());
