@@ -1,6 +1,6 @@
 //! What happens at each hop of a network of several hops, and what a flow's packets meet along their way.
 
-use std::collections::HashMap;
+use std::collections::VecDeque;
 
 use lasthop_core::{
     Direction, DropCause, DropCount, DropPlace, Duration, FlowId, FlowInfo, Instant, Packet, PacketEvent,
@@ -19,8 +19,44 @@ pub(super) struct Hops {
     sides: Vec<Side>,
     /// By [`FlowId`].
     flows: Vec<FlowHops>,
-    /// How long each data packet has waited so far, by its serial; only packets on their way are in it.
-    waited: HashMap<u64, Duration>,
+    waited: Waited,
+}
+
+/// How long each packet on its way has waited so far. Serials rise, and a packet is not on its way for long, so
+/// the waits lie side by side.
+#[derive(Debug, Default)]
+struct Waited {
+    /// The serial of the first.
+    first: u64,
+    /// The waits of the packets from there on; `None` for a packet that is not on its way.
+    waits: VecDeque<Option<Duration>>,
+}
+
+impl Waited {
+    fn add(&mut self, serial: u64, wait: Duration) {
+        if self.waits.is_empty() {
+            self.first = serial;
+        }
+        while serial < self.first {
+            self.waits.push_front(None);
+            self.first -= 1;
+        }
+        let index = (serial - self.first) as usize;
+        if self.waits.len() <= index {
+            self.waits.resize(index + 1, None);
+        }
+        self.waits[index] = Some(self.waits[index].unwrap_or_default() + wait);
+    }
+
+    fn take(&mut self, serial: u64) -> Duration {
+        let index = serial.checked_sub(self.first).map(|index| index as usize);
+        let wait = index.and_then(|index| self.waits.get_mut(index)?.take());
+        while let Some(None) = self.waits.front() {
+            self.waits.pop_front();
+            self.first += 1;
+        }
+        wait.unwrap_or_default()
+    }
 }
 
 /// One direction of a hop.
@@ -58,7 +94,7 @@ impl Hops {
             Side::new(capacity, hops[hop].name, direction)
         };
         let sides = tree.places().map(side).collect();
-        Some(Self { tree, sides, flows: Vec::new(), waited: HashMap::new() })
+        Some(Self { tree, sides, flows: Vec::new(), waited: Waited::default() })
     }
 
     pub fn announce(&mut self, info: &FlowInfo, is_kept: bool) {
@@ -72,15 +108,10 @@ impl Hops {
         let waited = now.saturating_since(packet.queued_at);
         if is_data {
             match event {
-                PacketEvent::Dequeued(_) => {
-                    let sum = self.waited.entry(packet.serial).or_default();
-                    *sum = *sum + waited;
-                }
-                PacketEvent::Delivered => {
-                    flow.queue_delay.record(self.waited.remove(&packet.serial).unwrap_or_default());
-                }
+                PacketEvent::Dequeued(_) => self.waited.add(packet.serial, waited),
+                PacketEvent::Delivered => flow.queue_delay.record(self.waited.take(packet.serial)),
                 PacketEvent::Dropped(_) => {
-                    self.waited.remove(&packet.serial);
+                    self.waited.take(packet.serial);
                     flow.dropped_at(self.tree.at(packet.place).0);
                 }
                 _ => {}
@@ -204,5 +235,21 @@ impl Side {
         let duration_s = last_end.as_secs_f64();
         record.busy_share = (duration_s > 0.0).then(|| self.busy.as_secs_f64() / duration_s);
         record
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_packet_waited_at_each_hop_is_added_up_and_forgotten_at_its_end() {
+        let ms = Duration::from_millis;
+        let mut waited = Waited::default();
+        for (serial, wait) in [(7, 1), (9, 2), (5, 4), (7, 8), (9, 16)] {
+            waited.add(serial, ms(wait));
+        }
+        assert_eq!([5, 6, 7, 7, 9].map(|serial| waited.take(serial)), [ms(4), ms(0), ms(9), ms(0), ms(18)]);
+        assert!(waited.waits.is_empty());
     }
 }
