@@ -152,13 +152,13 @@ impl<W: Write> Capture<W> {
                 if let (Ecn::Ect0 | Ecn::Ect1, Some(known)) = (packet.ecn, known) {
                     known[packet.direction as usize] = packet.ecn;
                 }
-                let point = self.points.host(application, sender);
+                let point = self.host(application, sender, packet);
                 self.write(now, point, packet, packet.ecn, 0, None)
             }
             PacketEvent::Forwarded => self.crossed(now, packet),
             PacketEvent::Delivered | PacketEvent::Duplicated => {
                 self.crossed(now, packet)?;
-                let point = self.points.host(application, sender.other());
+                let point = self.host(application, sender.other(), packet);
                 let routers = self.points.on_way(application, packet);
                 self.write(now, point, packet, packet.ecn, routers, None)
             }
@@ -198,6 +198,14 @@ impl<W: Write> Capture<W> {
         let Some(point) = self.points.arrival(packet.place) else { return Ok(()) };
         let routers = self.points.before(self.application(packet.flow), packet);
         self.write(now, point, packet, ecn, routers, dropped.as_deref().or(marked))
+    }
+
+    /// The point at the host where a packet begins or ends.
+    fn host(&self, application: u32, host: Host, packet: &Packet) -> usize {
+        let network = self.real.as_ref().and_then(|real| real.network(packet, host));
+        network
+            .filter(|point| *point < self.points.hosts())
+            .unwrap_or_else(|| self.points.host(application, host))
     }
 
     fn application(&self, flow: FlowId) -> u32 {

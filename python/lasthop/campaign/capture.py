@@ -28,4 +28,11 @@ def write_captures(run: ChosenRun, out: Path, snap_length: int = _core.SNAP_LENG
         if isinstance(error, OSError):
             raise InputError(f"Cannot write the captures to {out}: {error}.") from error
         raise
-    return [*(out / name for name in _core.CAPTURE_FILES), *sorted(out.glob("*.sqlog"))]
+    points = sorted(out.glob("*.pcapng"), key=_rank)
+    return [*points, *sorted(out.glob("*.csv")), *sorted(out.glob("*.sqlog"))]
+
+
+def _rank(file: Path) -> tuple[int, str]:
+    """Order the hosts and the router of a single hop as packets pass them."""
+    known = _core.CAPTURE_FILES
+    return known.index(file.name) if file.name in known else len(known), file.name

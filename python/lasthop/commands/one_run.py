@@ -34,6 +34,9 @@ def trace_command(
       server.pcapng, client.pcapng  what the host sent and received
       router-in.pcapng              arrivals at the router queue; comments mark drops and marks
       router-out.pcapng             departures into the link
+      HOST.pcapng                   with named hops: what each host sent and received
+      HOP-down-in.pcapng, -out      with named hops: what arrives at a hop's queue, and
+                                    what has crossed its link; -up-in and -up-out likewise
       drops.csv                     every drop with its cause; ip_id is the packet's IP identification
       flow-0.server.sqlog, ...      logs of both ends of each QUIC connection, for qvis
 

@@ -18,6 +18,8 @@ const SERVERS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 #[derive(Clone, Debug)]
 pub struct CapturePoints {
     names: Vec<String>,
+    /// Number of points at hosts, which come first.
+    hosts: usize,
     /// By application; with a single hop they are the same for all.
     applications: Vec<Ends>,
     /// By place: where packets arrive at a hop, and where they leave its queue or, with named hops, its link.
@@ -46,6 +48,7 @@ impl CapturePoints {
         };
         Self {
             names: ["server", "client", "router-in", "router-out"].map(str::to_owned).into(),
+            hosts: 2,
             applications: vec![ends],
             hops: vec![[2, 3]; 2],
             has_far_ends: false,
@@ -84,7 +87,7 @@ impl CapturePoints {
         };
         let applications = scenario.applications();
         let applications = applications.iter().map(|instance| ends(&scenario.flow[instance.entry])).collect();
-        Self { names, applications, hops, has_far_ends: true }
+        Self { names, hosts: hops_from, applications, hops, has_far_ends: true }
     }
 
     /// The names of the points.
@@ -106,6 +109,11 @@ impl CapturePoints {
             format!("{} {address}:{port}", ends.names[host as usize])
         });
         format!("{server}, {client}")
+    }
+
+    /// Number of points at hosts, which come first.
+    pub(super) const fn hosts(&self) -> usize {
+        self.hosts
     }
 
     /// The point of an application's host.

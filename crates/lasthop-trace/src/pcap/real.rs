@@ -1,7 +1,7 @@
 //! The bytes of packets that real hosts have sent, kept until the last event of the packet.
 
 use etherparse::{IpEcn, SlicedPacket, TransportSlice};
-use lasthop_core::{Direction, Ecn, Packet, PacketEvent};
+use lasthop_core::{Direction, Ecn, Host, Packet, PacketEvent};
 use std::collections::BTreeMap;
 use std::io;
 
@@ -29,6 +29,32 @@ impl Real {
             mark_congestion(&mut self.scratch);
         }
         Ok(&self.scratch)
+    }
+
+    /// The network of the host at an end of a packet, by the address there; real hosts are numbered by networks.
+    pub(super) fn network(&self, packet: &Packet, host: Host) -> Option<usize> {
+        let copied = self.arrived.as_ref().filter(|(serial, _)| *serial == packet.serial);
+        let bytes = self.frames.get(&packet.serial).or_else(|| copied.map(|(_, bytes)| bytes))?;
+        let is_source = packet.direction.sender() == host;
+        let number = match bytes.first()? >> 4 {
+            4 => {
+                if is_source {
+                    13..15
+                } else {
+                    17..19
+                }
+            }
+            6 => {
+                if is_source {
+                    14..16
+                } else {
+                    30..32
+                }
+            }
+            _ => return None,
+        };
+        let [high, low] = bytes.get(number)? else { return None };
+        Some(u16::from_be_bytes([*high, *low]).into())
     }
 
     /// The identification of a packet; zero for IPv6, which has none.

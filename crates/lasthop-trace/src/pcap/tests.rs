@@ -377,3 +377,89 @@ fn the_first_failure_ends_the_capture_and_is_reported() {
     capture.packet(Instant::ZERO, PacketEvent::Sent, &syn());
     assert_eq!(capture.finish().unwrap_err().kind(), io::ErrorKind::InvalidData);
 }
+
+const HOME: &str = r#"
+[hop.cable]
+down.link = { rate = "10 Mbit/s", delay = "5 ms" }
+[hop.wifi]
+behind = "cable"
+down.link = { rate = "20 Mbit/s", delay = "1 ms" }
+[host.laptop]
+behind = "wifi"
+[host.tv]
+behind = "cable"
+[[flow]]
+kind = "bulk-tcp"
+host = "laptop"
+bytes = "1 kB"
+[[flow]]
+kind = "bulk-tcp"
+host = "tv"
+peer = "laptop"
+bytes = "1 kB"
+"#;
+
+/// From the server to the laptop behind two hops, then from the laptop to the TV behind the first of them.
+#[test]
+fn in_a_tree_each_host_and_both_ends_of_each_hop_see_what_passes_them() {
+    let scenario = &lasthop_scenario::Study::from_str(HOME, "home.toml").unwrap().cells[0].scenario;
+    let points = CapturePoints::of(scenario);
+    let names: Vec<String> = points.names().map(str::to_owned).collect();
+    let mut capture = Capture::new(points, |_| Ok(Vec::new()), "", SNAP_LENGTH).unwrap();
+    for (application, info) in (0..).zip(scenario.flows()) {
+        capture.announce(&FlowInfo { application, ..info });
+    }
+    let (tree, queued, data) =
+        (scenario.tree(), PacketEvent::Enqueued, Segment { payload_bytes: 4, ..Segment::default() });
+    let mut nanos = 0;
+    let mut cross = |flow: u32, way: &[(usize, Direction)]| {
+        let mut sent = Packet { flow: FlowId(flow), ..packet(flow.into(), Direction::Down, Ecn::Ect0, data) };
+        let mut tell = |event, sent: &Packet| {
+            nanos += 1;
+            capture.packet(Instant::from_nanos(nanos), event, sent);
+        };
+        sent.place = Place(99);
+        tell(PacketEvent::Sent, &sent);
+        for (index, (hop, direction)) in way.iter().enumerate() {
+            sent.place = tree.place(*hop, *direction);
+            tell(queued(QueueDepth::default()), &sent);
+            tell(PacketEvent::Dequeued(QueueDepth::default()), &sent);
+            let is_last = index + 1 == way.len();
+            tell(if is_last { PacketEvent::Delivered } else { PacketEvent::Forwarded }, &sent);
+        }
+    };
+    cross(0, &[(0, Direction::Down), (1, Direction::Down)]);
+    cross(1, &[(1, Direction::Up)]);
+    let (files, _) = capture.finish().unwrap();
+    let seen: Vec<(&str, Vec<(u128, [u8; 4], [u8; 4], u8)>)> =
+        names.iter().map(String::as_str).zip(files.iter().map(|file| passed(file))).collect();
+    let [server, laptop, tv] = [[10, 0, 0, 1], [10, 0, 1, 1], [10, 0, 2, 1]];
+    let expected = [
+        ("server", vec![(1, server, laptop, 64)]),
+        ("laptop", vec![(7, server, laptop, 62), (8, laptop, tv, 64)]),
+        ("tv", vec![(11, laptop, tv, 63)]),
+        ("cable-down-in", vec![(2, server, laptop, 64)]),
+        ("cable-down-out", vec![(4, server, laptop, 63)]),
+        ("cable-up-in", vec![]),
+        ("cable-up-out", vec![]),
+        ("wifi-down-in", vec![(5, server, laptop, 63)]),
+        ("wifi-down-out", vec![(7, server, laptop, 62)]),
+        ("wifi-up-in", vec![(9, laptop, tv, 64)]),
+        ("wifi-up-out", vec![(11, laptop, tv, 63)]),
+    ];
+    assert_eq!(seen, expected);
+}
+
+/// Time, source, destination and TTL of the packets in a file.
+fn passed(file: &[u8]) -> Vec<(u128, [u8; 4], [u8; 4], u8)> {
+    let mut reader = PcapNgReader::new(file).unwrap();
+    let mut found = Vec::new();
+    while let Some(block) = reader.next_block() {
+        if let Block::EnhancedPacket(block) = block.unwrap() {
+            let address = |from: usize| <[u8; 4]>::try_from(&block.data[from..from + 4]).unwrap();
+            let time = (block.timestamp - EPOCH).as_nanos();
+            found.push((time, address(12), address(16), block.data[8]));
+        }
+    }
+    found
+}
