@@ -117,7 +117,7 @@ pub fn run(
     let priority = Priority::acquire();
     acquire_rights()?;
     spec.parent.map_or(Ok(()), tie_to)?;
-    let make = || {
+    let create_hosts = || {
         let made = hosts.create()?;
         let nginx = hosts.web_server().map(|server| Nginx::start(scenario, &made[server]));
         Ok::<Made, Error>((made, nginx.transpose()?.flatten()))
@@ -125,14 +125,14 @@ pub fn run(
     // A guest does not need this: its clock stands still while it computes.
     let rests = priority.real_time && !in_guest;
     let program = scenario.real_program();
-    let mut made = if program.is_none() { make()? } else { (Vec::new(), None) };
+    let mut made = if program.is_none() { create_hosts()? } else { (Vec::new(), None) };
     let (mut records, mut facts, mut programs) = (Batch::of(scenario), Vec::new(), Vec::new());
     let mut kept = None;
     for (index, replication) in (0..).zip(spec.wanted.numbers()) {
         // The hosts of a chain are kept, because they cache metrics of each other.
         let in_chain = if scenario.sequential() { index } else { 0 };
         if index > 0 && !scenario.sequential() && program.is_none() {
-            made = make()?;
+            made = create_hosts()?;
         }
         let seed = spec.wanted.seed_of(replication);
         let mut observation = spec.wanted.observations.get(&replication).cloned().unwrap_or_default();
@@ -140,11 +140,11 @@ pub fn run(
         let target = if program.is_some() { observation.capture.take() } else { None };
         let out = observation.series.as_ref().and_then(|_| series.take());
         // The connections of programs are flows between any two hosts.
-        let observed =
+        let with_ways =
             program.map(|program| program_hosts::network(scenario, &program_run::server_names(program)));
-        let observed = observed.as_ref().unwrap_or(scenario);
-        let watch = observation.begin(observed, out).context("cannot write what is to be observed")?;
-        let observer = Known((Analysis::of(observed), watch));
+        let network = with_ways.as_ref().unwrap_or(scenario);
+        let watch = observation.begin(network, out).context("cannot write what is to be observed")?;
+        let observer = Known((Analysis::of(network), watch));
         let router = LinuxRouter::create(scenario, seed)?;
         let spin = Duration::from_micros(spec.spin_us);
         let (end, Known((analysis, watch)), of_run) = if let Some(program) = program {

@@ -199,7 +199,9 @@ impl Assume<'_> {
         {
             let host = self.tree.get("host").and_then(Node::table).into_iter().flatten().next();
             if let (Some(host), Value::Array(flows)) = (host, &mut flows.value) {
-                flows.iter_mut().for_each(|flow| flow.set(&["host"], Node::from_text(&host.key)));
+                for flow in flows {
+                    flow.set(&["host"], Node::from_text(&host.key));
+                }
             }
             self.node("flow", flows, "a link alone sends nothing");
         }

@@ -694,12 +694,12 @@ fn applications(scenario: &Scenario, seed: Seed, hosts: &Hosts<'_>) -> Result<Ve
         };
         let later = Later::new(config.traffic().later_flows(), first);
         first += config.traffic().later_flows().len() as u8;
-        let side = |end: Host| {
+        let at_host = |end: Host| {
             let tcp = scenario.tcp_at(&scenario.flow[instance.entry], end);
             let (receive_window_max, joins_writes) = (receive_window_max(scenario, tcp), tcp.joins_writes());
             Side { host: ends[end as usize], receive_window_max, joins_writes }
         };
-        let sides = [Host::Server, Host::Client].map(side);
+        let sides = [Host::Server, Host::Client].map(at_host);
         Ok(Application { program, flows: Vec::new(), sides, later, site, quic })
     };
     let programs = scenario.applications().into_iter().zip(scenario.programs(seed));
