@@ -150,11 +150,11 @@ def compare(scenario: str, peer_name: str, ours: Outcome, theirs: Outcome) -> li
     return faults
 
 
-def build_ns3(folder: Path) -> Path:
-    """Compile the scenarios for ns-3."""
-    program = folder / "peer"
+def build_ns3(name: str, folder: Path) -> Path:
+    """Compile a program for ns-3."""
+    program = folder / name
     libraries = [f"-lns3-{name}" for name in NS3_LIBRARIES]
-    source = str(HERE / "ns3" / "peer.cc")
+    source = str(HERE / "ns3" / f"{name}.cc")
     subprocess.run(["g++", "-O2", "-std=c++17", source, "-o", str(program), *libraries], check=True)
     return program
 
@@ -211,7 +211,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        ns3 = build_ns3(folder)
+        ns3 = build_ns3("peer", folder)
         faults = [
             fault
             for scenario in options.scenarios
