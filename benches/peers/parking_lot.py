@@ -24,8 +24,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-import lasthop
 from peers import build_ns3
+
+import lasthop
 
 # lasthop's congestion control, and ns-3's.
 CONTROLS = {"reno": "LinuxReno", "cubic": "Cubic"}
@@ -48,7 +49,8 @@ def scenario(control: str, rtts: int, trip_ms: float, seconds: int) -> lasthop.S
     link = {"rate": "10 Mbit/s", "delay": f"{hop_ms:.4f} ms", "framing": "2 B"}
     down = {"link": link, "queue": {"limit": "50 packets"}}
     start = {"distribution": "uniform", "min": "0 s", "max": "1 s"}
-    ends = dict(zip(FLOWS, (("far", None), ("near", None), ("middle", "near"), ("far", "middle")), strict=True))
+    hosts = (("far", None), ("near", None), ("middle", "near"), ("far", "middle"))
+    ends = dict(zip(FLOWS, hosts, strict=True))
     flows = [
         {"kind": "bulk-tcp", "name": name, "host": host, "duration": f"{seconds} s", "start": start}
         | ({"peer": peer} if peer else {})
@@ -87,13 +89,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seconds", type=int, default=60, help="virtual seconds of a flow; default %(default)s")
+    parser.add_argument(
+        "--seconds", type=int, default=60, help="virtual seconds of a flow; default %(default)s"
+    )
     parser.add_argument("--trips", type=int, default=10, help="round trips of each case; default %(default)s")
     parser.add_argument("--engine", default="model", help="lasthop's engine; default %(default)s")
     options = parser.parse_args()
     carried = BOTTLENECK_BPS / 8 * PAYLOAD / FRAME
-    print(f"lasthop ({options.engine}) beside ns-3, {options.seconds} s, {options.trips} round trips of each case")
-    print("Of a hop: max-min fair 0.500, proportionally fair 0.250 for the long flow, 0.750 for a short one.\n")
+    print(f"lasthop ({options.engine}) beside ns-3, {options.seconds} s, {options.trips} round trips each")
+    print("Of a hop: max-min fair 0.500, proportionally fair 0.250 (long flow) and 0.750 (short one).\n")
     print("| TCP | RTTs | flow | 1 / (RTT sqrt(loss)) | lasthop | ns-3 | difference |")
     print("| --- | ---: | --- | ---: | ---: | ---: | ---: |")
     faults = []

@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 
 from lasthop import _core
-from lasthop.engines.kernel.engine import KernelEngine
+from lasthop.engines.kernel.kernel_engine import KernelEngine
 from lasthop.engines.kernel.store import Kernel
-from lasthop.explain.packets import rows
+from lasthop.engines.rows import rows
 from lasthop.scenario.facts import Facts
 from observing import traced
 from test_live import run_shell
