@@ -32,6 +32,8 @@ _WITHOUT_TCP = ("constant-udp", "voip", "on-off", "replay", "own")
 _ERRORS = ("packet_error_probability",)
 _ARQ = ("retransmissions", "delay")
 _MAIN_TCP = ("congestion_control", "profile", "initial_window", "sack", "timestamps", "frto", "ecn", "pacing")
+_MOST_HOPS = 8
+"""This many hops have controls; the others change in the text."""
 _TCP = "TCP"
 _MORE = "More TCP switches"
 
@@ -137,19 +139,29 @@ def _of_flow(
         yield from _of(_definition("TcpConfig"), ["congestion_control"], f"{prefix}.tcp", group, own)
 
 
+def _of_side(side: Mapping[str, Any] | None, path: str, group: str) -> Iterator[Control]:
+    """Yield the controls of one direction of a hop."""
+    if not side:
+        return
+    # Losses one by one, by bits and in bursts exclude each other.
+    link = side["link"]
+    others = link.get("gilbert_elliott") or link.get("bit_error_rate")
+    keys = [key for key in _LINK if key != "loss" or not others]
+    yield from _of(_definition("LinkConfig"), keys, f"{path}.link", group, link)
+    queue = {"discipline": "drop-tail", **side["queue"]}
+    for control in _of(_definition("QueueConfig"), _QUEUE, f"{path}.queue", group, queue):
+        yield {**control, "label": f"queue {control['label']}"}
+
+
 def controls(scenario: Mapping[str, Any]) -> list[Control]:
     """Return the controls of a resolved scenario, with their values, group by group."""
     found: list[Control] = []
     for way, group in (("down", "Downlink"), ("up", "Uplink")):
-        if side := scenario.get(way):
-            # Losses one by one, by bits and in bursts exclude each other.
-            link = side["link"]
-            others = link.get("gilbert_elliott") or link.get("bit_error_rate")
-            keys = [key for key in _LINK if key != "loss" or not others]
-            found += _of(_definition("LinkConfig"), keys, f"{way}.link", group, link)
-            queue = {"discipline": "drop-tail", **side["queue"]}
-            own = _of(_definition("QueueConfig"), _QUEUE, f"{way}.queue", group, queue)
-            found += [{**control, "label": f"queue {control['label']}"} for control in own]
+        found += _of_side(scenario.get(way), way, group)
+    hops: Mapping[str, Any] = scenario.get("hop") or {}
+    for name, hop in list(hops.items())[:_MOST_HOPS]:
+        for way in ("down", "up"):
+            found += _of_side(hop.get(way), f"hop.{name}.{way}", f"Hop: {name}, {way}")
     if errors := scenario.get("errors"):
         stated = [key for key in _ERRORS if errors.get(key) is not None]
         found += _of(_definition("ErrorConfig"), stated, "errors", "Errors and ARQ", errors)

@@ -12,7 +12,10 @@ import lasthop
 from lasthop import _core
 from lasthop.cli import main
 from lasthop.explain import stories
+from lasthop.lab.desk import Desk
 from lasthop.lab.measures import measures
+from lasthop.lab.opened import Opened
+from lasthop.lab.picture import split
 from lasthop.pictures.cast import MOST_QUEUES, Cast
 from lasthop.pictures.panels import panels
 from lasthop.pictures.trace_tables import TraceTables
@@ -183,3 +186,20 @@ def test_the_lab_measures_hops() -> None:
     told = measures(cell.run(1, 1, 1), 1)
     assert [each["of"] for each in told[1:5]] == PLACES
     assert "utilisation" in {metric["name"] for metric in told[1]["metrics"]}
+
+
+def test_the_lab_has_controls_of_hops_and_draws_the_network() -> None:
+    text = HOME.read_text(encoding="utf-8")
+    desk = Desk(Opened(text), lambda: False)
+    shown, _ = split(desk.answer({"ask": "look", "text": text}))
+    assert {"Hop: cable, down", "Hop: wifi, up"} <= {control["group"] for control in shown["controls"]}
+    assert ">cable</text>" in shown["network"]
+    change = {"path": "hop.wifi.up.queue.discipline", "value": "codel"}
+    changed, _ = split(desk.answer({"ask": "look", "text": text, "changes": [change]}))
+    assert 'discipline = "codel"' in changed["text"]
+    before, after = (
+        next(each for each in answer["measures"] if each["of"] == "wifi up") for answer in (shown, changed)
+    )
+    assert before["metrics"] != after["metrics"]
+    told, _ = split(desk.answer({"ask": "story", "text": text}))
+    assert any("dropped at wifi" in step[2] for life in told["lives"] for step in life["life"]["steps"])
