@@ -4,6 +4,7 @@ mod atm;
 mod errors;
 mod extends;
 mod flows;
+mod hops;
 mod limits;
 mod range;
 mod short;

@@ -13,4 +13,5 @@ mod quic;
 mod random;
 mod short;
 mod support;
+mod trees;
 mod web;

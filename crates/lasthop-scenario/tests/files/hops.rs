@@ -1,0 +1,116 @@
+//! Hops and hosts with names: what is assumed, and what cannot be.
+
+use lasthop_core::{Direction, Host, QueueSize};
+use lasthop_scenario::Scenario;
+
+use crate::support::{error, read};
+
+const HOME: &str = r#"
+[hop.cable]
+down = { link = { rate = "10 Mbit/s", delay = "8 ms" } }
+up.link.rate = "1 Mbit/s"
+
+[hop.wifi]
+behind = "cable"
+down = { link = { rate = "60 Mbit/s", delay = "2 ms" } }
+
+[host.laptop]
+behind = "wifi"
+"#;
+
+const FLOW: &str = "[[flow]]\nkind = \"bulk-tcp\"\nname = \"photos\"\nbytes = \"1 MB\"\n";
+
+fn scenario(text: &str) -> Scenario {
+    read(text).cells.remove(0).scenario
+}
+
+#[test]
+fn each_hop_is_completed_like_the_hop_of_a_scenario_that_has_one() {
+    let cell = read(&format!("{HOME}{FLOW}")).cells.remove(0);
+    let [cable, wifi] = ["cable", "wifi"].map(|hop| &cell.scenario.hop[hop]);
+    assert_eq!(cable.side(Direction::Up).link.delay, cable.down.link.delay);
+    assert_eq!(wifi.side(Direction::Up), &wifi.down);
+    // The round trip is 20 ms.
+    assert_eq!(cable.down.queue.limit, QueueSize::Packets(17));
+    assert_eq!(wifi.down.queue.limit, QueueSize::Packets(100));
+    let why = |key: &str| cell.assumed.iter().find(|one| one.key == key).unwrap().why.clone();
+    assert_eq!(why("hop.wifi.up"), "a copy of [down]");
+    assert!(why("hop.wifi.down.queue.limit").contains("60 Mbit/s x 20 ms of photos"));
+}
+
+#[test]
+fn a_hosts_tcp_lies_between_that_of_all_and_that_of_a_flow() {
+    let tcp =
+        "[tcp]\nprofile = \"linux-6\"\n[host.laptop.tcp]\nsack = false\ncongestion_control = \"reno\"\n";
+    let own = format!("{FLOW}{}tcp.congestion_control = \"cubic\"\n", FLOW.replace("photos", "own"));
+    let scenario = scenario(&format!("{HOME}{tcp}{own}"));
+    let at = |flow: usize, end| scenario.tcp_at(&scenario.flow[flow], end);
+    let shown = |flow, end| (at(flow, end).sack, format!("{:?}", at(flow, end).congestion_control));
+    assert_eq!(shown(0, Host::Client), (false, "Reno".into()));
+    assert_eq!(shown(0, Host::Server), (true, "Cubic".into()));
+    assert_eq!(shown(1, Host::Client), (false, "Cubic".into()));
+}
+
+#[test]
+fn the_bottleneck_is_the_slowest_hop_of_each_direction_or_the_one_that_is_marked() {
+    let name = |text: &str| {
+        let scenario = scenario(text);
+        let tree = scenario.tree();
+        let names: Vec<&str> = tree.names().collect();
+        scenario.bottlenecks().map(|place| names[tree.at(place).0].to_owned())
+    };
+    assert_eq!(name(&format!("{HOME}{FLOW}")), ["cable", "cable"]);
+    let marked = HOME.replace("behind = \"cable\"", "behind = \"cable\"\nbottleneck = true");
+    assert_eq!(name(&format!("{marked}{FLOW}")), ["wifi", "wifi"]);
+}
+
+#[test]
+fn what_does_not_hang_together_is_said_with_the_place_and_the_nearest_name() {
+    let home = |from: &str, to: &str| format!("{}{FLOW}", HOME.replace(from, to));
+    let flow = |keys: &str| format!("{HOME}[host.tv]\nbehind = \"cable\"\n{FLOW}{keys}\n");
+    for (text, wanted) in [
+        (
+            home("behind = \"cable\"", "behind = \"cabel\""),
+            "`hop.wifi.behind`: there is no hop \"cabel\"; did you mean `cable`?",
+        ),
+        (home("[hop.cable]", "[hop.cable]\nbehind = \"wifi\""), "the hops hang behind each other in a loop"),
+        (home("behind = \"wifi\"", "behind = \"wify\""), "`host.laptop.behind`: there is no hop \"wify\""),
+        (home("behind = \"wifi\"", "behind = [\"wifi\", \"wifi\"]"), "\"wifi\" is there twice"),
+        (home("behind = \"wifi\"", "behind = []"), "the list is empty"),
+        (home("[host.laptop]", "[host.server]"), "`host.server`: \"server\" is what a peer is called"),
+        (
+            home("[hop.wifi]", "[hop.\"wi fi\"]").replace("= \"wifi\"", "= \"wi fi\""),
+            "a name has letters, digits, - and _ only",
+        ),
+        (
+            flow(""),
+            "`flow[0].host`: there are several hosts; name the one at the edge (accepted: laptop, tv)",
+        ),
+        (flow("host = \"latop\""), "there is no host \"latop\"; did you mean `laptop`?"),
+        (flow("host = \"tv\"\npeer = \"tv\""), "`flow[0].peer`: a host has no flow to itself"),
+        (flow("host = \"tv\"\nvia = \"wifi\""), "`flow[0].via`: the host does not hang behind \"wifi\""),
+        (
+            flow("host = \"tv\"\npeer = \"laptop\"\naccess.delay = \"1 ms\""),
+            "`flow[0].access`: the peer is a host",
+        ),
+        (
+            format!("{HOME}{FLOW}[down.link]\nrate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n"),
+            "move it to [hop.NAME.down]",
+        ),
+        (
+            format!("{FLOW}host = \"phone\"\n[down.link]\nrate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n"),
+            "there is no host \"phone\"",
+        ),
+        (
+            format!("{FLOW}[host.phone]\n[down.link]\nrate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n"),
+            "hosts with names hang behind hops with names",
+        ),
+        (
+            home("behind = \"cable\"", "behind = \"cable\"\nrouter.implementation = \"linux\""),
+            "before a single hop",
+        ),
+    ] {
+        let error = error(&text).to_string();
+        assert!(error.contains(wanted), "wanted {wanted:?}, got {error}");
+    }
+}
