@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The parking lot in lasthop and in ns-3: does each flow get the same share?
 
-    benches/peers/parking_lot.py [--seconds 60] [--trips 10] [--engine model]
+    benches/peers/parking_lot.py [--seconds 100] [--trips 12] [--engine model]
 
 Needs Debian's libns3-dev, which `make bench-peers` installs. A long flow crosses three hops of 10 Mbit/s, and
 each carries a short flow beside it, as in examples/parking-lot.toml without its jitter, which ns-3's links
@@ -32,7 +32,13 @@ import lasthop
 CONTROLS = {"reno": "LinuxReno", "cubic": "Cubic"}
 RTTS = (1, 2, 3)
 HOPS = ("first", "second", "third")
-FLOWS = ("long", "short-1", "short-2", "short-3")
+# The receiver of each flow, and its sender if that is no server at the root.
+ENDS = {
+    "long": ("far", None),
+    "short-1": ("near", None),
+    "short-2": ("middle", "near"),
+    "short-3": ("far", "middle"),
+}
 BOTTLENECK_BPS = 10e6
 FRAME, PAYLOAD = 1502, 1448
 SHARE_WITHIN = 0.05
@@ -49,12 +55,10 @@ def scenario(control: str, rtts: int, trip_ms: float, seconds: int) -> lasthop.S
     link = {"rate": "10 Mbit/s", "delay": f"{hop_ms:.4f} ms", "framing": "2 B"}
     down = {"link": link, "queue": {"limit": "50 packets"}}
     start = {"distribution": "uniform", "min": "0 s", "max": "1 s"}
-    hosts = (("far", None), ("near", None), ("middle", "near"), ("far", "middle"))
-    ends = dict(zip(FLOWS, hosts, strict=True))
     flows = [
         {"kind": "bulk-tcp", "name": name, "host": host, "duration": f"{seconds} s", "start": start}
         | ({"peer": peer} if peer else {})
-        for name, (host, peer) in ends.items()
+        for name, (host, peer) in ENDS.items()
     ]
     return lasthop.Scenario(
         name="parking-lot",
@@ -74,7 +78,7 @@ def ours(control: str, rtts: int, trip_ms: float, seconds: int, engine: str) -> 
     asked = scenario(control, rtts, trip_ms, seconds)
     flows = lasthop.run(asked, engine=engine, replications=1, progress=False).flows
     found = dict(zip(flows["role"], flows["throughput_Bps"], strict=True))
-    return [found[name] for name in FLOWS]
+    return [found[name] for name in ENDS]
 
 
 def theirs(program: Path, control: str, rtts: int, trip_ms: float, seconds: int) -> list[float]:
@@ -89,15 +93,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--seconds", type=int, default=60, help="virtual seconds of a flow; default %(default)s"
-    )
-    parser.add_argument("--trips", type=int, default=10, help="round trips of each case; default %(default)s")
+    parser.add_argument("--seconds", type=int, default=100, help="of each flow; default %(default)s")
+    parser.add_argument("--trips", type=int, default=12, help="round trips of each case; default %(default)s")
     parser.add_argument("--engine", default="model", help="lasthop's engine; default %(default)s")
     options = parser.parse_args()
     carried = BOTTLENECK_BPS / 8 * PAYLOAD / FRAME
-    print(f"lasthop ({options.engine}) beside ns-3, {options.seconds} s, {options.trips} round trips each")
-    print("Of a hop: max-min fair 0.500, proportionally fair 0.250 (long flow) and 0.750 (short one).\n")
+    print(
+        f"{options.engine} engine beside ns-3, {options.seconds} s, {options.trips} round trips of each case"
+    )
+    print("Fair shares of the long flow: max-min 0.500, proportional 0.250; of a short one: 0.500, 0.750.\n")
     print("| TCP | RTTs | flow | 1 / (RTT sqrt(loss)) | lasthop | ns-3 | difference |")
     print("| --- | ---: | --- | ---: | ---: | ---: | ---: |")
     faults = []
@@ -109,7 +113,7 @@ def main() -> None:
                 mine = [ours(control, rtts, trip, options.seconds, options.engine) for trip in trips]
                 peers = [theirs(program, control, rtts, trip, options.seconds) for trip in trips]
                 long = 1 / (1 + rtts * math.sqrt(len(HOPS)))
-                for index, name in enumerate(FLOWS):
+                for index, name in enumerate(ENDS):
                     one, other = (
                         statistics.mean(run[index] for run in runs) / carried for runs in (mine, peers)
                     )
