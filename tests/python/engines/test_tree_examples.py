@@ -120,3 +120,16 @@ def test_a_long_flow_gets_less_than_the_formula_of_reno_and_with_fq_codel_its_fa
                 assert share["fq_codel", tcp, rtts, f"short-{number}"] < 0.55
     by_trip = [[share["drop-tail", tcp, rtts, "long"] for rtts in "123"] for tcp in ("reno", "cubic")]
     assert by_trip[1][2] / by_trip[1][0] > by_trip[0][2] / by_trip[0][0]
+
+
+def test_quic_goes_on_over_lte_when_the_wifi_is_left_and_tcp_does_not(
+    tables: Callable[[str], Tables],
+) -> None:
+    """The claim of examples/two-ways.toml."""
+    ways = tables("two-ways")
+    flows = {name: rows.row(0, named=True) for (name,), rows in ways["flows"].group_by("flow")}
+    assert flows["quic"]["outcome"] == "closed"
+    assert flows["quic"]["elapsed_s"] < 20
+    assert flows["tcp"]["outcome"] == "unfinished"
+    lte = ways["hops"].filter(hop="lte", direction="up").row(0, named=True)
+    assert lte["bytes_out"] > 10_000_000
