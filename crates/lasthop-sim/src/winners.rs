@@ -45,7 +45,12 @@ impl Winners {
             let [left, right] = [2 * node, 2 * node + 1]
                 .map(|child| if child < leaves { self.winners[child] } else { (child - leaves) as u32 });
             let is_right = self.times[right as usize] < self.times[left as usize];
-            self.winners[node] = if is_right { right } else { left };
+            let winner = if is_right { right } else { left };
+            if winner == self.winners[node] && winner as usize != number {
+                // Another one wins as before, here and so above.
+                return;
+            }
+            self.winners[node] = winner;
             node /= 2;
         }
     }
