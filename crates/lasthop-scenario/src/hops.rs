@@ -10,7 +10,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::suggest;
-use crate::types::{RouterConfig, RouterImplementation};
 
 /// Name of the only hop in a scenario without `[hop]`.
 pub const ONLY_HOP: &str = "last-hop";
@@ -75,6 +74,36 @@ impl HopConfig {
             || "\"linux\": Linux' router stands before a single hop, that of [down]; leave it out".into(),
         );
     }
+}
+
+/// The router between each LAN and the last hop.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RouterConfig {
+    /// Implementation of the queues, rate, delay and losses.
+    #[serde(default)]
+    pub implementation: RouterImplementation,
+}
+
+impl RouterConfig {
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Implementation of the queues, rate, delay and losses between the LANs and the hosts behind them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RouterImplementation {
+    /// The models of this program: router queue and link.
+    #[default]
+    Lasthop,
+    /// Linux' own: on the kernel engine a namespace that forwards, with HTB (its classes, or one with
+    /// `link.rate`) and a queue discipline in each class. The drop-tail queue of a lone class is netem
+    /// (`link.delay`, `queue.limit` in packets, which counts delayed packets too, and `errors` without good
+    /// states as independent loss). The model engine has models of all of these but netem. `link.send_buffer`
+    /// and RED's `avpkt` have no counterpart.
+    Linux,
 }
 
 /// A host at the edge of the network, or at its root.

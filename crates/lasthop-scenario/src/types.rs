@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::flow::{Flow, default_lan_rate};
-use crate::hops::{HopConfig, HostConfig};
+use crate::hops::{HopConfig, HostConfig, RouterConfig, RouterImplementation};
 
 /// One complete scenario, which a cell of the factor matrix runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -251,36 +251,6 @@ pub struct LanConfig {
 /// Size of the packets, if a scenario does not state it.
 pub const fn default_mtu() -> Bytes {
     Bytes(1500)
-}
-
-/// The router between each LAN and the last hop.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RouterConfig {
-    /// Implementation of the queues, rate, delay and losses.
-    #[serde(default)]
-    pub implementation: RouterImplementation,
-}
-
-impl RouterConfig {
-    pub(crate) fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-/// Implementation of the queues, rate, delay and losses between the LANs and the hosts behind them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum RouterImplementation {
-    /// The models of this program: router queue and link.
-    #[default]
-    Lasthop,
-    /// Linux' own: on the kernel engine a namespace that forwards, with HTB (its classes, or one with
-    /// `link.rate`) and a queue discipline in each class. The drop-tail queue of a lone class is netem
-    /// (`link.delay`, `queue.limit` in packets, which counts delayed packets too, and `errors` without good
-    /// states as independent loss). The model engine has models of all of these but netem. `link.send_buffer`
-    /// and RED's `avpkt` have no counterpart.
-    Linux,
 }
 
 /// How the flows of a replication are assigned their role in the statistics.

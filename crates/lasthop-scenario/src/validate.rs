@@ -8,9 +8,10 @@ use lasthop_core::{Bytes, Fault, Faults, Host};
 use crate::error::suggest;
 use crate::flow::{Flow, FlowStack, Ways};
 use crate::hops;
+use crate::hops::RouterImplementation;
 use crate::lan::streams_fit;
 use crate::topology::{Topology, host_names};
-use crate::types::{RouterImplementation, Scenario};
+use crate::types::Scenario;
 
 /// Smallest and largest IP packets that a path must carry (RFC 791, section 3.1 and 3.2).
 const MTU_RANGE: std::ops::RangeInclusive<Bytes> = Bytes(68)..=Bytes(65_535);
