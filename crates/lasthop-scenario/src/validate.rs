@@ -7,8 +7,7 @@ use lasthop_core::{Bytes, Fault, Faults, Host};
 
 use crate::error::suggest;
 use crate::flow::{Flow, FlowStack, Ways};
-use crate::hops;
-use crate::hops::RouterImplementation;
+use crate::hops::{self, RouterImplementation};
 use crate::lan::streams_fit;
 use crate::topology::{Topology, host_names};
 use crate::types::Scenario;
