@@ -108,7 +108,8 @@ pub fn compose(
 
 /// True if it is the path of a direction of a hop: `up`, or that of a hop with a name.
 fn is_up(path: &str) -> bool {
-    path == "up" || path.starts_with("hop.") && path.ends_with(".up")
+    path == "up"
+        || path.strip_prefix("hop.").and_then(|hop| hop.split_once('.')).is_some_and(|(_, side)| side == "up")
 }
 
 /// True if `path` is `beginning` or leads on from there.

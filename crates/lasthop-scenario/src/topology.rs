@@ -77,7 +77,9 @@ impl Tree {
         for (name, behind) in hops {
             below.entry(behind).or_default().push(name);
         }
-        below.values_mut().for_each(|names| names.sort_unstable());
+        for names in below.values_mut() {
+            names.sort_unstable();
+        }
         let mut tree = Self::default();
         let mut next: Vec<(&str, Option<usize>)> = Vec::new();
         let add = |next: &mut Vec<_>, name, number| {
