@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -231,14 +230,20 @@ def _merged(arrows: Sequence[Arrow], kinds: Sequence[str], root: Node) -> list[A
         ((first[arrow.ends[0]], first[arrow.ends[1]]), arrow.direction, arrow.via, kind)
         for arrow, kind in zip(arrows, kinds, strict=True)
     ]
-    numbers = Counter(keys)
-    found: dict[tuple[Any, ...], Arrow] = {}
+    labels: dict[tuple[Any, ...], list[str]] = {}
     for key, arrow in zip(keys, arrows, strict=True):
-        ends, direction, via, kind = key
-        label = arrow.label if numbers[key] == 1 else f"{numbers[key]} × {kind}"
-        label += "" if label == kind or numbers[key] > 1 else f" ({kind})"
-        found.setdefault(key, Arrow(ends, direction, via, label))
-    return list(found.values())
+        labels.setdefault(key, []).append(arrow.label)
+    return [
+        Arrow(ends, direction, via, _label(names, kind))
+        for (ends, direction, via, kind), names in labels.items()
+    ]
+
+
+def _label(names: Sequence[str], kind: str) -> str:
+    if len(names) > _FEW:
+        return f"{len(names)} × {kind}"
+    said = ", ".join(dict.fromkeys(names))
+    return said if said == kind else f"{said} ({kind})"
 
 
 def _all_hosts(node: Node) -> Iterable[Host]:

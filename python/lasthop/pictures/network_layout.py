@@ -200,13 +200,14 @@ class _Layout:
             self._place_host(host, root, beside[-1], None, is_right=False)
             top += height + _ROW_GAP
         self._node(root, [*ends, *beside, root.y])
-        low = min([*ends, *beside, root.y]) - 0.13
+        low = self.sheet.boxes[-1].corner[1]
         # To the left, because the labels of hops begin at the right.
         middle = root.x + self.node_width / 2 - _NAME_WIDTH / 2
         self.sheet.texts.append(Text((middle, low - _LINE - 0.03), _NAME, is_centred=True))
 
     def _node(self, at: _Placed, ends: Sequence[float]) -> None:
-        low, high = min(ends) - 0.13, max(ends) + 0.13
+        beyond = max(0.13, self.tracks * _TRACK / 2 + 0.03)
+        low, high = min(ends) - beyond, max(ends) + beyond
         corner = at.x - self.node_width / 2, low
         self.sheet.boxes.append(Box(corner, (self.node_width, high - low), _NODE_FILL, marks.DARK))
 

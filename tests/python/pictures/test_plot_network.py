@@ -89,6 +89,13 @@ def test_many_hops_that_look_alike_are_one(tmp_path: Path, subscribers: int, lin
         assert [arrow.label for arrow in drawn.arrows] == [f"{subscribers} × bulk-tcp"]
 
 
+def test_two_flows_between_the_same_ends_keep_their_names(tmp_path: Path) -> None:
+    twin = '[[flow]]\nkind = "bulk-tcp"\nname = "again"\nhost = "tv"\nbytes = "1 kB"\n'
+    file = tmp_path / "home.toml"
+    file.write_text(HOME.read_text(encoding="utf-8") + twin, encoding="utf-8")
+    assert "game, again (bulk-tcp)" in {arrow.label for arrow in network(file).arrows}
+
+
 def test_a_hop_that_differs_stays_by_itself(tmp_path: Path) -> None:
     file = tmp_path / "backhaul.toml"
     text = backhaul(5).replace(
