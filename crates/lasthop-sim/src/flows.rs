@@ -80,19 +80,22 @@ pub(crate) trait Hosts {
     fn ends(&self, flow: FlowId, info: &FlowInfo, later: Option<usize>) -> Ends<Self::End>;
 }
 
-/// The metrics that hosts cache of each other, by both names, that of the host itself first.
+/// A host and another one, by their names.
+type Pair = (String, String);
+
+/// The metrics that hosts cache of each other.
 #[derive(Default)]
-pub(crate) struct Metrics(RefCell<BTreeMap<(String, String), Rc<Cell<CachedMetrics>>>>);
+pub(crate) struct Metrics(RefCell<BTreeMap<Pair, Rc<Cell<CachedMetrics>>>>);
 
 impl Metrics {
     /// The metrics of an earlier run.
-    pub fn remembered(of: &BTreeMap<(String, String), CachedMetrics>) -> Self {
+    pub fn remembered(of: &BTreeMap<Pair, CachedMetrics>) -> Self {
         let shared = of.iter().map(|(pair, metrics)| (pair.clone(), Rc::new(Cell::new(*metrics))));
         Self(RefCell::new(shared.collect()))
     }
 
     /// The metrics for the next run.
-    pub fn remember(self) -> BTreeMap<(String, String), CachedMetrics> {
+    pub fn remember(self) -> BTreeMap<Pair, CachedMetrics> {
         self.0.into_inner().into_iter().map(|(pair, metrics)| (pair, metrics.get())).collect()
     }
 
@@ -105,13 +108,16 @@ impl Metrics {
 pub(crate) struct ScenarioHosts {
     /// TCP of each application's flows.
     tcp: Vec<Rc<FlowsTcp>>,
-    /// QUIC of each application's flows, if QUIC carries them, and when their mobile host moves.
-    quic: Vec<Option<(Rc<QuicConfig>, Rc<[Instant]>)>>,
+    /// QUIC of each application's flows, if QUIC carries them.
+    quic: Vec<Option<HostQuic>>,
     /// True if QUIC writes logs.
     qlog: bool,
     mtu: u32,
     seed: Seed,
 }
+
+/// QUIC of the flows of an entry, and when their mobile host moves.
+type HostQuic = (Rc<QuicConfig>, Rc<[Instant]>);
 
 impl ScenarioHosts {
     /// The hosts; if `qlog`, their QUIC writes logs.

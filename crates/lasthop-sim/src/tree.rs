@@ -195,7 +195,7 @@ impl<'a> Ways<'a> {
         let to_servers: Vec<Option<Place>> = flows.iter().map(to_server).collect();
         let mut ways = Vec::new();
         for (flow, to_server) in flows.into_iter().zip(to_servers) {
-            let wires = [Direction::Down, Direction::Up].map(|way| self.from_host(flow, way.sender(), ports));
+            let wires = [Direction::Down, Direction::Up].map(|way| self.wire_of(flow, way.sender(), ports));
             let [down, up] =
                 [Direction::Down, Direction::Up].map(|way| scenario.routes(self.tree, flow, way));
             let whole = |(down, up): (Vec<Place>, Vec<Place>)| {
@@ -208,7 +208,7 @@ impl<'a> Ways<'a> {
     }
 
     /// The wire on which an end of a flow sends: that of its host, or of a server of the flow's own.
-    fn from_host(&mut self, flow: &'a Flow, end: Host, ports: &mut Vec<Port>) -> Place {
+    fn wire_of(&mut self, flow: &'a Flow, end: Host, ports: &mut Vec<Port>) -> Place {
         let name = self.scenario.host_of(flow, end);
         let known = self.hosts.iter().find(|(host, _)| *host == name);
         if let Some((_, place)) = known {

@@ -40,7 +40,7 @@ impl Winners {
         }
         self.times[number] = time;
         let leaves = self.times.len();
-        let mut node = (leaves + number) / 2;
+        let mut node = (leaves + number) >> 1;
         while node > 0 {
             let [left, right] = [2 * node, 2 * node + 1]
                 .map(|child| if child < leaves { self.winners[child] } else { (child - leaves) as u32 });

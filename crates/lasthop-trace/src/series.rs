@@ -139,6 +139,7 @@ struct Gauge {
     max: u32,
 }
 
+#[allow(clippy::struct_excessive_bools, reason = "independent facts of a flow")]
 #[derive(Debug)]
 struct FlowState {
     direction: Direction,

@@ -137,7 +137,7 @@ fn quic_goes_on_over_another_hop_after_a_move_of_its_host() {
     let elapsed_s = moved.flows[0].elapsed_s.expect("it is complete");
     assert!((8.0..12.0).contains(&elapsed_s), "{elapsed_s}");
     // Either way carries 1 Mbit/s: 3 s over the first, the rest over the other.
-    let [first, second] = ["far", "lte"].map(|hop| side(&moved, hop, "up").bytes_out);
+    let [first, second] = ["near", "lte"].map(|hop| side(&moved, hop, "up").bytes_out);
     assert!((250_000..400_000).contains(&first) && second > 600_000, "{first} {second}");
     let message =
         |flow: &str| Study::from_str(&format!("{HOME}{flow}"), "tree.toml").unwrap_err().to_string();

@@ -221,7 +221,7 @@ impl Side {
     /// The queue has this length from now on.
     fn queue(&mut self, now: Instant, packets: u32) {
         let busy_until = if self.queue_packets > 0 { now } else { self.sent_at.min(now) };
-        self.busy = self.busy + busy_until.saturating_since(self.since);
+        self.busy += busy_until.saturating_since(self.since);
         (self.queue_packets, self.since) = (packets, now);
     }
 

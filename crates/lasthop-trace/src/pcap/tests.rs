@@ -431,7 +431,7 @@ fn in_a_tree_each_host_and_both_ends_of_each_hop_see_what_passes_them() {
     cross(0, &[(0, Direction::Down), (1, Direction::Down)]);
     cross(1, &[(1, Direction::Up)]);
     let (files, _) = capture.finish().unwrap();
-    let seen: Vec<(&str, Vec<(u128, [u8; 4], [u8; 4], u8)>)> =
+    let seen: Vec<(&str, Vec<Passed>)> =
         names.iter().map(String::as_str).zip(files.iter().map(|file| passed(file))).collect();
     let [server, laptop, tv] = [[10, 0, 0, 1], [10, 0, 1, 1], [10, 0, 2, 1]];
     let expected = [
@@ -450,14 +450,17 @@ fn in_a_tree_each_host_and_both_ends_of_each_hop_see_what_passes_them() {
     assert_eq!(seen, expected);
 }
 
-/// Time, source, destination and TTL of the packets in a file.
-fn passed(file: &[u8]) -> Vec<(u128, [u8; 4], [u8; 4], u8)> {
+/// Time, source, destination and TTL of a packet.
+type Passed = (u128, [u8; 4], [u8; 4], u8);
+
+/// The packets in a file.
+fn passed(file: &[u8]) -> Vec<Passed> {
     let mut reader = PcapNgReader::new(file).unwrap();
     let mut found = Vec::new();
     while let Some(block) = reader.next_block() {
         if let Block::EnhancedPacket(block) = block.unwrap() {
             let address = |from: usize| <[u8; 4]>::try_from(&block.data[from..from + 4]).unwrap();
-            let time = (block.timestamp - EPOCH).as_nanos();
+            let time = block.timestamp.saturating_sub(EPOCH).as_nanos();
             found.push((time, address(12), address(16), block.data[8]));
         }
     }

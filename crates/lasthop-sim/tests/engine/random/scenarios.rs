@@ -135,9 +135,11 @@ fn between_hosts(
     if hosts.is_empty() {
         return;
     }
-    let name = |index: Index| hosts.keys().nth(index.index(hosts.len())).cloned();
-    flow.host = name(host);
-    flow.peer = peer.and_then(name).filter(|peer| Some(peer) != flow.host.as_ref());
+    let names: Vec<&String> = hosts.keys().collect();
+    flow.host = Some(names[host.index(names.len())].clone());
+    flow.peer = peer
+        .map(|peer| names[peer.index(names.len())].clone())
+        .filter(|peer| Some(peer) != flow.host.as_ref());
     flow.access = flow.access.take().filter(|_| flow.peer.is_none());
     let ways = flow.host.as_ref().map_or(&[][..], |host| hosts[host].ways());
     flow.via = (!ways.is_empty()).then(|| ways[via.index(ways.len())].clone());
