@@ -10,7 +10,7 @@ from typing import Any
 from lasthop.campaign.plan import ChosenRun
 from lasthop.errors import InputError
 from lasthop.pictures.captions import made_by
-from lasthop.pictures.shapes import Panel, Picture
+from lasthop.pictures.shapes import Panel, ScenarioPicture
 
 CLASSES = "classes"
 _ROOT = "root"
@@ -33,19 +33,8 @@ class TreePanel(Panel):
 
 
 @dataclass(frozen=True, slots=True)
-class ClassPicture:
-    """The trees of a cell's routers. No run is made for it."""
-
-    panels: list[Panel]
-    source: str
-
-    def of(self, panels: Sequence[Panel]) -> Picture:
-        """Return a picture of some of the panels."""
-        return Picture(list(panels), 0.0, 0.0, [])
-
-    def told(self) -> list[str]:
-        """Return nothing, because the picture leaves nothing out."""
-        return []
+class ClassPicture(ScenarioPicture):
+    """The trees of a cell's routers."""
 
     def caption(self, panels: Sequence[Panel]) -> str:
         """Return the caption of some of the trees."""
@@ -56,7 +45,13 @@ class ClassPicture:
 def picture_classes(run: ChosenRun) -> ClassPicture:
     """Return the trees of a run's cell; raise `InputError` if its routers have no classes."""
     scenario = json.loads(run.cell.scenario)
-    sides = {way: side for way in ("down", "up") if (side := scenario.get(way) or {}).get("htb")}
+    hops = {"": scenario} | {f"{name} ": hop for name, hop in scenario.get("hop", {}).items()}
+    sides = {
+        f"{name}{way}": side
+        for name, hop in hops.items()
+        for way in ("down", "up")
+        if (side := hop.get(way) or {}).get("htb")
+    }
     where = run.cell.key or run.plan.study.name
     if not sides:
         raise InputError(

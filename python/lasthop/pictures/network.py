@@ -12,7 +12,7 @@ from lasthop.campaign.plan import ChosenRun
 from lasthop.metrics.units import scale
 from lasthop.pictures.captions import made_by
 from lasthop.pictures.marks import FLOW_COLORS
-from lasthop.pictures.shapes import Panel, Picture
+from lasthop.pictures.shapes import Panel, ScenarioPicture
 from lasthop.scenario.facts import Facts, Hop, Side
 
 NETWORK = "network"
@@ -81,19 +81,8 @@ class NetworkPanel(Panel):
 
 
 @dataclass(frozen=True, slots=True)
-class NetworkPicture:
-    """The network of a cell. No run is made for it."""
-
-    panels: list[Panel]
-    source: str
-
-    def of(self, panels: Sequence[Panel]) -> Picture:
-        """Return the picture."""
-        return Picture(list(panels), 0.0, 0.0, [])
-
-    def told(self) -> list[str]:
-        """Return nothing, because the legend names what is drawn as one."""
-        return []
+class NetworkPicture(ScenarioPicture):
+    """The network of a cell. Its legend names what is drawn as one."""
 
     def caption(self, panels: Sequence[Panel]) -> str:
         """Return the caption."""
