@@ -20,9 +20,6 @@ pub(crate) const ONLY_HOST: &str = "client";
 /// A peer that is no host of the scenario: a server of the flow's own.
 pub const SERVER: &str = "server";
 
-/// Maximum number of hops: numbers of places have 16 bits.
-const HOPS_MAX: usize = 10_000;
-
 /// A hop: a link in both directions with the queues in front of it, behind the root or another hop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -153,7 +150,6 @@ pub(crate) fn is_plain(name: &str) -> bool {
 /// together.
 pub(crate) fn hang_together(hops: &Hops, hosts: &HostsByName, faults: &mut Faults) -> bool {
     let before = faults.count();
-    faults.require(hops.len() <= HOPS_MAX, "hop", || format!("at most {HOPS_MAX} hops"));
     let names: Vec<&str> = hops.keys().map(String::as_str).collect();
     let known = |behind: &str, faults: &mut Faults, key: &str| {
         faults.require(hops.contains_key(behind), key, || {

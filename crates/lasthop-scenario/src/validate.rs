@@ -15,6 +15,9 @@ use crate::types::Scenario;
 /// Smallest and largest IP packets that a path must carry (RFC 791, section 3.1 and 3.2).
 const MTU_RANGE: std::ops::RangeInclusive<Bytes> = Bytes(68)..=Bytes(65_535);
 
+/// Maximum number of parts of a tree of hops: their numbers have 16 bits ([`lasthop_core::Place`]).
+const PARTS_MAX: usize = 1 << u16::BITS;
+
 /// Checks everything, and returns all faults in the order of the types.
 pub fn validate(scenario: &Scenario) -> Vec<Fault> {
     let faults = Faults::found_by(|faults| parts(scenario, faults));
@@ -63,7 +66,17 @@ fn network(scenario: &Scenario, faults: &mut Faults) {
             }
         }
         Topology::Atm(atm) => faults.below("atm", |faults| atm.check(mtu, faults)),
-        Topology::Tree { .. } => hops::check(&scenario.hop, &scenario.host, mtu, scenario.time_limit, faults),
+        Topology::Tree { .. } => {
+            let applications = scenario.flow.iter().map(Flow::applications).sum::<usize>();
+            let parts = 2 * scenario.hop.len() + scenario.host.len() + 2 * applications;
+            faults.require(parts <= PARTS_MAX, "hop", || {
+                format!(
+                    "the network has {parts} parts, two for each hop and flow and one for each host; at most \
+                     {PARTS_MAX} have numbers, so leave some out"
+                )
+            });
+            hops::check(&scenario.hop, &scenario.host, mtu, scenario.time_limit, faults);
+        }
     }
     if is_linux {
         faults.require(scenario.atm.is_none(), "router.implementation", || {

@@ -65,6 +65,18 @@ fn the_bottleneck_is_the_slowest_hop_of_each_direction_or_the_one_that_is_marked
 }
 
 #[test]
+fn a_network_has_as_many_parts_as_there_are_numbers() {
+    let flows: String = (0..33)
+        .map(|number| format!("{}count = 1000\n", FLOW.replace("photos", &format!("f{number}"))))
+        .collect();
+    let errors = errors(&format!("{HOME}{flows}"));
+    assert!(
+        errors.iter().any(|error| error.to_string().contains("the network has 66005 parts")),
+        "{errors:#?}"
+    );
+}
+
+#[test]
 fn what_does_not_hang_together_is_said_with_the_place_and_the_nearest_name() {
     let home = |from: &str, to: &str| format!("{}{FLOW}", HOME.replace(from, to));
     let flow = |keys: &str| format!("{HOME}[host.tv]\nbehind = \"cable\"\n{FLOW}{keys}\n");
