@@ -10,7 +10,6 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::flow::{self, Flow};
-use crate::hops::is_plain;
 use crate::topology::{Tree, beside_links};
 use crate::tree::{Entry, NAME, Node, Table, Value};
 use crate::types;
@@ -233,12 +232,12 @@ impl Assume<'_> {
         }
     }
 
-    /// The places of the hops in the file: that of the only one is the top. Hops without a direction or with an
-    /// impossible name are left out: they are faults.
+    /// The places of the hops in the file: that of the only one is the top. Hops without a direction or with a name
+    /// that no path can have are left out: they are faults.
     fn hops(&self) -> Vec<String> {
         let only = self.has("down").then(String::new);
         let entries = self.tree.get("hop").and_then(Node::table).into_iter().flatten();
-        let complete = entries.filter(|hop| is_plain(&hop.key) && hop.node.get("down").is_some());
+        let complete = entries.filter(|hop| !hop.key.contains(['.', '[']) && hop.node.get("down").is_some());
         only.into_iter().chain(complete.map(|hop| format!("hop.{}.", hop.key))).collect()
     }
 

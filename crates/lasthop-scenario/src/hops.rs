@@ -141,7 +141,7 @@ pub(crate) type Hops = BTreeMap<String, HopConfig>;
 pub(crate) type HostsByName = BTreeMap<String, HostConfig>;
 
 /// Whether a name can be a key without quotation marks, which the paths in messages rely on.
-pub(crate) fn is_plain(name: &str) -> bool {
+fn is_plain(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     !name.is_empty() && name.bytes().all(allowed)
 }
