@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """The parking lot in lasthop and in ns-3: does each flow get the same share?
 
-    benches/peers/parking_lot.py [--seconds 100] [--trips 12] [--engine model]
+    benches/peers/parking_lot.py [--seconds 60] [--trips 8] [--engine model]
 
 Needs Debian's libns3-dev, which `make bench-peers` installs. A long flow crosses three hops of 10 Mbit/s, and
 each carries a short flow beside it, as in examples/parking-lot.toml without its jitter, which ns-3's links
 lack. So here arrivals keep step with the queues, and who loses depends on the round trip to the tenth of a
 millisecond (Floyd and Jacobson, On Traffic Phase Effects, 1992). Each case is therefore run once at each of
-several round trips, the same in both programs, and the table has the means of the shares.
+several round trips, the same in both programs, and the table has mean, least and greatest of the shares.
 
 A share is the payload received in the flow's time, over what a hop can carry of it. Round trips are those of
 a short flow without queues; the long flow's is 1 to 3 times as long. Both have SACK, timestamps, an ACK for
@@ -88,13 +88,18 @@ def theirs(program: Path, control: str, rtts: int, trip_ms: float, seconds: int)
     return [received / seconds for received in json.loads(told)["bytes"]]
 
 
+def spread(shares: list[float]) -> str:
+    """Say the mean of the shares, the least and the greatest."""
+    return f"{statistics.mean(shares):.3f} [{min(shares):.3f}..{max(shares):.3f}]"
+
+
 def main() -> None:
     """Run both and print the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seconds", type=int, default=100, help="of each flow; default %(default)s")
-    parser.add_argument("--trips", type=int, default=12, help="round trips of each case; default %(default)s")
+    parser.add_argument("--seconds", type=int, default=60, help="of each flow; default %(default)s")
+    parser.add_argument("--trips", type=int, default=8, help="round trips of each case; default %(default)s")
     parser.add_argument("--engine", default="model", help="lasthop's engine; default %(default)s")
     options = parser.parse_args()
     carried = BOTTLENECK_BPS / 8 * PAYLOAD / FRAME
@@ -114,13 +119,12 @@ def main() -> None:
                 peers = [theirs(program, control, rtts, trip, options.seconds) for trip in trips]
                 long = 1 / (1 + rtts * math.sqrt(len(HOPS)))
                 for index, name in enumerate(ENDS):
-                    one, other = (
-                        statistics.mean(run[index] for run in runs) / carried for runs in (mine, peers)
-                    )
+                    shares, others = ([run[index] / carried for run in runs] for runs in (mine, peers))
+                    one, other = statistics.mean(shares), statistics.mean(others)
                     expected = long if name == "long" else 1 - long
                     formula = f"{expected:.3f}" if control == "reno" else "-"
                     print(
-                        f"| {control} | {rtts} | {name} | {formula} | {one:.3f} | {other:.3f} | "
+                        f"| {control} | {rtts} | {name} | {formula} | {spread(shares)} | {spread(others)} | "
                         f"{one - other:+.3f} |",
                         flush=True,
                     )
