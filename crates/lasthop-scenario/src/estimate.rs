@@ -4,7 +4,7 @@
 //! The estimates are meant to be too high rather than too low, by a factor of up to about ten. They do not
 //! include user code and real programs.
 
-use lasthop_core::{Direction, QueueSize, Segment};
+use lasthop_core::{Direction, Instant, QueueSize, Segment};
 use lasthop_link::{HtbConfig, PathConfig};
 use lasthop_traffic::{Offer, Outlook, period};
 
@@ -75,8 +75,10 @@ impl Scenario {
         let links =
             self.flow.iter().filter(|flow| flow.access.is_some()).map(Flow::applications).sum::<usize>();
         let cells = self.atm.as_ref().map_or(0.0, |atm| f64::from(atm.cells(self.mtu.0 as u32)));
-        let effort =
-            (1.0 + cells) * (1.0 + links as f64 / ACCESS_LINKS) * if is_quic { QUIC_PACKETS } else { 1.0 };
+        let effort = (1.0 + cells)
+            * (1.0 + links as f64 / ACCESS_LINKS)
+            * self.longest_way() as f64
+            * if is_quic { QUIC_PACKETS } else { 1.0 };
         // QUIC keeps the content of its packets.
         let content = if is_quic { 3.0 * self.mtu.0 as f64 } else { 0.0 };
         Estimate {
@@ -108,33 +110,49 @@ impl Scenario {
         flow.kind.traffic().offer(&around).times(f64::from(flow.many()))
     }
 
-    /// The number of packets of this size that the last hop carries in a direction until the run ends.
+    /// The number of packets of this size that the hops together carry in a direction until the run ends.
     fn carried(&self, direction: Direction, ip_bytes: f64) -> f64 {
         let limit = self.time_limit.as_secs_f64();
-        let rates = self.rates(direction);
-        let begins = rates.iter().map(|(since, _)| since.as_secs_f64().min(limit));
-        let ends = begins.clone().skip(1).chain([limit]);
-        let pieces = rates.iter().zip(begins.zip(ends));
-        let bits: f64 = pieces.map(|((_, rate), (begin, end))| (end - begin).max(0.0) * rate).sum();
-        bits.max(self.recorded(direction) * limit) / 8.0 / ip_bytes
+        let bits = |Carrier { rates, recorded }: Carrier| {
+            let begins = rates.iter().map(|(since, _)| since.as_secs_f64().min(limit));
+            let ends = begins.clone().skip(1).chain([limit]);
+            let pieces = rates.iter().zip(begins.zip(ends));
+            let bits: f64 = pieces.map(|((_, rate), (begin, end))| (end - begin).max(0.0) * rate).sum();
+            bits.max(recorded * limit)
+        };
+        self.carriers(direction).into_iter().map(bits).sum::<f64>() / 8.0 / ip_bytes
     }
 
-    /// Capacity of the last hop for a flow's data, in bit/s.
+    /// Capacity of the fastest hop for a flow's data, in bit/s.
     fn fastest(&self, flow: &Flow) -> f64 {
-        let of = |direction: &Direction| {
-            let rates = self.rates(*direction).into_iter().map(|(_, rate)| rate);
-            rates.fold(self.recorded(*direction), f64::max)
+        let carriers = flow.direction.directions().iter().flat_map(|direction| self.carriers(*direction));
+        let fastest = |Carrier { rates, recorded }: Carrier| {
+            rates.into_iter().map(|(_, rate)| rate).fold(recorded, f64::max)
         };
-        flow.direction.directions().iter().map(of).fold(0.0, f64::max)
+        carriers.map(fastest).fold(0.0, f64::max)
     }
 
-    /// Rate of a recorded schedule. The rate of its link is only a nominal value.
-    fn recorded(&self, direction: Direction) -> f64 {
-        let rate = |hop: &Hop<'_>| {
-            let trace = hop.side(direction).link.trace.as_ref();
-            trace.map_or(0.0, |trace| trace.mean_rate().bits_per_second() as f64)
+    /// What carries packets in a direction: each hop, or an ATM switch.
+    fn carriers(&self, direction: Direction) -> Vec<Carrier> {
+        if self.atm.is_some() {
+            return vec![Carrier { rates: self.rates(direction), recorded: 0.0 }];
+        }
+        let carrier = |hop: &Hop<'_>| {
+            let side = hop.side(direction);
+            let trace = side.link.trace.as_ref();
+            Carrier {
+                rates: side.ip_rates(self.mtu.0 as u32),
+                recorded: trace.map_or(0.0, |trace| trace.mean_rate().bits_per_second() as f64),
+            }
         };
-        self.hops().iter().map(rate).fold(0.0, f64::max)
+        self.hops().iter().map(carrier).collect()
+    }
+
+    /// The most hops on the way of a flow.
+    fn longest_way(&self) -> usize {
+        let tree = self.tree();
+        let hops = |flow: &Flow| self.route(&tree, flow, Direction::Down).len();
+        self.flow.iter().map(hops).max().unwrap_or_default().max(1)
     }
 
     /// The packets that senders keep at a time, and the packets that fit between the hosts.
@@ -166,6 +184,14 @@ impl Scenario {
         });
         errors.map(|errors| 2.0 * self.time_limit.as_secs_f64() / period(&errors.good, &errors.bad)).sum()
     }
+}
+
+/// What carries packets in a direction.
+struct Carrier {
+    /// Rates in bit/s of IP packets, with the time from which each holds.
+    rates: Vec<(Instant, f64)>,
+    /// Rate of a recorded schedule, or 0. The rate of its link is only a nominal value.
+    recorded: f64,
 }
 
 /// The smallest packet.

@@ -66,9 +66,8 @@ fn the_bottleneck_is_the_slowest_hop_of_each_direction_or_the_one_that_is_marked
 
 #[test]
 fn a_network_has_as_many_parts_as_there_are_numbers() {
-    let flows: String = (0..33)
-        .map(|number| format!("{}count = 1000\n", FLOW.replace("photos", &format!("f{number}"))))
-        .collect();
+    let flow = |number| format!("{}count = 1000\n", FLOW.replace("photos", &format!("flow-{number}")));
+    let flows = (0..33).map(flow).collect::<Vec<_>>().concat();
     let errors = errors(&format!("{HOME}{flows}"));
     assert!(
         errors.iter().any(|error| error.to_string().contains("the network has 66005 parts")),
