@@ -110,6 +110,8 @@ class Section:
     compared: Sequence[Compared] = ()
     looks: int = 1
     """As in `Tables`."""
+    noun: str = WHO
+    """What a row is about, as the head of its column says."""
 
     @property
     def varied(self) -> list[str]:
@@ -126,6 +128,7 @@ class _Kind:
     topic: Topic
     compared: Sequence[str] = ()
     """The metrics by which levels are compared, the headline first."""
+    noun: str = WHO
 
 
 def sections(tables: Tables, metrics: Sequence[str] = ()) -> list[Section]:
@@ -191,7 +194,7 @@ def _kinds(tables: Tables) -> list[_Kind]:
     if not is_empty(flows):
         kinds.append(_Kind("Flows", flows, pl.col("role"), _FLOWS, Topic.TRANSFERS))
     if tables.hops is not None:
-        kinds.append(_Kind("Hops", tables.hops, pl.col(PLACE), HOPS, Topic.LINK))
+        kinds.append(_Kind("Hops", tables.hops, pl.col(PLACE), HOPS, Topic.LINK, noun="hop"))
     if PROGRAM in (columns := tables.runs.collect_schema().names()):
         own = ["program_s", *(name for name in columns if name.startswith(PRINTED))]
         shown = own[: 1 + _MOST_PRINTED]
@@ -243,7 +246,7 @@ def _section(
         .collect()
     )
     by = [Compared(metric, rows, kind.topic, metric in headlines) for metric in compared]
-    return Section(kind.title, rows, names, metrics, by)
+    return Section(kind.title, rows, names, metrics, by, noun=kind.noun)
 
 
 def _headlines(kind: _Kind, names: Mapping[str, str]) -> Section:

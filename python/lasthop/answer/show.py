@@ -140,7 +140,7 @@ def _table(section: Section, shown: Shown) -> list[str]:
     names = [[str(group[name][0]) for name in labels] for group in groups]
     lines = [_title(section, shown, found, ranges=ranges)]
     if scales:
-        titles = [section.factors.get(name, name) for name in labels]
+        titles = [section.noun if name == WHO else section.factors[name] for name in labels]
         lines += ["", *_rendered(titles, names[: shown.rows], fields[: shown.rows], scales)]
         if shown.rows is not None and len(groups) > shown.rows:
             lines.append(f"  ... and {len(groups) - shown.rows} more rows: {shown.rest}")
