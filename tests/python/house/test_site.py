@@ -140,10 +140,11 @@ def test_the_reference_of_keys_goes_through_a_file_by_its_names(chrome: webdrive
     wanted = [
         "The file",
         "lan",
-        "down, up",
+        "down",
         "down.queue",
-        "down.link, up.link",
-        "tcp, flow[].tcp",
+        "down.link",
+        "hop.NAME",
+        "tcp, flow[].tcp, host.NAME.tcp",
         "flow[bulk-tcp]",
         "sample",
     ]
