@@ -54,6 +54,7 @@ fn offer(scenario: &Scenario) -> usize {
             ip_bytes: 1500,
             ecn: Ecn::NotEct,
             is_copy: false,
+            place: lasthop_core::Place::default(),
             dscp: Dscp::default(),
             server_port: 0,
             queued_at: Instant::MAX,
