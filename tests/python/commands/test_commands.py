@@ -45,7 +45,11 @@ MY_FILE = """extends = "examples/first.toml"
 [factor.scenario.s007]
 """
 OF_THE_READER = {
-    "call.toml": (ROOT / "docs" / "tutorial" / "call.toml").read_text(encoding="utf-8"),
+    **{
+        file.name: file.read_text(encoding="utf-8")
+        for folder in ("tutorial", "paths")
+        for file in (ROOT / "docs" / folder).glob("*.toml")
+    },
     "my.toml": MY_FILE,
     "random.toml": MY_FILE,
     "linux.toml": MY_FILE,
