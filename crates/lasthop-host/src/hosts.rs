@@ -120,8 +120,7 @@ pub fn address_of(scenario: &Scenario, name: &str) -> Address {
     if name == SERVER {
         return Address::server(0);
     }
-    let place = scenario.host.keys().position(|own| own == name).unwrap_or_default();
-    Address { network: Address::CLIENT.network + place as u16, number: 0 }
+    Address::edge(scenario.host.keys().position(|own| own == name).unwrap_or_default())
 }
 
 /// Rejects TCP settings and places of flows if hosts cannot have them.

@@ -35,6 +35,11 @@ impl Address {
         Self { network: 0, number }
     }
 
+    /// The first address of the host at the edge with this number.
+    pub const fn edge(number: usize) -> Self {
+        Self { network: Self::CLIENT.network + number as u16, number: 0 }
+    }
+
     /// Another address in its network.
     #[must_use]
     pub const fn further(self, number: u8) -> Self {

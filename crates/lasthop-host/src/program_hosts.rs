@@ -40,7 +40,7 @@ impl ProgramHosts {
         let mtu = scenario.mtu.0 as u32;
         let address = |number: usize| match number.checked_sub(servers.len()) {
             None => Address::server(number as u8),
-            Some(number) => Address { network: Address::CLIENT.network + number as u16, number: 0 },
+            Some(number) => Address::edge(number),
         };
         let create = |number| HostNamespace::create(address(number), mtu, &HostConfig::default());
         let namespaces = (0..names.len()).map(create).collect::<Result<_, _>>()?;

@@ -36,24 +36,13 @@ impl Real {
         let copied = self.arrived.as_ref().filter(|(serial, _)| *serial == packet.serial);
         let bytes = self.frames.get(&packet.serial).or_else(|| copied.map(|(_, bytes)| bytes))?;
         let is_source = packet.direction.sender() == host;
-        let number = match bytes.first()? >> 4 {
-            4 => {
-                if is_source {
-                    13..15
-                } else {
-                    17..19
-                }
-            }
-            6 => {
-                if is_source {
-                    14..16
-                } else {
-                    30..32
-                }
-            }
+        let (source, destination) = match bytes.first()? >> 4 {
+            4 => (13, 17),
+            6 => (14, 30),
             _ => return None,
         };
-        let [high, low] = bytes.get(number)? else { return None };
+        let first = if is_source { source } else { destination };
+        let [high, low] = bytes.get(first..first + 2)? else { return None };
         Some(u16::from_be_bytes([*high, *low]).into())
     }
 
