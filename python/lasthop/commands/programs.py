@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import click
 from lasthop import _core
 from lasthop.engines.programs import HostProgram
 from lasthop.errors import InputError, nearest
+from lasthop.scenario.facts import Facts
 
 SERVER = "server"
 """Name of the first server unless the user names it."""
@@ -59,6 +59,8 @@ cpu_cost_option = click.option(
 class HostPrograms:
     """Programs on the hosts of a scenario."""
 
+    known: Sequence[str]
+    """The names of its hosts."""
     main: str
     """The host of the command at the end; without a command, the first host that has a program."""
     others: Sequence[HostProgram]
@@ -66,7 +68,7 @@ class HostPrograms:
 
 def host_programs(options: Sequence[str], cell: _core.Cell, command: Sequence[str]) -> HostPrograms:
     """Return what `--host` says of the hosts of a cell, beside a command that may be empty."""
-    known: list[str] = list(json.loads(cell.facts)["hosts"])
+    known = list(Facts.of(cell).hosts)
     main, others = [], []
     for option in options:
         name, equals, line = option.partition("=")
@@ -92,10 +94,10 @@ def host_programs(options: Sequence[str], cell: _core.Cell, command: Sequence[st
         raise InputError(
             f"On which host does the command run? Give --host NAME; the hosts are {', '.join(known)}."
         )
-    return HostPrograms((main or known)[0], others)
+    return HostPrograms(known, (main or known)[0], others)
 
 
-def named_servers(options: Sequence[str], hosts: Sequence[str] = ("client",)) -> dict[str, str]:
+def named_servers(options: Sequence[str], hosts: Sequence[str]) -> dict[str, str]:
     """Return the servers' command lines by their names, in the order of the servers' addresses.
 
     `hosts` are the names of the other hosts.

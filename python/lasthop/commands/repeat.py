@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -131,12 +130,12 @@ def repeat_command(
     name = f"{file.stem}-{'-'.join(levels)}"
     out = options.out or Path("results") / name
     check_folder(out)
-    known = list(json.loads(cell.facts)["hosts"])
     common = {
-        "host": on_hosts.main if known != ["client"] else "",
+        "host": on_hosts.main if on_hosts.known != ["client"] else "",
         "hosts": [asdict(other) for other in on_hosts.others],
         "servers": [
-            {"name": server, "command": line} for server, line in named_servers(servers, known).items()
+            {"name": server, "command": line}
+            for server, line in named_servers(servers, on_hosts.known).items()
         ],
         "json": prints_json,
         "input": [str(path.resolve()) for path in inputs],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -187,13 +186,12 @@ def shell_command(
         _core.read_file(str(trace))  # refuses a pipe or a device, for which the emulator would wait
     study = read_study(find_link(link), for_link=True)
     cell = select_cell(study.cells, all_levels(study), key, only)
-    known = list(json.loads(cell.facts)["hosts"])
     on_hosts = host_programs(hosts, cell, command)
     # Without a command, programs of hosts take its place, unless --host NAME asks for a shell.
     asks = not command and (not on_hosts.others or on_hosts.main in hosts)
     main = list(command) or ([os.environ.get("SHELL", "/bin/sh")] if asks else [])
     if asks and not quiet:
-        own = "the client, 10.0.1.1" if known == ["client"] else on_hosts.main
+        own = "the client, 10.0.1.1" if on_hosts.known == ["client"] else on_hosts.main
         click.echo(f"{study.title}. This shell is {own}; the server is 10.0.0.1. Leave with exit.", err=True)
         if engine == "kernel":
             click.echo(_TIME_RULE, err=True)
@@ -204,7 +202,7 @@ def shell_command(
         "up": up,
         "command": main,
         "host": on_hosts.main,
-        "servers": [HostProgram(name, line) for name, line in named_servers(servers, known).items()]
+        "servers": [HostProgram(name, line) for name, line in named_servers(servers, on_hosts.known).items()]
         or [HostProgram(SERVER, None)],
         "hosts": on_hosts.others,
         "status": _style(status, quiet, interactive=asks),
