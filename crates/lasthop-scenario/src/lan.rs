@@ -18,7 +18,7 @@ pub fn streams_fit(scenario: &Scenario, faults: &mut Faults) {
     let of_all = match scenario.topology() {
         Topology::LastHop { lan, .. } => (lan.rate, "lan.rate", true),
         // Each host and each server has its own.
-        Topology::Tree { lan, .. } => (lan.rate, "lan.rate", false),
+        Topology::Tree { lan } => (lan.rate, "lan.rate", false),
         Topology::Atm(atm) => (atm.access_rate, "atm.access_rate", false),
     };
     let streams: Vec<Stream> =

@@ -7,11 +7,11 @@ use lasthop_core::{Direction, Duration, Host, Place};
 use lasthop_link::{AtmConfig, ErrorConfig, PathConfig};
 
 use crate::flow::Flow;
-use crate::hops::{Hops, HostsByName, ONLY_HOP, ONLY_HOST, SERVER};
+use crate::hops::{HostsByName, ONLY_HOP, ONLY_HOST, SERVER};
 use crate::types::{LanConfig, Scenario};
 
 /// The network between the hosts.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum Topology<'a> {
     /// A LAN to the router and the last hop behind it.
     LastHop {
@@ -28,8 +28,6 @@ pub enum Topology<'a> {
     Tree {
         /// Between each host and its router.
         lan: &'a LanConfig,
-        /// The hops.
-        tree: Tree,
     },
 }
 
@@ -109,6 +107,11 @@ impl Tree {
         self.hops.iter().map(|(name, _)| name.as_str())
     }
 
+    /// The name of a hop.
+    pub fn name(&self, hop: usize) -> &str {
+        &self.hops[hop].0
+    }
+
     /// The hop that a hop hangs behind.
     pub fn behind(&self, hop: usize) -> Option<usize> {
         self.hops[hop].1
@@ -168,9 +171,7 @@ impl Scenario {
         match (&self.atm, &self.lan, &self.down, &self.up) {
             (Some(atm), ..) => Topology::Atm(atm),
             (None, Some(lan), Some(down), Some(up)) => Topology::LastHop { lan, down, up },
-            (None, Some(lan), None, None) if !self.hop.is_empty() => {
-                Topology::Tree { lan, tree: self.tree() }
-            }
+            (None, Some(lan), None, None) if !self.hop.is_empty() => Topology::Tree { lan },
             _ => panic!("a valid scenario states lan, and down and up or hops, or else atm"),
         }
     }
@@ -178,9 +179,23 @@ impl Scenario {
     /// The tree of its hops; without `[hop]`, it is one hop.
     pub fn tree(&self) -> Tree {
         if self.hop.is_empty() {
-            return Tree::of([(ONLY_HOP, None)].into_iter());
+            return Tree { hops: vec![(ONLY_HOP.to_owned(), None)] };
         }
-        tree_of(&self.hop)
+        Tree::of(self.hop.iter().map(|(name, hop)| (name.as_str(), hop.behind.as_deref())))
+    }
+
+    /// The router and link at a place of its tree.
+    ///
+    /// # Panics
+    ///
+    /// If there is an ATM switch in place of hops.
+    pub fn path(&self, tree: &Tree, place: Place) -> &PathConfig {
+        let (hop, direction) = tree.at(place);
+        match (self.hop.get(tree.name(hop)), direction) {
+            (Some(hop), _) => hop.side(direction),
+            (None, Direction::Down) => self.down.as_ref().expect("a hop has both directions"),
+            (None, Direction::Up) => self.up.as_ref().expect("a hop has both directions"),
+        }
     }
 
     /// Its hops, in the order of the tree; none with an ATM switch.
@@ -189,7 +204,9 @@ impl Scenario {
             let errors = self.errors.as_ref();
             return vec![Hop { name: ONLY_HOP, down, up, errors, is_bottleneck: false }];
         }
-        let tree = tree_of(&self.hop);
+        if self.hop.is_empty() {
+            return Vec::new();
+        }
         let hop = |name: &str| {
             let (name, config) = self.hop.get_key_value(name).expect("the tree has only these");
             Hop {
@@ -200,7 +217,7 @@ impl Scenario {
                 is_bottleneck: config.bottleneck,
             }
         };
-        tree.names().map(hop).collect()
+        self.tree().names().map(hop).collect()
     }
 
     /// The name of the host at an end of a flow: of the host at the edge for [`Host::Client`], of its peer for
@@ -249,21 +266,22 @@ impl Scenario {
     pub(crate) fn one_way(&self, flow: &Flow, direction: Direction) -> Duration {
         let lan = match self.topology() {
             Topology::Atm(atm) => return atm.one_way_delay(),
-            Topology::LastHop { lan, .. } | Topology::Tree { lan, .. } => lan.delay,
+            Topology::LastHop { lan, .. } | Topology::Tree { lan } => lan.delay,
         };
-        let (tree, hops) = (self.tree(), self.hops());
-        let of = |place| {
-            let (hop, side) = tree.at(place);
-            hops[hop].side(side).link.delay
-        };
-        let route = self.route(&tree, flow, direction);
-        let links = route.into_iter().map(of).fold(Duration::ZERO, |sum, delay| sum + delay);
+        let tree = self.tree();
+        let route = self.route(&tree, flow, direction).into_iter();
+        let links = route
+            .map(|place| self.path(&tree, place).link.delay)
+            .fold(Duration::ZERO, |sum, delay| sum + delay);
         links + beside_links(lan, flow.access.as_ref().map(|access| access.delay), direction)
     }
 
     /// The place that the run's columns speak of in each direction: that of the hop that is marked, or else of
     /// the slowest hop. With an ATM switch, the places are those of a single hop.
     pub fn bottlenecks(&self) -> [Place; 2] {
+        if self.hop.is_empty() {
+            return [Direction::Down, Direction::Up].map(Place::from);
+        }
         let (tree, hops) = (self.tree(), self.hops());
         let packet = self.mtu.0 as u32;
         [Direction::Down, Direction::Up].map(|direction| {
@@ -287,10 +305,6 @@ pub(crate) fn beside_links(lan: Duration, access: Option<Duration>, direction: D
     }
 }
 
-fn tree_of(hops: &Hops) -> Tree {
-    Tree::of(hops.iter().map(|(name, hop)| (name.as_str(), hop.behind.as_deref())))
-}
-
 /// The names of the hosts, for messages.
 pub(crate) fn host_names(hosts: &HostsByName) -> Vec<&str> {
     if hosts.is_empty() { vec![ONLY_HOST] } else { hosts.keys().map(String::as_str).collect() }
@@ -310,7 +324,7 @@ mod tests {
         let places = tree.route(number(from), number(to)).into_iter();
         let name = |place| {
             let (hop, direction) = tree.at(place);
-            format!("{} {}", tree.names().nth(hop).unwrap(), direction.name())
+            format!("{} {}", tree.name(hop), direction.name())
         };
         places.map(name).collect()
     }

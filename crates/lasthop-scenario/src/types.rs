@@ -102,9 +102,7 @@ impl Scenario {
         if let Some(atm) = &self.atm {
             return vec![(Instant::ZERO, atm.ip_rate(packet))];
         }
-        let (tree, hops) = (self.tree(), self.hops());
-        let (hop, side) = tree.at(self.bottlenecks()[direction as usize]);
-        hops[hop].side(side).ip_rates(packet)
+        self.path(&self.tree(), self.bottlenecks()[direction as usize]).ip_rates(packet)
     }
 
     /// The bad periods of a run that ended at `end`, with the number of their hop, and the direction if they

@@ -152,7 +152,7 @@ impl Network {
                 access_links: access_links as u32,
                 back: Wire::new(None, config.one_way_delay()),
             },
-            Topology::Tree { lan, tree } => Between::Tree(Box::new(Hops::new(scenario, lan, &tree, seed))),
+            Topology::Tree { lan } => Between::Tree(Box::new(Hops::new(scenario, lan, seed))),
         };
         Self { topology, entries: VecDeque::new() }
     }

@@ -38,15 +38,15 @@ enum Port {
 }
 
 impl Hops {
-    pub fn new(scenario: &Scenario, lan: &LanConfig, tree: &Tree, seed: Seed) -> Self {
-        let hops = scenario.hops();
+    pub fn new(scenario: &Scenario, lan: &LanConfig, seed: Seed) -> Self {
+        let (tree, hops) = (scenario.tree(), scenario.hops());
         let path = |place| {
             let (hop, direction) = tree.at(place);
             let seed = scenario.seed_of(hops[hop].name, seed);
             Path::new(hops[hop].side(direction), scenario.mtu, hops[hop].errors, direction, seed)
         };
         let mut ports: Vec<Port> = tree.places().map(|place| Port::Path(path(place))).collect();
-        let ways = Ways { scenario, lan, tree, hosts: Vec::new() }.all(&mut ports);
+        let ways = Ways { scenario, lan, tree: &tree, hosts: Vec::new() }.all(&mut ports);
         let due = Winners::new(ports.len());
         Self { ports, due, ways, flows: Vec::new(), arrived: VecDeque::new() }
     }

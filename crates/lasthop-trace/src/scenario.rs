@@ -2,7 +2,7 @@
 
 use lasthop_core::{Direction, Duration, FlowId, Host, Place};
 use lasthop_link::Capacity;
-use lasthop_scenario::Scenario;
+use lasthop_scenario::{Flow, Scenario, Tree};
 use lasthop_traffic::{HttpPageConfig, Instance};
 use serde::Deserialize;
 use std::fs::File;
@@ -59,15 +59,15 @@ impl CaptureTarget {
 impl Analysis {
     /// An analysis of one run of `scenario`, on any engine.
     pub fn of(scenario: &Scenario) -> Self {
-        let (places, bottlenecks) = measured(scenario);
+        let (tree, places) = (scenario.tree(), scenario.bottlenecks());
         let run = RunInfo {
             capacities: [Direction::Down, Direction::Up].map(|way| Capacity::at(&scenario.rates(way))),
             places,
-            bottlenecks,
+            bottlenecks: places.map(|place| tree.name(tree.at(place).0).to_owned()),
             segment_bytes: scenario.segment_bytes(),
             packet_bytes: scenario.mtu.0 as u32,
         };
-        let info = |instance: &Instance<'_>| application_info(scenario, instance);
+        let info = |instance: &Instance<'_>| application_info(scenario, instance, &tree, places);
         Self::new(scenario.applications().iter().map(info).collect(), run).with_hops(scenario)
     }
 }
@@ -100,30 +100,22 @@ fn bottlenecks(scenario: &Scenario) -> Bottlenecks {
     if scenario.atm.is_some() {
         return Bottlenecks::single([Some(Capacity::at(&scenario.rates(Direction::Down))), None]);
     }
-    let (packet, places) = (scenario.mtu.0 as u32, scenario.bottlenecks());
-    let (tree, hops) = (scenario.tree(), scenario.hops());
-    let capacities = places.map(|place| {
-        let (hop, direction) = tree.at(place);
-        Some(Capacity::of(hops[hop].side(direction), packet))
-    });
-    let crosses = |instance: &Instance<'_>| passes_by(scenario, instance).map(|passes_by| !passes_by);
-    Bottlenecks { places, capacities, crossed: scenario.applications().iter().map(crosses).collect() }
+    let (tree, places) = (scenario.tree(), scenario.bottlenecks());
+    let capacity = |place| Some(Capacity::of(scenario.path(&tree, place), scenario.mtu.0 as u32));
+    let crosses = |instance: &Instance<'_>| {
+        passes_by(scenario, &scenario.flow[instance.entry], &tree, places).map(|passes_by| !passes_by)
+    };
+    Bottlenecks {
+        places,
+        capacities: places.map(capacity),
+        crossed: scenario.applications().iter().map(crosses).collect(),
+    }
 }
 
-/// Whether the packets of an application avoid the bottleneck of each direction.
-fn passes_by(scenario: &Scenario, instance: &Instance<'_>) -> [bool; 2] {
-    let (tree, places) = (scenario.tree(), scenario.bottlenecks());
-    [Direction::Down, Direction::Up].map(|direction| {
-        let route = scenario.route(&tree, &scenario.flow[instance.entry], direction);
-        !route.contains(&places[direction as usize])
-    })
-}
-
-/// The places that the columns of the run speak of, and the names of their hops, down and up.
-fn measured(scenario: &Scenario) -> ([Place; 2], [String; 2]) {
-    let (tree, places) = (scenario.tree(), scenario.bottlenecks());
-    let name = |place| tree.names().nth(tree.at(place).0).unwrap_or_default().to_owned();
-    (places, places.map(name))
+/// Whether the packets of a flow avoid the bottleneck of each direction.
+fn passes_by(scenario: &Scenario, flow: &Flow, tree: &Tree, places: [Place; 2]) -> [bool; 2] {
+    [Direction::Down, Direction::Up]
+        .map(|direction| !scenario.route(tree, flow, direction).contains(&places[direction as usize]))
 }
 
 impl Overview {
@@ -135,13 +127,18 @@ impl Overview {
     }
 }
 
-fn application_info(scenario: &Scenario, instance: &Instance<'_>) -> ApplicationInfo {
+fn application_info(
+    scenario: &Scenario,
+    instance: &Instance<'_>,
+    tree: &Tree,
+    places: [Place; 2],
+) -> ApplicationInfo {
     let traffic = instance.config.traffic();
     let flow = &scenario.flow[instance.entry];
     ApplicationInfo {
         name: instance.application().to_owned(),
         hosts: [Host::Client, Host::Server].map(|end| scenario.host_of(flow, end).to_owned()),
-        passes_by: passes_by(scenario, instance),
+        passes_by: passes_by(scenario, flow, tree, places),
         objects: instance.config.page().map(HttpPageConfig::objects),
         voice: traffic.voice(),
         asks: traffic.requests().is_some(),

@@ -87,11 +87,11 @@ impl Hops {
         if scenario.hop.is_empty() {
             return None;
         }
-        let (tree, hops) = (scenario.tree(), scenario.hops());
+        let tree = scenario.tree();
         let side = |place| {
             let (hop, direction) = tree.at(place);
-            let capacity = Capacity::of(hops[hop].side(direction), scenario.mtu.0 as u32);
-            Side::new(capacity, hops[hop].name, direction)
+            let capacity = Capacity::of(scenario.path(&tree, place), scenario.mtu.0 as u32);
+            Side::new(capacity, tree.name(hop), direction)
         };
         let sides = tree.places().map(side).collect();
         Some(Self { tree, sides, flows: Vec::new(), waited: Waited::default() })
@@ -133,9 +133,8 @@ impl Hops {
             record.queue_delay_p95_s,
             record.queue_delay_max_s,
         ] = delay.quantiles_s([0.0, 0.5, 0.95, 1.0]);
-        let names: Vec<&str> = self.tree.names().collect();
         flow.drops.sort_unstable();
-        let words = flow.drops.iter().map(|(hop, drops)| format!("{} {drops}", names[*hop]));
+        let words = flow.drops.iter().map(|(hop, drops)| format!("{} {drops}", self.tree.name(*hop)));
         record.drop_hops = words.collect::<Vec<_>>().join(", ");
     }
 
