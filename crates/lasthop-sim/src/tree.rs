@@ -153,6 +153,7 @@ impl Hops {
 }
 
 impl Port {
+    #[inline]
     fn poll(&mut self, now: Instant, arena: &PacketArena) -> Option<PacketId> {
         match self {
             Self::Path(path) => path.poll_delivery(now, arena),
@@ -166,7 +167,9 @@ impl Port {
 struct Originals<'a, O>(&'a mut O);
 
 impl<O: Observer> Observer for Originals<'_, O> {
-    #[inline]
+    // Like the observers within: the caller knows the event.
+    #[allow(clippy::inline_always, reason = "else it would be a function with a choice at every turn")]
+    #[inline(always)]
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
         if !packet.is_copy {
             self.0.packet(now, event, packet);

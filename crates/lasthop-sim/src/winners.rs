@@ -5,53 +5,48 @@ use lasthop_core::Instant;
 /// Times by number, and the earliest of them; of several at the same time, the one with the lowest number.
 #[derive(Debug)]
 pub(crate) struct Winners {
-    /// The times; behind the last, times that never come, up to a power of two.
-    times: Vec<Instant>,
-    /// The winner among the leaves below each inner node. The children of `n` are `2 n` and `2 n + 1`, the root
-    /// is 1, and leaves follow the inner nodes.
-    winners: Vec<u32>,
+    /// The earliest time below each node, and its number. The children of `n` are `2 n` and `2 n + 1`, the root
+    /// is 1. The second half are the leaves, the times themselves; behind the last follow times that never
+    /// come, up to a power of two.
+    nodes: Vec<(Instant, u32)>,
 }
 
 impl Winners {
     /// `many` times that never come.
     pub fn new(many: usize) -> Self {
         let leaves = many.next_power_of_two().max(2);
-        let first = |node: usize| {
-            let below = node.ilog2();
-            // The leftmost leaf.
-            ((node << (leaves.ilog2() - below)) - leaves) as u32
-        };
-        let winners = (0..leaves).map(|node| if node == 0 { 0 } else { first(node) }).collect();
-        Self { times: vec![Instant::MAX; leaves], winners }
+        let mut nodes: Vec<_> =
+            (0..leaves as u32).cycle().take(2 * leaves).map(|number| (Instant::MAX, number)).collect();
+        for node in (1..leaves).rev() {
+            nodes[node] = nodes[2 * node];
+        }
+        Self { nodes }
     }
 
     /// The earliest time, `Instant::MAX` if none will come, and its number.
     #[inline]
     pub fn first(&self) -> (Instant, usize) {
-        let first = self.winners[1] as usize;
-        (self.times[first], first)
+        let (time, number) = self.nodes[1];
+        (time, number as usize)
     }
 
     /// Changes a time.
     #[inline]
     pub fn set(&mut self, number: usize, time: Instant) {
-        if self.times[number] == time {
+        let mut node = self.nodes.len() / 2 + number;
+        if self.nodes[node].0 == time {
             return;
         }
-        self.times[number] = time;
-        let leaves = self.times.len();
-        let mut node = (leaves + number) >> 1;
-        while node > 0 {
-            let [left, right] = [2 * node, 2 * node + 1]
-                .map(|child| if child < leaves { self.winners[child] } else { (child - leaves) as u32 });
-            let is_right = self.times[right as usize] < self.times[left as usize];
-            let winner = if is_right { right } else { left };
-            if winner == self.winners[node] && winner as usize != number {
+        self.nodes[node].0 = time;
+        while node > 1 {
+            let (left, right) = (self.nodes[node & !1], self.nodes[node | 1]);
+            let winner = if right.0 < left.0 { right } else { left };
+            node /= 2;
+            if self.nodes[node] == winner {
                 // Another one wins as before, here and so above.
                 return;
             }
-            self.winners[node] = winner;
-            node /= 2;
+            self.nodes[node] = winner;
         }
     }
 }

@@ -42,10 +42,12 @@ impl Waited {
             self.first -= 1;
         }
         let index = (serial - self.first) as usize;
-        if self.waits.len() <= index {
-            self.waits.resize(index + 1, None);
+        if let Some(waited) = self.waits.get_mut(index) {
+            *waited = Some(waited.unwrap_or_default() + wait);
+        } else {
+            self.waits.resize(index, None);
+            self.waits.push_back(Some(wait));
         }
-        self.waits[index] = Some(self.waits[index].unwrap_or_default() + wait);
     }
 
     fn take(&mut self, serial: u64) -> Duration {
@@ -102,6 +104,9 @@ impl Hops {
         self.flows.push(FlowHops { data: Direction::from(info.sender), queue_delay, drops: Vec::new() });
     }
 
+    // Like the analysis that calls it: the caller knows the event.
+    #[allow(clippy::inline_always, reason = "else it would be a function with a choice at every turn")]
+    #[inline(always)]
     pub fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
         let flow = &mut self.flows[packet.flow.0 as usize];
         let is_data = flow.data == packet.direction;
@@ -175,6 +180,8 @@ impl Side {
         }
     }
 
+    #[allow(clippy::inline_always, reason = "as above")]
+    #[inline(always)]
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet, waited: Duration) {
         let record = &mut self.record;
         match event {
