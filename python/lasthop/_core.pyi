@@ -229,6 +229,9 @@ class Cell:
     def key(self) -> str:
         """For example `link=e0,workload=2tcp0udp,variant=eifel`."""
     @property
+    def capture_files(self) -> list[str]:
+        """Names of the files of a capture: a pcapng for each capture point, and last the table of drops."""
+    @property
     def levels(self) -> dict[str, str]: ...
     @property
     def point(self) -> dict[str, float]:

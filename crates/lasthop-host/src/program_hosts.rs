@@ -103,17 +103,6 @@ pub fn network(scenario: &Scenario, servers: &[&str]) -> Scenario {
     network
 }
 
-/// Rejects a capture of the packets of programs in a tree of hops.
-pub fn needs_no_capture(scenario: &Scenario, is_captured: bool) -> Result<(), Error> {
-    if scenario.hop.is_empty() || !is_captured {
-        return Ok(());
-    }
-    Err(Error::new(
-        "--pcap: captures of programs know a single hop, and this scenario has [hop]; leave --pcap out, or run \
-         tcpdump on a host",
-    ))
-}
-
 /// Flows between the hosts of programs, and the host that each packet is for. Of two hosts, the one with the
 /// lower number is the server.
 pub struct BetweenHosts<F> {

@@ -4,7 +4,7 @@ use crate::clock::Waiter;
 use crate::emulator::{Emulator, RunFacts, tun_name, tun_named};
 use crate::error::{Context, Error};
 use crate::hop::Hop;
-use crate::program_hosts::{BetweenHosts, ProgramHosts, needs_no_capture};
+use crate::program_hosts::{BetweenHosts, ProgramHosts};
 use crate::programs::{Commands, HostProgram, Programs};
 use crate::shell::{self, Guest};
 use crate::workload::{Connections, Tape};
@@ -62,7 +62,6 @@ pub fn run<O: Observer>(
     setting: &Setting<'_>,
     mut observer: O,
 ) -> Result<(Instant, O, RunFacts, ProgramFacts), Error> {
-    needs_no_capture(scenario, setting.capture.is_some())?;
     let servers = servers_of(program);
     let hosts = ProgramHosts::create(scenario, &server_names(program))?;
     let flows = hosts.carrying(Connections::between(&hosts.namespaces)?);
@@ -83,7 +82,7 @@ pub fn run<O: Observer>(
         kept: Some([&output, &errors]),
     };
     let (mut programs, clock) = shell::start(&commands, seed)?;
-    let capture = setting.capture.map(|target| target.open_for_real_packets(&hosts.network));
+    let capture = setting.capture.map(|target| target.open_for_real_packets(scenario, &hosts.network));
     let capture = capture.transpose().context("cannot write a capture")?;
     let hop = Hop::new(&hosts.network, seed, flows, (Tape::default(), capture));
     let mut emulator = Emulator::new(hop, hosts.tuns(), None, clock, scenario.mtu.0 as usize);

@@ -7,7 +7,7 @@ use crate::guest::{Outcome, User};
 use crate::hop::{Hop, OneFlow, needs_single_packets};
 use crate::namespace::acquire_rights;
 use crate::priority::Priority;
-use crate::program_hosts::{BetweenHosts, ProgramHosts, needs_no_capture};
+use crate::program_hosts::{BetweenHosts, ProgramHosts};
 use crate::programs::{Commands, HostProgram, Programs};
 use crate::router::needs_no_router;
 use crate::status::{Status, Style};
@@ -106,7 +106,7 @@ pub fn run(spec: &ShellSpec, guest: Option<&Guest<'_>>) -> Result<Outcome, Error
     };
     let seed = Seed { study: spec.seed, replication: 1 };
     let (mut programs, clock) = start(&commands, seed)?;
-    let capture = spec.capture.as_ref().map(|target| target.open_for_real_packets(&hosts.network));
+    let capture = spec.capture.as_ref().map(|target| target.open_for_real_packets(scenario, &hosts.network));
     let capture = capture.transpose().context("cannot write a capture")?;
     // In a tree, the way of a packet is that between its hosts.
     let flow = if scenario.hop.is_empty() { FlowId(0) } else { FlowId::stranger(0) };
@@ -225,7 +225,6 @@ fn pass_on(guest: &Guest<'_>, programs: &mut Programs) -> Result<(), Error> {
 fn with_traces(spec: &ShellSpec) -> Result<Scenario, Error> {
     needs_no_router(&spec.scenario)?;
     needs_single_packets(&spec.scenario)?;
-    needs_no_capture(&spec.scenario, spec.capture.is_some())?;
     let mut scenario = spec.scenario.clone();
     for (trace, path, way) in [(&spec.down, &mut scenario.down, "down"), (&spec.up, &mut scenario.up, "up")] {
         let Some(trace) = trace else { continue };

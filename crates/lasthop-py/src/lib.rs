@@ -229,6 +229,12 @@ impl Cell {
     }
 
     #[getter]
+    fn capture_files(&self) -> Vec<String> {
+        let points = CapturePoints::of(&self.cell.scenario);
+        points.names().map(CapturePoints::file_name).chain([DROPS_FILE.to_owned()]).collect()
+    }
+
+    #[getter]
     fn levels<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let levels = PyDict::new(py);
         for (factor, level) in &self.cell.levels {

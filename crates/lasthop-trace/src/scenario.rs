@@ -44,14 +44,18 @@ impl CaptureTarget {
     }
 
     /// The same for packets that real hosts send. Its files may exist already; they may be devices of a
-    /// guest, for example.
-    pub fn open_for_real_packets(&self, scenario: &Scenario) -> io::Result<Capture<BufWriter<File>>> {
+    /// guest, for example. `network` is the scenario with the flows between any two hosts.
+    pub fn open_for_real_packets(
+        &self,
+        scenario: &Scenario,
+        network: &Scenario,
+    ) -> io::Result<Capture<BufWriter<File>>> {
         let open = |name: &str| {
             let file =
                 File::options().write(true).create(true).truncate(true).open(self.folder.join(name))?;
             Ok(BufWriter::new(file))
         };
-        let points = CapturePoints::of(scenario);
+        let points = CapturePoints::of_programs(scenario, network);
         Ok(Capture::new(points, open, &self.comment, self.snap_length)?.of_real_packets())
     }
 }

@@ -57,6 +57,11 @@ impl CapturePoints {
 
     /// The points of a scenario's network.
     pub fn of(scenario: &Scenario) -> Self {
+        Self::of_programs(scenario, scenario)
+    }
+
+    /// The points of a scenario's network, between whose hosts and servers there are the flows of `network`.
+    pub fn of_programs(scenario: &Scenario, network: &Scenario) -> Self {
         if scenario.hop.is_empty() {
             return Self::single();
         }
@@ -76,17 +81,17 @@ impl CapturePoints {
         }
         let end = |name: &str| names[..hops_from].iter().position(|own| own == name).unwrap_or_default();
         let ends = |flow: &Flow| {
-            let names = [Host::Server, Host::Client].map(|host| scenario.host_of(flow, host));
+            let names = [Host::Server, Host::Client].map(|host| network.host_of(flow, host));
             let points = names.map(end);
             Ends {
                 names: names.map(str::to_owned),
                 addresses: points.map(|point| address(point).octets()),
                 points,
-                routes: [Direction::Down, Direction::Up].map(|way| scenario.route(&tree, flow, way)),
+                routes: [Direction::Down, Direction::Up].map(|way| network.route(&tree, flow, way)),
             }
         };
-        let applications = scenario.applications();
-        let applications = applications.iter().map(|instance| ends(&scenario.flow[instance.entry])).collect();
+        let applications = network.applications();
+        let applications = applications.iter().map(|instance| ends(&network.flow[instance.entry])).collect();
         Self { names, hosts: hops_from, applications, hops, has_far_ends: true }
     }
 

@@ -37,15 +37,11 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 """The guest's date when the command starts, unless said otherwise."""
 FILES = Path("/dev/lasthop")
 """Where a guest sees the host's files."""
-CAPTURE_FILES = ("server.pcapng", "client.pcapng", "router-in.pcapng", "router-out.pcapng", "drops.csv")
 MEMORY = "2G"
 """A guest's memory by default; untouched memory is not used."""
 # Files of the guest by their numbers: initial file system, nothing, console, the programs' streams, and so
-# on.
-_INITRD, _NOTHING, _CONSOLE, _STDIN, _STDOUT, _STDERR, _ANSWER, _SIGNALS, _CAPTURE = range(9)
-_SERIES = _CAPTURE + len(CAPTURE_FILES)
-# Larger than all of them.
-_ELSEWHERE = 64
+# on; captures come last.
+_INITRD, _NOTHING, _CONSOLE, _STDIN, _STDOUT, _STDERR, _ANSWER, _SIGNALS, _SERIES, _CAPTURE = range(10)
 # How often to look whether a process of a guest was killed from outside, and the number of looks that proves
 # it.
 _LOOK_S, _LOOKS = 1.0, 3
@@ -99,9 +95,11 @@ class Outcome:
 class Guest:
     """A guest that runs a command and its servers. Made by `start_guest`."""
 
-    def __init__(self, pid: int, files: Mapping[int, int], signals: int) -> None:
-        """Take over a process that has started."""
-        self._pid, self._files, self._signals = pid, files, signals
+    def __init__(
+        self, pid: int, files: Mapping[int, int], captures: Mapping[str, int], signals: int
+    ) -> None:
+        """Take over a process that has started, with its files by their numbers there."""
+        self._pid, self._files, self._captures, self._signals = pid, files, captures, signals
         self._begun = time.monotonic()
         self._code: int | None = None
 
@@ -166,7 +164,7 @@ class Guest:
 
     def write_captures(self, folder: Path) -> None:
         """Write the captures into an existing folder, after the end."""
-        for number, name in enumerate(CAPTURE_FILES, _CAPTURE):
+        for name, number in self._captures.items():
             (folder / name).write_bytes(read_file(self._files[number]))
 
     def write_series(self, file: Path) -> None:
@@ -224,34 +222,32 @@ def start_guest(
     `streams` are the command's standard input, output and error. The same request and kernel give the same
     packets and the same output, to the byte.
     """
+    names = request.cell.capture_files if capture else []
+    captures = {name: number for number, name in enumerate(names, _CAPTURE)}
     with ExitStack() as stack:
         initrd = _core.initial_file_system(
-            guest_program(), json.dumps({"programs": _specification(request, capture)})
+            guest_program(), json.dumps({"programs": _specification(request, captures)})
         )
         signals, passing_on = os.pipe2(os.O_CLOEXEC)
         stack.callback(os.close, passing_on)
         stack.callback(os.close, signals)
         made = {number: stack.enter_context(memory_file("answer")) for number in (_CONSOLE, _ANSWER)}
-        if capture:
-            numbers = range(_CAPTURE, _CAPTURE + len(CAPTURE_FILES))
-            made |= {number: stack.enter_context(memory_file("capture")) for number in numbers}
+        made |= {number: stack.enter_context(memory_file("capture")) for number in captures.values()}
         if _has_series(request):
             made[_SERIES] = stack.enter_context(memory_file("series"))
         made[_INITRD] = stack.enter_context(memory_file("initrd", initrd))
         made[_NOTHING] = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         stack.callback(os.close, made[_NOTHING])
         files = {**made, _SIGNALS: signals, **dict(zip((_STDIN, _STDOUT, _STDERR), streams, strict=True))}
-        guest = Guest(_spawn(kernel, request, core, files), made, passing_on)
+        guest = Guest(_spawn(kernel, request, core, files), made, captures, passing_on)
         stack.callback(guest.end)
         yield guest
 
 
-def _specification(request: GuestRequest, capture: bool) -> dict[str, object]:
+def _specification(request: GuestRequest, captures: Mapping[str, int]) -> dict[str, object]:
     """Return what crates/lasthop-guest reads as `ProgramsSpec`."""
-    shell = request.specification(spin_us=0, captures=FILES if capture else None)
-    files = {"stdin": _STDIN, "stdout": _STDOUT, "stderr": _STDERR, "answer": _ANSWER}
-    if capture:
-        files |= {name: number for number, name in enumerate(CAPTURE_FILES, _CAPTURE)}
+    shell = request.specification(spin_us=0, captures=FILES if captures else None)
+    files = {"stdin": _STDIN, "stdout": _STDOUT, "stderr": _STDERR, "answer": _ANSWER, **captures}
     if _has_series(request):
         files["series"] = _SERIES
     return {
@@ -291,7 +287,8 @@ def _spawn(kernel: Kernel, request: GuestRequest, core: int, files: Mapping[int,
     environment = environment_of(request.seed, request.memory) | {"LASTHOP_PROGRAMS": "1"}
     if request.cpu_cost > 0:
         environment["LASTHOP_CPU_COST"] = str(round(request.cpu_cost * 1000))
-    moved = {number: fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, _ELSEWHERE) for number, file in files.items()}
+    elsewhere = max(files) + 1
+    moved = {number: fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, elsewhere) for number, file in files.items()}
     try:
         actions = [(os.POSIX_SPAWN_DUP2, file, number) for number, file in moved.items()]
         return os.posix_spawnp(command[0], command, environment, file_actions=actions, setsid=True)
