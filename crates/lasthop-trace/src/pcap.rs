@@ -54,6 +54,8 @@ const NANOSECONDS: u8 = 9;
 const DECRYPTION_SECRETS: u32 = 0x0000_000a;
 const TLS_KEY_LOG: u32 = 0x544c_534b;
 const DROPS_HEADER: &str = "time_s,flow,direction,cause,ip_id,server_port,client_port";
+/// A further column in a tree of hops: where the packet was dropped.
+const PLACE_COLUMN: &str = ",place";
 
 /// Writes the packets of a run as they pass. It keeps no packets, only the headers of page loads' messages.
 ///
@@ -97,7 +99,7 @@ impl<W: Write> Capture<W> {
         });
         let files = begun.collect::<io::Result<_>>()?;
         let mut drops = open(DROPS_FILE)?;
-        writeln!(drops, "{DROPS_HEADER}")?;
+        writeln!(drops, "{DROPS_HEADER}{}", if points.has_places() { PLACE_COLUMN } else { "" })?;
         Ok(Self {
             points,
             files,
@@ -223,7 +225,7 @@ impl<W: Write> Capture<W> {
         };
         writeln!(
             self.drops,
-            "{}.{:09},{},{},{},{},{},{}",
+            "{}.{:09},{},{},{},{},{},{}{}",
             time / 1_000_000_000,
             time % 1_000_000_000,
             packet.flow.0,
@@ -235,6 +237,7 @@ impl<W: Write> Capture<W> {
             identification,
             packet.server_port,
             client_port,
+            self.points.place_name(packet.place).map_or_else(String::new, |name| format!(",{name}")),
         )
     }
 

@@ -423,7 +423,7 @@ def test_a_guest_that_does_not_notice_a_killed_process_is_ended(monkeypatch: pyt
     monkeypatch.setattr(guest_programs, "_LOOK_S", 0.05)
     with subprocess.Popen(["sh", "-c", "sleep 0 & exec sleep 60"]) as unaware:
         with pytest.raises(InputError, match="was killed from outside"):
-            guest_programs.Guest(unaware.pid, {}, 0).answer()
+            guest_programs.Guest(unaware.pid, {}, {}, 0).answer()
         unaware.kill()
 
 

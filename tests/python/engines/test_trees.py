@@ -176,7 +176,7 @@ def test_programs_talk_from_host_to_host_over_the_hops_between_them(tmp_path: Pa
             sent[source] += int(length)
         return {source: length for source, length in sent.items() if length > 1000}
 
-    server, tv = "10.0.0.1", "10.2.0.1"
+    server, tv = "10.0.0.1", "10.0.2.1"
     files = {name: carried(name) for name in ("server", "laptop", "tv", "cable-down-in", "wifi-down-out")}
     assert [set(files[name]) for name in files] == [{server}, {server, tv}, {tv}, {server}, {server, tv}]
     assert all(length > 300_000 for one in files.values() for length in one.values())

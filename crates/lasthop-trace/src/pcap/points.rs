@@ -116,6 +116,17 @@ impl CapturePoints {
         format!("{server}, {client}")
     }
 
+    /// True if the hops have names.
+    pub(super) const fn has_places(&self) -> bool {
+        self.has_far_ends
+    }
+
+    /// The hop and the direction of a place, if the hops have names; no text for a wire.
+    pub(super) fn place_name(&self, place: Place) -> Option<&str> {
+        let arrival = || self.names[self.arrival(place)?].strip_suffix("-in");
+        self.has_far_ends.then(|| arrival().unwrap_or_default())
+    }
+
     /// Number of points at hosts, which come first.
     pub(super) const fn hosts(&self) -> usize {
         self.hosts

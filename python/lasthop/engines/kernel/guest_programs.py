@@ -95,9 +95,7 @@ class Outcome:
 class Guest:
     """A guest that runs a command and its servers. Made by `start_guest`."""
 
-    def __init__(
-        self, pid: int, files: Mapping[int, int], captures: Mapping[str, int], signals: int
-    ) -> None:
+    def __init__(self, pid: int, files: Mapping[int, int], captures: Mapping[str, int], signals: int) -> None:
         """Take over a process that has started, with its files by their numbers there."""
         self._pid, self._files, self._captures, self._signals = pid, files, captures, signals
         self._begun = time.monotonic()
