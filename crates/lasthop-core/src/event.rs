@@ -4,12 +4,55 @@
 
 use crate::{DropCause, Dscp, Duration, Ecn, FlowId, Host, Instant, Packet, Protocol, QueueSize, Rate};
 
+/// What a flow is, where a relay splits the flows of applications.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Part {
+    /// A flow from end to end.
+    #[default]
+    Whole,
+    /// A flow through a relay. It has no packets: the two flows announced after it carry it, in the order of
+    /// [`Part::SIDES`].
+    Relayed,
+    /// The connection between the peer of such a flow and the relay, as the client.
+    PeerSide,
+    /// The connection between the relay, as the server, and the host at the edge.
+    HostSide,
+}
+
+impl Part {
+    /// Both sides of a relay. The first has the flow's server, the second its client.
+    pub const SIDES: [Self; 2] = [Self::PeerSide, Self::HostSide];
+
+    /// The end that is the relay's.
+    pub const fn relay_end(self) -> Option<Host> {
+        match self {
+            Self::Whole | Self::Relayed => None,
+            Self::PeerSide => Some(Host::Client),
+            Self::HostSide => Some(Host::Server),
+        }
+    }
+
+    /// True for a side of a relay.
+    pub const fn is_side(self) -> bool {
+        self.relay_end().is_some()
+    }
+
+    /// The name of this part of what is called `name`.
+    pub fn name_of(self, name: &str) -> String {
+        match self {
+            Self::Whole | Self::Relayed => name.to_owned(),
+            Self::PeerSide => format!("{name}/peer-side"),
+            Self::HostSide => format!("{name}/host-side"),
+        }
+    }
+}
+
 /// Properties of a flow that are known when it is announced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowInfo {
     /// Name in the records, unique in the run.
     pub name: String,
-    /// Index in the scenario of the application that the flow belongs to.
+    /// Index in the scenario of the application that the flow belongs to; sides of relays come after those.
     pub application: u32,
     /// Name of the results that the flow is counted in, if it is one of many short flows.
     pub group: Option<String>,
@@ -29,6 +72,8 @@ pub struct FlowInfo {
     pub ecn: Ecn,
     /// Port of the fixed host.
     pub server_port: u16,
+    /// What it is, if there are relays.
+    pub part: Part,
 }
 
 /// Router queue after an event: all classes together, and the class of the packet.

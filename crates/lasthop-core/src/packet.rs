@@ -23,6 +23,18 @@ impl FlowId {
         Self(u32::MAX - application)
     }
 
+    /// The side of a flow through a relay that has the flow's end at `host`. Both sides follow the flow.
+    #[must_use]
+    pub const fn side(self, host: Host) -> Self {
+        Self(self.0 + 1 + host as u32)
+    }
+
+    /// The flow of which this is a side; the relay is its end at `host`.
+    #[must_use]
+    pub const fn whole(self, host: Host) -> Self {
+        Self(self.0 - 1 - host.other() as u32)
+    }
+
     /// Whether it is in place of a flow.
     #[must_use]
     pub const fn is_stranger(self) -> bool {

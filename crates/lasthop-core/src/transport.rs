@@ -90,6 +90,34 @@ pub trait Transport {
         None
     }
 
+    /// From now on the owner says what it reads: see [`Transport::read`]. What it writes is one stream. Called only
+    /// for TCP, like the methods that follow.
+    fn hold(&mut self) {
+        unreachable!("only TCP ends at a relay")
+    }
+
+    /// The owner has read this many bytes so far. Others wait, and leave less room for further ones.
+    fn read(&mut self, bytes: u64) {
+        let _ = bytes;
+        unreachable!("only TCP ends at a relay")
+    }
+
+    /// Number of written bytes that the other end has acknowledged; one more with the end of the stream.
+    fn acknowledged(&self) -> u64 {
+        unreachable!("only TCP ends at a relay")
+    }
+
+    /// True from the end of the handshake until the end is over.
+    fn is_open(&self) -> bool {
+        unreachable!("only TCP ends at a relay")
+    }
+
+    /// Gives the flow up; the other end learns of it.
+    fn abort<O: Observer>(&mut self, now: Instant, observer: &mut O) {
+        let _ = (now, observer);
+        unreachable!("only TCP ends at a relay")
+    }
+
     /// True once nothing more can happen at this end, apart from answers to stray packets.
     fn is_over(&self) -> bool;
 }

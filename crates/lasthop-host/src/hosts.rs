@@ -9,7 +9,7 @@ use lasthop_scenario::{Flow, SERVER, Scenario};
 use lasthop_tcp::TcpConfig;
 use lasthop_traffic::HttpServer;
 
-/// The ends of every flow, in the order of [`Hosts::of_application`].
+/// The ends of every flow, in the order of [`Hosts::of_lane`].
 const ENDS: [Host; 2] = [Host::Server, Host::Client];
 
 /// The hosts of a scenario.
@@ -17,8 +17,9 @@ const ENDS: [Host; 2] = [Host::Server, Host::Client];
 pub struct Hosts<'a> {
     scenario: &'a Scenario,
     namespaces: Vec<Namespace<'a>>,
-    /// The namespaces of the two ends of each application's flows, the server's first.
-    of_application: Vec<[usize; 2]>,
+    /// The namespaces of the two ends of each lane's flows, the server's first: of each application, then of the
+    /// sides of relays.
+    of_lane: Vec<[usize; 2]>,
 }
 
 /// A host with one TCP.
@@ -44,18 +45,19 @@ impl<'a> Hosts<'a> {
                 number(Namespace { address, tcp: &scenario.tcp });
             }
         }
-        let end = |flow: &'a Flow, end| Namespace {
-            address: address_of(scenario, scenario.host_of(flow, end)),
-            tcp: scenario.tcp_at(flow, end),
+        let end = |flow: &'a Flow, part, end| Namespace {
+            address: address_of(scenario, &scenario.host_at(flow, part, end)),
+            tcp: scenario.tcp_of_part(flow, part, end),
         };
-        let flows = scenario.applications().into_iter().map(|instance| &scenario.flow[instance.entry]);
-        let of_application = flows.map(|flow| ENDS.map(|host| number(end(flow, host)))).collect();
-        Self { scenario, namespaces, of_application }
+        let lanes = scenario.lanes();
+        let lanes = lanes.iter().map(|lane| (&scenario.flow[lane.instance.entry], lane.part));
+        let of_lane = lanes.map(|(flow, part)| ENDS.map(|host| number(end(flow, part, host)))).collect();
+        Self { scenario, namespaces, of_lane }
     }
 
-    /// The namespaces of the ends of each application's flows, the server's first.
-    pub fn of_application(&self) -> &[[usize; 2]] {
-        &self.of_application
+    /// The namespaces of the ends of each lane's flows, the server's first.
+    pub fn of_lane(&self) -> &[[usize; 2]] {
+        &self.of_lane
     }
 
     /// The TCP of each namespace.
@@ -68,7 +70,7 @@ impl<'a> Hosts<'a> {
         let is_nginx = self.scenario.http.as_ref().is_some_and(|http| http.server == HttpServer::Nginx);
         let applications = self.scenario.applications();
         let page = applications.iter().position(|instance| instance.config.page().is_some());
-        page.filter(|_| is_nginx).map(|page| self.of_application[page][Host::Server as usize])
+        page.filter(|_| is_nginx).map(|page| self.of_lane[page][Host::Server as usize])
     }
 
     /// Differences of the hosts from the scenario.
@@ -100,7 +102,7 @@ impl<'a> Hosts<'a> {
     /// hosts has addresses of its own.
     fn further(&self, namespace: &Namespace<'_>) -> Vec<Further> {
         let (mut further, mut number) = (Vec::new(), 0);
-        for (instance, ends) in self.scenario.applications().iter().zip(&self.of_application) {
+        for (instance, ends) in self.scenario.applications().iter().zip(&self.of_lane) {
             let ends = ends.map(|end| self.namespaces[end].address);
             let side = ends.iter().position(|address| *address == namespace.address);
             for hosts in instance.config.traffic().later_flows() {
@@ -120,7 +122,9 @@ pub fn address_of(scenario: &Scenario, name: &str) -> Address {
     if name == SERVER {
         return Address::server(0);
     }
-    Address::edge(scenario.host.keys().position(|own| own == name).unwrap_or_default())
+    let relays = scenario.relays();
+    let names = scenario.host.keys().chain(&relays);
+    Address::edge(names.into_iter().position(|own| own == name).unwrap_or_default())
 }
 
 /// Rejects TCP settings and places of flows if hosts cannot have them.
@@ -198,7 +202,7 @@ mod tests {
             bytes = "1 kB""#,
         );
         let hosts = Hosts::of(&scenario);
-        assert_eq!(hosts.of_application(), [[0, 1], [2, 3], [4, 2]]);
+        assert_eq!(hosts.of_lane(), [[0, 1], [2, 3], [4, 2]]);
         let networks: Vec<_> = hosts.namespaces.iter().map(|namespace| namespace.address.network).collect();
         assert_eq!(networks, [0, 1, 2, 1, 0], "server, laptop, tv, laptop again, server again");
         let controls: Vec<_> = hosts.tcps().map(|tcp| tcp.congestion_control.to_string()).collect();

@@ -144,6 +144,9 @@ pub fn switches(scenario: &mut Node) -> Vec<Assumption> {
         if let Some(tcp) = flow.child("tcp") {
             follow(tcp, &format!("flow[{index}].tcp"), &mut followed);
         }
+        if let Some(tcp) = flow.child("relay").and_then(|relay| relay.child("tcp")) {
+            follow(tcp, &format!("flow[{index}].relay.tcp"), &mut followed);
+        }
     }
     followed
 }

@@ -160,11 +160,12 @@ fn contradictions(chosen: &[Chosen<'_>], sources: &Sources) -> Vec<Problem> {
 fn is_of_all(path: &str, wrong: &BTreeSet<String>) -> bool {
     let of_flow = path.strip_prefix("flow[").and_then(|rest| rest.split_once("].tcp"));
     let of_host = || path.strip_prefix("host.").and_then(|rest| rest.split_once(".tcp"));
-    of_flow.or_else(of_host).is_some_and(|(_, key)| wrong.contains(&format!("tcp{key}")))
+    let of_relay = || path.strip_prefix("flow[").and_then(|rest| rest.split_once("].relay.tcp"));
+    of_flow.or_else(of_host).or_else(of_relay).is_some_and(|(_, key)| wrong.contains(&format!("tcp{key}")))
 }
 
-/// Merges the stated TCP switches over the profile's, the switches of a host over both, and those of a flow
-/// over those of its host.
+/// Merges the stated TCP switches over the profile's, the switches of a host over both, those of a flow over
+/// those of its host, and those of a relay over those of its flow.
 fn fill_in_profiles(merged: &mut Node) -> Result<(), Problem> {
     let stated = merged.get("tcp").cloned().unwrap_or_default();
     if let Some(tcp) = merged.child("tcp") {
@@ -184,8 +185,15 @@ fn fill_in_profiles(merged: &mut Node) -> Result<(), Problem> {
     for flow in flows {
         let host = flow.get("host").and_then(Node::text).map(str::to_owned).or_else(|| only.clone());
         let of_host = host.and_then(|host| of_hosts.get(&host));
-        let Some(own) = flow.child("tcp").filter(|own| own.table().is_some()) else { continue };
-        *own = Node { span: own.span, ..with_profile(over(of_host.unwrap_or(&stated), own))? };
+        let mut of_flow = stated.clone();
+        if let Some(own) = flow.child("tcp").filter(|own| own.table().is_some()) {
+            of_flow = over(of_host.unwrap_or(&stated), own);
+            *own = Node { span: own.span, ..with_profile(of_flow.clone())? };
+        }
+        let relay = flow.child("relay").and_then(|relay| relay.child("tcp"));
+        if let Some(own) = relay.filter(|own| own.table().is_some()) {
+            *own = Node { span: own.span, ..with_profile(over(&of_flow, own))? };
+        }
     }
     Ok(())
 }

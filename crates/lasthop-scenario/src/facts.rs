@@ -1,5 +1,6 @@
 //! Facts of a scenario for stories and pictures of its runs, so that none of them derives these facts again.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use lasthop_core::{Direction, Host, Place, QueueSize};
@@ -9,13 +10,14 @@ use lasthop_traffic::Voice;
 use serde::Serialize;
 
 use crate::hops::{ONLY_HOP, ONLY_HOST};
+use crate::relay::Lane;
 use crate::topology::{Hop, Tree};
 use crate::types::Scenario;
 
 /// Facts of a scenario. Times are in nanoseconds.
 #[derive(Debug, Serialize)]
 pub struct Facts<'a> {
-    /// Applications, by their names in the records.
+    /// Applications and the sides of their relays, by their names in the records.
     pub applications: BTreeMap<String, ApplicationFacts<'a>>,
     /// The hops, in the order of the tree: each comes after the one that it hangs behind. With a single hop, or an
     /// ATM switch, there is one, called `last-hop`.
@@ -66,9 +68,9 @@ pub struct ApplicationFacts<'a> {
     /// Present for a call.
     pub voice: Option<VoiceFacts>,
     /// The host at the edge.
-    pub host: &'a str,
+    pub host: Cow<'a, str>,
     /// The host at the other end; `server` if that is a server of the flow's own.
-    pub peer: &'a str,
+    pub peer: Cow<'a, str>,
     /// The numbers of the places that its packets cross on the way down and up, in their order; after a move of
     /// its host, further ones.
     pub routes: [Vec<u16>; 2],
@@ -165,11 +167,12 @@ impl Scenario {
     /// The facts for stories and pictures.
     pub fn facts(&self) -> Facts<'_> {
         let tree = self.tree();
-        let applications = self.applications().into_iter().map(|instance| {
+        let applications = self.lanes().into_iter().map(|lane| {
+            let Lane { instance, part, .. } = &lane;
             let flow = &self.flow[instance.entry];
             let route = |way| {
                 let mut places: Vec<u16> = Vec::new();
-                for place in self.routes(&tree, flow, way).concat() {
+                for place in self.routes(&tree, flow, *part, way).concat() {
                     if !places.contains(&place.0) {
                         places.push(place.0);
                     }
@@ -178,13 +181,13 @@ impl Scenario {
             };
             let facts = ApplicationFacts {
                 kind: instance.config.kind(),
-                tcp: self.tcp_of(&instance),
+                tcp: self.tcp_of_part(flow, *part, instance.sender),
                 voice: instance.config.traffic().voice().map(VoiceFacts::from),
-                host: self.host_of(flow, Host::Client),
-                peer: self.host_of(flow, Host::Server),
+                host: self.host_at(flow, *part, Host::Client),
+                peer: self.host_at(flow, *part, Host::Server),
                 routes: [Direction::Down, Direction::Up].map(route),
             };
-            (instance.application().to_owned(), facts)
+            (lane.name(), facts)
         });
         let hosts = self.host.iter().map(|(name, host)| (name.as_str(), host.ways()));
         Facts {

@@ -10,6 +10,8 @@ use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::relay::RelayConfig;
+
 /// Maximum number of applications that one entry may stand for.
 const COUNTS: RangeInclusive<u32> = 1..=1000;
 
@@ -52,6 +54,9 @@ pub struct Flow {
     /// The way to `host`, for a host with several: the hop that it hangs behind there. If absent, the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,
+    /// A relay on its way, in which TCP ends and goes on from there on a connection of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relay: Option<RelayConfig>,
     /// The move of `host` to another of its ways, on which the flow goes on (RFC 9000, section 9); with `stack =
     /// "quic"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -142,6 +147,7 @@ impl From<FlowConfig> for Flow {
             host: None,
             peer: None,
             via: None,
+            relay: None,
             migrate: None,
         }
     }
@@ -221,6 +227,7 @@ impl Flow {
             }
         }
         self.check_quic(mtu, faults);
+        self.check_relay(mtu, time_limit, faults);
         if let Some(tcp) = &self.tcp {
             faults.require(self.traffic().protocol() == Protocol::Tcp, "tcp", || {
                 "a stream of datagrams has no TCP; leave it out".into()

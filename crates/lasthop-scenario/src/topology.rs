@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use lasthop_core::{Direction, Duration, Host, Place};
+use lasthop_core::{Direction, Duration, Host, Part, Place};
 use lasthop_link::{AtmConfig, ErrorConfig, PathConfig};
 
 use crate::flow::Flow;
@@ -234,7 +234,7 @@ impl Scenario {
 
     /// The hop behind which the host at an end of a flow hangs; `None` at the root. For the host at the edge, it
     /// is that of the way `via`, if it has that way, or else of its first way.
-    fn hop_of(&self, tree: &Tree, flow: &Flow, end: Host, via: Option<&String>) -> Option<usize> {
+    pub(crate) fn hop_of(&self, tree: &Tree, flow: &Flow, end: Host, via: Option<&String>) -> Option<usize> {
         if self.host.is_empty() {
             return (end == Host::Client).then_some(0);
         }
@@ -248,10 +248,10 @@ impl Scenario {
         self.route_via(tree, flow, direction, flow.via.as_ref())
     }
 
-    /// The places that a flow's packets cross, for each way that it takes: the first, and that after a move of its
-    /// host.
-    pub fn routes(&self, tree: &Tree, flow: &Flow, direction: Direction) -> Vec<Vec<Place>> {
-        let first = self.route(tree, flow, direction);
+    /// The places that the packets of a part of a flow cross, for each way that it takes: the first, and that after
+    /// a move of its host.
+    pub fn routes(&self, tree: &Tree, flow: &Flow, part: Part, direction: Direction) -> Vec<Vec<Place>> {
+        let first = self.route_of(tree, flow, part, direction);
         let moved = flow.migrate.as_ref().map(|to| self.route_via(tree, flow, direction, Some(&to.via)));
         std::iter::once(first).chain(moved).collect()
     }

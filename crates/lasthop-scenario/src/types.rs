@@ -66,11 +66,12 @@ impl Scenario {
         times.into_iter().collect()
     }
 
-    /// TCP of the scenario, and of the hosts and flows that have their own TCP.
+    /// TCP of the scenario, and of the hosts, flows and relays that have their own TCP.
     pub fn tcps(&self) -> impl Iterator<Item = &TcpConfig> {
         let of_flows = self.flow.iter().filter_map(|flow| flow.tcp.as_deref());
         let of_hosts = self.host.values().filter_map(|host| host.tcp.as_deref());
-        std::iter::once(&self.tcp).chain(of_flows).chain(of_hosts)
+        let of_relays = self.flow.iter().filter_map(|flow| flow.relay.as_ref()?.tcp.as_deref());
+        std::iter::once(&self.tcp).chain(of_flows).chain(of_hosts).chain(of_relays)
     }
 
     /// TCP of the sender of an application's data.
@@ -144,9 +145,9 @@ impl Scenario {
         (0..).zip(&self.flow).flat_map(|(index, flow)| flow.instances(index)).collect()
     }
 
-    /// The flows that are known before a run, ordered by number.
+    /// The flows that are known before a run, ordered by number; those through a relay with both their sides.
     pub fn flows(&self) -> Vec<FlowInfo> {
-        lasthop_traffic::flows(&self.applications(), self.http.as_ref())
+        self.with_sides(lasthop_traffic::flows(&self.applications(), self.http.as_ref()))
     }
 
     /// The instances of the applications, in the order of [`Scenario::applications`], with the starts of this
@@ -209,7 +210,11 @@ impl Scenario {
             let hosts = self.host.iter();
             let hosts =
                 hosts.filter_map(|(name, host)| Some((format!("host.{name}.tcp"), host.tcp.as_deref()?)));
-            let mut all = std::iter::once(("tcp".to_owned(), &self.tcp)).chain(hosts).chain(flows);
+            let relays = self.flow.iter().enumerate().filter_map(|(index, flow)| {
+                Some((format!("flow[{index}].relay.tcp"), flow.relay.as_ref()?.tcp.as_deref()?))
+            });
+            let mut all =
+                std::iter::once(("tcp".to_owned(), &self.tcp)).chain(hosts).chain(flows).chain(relays);
             all.find_map(|(place, tcp)| {
                 tcp.unmodelled().map(|(key, message)| Fault { key: format!("{place}.{key}"), message })
             })

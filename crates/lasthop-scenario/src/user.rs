@@ -95,6 +95,8 @@ impl Scenario {
         for (index, flow) in self.flow.iter_mut().enumerate() {
             let tcp = flow.tcp.as_deref_mut();
             found.extend(tcp.and_then(|tcp| of_tcp(format!("flow[{index}].tcp"), tcp)));
+            let tcp = flow.relay.as_mut().and_then(|relay| relay.tcp.as_deref_mut());
+            found.extend(tcp.and_then(|tcp| of_tcp(format!("flow[{index}].relay.tcp"), tcp)));
             let code = flow.kind.own_code().map(Code::Traffic);
             found.extend(code.map(|code| (format!("flow[{index}].code"), code)));
         }

@@ -67,8 +67,8 @@ fn network(scenario: &Scenario, faults: &mut Faults) {
         }
         Topology::Atm(atm) => faults.below("atm", |faults| atm.check(mtu, faults)),
         Topology::Tree { .. } => {
-            let applications = scenario.flow.iter().map(Flow::applications).sum::<usize>();
-            let parts = 2 * scenario.hop.len() + scenario.host.len() + 2 * applications;
+            let lanes = scenario.lanes().len();
+            let parts = 2 * scenario.hop.len() + scenario.host.len() + 2 * lanes;
             faults.require(parts <= PARTS_MAX, "hop", || {
                 format!(
                     "the network has {parts} parts, two for each hop and flow and one for each host; at most \
@@ -269,7 +269,11 @@ fn flows(scenario: &Scenario, faults: &mut Faults) {
             });
             flow.check(*mtu, *time_limit, faults);
             access(scenario, flow, faults);
+            let before = faults.count();
             ends(scenario, flow, faults);
+            if faults.count() == before {
+                scenario.check_relay(flow, faults);
+            }
         });
     }
 }

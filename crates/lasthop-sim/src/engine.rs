@@ -16,7 +16,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use lasthop_core::{
     Direction, Duration, Failure, FlowId, FlowInfo, Host, Instant, Observer, PacketArena, PacketEvent,
-    PacketId, Place, Seed, Transport,
+    PacketId, Part, Place, Seed, Transport,
 };
 use lasthop_scenario::Scenario;
 use lasthop_tcp::CachedMetrics;
@@ -25,6 +25,7 @@ use lasthop_traffic::{Action, Application, Instance};
 use crate::agenda::{Agenda, ComponentId, NETWORK_COMPONENTS};
 use crate::flows::{Flow, Hosts, Metrics, Running, ScenarioHosts};
 use crate::network::{Component, Network};
+use crate::relay::Relay;
 
 #[cfg(test)]
 mod tests;
@@ -122,10 +123,11 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
     /// `programs` for each entry of the scenario.
     fn new(scenario: &'a Scenario, seed: Seed, hosts: H, programs: Vec<A>, observer: &'a mut O) -> Self {
         let applications = scenario.applications();
-        let known = lasthop_traffic::flows(&applications, scenario.http.as_ref());
+        let known = scenario.flows();
         let running = |(program, instance): (A, &Instance<'a>)| Running {
             program,
             config: instance.config,
+            entry: instance.entry,
             flows: Vec::new(),
         };
         let components = programs.len() + 2 * known.len();
@@ -142,6 +144,10 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
             observer,
         };
         for info in &known {
+            if info.part != Part::Whole {
+                engine.announce_relayed(info);
+                continue;
+            }
             engine.announce(info, None);
             if applications[info.application as usize].config.traffic().is_open_at_first() {
                 let flow = engine.flows.last_mut().expect("just announced");
@@ -187,6 +193,24 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
         let flows = &mut self.applications[info.application as usize].flows;
         self.flows.push(Flow::new(info, flows.len() as u32, ends));
         flows.push(id);
+    }
+
+    /// Announces a flow that goes through a relay, or one of its sides, after it.
+    fn announce_relayed(&mut self, info: &FlowInfo) {
+        self.observer.announce(info);
+        self.network.announce(info.application);
+        let id = FlowId(self.flows.len() as u32);
+        let Some(relay_end) = info.part.relay_end() else {
+            let application = &mut self.applications[info.application as usize];
+            let entry = &self.scenario.flow[application.entry];
+            let buffer = entry.relay.as_ref().map_or(0, |relay| relay.buffer.0);
+            let relay = Relay::new(buffer, application.config.traffic().caller(info.sender));
+            self.flows.push(Flow::relayed(info, application.flows.len() as u32, relay));
+            return application.flows.push(id);
+        };
+        let mut side = Flow::new(info, 0, self.hosts.ends(id, info, None));
+        side.end(relay_end).expect("it has both ends").hold();
+        self.flows.push(side.side_of(&self.flows[id.whole(relay_end).0 as usize]));
     }
 
     fn wake(&mut self, now: Instant, component: ComponentId) {
@@ -254,6 +278,9 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
     /// sends the resulting packets.
     fn react(&mut self, now: Instant, id: FlowId, host: Host) {
         let flow = &mut self.flows[id.0 as usize];
+        if flow.relay_end == Some(host) {
+            return self.relay(now, id.whole(host));
+        }
         let Some(end) = flow.end(host) else { return };
         let news = end.news();
         let (index, number) = (flow.application, flow.number);
@@ -271,6 +298,17 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
         if self.flows[id.0 as usize].go() {
             self.observer.retired(now, id);
         }
+    }
+
+    /// Lets the relay of a flow act, and sends the resulting packets.
+    fn relay(&mut self, now: Instant, whole: FlowId) {
+        let sides = [Host::Server, Host::Client].map(|host| whole.side(host));
+        let [flow, peer_side, host_side] = &mut self.flows[whole.0 as usize..][..3] else { return };
+        let Some(relay) = &mut flow.relay else { return };
+        let Some(ends) = peer_side.end(Host::Client).zip(host_side.end(Host::Server)) else { return };
+        relay.run(now, [ends.0, ends.1], self.observer);
+        self.flush(now, sides[0], Host::Client);
+        self.flush(now, sides[1], Host::Server);
     }
 
     /// Performs the actions of an application, then sends the resulting packets. All actions come before any
@@ -308,9 +346,11 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
             _ => {}
         }
         let Some((flow, host)) = action.end().map(|(flow, host)| (id(flow), host)) else { return };
+        let written = flow;
+        let flow = if self.flows[flow.0 as usize].relay.is_some() { flow.side(host) } else { flow };
         let Some(end) = self.flows[flow.0 as usize].end(host) else { return };
         if let Action::Write { bytes, .. } | Action::Send { bytes, .. } = action {
-            self.observer.written(now, flow, host, bytes);
+            self.observer.written(now, written, host, bytes);
         }
         action.act_on(end, now, self.observer);
         self.touched.push((flow, host));

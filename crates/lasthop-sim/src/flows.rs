@@ -5,18 +5,21 @@ use std::collections::BTreeMap;
 use std::iter;
 use std::rc::Rc;
 
-use lasthop_core::{Bytes, Dscp, Duration, FlowId, FlowInfo, Host, Instant, Protocol, Seed, Transport};
+use lasthop_core::{Bytes, Dscp, Duration, FlowId, FlowInfo, Host, Instant, Part, Protocol, Seed, Transport};
 use lasthop_quic::QuicConfig;
 use lasthop_scenario::{Flow as Entry, Scenario};
 use lasthop_tcp::{CachedMetrics, Endpoint, Tcp, TcpConfig, TickClock};
 use lasthop_traffic::{FlowConfig, ShortHosts};
 
+use crate::relay::Relay;
 use crate::transport::{End, Udp};
 
 /// A running entry of the scenario's list of flows.
 pub(crate) struct Running<'a, A> {
     pub program: A,
     pub config: &'a FlowConfig,
+    /// The number of its entry.
+    pub entry: usize,
     /// Its flows, indexed by the numbers that it gives them.
     pub flows: Vec<FlowId>,
 }
@@ -29,6 +32,10 @@ pub(crate) struct Flow<T> {
     /// Code point of its packets.
     pub dscp: Dscp,
     pub server_port: u16,
+    /// The end that is a relay's, if one is.
+    pub relay_end: Option<Host>,
+    /// The relay that it goes through. Its ends are then those of the two flows after it.
+    pub relay: Option<Box<Relay>>,
     /// True if it was opened during the run; it is removed once it is over.
     passes: bool,
     /// Its ends; none once it is removed.
@@ -43,16 +50,38 @@ pub(crate) struct Ends<T> {
 
 impl<T: Transport> Flow<T> {
     pub fn new(info: &FlowInfo, number: u32, ends: Ends<T>) -> Self {
-        let FlowInfo { application, dscp, server_port, .. } = *info;
+        let FlowInfo { application, dscp, server_port, part, .. } = *info;
         let passes = info.group.is_some();
         Self {
             application: application as usize,
             number,
             dscp,
             server_port,
+            relay_end: part.relay_end(),
+            relay: None,
             passes,
             ends: Some(Box::new(ends)),
         }
+    }
+
+    /// A flow that goes through a relay.
+    pub fn relayed(info: &FlowInfo, number: u32, relay: Relay) -> Self {
+        let FlowInfo { application, dscp, server_port, .. } = *info;
+        Self {
+            application: application as usize,
+            number,
+            dscp,
+            server_port,
+            relay_end: None,
+            relay: Some(Box::new(relay)),
+            passes: false,
+            ends: None,
+        }
+    }
+
+    /// The side of a relay, of the application and with the number of the whole flow.
+    pub fn side_of(self, whole: &Self) -> Self {
+        Self { application: whole.application, number: whole.number, ..self }
     }
 
     /// Its end at `host`, unless it is removed.
@@ -106,7 +135,7 @@ impl Metrics {
 
 /// The hosts of a scenario.
 pub(crate) struct ScenarioHosts {
-    /// TCP of each application's flows.
+    /// TCP of each lane's flows.
     tcp: Vec<Rc<FlowsTcp>>,
     /// QUIC of each application's flows, if QUIC carries them.
     quic: Vec<Option<HostQuic>>,
@@ -122,10 +151,14 @@ type HostQuic = (Rc<QuicConfig>, Rc<[Instant]>);
 impl ScenarioHosts {
     /// The hosts; if `qlog`, their QUIC writes logs.
     pub fn new(scenario: &Scenario, seed: Seed, metrics: &Metrics, qlog: bool) -> Self {
-        let tcp = scenario.flow.iter().flat_map(|flow| {
-            let tcp = FlowsTcp::new(scenario, flow, metrics, seed);
-            iter::repeat_n(Rc::new(tcp), flow.applications())
-        });
+        let tcp_of = |flow, part| Rc::new(FlowsTcp::new(scenario, flow, part, metrics, seed));
+        let tcp = scenario
+            .flow
+            .iter()
+            .flat_map(|flow| iter::repeat_n(tcp_of(flow, Part::Whole), flow.applications()));
+        let lanes = scenario.lanes();
+        let sides = lanes.iter().filter(|lane| lane.part.is_side());
+        let of_sides = sides.map(|lane| tcp_of(&scenario.flow[lane.instance.entry], lane.part));
         let handovers: Rc<[Instant]> = scenario.handovers().into();
         let quic = scenario.flow.iter().flat_map(|flow| {
             let quic = flow.quic().map(|config| match &flow.migrate {
@@ -136,7 +169,13 @@ impl ScenarioHosts {
             });
             iter::repeat_n(quic, flow.applications())
         });
-        Self { tcp: tcp.collect(), quic: quic.collect(), qlog, mtu: scenario.mtu.0 as u32, seed }
+        Self {
+            tcp: tcp.chain(of_sides).collect(),
+            quic: quic.collect(),
+            qlog,
+            mtu: scenario.mtu.0 as u32,
+            seed,
+        }
     }
 
     fn tcp(&self, at_hosts: &[HostTcp; 2], flow: FlowId, sender: Host) -> Ends<End> {
@@ -200,13 +239,13 @@ struct HostTcp {
 }
 
 impl FlowsTcp {
-    fn new(scenario: &Scenario, flow: &Entry, metrics: &Metrics, seed: Seed) -> Self {
+    fn new(scenario: &Scenario, flow: &Entry, part: Part, metrics: &Metrics, seed: Seed) -> Self {
         let known = [Host::Server, Host::Client].map(|end| {
-            let (name, peer) = (scenario.host_of(flow, end), scenario.host_of(flow, end.other()));
+            let [name, peer] = [end, end.other()].map(|end| scenario.host_at(flow, part, end));
             HostTcp {
-                config: Rc::new(scenario.tcp_at(flow, end).clone()),
-                phase: Scenario::clock_phase(name, seed),
-                metrics: metrics.of(name, peer),
+                config: Rc::new(scenario.tcp_of_part(flow, part, end).clone()),
+                phase: Scenario::clock_phase(&name, seed),
+                metrics: metrics.of(&name, &peer),
             }
         });
         let of_hosts = |hosts: &ShortHosts| known.clone().map(|tcp| tcp.of_hosts(hosts));

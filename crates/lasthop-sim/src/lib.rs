@@ -6,6 +6,7 @@ pub mod agenda;
 mod engine;
 mod flows;
 mod network;
+mod relay;
 mod transport;
 mod tree;
 mod winners;

@@ -42,6 +42,11 @@ impl Transport for End {
         fn news(&mut self) -> News;
         #[inline]
         fn poll_stream(&mut self) -> Option<(u32, u64)>;
+        fn hold(&mut self);
+        fn read(&mut self, bytes: u64);
+        fn acknowledged(&self) -> u64;
+        fn is_open(&self) -> bool;
+        fn abort<O: Observer>(&mut self, now: Instant, observer: &mut O);
         #[inline]
         fn is_over(&self) -> bool;
     }

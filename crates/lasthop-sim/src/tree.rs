@@ -1,10 +1,11 @@
 //! A network of several hops: each packet crosses the places on its way, one after the other.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use lasthop_core::{
-    Body, Direction, Host, Instant, Observer, Packet, PacketArena, PacketEvent, PacketId, Place, QueueDepth,
-    Seed,
+    Body, Direction, Host, Instant, Observer, Packet, PacketArena, PacketEvent, PacketId, Part, Place,
+    QueueDepth, Seed,
 };
 use lasthop_link::Path;
 use lasthop_scenario::{Flow, LanConfig, Scenario, Tree};
@@ -183,24 +184,25 @@ struct Ways<'a> {
     lan: &'a LanConfig,
     tree: &'a Tree,
     /// The wire of each host towards its router.
-    hosts: Vec<(&'a str, Place)>,
+    hosts: Vec<(Cow<'a, str>, Place)>,
 }
 
 impl<'a> Ways<'a> {
     fn all(mut self, ports: &mut Vec<Port>) -> Vec<Vec<[Vec<Place>; 2]>> {
         let scenario = self.scenario;
-        let flows: Vec<&Flow> =
-            scenario.applications().iter().map(|instance| &scenario.flow[instance.entry]).collect();
-        let to_server = |flow: &&Flow| {
-            let access = flow.access.as_ref()?;
+        let flows: Vec<(&Flow, Part)> =
+            scenario.lanes().iter().map(|lane| (&scenario.flow[lane.instance.entry], lane.part)).collect();
+        let to_server = |(flow, part): &(&Flow, Part)| {
+            let access = flow.access.as_ref().filter(|_| *part != Part::HostSide)?;
             Some(add(ports, Wire::new(Some(access.rate), access.delay)))
         };
         let to_servers: Vec<Option<Place>> = flows.iter().map(to_server).collect();
         let mut ways = Vec::new();
-        for (flow, to_server) in flows.into_iter().zip(to_servers) {
-            let wires = [Direction::Down, Direction::Up].map(|way| self.wire_of(flow, way.sender(), ports));
+        for ((flow, part), to_server) in flows.into_iter().zip(to_servers) {
+            let wires =
+                [Direction::Down, Direction::Up].map(|way| self.wire_of(flow, part, way.sender(), ports));
             let [down, up] =
-                [Direction::Down, Direction::Up].map(|way| scenario.routes(self.tree, flow, way));
+                [Direction::Down, Direction::Up].map(|way| scenario.routes(self.tree, flow, part, way));
             let whole = |(down, up): (Vec<Place>, Vec<Place>)| {
                 let begin = |wire, places| [vec![wire], places].concat();
                 [begin(wires[0], down), [begin(wires[1], up), to_server.into_iter().collect()].concat()]
@@ -211,17 +213,18 @@ impl<'a> Ways<'a> {
     }
 
     /// The wire on which an end of a flow sends: that of its host, or of a server of the flow's own.
-    fn wire_of(&mut self, flow: &'a Flow, end: Host, ports: &mut Vec<Port>) -> Place {
-        let name = self.scenario.host_of(flow, end);
+    fn wire_of(&mut self, flow: &'a Flow, part: Part, end: Host, ports: &mut Vec<Port>) -> Place {
+        let name = self.scenario.host_at(flow, part, end);
         let known = self.hosts.iter().find(|(host, _)| *host == name);
         if let Some((_, place)) = known {
             return *place;
         }
-        let access = flow.access.as_ref().filter(|_| end == Host::Server);
+        let is_server = end == Host::Server && part != Part::HostSide;
+        let access = flow.access.as_ref().filter(|_| is_server);
         let (rate, delay) =
             access.map_or((self.lan.rate, self.lan.delay), |access| (access.rate, access.delay));
         let place = add(ports, Wire::new(Some(rate), delay));
-        if end == Host::Client || flow.peer.is_some() {
+        if !is_server || flow.peer.is_some() {
             self.hosts.push((name, place));
         }
         place

@@ -5,6 +5,7 @@
 //! classic sender keeps only three positions in the stream, and the reports of SACK. Loss recovery is in
 //! `recovery`.
 
+mod persist;
 mod recovery;
 mod rto;
 mod scoreboard;
@@ -18,6 +19,7 @@ use crate::clock::{Tick, TickClock};
 use crate::common::{Context, Transmission, WindowReport, ride_on_last};
 use crate::config::{RecoveryRules, TcpConfig};
 use crate::control::{Bytes, Congestion, Controller, Moment, RateSample, Reno, Window};
+use persist::Persist;
 use recovery::Recovery;
 use rto::{RttEstimator, Timer};
 use scoreboard::Scoreboard;
@@ -44,6 +46,8 @@ pub(crate) struct Sender {
     /// Why segments below `max` are sent again.
     resending: RetransmissionKind,
     timer: Timer,
+    /// Set while the persist timer runs in place of the retransmission timer.
+    persist: Option<Persist>,
     cwr_pending: bool,
     report: WindowReport,
     pub out: VecDeque<Transmission>,
@@ -79,6 +83,7 @@ impl Sender {
                 clock.ticks(config.rto_initial),
                 clock.ticks(config.rto_max),
             )),
+            persist: None,
             cwr_pending: false,
             report: WindowReport::default(),
             out: VecDeque::new(),
@@ -111,6 +116,10 @@ impl Sender {
     /// Tick at which the retransmission timer expires.
     pub fn timer(&self) -> Option<Tick> {
         self.timer.due
+    }
+
+    pub fn una(&self) -> u64 {
+        self.una
     }
 
     pub fn fin_sent(&self) -> bool {
@@ -148,6 +157,7 @@ impl Sender {
     /// Processes the acknowledgment of a segment and sends the data that it allows.
     pub fn on_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, segment: &Segment) {
         if self.take_ack(cx, segment) {
+            self.heard_window();
             self.send(cx);
             self.report_window(cx);
         }
@@ -155,7 +165,7 @@ impl Sender {
 
     /// Processes the acknowledgment of a segment. Returns false if it is old or impossible.
     pub fn take_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, segment: &Segment) -> bool {
-        if segment.ack > self.max || segment.ack < self.una {
+        if (segment.ack > self.max && !self.acknowledges_probe(segment.ack)) || segment.ack < self.una {
             return false;
         }
         let new = segment.ack > self.una;
@@ -261,6 +271,9 @@ impl Sender {
         let edge = self.una + self.congestion_window();
         let before = self.nxt;
         while self.send_next(cx, edge) {}
+        if self.una == self.max && self.timer.due.is_none() {
+            self.await_window(cx.tick);
+        }
         self.nxt > before
     }
 
@@ -328,6 +341,9 @@ impl Sender {
     /// The retransmission timer expired. Returns false if the retries are used up.
     pub fn on_timeout<O: Observer>(&mut self, cx: &mut Context<'_, O>) -> bool {
         self.timer.due = None;
+        if let Some(persist) = self.persist.take() {
+            return self.probe_window(cx, persist);
+        }
         if self.timer.expiries >= self.config.most_retries(self.una == 0) {
             return false;
         }

@@ -6,6 +6,7 @@
 mod accurate_ecn;
 mod delayed_ack;
 mod receiver;
+mod room;
 
 use std::num::NonZeroU16;
 use std::rc::Rc;
@@ -19,6 +20,7 @@ use crate::config::{Stack, TcpConfig};
 use crate::sender::SendingHalf;
 use accurate_ecn::{Feedback, agreed, handshake_flags};
 use receiver::{Arrival, Earlier, Receiver};
+use room::Room;
 
 /// The state of a connection (RFC 9293, section 3.3.2, with the closing states merged into one).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +134,30 @@ impl Endpoint {
     pub fn write<O: Observer>(&mut self, now: Instant, bytes: u64, write_bytes: u64, observer: &mut O) {
         self.sender.write(bytes, write_bytes);
         self.send_new(now, observer);
+    }
+
+    /// From now on the owner says what it reads ([`Endpoint::read`]), and what it writes is one stream.
+    pub fn hold(&mut self) {
+        self.receiver.room = Some(Room::default());
+        self.sender.join_writes();
+    }
+
+    /// The owner has read `bytes` of the stream so far, after [`Endpoint::hold`]. A window that has opened far
+    /// enough is told at once.
+    pub fn read(&mut self, bytes: u64) {
+        let nxt = self.receiver.nxt;
+        if let Some(room) = &mut self.receiver.room {
+            room.read(1 + bytes);
+            let room = *room;
+            self.ack_due |= self.phase == Phase::Established
+                && !self.peer_closed()
+                && room.must_tell(&self.config, self.mss, nxt, self.window(false));
+        }
+    }
+
+    /// Bytes of written data that the peer has acknowledged; one more once it has acknowledged the FIN.
+    pub fn acknowledged_bytes(&self) -> u64 {
+        self.sender.acknowledged().saturating_sub(1)
     }
 
     /// Forgets data that was written and not sent yet.
@@ -320,7 +346,11 @@ impl Endpoint {
     }
 
     fn on_data(&mut self, tick: Tick, segment: &Segment, ecn: Ecn) {
-        if segment.sequence_length() > 0 {
+        if let Some(room) = &self.receiver.room
+            && room.refuses(segment.seq, segment.sequence_length(), self.receiver.acked)
+        {
+            self.ack_due = true;
+        } else if segment.sequence_length() > 0 {
             let (rtt, rto) = self.sender.rtt_and_rto();
             let arrival = Arrival { tick, segment, ecn, rtt, rto, fin_sent: self.sender.fin_sent() };
             self.ack_due |= self.receiver.on_segment(&self.config, self.clock, self.mss, &arrival);
@@ -466,16 +496,20 @@ impl Endpoint {
     }
 
     /// Adds timestamps and window.
-    fn stamp_header(&self, segment: &mut Segment, now: Instant) {
+    fn stamp_header(&mut self, segment: &mut Segment, now: Instant) {
         if self.config.timestamps {
             let value = timestamp(self.stamps.at(now));
             segment.timestamps = Some(Timestamps { value, echo: self.receiver.echo() });
         }
         segment.window_bytes = self.window(segment.flags.contains(Flags::SYN));
+        let edge = self.receiver.nxt + segment.window_bytes;
+        if let Some(room) = &mut self.receiver.room {
+            room.advertised(edge);
+        }
     }
 
     /// Makes an ACK of less data than has arrived; the next ACK is still due.
-    fn stamp_earlier(&self, segment: &mut Segment, now: Instant, earlier: Earlier) {
+    fn stamp_earlier(&mut self, segment: &mut Segment, now: Instant, earlier: Earlier) {
         self.stamp_header(segment, now);
         segment.flags = Flags::ACK.with(earlier.ecn_flags);
         segment.ack = earlier.ack;
@@ -505,7 +539,12 @@ impl Endpoint {
     /// (`__tcp_select_window`); that of a SYN is never scaled.
     fn window(&self, syn: bool) -> u64 {
         let shift = if self.config.window_scaling && !syn { self.window_shift } else { 0 };
-        self.receiver.window_bytes(self.mss).div_ceil(1 << shift).min(u64::from(u16::MAX)) << shift
+        let mut window = self.receiver.window_bytes(self.mss);
+        if let Some(room) = &self.receiver.room {
+            let data = 1 + self.received_bytes();
+            window = room.window(&self.config, self.mss, self.receiver.nxt, data, window);
+        }
+        window.div_ceil(1 << shift).min(u64::from(u16::MAX)) << shift
     }
 }
 

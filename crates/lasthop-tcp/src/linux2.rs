@@ -5,6 +5,7 @@
 mod ack;
 mod control;
 mod frto;
+mod persist;
 mod recovery;
 mod rto;
 mod scoreboard;
@@ -16,7 +17,7 @@ use lasthop_core::{Observer, RetransmissionKind, TransportEvent};
 use crate::clock::{Tick, TickClock};
 use crate::common::metrics::{CachedMetrics, Knowledge};
 use crate::common::rtt::signed;
-use crate::common::{Context, Cut, Episode, SendQueue, State, WindowReport};
+use crate::common::{Context, Cut, Episode, Persist, SendQueue, State, WindowReport};
 use crate::config::{CachedInitialWindow, TcpConfig};
 use crate::control::{Congestion, Controller, Moment};
 use control::Control;
@@ -34,6 +35,7 @@ pub(crate) struct Sender {
     board: Scoreboard,
     control: Control,
     timer: Timer,
+    persist: Persist,
     recovery: Recovery,
     /// The reduction that may be undone.
     episode: Episode,
@@ -53,6 +55,7 @@ impl Sender {
             board: Scoreboard::default(),
             control: Control::new(config, mss, clock),
             timer: Timer::new(RttEstimator::new(least, initial, most)),
+            persist: Persist::default(),
             recovery: Recovery::new(config.dupack_threshold),
             episode: Episode::default(),
             frto: FRto::new(config.frto),
@@ -171,6 +174,9 @@ impl Sender {
             let segment = self.queue.send_new(new, first_transmission(cx.tick));
             self.push(cx.tick, segment);
         }
+        if self.board.queue.outstanding() == 0 && self.timer.due.is_none() {
+            self.await_window(cx.tick);
+        }
     }
 
     /// True if there is new data and both windows allow one more segment.
@@ -214,8 +220,7 @@ impl Sender {
     /// The retransmission timer expired. Returns false if the retries are used up.
     pub fn on_timeout<O: Observer>(&mut self, cx: &mut Context<'_, O>) -> bool {
         let Some(&head) = self.board.queue.head() else {
-            self.timer.due = None;
-            return true;
+            return self.probe_window(cx);
         };
         if self.timer.expiries >= self.config.most_retries(head.syn) {
             self.timer.due = None;

@@ -10,6 +10,7 @@ mod frto;
 mod loss;
 mod marks;
 mod pace;
+mod persist;
 mod probe;
 mod prr;
 mod rack;
@@ -26,7 +27,7 @@ use lasthop_core::{Duration, Observer, Rate, RetransmissionKind, TransportEvent}
 
 use crate::clock::{Tick, TickClock};
 use crate::common::metrics::{CachedMetrics, Knowledge};
-use crate::common::{Context, Cut, Episode, Handshake, NewSegment, SendQueue, State, WindowReport};
+use crate::common::{Context, Cut, Episode, Handshake, NewSegment, Persist, SendQueue, State, WindowReport};
 use crate::config::{Pacing, TcpConfig};
 use crate::control::{
     Control, Controller, Counting, Fq, Moment, Pacer, Progress, RateSampler, Segments, Setup,
@@ -88,6 +89,7 @@ pub(crate) struct Sender {
     frto: FRto,
     probe: Probe,
     timer: Timer,
+    persist: Persist,
     /// Consecutive expiries.
     expiries: u32,
     counts: Counts,
@@ -130,6 +132,7 @@ impl Sender {
             frto: FRto::default(),
             probe: Probe::default(),
             timer: Timer::default(),
+            persist: Persist::default(),
             expiries: 0,
             counts: Counts::default(),
             usage: Usage::default(),
@@ -248,6 +251,9 @@ impl Sender {
             // Data that pacing delays was written, too.
             self.note_write();
             self.rates.set_writing(false);
+        }
+        if self.board.queue.outstanding() == 0 && self.timer.alarm() != Some(Alarm::Window) {
+            self.await_window(cx);
         }
         self.report_window(cx);
     }
@@ -429,6 +435,7 @@ impl Sender {
                 self.timer.clear();
                 goes_on = self.on_retransmission_timeout(cx);
             }
+            Some(Alarm::Window) => goes_on = self.probe_window(cx),
             None => {}
         }
         self.report_window(cx);

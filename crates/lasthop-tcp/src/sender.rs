@@ -54,6 +54,15 @@ impl SendingHalf {
         }
     }
 
+    /// Lets data written later join waiting data in segments; under classic rules it always does.
+    pub fn join_writes(&mut self) {
+        match self {
+            Self::Linux2(sender) => sender.queue.join_writes(),
+            Self::Linux6(sender) => sender.queue.join_writes(),
+            Self::Classic(_) => {}
+        }
+    }
+
     pub fn close(&mut self) {
         either!(self, sender => sender.close());
     }
@@ -125,6 +134,15 @@ impl SendingHalf {
             Self::Linux2(sender) => sender.queue.nxt,
             Self::Linux6(sender) => sender.queue.nxt,
             Self::Classic(sender) => sender.max,
+        }
+    }
+
+    /// First sequence number that the peer has not acknowledged.
+    pub fn acknowledged(&self) -> u64 {
+        match self {
+            Self::Linux2(sender) => sender.queue.una,
+            Self::Linux6(sender) => sender.queue.una,
+            Self::Classic(sender) => sender.una(),
         }
     }
 

@@ -98,6 +98,26 @@ impl Transport for Tcp {
         }
     }
 
+    fn hold(&mut self) {
+        self.endpoint.hold();
+    }
+
+    fn read(&mut self, bytes: u64) {
+        self.endpoint.read(bytes);
+    }
+
+    fn acknowledged(&self) -> u64 {
+        self.endpoint.acknowledged_bytes()
+    }
+
+    fn is_open(&self) -> bool {
+        self.endpoint.phase() == Phase::Established
+    }
+
+    fn abort<O: Observer>(&mut self, now: Instant, observer: &mut O) {
+        self.endpoint.abort(now, observer);
+    }
+
     fn is_over(&self) -> bool {
         matches!(self.endpoint.phase(), Phase::Closed | Phase::Aborted)
     }

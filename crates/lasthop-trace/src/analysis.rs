@@ -9,6 +9,7 @@ mod fairness;
 mod hops;
 mod page;
 mod playback;
+mod relayed;
 mod short;
 mod tcp;
 mod udp;
@@ -25,14 +26,15 @@ pub(crate) use fairness::jain;
 use fairness::max_min_shares;
 use hops::Hops;
 use lasthop_core::{
-    Direction, Duration, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent, Place,
-    PlaybackEvent, Protocol, TransportEvent,
+    Direction, Duration, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent, Part,
+    Place, PlaybackEvent, Protocol, TransportEvent,
 };
 use lasthop_link::Capacity;
 use lasthop_scenario::{ONLY_HOP, Scenario};
 use lasthop_traffic::Voice;
 use page::Page;
 use playback::Playback;
+use relayed::{add_counts, join_sides};
 use short::Group;
 use std::collections::VecDeque;
 use tcp::TcpFlow;
@@ -71,6 +73,8 @@ pub struct ApplicationInfo {
     pub asks: bool,
     /// Whether it is a video.
     pub plays: bool,
+    /// For the host's side of a relay: the number of the whole.
+    pub whole: Option<u32>,
 }
 
 /// The records of one run.
@@ -122,6 +126,7 @@ struct Flow {
     retired: bool,
     /// Index in the scenario of the application that it belongs to.
     application: u32,
+    part: Part,
     /// Its packets inside the network.
     inside: u64,
     /// When the sender sent or received the first packet.
@@ -194,7 +199,8 @@ impl Analysis {
     /// The records of a run that ended at `end`.
     pub fn finish(mut self, end: Instant) -> Records {
         let mut run = self.record;
-        let flows: Vec<Box<Flow>> = self.flows.into_iter().flatten().collect();
+        let mut flows: Vec<Box<Flow>> = self.flows.into_iter().flatten().collect();
+        join_sides(&mut flows);
         let last_end = flows.iter().map(|flow| flow.ended(end)).max().unwrap_or(end);
         run.duration_s = last_end.as_secs_f64();
         if self.groups.is_empty() {
@@ -207,9 +213,10 @@ impl Analysis {
         self.bottleneck.finish(&self.info, end, last_end, &mut run);
         run.background_share = (carried > 0.0).then(|| self.background_bytes as f64 / carried);
         let pages = self.pages.into_iter().map(Page::finish).collect();
-        let mut records = Vec::with_capacity(flows.len());
+        let mut records: Vec<FlowRecord> = Vec::with_capacity(flows.len());
+        let (mut whole, mut sides) = (0, Vec::new());
         for flow in flows {
-            let (id, group) = (flow.id, flow.group);
+            let (id, group, part) = (flow.id, flow.group, flow.part);
             let mut record = match group {
                 None => flow.finish(end),
                 Some(group) => self.groups[group].take(*flow, end),
@@ -218,11 +225,18 @@ impl Analysis {
                 if let Some(hops) = &mut self.hops {
                     hops.finish_flow(id, &mut record);
                 }
+                if part.is_side() {
+                    add_counts(&mut records[whole], &record);
+                    sides.push(records.len());
+                } else {
+                    whole = records.len();
+                }
                 records.push(record);
             }
         }
         if self.groups.is_empty() {
-            let tcp = records.iter().filter(|flow| flow.protocol.is_transfer());
+            let whole = (0..).zip(&records).filter(|(row, _)| !sides.contains(row)).map(|(_, flow)| flow);
+            let tcp = whole.filter(|flow| flow.protocol.is_transfer());
             let whole = tcp.clone().all(|flow| flow.outcome != Outcome::Aborted);
             let throughputs: Vec<f64> = tcp.filter_map(|flow| flow.throughput_Bps).collect();
             run.fairness_jain = jain(&throughputs).filter(|_| whole);
@@ -391,7 +405,8 @@ impl Flow {
         };
         Self {
             data: record.direction,
-            application: info.application,
+            application: application.whole.unwrap_or(info.application),
+            part: info.part,
             group,
             id,
             passes_by: application.passes_by[Direction::from(info.sender) as usize],
@@ -494,7 +509,9 @@ impl TcpLoad {
     fn of(flows: &[Box<Flow>], direction: Direction, info: &RunInfo, end: Instant) -> Self {
         let mut loads = Vec::new();
         let (mut first_start, mut last_end) = (Instant::MAX, Instant::ZERO);
-        for flow in flows.iter().filter(|flow| flow.data == direction && !flow.passes_by) {
+        for flow in
+            flows.iter().filter(|flow| flow.data == direction && !flow.passes_by && !flow.part.is_side())
+        {
             if let (Transport::Tcp(tcp), Some(started)) = (&flow.transport, flow.started) {
                 loads.push((flow.offered_bytes as f64, tcp.in_sequence_bytes() as f64));
                 first_start = first_start.min(started);

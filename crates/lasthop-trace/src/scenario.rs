@@ -1,9 +1,9 @@
 //! The facts of a scenario that the analysis and a capture need before its run.
 
-use lasthop_core::{Direction, Duration, FlowId, Host, Place};
+use lasthop_core::{Direction, Duration, FlowId, Host, Part, Place};
 use lasthop_link::Capacity;
-use lasthop_scenario::{Flow, Scenario, Tree};
-use lasthop_traffic::{HttpPageConfig, Instance};
+use lasthop_scenario::{Lane, Scenario, Tree};
+use lasthop_traffic::HttpPageConfig;
 use serde::Deserialize;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -35,7 +35,8 @@ impl CaptureTarget {
         let create = |name: &str| File::create_new(self.folder.join(name)).map(BufWriter::new);
         let points = CapturePoints::of(scenario);
         let mut description = vec![self.comment.clone()];
-        for (index, info) in (0..).zip(scenario.flows()) {
+        let flows = (0..).zip(scenario.flows());
+        for (index, info) in flows.filter(|(_, info)| info.part != Part::Relayed) {
             let addresses = points.describe(&info, Addresses::of(FlowId(index), info.server_port)?);
             description.push(format!("flow {index} ({}): {addresses}", info.name));
         }
@@ -71,8 +72,8 @@ impl Analysis {
             segment_bytes: scenario.segment_bytes(),
             packet_bytes: scenario.mtu.0 as u32,
         };
-        let info = |instance: &Instance<'_>| application_info(scenario, instance, &tree, places);
-        Self::new(scenario.applications().iter().map(info).collect(), run).with_hops(scenario)
+        let info = |lane: &Lane<'_>| application_info(scenario, lane, &tree, places);
+        Self::new(scenario.lanes().iter().map(info).collect(), run).with_hops(scenario)
     }
 }
 
@@ -106,46 +107,46 @@ fn bottlenecks(scenario: &Scenario) -> Bottlenecks {
     }
     let (tree, places) = (scenario.tree(), scenario.bottlenecks());
     let capacity = |place| Some(Capacity::of(scenario.path(&tree, place), scenario.mtu.0 as u32));
-    let crosses = |instance: &Instance<'_>| {
-        passes_by(scenario, &scenario.flow[instance.entry], &tree, places).map(|passes_by| !passes_by)
-    };
+    let crosses = |lane: &Lane<'_>| passes_by(scenario, lane, &tree, places).map(|passes_by| !passes_by);
     Bottlenecks {
         places,
         capacities: places.map(capacity),
-        crossed: scenario.applications().iter().map(crosses).collect(),
+        crossed: scenario.lanes().iter().map(crosses).collect(),
     }
 }
 
 /// Whether the packets of a flow avoid the bottleneck of each direction.
-fn passes_by(scenario: &Scenario, flow: &Flow, tree: &Tree, places: [Place; 2]) -> [bool; 2] {
-    [Direction::Down, Direction::Up]
-        .map(|direction| !scenario.route(tree, flow, direction).contains(&places[direction as usize]))
+fn passes_by(scenario: &Scenario, lane: &Lane<'_>, tree: &Tree, places: [Place; 2]) -> [bool; 2] {
+    let flow = &scenario.flow[lane.instance.entry];
+    let route = |direction| scenario.route_of(tree, flow, lane.part, direction);
+    [Direction::Down, Direction::Up].map(|direction| !route(direction).contains(&places[direction as usize]))
 }
 
 impl Overview {
     /// An overview of one run of `scenario`, on any engine, in detail within `span`.
     pub fn of(scenario: &Scenario, span: Span) -> Self {
-        let name = |instance: &Instance<'_>| instance.application().to_owned();
-        let names = scenario.applications().iter().map(name).collect();
+        let names = scenario.lanes().iter().map(Lane::name).collect();
         Self::new(names, bottlenecks(scenario), span)
     }
 }
 
 fn application_info(
     scenario: &Scenario,
-    instance: &Instance<'_>,
+    lane: &Lane<'_>,
     tree: &Tree,
     places: [Place; 2],
 ) -> ApplicationInfo {
+    let Lane { instance, application, part } = lane;
     let traffic = instance.config.traffic();
     let flow = &scenario.flow[instance.entry];
     ApplicationInfo {
-        name: instance.application().to_owned(),
-        hosts: [Host::Client, Host::Server].map(|end| scenario.host_of(flow, end).to_owned()),
-        passes_by: passes_by(scenario, flow, tree, places),
-        objects: instance.config.page().map(HttpPageConfig::objects),
+        name: lane.name(),
+        hosts: [Host::Client, Host::Server].map(|end| scenario.host_at(flow, *part, end).into_owned()),
+        passes_by: passes_by(scenario, lane, tree, places),
+        objects: instance.config.page().filter(|_| !part.is_side()).map(HttpPageConfig::objects),
         voice: traffic.voice(),
-        asks: traffic.requests().is_some(),
-        plays: traffic.plays(),
+        asks: traffic.requests().is_some() && !part.is_side(),
+        plays: traffic.plays() && !part.is_side(),
+        whole: (*part == Part::HostSide).then_some(*application),
     }
 }

@@ -13,6 +13,7 @@ from lasthop.explain.facts import gather
 from lasthop.explain.packets import Packets
 from lasthop.explain.pages import tell_page
 from lasthop.explain.quic import tell_quic
+from lasthop.explain.relayed import tell_relayed
 from lasthop.explain.tell import tell_tcp
 from lasthop.explain.tell_udp import tell_udp
 from lasthop.explain.udp import gather_udp
@@ -24,7 +25,8 @@ from lasthop.scenario.facts import Facts
 def explain(run: ChosenRun, flow: str | None = None) -> Iterator[str]:
     """Yield the story of each flow of a run, or of the one named `flow`, as plain text.
 
-    The name of a page load stands for the page load and all its connections.
+    The name of a page load stands for the page load and all its connections, that of a flow through a relay for
+    the flow and both its connections.
     """
     facts = Facts.of(run.cell)
     trace = run.trace()
@@ -63,13 +65,16 @@ def stories(
     names = [str(name) for name in trace.flows["flow"]]
     told = set()
     for number, record in enumerate(rows(trace.flows)):
-        if flow not in (None, record["flow"], record["application"]):
+        whole = str(record["flow"]).removesuffix("/peer-side").removesuffix("/host-side")
+        if flow not in (None, record["flow"], record["application"], whole):
             continue
         of_page = record["flow"].startswith(f"{record['application']}/")
         if of_page and record["flow"] != flow and record["application"] not in told:
             told.add(record["application"])
             yield tell_page(trace, record["application"])
-        if not packets.of_flow(number):
+        if facts.relay_sides(record["application"]):
+            yield tell_relayed(record)
+        elif not packets.of_flow(number):
             yield Story(record["flow"], f"{record['flow']}: the run ended before its first packet.")
         elif record["protocol"] == "quic":
             yield tell_quic(packets, tcp, record, number, states)

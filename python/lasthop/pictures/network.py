@@ -102,17 +102,20 @@ def picture_network(run: ChosenRun) -> NetworkPicture:
 def network_of(facts: Facts, flows: Sequence[Mapping[str, Any]]) -> Network:
     """Return the network of a scenario with these facts and entries of flows."""
     only = next(iter(facts.hosts))
-    arrows = [
-        Arrow(
-            (str(flow.get("peer") or _SERVER), str(flow.get("host") or only)),
-            str(flow.get("direction") or "down"),
-            flow.get("via"),
-            str(flow.get("name") or flow["kind"]),
-        )
-        for flow in flows
-    ]
-    kinds = [str(flow["kind"]) for flow in flows]
-    root = _Grown(facts, arrows, kinds).tree()
+    arrows, kinds, relays = [], [], {}
+    for flow in flows:
+        ends = (str(flow.get("peer") or _SERVER), str(flow.get("host") or only))
+        direction, via = str(flow.get("direction") or "down"), flow.get("via")
+        label = str(flow.get("name") or flow["kind"])
+        drawn = [Arrow(ends, direction, via, label)]
+        if relay := flow.get("relay"):
+            name = f"{relay['at']}-relay"
+            relays[name] = next(hop.behind for hop in facts.hops if hop.name == relay["at"])
+            sides = (((ends[0], name), None, "peer-side"), ((name, ends[1]), via, "host-side"))
+            drawn = [Arrow(pair, direction, way, f"{label}/{side}") for pair, way, side in sides]
+        arrows += drawn
+        kinds += [str(flow["kind"])] * len(drawn)
+    root = _Grown(facts, arrows, kinds, relays).tree()
     merged = _merged(arrows, kinds, root)
     return Network(root, merged[: len(FLOW_COLORS)], merged[len(FLOW_COLORS) :])
 
@@ -120,12 +123,15 @@ def network_of(facts: Facts, flows: Sequence[Mapping[str, Any]]) -> Network:
 class _Grown:
     """Grows the tree of a scenario, and joins what looks alike."""
 
-    def __init__(self, facts: Facts, arrows: Sequence[Arrow], kinds: Sequence[str]) -> None:
+    def __init__(
+        self, facts: Facts, arrows: Sequence[Arrow], kinds: Sequence[str], relays: Mapping[str, str | None]
+    ) -> None:
         self.facts = facts
+        self.relays = relays
         self.behind: dict[str | None, list[Hop]] = {}
         for hop in facts.hops:
             self.behind.setdefault(hop.behind, []).append(hop)
-        self.does: dict[str, list[tuple[Any, ...]]] = {name: [] for name in (*facts.hosts, _SERVER)}
+        self.does: dict[str, list[tuple[Any, ...]]] = {name: [] for name in (*facts.hosts, *relays, _SERVER)}
         for arrow, kind in zip(arrows, kinds, strict=True):
             peer, host = arrow.ends
             self.does[host].append((kind, arrow.direction, arrow.via, peer))
@@ -151,6 +157,7 @@ class _Grown:
             for name, ways in self.facts.hosts.items()
             if (hop in ways if hop is not None else not ways)
         ]
+        own += [Host([name]) for name, behind in self.relays.items() if behind == hop]
         return _joined(own, self._looks)
 
     def _looks(self, host: Host) -> object:

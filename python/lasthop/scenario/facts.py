@@ -145,6 +145,11 @@ class Facts:
         """Return the places that an application's packets cross, in either direction."""
         return frozenset(place for way in self.applications[application].routes.values() for place in way)
 
+    def relay_sides(self, application: str) -> Sequence[str]:
+        """Return the names of both sides of the relay that an application's flows go through, if any."""
+        names = [f"{application}/{side}" for side in ("peer-side", "host-side")]
+        return [name for name in names if name in self.applications]
+
     def title(self, place: int) -> str:
         """Return hop and direction of a place; without the hop if there is only one."""
         return f"{self.hop_names.get(place, '')} {self.directions[place]}".strip()

@@ -133,3 +133,33 @@ def test_quic_goes_on_over_lte_when_the_wifi_is_left_and_tcp_does_not(
     assert flows["tcp"]["outcome"] == "unfinished"
     lte = ways["hops"].filter(hop="lte", direction="up").row(0, named=True)
     assert lte["bytes_out"] > 10_000_000
+
+
+def test_a_proxy_before_a_satellite_gains_by_its_window_not_by_splitting(
+    tables: Callable[[str], Tables],
+) -> None:
+    """The claim of examples/pep.toml, with the times of slow start worked out by hand."""
+    flows = tables("pep")["flows"]
+    assert flows["outcome"].unique().to_list() == ["closed"]
+    took = {
+        (role, proxy, loss): rows["elapsed_s"].mean()
+        for (role, proxy, loss), rows in flows.group_by("role", "proxy", "loss")
+    }
+    segments = math.ceil(200_000 / 1448)
+    land, geo = 2 * 0.020, 2 * 0.270
+    flights = math.ceil(math.log2(segments / 10 + 1))
+    by_hand = {
+        "none": (1 + flights) * (land + geo),
+        "plain": 1.5 * land + (1 + flights) * geo,
+        "tuned": 1.5 * land + 3 * geo,
+    }
+    assert list(by_hand.values()) == pytest.approx([2.9, 2.76, 1.68])
+    for proxy, expected in by_hand.items():
+        assert took["page", proxy, "none"] == pytest.approx(expected, abs=0.15)
+    assert 0.93 < took["page", "plain", "none"] / took["page", "none", "none"] < 0.97
+    assert took["page", "tuned", "none"] < 0.67 * took["page", "none", "none"]
+    assert took["file", "plain", "one-in-1000"] == pytest.approx(took["file", "none", "one-in-1000"], rel=0.1)
+    assert took["file", "tuned", "one-in-1000"] < took["file", "plain", "one-in-1000"] / 2
+    for role in ("page", "file"):
+        for loss in ("none", "one-in-1000"):
+            assert took[role, "server", loss] == pytest.approx(took[role, "tuned", loss], rel=0.1)

@@ -10,8 +10,8 @@ use crate::header::{Headers, Transport};
 use crate::hop::Flows;
 use crate::namespace::HostNamespace;
 use lasthop_core::{
-    Body, Datagram, Dscp, Ecn, FlowId, FlowInfo, Host, Instant, Observer, Packet, PacketEvent, Protocol,
-    TransportEvent,
+    Body, Datagram, Dscp, Ecn, FlowId, FlowInfo, Host, Instant, Observer, Packet, PacketEvent, Part,
+    Protocol, TransportEvent,
 };
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -169,6 +169,7 @@ impl Connection {
             dscp: self.dscp,
             ecn: Ecn::NotEct,
             server_port: self.server_port,
+            part: Part::Whole,
         }
     }
 

@@ -5,7 +5,7 @@ use super::{Application, Connection, Ends, Flow, Workload};
 use crate::clock::Waiter;
 use crate::error::{Context, Error};
 use crate::namespace::Address;
-use lasthop_core::{Dscp, FlowId, Host, Instant, Observer};
+use lasthop_core::{Dscp, FlowId, Host, Instant, Observer, Part};
 use lasthop_traffic::ShortHosts;
 use std::net::SocketAddr;
 
@@ -68,7 +68,8 @@ impl Workload<'_> {
         let flows = &mut self.applications[application].flows;
         let (number, ends) = (flows.len() as u32, Ends::Tcp(Box::new(connection)));
         flows.push(id);
-        self.flows.push(Flow { application, number, server, client, passes: true, ends });
+        let (lane, part) = (application, Part::Whole);
+        self.flows.push(Flow { application, number, lane, part, server, client, passes: true, ends });
         Ok(())
     }
 

@@ -8,6 +8,7 @@ mod later;
 mod peer;
 mod postponed;
 mod quic;
+mod relay;
 mod segments;
 mod sender;
 
@@ -27,10 +28,10 @@ use http::Site;
 use http::client::Answers;
 pub use http::nginx::Nginx;
 use lasthop_core::{
-    Body, Datagram, Dscp, FlowId, FlowInfo, Host, Instant, News, Observer, Packet, Protocol, Seed,
+    Body, Datagram, Dscp, FlowId, FlowInfo, Host, Instant, News, Observer, Packet, Part, Protocol, Seed,
 };
 use lasthop_quic::QuicConfig;
-use lasthop_scenario::{Flow as FlowEntry, Scenario};
+use lasthop_scenario::{Flow as FlowEntry, Lane, Scenario};
 use lasthop_tcp::{Pacing, TcpConfig};
 use lasthop_traffic::{Action, Application as _, Content, HttpServer, Instance, Program};
 use later::Later;
@@ -38,6 +39,7 @@ use nix::sys::epoll::EpollFlags;
 use peer::{Peer, Sending};
 use postponed::Postponed;
 pub use quic::needs_plain_quic;
+use relay::Relay;
 use segments::Segments;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::collections::BTreeMap;
@@ -95,6 +97,9 @@ struct Flow {
     /// Index of its application, and its number there.
     application: usize,
     number: u32,
+    /// The number of its lane, and what it is, if there are relays.
+    lane: usize,
+    part: Part,
     server: SocketAddr,
     client: SocketAddr,
     /// True if it was opened during the run; it is removed once it is over.
@@ -107,6 +112,8 @@ enum Ends {
     /// The sender's socket, and how many datagrams it has sent; the receiver's only reads.
     Udp(Socket, u64),
     Quic(Box<[quic::End; 2]>),
+    /// A flow through a relay; both its sides follow.
+    Relayed(Box<Relay>),
     /// A removed flow.
     Gone,
 }
@@ -157,6 +164,10 @@ pub struct Workload<'a> {
     hosts: &'a [HostNamespace],
     inside: usize,
     applications: Vec<Application>,
+    /// The ends of the flows of each lane.
+    lanes: Vec<[Side; 2]>,
+    /// The buffer of the relay of each application's flows.
+    buffers: Vec<u64>,
     flows: Vec<Flow>,
     /// Flow by the client's port.
     ports: BTreeMap<u16, FlowId>,
@@ -199,6 +210,8 @@ impl<'a> Workload<'a> {
             hosts: namespaces,
             inside: usize::MAX,
             applications: applications(scenario, seed, hosts)?,
+            lanes: lanes(scenario, hosts),
+            buffers: instances.iter().map(|instance| buffer(scenario, instance)).collect(),
             flows: Vec::new(),
             ports: BTreeMap::new(),
             listeners: Vec::new(),
@@ -215,7 +228,15 @@ impl<'a> Workload<'a> {
             unread: [vec![0; peer::READ_BYTES], vec![0; peer::READ_BYTES]],
         };
         for (flow, info) in infos.iter().enumerate() {
-            workload.add(FlowId(flow as u32), info, caller(&instances, info), waiter)?;
+            let id = FlowId(flow as u32);
+            match info.part {
+                Part::Relayed => workload.add_relayed(id, info),
+                part => {
+                    let application = workload.application_of(id, info);
+                    let caller = caller(&instances[application], info);
+                    workload.add(id, info, (application, part), caller, waiter)?;
+                }
+            }
         }
         for index in 0..workload.applications.len() {
             workload.listen_later(index, waiter)?;
@@ -225,20 +246,19 @@ impl<'a> Workload<'a> {
 
     /// The host at an end of a flow.
     fn host_of(&self, flow: FlowId, end: Host) -> usize {
-        let known = self.flows.get(flow.0 as usize).map(|flow| flow.application);
-        self.applications[known.unwrap_or((u32::MAX - flow.0) as usize)].sides[end as usize].host
+        let known = self.flows.get(flow.0 as usize).map(|flow| flow.lane);
+        self.lanes[known.unwrap_or((u32::MAX - flow.0) as usize)][end as usize].host
     }
 
     /// An application between whose hosts a packet of no flow is sent, by this end.
     fn between(&self, sender: Host, headers: &Headers<'_>) -> Option<u32> {
         let (source, destination) = headers.addresses;
         let has = |side: &Side, address| self.hosts[side.host].address.shares_network(address);
-        let is_it = |application: &Application| {
-            let [server, client] = &application.sides;
+        let is_it = |[server, client]: &[Side; 2]| {
             let [own, other] = if sender == Host::Server { [server, client] } else { [client, server] };
             has(own, source) && has(other, destination)
         };
-        self.applications.iter().position(is_it).map(|application| application as u32)
+        self.lanes.iter().position(is_it).map(|lane| lane as u32)
     }
 
     /// Takes this process into the network namespace of a host.
@@ -254,14 +274,41 @@ impl<'a> Workload<'a> {
         CLIENT_PORT + ((self.flows_before + flow) % CLIENT_PORTS as usize) as u16
     }
 
-    fn add(&mut self, id: FlowId, info: &FlowInfo, caller: Host, waiter: &Waiter) -> Result<(), Error> {
-        let sides = self.applications[info.application as usize].sides;
+    /// The application of a flow, also of a side.
+    fn application_of(&self, id: FlowId, info: &FlowInfo) -> usize {
+        let whole = info.part.relay_end().map(|end| id.whole(end));
+        whole.map_or(info.application as usize, |whole| self.flows[whole.0 as usize].application)
+    }
+
+    /// Adds a flow that goes through a relay; its sides follow.
+    fn add_relayed(&mut self, id: FlowId, info: &FlowInfo) {
+        let application = info.application as usize;
+        let flows = &mut self.applications[application].flows;
+        let number = flows.len() as u32;
+        flows.push(id);
+        let ends = Ends::Relayed(Box::new(Relay::new(self.buffers[application])));
+        let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
+        let (server, client, lane, part) = (nowhere, nowhere, application, info.part);
+        self.flows.push(Flow { application, number, lane, part, server, client, passes: false, ends });
+    }
+
+    fn add(
+        &mut self,
+        id: FlowId,
+        info: &FlowInfo,
+        (application, part): (usize, Part),
+        caller: Host,
+        waiter: &Waiter,
+    ) -> Result<(), Error> {
+        let lane = info.application as usize;
+        let sides = self.lanes[lane];
+        let is_relay = |end| part.relay_end() == Some(end);
         let own_address = |end: Host| self.hosts[sides[end as usize].host].address.v4();
         let server_address = SocketAddr::from((own_address(Host::Server), info.server_port));
         let client_address = SocketAddr::from((own_address(Host::Client), self.client_port(id.0 as usize)));
         let addresses = [server_address, client_address];
         let cannot = format!("cannot make the sockets of flow {:?}", info.name);
-        let quic = self.applications[info.application as usize].quic.clone();
+        let quic = self.applications[application].quic.clone();
         let ends = if let Some(config) = quic {
             self.add_quic(id, info, &config, (addresses, sides), waiter)?
         } else if info.protocol == Protocol::Udp {
@@ -276,12 +323,12 @@ impl<'a> Workload<'a> {
             socket.connect(&SockAddr::from(to)).context(&cannot)?;
             Ends::Udp(socket, 0)
         } else {
-            let of_page = self.applications[info.application as usize].site.is_some();
+            let of_page = self.applications[application].site.is_some();
             let mut connection = Connection::new(id, &sides, of_page);
             let [from, to] = [caller, caller.other()].map(|end| addresses[end as usize]);
             let [own, other] = [caller, caller.other()].map(|end| sides[end as usize].host);
             self.enter(other)?;
-            if of_page && self.server == HttpServer::Nginx {
+            if of_page && self.server == HttpServer::Nginx && !is_relay(Host::Server) {
                 let diag = Rc::new(Diag::open().context("cannot ask the kernel about nginx' connections")?);
                 connection.server.leave_to_another(diag, to, from);
             } else {
@@ -289,19 +336,23 @@ impl<'a> Workload<'a> {
             }
             self.enter(own)?;
             let socket = peer::socket(from, info.dscp, self.sending[own]).context(&cannot)?;
-            if info.sends_for.is_some() && caller == info.sender {
+            if info.sends_for.is_some() && caller == info.sender && !is_relay(caller) {
                 peer::limit_unsent(&socket).context(&cannot)?;
             }
             connection.peer(caller).open(socket);
             Ends::Tcp(Box::new(connection))
         };
         self.ports.insert(client_address.port(), id);
-        let application = info.application as usize;
         let flows = &mut self.applications[application].flows;
-        let number = flows.len() as u32;
-        flows.push(id);
+        let number = match part.relay_end() {
+            Some(end) => self.flows[id.whole(end).0 as usize].number,
+            None => {
+                flows.push(id);
+                flows.len() as u32 - 1
+            }
+        };
         let (server, client) = (server_address, client_address);
-        self.flows.push(Flow { application, number, server, client, passes: false, ends });
+        self.flows.push(Flow { application, number, lane, part, server, client, passes: false, ends });
         Ok(())
     }
 
@@ -344,7 +395,7 @@ impl<'a> Workload<'a> {
     pub fn is_done(&self) -> bool {
         let over = |flow: &Flow| match &flow.ends {
             Ends::Tcp(tcp) => !tcp.opened || tcp.is_over(),
-            Ends::Udp(..) | Ends::Quic(_) | Ends::Gone => true,
+            Ends::Udp(..) | Ends::Quic(_) | Ends::Relayed(_) | Ends::Gone => true,
         };
         self.next_wakeup().is_none() && self.flows.iter().all(over)
     }
@@ -381,6 +432,9 @@ impl<'a> Workload<'a> {
     ) -> Result<(), Error> {
         match self.watched[(name - self.first_name) as usize] {
             Watched::Listener(index) => self.accept(now, index, waiter, observer),
+            Watched::Peer(flow, host) if self.relayed(flow, host).is_some() => {
+                self.arrived_at_relay(now, flow, host, observer)
+            }
             Watched::Peer(flow, host) => {
                 let Ends::Tcp(connection) = &mut self.flows[flow.0 as usize].ends else { return Ok(()) };
                 connection.peer(host).flush();
@@ -426,6 +480,7 @@ impl<'a> Workload<'a> {
             };
             let host = connecting.other();
             let Some(flow) = port.and_then(|port| self.ports.get(&port).copied()) else { continue };
+            let whole = self.relayed(flow, host);
             socket.set_nonblocking(true)?;
             socket.set_tcp_nodelay(listener.tcp_nodelay()?)?;
             let name = self.name(Watched::Peer(flow, host));
@@ -433,10 +488,13 @@ impl<'a> Workload<'a> {
             let Ends::Tcp(connection) = ends else { continue };
             let socket = connection.peer(host).open(socket);
             waiter.watch(socket, SOCKET_EVENTS, name)?;
-            if let Some(site) = &self.applications[*application].site {
+            if let Some(site) = self.applications[*application].site.as_ref().filter(|_| whole.is_none()) {
                 connection.served = Some(http::server::Connection::new(Rc::clone(site), Rc::clone(socket)));
             }
             connection.peer(host).look(now, observer);
+            if let Some(whole) = whole {
+                self.connect_onward(whole, host, waiter)?;
+            }
         }
         Ok(())
     }
@@ -444,7 +502,9 @@ impl<'a> Workload<'a> {
     fn peer(&mut self, flow: FlowId, host: Host) -> &mut Peer {
         match &mut self.flows[flow.0 as usize].ends {
             Ends::Tcp(connection) => connection.peer(host),
-            Ends::Udp(..) | Ends::Quic(_) | Ends::Gone => unreachable!("only open TCP flows have peers"),
+            Ends::Udp(..) | Ends::Quic(_) | Ends::Relayed(_) | Ends::Gone => {
+                unreachable!("only open TCP flows have peers")
+            }
         }
     }
 
@@ -485,13 +545,15 @@ impl<'a> Workload<'a> {
             }
             match action {
                 Action::Open { hosts, is_control, .. } => self.open(index, hosts, is_control, observer)?,
-                Action::Connect { flow, host } => self.connect(self.flow_of(index, flow), host, waiter)?,
+                Action::Connect { flow, host } => {
+                    self.connect(self.end_of(index, flow, host), host, waiter)?;
+                }
                 Action::Write { flow, host, bytes, write_bytes, content } => {
-                    self.write(self.flow_of(index, flow), host, (bytes, write_bytes), content)?;
+                    self.write(self.end_of(index, flow, host), host, (bytes, write_bytes), content)?;
                 }
                 Action::Send { .. } => unreachable!("only QUIC has streams"),
-                Action::Stop { flow, host } => self.peer(self.flow_of(index, flow), host).stop(),
-                Action::Close { flow, host } => self.peer(self.flow_of(index, flow), host).close(),
+                Action::Stop { flow, host } => self.peer(self.end_of(index, flow, host), host).stop(),
+                Action::Close { flow, host } => self.peer(self.end_of(index, flow, host), host).close(),
                 Action::Report { .. } | Action::Play { .. } | Action::Complete { .. } => {}
             }
         }
@@ -557,7 +619,7 @@ impl<'a> Workload<'a> {
                     self.postpone_sending(flow, host, payload(Datagram { number, payload_bytes }));
                 }
             }
-            (Ends::Quic(_) | Ends::Gone, ..) => {}
+            (Ends::Quic(_) | Ends::Relayed(_) | Ends::Gone, ..) => {}
         }
         Ok(())
     }
@@ -616,7 +678,7 @@ impl Flows for Workload<'_> {
     }
 
     fn application(&self, flow: FlowId) -> u32 {
-        self.flows[flow.0 as usize].application as u32
+        self.flows[flow.0 as usize].lane as u32
     }
 
     fn identify<O: Observer>(
@@ -639,7 +701,7 @@ impl Flows for Workload<'_> {
             (Ends::Tcp(connection), Transport::Tcp(header, payload_bytes)) => {
                 let (segment, again) = connection.segments.read(sender, header, *payload_bytes);
                 connection.peer(sender).sends(now, &segment, again, observer);
-                if sender == Host::Server {
+                if sender == Host::Server && self.relayed(id, sender).is_none() {
                     // The SYN has offset 0.
                     self.tell_answers(now, id, segment.ack.saturating_sub(1), observer);
                 }
@@ -660,6 +722,11 @@ impl Flows for Workload<'_> {
     }
 
     fn arrived<O: Observer>(&mut self, now: Instant, host: Host, packet: &Packet, observer: &mut O) {
+        if self.relayed(packet.flow, host).is_some() {
+            // An error would show again when the socket is ready.
+            let _ = self.arrived_at_relay(now, packet.flow, host, observer);
+            return;
+        }
         match (self.flows.get_mut(packet.flow.0 as usize).map(|flow| &mut flow.ends), &packet.body) {
             (Some(Ends::Tcp(connection)), _) => {
                 connection.peer(host).look(now, observer);
@@ -694,16 +761,31 @@ fn applications(scenario: &Scenario, seed: Seed, hosts: &Hosts<'_>) -> Result<Ve
         };
         let later = Later::new(config.traffic().later_flows(), first);
         first += config.traffic().later_flows().len() as u8;
-        let at_host = |end: Host| {
-            let tcp = scenario.tcp_at(&scenario.flow[instance.entry], end);
-            let (receive_window_max, joins_writes) = (receive_window_max(scenario, tcp), tcp.joins_writes());
-            Side { host: ends[end as usize], receive_window_max, joins_writes }
-        };
-        let sides = [Host::Server, Host::Client].map(at_host);
+        let sides = sides(scenario, (&scenario.flow[instance.entry], Part::Whole), ends);
         Ok(Application { program, flows: Vec::new(), sides, later, site, quic })
     };
     let programs = scenario.applications().into_iter().zip(scenario.programs(seed));
-    programs.zip(hosts.of_application()).map(application).collect()
+    programs.zip(hosts.of_lane()).map(application).collect()
+}
+
+/// The ends of the flows of each lane.
+fn lanes(scenario: &Scenario, hosts: &Hosts<'_>) -> Vec<[Side; 2]> {
+    let lanes = scenario.lanes();
+    let flow = |lane: &Lane<'_>| (&scenario.flow[lane.instance.entry], lane.part);
+    lanes.iter().zip(hosts.of_lane()).map(|(lane, ends)| sides(scenario, flow(lane), ends)).collect()
+}
+
+fn sides(scenario: &Scenario, (flow, part): (&FlowEntry, Part), ends: &[usize; 2]) -> [Side; 2] {
+    [Host::Server, Host::Client].map(|end| {
+        let tcp = scenario.tcp_of_part(flow, part, end);
+        let (receive_window_max, joins_writes) = (receive_window_max(scenario, tcp), tcp.joins_writes());
+        Side { host: ends[end as usize], receive_window_max, joins_writes }
+    })
+}
+
+/// The buffer of the relay of an application's flows.
+fn buffer(scenario: &Scenario, instance: &Instance<'_>) -> u64 {
+    scenario.flow[instance.entry].relay.as_ref().map_or(0, |relay| relay.buffer.0)
 }
 
 /// How the sockets of a TCP send.
@@ -712,8 +794,8 @@ fn sending(tcp: &TcpConfig) -> Sending {
 }
 
 /// The host that connects.
-fn caller(applications: &[Instance<'_>], info: &FlowInfo) -> Host {
-    applications[info.application as usize].config.traffic().caller(info.sender)
+fn caller(application: &Instance<'_>, info: &FlowInfo) -> Host {
+    application.config.traffic().caller(info.sender)
 }
 
 fn datagram_socket(address: SocketAddr, info: &FlowInfo) -> io::Result<Socket> {

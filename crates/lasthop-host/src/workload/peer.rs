@@ -275,6 +275,39 @@ impl Peer {
         })
     }
 
+    /// Reads up to this number of bytes that have arrived. True if the stream has ended.
+    pub fn read_up_to(&mut self, bytes: usize, into: &mut Vec<u8>) -> Result<bool, Error> {
+        let Some(socket) = self.socket.as_deref() else { return Ok(false) };
+        let (before, first) = (self.received, into.len());
+        let mut buffer = [0; READ_BYTES];
+        while into.len() < first + bytes && !self.told_end {
+            let length = READ_BYTES.min(first + bytes - into.len());
+            let [read] = calls::make([Call::read(socket, &mut buffer[..length])]);
+            match read {
+                Ok(0) => self.told_end = true,
+                Ok(bytes) => {
+                    into.extend_from_slice(&buffer[..bytes]);
+                    self.received += bytes as u64;
+                }
+                Err(Errno::EAGAIN | Errno::EINTR | Errno::ENOTCONN) => break,
+                Err(_) => (self.lost, self.told_end) = (true, true),
+            }
+        }
+        if before == 0 && self.received > 0 {
+            clamp_window(socket, self.receive_window_max)?;
+        }
+        Ok(self.told_end)
+    }
+
+    /// Resets the connection.
+    pub fn give_up(&mut self) {
+        let Some(socket) = &self.socket else { return };
+        // A socket that does not linger resets when it is closed, or connected to nothing (tcp(7)).
+        let nowhere = socket2::SockAddr::from(SocketAddr::from(([0, 0, 0, 0], 0)));
+        let _ = socket.set_linger(Some(std::time::Duration::ZERO));
+        let _ = socket.connect(&nowhere);
+    }
+
     /// It sends a segment, which no observer has seen yet; `again` if it was sent before.
     pub fn sends<O: Observer>(&mut self, now: Instant, segment: &Segment, again: bool, observer: &mut O) {
         self.sender.sends(segment.end());

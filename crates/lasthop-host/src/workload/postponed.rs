@@ -84,6 +84,7 @@ impl Workload<'_> {
     fn unheeded(&self, name: u64) -> Option<&Rc<Socket>> {
         match self.watched[(name - self.first_name) as usize] {
             Watched::Sink(index) => Some(&self.sinks[index]),
+            Watched::Peer(flow, host) if self.relayed(flow, host).is_some() => None,
             Watched::Peer(flow, host) => {
                 let Flow { application, ends: Ends::Tcp(connection), .. } = &self.flows[flow.0 as usize]
                 else {

@@ -11,6 +11,7 @@ mod order;
 mod page;
 mod quic;
 mod random;
+mod relay;
 mod short;
 mod support;
 mod trees;

@@ -59,6 +59,11 @@ impl SendQueue {
     /// Linux: data that does not fill a segment waits while another such segment is unacknowledged.
     pub fn use_nagle(&mut self) {
         self.small_end = Some(0);
+        self.join_writes();
+    }
+
+    /// Lets all data written from now on join waiting data.
+    pub fn join_writes(&mut self) {
         self.stream.join_writes();
     }
 
@@ -188,6 +193,35 @@ impl SendQueue {
             self.small_end = Some(end);
         }
         SentSegment::new(seq..end, new, syn, sent)
+    }
+
+    /// Probes a window without room: an ACK from below what was acknowledged, which the peer answers
+    /// (`tcp_xmit_probe_skb`).
+    pub fn probe_window(&mut self) {
+        let seq = self.una.saturating_sub(1);
+        let ecn = Ecn::NotEct;
+        self.out.push_back(Transmission {
+            seq,
+            payload_bytes: 0,
+            syn: false,
+            fin: false,
+            ecn,
+            cwr: false,
+            push: false,
+        });
+    }
+
+    /// The next new segment as far as the receiver's window has room, if that is less than the segment
+    /// (`tcp_write_wakeup`).
+    pub fn next_cut(&self) -> Option<NewSegment> {
+        let payload_bytes = u32::try_from(self.receiver_room()).ok()?;
+        let is_cut = self.next().is_some_and(|new| (1..new.payload_bytes).contains(&payload_bytes));
+        is_cut.then_some(NewSegment { payload_bytes, fin: false, push: true, ends_write: false })
+    }
+
+    /// True if data wait that the receiver's window has no room for.
+    pub fn awaits_window(&self) -> bool {
+        self.next().is_some() && !self.fits()
     }
 
     /// Sets PSH on the last sent segment.

@@ -70,7 +70,11 @@ impl Stream {
         if bytes == 0 {
             return;
         }
-        if let Some(last) = self.orders.back_mut().filter(|last| self.joins_later && !last.writing) {
+        if let Some(last) = self
+            .orders
+            .back_mut()
+            .filter(|last| self.joins_later && !(self.cut == Cut::Joined && last.writing))
+        {
             self.end += bytes;
             last.end = self.end;
             return;

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use lasthop_core::{Ecn, Flags, Instant, SackBlock, SackList, Segment};
 
 use super::delayed_ack::DelayedAck;
+use super::room::Room;
 use crate::clock::{Tick, TickClock};
 use crate::common::MARKS_FIRST;
 use crate::config::TcpConfig;
@@ -43,7 +44,7 @@ pub(crate) struct Receiver {
     /// Next byte expected.
     pub nxt: u64,
     /// Highest ACK number sent.
-    acked: u64,
+    pub acked: u64,
     /// Ranges received out of order: disjoint, and in the order of sequence numbers.
     ranges: VecDeque<SackBlock>,
     /// The blocks of the SACK option for them, the most recent first (RFC 2018, section 4).
@@ -67,6 +68,8 @@ pub(crate) struct Receiver {
     was_marked: bool,
     /// End of the data received under the former state of an exact echo.
     pub earlier: Option<Earlier>,
+    /// The receive buffer, if the owner does not read at once.
+    pub room: Option<Room>,
 }
 
 impl Receiver {
@@ -89,6 +92,7 @@ impl Receiver {
             marks: 0,
             was_marked: false,
             earlier: None,
+            room: None,
         }
     }
 

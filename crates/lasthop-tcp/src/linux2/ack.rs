@@ -38,6 +38,10 @@ impl Sender {
     /// Processes the acknowledgment of a segment and sends the data that it allows.
     pub fn on_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, segment: &Segment) {
         if self.take_ack(cx, segment) {
+            if self.board.queue.outstanding() == 0 {
+                // An ACK starts the persist timer anew (tcp_ack_probe).
+                self.timer.due = None;
+            }
             self.send_new(cx);
             self.report_window(cx);
         }

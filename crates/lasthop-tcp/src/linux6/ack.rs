@@ -24,6 +24,9 @@ impl Sender {
         if timer_is_due {
             self.schedule_probe(cx, true);
         }
+        if self.board.queue.outstanding() == 0 {
+            self.await_window(cx);
+        }
         self.report_window(cx);
     }
 

@@ -11,6 +11,8 @@ pub enum Alarm {
     Probe,
     /// The end of RACK's reordering window (RFC 8985, section 6.2).
     Reordering,
+    /// The persist timer (RFC 9293, section 3.8.6.1).
+    Window,
 }
 
 /// A timer with one purpose at a time.

@@ -16,4 +16,5 @@ mod recovery;
 mod support;
 mod timeout;
 mod undo;
+mod window;
 mod wire;

@@ -52,6 +52,20 @@ impl TcpFlow {
         Self { rtt: Samples::Ignored, one_way_delay: Samples::Ignored, ..Self::default() }
     }
 
+    /// The whole connection through a relay, from what both connections know: the `first` has the sender, and the
+    /// `last` has the receiver. It ends when both have.
+    pub(super) fn join(&mut self, first: &Self, last: &Self) {
+        self.first_data_sent = first.first_data_sent;
+        (self.data_end, self.fin_end) = (first.data_end, first.fin_end);
+        self.receiver_ack = last.receiver_ack;
+        self.told = last.told;
+        self.data_acknowledged = last.data_acknowledged;
+        let later = |[one, other]: [Option<Instant>; 2]| Some(one?.max(other?));
+        self.fin_acknowledged = later([first.fin_acknowledged, last.fin_acknowledged]);
+        self.closed = later([first.closed, last.closed]);
+        self.aborted = first.aborted.into_iter().chain(last.aborted).min();
+    }
+
     /// A packet in the data direction.
     pub(super) fn data_packet(
         &mut self,

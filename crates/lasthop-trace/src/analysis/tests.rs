@@ -11,7 +11,9 @@ mod tcp;
 mod udp;
 
 use super::*;
-use lasthop_core::{Body, Datagram, DropCause, Dscp, Ecn, Flags, Place, QueueDepth, SackBlock, Segment};
+use lasthop_core::{
+    Body, Datagram, DropCause, Dscp, Ecn, Flags, Part, Place, QueueDepth, SackBlock, Segment,
+};
 use std::collections::BTreeMap;
 
 const MSS: u32 = 536;
@@ -46,6 +48,7 @@ fn info(name: &str, protocol: Protocol) -> FlowInfo {
         dscp: Dscp::default(),
         ecn: Ecn::NotEct,
         server_port: 30_001,
+        part: Part::Whole,
     }
 }
 

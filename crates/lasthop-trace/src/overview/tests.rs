@@ -1,5 +1,7 @@
 use super::*;
-use lasthop_core::{Body, Datagram, DropCause, Dscp, Ecn, Place, RetransmissionKind, Segment, UndoCause};
+use lasthop_core::{
+    Body, Datagram, DropCause, Dscp, Ecn, Part, Place, RetransmissionKind, Segment, UndoCause,
+};
 
 const MSS: u32 = 1000;
 
@@ -21,6 +23,7 @@ fn info(name: &str, protocol: Protocol) -> FlowInfo {
         dscp: Dscp::default(),
         ecn: Ecn::NotEct,
         server_port: 30_001,
+        part: Part::Whole,
     }
 }
 

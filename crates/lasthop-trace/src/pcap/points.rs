@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::Ipv4Addr;
 
 use lasthop_core::{Direction, FlowInfo, Host, Packet, Place};
-use lasthop_scenario::{Flow, SERVER, Scenario};
+use lasthop_scenario::{Lane, SERVER, Scenario};
 
 use super::packet::{Addresses, Seen};
 
@@ -14,7 +14,7 @@ const SERVERS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 ///
 /// With a single hop without a name there are four: each host, and both sides of the router queue, where the
 /// packets of both directions pass. With named hops there is one for all servers of the flows' own and one for
-/// each host, and for each direction of each hop its two ends.
+/// each host and relay, and for each direction of each hop its two ends.
 #[derive(Clone, Debug)]
 pub struct CapturePoints {
     names: Vec<String>,
@@ -70,6 +70,7 @@ impl CapturePoints {
             .chain(scenario.host.keys().map(String::as_str))
             .map(str::to_owned)
             .collect();
+        names.extend(scenario.relays());
         let hops_from = names.len();
         let mut hops = vec![[0; 2]; 2 * tree.len()];
         for (number, hop) in tree.names().enumerate() {
@@ -80,18 +81,20 @@ impl CapturePoints {
             }
         }
         let end = |name: &str| names[..hops_from].iter().position(|own| own == name).unwrap_or_default();
-        let ends = |flow: &Flow| {
-            let names = [Host::Server, Host::Client].map(|host| network.host_of(flow, host));
-            let points = names.map(end);
+        let ends = |lane: &Lane<'_>| {
+            let flow = &network.flow[lane.instance.entry];
+            let names =
+                [Host::Server, Host::Client].map(|host| network.host_at(flow, lane.part, host).into_owned());
+            let points = [0, 1].map(|side| end(&names[side]));
             Ends {
-                names: names.map(str::to_owned),
+                names,
                 addresses: points.map(|point| address(point).octets()),
                 points,
-                routes: [Direction::Down, Direction::Up].map(|way| network.route(&tree, flow, way)),
+                routes: [Direction::Down, Direction::Up]
+                    .map(|way| network.route_of(&tree, flow, lane.part, way)),
             }
         };
-        let applications = network.applications();
-        let applications = applications.iter().map(|instance| ends(&network.flow[instance.entry])).collect();
+        let applications = network.lanes().iter().map(ends).collect();
         Self { names, hosts: hops_from, applications, hops, has_far_ends: true }
     }
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::Span;
 use crate::columns::Column;
-use lasthop_core::{Datagram, DropCause, Dscp, Ecn, Place, Protocol, QueueDepth};
+use lasthop_core::{Datagram, DropCause, Dscp, Ecn, Part, Place, Protocol, QueueDepth};
 
 fn ms(millis: u64) -> Instant {
     Instant::from_nanos(millis * 1_000_000)
@@ -20,6 +20,7 @@ fn info(name: &str, protocol: Protocol, sender: Host) -> FlowInfo {
         ecn: Ecn::NotEct,
         dscp: Dscp::default(),
         server_port: 30_001,
+        part: Part::Whole,
     }
 }
 

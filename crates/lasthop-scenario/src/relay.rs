@@ -1,0 +1,203 @@
+//! Relays: a flow over TCP ends in one and goes on from there on a connection of its own (split TCP, a
+//! performance-enhancing proxy, RFC 3135, section 2.4). In the records such a flow is three: the whole, and the
+//! connections on the two sides of the relay.
+
+use std::borrow::Cow;
+
+use lasthop_core::{Bytes, Direction, Duration, Faults, FlowInfo, Host, Part, Place, Protocol};
+use lasthop_tcp::TcpConfig;
+use lasthop_traffic::Instance;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::suggest;
+use crate::flow::{Flow, FlowStack};
+use crate::topology::Tree;
+use crate::types::Scenario;
+
+/// A relay on the way of a flow over TCP.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RelayConfig {
+    /// The hop at whose root side it stands.
+    pub at: String,
+    /// In each direction, the most data that it has read from one connection and that the far end of the other
+    /// has not acknowledged. Further data wait in the first one's receive buffer, whose window closes. If absent,
+    /// the most that Linux gives a connection for sending (`tcp_wmem`).
+    #[serde(default = "default_buffer")]
+    pub buffer: Bytes,
+    /// TCP of its own end towards the hop, merged over that of the flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<Box<TcpConfig>>,
+}
+
+const fn default_buffer() -> Bytes {
+    Bytes(4 << 20)
+}
+
+/// Largest buffer.
+const BUFFER_MAX: Bytes = Bytes(1_000_000_000);
+
+impl RelayConfig {
+    /// The name of the relay at a hop, as a host.
+    pub fn name(&self) -> String {
+        format!("{}-relay", self.at)
+    }
+}
+
+/// The flows of an application between two hosts that send packets to each other, or the whole flows through a
+/// relay. Its number is the `application` of its flows.
+#[derive(Clone, Debug)]
+pub struct Lane<'a> {
+    /// The application.
+    pub instance: Instance<'a>,
+    /// Its number.
+    pub application: u32,
+    /// What its flows are.
+    pub part: Part,
+}
+
+impl Lane<'_> {
+    /// The name of the application, or of its side of a relay, in the records.
+    pub fn name(&self) -> String {
+        self.part.name_of(self.instance.application())
+    }
+}
+
+impl Scenario {
+    /// The lanes of a run: first one for each application, then two for each one with a relay.
+    pub fn lanes(&self) -> Vec<Lane<'_>> {
+        let (mut lanes, mut sides) = (Vec::new(), Vec::new());
+        for (application, instance) in (0..).zip(self.applications()) {
+            let is_relayed = self.flow[instance.entry].relay.is_some();
+            let part = if is_relayed { Part::Relayed } else { Part::Whole };
+            let lane = Lane { instance, application, part };
+            if is_relayed {
+                sides.extend(Part::SIDES.map(|part| Lane { part, ..lane.clone() }));
+            }
+            lanes.push(lane);
+        }
+        lanes.extend(sides);
+        lanes
+    }
+
+    /// The names of its relays, each once.
+    pub fn relays(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        for relay in self.flow.iter().filter_map(|flow| flow.relay.as_ref()) {
+            if !names.contains(&relay.name()) {
+                names.push(relay.name());
+            }
+        }
+        names
+    }
+
+    /// Adds the two sides of each flow that goes through a relay.
+    pub(crate) fn with_sides(&self, flows: Vec<FlowInfo>) -> Vec<FlowInfo> {
+        if self.flow.iter().all(|flow| flow.relay.is_none()) {
+            return flows;
+        }
+        let lanes = self.lanes();
+        let mut all = Vec::new();
+        for info in flows {
+            let of_side = |part| {
+                let is_it = |lane: &Lane<'_>| lane.application == info.application && lane.part == part;
+                lanes.iter().position(is_it).map(|number| FlowInfo {
+                    name: part.name_of(&info.name),
+                    application: number as u32,
+                    part,
+                    ..info.clone()
+                })
+            };
+            let sides: Vec<_> = Part::SIDES.into_iter().filter_map(of_side).collect();
+            let part = if sides.is_empty() { Part::Whole } else { Part::Relayed };
+            all.push(FlowInfo { part, ..info });
+            all.extend(sides);
+        }
+        all
+    }
+
+    /// The name of the host at an end of a part of a flow.
+    pub fn host_at<'a>(&'a self, flow: &'a Flow, part: Part, end: Host) -> Cow<'a, str> {
+        match &flow.relay {
+            Some(relay) if part.relay_end() == Some(end) => Cow::Owned(relay.name()),
+            _ => Cow::Borrowed(self.host_of(flow, end)),
+        }
+    }
+
+    /// TCP at an end of a part of a flow. The relay's own has the flow's, and towards its hop what it states.
+    pub fn tcp_of_part<'a>(&'a self, flow: &'a Flow, part: Part, end: Host) -> &'a TcpConfig {
+        let Some(relay) = flow.relay.as_ref().filter(|_| part.relay_end() == Some(end)) else {
+            return self.tcp_at(flow, end);
+        };
+        let tree = self.tree();
+        let own = relay.tcp.as_deref().filter(|_| {
+            let hop = tree.number(&relay.at);
+            self.route_of(&tree, flow, part, Direction::Down)
+                .iter()
+                .any(|place| Some(tree.at(*place).0) == hop)
+        });
+        own.or(flow.tcp.as_deref()).unwrap_or(&self.tcp)
+    }
+
+    /// The places that the packets of a part of a flow cross in a direction.
+    pub fn route_of(&self, tree: &Tree, flow: &Flow, part: Part, direction: Direction) -> Vec<Place> {
+        let Some((relay, at)) = flow.relay.as_ref().zip(part.relay_end()) else {
+            return self.route(tree, flow, direction);
+        };
+        let relay = tree.number(&relay.at).and_then(|hop| tree.behind(hop));
+        let hop = |end| if end == at { relay } else { self.hop_of(tree, flow, end, flow.via.as_ref()) };
+        let sender = direction.sender();
+        tree.route(hop(sender), hop(sender.other()))
+    }
+
+    /// Checks the relay of a flow whose ends are known.
+    pub(crate) fn check_relay(&self, flow: &Flow, faults: &mut Faults) {
+        let Some(relay) = &flow.relay else { return };
+        faults.require(!self.hop.is_empty(), "relay", || {
+            "a relay stands at a hop with a name; write [hop.NAME] in place of [down] and [up]".into()
+        });
+        if self.hop.is_empty() {
+            return;
+        }
+        let names: Vec<&str> = self.hop.keys().map(String::as_str).collect();
+        let tree = self.tree();
+        let Some(hop) = tree.number(&relay.at) else {
+            return faults.require(false, "relay.at", || {
+                format!("there is no hop {:?}{}", relay.at, suggest(&relay.at, &names))
+            });
+        };
+        let way = self.route(&tree, flow, Direction::Down);
+        faults.require(way.iter().any(|place| tree.at(*place).0 == hop), "relay.at", || {
+            let on_way: Vec<&str> = way.iter().map(|place| tree.name(tree.at(*place).0)).collect();
+            format!("the flow does not cross {:?} (accepted: {})", relay.at, on_way.join(", "))
+        });
+        faults.require(!self.host.contains_key(&relay.name()), "relay.at", || {
+            format!("the relay would be called {:?}, and a host is; give the host another name", relay.name())
+        });
+    }
+}
+
+impl Flow {
+    /// Checks the relay by itself.
+    pub(crate) fn check_relay(&self, mtu: Bytes, time_limit: Duration, faults: &mut Faults) {
+        let Some(relay) = &self.relay else { return };
+        let traffic = self.traffic();
+        let why = if self.stack == FlowStack::Quic {
+            Some("QUIC is encrypted from end to end, and no relay can end it")
+        } else if traffic.protocol() != Protocol::Tcp || self.real_program().is_some() {
+            Some("a relay ends TCP, and this flow is none that lasthop opens over it")
+        } else if traffic.opens_later() {
+            Some("short flows come and go, and the relay is modelled for flows that are known before the run")
+        } else if traffic.is_open_at_first() {
+            Some("the flow is open from the beginning, and a relay connects when it has accepted")
+        } else {
+            None
+        };
+        faults.require(why.is_none(), "relay", || format!("{}; leave it out", why.unwrap_or_default()));
+        faults.in_range(relay.buffer, mtu..=BUFFER_MAX, "relay.buffer");
+        if let Some(tcp) = &relay.tcp {
+            faults.below("relay.tcp", |faults| tcp.check(time_limit, faults));
+        }
+    }
+}

@@ -1,0 +1,22 @@
+"""The story of a flow that goes through a relay: what it took from end to end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lasthop.explain.words import Story, ends_of
+
+
+def tell_relayed(record: Mapping[str, Any]) -> Story:
+    """Tell what a flow took from end to end. Its packets belong to its connections."""
+    name = record["flow"]
+    way = ends_of(record, record["direction"])
+    sides = f"{name}/peer-side and {name}/host-side"
+    if record["start_s"] is None:
+        return Story(name, f"{name}: the run ended before its first packet.")
+    if record["elapsed_s"] is not None:
+        how = f"took {record['elapsed_s']:.3f} s from {record['start_s']:.3f} s on"
+    else:
+        how = f"began at {record['start_s']:.3f} s and is {record['outcome']}"
+    return Story(name, f"{name}: data from {way}, through a relay. From end to end it {how}. Its two connections are {sides}.")
