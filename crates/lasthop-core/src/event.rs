@@ -29,6 +29,24 @@ pub struct FlowInfo {
     pub ecn: Ecn,
     /// Port of the fixed host.
     pub server_port: u16,
+    /// For one of several connections that carry a flow together: which one it is.
+    pub part: Option<Part>,
+}
+
+/// One of several connections that carry a flow, such as a subflow of MPTCP. The flow itself has no packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The flow, which was announced before.
+    pub of: FlowId,
+    /// Index of its way among those of the flow.
+    pub way: usize,
+}
+
+impl FlowInfo {
+    /// Index of its way among those of its application.
+    pub fn way(&self) -> usize {
+        self.part.map_or(0, |part| part.way)
+    }
 }
 
 /// Router queue after an event: all classes together, and the class of the packet.
@@ -254,6 +272,12 @@ pub trait Observer {
     /// datagrams (RFC 9221). A packet with a datagram may arrive without being understood.
     fn datagram(&mut self, now: Instant, flow: FlowId, host: Host, number: u64) {
         let _ = (now, flow, host, number);
+    }
+
+    /// The application at `host` has read this many bytes so far, and perhaps the end of the stream, of a flow
+    /// that several connections carry.
+    fn read(&mut self, now: Instant, flow: FlowId, host: Host, bytes: u64, ended: bool) {
+        let _ = (now, flow, host, bytes, ended);
     }
 
     /// The application that made a request on this flow has the complete response; or a source whose amount

@@ -7,6 +7,7 @@ mod events;
 mod exchange;
 mod fairness;
 mod hops;
+mod joint;
 mod page;
 mod playback;
 mod short;
@@ -24,9 +25,10 @@ use exchange::Exchanges;
 pub(crate) use fairness::jain;
 use fairness::max_min_shares;
 use hops::Hops;
+use joint::Joint;
 use lasthop_core::{
-    Direction, Duration, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent, Place,
-    PlaybackEvent, Protocol, TransportEvent,
+    Direction, Duration, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent, Part,
+    Place, PlaybackEvent, Protocol, TransportEvent,
 };
 use lasthop_link::Capacity;
 use lasthop_scenario::{ONLY_HOP, Scenario};
@@ -61,8 +63,8 @@ pub struct ApplicationInfo {
     pub name: String,
     /// The hosts at its ends: at the edge, and the peer.
     pub hosts: [String; 2],
-    /// Whether its packets avoid the bottleneck, on the way down and up.
-    pub passes_by: [bool; 2],
+    /// For each of its ways, whether its packets avoid the bottleneck, down and up.
+    pub passes_by: Vec<[bool; 2]>,
     /// Objects of a page load; `None` for other applications.
     pub objects: Option<u32>,
     /// How the frames of a call become speech; `None` for other applications.
@@ -71,6 +73,14 @@ pub struct ApplicationInfo {
     pub asks: bool,
     /// Whether it is a video.
     pub plays: bool,
+}
+
+impl ApplicationInfo {
+    /// Whether a flow's data avoid the bottleneck of their direction.
+    fn avoids(&self, info: &FlowInfo) -> bool {
+        let of_way = self.passes_by.get(info.way()).or(self.passes_by.first());
+        of_way.is_some_and(|ways| ways[Direction::from(info.sender) as usize])
+    }
 }
 
 /// The records of one run.
@@ -133,6 +143,8 @@ struct Flow {
     id: FlowId,
     /// Whether its data avoid the bottleneck of their direction.
     passes_by: bool,
+    /// The flow that it carries a part of.
+    part: Option<Part>,
     queue_delay: Samples,
     transport: Transport,
     /// Counters that seldom change are kept in the record itself; the other fields are filled in at the end.
@@ -154,6 +166,8 @@ struct Flow {
 enum Transport {
     Tcp(TcpFlow),
     Udp(UdpFlow),
+    /// Several connections, each a flow of its own.
+    Joint(Joint),
 }
 
 impl Analysis {
@@ -193,9 +207,11 @@ impl Analysis {
 
     /// The records of a run that ended at `end`.
     pub fn finish(mut self, end: Instant) -> Records {
+        self.begin_joints();
         let mut run = self.record;
         let flows: Vec<Box<Flow>> = self.flows.into_iter().flatten().collect();
-        let last_end = flows.iter().map(|flow| flow.ended(end)).max().unwrap_or(end);
+        let wholes = flows.iter().filter(|flow| flow.part.is_none());
+        let last_end = wholes.map(|flow| flow.ended(end)).max().unwrap_or(end);
         run.duration_s = last_end.as_secs_f64();
         if self.groups.is_empty() {
             let loads = [Direction::Down, Direction::Up].map(|way| TcpLoad::of(&flows, way, &self.info, end));
@@ -208,8 +224,9 @@ impl Analysis {
         run.background_share = (carried > 0.0).then(|| self.background_bytes as f64 / carried);
         let pages = self.pages.into_iter().map(Page::finish).collect();
         let mut records = Vec::with_capacity(flows.len());
+        let mut wholes = joint::Wholes::default();
         for flow in flows {
-            let (id, group) = (flow.id, flow.group);
+            let (id, group, part) = (flow.id, flow.group, flow.part);
             let mut record = match group {
                 None => flow.finish(end),
                 Some(group) => self.groups[group].take(*flow, end),
@@ -218,11 +235,13 @@ impl Analysis {
                 if let Some(hops) = &mut self.hops {
                     hops.finish_flow(id, &mut record);
                 }
+                wholes.add(id, part, &mut record, &mut records);
                 records.push(record);
             }
         }
         if self.groups.is_empty() {
-            let tcp = records.iter().filter(|flow| flow.protocol.is_transfer());
+            let wholes = records.iter().filter(|flow| flow.part_of.is_empty());
+            let tcp = wholes.filter(|flow| flow.protocol.is_transfer());
             let whole = tcp.clone().all(|flow| flow.outcome != Outcome::Aborted);
             let throughputs: Vec<f64> = tcp.filter_map(|flow| flow.throughput_Bps).collect();
             run.fairness_jain = jain(&throughputs).filter(|_| whole);
@@ -268,6 +287,11 @@ impl Observer for Analysis {
         }
         let id = FlowId(self.flows.len() as u32);
         self.flows.push(Some(Box::new(Flow::new(id, info, application, group, is_kept))));
+        if let Some(part) = info.part
+            && let Some(whole) = self.flow(part.of)
+        {
+            whole.joins(id);
+        }
     }
 
     fn written(&mut self, now: Instant, flow: FlowId, host: Host, bytes: u64) {
@@ -282,6 +306,10 @@ impl Observer for Analysis {
         } else if let Some(exchanges) = &mut flow.exchanges {
             exchanges.asked(now);
         }
+    }
+
+    fn read(&mut self, now: Instant, flow: FlowId, host: Host, bytes: u64, ended: bool) {
+        self.joint_read(now, flow, host, bytes, ended);
     }
 
     fn datagram(&mut self, now: Instant, flow: FlowId, _host: Host, number: u64) {
@@ -394,7 +422,8 @@ impl Flow {
             application: info.application,
             group,
             id,
-            passes_by: application.passes_by[Direction::from(info.sender) as usize],
+            passes_by: application.avoids(info),
+            part: info.part,
             offered: info.offered_bytes,
             sends_for: info.sends_for,
             record,
@@ -405,8 +434,8 @@ impl Flow {
             inside: 0,
             offered_bytes: 0,
             queue_delay: if is_kept { Samples::default() } else { Samples::Ignored },
-            exchanges: application.asks.then(Exchanges::default),
-            playback: application.plays.then(Playback::default),
+            exchanges: (application.asks && info.part.is_none()).then(Exchanges::default),
+            playback: (application.plays && info.part.is_none()).then(Playback::default),
             transport,
         }
     }
@@ -429,6 +458,7 @@ impl Flow {
         match &self.transport {
             Transport::Tcp(tcp) => tcp.ended(),
             Transport::Udp(udp) => udp.ended(self.offered()),
+            Transport::Joint(joint) => joint.ended(),
         }
         .unwrap_or(end)
     }
@@ -454,6 +484,7 @@ impl Flow {
         match self.transport {
             Transport::Tcp(tcp) => tcp.finish(self.started, end, &mut record),
             Transport::Udp(udp) => udp.finish(self.started, end, offered, &mut record),
+            Transport::Joint(joint) => joint.finish(end, &mut record),
         }
         record
     }

@@ -47,7 +47,9 @@ impl Rule {
         let (mut transfers, mut streams) = (Vec::new(), Vec::new());
         let mut roles: Vec<String> = flows.iter().map(|flow| flow.flow.clone()).collect();
         for (row, flow) in flows.iter().enumerate() {
-            if connection(flow).is_some() {
+            if !flow.part_of.is_empty() {
+                // It keeps its own name.
+            } else if connection(flow).is_some() {
                 pages.entry(&flow.application).or_default().push(row);
             } else if flow.flow != flow.application && !self.of_program {
                 roles[row].clone_from(&flow.application);

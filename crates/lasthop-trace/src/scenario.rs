@@ -103,7 +103,8 @@ fn bottlenecks(scenario: &Scenario) -> Bottlenecks {
     let (tree, places) = (scenario.tree(), scenario.bottlenecks());
     let capacity = |place| Some(Capacity::of(scenario.path(&tree, place), scenario.mtu.0 as u32));
     let crosses = |instance: &Instance<'_>| {
-        passes_by(scenario, &scenario.flow[instance.entry], &tree, places).map(|passes_by| !passes_by)
+        let avoided = passes_by(scenario, &scenario.flow[instance.entry], &tree, places);
+        avoided.into_iter().map(|way| way.map(|passes_by| !passes_by)).collect()
     };
     Bottlenecks {
         places,
@@ -112,10 +113,12 @@ fn bottlenecks(scenario: &Scenario) -> Bottlenecks {
     }
 }
 
-/// Whether the packets of a flow avoid the bottleneck of each direction.
-fn passes_by(scenario: &Scenario, flow: &Flow, tree: &Tree, places: [Place; 2]) -> [bool; 2] {
-    [Direction::Down, Direction::Up]
-        .map(|direction| !scenario.route(tree, flow, direction).contains(&places[direction as usize]))
+/// For each way of a flow, whether its packets avoid the bottleneck of each direction.
+fn passes_by(scenario: &Scenario, flow: &Flow, tree: &Tree, places: [Place; 2]) -> Vec<[bool; 2]> {
+    let [down, up] = [Direction::Down, Direction::Up].map(|direction| scenario.routes(tree, flow, direction));
+    let avoids =
+        |routes: [&Vec<Place>; 2]| [0, 1].map(|direction| !routes[direction].contains(&places[direction]));
+    down.iter().zip(&up).map(|(down, up)| avoids([down, up])).collect()
 }
 
 impl Overview {

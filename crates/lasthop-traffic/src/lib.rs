@@ -210,6 +210,7 @@ pub fn flows(applications: &[Instance<'_>], http: Option<&HttpConfig>) -> Vec<Fl
                 dscp: traffic.dscp(),
                 ecn: traffic.ecn(),
                 server_port: traffic.port().map_or(default_port(flows.len()), NonZeroU16::get),
+                part: None,
             });
         }
     }
@@ -248,6 +249,7 @@ pub fn later_flow(number: usize, application: u32, hosts: &ShortHosts, is_contro
         dscp: Dscp::default(),
         ecn: Ecn::NotEct,
         server_port: default_port(number),
+        part: None,
     }
 }
 

@@ -169,6 +169,7 @@ impl Connection {
             dscp: self.dscp,
             ecn: Ecn::NotEct,
             server_port: self.server_port,
+            part: None,
         }
     }
 
@@ -210,8 +211,8 @@ impl Flows for Connections {
         None
     }
 
-    fn application(&self, _flow: FlowId) -> u32 {
-        0
+    fn way(&self, _flow: FlowId) -> (u32, usize) {
+        (0, 0)
     }
 
     fn identify<O: Observer>(

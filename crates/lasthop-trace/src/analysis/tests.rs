@@ -46,6 +46,7 @@ fn info(name: &str, protocol: Protocol) -> FlowInfo {
         dscp: Dscp::default(),
         ecn: Ecn::NotEct,
         server_port: 30_001,
+        part: None,
     }
 }
 

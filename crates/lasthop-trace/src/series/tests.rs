@@ -20,6 +20,7 @@ fn info(name: &str, protocol: Protocol, sender: Host) -> FlowInfo {
         ecn: Ecn::NotEct,
         dscp: Dscp::default(),
         server_port: 30_001,
+        part: None,
     }
 }
 
