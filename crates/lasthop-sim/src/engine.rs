@@ -181,7 +181,7 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
     /// Announces a flow, with both its ends.
     fn announce(&mut self, info: &FlowInfo, later: Option<usize>) {
         self.observer.announce(info);
-        self.network.announce(info.application);
+        self.network.announce(info.application, info.way());
         let id = FlowId(self.flows.len() as u32);
         let ends = self.hosts.ends(id, info, later);
         let flows = &mut self.applications[info.application as usize].flows;

@@ -7,7 +7,8 @@
 //! Connections of a page load fall into classes: `main`, and the in-line objects by throughput, from
 //! `inline-1`, the fastest, to the slowest. A connection that carries several objects keeps its name. If the
 //! scenario has several page loads, these roles are preceded by the name of the page load and a slash. The
-//! many clients of one entry of the scenario are all equal, and their role is the name of the entry.
+//! many clients of one entry of the scenario are all equal, and their role is the name of the entry. That of a
+//! connection that carries a part of a flow is the name of the flow's entry, with the part behind a slash.
 
 use crate::records::{FlowRecord, Outcome};
 use lasthop_core::Protocol;
@@ -47,8 +48,8 @@ impl Rule {
         let (mut transfers, mut streams) = (Vec::new(), Vec::new());
         let mut roles: Vec<String> = flows.iter().map(|flow| flow.flow.clone()).collect();
         for (row, flow) in flows.iter().enumerate() {
-            if !flow.part_of.is_empty() {
-                // It keeps its own name.
+            if let Some(part) = flow.flow.strip_prefix(&flow.part_of).filter(|_| !flow.part_of.is_empty()) {
+                roles[row] = format!("{}{part}", flow.application);
             } else if connection(flow).is_some() {
                 pages.entry(&flow.application).or_default().push(row);
             } else if flow.flow != flow.application && !self.of_program {

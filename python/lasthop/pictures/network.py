@@ -102,16 +102,17 @@ def picture_network(run: ChosenRun) -> NetworkPicture:
 def network_of(facts: Facts, flows: Sequence[Mapping[str, Any]]) -> Network:
     """Return the network of a scenario with these facts and entries of flows."""
     only = next(iter(facts.hosts))
-    arrows = [
-        Arrow(
-            (str(flow.get("peer") or _SERVER), str(flow.get("host") or only)),
-            str(flow.get("direction") or "down"),
-            flow.get("via"),
-            str(flow.get("name") or flow["kind"]),
-        )
-        for flow in flows
-    ]
-    kinds = [str(flow["kind"]) for flow in flows]
+    arrows, kinds = [], []
+    for flow in flows:
+        host = str(flow.get("host") or only)
+        ends = (str(flow.get("peer") or _SERVER), host)
+        direction = str(flow.get("direction") or "down")
+        name = str(flow.get("name") or flow["kind"])
+        # A subflow for each way.
+        ways = facts.hosts[host] if flow.get("stack") == "mptcp" else []
+        of_flow = [(via, f"{name}/{via}") for via in ways] or [(flow.get("via"), name)]
+        arrows += [Arrow(ends, direction, via, label) for via, label in of_flow]
+        kinds += [str(flow["kind"])] * len(of_flow)
     root = _Grown(facts, arrows, kinds).tree()
     merged = _merged(arrows, kinds, root)
     return Network(root, merged[: len(FLOW_COLORS)], merged[len(FLOW_COLORS) :])

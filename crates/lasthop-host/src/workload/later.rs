@@ -68,7 +68,7 @@ impl Workload<'_> {
         let flows = &mut self.applications[application].flows;
         let (number, ends) = (flows.len() as u32, Ends::Tcp(Box::new(connection)));
         flows.push(id);
-        self.flows.push(Flow { application, number, server, client, passes: true, ends });
+        self.flows.push(Flow { application, number, server, client, way: 0, passes: true, ends });
         Ok(())
     }
 
