@@ -71,6 +71,14 @@ macro_rules! pass_events_on {
             fn datagram(
                 &mut self, now: $crate::Instant, flow: $crate::FlowId, host: $crate::Host, number: u64,
             );
+            fn read(
+                &mut self,
+                now: $crate::Instant,
+                flow: $crate::FlowId,
+                host: $crate::Host,
+                bytes: u64,
+                ended: bool,
+            );
             fn completed(&mut self, now: $crate::Instant, flow: $crate::FlowId);
             fn retired(&mut self, now: $crate::Instant, flow: $crate::FlowId);
             fn secret(&mut self, flow: $crate::FlowId, line: &str);

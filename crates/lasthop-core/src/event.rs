@@ -4,7 +4,7 @@
 
 use crate::{DropCause, Dscp, Duration, Ecn, FlowId, Host, Instant, Packet, Protocol, QueueSize, Rate};
 
-/// What a flow is, where a relay splits the flows of applications.
+/// What a flow is, where several connections carry the flows of applications.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Part {
     /// A flow from end to end.
@@ -17,6 +17,13 @@ pub enum Part {
     PeerSide,
     /// The connection between the relay, as the server, and the host at the edge.
     HostSide,
+    /// A subflow of MPTCP. The flow itself has no packets.
+    Subflow {
+        /// The flow, which was announced before.
+        of: FlowId,
+        /// Index of its way among those of the flow.
+        way: usize,
+    },
 }
 
 impl Part {
@@ -26,7 +33,7 @@ impl Part {
     /// The end that is the relay's.
     pub const fn relay_end(self) -> Option<Host> {
         match self {
-            Self::Whole | Self::Relayed => None,
+            Self::Whole | Self::Relayed | Self::Subflow { .. } => None,
             Self::PeerSide => Some(Host::Client),
             Self::HostSide => Some(Host::Server),
         }
@@ -37,10 +44,20 @@ impl Part {
         self.relay_end().is_some()
     }
 
-    /// The name of this part of what is called `name`.
+    /// The flow that the flow `id` carries, if it is a part of one.
+    pub const fn of(self, id: FlowId) -> Option<FlowId> {
+        match self {
+            Self::Whole | Self::Relayed => None,
+            Self::PeerSide => Some(id.whole(Host::Client)),
+            Self::HostSide => Some(id.whole(Host::Server)),
+            Self::Subflow { of, .. } => Some(of),
+        }
+    }
+
+    /// The name of this side of what is called `name`.
     pub fn name_of(self, name: &str) -> String {
         match self {
-            Self::Whole | Self::Relayed => name.to_owned(),
+            Self::Whole | Self::Relayed | Self::Subflow { .. } => name.to_owned(),
             Self::PeerSide => format!("{name}/peer-side"),
             Self::HostSide => format!("{name}/host-side"),
         }
@@ -72,8 +89,18 @@ pub struct FlowInfo {
     pub ecn: Ecn,
     /// Port of the fixed host.
     pub server_port: u16,
-    /// What it is, if there are relays.
+    /// What it is, if several connections carry a flow.
     pub part: Part,
+}
+
+impl FlowInfo {
+    /// Index of its way among those of its application.
+    pub const fn way(&self) -> usize {
+        match self.part {
+            Part::Subflow { way, .. } => way,
+            _ => 0,
+        }
+    }
 }
 
 /// Router queue after an event: all classes together, and the class of the packet.
@@ -299,6 +326,12 @@ pub trait Observer {
     /// datagrams (RFC 9221). A packet with a datagram may arrive without being understood.
     fn datagram(&mut self, now: Instant, flow: FlowId, host: Host, number: u64) {
         let _ = (now, flow, host, number);
+    }
+
+    /// The application at `host` has read this many bytes so far, and perhaps the end of the stream, of a flow
+    /// that several connections carry.
+    fn read(&mut self, now: Instant, flow: FlowId, host: Host, bytes: u64, ended: bool) {
+        let _ = (now, flow, host, bytes, ended);
     }
 
     /// The application that made a request on this flow has the complete response; or a source whose amount

@@ -53,7 +53,7 @@ impl Features {
             .collect();
         let metrics = metrics(tcp, segment, tcp.initial_window, tcp.receive_window_initial);
         let discipline = (tcp.pacing == Pacing::Fq).then_some("fq");
-        let host = HostConfig { sysctls, metrics, further: Vec::new(), discipline };
+        let host = HostConfig { sysctls, metrics, discipline, ..HostConfig::default() };
         let server = scenario.http.as_ref().map(|http| http.server).unwrap_or_default();
         let differences = differences(tcp).into_iter().chain(server_difference(server, tcp)).collect();
         Self { host, differences }

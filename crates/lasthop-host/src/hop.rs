@@ -46,8 +46,8 @@ pub trait Flows {
     /// for it.
     fn sender(&self, host: usize, headers: &Headers<'_>) -> Option<Host>;
 
-    /// The application of a flow, which determines its way.
-    fn application(&self, flow: FlowId) -> u32;
+    /// The application of a flow, and its way among those of the application.
+    fn way(&self, flow: FlowId) -> (u32, usize);
 
     /// The flow, the port of the fixed host, and the transport part of a packet that `sender` sends. Called
     /// before the observer sees the packet.
@@ -74,8 +74,8 @@ impl Flows for OneFlow {
         Some(if host == 0 { Host::Server } else { Host::Client })
     }
 
-    fn application(&self, _flow: FlowId) -> u32 {
-        0
+    fn way(&self, _flow: FlowId) -> (u32, usize) {
+        (0, 0)
     }
 
     fn identify<O: Observer>(
@@ -206,7 +206,8 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         }
         let (flow, server_port, body) = self.flows.identify(now, sender, &headers, &mut self.seen.1);
         while !flow.is_stranger() && self.announced <= flow.0 {
-            self.network.announce(self.flows.application(FlowId(self.announced)));
+            let (application, way) = self.flows.way(FlowId(self.announced));
+            self.network.announce(application, way);
             self.announced += 1;
         }
         let ip_bytes = frame.length as u32;

@@ -3,6 +3,7 @@
 
 use crate::error::Error;
 use crate::features::{Difference, Features, missing_algorithm, short_metrics};
+use crate::mptcp::Multipath;
 use crate::namespace::{Address, Further, HostConfig, HostNamespace};
 use lasthop_core::Host;
 use lasthop_scenario::{Flow, SERVER, Scenario};
@@ -27,6 +28,7 @@ pub struct Hosts<'a> {
 struct Namespace<'a> {
     address: Address,
     tcp: &'a TcpConfig,
+    mptcp: Option<Multipath<'a>>,
 }
 
 impl<'a> Hosts<'a> {
@@ -42,12 +44,13 @@ impl<'a> Hosts<'a> {
         };
         if scenario.host.is_empty() {
             for address in [Address::server(0), Address::CLIENT] {
-                number(Namespace { address, tcp: &scenario.tcp });
+                number(Namespace { address, tcp: &scenario.tcp, mptcp: None });
             }
         }
         let end = |flow: &'a Flow, part, end| Namespace {
             address: address_of(scenario, &scenario.host_at(flow, part, end)),
             tcp: scenario.tcp_of_part(flow, part, end),
+            mptcp: Multipath::of(scenario, flow, end),
         };
         let lanes = scenario.lanes();
         let lanes = lanes.iter().map(|lane| (&scenario.flow[lane.instance.entry], lane.part));
@@ -63,6 +66,11 @@ impl<'a> Hosts<'a> {
     /// The TCP of each namespace.
     pub fn tcps(&self) -> impl Iterator<Item = &'a TcpConfig> {
         self.namespaces.iter().map(|namespace| namespace.tcp)
+    }
+
+    /// Whether each namespace has MPTCP.
+    pub fn have_mptcp(&self) -> impl Iterator<Item = bool> {
+        self.namespaces.iter().map(|namespace| namespace.mptcp.is_some())
     }
 
     /// The namespace of the web server of the scenario's pages, if it is a program of its own.
@@ -91,7 +99,8 @@ impl<'a> Hosts<'a> {
         let mtu = self.scenario.mtu.0 as u32;
         let create = |namespace: &Namespace<'_>| {
             let host = Features::of(self.scenario, namespace.tcp).host;
-            let config = HostConfig { further: self.further(namespace), ..host };
+            let mptcp = namespace.mptcp.map(|mptcp| mptcp.at(namespace.address));
+            let config = HostConfig { further: self.further(namespace), mptcp, ..host };
             HostNamespace::create(namespace.address, mtu, &config)
                 .map_err(|error| missing_algorithm(namespace.tcp).unwrap_or(error))
         };

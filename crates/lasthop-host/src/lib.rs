@@ -20,6 +20,7 @@ pub mod header;
 pub mod hop;
 pub mod hosts;
 pub mod lateness;
+mod mptcp;
 pub mod namespace;
 pub mod netlink;
 mod priority;

@@ -2,6 +2,7 @@
 //! they disappear when the process ends in any way.
 
 use crate::error::{Context, Error};
+use crate::mptcp::Mptcp;
 use crate::netlink::{Destination, Netlink};
 use crate::tun::{DEVICE, Tun};
 use netlink_packet_route::route::RouteMetric;
@@ -15,6 +16,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// The least MTU of IPv6 (RFC 8200, section 5).
 const IPV6_MTU_MIN: u32 = 1280;
 const LOOPBACK_INDEX: u32 = 1;
+/// The addresses of a host on its second way and later ones have numbers above this.
+const WAYS_FROM: u8 = 100;
 
 /// An address of a host, for IPv4 and for IPv6. Network 0 has the servers; each host at the edge has a
 /// network of its own, from 1 on. With one such host, its addresses are those of captures.
@@ -44,6 +47,12 @@ impl Address {
     #[must_use]
     pub const fn further(self, number: u8) -> Self {
         Self { number, ..self }
+    }
+
+    /// The address of a host on this one of its ways.
+    #[must_use]
+    pub const fn on_way(self, way: usize) -> Self {
+        if way == 0 { self } else { self.further(WAYS_FROM + way as u8) }
     }
 
     /// The address of IPv4.
@@ -93,6 +102,8 @@ pub struct HostConfig {
     pub further: Vec<Further>,
     /// The queue discipline of its link, if packets do not go directly to the device.
     pub discipline: Option<&'static str>,
+    /// MPTCP of its connections, if they have it.
+    pub mptcp: Option<Mptcp>,
 }
 
 /// A further address of a host, for traffic with one address of another host.
@@ -165,6 +176,11 @@ impl HostNamespace {
             ipv6.map_or(Ok(()), any)
         };
         setup().context("cannot set up the addresses and routes of the hosts")?;
+        if let Some(mptcp) = &config.mptcp {
+            let add = |own: &Address| netlink.address(index, own.v4().into(), 24);
+            mptcp.addresses().iter().skip(1).try_for_each(add).context("cannot give a host its addresses")?;
+            mptcp.set_up()?;
+        }
         if let Some(kind) = config.discipline {
             netlink.discipline(index, kind).context(&format!(
                 "cannot give the hosts the queue discipline {kind}; this kernel needs the module sch_{kind}"

@@ -144,8 +144,8 @@ impl<F: Flows> Flows for BetweenHosts<F> {
         Some(if is_server { Host::Server } else { Host::Client })
     }
 
-    fn application(&self, flow: FlowId) -> u32 {
-        self.applications[flow.0 as usize]
+    fn way(&self, flow: FlowId) -> (u32, usize) {
+        (self.applications[flow.0 as usize], 0)
     }
 
     fn identify<O: Observer>(

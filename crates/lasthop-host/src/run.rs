@@ -6,6 +6,7 @@ use crate::error::{Context, Error};
 use crate::features::{Difference, needs_linux};
 use crate::hop::{Hop, needs_single_packets};
 use crate::hosts::{Hosts, needs_hosts};
+use crate::mptcp::{needs_no_mptcp, needs_plain_mptcp};
 use crate::namespace::{HostNamespace, acquire_rights};
 use crate::priority::Priority;
 use crate::program_hosts;
@@ -98,8 +99,13 @@ pub fn needs_real_hosts(scenario: &Scenario, linux_router: bool) -> Result<(), E
     needs_plain_quic(scenario)?;
     scenario.tcps().try_for_each(needs_linux)?;
     needs_hosts(scenario)?;
+    needs_plain_mptcp(scenario)?;
     needs_sockets(scenario)?;
-    if linux_router { Ok(()) } else { needs_no_router(scenario) }
+    if linux_router {
+        return Ok(());
+    }
+    needs_no_mptcp(scenario)?;
+    needs_no_router(scenario)
 }
 
 /// Runs the replications. A requested time series goes to `series` in place of its file; `guest` is given if
@@ -144,10 +150,10 @@ pub fn run(
             program.map(|program| program_hosts::network(scenario, &program_run::server_names(program)));
         let network = with_ways.as_ref().unwrap_or(scenario);
         let watch = observation.begin(network, out).context("cannot write what is to be observed")?;
-        let observer = Known((Analysis::of(network), watch));
+        let observer = Known((Analysis::of(network), watch), scenario.has_mptcp());
         let router = LinuxRouter::create(scenario, seed)?;
         let spin = Duration::from_micros(spec.spin_us);
-        let (end, Known((analysis, watch)), of_run) = if let Some(program) = program {
+        let (end, Known((analysis, watch), _), of_run) = if let Some(program) = program {
             let setting = Setting { guest, rests, spin, capture: target.as_ref() };
             let (end, observer, of_run, of_program) =
                 program_run::run(scenario, program, seed, &setting, observer)?;
@@ -264,8 +270,8 @@ fn run_once<O: Observer>(
     Ok((end, emulator.hop.into_observer(), facts))
 }
 
-/// Passes on the events of the scenario's flows.
-struct Known<O>(O);
+/// Passes on the events of the scenario's flows; and whether captures need the bytes of whole packets.
+struct Known<O>(O, bool);
 
 /// Calls the observer inside.
 macro_rules! inside {
@@ -277,8 +283,12 @@ macro_rules! inside {
 
 impl<O: Observer> Observer for Known<O> {
     fn bytes(&mut self, packet: &Packet, bytes: &[u8]) {
+        if self.1 {
+            if !packet.flow.is_stranger() {
+                self.0.bytes(packet, bytes);
+            }
         // Only the bytes in QUIC datagrams are not known from the packet.
-        if matches!(packet.body, Body::Quic(_)) {
+        } else if matches!(packet.body, Body::Quic(_)) {
             self.0.bytes(packet, &bytes[Datagram::HEADER_BYTES as usize..]);
         }
     }

@@ -399,23 +399,28 @@ impl<'a> Ways<'a> {
         Self { tree, delays, hosts: Some(assume.tree.get("host").and_then(Node::table).unwrap_or(&NONE)) }
     }
 
-    /// The delay of the links there and back.
+    /// The delay of the links there and back; over the longest way, if MPTCP takes all.
     fn links(&self, flow: Option<&Node>) -> Duration {
         let Some(hosts) = self.hosts else { return self.delays[0] };
         let stated = |key: &str| flow.and_then(|flow| flow.get(key)?.text());
+        let behind = |host: &str| hosts.iter().find(|entry| entry.key == host)?.node.get("behind");
         let hop = |host: &str, via: Option<&str>| {
-            let behind = hosts.iter().find(|entry| entry.key == host)?.node.get("behind")?;
+            let behind = behind(host)?;
             let first = || behind.text().or_else(|| behind.items()?.first()?.text());
             self.tree.number(via.or_else(first)?)
         };
         let host = stated("host").or_else(|| hosts.first().map(|only| only.key.as_str()));
-        let here = host.and_then(|host| hop(host, stated("via")));
         let there = stated("peer").and_then(|peer| hop(peer, None));
-        let route = self.tree.route(there, here);
-        route
-            .into_iter()
-            .map(|place| self.delays[self.tree.at(place).0])
-            .fold(Duration::ZERO, |sum, delay| sum + delay)
+        let over = |via: Option<&str>| {
+            let here = host.and_then(|host| hop(host, via));
+            let route = self.tree.route(there, here).into_iter();
+            let delays = route.map(|place| self.delays[self.tree.at(place).0]);
+            delays.fold(Duration::ZERO, |sum, delay| sum + delay)
+        };
+        let ways =
+            if stated("stack") == Some("mptcp") { host.and_then(behind).and_then(Node::items) } else { None };
+        let all = ways.unwrap_or_default().iter().map(|way| over(way.text()));
+        all.max().unwrap_or_else(|| over(stated("via")))
     }
 }
 

@@ -10,6 +10,7 @@ use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::mptcp::MptcpConfig;
 use crate::relay::RelayConfig;
 
 /// Maximum number of applications that one entry may stand for.
@@ -34,12 +35,16 @@ pub struct Flow {
     /// TCP of both its ends, merged over `[tcp]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<Box<TcpConfig>>,
-    /// Transport of the flow: QUIC in place of TCP or UDP, for kinds that QUIC can carry.
+    /// Transport of the flow: QUIC in place of TCP or UDP, for kinds that QUIC can carry; MPTCP in place of TCP, over
+    /// all ways of `host`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub stack: FlowStack,
     /// QUIC of both its ends, with `stack = "quic"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quic: Option<Box<QuicConfig>>,
+    /// MPTCP of both its ends, with `stack = "mptcp"`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mptcp: Option<Box<MptcpConfig>>,
     /// Access link between the flow's server and the router, in place of the LAN; each flow of a `count` has
     /// its own access link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -82,6 +87,9 @@ pub enum FlowStack {
     Tcp,
     /// QUIC (RFC 9000), by quinn-proto.
     Quic,
+    /// Multipath TCP (RFC 8684), on the kernel engine only: Linux' own, with a subflow for each way of `host`, which
+    /// opens the connection.
+    Mptcp,
 }
 
 /// Direction of the data of an entry.
@@ -143,6 +151,7 @@ impl From<FlowConfig> for Flow {
             tcp: None,
             stack: FlowStack::Tcp,
             quic: None,
+            mptcp: None,
             access: None,
             host: None,
             peer: None,
@@ -201,7 +210,7 @@ impl Flow {
             sender: direction.sender(),
             start_stream: numbered(&format!("start.flow{entry}"), '.'),
             protocol: match self.stack {
-                FlowStack::Tcp => self.traffic().protocol(),
+                FlowStack::Tcp | FlowStack::Mptcp => self.traffic().protocol(),
                 FlowStack::Quic if self.traffic().protocol() == Protocol::Udp => Protocol::QuicDatagrams,
                 FlowStack::Quic => Protocol::Quic,
             },

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use lasthop_core::{Direction, Duration, Host, Part, Place};
 use lasthop_link::{AtmConfig, ErrorConfig, PathConfig};
 
-use crate::flow::Flow;
+use crate::flow::{Flow, FlowStack};
 use crate::hops::{HostsByName, ONLY_HOP, ONLY_HOST, SERVER};
 use crate::types::{LanConfig, Scenario};
 
@@ -248,9 +248,18 @@ impl Scenario {
         self.route_via(tree, flow, direction, flow.via.as_ref())
     }
 
-    /// The places that the packets of a part of a flow cross, for each way that it takes: the first, and that after
-    /// a move of its host.
+    /// The hops behind which the host at the edge of a flow hangs.
+    pub fn ways<'a>(&'a self, flow: &'a Flow) -> &'a [String] {
+        self.host.get(self.host_of(flow, Host::Client)).map_or(&[], |host| host.ways())
+    }
+
+    /// The places that the packets of a part of a flow cross, for each way that it takes: those of MPTCP's subflows;
+    /// or else the first, and that after a move of its host.
     pub fn routes(&self, tree: &Tree, flow: &Flow, part: Part, direction: Direction) -> Vec<Vec<Place>> {
+        if flow.stack == FlowStack::Mptcp {
+            let ways = self.ways(flow).iter();
+            return ways.map(|via| self.route_via(tree, flow, direction, Some(via))).collect();
+        }
         let first = self.route_of(tree, flow, part, direction);
         let moved = flow.migrate.as_ref().map(|to| self.route_via(tree, flow, direction, Some(&to.via)));
         std::iter::once(first).chain(moved).collect()

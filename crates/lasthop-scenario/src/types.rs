@@ -9,7 +9,7 @@ use lasthop_traffic::{HttpConfig, Instance, Program, ProgramConfig, Surroundings
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::flow::{Flow, default_lan_rate};
+use crate::flow::{Flow, FlowStack, default_lan_rate};
 use crate::hops::{HopConfig, HostConfig, RouterConfig, RouterImplementation};
 
 /// One complete scenario, which a cell of the factor matrix runs.
@@ -145,9 +145,12 @@ impl Scenario {
         (0..).zip(&self.flow).flat_map(|(index, flow)| flow.instances(index)).collect()
     }
 
-    /// The flows that are known before a run, ordered by number; those through a relay with both their sides.
+    /// The flows that are known before a run, ordered by number; those through a relay with both their sides, and
+    /// last the subflows of MPTCP.
     pub fn flows(&self) -> Vec<FlowInfo> {
-        self.with_sides(lasthop_traffic::flows(&self.applications(), self.http.as_ref()))
+        let mut flows = self.with_sides(lasthop_traffic::flows(&self.applications(), self.http.as_ref()));
+        flows.extend(self.subflows(&flows));
+        flows
     }
 
     /// The instances of the applications, in the order of [`Scenario::applications`], with the starts of this
@@ -203,7 +206,11 @@ impl Scenario {
             message: "\"program\": a real program needs real hosts; use --engine kernel or --engine live"
                 .into(),
         });
-        router.or(program).or_else(|| {
+        let mptcp = self.flow.iter().position(|flow| flow.stack == FlowStack::Mptcp).map(|index| Fault {
+            key: format!("flow[{index}].stack"),
+            message: "\"mptcp\": the model engine has no MPTCP; use --engine kernel, or leave it out".into(),
+        });
+        router.or(program).or(mptcp).or_else(|| {
             let flows = self.flow.iter().enumerate();
             let flows =
                 flows.filter_map(|(index, flow)| Some((format!("flow[{index}].tcp"), flow.tcp.as_deref()?)));

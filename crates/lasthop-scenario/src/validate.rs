@@ -9,6 +9,7 @@ use crate::error::suggest;
 use crate::flow::{Flow, FlowStack, Ways};
 use crate::hops::{self, RouterImplementation};
 use crate::lan::streams_fit;
+use crate::mptcp;
 use crate::topology::{Topology, host_names};
 use crate::types::Scenario;
 
@@ -222,7 +223,7 @@ fn ends(scenario: &Scenario, flow: &Flow, faults: &mut Faults) {
     });
     let migrate = flow.migrate.as_ref().map(|migrate| ("migrate.via", &migrate.via));
     for (key, via) in flow.via.as_ref().map(|via| ("via", via)).into_iter().chain(migrate) {
-        let ways = scenario.host.get(host_name(scenario, flow)).map_or(&[][..], |host| host.ways());
+        let ways = scenario.ways(flow);
         let names: Vec<&str> = ways.iter().map(String::as_str).collect();
         faults.require(ways.contains(via), key, || {
             format!("the host does not hang behind {via:?}{}", suggest(via, &names))
@@ -274,6 +275,7 @@ fn flows(scenario: &Scenario, faults: &mut Faults) {
             if faults.count() == before {
                 scenario.check_relay(flow, faults);
             }
+            mptcp::check(flow, (host_name(scenario, flow), scenario.ways(flow)), faults);
         });
     }
 }

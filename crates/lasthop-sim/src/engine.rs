@@ -187,7 +187,7 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
     /// Announces a flow, with both its ends.
     fn announce(&mut self, info: &FlowInfo, later: Option<usize>) {
         self.observer.announce(info);
-        self.network.announce(info.application);
+        self.network.announce(info.application, info.way());
         let id = FlowId(self.flows.len() as u32);
         let ends = self.hosts.ends(id, info, later);
         let flows = &mut self.applications[info.application as usize].flows;
@@ -198,7 +198,7 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
     /// Announces a flow that goes through a relay, or one of its sides, after it.
     fn announce_relayed(&mut self, info: &FlowInfo) {
         self.observer.announce(info);
-        self.network.announce(info.application);
+        self.network.announce(info.application, info.way());
         let id = FlowId(self.flows.len() as u32);
         let Some(relay_end) = info.part.relay_end() else {
             let application = &mut self.applications[info.application as usize];

@@ -20,10 +20,11 @@ pub(crate) struct Hops {
     ports: Vec<Port>,
     /// When each port must be woken.
     due: Winners,
-    /// For each application, the ways of its packets, down and up; there is another pair after a move of the host.
+    /// For each application, the ways of its packets, down and up; there is another pair after a move of the host,
+    /// and for each further subflow of MPTCP.
     ways: Vec<Vec<[Vec<Place>; 2]>>,
-    /// The application of each flow.
-    flows: Vec<u32>,
+    /// The application of each flow, and its way among those of the application.
+    flows: Vec<(u32, usize)>,
     /// Packets that have reached their host.
     arrived: VecDeque<PacketId>,
 }
@@ -52,9 +53,9 @@ impl Hops {
         Self { ports, due, ways, flows: Vec::new(), arrived: VecDeque::new() }
     }
 
-    /// The next flow belongs to this application.
-    pub fn announce(&mut self, application: u32) {
-        self.flows.push(application);
+    /// The next flow belongs to this application, and takes this one of its ways.
+    pub fn announce(&mut self, application: u32, way: usize) {
+        self.flows.push((application, way));
     }
 
     /// Takes a packet from a host.
@@ -133,12 +134,12 @@ impl Hops {
     fn way(&self, packet: &Packet) -> &[Place] {
         let flow = packet.flow.0;
         // Packets of no flow have the number of an application (`FlowId::stranger`).
-        let application = self.flows.get(flow as usize).copied().unwrap_or(u32::MAX - flow);
+        let (application, way) = self.flows.get(flow as usize).copied().unwrap_or((u32::MAX - flow, 0));
         let ways = &self.ways[application as usize];
         let way = match &packet.body {
             // Moves along the same way are changes of its links.
             Body::Quic(datagram) => usize::from(datagram.address).min(ways.len() - 1),
-            Body::Tcp(_) | Body::Udp(_) => 0,
+            Body::Tcp(_) | Body::Udp(_) => way,
         };
         &ways[way][packet.direction as usize]
     }

@@ -7,6 +7,7 @@ mod events;
 mod exchange;
 mod fairness;
 mod hops;
+mod joint;
 mod page;
 mod playback;
 mod relayed;
@@ -25,6 +26,7 @@ use exchange::Exchanges;
 pub(crate) use fairness::jain;
 use fairness::max_min_shares;
 use hops::Hops;
+use joint::Joint;
 use lasthop_core::{
     Direction, Duration, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent, Part,
     Place, PlaybackEvent, Protocol, TransportEvent,
@@ -34,7 +36,7 @@ use lasthop_scenario::{ONLY_HOP, Scenario};
 use lasthop_traffic::Voice;
 use page::Page;
 use playback::Playback;
-use relayed::{add_counts, join_sides};
+use relayed::join_sides;
 use short::Group;
 use std::collections::VecDeque;
 use tcp::TcpFlow;
@@ -63,8 +65,8 @@ pub struct ApplicationInfo {
     pub name: String,
     /// The hosts at its ends: at the edge, and the peer.
     pub hosts: [String; 2],
-    /// Whether its packets avoid the bottleneck, on the way down and up.
-    pub passes_by: [bool; 2],
+    /// For each of its ways, whether its packets avoid the bottleneck, down and up.
+    pub passes_by: Vec<[bool; 2]>,
     /// Objects of a page load; `None` for other applications.
     pub objects: Option<u32>,
     /// How the frames of a call become speech; `None` for other applications.
@@ -75,6 +77,14 @@ pub struct ApplicationInfo {
     pub plays: bool,
     /// For the host's side of a relay: the number of the whole.
     pub whole: Option<u32>,
+}
+
+impl ApplicationInfo {
+    /// Whether a flow's data avoid the bottleneck of their direction.
+    fn avoids(&self, info: &FlowInfo) -> bool {
+        let of_way = self.passes_by.get(info.way()).or(self.passes_by.first());
+        of_way.is_some_and(|ways| ways[Direction::from(info.sender) as usize])
+    }
 }
 
 /// The records of one run.
@@ -159,6 +169,8 @@ struct Flow {
 enum Transport {
     Tcp(TcpFlow),
     Udp(UdpFlow),
+    /// Several connections, each a flow of its own.
+    Joint(Joint),
 }
 
 impl Analysis {
@@ -198,10 +210,12 @@ impl Analysis {
 
     /// The records of a run that ended at `end`.
     pub fn finish(mut self, end: Instant) -> Records {
+        self.begin_joints();
         let mut run = self.record;
         let mut flows: Vec<Box<Flow>> = self.flows.into_iter().flatten().collect();
         join_sides(&mut flows);
-        let last_end = flows.iter().map(|flow| flow.ended(end)).max().unwrap_or(end);
+        let wholes = flows.iter().filter(|flow| flow.part.of(flow.id).is_none());
+        let last_end = wholes.map(|flow| flow.ended(end)).max().unwrap_or(end);
         run.duration_s = last_end.as_secs_f64();
         if self.groups.is_empty() {
             let loads = [Direction::Down, Direction::Up].map(|way| TcpLoad::of(&flows, way, &self.info, end));
@@ -213,8 +227,8 @@ impl Analysis {
         self.bottleneck.finish(&self.info, end, last_end, &mut run);
         run.background_share = (carried > 0.0).then(|| self.background_bytes as f64 / carried);
         let pages = self.pages.into_iter().map(Page::finish).collect();
-        let mut records: Vec<FlowRecord> = Vec::with_capacity(flows.len());
-        let (mut whole, mut sides) = (0, Vec::new());
+        let mut records = Vec::with_capacity(flows.len());
+        let mut wholes = joint::Wholes::default();
         for flow in flows {
             let (id, group, part) = (flow.id, flow.group, flow.part);
             let mut record = match group {
@@ -225,18 +239,13 @@ impl Analysis {
                 if let Some(hops) = &mut self.hops {
                     hops.finish_flow(id, &mut record);
                 }
-                if part.is_side() {
-                    add_counts(&mut records[whole], &record);
-                    sides.push(records.len());
-                } else {
-                    whole = records.len();
-                }
+                wholes.add(id, part, &mut record, &mut records);
                 records.push(record);
             }
         }
         if self.groups.is_empty() {
-            let whole = (0..).zip(&records).filter(|(row, _)| !sides.contains(row)).map(|(_, flow)| flow);
-            let tcp = whole.filter(|flow| flow.protocol.is_transfer());
+            let wholes = records.iter().filter(|flow| flow.part_of.is_empty());
+            let tcp = wholes.filter(|flow| flow.protocol.is_transfer());
             let whole = tcp.clone().all(|flow| flow.outcome != Outcome::Aborted);
             let throughputs: Vec<f64> = tcp.filter_map(|flow| flow.throughput_Bps).collect();
             run.fairness_jain = jain(&throughputs).filter(|_| whole);
@@ -282,6 +291,11 @@ impl Observer for Analysis {
         }
         let id = FlowId(self.flows.len() as u32);
         self.flows.push(Some(Box::new(Flow::new(id, info, application, group, is_kept))));
+        if let Part::Subflow { of, .. } = info.part
+            && let Some(whole) = self.flow(of)
+        {
+            whole.joins(id);
+        }
     }
 
     fn written(&mut self, now: Instant, flow: FlowId, host: Host, bytes: u64) {
@@ -296,6 +310,10 @@ impl Observer for Analysis {
         } else if let Some(exchanges) = &mut flow.exchanges {
             exchanges.asked(now);
         }
+    }
+
+    fn read(&mut self, now: Instant, flow: FlowId, host: Host, bytes: u64, ended: bool) {
+        self.joint_read(now, flow, host, bytes, ended);
     }
 
     fn datagram(&mut self, now: Instant, flow: FlowId, _host: Host, number: u64) {
@@ -386,6 +404,7 @@ impl Flow {
         is_kept: bool,
     ) -> Self {
         let name = |name: &str| if is_kept { name.to_owned() } else { String::new() };
+        let is_whole = info.part.of(id).is_none();
         let record = FlowRecord {
             flow: name(&info.name),
             application: name(&application.name),
@@ -406,10 +425,10 @@ impl Flow {
         Self {
             data: record.direction,
             application: application.whole.unwrap_or(info.application),
-            part: info.part,
             group,
             id,
-            passes_by: application.passes_by[Direction::from(info.sender) as usize],
+            passes_by: application.avoids(info),
+            part: info.part,
             offered: info.offered_bytes,
             sends_for: info.sends_for,
             record,
@@ -420,8 +439,8 @@ impl Flow {
             inside: 0,
             offered_bytes: 0,
             queue_delay: if is_kept { Samples::default() } else { Samples::Ignored },
-            exchanges: application.asks.then(Exchanges::default),
-            playback: application.plays.then(Playback::default),
+            exchanges: (application.asks && is_whole).then(Exchanges::default),
+            playback: (application.plays && is_whole).then(Playback::default),
             transport,
         }
     }
@@ -444,6 +463,7 @@ impl Flow {
         match &self.transport {
             Transport::Tcp(tcp) => tcp.ended(),
             Transport::Udp(udp) => udp.ended(self.offered()),
+            Transport::Joint(joint) => joint.ended(),
         }
         .unwrap_or(end)
     }
@@ -469,6 +489,7 @@ impl Flow {
         match self.transport {
             Transport::Tcp(tcp) => tcp.finish(self.started, end, &mut record),
             Transport::Udp(udp) => udp.finish(self.started, end, offered, &mut record),
+            Transport::Joint(joint) => joint.finish(end, &mut record),
         }
         record
     }
@@ -509,8 +530,9 @@ impl TcpLoad {
     fn of(flows: &[Box<Flow>], direction: Direction, info: &RunInfo, end: Instant) -> Self {
         let mut loads = Vec::new();
         let (mut first_start, mut last_end) = (Instant::MAX, Instant::ZERO);
-        for flow in
-            flows.iter().filter(|flow| flow.data == direction && !flow.passes_by && !flow.part.is_side())
+        for flow in flows
+            .iter()
+            .filter(|flow| flow.data == direction && !flow.passes_by && flow.part.of(flow.id).is_none())
         {
             if let (Transport::Tcp(tcp), Some(started)) = (&flow.transport, flow.started) {
                 loads.push((flow.offered_bytes as f64, tcp.in_sequence_bytes() as f64));

@@ -72,7 +72,15 @@ impl Observation {
             target.begin(scenario, out)
         };
         let steps = self.series.as_ref().map(begin).transpose()?;
-        let packets = self.capture.as_ref().map(|target| target.open(scenario)).transpose()?;
+        let open = |target: &CaptureTarget| {
+            // Captures built from the analysis would lack the options of MPTCP.
+            if !scenario.has_mptcp() {
+                return target.open(scenario);
+            }
+            let capture = target.open_for_real_packets(scenario, scenario)?;
+            Ok(capture.with_qlog(target.folder.clone()))
+        };
+        let packets = self.capture.as_ref().map(open).transpose()?;
         Ok(((traced, overview), (steps, packets)))
     }
 }

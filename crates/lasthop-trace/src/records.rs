@@ -35,6 +35,10 @@ columnar! {
         host: String = ("host", ""),
         /// The host at the other end: `server` if that is a server of the flow's own.
         peer: String = ("peer", ""),
+        /// The flow that it carries together with other connections, as a subflow of MPTCP does; empty for a
+        /// flow by itself. The row of that flow has the sums of their counts, times from end to end, and no
+        /// round-trip times, delays and windows. The columns of the run count the data once.
+        part_of: String = ("part of", ""),
         /// Transport protocol.
         protocol: Protocol = ("protocol", ""),
         /// Which way its data go: `down` from the fixed host, `up` from the mobile host. With hosts that have

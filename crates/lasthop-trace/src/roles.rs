@@ -7,20 +7,20 @@
 //! Connections of a page load fall into classes: `main`, and the in-line objects by throughput, from
 //! `inline-1`, the fastest, to the slowest. A connection that carries several objects keeps its name. If the
 //! scenario has several page loads, these roles are preceded by the name of the page load and a slash. The
-//! many clients of one entry of the scenario are all equal, and their role is the name of the entry. So are the
-//! connections on one side of a relay.
+//! many clients of one entry of the scenario are all equal, and their role is the name of the entry. That of a
+//! connection that carries a part of a flow is the name of the flow's entry, with the part behind a slash.
 
 use crate::records::{FlowRecord, Outcome};
 use lasthop_core::Protocol;
-use lasthop_scenario::{Lane, Roles, Scenario};
+use lasthop_scenario::{Roles, Scenario};
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Flows that start within this time of the first of them start together.
 const TOGETHER_S: f64 = 1.0;
 
 /// How the flows of a scenario get their roles.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Rule {
     /// How flows outside of groups are ranked.
     pub roles: Roles,
@@ -28,8 +28,6 @@ pub(crate) struct Rule {
     pub several_pages: bool,
     /// Whether the flows are connections of a real program, which are not comparable with each other.
     pub of_program: bool,
-    /// The sides of relays, as applications.
-    pub sides: BTreeSet<String>,
 }
 
 impl Rule {
@@ -41,18 +39,18 @@ impl Rule {
             roles: scenario.roles,
             several_pages: pages > 1,
             of_program: scenario.real_program().is_some(),
-            sides: scenario.lanes().iter().filter(|lane| lane.part.is_side()).map(Lane::name).collect(),
         }
     }
 
     /// The role of each flow of a replication; `flows` are in the order of the scenario.
-    pub fn assign(&self, flows: &[FlowRecord]) -> Vec<String> {
+    pub fn assign(self, flows: &[FlowRecord]) -> Vec<String> {
         let mut pages: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         let (mut transfers, mut streams) = (Vec::new(), Vec::new());
         let mut roles: Vec<String> = flows.iter().map(|flow| flow.flow.clone()).collect();
         for (row, flow) in flows.iter().enumerate() {
-            if self.sides.contains(&flow.application) {
-                roles[row].clone_from(&flow.application);
+            if let Some(part) = flow.flow.strip_prefix(&flow.part_of).filter(|_| !flow.part_of.is_empty()) {
+                let whole = flow.application.strip_suffix(part).unwrap_or(&flow.application);
+                roles[row] = format!("{whole}{part}");
             } else if connection(flow).is_some() {
                 pages.entry(&flow.application).or_default().push(row);
             } else if flow.flow != flow.application && !self.of_program {
@@ -84,7 +82,7 @@ impl Rule {
     }
 
     /// The roles of TCP flows outside of groups.
-    fn transfer_roles(&self, flows: &[FlowRecord], rows: &[usize]) -> Vec<(usize, String)> {
+    fn transfer_roles(self, flows: &[FlowRecord], rows: &[usize]) -> Vec<(usize, String)> {
         match self.roles {
             Roles::ByName => Vec::new(),
             Roles::ByElapsed => ranked_by_elapsed(flows, rows.to_vec()),

@@ -107,7 +107,10 @@ fn bottlenecks(scenario: &Scenario) -> Bottlenecks {
     }
     let (tree, places) = (scenario.tree(), scenario.bottlenecks());
     let capacity = |place| Some(Capacity::of(scenario.path(&tree, place), scenario.mtu.0 as u32));
-    let crosses = |lane: &Lane<'_>| passes_by(scenario, lane, &tree, places).map(|passes_by| !passes_by);
+    let crosses = |lane: &Lane<'_>| {
+        let avoided = passes_by(scenario, lane, &tree, places);
+        avoided.into_iter().map(|way| way.map(|passes_by| !passes_by)).collect()
+    };
     Bottlenecks {
         places,
         capacities: places.map(capacity),
@@ -115,11 +118,14 @@ fn bottlenecks(scenario: &Scenario) -> Bottlenecks {
     }
 }
 
-/// Whether the packets of a flow avoid the bottleneck of each direction.
-fn passes_by(scenario: &Scenario, lane: &Lane<'_>, tree: &Tree, places: [Place; 2]) -> [bool; 2] {
+/// For each way of a flow, whether its packets avoid the bottleneck of each direction.
+fn passes_by(scenario: &Scenario, lane: &Lane<'_>, tree: &Tree, places: [Place; 2]) -> Vec<[bool; 2]> {
     let flow = &scenario.flow[lane.instance.entry];
-    let route = |direction| scenario.route_of(tree, flow, lane.part, direction);
-    [Direction::Down, Direction::Up].map(|direction| !route(direction).contains(&places[direction as usize]))
+    let [down, up] =
+        [Direction::Down, Direction::Up].map(|direction| scenario.routes(tree, flow, lane.part, direction));
+    let avoids =
+        |routes: [&Vec<Place>; 2]| [0, 1].map(|direction| !routes[direction].contains(&places[direction]));
+    down.iter().zip(&up).map(|(down, up)| avoids([down, up])).collect()
 }
 
 impl Overview {

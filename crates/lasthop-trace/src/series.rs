@@ -65,7 +65,7 @@ pub struct Bottlenecks {
     /// Its capacity, if there is one.
     pub capacities: [Option<Capacity>; 2],
     /// Whether the packets of each application cross it.
-    pub crossed: Vec<[bool; 2]>,
+    pub crossed: Vec<Vec<[bool; 2]>>,
 }
 
 impl Bottlenecks {
@@ -103,7 +103,7 @@ pub struct Series<S> {
     step_end: Instant,
     known: Known,
     places: [Place; 2],
-    crossed: Vec<[bool; 2]>,
+    crossed: Vec<Vec<[bool; 2]>>,
     flows: Vec<Option<Box<FlowState>>>,
     /// The flows that may have a row, collected by [`FlowState::list`].
     listed: Vec<u32>,
@@ -238,7 +238,9 @@ impl<S: SeriesSink> Observer for Series<S> {
     fn announce(&mut self, info: &FlowInfo) {
         self.known.names.push(info.name.clone());
         let direction = Direction::from(info.sender);
-        let crosses = self.crossed.get(info.application as usize).is_none_or(|ways| ways[direction as usize]);
+        let ways = self.crossed.get(info.application as usize);
+        let way = ways.and_then(|ways| ways.get(info.way()).or(ways.first()));
+        let crosses = way.is_none_or(|way| way[direction as usize]);
         self.flows.push(Some(Box::new(FlowState::new(direction, crosses))));
     }
 

@@ -107,12 +107,15 @@ def network_of(facts: Facts, flows: Sequence[Mapping[str, Any]]) -> Network:
         ends = (str(flow.get("peer") or _SERVER), str(flow.get("host") or only))
         direction, via = str(flow.get("direction") or "down"), flow.get("via")
         label = str(flow.get("name") or flow["kind"])
-        drawn = [Arrow(ends, direction, via, label)]
         if relay := flow.get("relay"):
             name = f"{relay['at']}-relay"
             relays[name] = next(hop.behind for hop in facts.hops if hop.name == relay["at"])
             sides = (((ends[0], name), None, "peer-side"), ((name, ends[1]), via, "host-side"))
             drawn = [Arrow(pair, direction, way, f"{label}/{side}") for pair, way, side in sides]
+        elif flow.get("stack") == "mptcp":
+            drawn = [Arrow(ends, direction, way, f"{label}/{way}") for way in facts.hosts[ends[1]]]
+        else:
+            drawn = [Arrow(ends, direction, via, label)]
         arrows += drawn
         kinds += [str(flow["kind"])] * len(drawn)
     root = _Grown(facts, arrows, kinds, relays).tree()

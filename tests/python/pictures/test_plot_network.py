@@ -117,6 +117,16 @@ def test_a_further_way_to_a_host_is_dashed_and_taken_only_by_its_flows(tmp_path:
     assert inside == [False, True]
 
 
+def test_mptcp_takes_every_way_of_its_host(tmp_path: Path) -> None:
+    file = tmp_path / "two-ways.toml"
+    home, _, flow = TWO_WAYS.partition("[[flow]]")
+    one = "[[flow]]" + flow.partition("[[flow]]")[0]
+    file.write_text(f'{home}{one}stack = "mptcp"\n', encoding="utf-8")
+    labels = {arrow.via: arrow.label for arrow in network(file).arrows}
+    assert len(labels) == 2
+    assert all(label.endswith(f"/{way} (bulk-tcp)") for way, label in labels.items())
+
+
 @pytest.mark.parametrize("width", [3.3, 7.0, 9.0])
 def test_flows_never_run_on_the_same_line(drawn: Network, width: float) -> None:
     sheet = lay_out(drawn, width)

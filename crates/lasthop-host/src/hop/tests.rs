@@ -283,8 +283,8 @@ impl Flows for ByPort {
         OneFlow(FlowId(0)).sender(host, headers)
     }
 
-    fn application(&self, flow: FlowId) -> u32 {
-        flow.0
+    fn way(&self, flow: FlowId) -> (u32, usize) {
+        (flow.0, 0)
     }
 
     fn identify<O: Observer>(

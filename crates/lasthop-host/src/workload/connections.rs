@@ -211,8 +211,8 @@ impl Flows for Connections {
         None
     }
 
-    fn application(&self, _flow: FlowId) -> u32 {
-        0
+    fn way(&self, _flow: FlowId) -> (u32, usize) {
+        (0, 0)
     }
 
     fn identify<O: Observer>(

@@ -69,7 +69,7 @@ impl Workload<'_> {
         let (number, ends) = (flows.len() as u32, Ends::Tcp(Box::new(connection)));
         flows.push(id);
         let (lane, part) = (application, Part::Whole);
-        self.flows.push(Flow { application, number, lane, part, server, client, passes: true, ends });
+        self.flows.push(Flow { application, number, lane, part, server, client, way: 0, passes: true, ends });
         Ok(())
     }
 

@@ -5,6 +5,7 @@ mod connections;
 mod diag;
 mod http;
 mod later;
+mod mptcp;
 mod peer;
 mod postponed;
 mod quic;
@@ -35,6 +36,7 @@ use lasthop_scenario::{Flow as FlowEntry, Lane, Scenario};
 use lasthop_tcp::{Pacing, TcpConfig};
 use lasthop_traffic::{Action, Application as _, Content, HttpServer, Instance, Program};
 use later::Later;
+use mptcp::Subflows;
 use nix::sys::epoll::EpollFlags;
 use peer::{Peer, Sending};
 use postponed::Postponed;
@@ -79,6 +81,8 @@ struct Application {
     site: Option<Rc<Site>>,
     /// QUIC of its flows, if QUIC carries them.
     quic: Option<Rc<QuicConfig>>,
+    /// The way of the first subflow, if MPTCP carries its flows.
+    mptcp: Option<usize>,
 }
 
 /// One end of all flows of an application.
@@ -102,6 +106,8 @@ struct Flow {
     part: Part,
     server: SocketAddr,
     client: SocketAddr,
+    /// Its way among those of its application.
+    way: usize,
     /// True if it was opened during the run; it is removed once it is over.
     passes: bool,
     ends: Ends,
@@ -171,6 +177,8 @@ pub struct Workload<'a> {
     flows: Vec<Flow>,
     /// Flow by the client's port.
     ports: BTreeMap<u16, FlowId>,
+    /// Subflows of MPTCP.
+    subflows: Subflows,
     /// Listening sockets, with the end that connects and the host that listens.
     listeners: Vec<(Socket, Host, usize)>,
     sinks: Vec<Rc<Socket>>,
@@ -214,13 +222,14 @@ impl<'a> Workload<'a> {
             buffers: instances.iter().map(|instance| buffer(scenario, instance)).collect(),
             flows: Vec::new(),
             ports: BTreeMap::new(),
+            subflows: Subflows::default(),
             listeners: Vec::new(),
             sinks: Vec::new(),
             watched: Vec::new(),
             first_name,
             server: scenario.http.as_ref().map(|http| http.server).unwrap_or_default(),
             flows_before: run as usize * infos.len(),
-            sending: hosts.tcps().map(sending).collect(),
+            sending: hosts.tcps().zip(hosts.have_mptcp()).map(sending).collect(),
             quic: quic::Setting { mtu: scenario.mtu, seed, log: qlog },
             flows_over_quic: Vec::new(),
             touched: Vec::new(),
@@ -230,6 +239,7 @@ impl<'a> Workload<'a> {
         for (flow, info) in infos.iter().enumerate() {
             let id = FlowId(flow as u32);
             match info.part {
+                Part::Subflow { of, .. } => workload.add_subflow(id, info, of)?,
                 Part::Relayed => workload.add_relayed(id, info),
                 part => {
                     let application = workload.application_of(id, info);
@@ -289,7 +299,17 @@ impl<'a> Workload<'a> {
         let ends = Ends::Relayed(Box::new(Relay::new(self.buffers[application])));
         let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
         let (server, client, lane, part) = (nowhere, nowhere, application, info.part);
-        self.flows.push(Flow { application, number, lane, part, server, client, passes: false, ends });
+        self.flows.push(Flow {
+            application,
+            number,
+            lane,
+            part,
+            server,
+            client,
+            way: 0,
+            passes: false,
+            ends,
+        });
     }
 
     fn add(
@@ -303,9 +323,13 @@ impl<'a> Workload<'a> {
         let lane = info.application as usize;
         let sides = self.lanes[lane];
         let is_relay = |end| part.relay_end() == Some(end);
-        let own_address = |end: Host| self.hosts[sides[end as usize].host].address.v4();
-        let server_address = SocketAddr::from((own_address(Host::Server), info.server_port));
-        let client_address = SocketAddr::from((own_address(Host::Client), self.client_port(id.0 as usize)));
+        let mptcp = self.applications[application].mptcp;
+        // Further addresses belong to the host at the edge, so this is the one that connects.
+        let caller = if mptcp.is_some() { Host::Client } else { caller };
+        let own_address = |end: Host| self.hosts[sides[end as usize].host].address;
+        let server_address = SocketAddr::from((own_address(Host::Server).v4(), info.server_port));
+        let client_address = own_address(Host::Client).on_way(mptcp.unwrap_or_default()).v4();
+        let client_address = SocketAddr::from((client_address, self.client_port(id.0 as usize)));
         let addresses = [server_address, client_address];
         let cannot = format!("cannot make the sockets of flow {:?}", info.name);
         let quic = self.applications[application].quic.clone();
@@ -325,6 +349,10 @@ impl<'a> Workload<'a> {
         } else {
             let of_page = self.applications[application].site.is_some();
             let mut connection = Connection::new(id, &sides, of_page);
+            if mptcp.is_some() {
+                connection.server.has_several();
+                connection.client.has_several();
+            }
             let [from, to] = [caller, caller.other()].map(|end| addresses[end as usize]);
             let [own, other] = [caller, caller.other()].map(|end| sides[end as usize].host);
             self.enter(other)?;
@@ -352,7 +380,17 @@ impl<'a> Workload<'a> {
             }
         };
         let (server, client) = (server_address, client_address);
-        self.flows.push(Flow { application, number, lane, part, server, client, passes: false, ends });
+        self.flows.push(Flow {
+            application,
+            number,
+            lane,
+            part,
+            server,
+            client,
+            way: 0,
+            passes: false,
+            ends,
+        });
         Ok(())
     }
 
@@ -524,6 +562,9 @@ impl<'a> Workload<'a> {
         if news.is_none() {
             return Ok(());
         }
+        if let Some(bytes) = peer.read_of_several() {
+            observer.read(now, flow, host, bytes, news.ended);
+        }
         self.applications[index].program.handle_news(now, *number, host, news);
         self.carry_out(now, index, waiter, observer)?;
         self.send_postponed()
@@ -579,15 +620,17 @@ impl<'a> Workload<'a> {
     }
 
     fn connect(&mut self, flow: FlowId, host: Host, waiter: &Waiter) -> Result<(), Error> {
-        let name = self.name(Watched::Peer(flow, host));
-        let Flow { server, client, ends, .. } = &mut self.flows[flow.0 as usize];
+        let Flow { server, client, ends, application, .. } = &mut self.flows[flow.0 as usize];
+        let is_multipath = self.applications[*application].mptcp.is_some();
+        let host = if is_multipath { Host::Client } else { host };
         let to = if host == Host::Server { *client } else { *server };
         let Ends::Tcp(connection) = ends else { return Ok(()) };
         connection.opened = true;
         let peer = connection.peer(host);
         peer.connect(to)?;
-        let socket = peer.socket().expect("it is connecting");
-        Ok(waiter.watch(socket, SOCKET_EVENTS, name)?)
+        let socket = Rc::clone(peer.socket().expect("it is connecting"));
+        let name = self.name(Watched::Peer(flow, host));
+        Ok(waiter.watch(&*socket, SOCKET_EVENTS, name)?)
     }
 
     /// Writes `bytes`, in writes of `write` bytes; a request is written as its complete text.
@@ -673,12 +716,18 @@ impl Flows for Workload<'_> {
             })
         };
         let ends = [Host::Server, Host::Client];
+        let is_of_subflow = |end: &Host| {
+            let flow = self.subflow_of(*end, headers);
+            flow.is_some_and(|flow| self.host_of(flow, *end) == host)
+        };
         let is_of_application = |end: &Host| self.between(*end, headers).is_some();
-        ends.into_iter().find(is_of_flow).or_else(|| ends.into_iter().find(is_of_application))
+        let known = ends.into_iter().find(is_of_subflow).or_else(|| ends.into_iter().find(is_of_flow));
+        known.or_else(|| ends.into_iter().find(is_of_application))
     }
 
-    fn application(&self, flow: FlowId) -> u32 {
-        self.flows[flow.0 as usize].lane as u32
+    fn way(&self, flow: FlowId) -> (u32, usize) {
+        let Flow { lane, way, .. } = self.flows[flow.0 as usize];
+        (lane as u32, way)
     }
 
     fn identify<O: Observer>(
@@ -695,7 +744,8 @@ impl Flows for Workload<'_> {
             server_port,
             Body::Udp(Datagram::default()),
         );
-        let Some(id) = self.ports.get(&client_port).copied() else { return stranger };
+        let subflow = self.subflow_of(sender, headers).or_else(|| self.join(sender, headers));
+        let Some(id) = subflow.or_else(|| self.ports.get(&client_port).copied()) else { return stranger };
         let flow = &mut self.flows[id.0 as usize];
         let body = match (&mut flow.ends, transport) {
             (Ends::Tcp(connection), Transport::Tcp(header, payload_bytes)) => {
@@ -761,8 +811,11 @@ fn applications(scenario: &Scenario, seed: Seed, hosts: &Hosts<'_>) -> Result<Ve
         };
         let later = Later::new(config.traffic().later_flows(), first);
         first += config.traffic().later_flows().len() as u8;
-        let sides = sides(scenario, (&scenario.flow[instance.entry], Part::Whole), ends);
-        Ok(Application { program, flows: Vec::new(), sides, later, site, quic })
+        let flow = &scenario.flow[instance.entry];
+        let sides = sides(scenario, (flow, Part::Whole), ends);
+        let first_way = || scenario.ways(flow).iter().position(|way| Some(way) == flow.via.as_ref());
+        let mptcp = flow.mptcp().map(|_| first_way().unwrap_or_default());
+        Ok(Application { program, flows: Vec::new(), sides, later, site, quic, mptcp })
     };
     let programs = scenario.applications().into_iter().zip(scenario.programs(seed));
     programs.zip(hosts.of_lane()).map(application).collect()
@@ -789,8 +842,8 @@ fn buffer(scenario: &Scenario, instance: &Instance<'_>) -> u64 {
 }
 
 /// How the sockets of a TCP send.
-fn sending(tcp: &TcpConfig) -> Sending {
-    Sending { paced: tcp.pacing == Pacing::Socket, nagle: tcp.nagle }
+fn sending((tcp, mptcp): (&TcpConfig, bool)) -> Sending {
+    Sending { paced: tcp.pacing == Pacing::Socket, nagle: tcp.nagle, mptcp }
 }
 
 /// The host that connects.

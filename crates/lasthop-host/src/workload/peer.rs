@@ -98,6 +98,8 @@ pub struct Peer {
     /// True if the connection ended by an error.
     lost: bool,
     receive_window_max: u32,
+    /// True if it is an end of several connections.
+    multipath: bool,
 }
 
 impl Peer {
@@ -115,7 +117,18 @@ impl Peer {
             told_end: false,
             lost: false,
             receive_window_max,
+            multipath: false,
         }
+    }
+
+    /// Notes that it is an end of several connections, with the socket of all of them.
+    pub fn has_several(&mut self) {
+        self.multipath = true;
+    }
+
+    /// What it has read so far, if it is an end of several connections.
+    pub fn read_of_several(&self) -> Option<u64> {
+        self.multipath.then_some(self.received)
     }
 
     /// Sets its socket.
@@ -161,7 +174,8 @@ impl Peer {
 
     /// The socket, if it has received data before, so that only more data can be new.
     pub fn reading(&self) -> Option<&Rc<Socket>> {
-        let only_reads = self.orders.is_empty() && !self.close && self.received > 0 && !self.told_end;
+        let is_discarded = !self.close && self.received > 0 && !self.told_end && !self.multipath;
+        let only_reads = self.orders.is_empty() && is_discarded;
         self.socket.as_ref().filter(|_| only_reads)
     }
 
@@ -263,7 +277,7 @@ impl Peer {
                 }
             }
         };
-        if before == 0 && self.received > 0 {
+        if before == 0 && self.received > 0 && !self.multipath {
             // Kernels that forget the route's window forget it with the first segment (6.12:
             // tcp_measure_rcv_mss).
             clamp_window(socket, self.receive_window_max)?;
@@ -318,6 +332,13 @@ impl Peer {
 
     /// Reports the changes after an action of the kernel.
     pub fn look<O: Observer>(&mut self, now: Instant, observer: &mut O) {
+        if self.multipath {
+            // Its socket knows the first connection only.
+            if self.told_end {
+                self.sender.ends(now, self.lost, observer);
+            }
+            return;
+        }
         let Some(info) = self.said.take().or_else(|| self.info()) else { return };
         // A socket that has not connected yet counts as closed, too.
         if info.is_closed() && !self.sender.has_been_open() && !self.told_end {
@@ -366,11 +387,14 @@ pub struct Sending {
     pub paced: bool,
     /// By Nagle's algorithm.
     pub nagle: bool,
+    /// Over several connections.
+    pub mptcp: bool,
 }
 
 /// A TCP socket that never blocks, bound to `address`, whose packets have this code point.
 pub fn socket(address: SocketAddr, dscp: Dscp, sending: Sending) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
+    let protocol = if sending.mptcp { Protocol::MPTCP } else { Protocol::TCP };
+    let socket = Socket::new(Domain::IPV4, Type::STREAM.nonblocking(), Some(protocol))?;
     socket.set_reuse_address(true)?;
     socket.set_tcp_nodelay(!sending.nagle)?;
     socket.set_tos_v4(u32::from(dscp.get()) << 2)?;

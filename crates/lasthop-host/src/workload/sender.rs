@@ -171,6 +171,14 @@ impl Sender {
         self.tell_window(now, last, observer);
     }
 
+    /// It has ended, of which no packet told.
+    pub fn ends<O: Observer>(&mut self, now: Instant, failed: bool, observer: &mut O) {
+        if !std::mem::replace(&mut self.over, true) {
+            let event = if failed { TransportEvent::Aborted } else { TransportEvent::Closed };
+            observer.transport(now, self.flow, self.host, event);
+        }
+    }
+
     /// The kernel retransmits a segment, and reports `info`; no observer has seen the segment yet.
     pub fn sends_again<O: Observer>(&mut self, now: Instant, seq: u64, info: TcpInfo, observer: &mut O) {
         let last = std::mem::replace(&mut self.last, info);

@@ -1,6 +1,6 @@
 //! Hops and hosts with names: what is assumed, and what cannot be.
 
-use lasthop_core::{Direction, Host, QueueSize};
+use lasthop_core::{Direction, FlowId, Host, Part, QueueSize};
 use lasthop_scenario::Scenario;
 
 use crate::support::{errors, read};
@@ -120,6 +120,47 @@ fn what_does_not_hang_together_is_said_with_the_place_and_the_nearest_name() {
             home("behind = \"cable\"", "behind = \"cable\"\nrouter.implementation = \"linux\""),
             "before a single hop",
         ),
+    ] {
+        let errors: Vec<String> = errors(&text).iter().map(ToString::to_string).collect();
+        assert!(errors.iter().any(|error| error.contains(wanted)), "wanted {wanted:?}, got {errors:#?}");
+    }
+}
+
+/// The host of [`HOME`] with two ways, and a flow over MPTCP.
+fn multipath(keys: &str) -> String {
+    let home = HOME.replace("behind = \"wifi\"", "behind = [\"wifi\", \"cable\"]");
+    format!("{home}{FLOW}stack = \"mptcp\"\n{keys}\n")
+}
+
+#[test]
+fn mptcp_has_a_subflow_for_each_way_of_its_host() {
+    let cell = read(&multipath("via = \"cable\"\nmptcp.backup = [\"wifi\"]")).cells.remove(0);
+    let scenario = &cell.scenario;
+    let flows = scenario.flows();
+    let parts: Vec<_> = flows.iter().map(|flow| (flow.name.as_str(), flow.part)).collect();
+    let subflow = |way| Part::Subflow { of: FlowId(0), way };
+    assert_eq!(parts, [("photos", Part::Whole), ("photos/wifi", subflow(0)), ("photos/cable", subflow(1))]);
+    let tree = scenario.tree();
+    let routes = scenario.routes(&tree, &scenario.flow[0], Part::Whole, Direction::Up);
+    assert_eq!(routes.iter().map(Vec::len).collect::<Vec<_>>(), [2, 1], "the Wi-Fi is behind the cable");
+    let error = cell.needs_model().unwrap_err().to_string();
+    assert!(error.contains("`flow[0].stack`") && error.contains("use --engine kernel"), "{error}");
+}
+
+#[test]
+fn mptcp_without_what_it_needs_is_refused() {
+    for (text, wanted) in [
+        (format!("{HOME}{FLOW}stack = \"mptcp\"\n"), "several ways to a host, and \"laptop\" has one"),
+        (
+            multipath("mptcp.backup = [\"lte\"]"),
+            "`flow[0].mptcp.backup`: the host does not hang behind \"lte\"",
+        ),
+        (multipath("").replace("stack = \"mptcp\"", "mptcp.stale_loss_cnt = 1"), "add stack = \"mptcp\""),
+        (
+            multipath("").replace("bulk-tcp", "udp-cbr").replace("bytes = \"1 MB\"", "rate = \"1 Mbit/s\""),
+            "\"mptcp\" carries flows with kind = \"bulk-tcp\"",
+        ),
+        (multipath("migrate = { at = \"1 s\", via = \"cable\" }"), "only QUIC can move"),
     ] {
         let errors: Vec<String> = errors(&text).iter().map(ToString::to_string).collect();
         assert!(errors.iter().any(|error| error.contains(wanted)), "wanted {wanted:?}, got {errors:#?}");

@@ -132,6 +132,7 @@ impl Analysis {
                 }
                 Transport::Udp(udp) if event == TransportEvent::Aborted => udp.abort(now),
                 Transport::Udp(_) => {}
+                Transport::Joint(joint) => joint.event(now, event),
             }
         }
     }
@@ -141,7 +142,7 @@ impl Analysis {
         match self.flow(flow)? {
             flow if flow.sender() != host => None,
             Flow { transport: Transport::Tcp(tcp), .. } => Some(tcp),
-            Flow { transport: Transport::Udp(_), .. } => None,
+            Flow { transport: Transport::Udp(_) | Transport::Joint(_), .. } => None,
         }
     }
 }

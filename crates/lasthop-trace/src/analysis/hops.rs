@@ -81,6 +81,8 @@ struct FlowHops {
     queue_delay: Samples,
     /// Data packets dropped, by hop.
     drops: Vec<(usize, u64)>,
+    /// The flow that it carries a part of.
+    part_of: Option<FlowId>,
 }
 
 impl Hops {
@@ -101,7 +103,12 @@ impl Hops {
 
     pub fn announce(&mut self, info: &FlowInfo, is_kept: bool) {
         let queue_delay = if is_kept { Samples::default() } else { Samples::Ignored };
-        self.flows.push(FlowHops { data: Direction::from(info.sender), queue_delay, drops: Vec::new() });
+        self.flows.push(FlowHops {
+            data: Direction::from(info.sender),
+            queue_delay,
+            drops: Vec::new(),
+            part_of: info.part.of(FlowId(self.flows.len() as u32)),
+        });
     }
 
     // Like the analysis that calls it: the caller knows the event.
@@ -117,7 +124,11 @@ impl Hops {
                 PacketEvent::Delivered => flow.queue_delay.record(self.waited.take(packet.serial)),
                 PacketEvent::Dropped(_) => {
                     self.waited.take(packet.serial);
-                    flow.dropped_at(self.tree.at(packet.place).0);
+                    let (hop, _) = self.tree.at(packet.place);
+                    flow.dropped_at(hop);
+                    if let Some(whole) = flow.part_of {
+                        self.flows[whole.0 as usize].dropped_at(hop);
+                    }
                 }
                 _ => {}
             }

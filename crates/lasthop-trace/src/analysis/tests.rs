@@ -4,6 +4,7 @@
 // Times are whole milliseconds, so seconds come out as the nearest double.
 #![allow(clippy::float_cmp)]
 
+mod joint;
 mod page;
 mod properties;
 mod run;

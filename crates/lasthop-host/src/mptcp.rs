@@ -1,0 +1,292 @@
+//! MPTCP of a host: its addresses, one for each of its ways, and Linux' path manager, which opens a subflow
+//! from each (`ip-mptcp(8)`; `Documentation/netlink/specs/mptcp_pm.yaml`).
+
+use crate::error::{Context, Error};
+use crate::namespace::{Address, sysctl};
+use lasthop_core::Host;
+use lasthop_scenario::{Flow, FlowStack, MptcpConfig, Scenario};
+use lasthop_tcp::Pacing;
+use netlink_packet_core::{
+    DefaultNla, Emitable, NLM_F_ACK, NLM_F_REQUEST, NetlinkDeserializable, NetlinkHeader, NetlinkMessage,
+    NetlinkPayload, NetlinkSerializable, NlaBuffer, NlasIterator,
+};
+use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_GENERIC};
+use std::convert::Infallible;
+use std::fs;
+use std::io;
+
+/// The controller of generic netlink: its number, its request for a family, and attributes of families
+/// (`linux/genetlink.h`).
+const CONTROLLER: u16 = 16;
+const GET_FAMILY: u8 = 3;
+const FAMILY_ID: u16 = 1;
+const FAMILY_NAME: u16 = 2;
+/// The path manager: its requests, attributes and flags (`linux/mptcp_pm.h`, `linux/mptcp.h`).
+const PATH_MANAGER: &[u8] = b"mptcp_pm\0";
+const ADD_ADDRESS: u8 = 1;
+const SET_LIMITS: u8 = 5;
+const ENDPOINT: u16 = 1;
+const LIMIT_SUBFLOWS: u16 = 3;
+const FAMILY: u16 = 1;
+const ADDRESS_V4: u16 = 3;
+const FLAGS: u16 = 6;
+const FLAG_SUBFLOW: u32 = 1 << 1;
+const FLAG_BACKUP: u32 = 1 << 2;
+const NESTED: u16 = 1 << 15;
+/// Linux' own limits of send buffers. A connection whose application has closed gets no further subflows, so an
+/// application must not be able to write everything at once.
+const WRITE_BUFFERS: &str = "4096 16384 4194304";
+/// A reply to one request, with room to spare.
+const REPLY_BYTES: usize = 8192;
+
+/// MPTCP at one end of a flow, as the scenario has it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Multipath<'a> {
+    config: Option<&'a MptcpConfig>,
+    /// The ways of the host at the edge.
+    ways: &'a [String],
+    end: Host,
+}
+
+impl<'a> Multipath<'a> {
+    /// That of an end of a flow, if MPTCP carries it.
+    pub fn of(scenario: &'a Scenario, flow: &'a Flow, end: Host) -> Option<Self> {
+        let is_it = flow.stack == FlowStack::Mptcp;
+        is_it.then(|| Self { config: flow.mptcp.as_deref(), ways: scenario.ways(flow), end })
+    }
+
+    /// The same for the kernel, at a host with this first address.
+    pub fn at(self, address: Address) -> Mptcp {
+        let MptcpConfig { backup, scheduler, stale_loss_cnt } = self.config.cloned().unwrap_or_default();
+        let endpoint = |(way, hop): (usize, &String)| (address.on_way(way), backup.contains(hop));
+        let endpoints = match self.end {
+            Host::Server => Vec::new(),
+            Host::Client => self.ways.iter().enumerate().map(endpoint).collect(),
+        };
+        let further_subflows = self.ways.len() as u32 - 1;
+        Mptcp { endpoints, further_subflows, scheduler, stale_loss_cnt }
+    }
+}
+
+/// MPTCP of a host.
+#[derive(Clone, Debug)]
+pub struct Mptcp {
+    /// The host's address on each of its ways, and whether it is a backup; empty for a host with one address.
+    endpoints: Vec<(Address, bool)>,
+    further_subflows: u32,
+    scheduler: Option<String>,
+    stale_loss_cnt: Option<u8>,
+}
+
+impl Mptcp {
+    /// The host's address on each of its ways.
+    pub fn addresses(&self) -> Vec<Address> {
+        self.endpoints.iter().map(|(address, _)| *address).collect()
+    }
+
+    /// Sets it up in the caller's network namespace.
+    pub fn set_up(&self) -> Result<(), Error> {
+        if let Some(scheduler) = &self.scheduler {
+            let offered = fs::read_to_string("/proc/sys/net/mptcp/available_schedulers").unwrap_or_default();
+            if let Some(error) = missing_scheduler(&offered, scheduler) {
+                return Err(error);
+            }
+            sysctl("mptcp/scheduler", scheduler)?;
+        }
+        sysctl("ipv4/tcp_wmem", WRITE_BUFFERS)?;
+        if let Some(count) = self.stale_loss_cnt {
+            sysctl("mptcp/stale_loss_cnt", &count.to_string())?;
+        }
+        let set_up = || {
+            let manager = PathManager::open()?;
+            manager.request(SET_LIMITS, vec![number(LIMIT_SUBFLOWS, self.further_subflows)])?;
+            self.endpoints.iter().try_for_each(|(address, is_backup)| manager.add(*address, *is_backup))
+        };
+        set_up().context("cannot tell the kernel's MPTCP about the ways of a host")
+    }
+}
+
+fn missing_scheduler(offered: &str, wanted: &str) -> Option<Error> {
+    let offered: Vec<_> = offered.split_whitespace().collect();
+    if offered.contains(&wanted) {
+        return None;
+    }
+    let has = if offered.is_empty() { "only \"default\"".to_owned() } else { offered.join(", ") };
+    Some(Error::new(format!("mptcp.scheduler = \"{wanted}\": this kernel has {has}; choose one of these")))
+}
+
+/// Rejects MPTCP on an engine without a kernel of lasthop's own.
+pub fn needs_no_mptcp(scenario: &Scenario) -> Result<(), Error> {
+    scenario.flow.iter().position(|flow| flow.stack == FlowStack::Mptcp).map_or(Ok(()), |index| {
+        Err(Error::new(format!(
+            "flow[{index}].stack = \"mptcp\" runs on the kernel engine only, whose guest has MPTCP; use --engine \
+             kernel, or leave it out"
+        )))
+    })
+}
+
+/// Rejects what sockets of MPTCP cannot do.
+pub fn needs_plain_mptcp(scenario: &Scenario) -> Result<(), Error> {
+    let is_paced = |flow: &Flow, end| scenario.tcp_at(flow, end).pacing == Pacing::Socket;
+    let of_mptcp = scenario.flow.iter().filter(|flow| flow.stack == FlowStack::Mptcp);
+    let mut paced = of_mptcp.filter(|flow| is_paced(flow, Host::Server) || is_paced(flow, Host::Client));
+    paced.next().map_or(Ok(()), |flow| {
+        Err(Error::new(format!(
+            "the flow {:?} cannot have both MPTCP and pacing = true: Linux' sockets of MPTCP take no pacing rate \
+             (SO_MAX_PACING_RATE); write pacing = \"fq\", or leave it out",
+            flow.traffic().name()
+        )))
+    })
+}
+
+/// The kernel's path manager of a network namespace.
+struct PathManager {
+    socket: Socket,
+    family: u16,
+}
+
+impl PathManager {
+    /// That of the caller's network namespace.
+    fn open() -> io::Result<Self> {
+        let mut socket = Socket::new(NETLINK_GENERIC)?;
+        socket.bind_auto()?;
+        socket.connect(&SocketAddr::new(0, 0))?;
+        let name = DefaultNla::new(FAMILY_NAME, PATH_MANAGER.to_vec());
+        let question = Generic { family: CONTROLLER, command: GET_FAMILY, attributes: vec![name] };
+        let answer = exchange(&socket, question)?;
+        let family = answer.and_then(|answer| answer.number(FAMILY_ID));
+        let family = family.ok_or_else(|| io::Error::other("the kernel has no MPTCP"))?;
+        Ok(Self { socket, family })
+    }
+
+    /// A subflow is to be opened from this address.
+    fn add(&self, address: Address, is_backup: bool) -> io::Result<()> {
+        let flags = FLAG_SUBFLOW | if is_backup { FLAG_BACKUP } else { 0 };
+        let inner = [
+            DefaultNla::new(FAMILY, (libc::AF_INET as u16).to_ne_bytes().into()),
+            DefaultNla::new(ADDRESS_V4, address.v4().octets().into()),
+            number(FLAGS, flags),
+        ];
+        self.request(ADD_ADDRESS, vec![DefaultNla::new(ENDPOINT | NESTED, emit(&inner))])
+    }
+
+    fn request(&self, command: u8, attributes: Vec<DefaultNla>) -> io::Result<()> {
+        exchange(&self.socket, Generic { family: self.family, command, attributes }).map(drop)
+    }
+}
+
+fn number(kind: u16, value: u32) -> DefaultNla {
+    DefaultNla::new(kind, value.to_ne_bytes().into())
+}
+
+fn emit(attributes: &[DefaultNla]) -> Vec<u8> {
+    let mut bytes = vec![0; attributes.buffer_len()];
+    attributes.emit(&mut bytes);
+    bytes
+}
+
+/// Sends a request, and returns the answer if there is one besides a confirmation.
+fn exchange(socket: &Socket, request: Generic) -> io::Result<Option<Generic>> {
+    let mut header = NetlinkHeader::default();
+    // The controller's answer takes the place of a confirmation.
+    header.flags = NLM_F_REQUEST | if request.family == CONTROLLER { 0 } else { NLM_F_ACK };
+    let mut message = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(request));
+    message.finalize();
+    let mut bytes = vec![0; message.buffer_len()];
+    message.serialize(&mut bytes);
+    socket.send(&bytes, 0)?;
+    let mut reply = vec![0; REPLY_BYTES];
+    let length = socket.recv(&mut &mut reply[..], 0)?;
+    let reply = NetlinkMessage::<Generic>::deserialize(&reply[..length]).map_err(io::Error::other)?;
+    match reply.payload {
+        NetlinkPayload::InnerMessage(answer) => Ok(Some(answer)),
+        NetlinkPayload::Error(error) if error.code.is_some() => Err(error.to_io()),
+        _ => Ok(None),
+    }
+}
+
+/// A message of generic netlink.
+#[derive(Clone, Debug)]
+struct Generic {
+    family: u16,
+    command: u8,
+    attributes: Vec<DefaultNla>,
+}
+
+impl Generic {
+    const VERSION: u8 = 1;
+    const HEADER_BYTES: usize = 4;
+
+    /// The attribute of this kind, a number of 16 bits.
+    fn number(&self, kind: u16) -> Option<u16> {
+        let found =
+            self.attributes.iter().find(|attribute| netlink_packet_core::Nla::kind(*attribute) == kind)?;
+        let bytes = emit(std::slice::from_ref(found));
+        let value = bytes.get(Self::HEADER_BYTES..Self::HEADER_BYTES + 2)?;
+        Some(u16::from_ne_bytes([value[0], value[1]]))
+    }
+}
+
+impl NetlinkSerializable for Generic {
+    fn message_type(&self) -> u16 {
+        self.family
+    }
+
+    fn buffer_len(&self) -> usize {
+        Self::HEADER_BYTES + self.attributes.as_slice().buffer_len()
+    }
+
+    fn serialize(&self, buffer: &mut [u8]) {
+        buffer[..Self::HEADER_BYTES].copy_from_slice(&[self.command, Self::VERSION, 0, 0]);
+        self.attributes.as_slice().emit(&mut buffer[Self::HEADER_BYTES..]);
+    }
+}
+
+impl NetlinkDeserializable for Generic {
+    type Error = Infallible;
+
+    fn deserialize(header: &NetlinkHeader, payload: &[u8]) -> Result<Self, Infallible> {
+        let (head, rest) = payload.split_at(payload.len().min(Self::HEADER_BYTES));
+        let attribute =
+            |attribute: NlaBuffer<&[u8]>| DefaultNla::new(attribute.kind(), attribute.value().to_vec());
+        let attributes = NlasIterator::new(rest).map_while(Result::ok).map(attribute).collect();
+        let command = head.first().copied().unwrap_or_default();
+        Ok(Self { family: header.message_type, command, attributes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_has_the_bytes_of_the_kernels_interface() {
+        let inner = [
+            DefaultNla::new(FAMILY, 2_u16.to_ne_bytes().into()),
+            DefaultNla::new(ADDRESS_V4, [10, 0, 1, 102].into()),
+            number(FLAGS, FLAG_SUBFLOW | FLAG_BACKUP),
+        ];
+        let request = Generic {
+            family: 30,
+            command: ADD_ADDRESS,
+            attributes: vec![DefaultNla::new(ENDPOINT | NESTED, emit(&inner))],
+        };
+        let mut bytes = vec![0; request.buffer_len()];
+        request.serialize(&mut bytes);
+        let wanted: [u8; 32] = [
+            1, 1, 0, 0, // command, version
+            28, 0, 1, 0x80, // endpoint, nested
+            6, 0, 1, 0, 2, 0, 0, 0, // AF_INET, padded
+            8, 0, 3, 0, 10, 0, 1, 102, //
+            8, 0, 6, 0, 6, 0, 0, 0, // subflow and backup
+        ];
+        assert_eq!(bytes, wanted);
+    }
+
+    #[test]
+    fn a_scheduler_that_the_kernel_lacks_is_named_with_those_it_has() {
+        assert!(missing_scheduler("default\n", "default").is_none());
+        let error = missing_scheduler("default bpf_rr\n", "roundrobin").unwrap().to_string();
+        assert!(error.contains("\"roundrobin\": this kernel has default, bpf_rr;"), "{error}");
+    }
+}
