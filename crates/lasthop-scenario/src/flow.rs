@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::mptcp::MptcpConfig;
-use crate::relay::RelayConfig;
 
 /// Maximum number of applications that one entry may stand for.
 const COUNTS: RangeInclusive<u32> = 1..=1000;
@@ -76,6 +75,36 @@ pub struct MigrateConfig {
     pub at: Duration,
     /// The way that it takes from then on: the hop that it hangs behind there.
     pub via: String,
+}
+
+/// A relay on the way of a flow over TCP.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RelayConfig {
+    /// The hop at whose root side it stands.
+    pub at: String,
+    /// In each direction, the most data that it has read from one connection and that the far end of the other
+    /// has not acknowledged. Further data wait in the first one's receive buffer, whose window closes. If absent,
+    /// the most that Linux gives a connection for sending (`tcp_wmem`).
+    #[serde(default = "default_buffer")]
+    pub buffer: Bytes,
+    /// TCP of its own end towards the hop, merged over that of the flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<Box<TcpConfig>>,
+}
+
+const fn default_buffer() -> Bytes {
+    Bytes(4 << 20)
+}
+
+/// Largest buffer.
+const BUFFER_MAX: Bytes = Bytes(1_000_000_000);
+
+impl RelayConfig {
+    /// The name of the relay at a hop, as a host.
+    pub fn name(&self) -> String {
+        format!("{}-relay", self.at)
+    }
 }
 
 /// The transport that carries a flow.
@@ -281,6 +310,30 @@ impl Flow {
             "`migrate` says when the host moves; leave one of the two out".into()
         });
         quic.check(mtu, faults);
+    }
+}
+
+impl Flow {
+    /// Checks the relay by itself.
+    pub(crate) fn check_relay(&self, mtu: Bytes, time_limit: Duration, faults: &mut Faults) {
+        let Some(relay) = &self.relay else { return };
+        let traffic = self.traffic();
+        let why = if self.stack == FlowStack::Quic {
+            Some("QUIC is encrypted from end to end, and no relay can end it")
+        } else if traffic.protocol() != Protocol::Tcp || self.real_program().is_some() {
+            Some("a relay ends TCP, and this flow is none that lasthop opens over it")
+        } else if traffic.opens_later() {
+            Some("short flows come and go, and the relay is modelled for flows that are known before the run")
+        } else if traffic.is_open_at_first() {
+            Some("the flow is open from the beginning, and a relay connects when it has accepted")
+        } else {
+            None
+        };
+        faults.require(why.is_none(), "relay", || format!("{}; leave it out", why.unwrap_or_default()));
+        faults.in_range(relay.buffer, mtu..=BUFFER_MAX, "relay.buffer");
+        if let Some(tcp) = &relay.tcp {
+            faults.below("relay.tcp", |faults| tcp.check(time_limit, faults));
+        }
     }
 }
 

@@ -4,46 +4,14 @@
 
 use std::borrow::Cow;
 
-use lasthop_core::{Bytes, Direction, Duration, Faults, FlowInfo, Host, Part, Place, Protocol};
+use lasthop_core::{Direction, Faults, FlowInfo, Host, Part, Place};
 use lasthop_tcp::TcpConfig;
 use lasthop_traffic::Instance;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use crate::error::suggest;
-use crate::flow::{Flow, FlowStack};
+use crate::flow::Flow;
 use crate::topology::Tree;
 use crate::types::Scenario;
-
-/// A relay on the way of a flow over TCP.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RelayConfig {
-    /// The hop at whose root side it stands.
-    pub at: String,
-    /// In each direction, the most data that it has read from one connection and that the far end of the other
-    /// has not acknowledged. Further data wait in the first one's receive buffer, whose window closes. If absent,
-    /// the most that Linux gives a connection for sending (`tcp_wmem`).
-    #[serde(default = "default_buffer")]
-    pub buffer: Bytes,
-    /// TCP of its own end towards the hop, merged over that of the flow.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tcp: Option<Box<TcpConfig>>,
-}
-
-const fn default_buffer() -> Bytes {
-    Bytes(4 << 20)
-}
-
-/// Largest buffer.
-const BUFFER_MAX: Bytes = Bytes(1_000_000_000);
-
-impl RelayConfig {
-    /// The name of the relay at a hop, as a host.
-    pub fn name(&self) -> String {
-        format!("{}-relay", self.at)
-    }
-}
 
 /// The flows of an application between two hosts that send packets to each other, or the whole flows through a
 /// relay. Its number is the `application` of its flows.
@@ -175,29 +143,5 @@ impl Scenario {
         faults.require(!self.host.contains_key(&relay.name()), "relay.at", || {
             format!("the relay would be called {:?}, and a host is; give the host another name", relay.name())
         });
-    }
-}
-
-impl Flow {
-    /// Checks the relay by itself.
-    pub(crate) fn check_relay(&self, mtu: Bytes, time_limit: Duration, faults: &mut Faults) {
-        let Some(relay) = &self.relay else { return };
-        let traffic = self.traffic();
-        let why = if self.stack == FlowStack::Quic {
-            Some("QUIC is encrypted from end to end, and no relay can end it")
-        } else if traffic.protocol() != Protocol::Tcp || self.real_program().is_some() {
-            Some("a relay ends TCP, and this flow is none that lasthop opens over it")
-        } else if traffic.opens_later() {
-            Some("short flows come and go, and the relay is modelled for flows that are known before the run")
-        } else if traffic.is_open_at_first() {
-            Some("the flow is open from the beginning, and a relay connects when it has accepted")
-        } else {
-            None
-        };
-        faults.require(why.is_none(), "relay", || format!("{}; leave it out", why.unwrap_or_default()));
-        faults.in_range(relay.buffer, mtu..=BUFFER_MAX, "relay.buffer");
-        if let Some(tcp) = &relay.tcp {
-            faults.below("relay.tcp", |faults| tcp.check(time_limit, faults));
-        }
     }
 }

@@ -25,8 +25,8 @@ from lasthop.scenario.facts import Facts
 def explain(run: ChosenRun, flow: str | None = None) -> Iterator[str]:
     """Yield the story of each flow of a run, or of the one named `flow`, as plain text.
 
-    The name of a page load stands for the page load and all its connections, that of a flow through a relay for
-    the flow and both its connections.
+    The name of a page load stands for the page load and all its connections, that of a flow through a
+    relay for the flow and both its connections.
     """
     facts = Facts.of(run.cell)
     trace = run.trace()

@@ -19,4 +19,7 @@ def tell_relayed(record: Mapping[str, Any]) -> Story:
         how = f"took {record['elapsed_s']:.3f} s from {record['start_s']:.3f} s on"
     else:
         how = f"began at {record['start_s']:.3f} s and is {record['outcome']}"
-    return Story(name, f"{name}: data from {way}, through a relay. From end to end it {how}. Its two connections are {sides}.")
+    return Story(
+        name,
+        f"{name}: data from {way}, through a relay. End to end it {how}. Its connections are {sides}.",
+    )
