@@ -9,7 +9,6 @@ use crate::error::suggest;
 use crate::flow::{Flow, FlowStack, Ways};
 use crate::hops::{self, RouterImplementation};
 use crate::lan::streams_fit;
-use crate::mptcp;
 use crate::topology::{Topology, host_names};
 use crate::types::Scenario;
 
@@ -271,7 +270,7 @@ fn flows(scenario: &Scenario, faults: &mut Faults) {
             flow.check(*mtu, *time_limit, faults);
             access(scenario, flow, faults);
             ends(scenario, flow, faults);
-            mptcp::check(flow, (host_name(scenario, flow), scenario.ways(flow)), faults);
+            flow.check_mptcp((host_name(scenario, flow), scenario.ways(flow)), faults);
         });
     }
 }

@@ -110,7 +110,8 @@ def network_of(facts: Facts, flows: Sequence[Mapping[str, Any]]) -> Network:
         name = str(flow.get("name") or flow["kind"])
         # A subflow for each way.
         ways = facts.hosts[host] if flow.get("stack") == "mptcp" else []
-        of_flow = [(via, f"{name}/{via}") for via in ways] or [(flow.get("via"), name)]
+        of_flow: list[tuple[str | None, str]] = [(via, f"{name}/{via}") for via in ways]
+        of_flow = of_flow or [(flow.get("via"), name)]
         arrows += [Arrow(ends, direction, via, label) for via, label in of_flow]
         kinds += [str(flow["kind"])] * len(of_flow)
     root = _Grown(facts, arrows, kinds).tree()
