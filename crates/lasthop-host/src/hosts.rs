@@ -3,7 +3,7 @@
 
 use crate::error::Error;
 use crate::features::{Difference, Features, missing_algorithm, short_metrics};
-use crate::mptcp::Multipath;
+use crate::mptcp::{Mptcp, Multipath};
 use crate::namespace::{Address, Further, HostConfig, HostNamespace};
 use lasthop_core::Host;
 use lasthop_scenario::{Flow, SERVER, Scenario};
@@ -100,9 +100,12 @@ impl<'a> Hosts<'a> {
         let create = |namespace: &Namespace<'_>| {
             let host = Features::of(self.scenario, namespace.tcp).host;
             let mptcp = namespace.mptcp.map(|mptcp| mptcp.at(namespace.address));
-            let config = HostConfig { further: self.further(namespace), mptcp, ..host };
-            HostNamespace::create(namespace.address, mtu, &config)
-                .map_err(|error| missing_algorithm(namespace.tcp).unwrap_or(error))
+            let ways = mptcp.as_ref().map(Mptcp::further_addresses).unwrap_or_default();
+            let config = HostConfig { further: self.further(namespace), ways, ..host };
+            let made = HostNamespace::create(namespace.address, mtu, &config)
+                .map_err(|error| missing_algorithm(namespace.tcp).unwrap_or(error))?;
+            mptcp.map_or(Ok(()), |mptcp| mptcp.set_up())?;
+            Ok(made)
         };
         self.namespaces.iter().map(create).collect()
     }

@@ -79,9 +79,9 @@ pub struct Mptcp {
 }
 
 impl Mptcp {
-    /// The host's address on each of its ways.
-    pub fn addresses(&self) -> Vec<Address> {
-        self.endpoints.iter().map(|(address, _)| *address).collect()
+    /// The host's addresses on all of its ways but the first.
+    pub fn further_addresses(&self) -> Vec<Address> {
+        self.endpoints.iter().skip(1).map(|(address, _)| *address).collect()
     }
 
     /// Sets it up in the caller's network namespace.

@@ -2,7 +2,6 @@
 //! they disappear when the process ends in any way.
 
 use crate::error::{Context, Error};
-use crate::mptcp::Mptcp;
 use crate::netlink::{Destination, Netlink};
 use crate::tun::{DEVICE, Tun};
 use netlink_packet_route::route::RouteMetric;
@@ -102,8 +101,8 @@ pub struct HostConfig {
     pub further: Vec<Further>,
     /// The queue discipline of its link, if packets do not go directly to the device.
     pub discipline: Option<&'static str>,
-    /// MPTCP of its connections, if they have it.
-    pub mptcp: Option<Mptcp>,
+    /// Its addresses on further ways.
+    pub ways: Vec<Address>,
 }
 
 /// A further address of a host, for traffic with one address of another host.
@@ -172,15 +171,13 @@ impl HostNamespace {
                 netlink.address(index, own.v4().into(), 24)?;
                 netlink.route(index, Destination::Host(other.v4()), metrics)?;
             }
+            for own in &config.ways {
+                netlink.address(index, own.v4().into(), 24)?;
+            }
             let any = |ipv6| netlink.route(index, Destination::Any(IpAddr::V6(ipv6)), &config.metrics);
             ipv6.map_or(Ok(()), any)
         };
         setup().context("cannot set up the addresses and routes of the hosts")?;
-        if let Some(mptcp) = &config.mptcp {
-            let add = |own: &Address| netlink.address(index, own.v4().into(), 24);
-            mptcp.addresses().iter().skip(1).try_for_each(add).context("cannot give a host its addresses")?;
-            mptcp.set_up()?;
-        }
         if let Some(kind) = config.discipline {
             netlink.discipline(index, kind).context(&format!(
                 "cannot give the hosts the queue discipline {kind}; this kernel needs the module sch_{kind}"

@@ -10,7 +10,11 @@ use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::error::suggest;
 use crate::mptcp::MptcpConfig;
+
+/// Most addresses that Linux' path manager knows (`MPTCP_PM_ADDR_MAX`).
+const WAYS_MAX: usize = 8;
 
 /// Maximum number of applications that one entry may stand for.
 const COUNTS: RangeInclusive<u32> = 1..=1000;
@@ -279,6 +283,40 @@ impl Flow {
     /// QUIC of its ends, if QUIC carries the flow.
     pub fn quic(&self) -> Option<QuicConfig> {
         (self.stack == FlowStack::Quic).then(|| self.quic.as_deref().cloned().unwrap_or_default())
+    }
+
+    /// MPTCP of its ends, if MPTCP carries the flow.
+    pub fn mptcp(&self) -> Option<MptcpConfig> {
+        (self.stack == FlowStack::Mptcp).then(|| self.mptcp.as_deref().cloned().unwrap_or_default())
+    }
+
+    /// Checks its MPTCP against the ways of its host.
+    pub(crate) fn check_mptcp(&self, (host, ways): (&str, &[String]), faults: &mut Faults) {
+        let Some(mptcp) = self.mptcp() else {
+            return faults.require(self.mptcp.is_none(), "mptcp", || {
+                "another transport carries the flow; add stack = \"mptcp\", or leave it out".into()
+            });
+        };
+        let traffic = self.traffic();
+        let is_plain = traffic.runs_over_quic() && traffic.voice().is_none() && self.page().is_none();
+        faults.require(is_plain, "stack", || {
+            "\"mptcp\" carries flows with kind = \"bulk-tcp\", \"request-response\" or \"video\"; leave it out".into()
+        });
+        faults.require(ways.len() > 1, "stack", || {
+            format!(
+                "\"mptcp\" needs several ways to a host, and {host:?} has one; write behind = [\"wifi\", \"lte\"] in \
+                 [host.{host}], say, or leave it out"
+            )
+        });
+        faults.require(ways.len() <= WAYS_MAX, "stack", || {
+            format!("\"mptcp\" of Linux has at most {WAYS_MAX} ways, and {host:?} has {}", ways.len())
+        });
+        let names: Vec<&str> = ways.iter().map(String::as_str).collect();
+        for way in &mptcp.backup {
+            faults.require(ways.contains(way), "mptcp.backup", || {
+                format!("the host does not hang behind {way:?}{}", suggest(way, &names))
+            });
+        }
     }
 
     fn check_quic(&self, mtu: Bytes, faults: &mut Faults) {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use lasthop_core::{Direction, Duration, Host, Part, Place};
+use lasthop_core::{Direction, Duration, FlowId, FlowInfo, Host, Part, Place};
 use lasthop_link::{AtmConfig, ErrorConfig, PathConfig};
 
 use crate::flow::{Flow, FlowStack};
@@ -241,6 +241,29 @@ impl Scenario {
         let ways = self.host.get(self.host_of(flow, end))?.ways();
         let via = via.filter(|via| end == Host::Client && ways.contains(via));
         tree.number(via.or(ways.first())?)
+    }
+
+    /// Whether MPTCP carries any of its flows.
+    pub fn has_mptcp(&self) -> bool {
+        self.flow.iter().any(|flow| flow.stack == FlowStack::Mptcp)
+    }
+
+    /// The subflows of these flows, of those that MPTCP carries: one for each way of the host.
+    pub(crate) fn subflows(&self, flows: &[FlowInfo]) -> Vec<FlowInfo> {
+        let lanes = self.lanes();
+        let of = |(id, info): (u32, &FlowInfo)| {
+            let flow = &self.flow[lanes[info.application as usize].instance.entry];
+            let ways = if flow.stack == FlowStack::Mptcp { self.ways(flow) } else { &[] };
+            let subflow = |(way, hop): (usize, &String)| FlowInfo {
+                name: format!("{}/{hop}", info.name),
+                offered_bytes: None,
+                sends_for: None,
+                part: Part::Subflow { of: FlowId(id), way },
+                ..info.clone()
+            };
+            ways.iter().enumerate().map(subflow).collect::<Vec<_>>()
+        };
+        (0..).zip(flows).flat_map(of).collect()
     }
 
     /// The places that a flow's packets cross in a direction, in their order, before a move of its host.

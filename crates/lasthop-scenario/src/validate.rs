@@ -9,7 +9,6 @@ use crate::error::suggest;
 use crate::flow::{Flow, FlowStack, Ways};
 use crate::hops::{self, RouterImplementation};
 use crate::lan::streams_fit;
-use crate::mptcp;
 use crate::topology::{Topology, host_names};
 use crate::types::Scenario;
 
@@ -275,7 +274,7 @@ fn flows(scenario: &Scenario, faults: &mut Faults) {
             if faults.count() == before {
                 scenario.check_relay(flow, faults);
             }
-            mptcp::check(flow, (host_name(scenario, flow), scenario.ways(flow)), faults);
+            flow.check_mptcp((host_name(scenario, flow), scenario.ways(flow)), faults);
         });
     }
 }

@@ -219,9 +219,7 @@ _FIXED = re.compile(r"\s*(name|title|description|kind|seed|replications|extends|
 _FACTORS = [10**power for power in (-6, -4, -3, -2, -1, 1, 2, 3, 4, 6)]
 # The model, which this test runs, has no MPTCP.
 _MUTATED = [
-    file
-    for file in scenarios()
-    if file.parent.name in ("examples", "scenarios") and file.stem != "multipath"
+    file for file in scenarios() if file.parent.name in ("examples", "scenarios") and file.stem != "multipath"
 ]
 _PACKETS, _MEMORY = 400_000, 300e6
 

@@ -34,9 +34,7 @@ stack = "mptcp"
 
 
 @pytest.fixture
-def flows(
-    lasthop_main: Main, tmp_path: Path, kernel: Kernel
-) -> Callable[..., dict[str, dict[str, object]]]:
+def flows(lasthop_main: Main, tmp_path: Path, kernel: Kernel) -> Callable[..., dict[str, dict[str, object]]]:
     """Run a scenario on the kernel engine; return its flows by name."""
     assert kernel
 
