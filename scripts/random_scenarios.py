@@ -89,6 +89,7 @@ def scenario(
     errors: bool,
     atm: bool,
     quic: bool = False,
+    accurate_ecn: bool = False,
     discipline: str | None = None,
 ) -> list[str]:
     """Draw a scenario: the lines of a level."""
@@ -107,8 +108,10 @@ def scenario(
         lines.append(f'up.queue.limit = "{queue} packets"')
     if discipline:
         lines += queue_of(draw, rate, mtu, discipline)
-    elif not atm and algorithm == "dctcp":
-        lines += early_marks(draw, rate, mtu)
+    elif not atm and (accurate_ecn or algorithm == "dctcp"):
+        # CoDel's times must be no multiples of a packet's: a queue of many packets would judge in a tie.
+        lines += early_marks(draw, rate, mtu, draw.uniform(1.5, 2.5) if accurate_ecn else 1.5)
+        lines += ["tcp.accurate_ecn = true"] if accurate_ecn else []
     elif not atm and draw.random() < 0.2:
         lines += [] if quic else [f"tcp.ecn = {draw.choice(['true', 'false'])}"]
         lines.append(f"down.queue.red = {red(queue, mtu, ecn=quic)}")
@@ -121,6 +124,8 @@ def scenario(
         flow = f'kind = "bulk-tcp", name = "{name}-{number}", bytes = "{part} B", start = "{start} s"'
         flow += over_quic(draw, algorithm, ["down"] if atm else ["down", "up"]) if quic else ""
         lines.append(f"  {{ {flow} }},")
+    if discipline == "dualpi2":
+        lines.append(call(draw, rate, seconds))
     lines.append("]")
     if errors:
         lines.append(f"errors = {{ {error_process(draw)} }}")
@@ -184,15 +189,29 @@ def queue_of(draw: random.Random, rate: int, mtu: int, discipline: str) -> list[
     packet_ms = mtu * 8e3 / rate
     target = round(max(draw.choice([5, 15, 30]), 1.5 * packet_ms), 3)
     queue = [f'discipline = "{discipline}"', 'limit = "1000 packets"']
-    if discipline in ("sfq", "drop-head"):
+    if discipline == "dualpi2":
+        step = round(max(draw.choice([1, 2, 5]), packet_ms), 3)
+        queue += [f'target = "{target} ms"', 'tupdate = "16 ms"', f'step_threshold = "{step} ms"']
+        queue.append(f"min_qlen_step = {draw.choice([0, 1, 2])}")
+    elif discipline in ("sfq", "drop-head"):
         queue[1] = f'limit = "{draw.choice([20, 60, 127])} packets"'
     else:
         queue += [f'target = "{target} ms"', f"ecn = {draw.choice(['true', 'false'])}"]
     if "codel" in discipline:
         queue.append(f'interval = "{round(max(draw.choice([50, 100, 200]), 3 * target), 3)} ms"')
-    if "pie" in discipline:
+    if discipline in ("pie", "fq_pie"):
         queue.append('tupdate = "16 ms"')
     return [f"tcp.ecn = {draw.choice(['true', 'false'])}", f"down.queue = {{ {', '.join(queue)} }}"]
+
+
+def call(draw: random.Random, rate: int, seconds: float) -> str:
+    """Draw a flow of UDP for the queue of low latency, up to three quarters of the rate."""
+    keys = [
+        f'rate = "{round(rate * draw.uniform(0.05, 0.75))} bit/s"',
+        f'payload = "{draw.choice([100, 300, 500])} B"',
+        f'duration = "{round(seconds, 1)} s"',
+    ]
+    return f'  {{ kind = "constant-udp", name = "call", start = "0.5 s", ecn = "ect1", {", ".join(keys)} }},'
 
 
 def red_of_linux(draw: random.Random, rate: int, mtu: int, *, adaptive: bool) -> list[str]:
@@ -310,9 +329,9 @@ def of_tree(draw: random.Random, algorithm: str) -> list[str]:
     return [*lines, "]"]
 
 
-def early_marks(draw: random.Random, rate: int, mtu: int) -> list[str]:
-    """A queue that marks soon and often, as DCTCP wants it: CoDel with short times."""
-    target = round(max(draw.choice([1, 2, 5]), 12e3 * mtu / rate), 3)
+def early_marks(draw: random.Random, rate: int, mtu: int, packets: float) -> list[str]:
+    """A queue that marks soon and often, as DCTCP wants it: CoDel with times of so many packets or more."""
+    target = round(max(draw.choice([1, 2, 5]), packets * 8e3 * mtu / rate), 3)
     return [
         "tcp.ecn = true",
         'down.queue.discipline = "codel"',
@@ -367,6 +386,9 @@ def main() -> None:
     kind.add_argument(
         "--trees", action="store_true", help="a tree of hops with hosts in place of the last hop"
     )
+    kind.add_argument(
+        "--accurate-ecn", action="store_true", help="accurate ECN, and queues that mark soon and often"
+    )
     parser.add_argument("--quic", action="store_true", help="QUIC carries the flows, in either direction")
     parser.add_argument(
         "--algorithms", help="congestion controls; default: reno,cubic, over QUIC newreno,cubic"
@@ -398,6 +420,7 @@ def main() -> None:
             errors=arguments.errors,
             atm=arguments.atm,
             quic=arguments.quic,
+            accurate_ecn=arguments.accurate_ecn,
             discipline=arguments.discipline,
         )
         sys.stdout.write(f"\n[factor.scenario.s{number:03}]\n" + "\n".join(lines) + "\n")

@@ -3,8 +3,8 @@
 
 use lasthop_core::{Bytes, Direction, Duration, Probability, Protocol, QueueSize, Rate};
 use lasthop_link::{
-    ClassConfig, HtbConfig, LinuxCoDel, LinuxDiscipline, LinuxFlows, LinuxPie, LinuxQueue, LinuxQueues,
-    LinuxRed, MatchConfig,
+    ClassConfig, HtbConfig, LinuxCoDel, LinuxDiscipline, LinuxDualPi2, LinuxFlows, LinuxPie, LinuxQueue,
+    LinuxQueues, LinuxRed, MatchConfig,
 };
 use netlink_packet_core::{DefaultNla, Emitable, NLA_F_NESTED};
 use netlink_packet_route::RouteNetlinkMessage;
@@ -234,6 +234,12 @@ fn active(discipline: LinuxDiscipline, limit: u32) -> (&'static str, Vec<u8>) {
         LinuxDiscipline::FqPie(LinuxPie { target, tupdate, ecn }, flows) => {
             let pie = [(1, limit), (2, flows.flows), (3, micros(target)), (4, period(tupdate))];
             ("fq_pie", numbers(&[&pie[..], &[(7, quantum(flows)), (10, ecn.into())]].concat()))
+        }
+        LinuxDiscipline::DualPi2(LinuxDualPi2 { target, tupdate, step_threshold, min_qlen_step }) => {
+            // The limit in bytes of memory would come first if packets are short.
+            let limits = [(1, limit), (2, u32::MAX)];
+            let times = [(3, micros(target)), (4, micros(tupdate)), (8, micros(step_threshold))];
+            ("dualpi2", numbers(&[&limits[..], &times, &[(9, min_qlen_step)]].concat()))
         }
         LinuxDiscipline::Sfq(flows) => {
             // `struct tc_sfq_qopt`; without perturbation, and with the usual number of active flows.

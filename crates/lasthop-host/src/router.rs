@@ -12,7 +12,7 @@ use crate::netlink::{Destination, Netlink};
 use crate::qdisc;
 use crate::tun::Tun;
 use lasthop_core::{Direction, Host, Seed};
-use lasthop_link::{LinuxQueue, PathConfig};
+use lasthop_link::{LinuxDiscipline, LinuxQueue, LinuxQueues, PathConfig};
 use lasthop_scenario::{RouterImplementation, Scenario, Topology};
 use nix::net::if_::if_nametoindex;
 use std::fs;
@@ -44,6 +44,18 @@ pub fn needs_no_router(scenario: &Scenario) -> Result<(), Error> {
              tell how late its queue disciplines are on a busy machine; use --engine kernel, or write \
              \"lasthop\"",
         )),
+    }
+}
+
+/// What the kernel may lack if these queues cannot be set up.
+fn needs_of(queues: &LinuxQueues) -> &'static str {
+    let is_newest = |queue: &LinuxQueue| matches!(queue.discipline, LinuxDiscipline::DualPi2(_));
+    if queues.queues.iter().flatten().any(is_newest) {
+        "cannot set up the router; its kernel needs sch_dualpi2, which Linux has since 6.17: build one that has \
+         it with 'lasthop kernel build --source 7.3', and choose it with --kernel 7.3"
+    } else {
+        "cannot set up the router; its kernel needs TUN devices, sch_htb, cls_u32, and sch_netem or the queue \
+         disciplines of the scenario"
     }
 }
 
@@ -79,10 +91,7 @@ impl LinuxRouter {
                 netlink.up(index)?;
                 netlink.route(index, Destination::Network(address.v4()), &[])
             };
-            set_up().context(
-                "cannot set up the router; its kernel needs TUN devices, sch_htb, cls_u32, and \
-                 sch_netem or the queue disciplines of the scenario",
-            )?;
+            set_up().context(needs_of(&queues))?;
             let arrivals_only = |queue: &Option<LinuxQueue>| {
                 queue.filter(|queue| queue.discipline.drops_arrivals_only()).map(|_| 0)
             };

@@ -28,7 +28,9 @@ pub use framing::Framing;
 pub use htb::{ClassConfig, HtbConfig, MatchConfig};
 pub use impairments::GilbertElliott;
 pub use link::{BufferRelease, HeaderCompression, LinkChange, LinkConfig, UserErrors};
-pub use linux::{LinuxCoDel, LinuxDiscipline, LinuxFlows, LinuxPie, LinuxQueue, LinuxQueues, LinuxRed};
+pub use linux::{
+    LinuxCoDel, LinuxDiscipline, LinuxDualPi2, LinuxFlows, LinuxPie, LinuxQueue, LinuxQueues, LinuxRed,
+};
 pub(crate) use queue::Parameters;
 pub use queue::{Discipline, QueueConfig, UserDiscipline};
 pub use red::RedConfig;

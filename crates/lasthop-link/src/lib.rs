@@ -55,9 +55,9 @@ pub use atm::{AtmConfig, AtmSwitch, Discard};
 pub use capacity::Capacity;
 pub use config::{
     ArqConfig, BufferRelease, ClassConfig, Discipline, ErrorConfig, Framing, GilbertElliott,
-    HeaderCompression, HtbConfig, LinkChange, LinkConfig, LinuxCoDel, LinuxDiscipline, LinuxFlows, LinuxPie,
-    LinuxQueue, LinuxQueues, LinuxRed, MatchConfig, PathConfig, QueueConfig, RedConfig, Start, StateLookup,
-    UserDiscipline, UserErrors,
+    HeaderCompression, HtbConfig, LinkChange, LinkConfig, LinuxCoDel, LinuxDiscipline, LinuxDualPi2,
+    LinuxFlows, LinuxPie, LinuxQueue, LinuxQueues, LinuxRed, MatchConfig, PathConfig, QueueConfig, RedConfig,
+    Start, StateLookup, UserDiscipline, UserErrors,
 };
 pub use errors::{LinkState, Period, Periods, bad_periods};
 pub use htb::Classifier;

@@ -244,8 +244,8 @@ def test_linux_and_the_model_drop_and_mark_the_same_packets(
     if drops in counts:
         assert linux[drops].sum() > 0, "it was felt"
     for metric in ("elapsed_s", "queue_delay_median_s", "queue_delay_p95_s"):
-        # In an empty queue, a packet waits only for the guest's system calls.
-        assert linux[metric].to_list() == pytest.approx(model[metric].to_list(), rel=0.01, abs=5e-6)
+        # In an empty queue, a packet waits only for the guest's system calls; those of 7.3 take longer.
+        assert linux[metric].to_list() == pytest.approx(model[metric].to_list(), rel=0.01, abs=6e-6)
 
 
 @pytest.mark.parametrize(
@@ -273,13 +273,19 @@ def test_linux_and_the_model_hold_the_same_delay_with_as_many_drops_by_chance(
     assert linux["queue_delay_median_s"][0] == pytest.approx(model["queue_delay_median_s"][0], rel=0.1)
 
 
+def test_a_kernel_without_dualpi2_says_where_it_is(kernel: Kernel, tmp_path: Path) -> None:
+    if tuple(map(int, kernel.info.version.split(".")[:2])) >= (6, 17):
+        pytest.skip("this kernel has it")
+    with pytest.raises(InputError, match=r"sch_dualpi2, which Linux has since 6\.17.*--kernel 7\.3"):
+        both_routers(kernel, tmp_path, 'discipline = "dualpi2", limit = "9 packets"', DOWNLOAD)
+
+
 @pytest.mark.parametrize(
     ("queue", "parts", "place"),
     [
         ('discipline = "codel", limit = "9 packets"', LOSSES, r"queue\.discipline.*has no netem"),
         ('discipline = "fq_codel", limit = "9 packets", quantum = "100 B"', "", r"queue\.quantum.*\"256 B\""),
         ('discipline = "sfq", limit = "9 packets", flows = 100', "", r"queue\.flows.*write 128"),
-        ('discipline = "dualpi2", limit = "9 packets"', "", r"queue\.discipline.*since 6\.17"),
         (
             'discipline = "random-drop", limit = "9 packets"',
             "",

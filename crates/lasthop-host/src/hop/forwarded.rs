@@ -1,8 +1,8 @@
 //! The models' view of an external router: the packets in it, in the order of their entry, and the packets on
 //! the link after it.
 
-use lasthop_core::{DropCause, Duration, FlowId, Instant, Packet, PacketId, QueueDepth};
-use lasthop_link::{Classifier, LinuxQueue, LinuxQueues};
+use lasthop_core::{DropCause, Duration, Instant, Packet, PacketId, QueueDepth};
+use lasthop_link::{Classifier, LinuxDiscipline, LinuxQueue, LinuxQueues};
 use lasthop_scenario::{RouterImplementation, Scenario, Topology};
 use std::collections::VecDeque;
 
@@ -10,8 +10,9 @@ use std::collections::VecDeque;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Inside {
     pub id: PacketId,
-    pub flow: FlowId,
     class: usize,
+    /// Its queue inside the discipline of the class.
+    queue: u32,
     ip_bytes: u32,
     /// True if it exceeded the limit on entry, and the discipline rejects such packets.
     found_full: bool,
@@ -63,9 +64,11 @@ impl Forwarded {
     /// A packet has entered.
     pub fn push(&mut self, packet: &Packet, id: PacketId) {
         let class = self.class_of(packet);
-        let takes_arrivals = self.classes[class].queue.is_some_and(|queue| queue.discipline.takes_arrivals());
+        let discipline = self.classes[class].queue.map(|queue| queue.discipline);
+        let takes_arrivals = discipline.is_some_and(LinuxDiscipline::takes_arrivals);
         let found_full = self.is_full(packet) && !takes_arrivals;
-        self.inside.push_back(Inside { id, flow: packet.flow, class, ip_bytes: packet.ip_bytes, found_full });
+        let queue = discipline.map_or(0, |discipline| discipline.queue_of(packet));
+        self.inside.push_back(Inside { id, class, queue, ip_bytes: packet.ip_bytes, found_full });
         self.classes[class].packets += 1;
         self.classes[class].bytes += packet.ip_bytes;
     }
@@ -79,9 +82,9 @@ impl Forwarded {
         mut dropped: impl FnMut(PacketId, DropCause),
     ) -> Option<PacketId> {
         let mut place = self.inside.iter().position(is_it)?;
-        let Inside { flow, class, .. } = self.inside[place];
+        let Inside { class, queue, .. } = self.inside[place];
         let discipline = self.classes[class].queue?.discipline;
-        let before = |other: &Inside| other.class == class && (!discipline.has_flows() || other.flow == flow);
+        let before = |other: &Inside| (other.class, other.queue) == (class, queue);
         let mut lost: Vec<usize> = (0..place).filter(|&index| before(&self.inside[index])).collect();
         if discipline.drops_arrivals_only() && !lost.is_empty() {
             return None;

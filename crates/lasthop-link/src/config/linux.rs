@@ -1,8 +1,9 @@
 //! A direction as queue disciplines of Linux: translation of a scenario, and checks of unsupported settings.
 
-use lasthop_core::{Bytes, DropCause, Duration, Faults, Probability, QueueSize, Rate};
+use lasthop_core::{Bytes, DropCause, Duration, Ecn, Faults, Packet, Probability, QueueSize, Rate};
 
 use super::codel::CoDelConfig;
+use super::dual_pi2::DualPi2Config;
 use super::errors::can_be_positive;
 use super::fair::FlowsConfig;
 use super::fq_codel::FqCoDelConfig;
@@ -69,6 +70,8 @@ pub enum LinuxDiscipline {
     Pie(LinuxPie),
     /// `sch_fq_pie`.
     FqPie(LinuxPie, LinuxFlows),
+    /// `sch_dualpi2`, since 6.17.
+    DualPi2(LinuxDualPi2),
     /// `sch_sfq`.
     Sfq(LinuxFlows),
 }
@@ -114,6 +117,19 @@ pub struct LinuxPie {
     pub ecn: bool,
 }
 
+/// Parameters of `DualPI2`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LinuxDualPi2 {
+    /// The target delay.
+    pub target: Duration,
+    /// Time between two updates.
+    pub tupdate: Duration,
+    /// Time in the queue above which it marks every low-latency packet.
+    pub step_threshold: Duration,
+    /// Low-latency packets that must wait already for that.
+    pub min_qlen_step: u32,
+}
+
 /// Parameters of a discipline with a queue for each flow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinuxFlows {
@@ -139,6 +155,7 @@ impl LinuxDiscipline {
             Self::Red(_) => DropCause::Red,
             Self::Codel(_) | Self::FqCodel(..) => DropCause::CoDel,
             Self::Pie(_) | Self::FqPie(..) => DropCause::Pie,
+            Self::DualPi2(_) => DropCause::DualPi2,
             Self::Sfq(_) => DropCause::LongestFlow,
             Self::HeadDrop => DropCause::PushedOut,
         }
@@ -154,9 +171,14 @@ impl LinuxDiscipline {
         matches!(self, Self::HeadDrop)
     }
 
-    /// Whether packets of different flows can overtake each other.
-    pub const fn has_flows(self) -> bool {
-        matches!(self, Self::FqCodel(..) | Self::FqPie(..) | Self::Sfq(_))
+    /// The number of the queue inside it that a packet waits in: packets of different ones can overtake each
+    /// other.
+    pub const fn queue_of(self, packet: &Packet) -> u32 {
+        match self {
+            Self::FqCodel(..) | Self::FqPie(..) | Self::Sfq(_) => packet.flow.0,
+            Self::DualPi2(_) => matches!(packet.ecn, Ecn::Ect1 | Ecn::Ce) as u32,
+            _ => 0,
+        }
     }
 }
 
@@ -182,6 +204,13 @@ impl From<CoDelConfig> for LinuxCoDel {
 impl From<PieConfig> for LinuxPie {
     fn from(PieConfig { target, tupdate, ecn }: PieConfig) -> Self {
         Self { target, tupdate, ecn }
+    }
+}
+
+impl From<DualPi2Config> for LinuxDualPi2 {
+    fn from(config: DualPi2Config) -> Self {
+        let DualPi2Config { target, tupdate, step_threshold, min_qlen_step } = config;
+        Self { target, tupdate, step_threshold, min_qlen_step }
     }
 }
 
@@ -331,8 +360,8 @@ impl LinkConfig {
 impl QueueConfig {
     fn linux_discipline(&self, mtu: Bytes, is_alone: bool) -> LinuxDiscipline {
         match self.parameters(mtu) {
-            // The latter three are rejected.
-            Parameters::DropTail | Parameters::RandomDrop | Parameters::DualPi2(_) | Parameters::User(_) => {
+            // The latter two are rejected.
+            Parameters::DropTail | Parameters::RandomDrop | Parameters::User(_) => {
                 if is_alone {
                     LinuxDiscipline::Netem
                 } else {
@@ -347,16 +376,12 @@ impl QueueConfig {
             }
             Parameters::Pie(pie) => LinuxDiscipline::Pie(pie.into()),
             Parameters::FqPie(FqPieConfig { pie, flows }) => LinuxDiscipline::FqPie(pie.into(), flows.into()),
+            Parameters::DualPi2(dual_pi2) => LinuxDiscipline::DualPi2(dual_pi2.into()),
             Parameters::Sfq(SfqConfig { flows }) => LinuxDiscipline::Sfq(flows.into()),
         }
     }
 
     fn check_linux(&self, mtu: Bytes, is_alone: bool, faults: &mut Faults) {
-        faults.require(self.discipline != Discipline::DualPi2, "discipline", || {
-            "Linux has \"dualpi2\" since 6.17, and the guest kernel is older; write \"pie\" or \"fq_codel\", \
-             or leave out router.implementation"
-                .into()
-        });
         faults.require(self.discipline != Discipline::RandomDrop, "discipline", || {
             "Linux has no random drop; write \"drop-head\", or leave out router.implementation".into()
         });
