@@ -343,6 +343,8 @@ impl Endpoint {
             let (rtt, rto) = self.sender.rtt_and_rto();
             let arrival = Arrival { tick, segment, ecn, rtt, rto, fin_sent: self.sender.fin_sent() };
             self.ack_due |= self.receiver.on_segment(&self.config, self.clock, self.mss, &arrival);
+        } else {
+            self.receiver.note_timestamp(segment);
         }
     }
 
