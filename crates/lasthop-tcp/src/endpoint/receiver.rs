@@ -119,14 +119,7 @@ impl Receiver {
     ) -> bool {
         let &Arrival { tick, segment, ecn, .. } = arrival;
         let mark_is_due = self.note_ecn(config, segment, ecn, mss);
-        if let Some(timestamps) = segment.timestamps
-            && (segment.seq..=segment.end()).contains(&self.acked)
-        {
-            // The echo belongs to the segment at the left edge (RFC 7323, section 4.3). A segment that ends
-            // before the edge is outside of the window, and its timestamp is ignored (section 5.3, R2; Linux:
-            // tcp_sequence).
-            self.echo = timestamps.value;
-        }
+        self.note_timestamp(segment);
         if segment.flags.contains(Flags::FIN) {
             self.fin = Some(segment.end());
         }
@@ -164,6 +157,18 @@ impl Receiver {
             self.delayed = Some(tick + clock.ticks(config.delayed_ack));
         }
         at_once
+    }
+
+    /// The timestamp of a segment, with data or without.
+    pub fn note_timestamp(&mut self, segment: &Segment) {
+        if let Some(timestamps) = segment.timestamps
+            && (segment.seq..=segment.end()).contains(&self.acked)
+        {
+            // The echo belongs to the segment at the left edge (RFC 7323, section 4.3). A segment that ends
+            // before the edge is outside of the window, and its timestamp is ignored (section 5.3, R2; Linux:
+            // tcp_sequence).
+            self.echo = timestamps.value;
+        }
     }
 
     /// Data in order under adaptive delayed ACKs; `gap`: there was a gap before it.
