@@ -23,7 +23,9 @@ from forked import Forked
 from lasthop import _core
 from lasthop.engines.engine import Request
 from lasthop.engines.kernel import boot, kernel_engine, source
-from lasthop.engines.kernel.build import _replace, build
+from lasthop.engines.kernel.apt import Apt, other_suites
+from lasthop.engines.kernel.build import build
+from lasthop.engines.kernel.changes import _replace
 from lasthop.engines.kernel.kernel_engine import KernelEngine
 from lasthop.engines.kernel.source import find_source
 from lasthop.engines.kernel.store import Info, Kernel, find_kernel, kernels, store
@@ -413,13 +415,58 @@ def test_missing_build_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_source_that_cannot_be_changed_names_the_releases_that_can(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"Build one of these, 6\.1 or 6\.12, with --source 6\.12"):
+    with pytest.raises(InputError, match=r"Build one of these, 6\.1, 6\.12, 7\.2 or 7\.3, with"):
         _replace(tmp_path / "util.c", "getrandom", "seeded_random")
 
 
-def test_a_release_that_apt_does_not_know_names_the_nearest(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"apt knows no package linux-source-6\.99"):
+def apt_says(folder: Path, releases: tuple[str, ...], mirror: str = "") -> None:
+    """Put stand-ins for apt into a folder, which know these releases, and Debian's archive at this address."""
+    listed = "".join(f"linux-source-{release} - a kernel\\n" for release in releases)
+    for name, said in (("apt-cache", f"{listed}linux-source-6.12-rt - none\\n"), ("apt-get", mirror)):
+        (folder / name).write_text(f"#!/bin/sh\nprintf '{said}'\n")
+        (folder / name).chmod(0o755)
+
+
+def test_a_release_that_apt_does_not_know_names_the_nearest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apt_says(tmp_path, ("6.1", "6.12"))
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with pytest.raises(InputError, match=r"apt knows no package linux-source-6\.99 \(known: 6\.1, 6\.12; "):
         find_source("6.99", tmp_path)
+
+
+def test_a_release_that_apt_does_not_know_is_sought_in_debians_other_suites(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stand-in for apt-cache knows 7.3 only if it is asked by the private configuration."""
+    apt_says(tmp_path, ("6.12",), "Debian http://mirror.example/debian/\\n")
+    asked = tmp_path / "asked"
+    (tmp_path / "apt-get").write_text(
+        f"#!/bin/sh\necho \"$@\" >>{asked}\nprintf 'Debian http://mirror.example/debian/\\n'\n"
+    )
+    (tmp_path / "apt-cache").write_text(
+        '#!/bin/sh\ncase "$*" in *Dir::State::Lists=*) echo linux-source-7.3 - new;; esac\n'
+        "echo linux-source-6.12 - old\n"
+    )
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with pytest.raises(InputError, match=r"nor have Debian's other suites one \(known: 6\.12, 7\.3; "):
+        find_source("7.4", tmp_path)
+    (source_file,) = (tmp_path / "apt" / "sources").iterdir()
+    assert "URIs: http://mirror.example/debian/\n" in source_file.read_text()
+    update = next(line for line in asked.read_text().splitlines() if "update" in line)
+    for folder in ("Dir::Etc::sourceparts", "Dir::State::Lists", "Dir::State::status", "Dir::Cache"):
+        assert f"{folder}={tmp_path}/" in update
+
+
+@pytest.mark.long
+def test_debians_other_suites_have_the_newest_release_and_leave_apt_as_it_is(tmp_path: Path) -> None:
+    before = Apt().releases()
+    lists = sorted(Path("/var/lib/apt/lists").iterdir())
+    others = other_suites(tmp_path)
+    assert others is not None
+    assert "7.3" in others.releases()
+    assert (Apt().releases(), sorted(Path("/var/lib/apt/lists").iterdir())) == (before, lists)
 
 
 @pytest.mark.parametrize(
@@ -431,21 +478,21 @@ def test_a_release_that_apt_does_not_know_names_the_nearest(tmp_path: Path) -> N
             "the newest of the releases here (6.1, 6.9, 6.12); it lacks seccomp, which",
         ),
         (("6.12", "6.17", "7.2"), "7.2", "the newest of the releases here (6.12, 6.17, 7.2); it has seccomp"),
+        (("6.12", "7.3"), "7.3", "the newest of the releases here (6.12, 7.3); it has seccomp"),
     ],
 )
 def test_the_newest_source_is_taken_unless_one_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: tuple[str, ...], chosen: str, why: str
 ) -> None:
     """A stand-in program says what apt would say; the sources are as good as installed."""
-    listed = "".join(f"linux-source-{release} - a kernel\\n" for release in known)
-    (tmp_path / "apt-cache").write_text(f"#!/bin/sh\nprintf '{listed}linux-source-6.12-rt - none\\n'\n")
-    (tmp_path / "apt-cache").chmod(0o755)
+    apt_says(tmp_path, known, "Debian http://mirror.example/debian/\\n")
     (tmp_path / f"linux-source-{chosen}.tar.xz").write_bytes(b"")
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setattr(source, "_INSTALLED", tmp_path)
     found = find_source(None, tmp_path)
     assert (found.release, found.origin) == (chosen, f"linux-source-{chosen}")
     assert found.choice.startswith(why)
+    assert ("with --source 7.3" in found.choice) == (chosen != "7.3")
     assert find_source(chosen, tmp_path).choice == "named with --source"
 
 

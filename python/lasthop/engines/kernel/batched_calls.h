@@ -16,6 +16,14 @@
 /* In a batch: it goes on only if the time at an address comes before that at another. */
 #define IS_BEFORE 402
 
+/* From 7.2 on, it is written out where it is used. */
+#ifndef EXECUTE_SYSCALL
+#define EXECUTE_SYSCALL(number, regs) \
+	(*sys_call_table[number])(UPT_SYSCALL_ARG1(&(regs)->regs), UPT_SYSCALL_ARG2(&(regs)->regs), \
+				  UPT_SYSCALL_ARG3(&(regs)->regs), UPT_SYSCALL_ARG4(&(regs)->regs), \
+				  UPT_SYSCALL_ARG5(&(regs)->regs), UPT_SYSCALL_ARG6(&(regs)->regs))
+#endif
+
 struct batched_call {
 	long number, arguments[6], result;
 	/* How many calls further on the next one is if this succeeds, or has EAGAIN; if zero, it is the last. */

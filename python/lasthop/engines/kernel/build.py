@@ -11,22 +11,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from lasthop.engines.kernel.changes import change
 from lasthop.engines.kernel.source import Source, find_source
-from lasthop.engines.kernel.store import (
-    CALLS,
-    CONFIG,
-    FILES,
-    LOOKS,
-    PROGRAMS,
-    RANDOM,
-    REGISTERS,
-    VECTORS,
-    Info,
-    Kernel,
-    keep,
-    recipe,
-    store,
-)
+from lasthop.engines.kernel.store import CONFIG, Info, Kernel, keep, recipe, store
 from lasthop.errors import InputError
 
 # Each program, and the Debian package that has it.
@@ -43,11 +30,7 @@ _TOOLS = {
 }
 # About the number of lines that make prints: one for each file. Only the progress bar depends on it.
 STEPS = 1120
-# The tick rate of Debian's kernels; User-Mode Linux has 100.
-_HZ = 250
 _TIMEOUT_S = 1800
-# The changes to the source have been tried with these releases.
-_BUILT = ("6.1", "6.12")
 
 
 def build(wanted: str | None, jobs: int, advance: Callable[[str, int], None]) -> Kernel:
@@ -67,7 +50,7 @@ def build(wanted: str | None, jobs: int, advance: Callable[[str, int], None]) ->
         advance("unpacking", 0)
         tree = _unpack(source, Path(folder))
         version = _make_says(tree, "kernelversion")
-        _change(tree)
+        change(tree)
         advance("configuring", 0)
         _configure(tree)
         _compile(tree, jobs, lambda: advance("compiling", 1))
@@ -129,66 +112,6 @@ def _unpack(source: Source, folder: Path) -> Path:
     return tree
 
 
-def _change(tree: Path) -> None:
-    """Seed the kernel's random numbers, let it tick like common kernels, and allow calls to be made together.
-
-    For programs of the user: offer open files of this machine as devices, and look at programs that compute.
-    """
-    util = tree / "arch" / "um" / "os-Linux" / "util.c"
-    shutil.copy2(RANDOM, util.parent)
-    _replace(util, r"\bgetrandom\(buf, len, flags\)", "seeded_random(buf, len, flags)")
-    _replace(util, r"#include <os\.h>", f'#include <os.h>\n#include "{RANDOM.name}"')
-    system_calls = tree / "arch" / "um" / "kernel" / "skas" / "syscall.c"
-    for part in (CALLS, LOOKS):
-        shutil.copy2(part, system_calls.parent)
-    _replace(system_calls, r"\bEXECUTE_SYSCALL\(syscall, regs\)", "execute(syscall, regs)")
-    _replace(system_calls, r"#include <asm/delay\.h>", f'#include <asm/delay.h>\n#include "{CALLS.name}"')
-    files = tree / "arch" / "um" / "kernel" / FILES.name
-    shutil.copy2(FILES, files)
-    _replace(
-        files.with_name("Makefile"), r"(?m)^obj-y \+= load_file\.o$", f"obj-y += load_file.o {files.stem}.o"
-    )
-    process = tree / "arch" / "um" / "os-Linux" / "skas" / "process.c"
-    for part in (PROGRAMS, VECTORS):
-        shutil.copy2(part, process.parent)
-    included = "\n".join(f'#include "{name}"' for name in ("../internal.h", PROGRAMS.name, VECTORS.name))
-    _replace(process, r'#include "\.\./internal\.h"', included)
-    _replace(process, r"\bget_fp_registers\(pid, regs->fp\)", "fetch_vectors(pid, status, regs)")
-    _replace(process, r"\bput_fp_registers\(pid, regs->fp\)", "set_vectors(pid, regs)")
-    _replace(process, r"(?m)^(\tkill\(os_getpid\(\), SIGSTOP\);)", r"\tlet_be_watched();\n\1")
-    _replace(
-        process, r"\(1 << SIGALRM\) \| \(1 << SIGWINCH\)", "(1 << SIGALRM) | (1 << SIGPROF) | (1 << SIGWINCH)"
-    )
-    _replace(
-        process, r"int sig = WSTOPSIG\(status\);", "int sig = look_at_program(pid, WSTOPSIG(status), regs);"
-    )
-    _replace(tree / "arch" / "um" / "Kconfig", r"(?m)(?<=^config HZ\n\tint\n\tdefault )\d+", str(_HZ))
-    registers = tree / "arch" / "x86" / "um" / "os-Linux" / "registers.c"
-    # From 6.13 on, the kernel asks the host how much room it needs.
-    if registers.is_file() and "FP_SIZE" in registers.read_text(encoding="utf-8"):
-        shutil.copy2(REGISTERS, registers.parent)
-        _replace(
-            registers,
-            r"\bptrace\(PTRACE_SETREGSET, pid, NT_X86_XSTATE, &iov\)",
-            "set_all_registers(pid, NT_X86_XSTATE, &iov)",
-        )
-        _replace(
-            registers, r"#include <registers\.h>", f'#include <registers.h>\n#include "{REGISTERS.name}"'
-        )
-
-
-def _replace(file: Path, pattern: str, text: str) -> None:
-    before = file.read_text(encoding="utf-8") if file.is_file() else ""
-    after, count = re.subn(pattern, text, before)
-    if count != 1:
-        raise InputError(
-            f"This kernel's {file.name} differs from those of the releases that lasthop builds: it has "
-            f"'{pattern}' {count} times. Build one of these, {' or '.join(_BUILT)}, with --source "
-            f"{_BUILT[-1]}, say."
-        )
-    file.write_text(after, encoding="utf-8")
-
-
 def _make(tree: Path, *targets: str) -> list[str]:
     return ["make", "-C", str(tree), "ARCH=um", *targets]
 
@@ -225,9 +148,20 @@ def _configure(tree: Path) -> None:
     # defaults.
     _make_says(tree, "allnoconfig", f"KCONFIG_ALLCONFIG={chosen.resolve()}")
     got = set((tree / ".config").read_text(encoding="utf-8").splitlines())
-    lacking = [line for line in wanted.splitlines() if line.startswith("CONFIG_") and line not in got]
+    needed, found, of_some_releases = wanted.partition("\n# Only some releases have these.\n")
+    assert found
+    options = needed.splitlines() + [line for line in of_some_releases.splitlines() if _knows(tree, line)]
+    lacking = [line for line in options if line.startswith("CONFIG_") and line not in got]
     if lacking:
         raise InputError(f"This kernel cannot be configured as a guest: it has no {', '.join(lacking)}.")
+
+
+def _knows(tree: Path, line: str) -> bool:
+    """Whether a release has the option of a line of a configuration."""
+    option = re.compile(rf"(?m)^(menu)?config {line.partition('=')[0].removeprefix('CONFIG_')}$")
+    return any(
+        option.search(file.read_text(encoding="utf-8")) for file in tree.rglob("Kconfig*") if file.is_file()
+    )
 
 
 def _compile(tree: Path, jobs: int, step: Callable[[], None]) -> None:

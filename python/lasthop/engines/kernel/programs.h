@@ -28,6 +28,7 @@ int has_programs(void);
 int wait_for_host(int file, int writes, int milliseconds);
 int window_of_host(int file, void *size);
 unsigned long long guest_nanoseconds(void);
+int code_of_program(unsigned long address, void *code, int length);
 void tell_of_spinning(unsigned int seconds);
 void time_travel_ndelay(unsigned long nanoseconds);
 
@@ -55,8 +56,11 @@ int window_of_host(int file, void *size)
 	return ioctl(file, TIOCGWINSZ, size) ? -errno : 0;
 }
 
-/* Of a program's process, which calls it before anything else. */
-static void let_be_watched(void)
+/*
+ * Of a program's process, which calls it before anything else; with SIG_BLOCK if the kernel cannot tell the signal yet.
+ * Timer, blocked signals and the trapped counter outlast the start of another program.
+ */
+static void let_be_watched(int how)
 {
 	struct itimerval often = { { 0, LOOK_EVERY_US }, { 0, LOOK_EVERY_US } };
 	sigset_t profiling;
@@ -65,32 +69,29 @@ static void let_be_watched(void)
 		return;
 	sigemptyset(&profiling);
 	sigaddset(&profiling, SIGPROF);
-	sigprocmask(SIG_UNBLOCK, &profiling, NULL);
+	sigprocmask(how, &profiling, NULL);
 	prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0);
 	setitimer(ITIMER_PROF, &often, NULL);
 }
 
 /* If the program has stopped at the instruction rdtsc or rdtscp: carries it out. */
-static int tells_counter(int pid, struct uml_pt_regs *regs)
+static int tells_counter(struct uml_pt_regs *regs)
 {
+	static const unsigned char rdtsc[] = { 0x0f, 0x31 }, rdtscp[] = { 0x0f, 0x01, 0xf9 };
+	unsigned char code[sizeof(rdtscp)];
 	unsigned long long counter;
-	unsigned long text;
-	int length;
+	int had = code_of_program(UPT_IP(regs), code, sizeof(code)), length;
 
-	errno = 0;
-	text = ptrace(PTRACE_PEEKTEXT, pid, (void *)UPT_IP(regs), 0);
-	if (errno)
-		return 0;
-	if ((text & 0xffff) == 0x310f)
-		length = 2;
-	else if ((text & 0xffffff) == 0xf9010f)
-		length = 3;
+	if (had >= (int)sizeof(rdtsc) && !memcmp(code, rdtsc, sizeof(rdtsc)))
+		length = sizeof(rdtsc);
+	else if (had == sizeof(rdtscp) && !memcmp(code, rdtscp, sizeof(rdtscp)))
+		length = sizeof(rdtscp);
 	else
 		return 0;
 	counter = guest_nanoseconds();
 	regs->gp[HOST_AX] = counter & 0xffffffff;
 	regs->gp[HOST_DX] = counter >> 32;
-	if (length == 3)
+	if (length == sizeof(rdtscp))
 		regs->gp[HOST_CX] = 0;
 	UPT_IP(regs) += length;
 	return 1;
@@ -129,7 +130,7 @@ static int look_at_program(int pid, int stop_signal, struct uml_pt_regs *regs)
 	if (cost)
 		charge(pid, cost);
 	if (stop_signal == SIGSEGV)
-		return tells_counter(pid, regs) ? SIGALRM : stop_signal;
+		return tells_counter(regs) ? SIGALRM : stop_signal;
 	if (stop_signal != SIGPROF) {
 		spins = 0;
 		return stop_signal;

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from lasthop.engines.kernel.apt import PACKAGE, RELEASE, Apt, numbers, other_suites
+from lasthop.engines.kernel.changes import BUILT
 from lasthop.errors import InputError, nearest
 
 _INSTALLED = Path("/usr/src")
-_PACKAGE = "linux-source-"
-_RELEASE = re.compile(r"\d+\.\d+")
 # From this release on, User-Mode Linux can follow its processes by seccomp.
 _SECCOMP_SINCE = (6, 16)
 
@@ -32,7 +30,7 @@ class Source:
 
 
 def find_source(wanted: str | None, folder: Path) -> Source:
-    """Find the source of a release such as 6.12, or at a path; by default, of the newest release to be had.
+    """Find the source of a release such as 6.12, or at a path; by default, of the newest that is here.
 
     A package is fetched into `folder`. Raises `InputError` if there is none.
     """
@@ -44,7 +42,7 @@ def find_source(wanted: str | None, folder: Path) -> Source:
         return Source(path.resolve(), str(path.resolve()), None, None, choice)
     if path.is_file():
         return Source(path, str(path.resolve()), _sha256(path), None, choice)
-    if not _RELEASE.fullmatch(wanted):
+    if not RELEASE.fullmatch(wanted):
         raise InputError(
             f"--source {wanted}: this is not a release such as 6.12, a kernel's source tree, or an archive "
             "of one."
@@ -58,83 +56,70 @@ def _newest() -> tuple[str, str]:
     A newer release can do whatever an older one can: if any has seccomp, the newest has it.
     """
     installed = [
-        file.name.removeprefix(_PACKAGE).partition(".tar.")[0] for file in _INSTALLED.glob(f"{_PACKAGE}*")
+        file.name.removeprefix(PACKAGE).partition(".tar.")[0] for file in _INSTALLED.glob(f"{PACKAGE}*")
     ]
-    releases = sorted({*filter(_RELEASE.fullmatch, installed), *_known_releases()}, key=_numbers)
+    releases = sorted({*filter(RELEASE.fullmatch, installed), *Apt().releases()}, key=numbers)
     if not releases:
         raise InputError(
-            f"No kernel's source is known here (a package {_PACKAGE}RELEASE). On a Debian-like system, "
+            f"No kernel's source is known here (a package {PACKAGE}RELEASE). On a Debian-like system, "
             "refresh apt's lists with 'apt-get update' as root. Elsewhere, unpack a source, for example "
             "from kernel.org, and give its folder with --source PATH."
         )
     release = releases[-1]
-    has = _numbers(release) >= _SECCOMP_SINCE
+    has = numbers(release) >= _SECCOMP_SINCE
     seccomp = "has seccomp" if has else "lacks seccomp, which begins with {}.{}".format(*_SECCOMP_SINCE)
-    return release, f"the newest of the releases here ({', '.join(releases)}); it {seccomp}"
+    return release, f"the newest of the releases here ({', '.join(releases)}); it {seccomp}{_newer(release)}"
 
 
-def _numbers(release: str) -> tuple[int, ...]:
-    return tuple(map(int, release.split(".")))
+def _newer(release: str) -> str:
+    """Say what else could be had, and how."""
+    newer = [other for other in BUILT if numbers(other) > numbers(release)]
+    if not newer or Apt().mirror() is None:
+        return ""
+    return f"; newer: {', '.join(newer)}, from Debian's other suites with --source {newer[-1]}"
 
 
 def _of_release(release: str, choice: str, folder: Path) -> Source:
-    package = _PACKAGE + release
+    package = PACKAGE + release
     installed = _archive(_INSTALLED, release)
     if installed is None:
-        _fetch(package, folder)
+        _apt_with(release, folder).fetch(package, folder)
         installed = _archive(folder / "usr" / "src", release)
     if installed is None:
         raise InputError(f"The package {package} has no archive of a kernel's source.")
     return Source(installed, package, _sha256(installed), release, choice)
 
 
-def _archive(folder: Path, release: str) -> Path | None:
-    return next(iter(sorted(folder.glob(f"{_PACKAGE}{release}.tar.*"))), None)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _fetch(package: str, folder: Path) -> None:
-    """Fetch a package without installing it, which needs no root; apt checks its signature and checksum."""
+def _apt_with(release: str, folder: Path) -> Apt:
+    """Return apt as it can fetch a release: as this machine has it, or with Debian's other suites."""
+    package = PACKAGE + release
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
         raise InputError(
             f"This is not a Debian-like system, so lasthop cannot fetch {package}. Unpack a kernel's source, "
             "for example from kernel.org, and give its folder with --source PATH."
         )
-    releases = _known_releases()
-    release = package.removeprefix(_PACKAGE)
-    if release not in releases:
-        others = (
-            f"it knows {', '.join(releases)}; the nearest is {nearest(release, releases)}"
-            if releases
-            else "nor any other"
-        )
-        raise InputError(
-            f"apt knows no package {package} ({others}). Choose one of these, refresh apt's lists with "
-            "'apt-get update' as root, or give an unpacked source with --source PATH."
-        )
-    done = subprocess.run(
-        ["apt-get", "download", "--quiet=2", package], cwd=folder, capture_output=True, text=True, check=False
+    known = Apt().releases()
+    if release in known:
+        return Apt()
+    others = other_suites(folder)
+    if others is not None:
+        if release in (elsewhere := others.releases()):
+            return others
+        known = sorted({*known, *elsewhere}, key=numbers)
+    told = (
+        f"known: {', '.join(known)}; the nearest is {nearest(release, known)}" if known else "nor any other"
     )
-    packages = list(folder.glob(f"{package}_*.deb"))
-    if done.returncode != 0 or not packages:
-        raise InputError(f"apt-get cannot fetch {package}: {done.stderr.strip()}")
-    subprocess.run(["dpkg-deb", "--extract", packages[0], folder], check=True)
-    packages[0].unlink()
+    where = "" if others is None else ", nor have Debian's other suites one"
+    raise InputError(
+        f"apt knows no package {package}{where} ({told}). Choose one of these, refresh apt's lists with "
+        "'apt-get update' as root, or give an unpacked source with --source PATH."
+    )
 
 
-def _known_releases() -> list[str]:
-    """Return the releases whose source apt can fetch, oldest first."""
-    if shutil.which("apt-cache") is None:
-        return []
-    done = subprocess.run(
-        ["apt-cache", "search", "--names-only", rf"^{_PACKAGE}[0-9.]+$"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    releases = [line.split()[0].removeprefix(_PACKAGE) for line in done.stdout.splitlines() if line.strip()]
-    return sorted(filter(_RELEASE.fullmatch, releases), key=_numbers)
+def _archive(folder: Path, release: str) -> Path | None:
+    return next(iter(sorted(folder.glob(f"{PACKAGE}{release}.tar.*"))), None)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

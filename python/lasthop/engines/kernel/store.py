@@ -16,12 +16,14 @@ from lasthop.errors import InputError, nearest
 _PROGRAM = "linux"
 _INFO = "info.json"
 CONFIG = Path(__file__).with_name("guest.config")
+CHANGES = Path(__file__).with_name("changes.py")
 RANDOM = Path(__file__).with_name("seeded_random.h")
 CALLS = Path(__file__).with_name("batched_calls.h")
 LOOKS = Path(__file__).with_name("looks.h")
 FILES = Path(__file__).with_name("host_files.c")
 PROGRAMS = Path(__file__).with_name("programs.h")
 REGISTERS = Path(__file__).with_name("wide_registers.h")
+STUB = Path(__file__).with_name("watched_stub.h")
 VECTORS = Path(__file__).with_name("kept_vectors.h")
 
 
@@ -71,7 +73,7 @@ def store() -> Path:
 
 def recipe() -> str:
     """Return the digest of the recipe for a kernel."""
-    parts = (CONFIG, RANDOM, CALLS, LOOKS, FILES, PROGRAMS, REGISTERS, VECTORS)
+    parts = (CONFIG, CHANGES, RANDOM, CALLS, LOOKS, FILES, PROGRAMS, REGISTERS, STUB, VECTORS)
     return hashlib.sha256(b"".join(part.read_bytes() for part in parts)).hexdigest()
 
 

@@ -1,0 +1,103 @@
+"""Packages of kernel sources: what apt knows, fetched without being installed, which needs no root."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from lasthop.errors import InputError
+
+PACKAGE = "linux-source-"
+RELEASE = re.compile(r"\d+\.\d+")
+# Of Debian, where newer kernels come first.
+_SUITES = ("trixie-backports", "sid")
+_KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+
+
+@dataclass(frozen=True, slots=True)
+class Apt:
+    """apt, with these options; by default as this machine has it."""
+
+    options: tuple[str, ...] = ()
+
+    def releases(self) -> list[str]:
+        """Return the releases whose source can be fetched, oldest first."""
+        if shutil.which("apt-cache") is None:
+            return []
+        done = self._run("apt-cache", "search", "--names-only", rf"^{PACKAGE}[0-9.]+$")
+        found = [line.split()[0].removeprefix(PACKAGE) for line in done.stdout.splitlines() if line.strip()]
+        return sorted(filter(RELEASE.fullmatch, found), key=numbers)
+
+    def fetch(self, package: str, folder: Path) -> None:
+        """Fetch a package and unpack it into a folder; apt checks its signature and checksum."""
+        done = self._run("apt-get", "download", "--quiet=2", package, folder=folder)
+        packages = list(folder.glob(f"{package}_*.deb"))
+        if done.returncode != 0 or not packages:
+            raise InputError(f"apt-get cannot fetch {package}: {done.stderr.strip()}")
+        subprocess.run(["dpkg-deb", "--extract", packages[0], folder], check=True)
+        packages[0].unlink()
+
+    def update(self) -> None:
+        """Refresh the lists of packages."""
+        done = self._run("apt-get", "update", "--quiet=2")
+        if done.returncode != 0:
+            raise InputError(f"apt-get cannot read Debian's other suites: {done.stderr.strip()}")
+
+    def mirror(self) -> str | None:
+        """Return the address of Debian's archive that this machine uses; `None` if it is no Debian."""
+        if shutil.which("apt-get") is None:
+            return None
+        asked = ("indextargets", "--format", "$(LABEL) $(REPO_URI)", "Created-By: Packages")
+        lines = (line.split() for line in self._run("apt-get", *asked).stdout.splitlines())
+        return next((words[1] for words in lines if len(words) == 2 and words[0] == "Debian"), None)
+
+    def _run(
+        self, program: str, *arguments: str, folder: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        options = (part for option in self.options for part in ("-o", option))
+        return subprocess.run(
+            [program, *options, *arguments], cwd=folder, capture_output=True, text=True, check=False
+        )
+
+
+def numbers(release: str) -> tuple[int, ...]:
+    """Return what releases are ordered by."""
+    return tuple(map(int, release.split(".")))
+
+
+def other_suites(folder: Path) -> Apt | None:
+    """Return apt for Debian's other suites, from the machine's own mirror; `None` if that is no Debian.
+
+    Its configuration, lists and cache lie in `folder`: the machine's are neither read nor changed.
+    """
+    mirror = Apt().mirror()
+    if mirror is None:
+        return None
+    own = folder / "apt"
+    sources, preferences, lists, cache = (own / name for name in ("sources", "preferences", "lists", "cache"))
+    for made in (sources, preferences, lists / "partial", cache / "archives" / "partial"):
+        made.mkdir(parents=True)
+    status = own / "status"
+    status.touch()
+    source = ["Types: deb", f"URIs: {mirror}", f"Suites: {' '.join(_SUITES)}", "Components: main"]
+    if _KEYRING.is_file():
+        source.append(f"Signed-By: {_KEYRING}")
+    (sources / "debian.sources").write_text("\n".join(source) + "\n", encoding="utf-8")
+    apt = Apt(
+        (
+            "Dir::Etc::sourcelist=/dev/null",
+            f"Dir::Etc::sourceparts={sources}",
+            "Dir::Etc::preferences=/dev/null",
+            f"Dir::Etc::preferencesparts={preferences}",
+            f"Dir::State::Lists={lists}",
+            f"Dir::State::status={status}",
+            f"Dir::Cache={cache}",
+            "Acquire::Languages=none",
+            "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false",
+        )
+    )
+    apt.update()
+    return apt
