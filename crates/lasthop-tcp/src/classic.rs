@@ -86,6 +86,20 @@ impl Sender {
         }
     }
 
+    /// The handshake has agreed on another segment size.
+    pub fn set_mss(&mut self, mss: u32) {
+        self.mss = mss.into();
+        self.control = Reno(Bytes::new(&self.config, self.mss));
+    }
+
+    /// The window of a sender that counts bytes, in whole segments.
+    pub fn info(&self, fields: &mut Vec<(&'static str, u64)>) {
+        fields.extend([
+            ("tcpi_snd_cwnd", self.control.window() / self.mss),
+            ("tcpi_rto", self.clock.length(self.timer.rtt.rto()).as_nanos() / 1000),
+        ]);
+    }
+
     /// Queues `bytes` of application data.
     pub fn write(&mut self, bytes: u64) {
         self.data_end += bytes;

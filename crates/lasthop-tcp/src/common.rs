@@ -20,5 +20,5 @@ pub(crate) use minimum::{Maximum, Minimum};
 pub(crate) use retransmission_queue::{RetransmissionQueue, SentSegment};
 pub(crate) use sack::is_dsack;
 pub(crate) use send_queue::{SendQueue, ride_on_last};
-pub(crate) use state::State;
+pub(crate) use state::{SSTHRESH_INFINITE, State};
 pub(crate) use stream::{Cut, NewSegment};

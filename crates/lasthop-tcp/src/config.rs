@@ -12,10 +12,12 @@ use crate::algorithm::UserControl;
 use crate::clock::{TickClock, WHEEL_TURN};
 
 mod draws;
+mod knobs;
 mod pacing;
 mod rules;
 
 pub use draws::Draws;
+pub use knobs::Knobs;
 pub use pacing::Pacing;
 pub use rules::{RULES, Rule};
 
@@ -162,6 +164,9 @@ pub struct TcpConfig {
     /// Random stream of a congestion control that draws numbers, at one end of one connection.
     #[serde(skip)]
     pub draws: Draws,
+    /// Switches that no scenario states.
+    #[serde(skip)]
+    pub knobs: Knobs,
 }
 
 /// The era of a set of switches.

@@ -5,6 +5,7 @@
 
 mod accurate_ecn;
 mod delayed_ack;
+mod info;
 mod receiver;
 
 use std::num::NonZeroU16;
@@ -161,9 +162,10 @@ impl Endpoint {
         }
         let synchronised = matches!(self.phase, Phase::SynReceived | Phase::Established);
         if synchronised && !(self.sender.fin_sent() && self.peer_closed()) {
-            let flags = Flags::RST.with(Flags::ACK);
-            self.urgent =
-                Some(Segment { seq: self.transmitted, ack: self.receiver.nxt, flags, ..Segment::default() });
+            let mut reset = Segment { seq: self.transmitted, ack: self.receiver.nxt, ..Segment::default() };
+            reset.flags = Flags::RST.with(Flags::ACK);
+            self.stamp_header(&mut reset, now);
+            self.urgent = Some(reset);
         }
         let mut cx = context(self.flow, self.host, self.clock, now, observer);
         self.give_up(&mut cx);
@@ -235,6 +237,10 @@ impl Endpoint {
                     self.acknowledge_syn(now, ecn);
                     return;
                 }
+                // RFC 9293, section 3.10.7.4: it acknowledges nothing, or what was never sent.
+                if !segment.flags.contains(Flags::ACK) || segment.ack > self.sender.sent_end() {
+                    return;
+                }
                 self.sender.on_ack(&mut cx, segment);
                 self.on_data(cx.tick, segment, ecn);
                 self.check_closed(&mut cx);
@@ -266,6 +272,19 @@ impl Endpoint {
                 config.window_scaling,
             ] = agreed;
             *self.sender.config_mut() = Rc::clone(&self.config);
+        }
+        self.agree_on_mss(syn);
+    }
+
+    /// Segments are as large as the peer accepts and the path allows, options included (RFC 6691). A peer that
+    /// says nothing accepts 536 bytes (RFC 9293, section 3.7.1).
+    fn agree_on_mss(&mut self, syn: &Segment) {
+        let accepted = syn.mss.map_or(MSS_DEFAULT, NonZeroU16::get);
+        let options = if self.config.timestamps { Segment::TIMESTAMPS_BYTES } else { 0 };
+        let mss = u32::from(accepted.min(self.offered_mss)) - options;
+        if mss != self.mss {
+            self.mss = mss;
+            self.sender.set_mss(mss);
         }
     }
 
@@ -515,11 +534,14 @@ fn window_shift(largest: u64) -> u8 {
     bits.saturating_sub(u16::BITS).min(WINDOW_SHIFT_MAX) as u8
 }
 
+/// The segment size of a peer that does not offer one.
+const MSS_DEFAULT: u16 = 536;
+
 /// Largest shift (RFC 7323, section 2.3).
 const WINDOW_SHIFT_MAX: u32 = 14;
 
 /// The answer of a host without the connection (RFC 9293, section 3.10.7.1).
-fn reset_for(segment: &Segment) -> Segment {
+pub fn reset_for(segment: &Segment) -> Segment {
     if segment.flags.contains(Flags::ACK) {
         Segment { seq: segment.ack, flags: Flags::RST, ..Segment::default() }
     } else {

@@ -5,6 +5,7 @@
 mod ack;
 mod control;
 mod frto;
+mod info;
 mod recovery;
 mod rto;
 mod scoreboard;
@@ -60,6 +61,12 @@ impl Sender {
             report: WindowReport::default(),
             config: Rc::clone(config),
         }
+    }
+
+    /// The handshake has agreed on another segment size.
+    pub fn set_mss(&mut self, mss: u32) {
+        self.queue.mss = mss;
+        self.control = Control::new(&self.config, mss, self.clock);
     }
 
     /// No more data will be written.

@@ -7,6 +7,7 @@
 mod ack;
 mod facts;
 mod frto;
+mod info;
 mod loss;
 mod marks;
 mod pace;
@@ -104,9 +105,7 @@ impl Sender {
         let tick_us = (clock.length(1).as_nanos() / 1000).max(1);
         let [least, initial, most] =
             [config.rto_min, config.rto_initial, config.rto_max].map(|t| clock.ticks(t));
-        let window = Segments::new(config, mss, Counting::Segments);
-        let ticks_per_second = (1_000_000 / tick_us).max(1);
-        let control = Control::new(config, Setup::new(config, window, ticks_per_second, mss));
+        let control = control(config, clock, mss);
         let mut queue = SendQueue::new(mss, Cut::Joined);
         queue.is_all_ect = config.is_all_ect();
         if config.nagle {
@@ -139,6 +138,12 @@ impl Sender {
             report: WindowReport::default(),
             config: Rc::clone(config),
         }
+    }
+
+    /// The handshake has agreed on another segment size.
+    pub fn set_mss(&mut self, mss: u32) {
+        self.queue.mss = mss;
+        self.control = control(&self.config, self.clock, mss);
     }
 
     /// Queues `bytes` of application data, written `write_bytes` at a time.
@@ -261,7 +266,7 @@ impl Sender {
         if idle && self.queue.next().is_some_and(|new| new.payload_bytes > 0) {
             self.restart_after_idle(cx.tick);
         }
-        while self.board.in_flight() < self.control.window()
+        while (self.board.in_flight() < self.control.window() || self.queue.ends_stream())
             && self.queue.fits()
             && !self.queue.is_held()
             && self.may_send(cx.now)
@@ -295,7 +300,7 @@ impl Sender {
 
     /// The window shrinks over idle times (RFC 2861).
     fn restart_after_idle(&mut self, tick: Tick) {
-        if self.control.is_rate_based() {
+        if self.control.is_rate_based() || !self.config.knobs.slow_start_after_idle {
             return;
         }
         let (rto, window) = (self.rtt.rto(), self.control.window());
@@ -316,7 +321,8 @@ impl Sender {
         let may_shrink = self.recovery.state == State::Open;
         if let Some(used) = self.usage.validate(now, in_use, self.rtt.rto(), may_shrink) {
             let used = used.max(self.config.initial_window);
-            if used < window && !self.control.is_rate_based() {
+            let shrinks = self.config.knobs.slow_start_after_idle && !self.control.is_rate_based();
+            if used < window && shrinks {
                 let ssthresh = self.ssthresh_worth_restoring();
                 self.control.state_mut().set_ssthresh(ssthresh);
                 self.control.state_mut().set(u32::midpoint(window, used));
@@ -509,6 +515,11 @@ impl Sender {
     fn report_window<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         self.report.tell(cx, self.control.window(), self.control.ssthresh(), self.board.in_flight());
     }
+}
+
+fn control(config: &TcpConfig, clock: TickClock, mss: u32) -> Control {
+    let window = Segments::new(config, mss, Counting::Segments);
+    Control::new(config, Setup::new(config, window, clock.per_second(), mss))
 }
 
 #[cfg(test)]

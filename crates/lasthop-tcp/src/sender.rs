@@ -36,6 +36,17 @@ impl SendingHalf {
         either!(self, sender => &mut sender.config)
     }
 
+    /// The handshake has agreed on another segment size. Nothing but a SYN has been sent.
+    pub fn set_mss(&mut self, mss: u32) {
+        either!(self, sender => sender.set_mss(mss));
+    }
+
+    /// Appends what Linux' `tcp_info` says of a sender, by the names of its fields. A stack leaves out what it
+    /// does not know.
+    pub fn info(&self, fields: &mut Vec<(&'static str, u64)>) {
+        either!(self, sender => sender.info(fields));
+    }
+
     /// Queues `bytes` of application data, written `write_bytes` at a time.
     pub fn write(&mut self, bytes: u64, write_bytes: u64) {
         match self {

@@ -2,6 +2,9 @@
 
 use lasthop_core::RetransmissionKind;
 
+/// The threshold before the first sign of congestion, as Linux tells it (`TCP_INFINITE_SSTHRESH`).
+pub(crate) const SSTHRESH_INFINITE: u32 = 0x7fff_ffff;
+
 /// Congestion state of the sender, as Linux names it. The order matters: states before `Cwr` have not
 /// reduced the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,6 +22,11 @@ pub(crate) enum State {
 }
 
 impl State {
+    /// Its number in Linux (`enum tcp_ca_state`).
+    pub fn number(self) -> u64 {
+        self as u64
+    }
+
     /// The window is on its way down to ssthresh.
     pub fn is_reducing(self) -> bool {
         matches!(self, Self::Cwr | Self::Recovery)

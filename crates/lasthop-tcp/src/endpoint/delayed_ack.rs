@@ -179,7 +179,8 @@ impl DelayedAck {
         if unacknowledged > u64::from(self.segment_bytes) || quick || self.at_once || gap || read {
             return true;
         }
-        let mut delay = self.delay.unwrap_or(self.least);
+        // Before the first data there is no delay: a FIN alone waits for the next tick.
+        let mut delay = self.delay.unwrap_or(0);
         if delay > self.least && rtt > 0 {
             delay = delay.min(rtt.max(self.least));
         }

@@ -17,8 +17,6 @@ const WINDOW_OF_SYN: u32 = 10;
 
 /// A burst waits only if the last one left within this time, and for an ACK that is due within this time.
 const DEFERRED_US: u64 = 1_000;
-/// A burst that takes at least this part of the window does not wait (`tcp_tso_win_divisor`).
-const DEFERRED_SHARE: u64 = 3;
 
 /// The window that makes a burst wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,7 +131,7 @@ impl Sender {
 
     /// Maximum number of new segments that may leave together, regardless of the window (`tcp_tso_segs`).
     fn burst_segments_max(&self) -> u32 {
-        let least = self.control.burst_min();
+        let least = self.control.burst_min().max(self.config.knobs.burst_min);
         self.pacing_rate()
             .map_or(u32::MAX, |rate| control::burst(rate, self.rtt.least_us(), self.queue.mss, least))
             .min(self.control.burst_max())
@@ -142,7 +140,7 @@ impl Sender {
     /// The segments for which the window has room. Two bursts are in flight (`tcp_cwnd_test`).
     pub(super) fn burst_segments(&self) -> u32 {
         let window = self.control.window();
-        let room = (window / 2).max(1).min(window - self.board.in_flight());
+        let room = (window / 2).max(1).min(window.saturating_sub(self.board.in_flight()).max(1));
         // One segment may leave at any rate.
         if room == 1 { 1 } else { room.min(self.burst_segments_max()) }
     }
@@ -159,11 +157,12 @@ impl Sender {
             return None;
         }
         let window = self.control.window();
-        let by_window = u64::from(window - self.board.in_flight()) * mss;
+        let by_window = u64::from(window.saturating_sub(self.board.in_flight())) * mss;
         let by_receiver = self.queue.receiver_room();
         let limit = by_window.min(by_receiver);
         let is_last = buffer_bytes >= self.queue.unsent();
-        let share = self.queue.window_bytes.min(u64::from(window) * mss) / DEFERRED_SHARE;
+        let share =
+            self.queue.window_bytes.min(u64::from(window) * mss) / u64::from(self.config.knobs.burst_share);
         if limit >= u64::from(self.burst_segments_max()) * mss
             || (!is_last && limit >= buffer_bytes)
             || limit >= share

@@ -100,6 +100,11 @@ impl RttEstimator {
         (self.filter.srtt_8 >> 3).cast_unsigned()
     }
 
+    /// Mean deviation of the round-trip time in microseconds.
+    pub fn deviation_us(&self) -> u64 {
+        (self.filter.mdev_4 >> 2).cast_unsigned()
+    }
+
     /// Smoothed round-trip time in eighths of a microsecond; 0 without samples.
     pub fn srtt_8(&self) -> u64 {
         self.filter.srtt_8.cast_unsigned()

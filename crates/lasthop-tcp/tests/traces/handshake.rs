@@ -112,7 +112,8 @@ fn who_connects_offers_its_first_window_in_segments_without_options() {
     wire.syn_ack(&config, None);
     assert_eq!(wire.last().window_bytes, 4 * 536, "four segments of 524 bytes and a FIN fit");
     let timestamps = wire.pure_ack(0, &[]).timestamps;
-    wire.deliver(&Segment { seq: 1, payload_bytes: 524, timestamps, ..Segment::default() });
+    let flags = Flags::ACK;
+    wire.deliver(&Segment { seq: 1, ack: 1, payload_bytes: 524, flags, timestamps, ..Segment::default() });
     assert_eq!((wire.last().ack, wire.last().window_bytes), (525, 6 * 524), "it is rounded as it grows");
     let mut server = Endpoint::listen(
         config,

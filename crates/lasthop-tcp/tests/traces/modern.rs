@@ -303,9 +303,14 @@ impl Receiving {
         let clock = TickClock::new(config.tick, Duration::ZERO);
         let tcp = Endpoint::listen(config.clone(), 1500, clock, FlowId(0), Host::Client);
         let mut end = Self { mss: u64::from(tcp.mss()), tcp, now: Instant::ZERO, arrived: 0 };
-        let syn =
-            Segment { flags: Flags::SYN, window_bytes: 64_000, sack_permitted: true, ..Segment::default() };
-        end.take(&syn);
+        let mss = NonZeroU16::new(1_460);
+        end.take(&Segment {
+            flags: Flags::SYN,
+            window_bytes: 64_000,
+            mss,
+            sack_permitted: true,
+            ..Segment::default()
+        });
         end.take(&Segment { seq: 1, ack: 1, flags: Flags::ACK, window_bytes: 64_000, ..Segment::default() });
         end
     }
