@@ -132,6 +132,27 @@ def load(
     scenario without flows is assumed to have a download.
     """
 
+def packetdrill(
+    text: str, files: dict[str, str], stack: str, tolerance_us: int | None
+) -> tuple[
+    list[tuple[int, str]],
+    tuple[int, str] | None,
+    list[tuple[int, str, dict[str, int]]],
+    int,
+]:
+    """Run a script of packetdrill on the model's TCP with the profile `stack`.
+
+    `files` holds the shell scripts that it calls, by the paths in it. `tolerance_us` replaces its own
+    tolerance. Returns, each with its line:
+
+    - what the script needs and the model lacks; if there is anything, it did not run
+    - the first difference, which may be in the script's language, or None
+    - the Python code that was reached, with the fields of `tcp_info` at that time
+    - the virtual time that passed, in microseconds
+
+    Raises `ValueError` if there is no such profile.
+    """
+
 def to_toml(json: str) -> str:
     """Return a JSON object as the text of a TOML file, in its order.
 

@@ -8,6 +8,7 @@ mod columns;
 mod interrupt;
 mod kernel;
 mod live;
+mod packetdrill;
 mod results;
 mod run;
 mod trace;
@@ -520,6 +521,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(kernel::initial_file_system, module)?)?;
     module.add_function(wrap_pyfunction!(live::live_run, module)?)?;
     module.add_function(wrap_pyfunction!(live::live_shell, module)?)?;
+    module.add_function(wrap_pyfunction!(packetdrill::packetdrill, module)?)?;
     module.add_function(wrap_pyfunction!(to_toml, module)?)?;
     module.add_function(wrap_pyfunction!(schema, module)?)
 }
