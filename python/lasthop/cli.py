@@ -68,6 +68,10 @@ _SECTIONS = {
         "shell": ("shell:shell_command", "Run a program behind an emulated last hop."),
         "repeat": ("repeat:repeat_command", "Run a program many times behind an emulated last hop."),
         "kernel": ("kernel:kernel_group", "Build and list the guest kernels of the kernel engine."),
+        "packetdrill": (
+            "packetdrill:packetdrill_command",
+            "Run scripts of packetdrill on the model's TCP.",
+        ),
         "crosscheck": ("crosscheck:crosscheck_command", "Compare engines on a scenario, ACK by ACK."),
     },
 }
@@ -112,7 +116,7 @@ class _Commands(click.Group):
       1    standard output cannot be written
       2    the request is wrong; the error says how to mend it
       3    the live engine left runs that are too late to be valid
-      4    the program failed in some run of 'lasthop repeat --fail'
+      4    the program failed in some run of 'lasthop repeat --fail', or a script of 'lasthop packetdrill' did
       130  stopped by Ctrl-C
 
     'lasthop shell' returns the exit code of its program.
