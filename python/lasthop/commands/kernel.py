@@ -34,8 +34,8 @@ def kernel_group() -> None:
     type=click.Choice(["100", "250", "300", "1000"]),
     default=str(HZ),
     show_default=True,
-    help="Timer ticks in a second. They set results, so a kernel with other ticks than the default has a name "
-    "of its own, such as 6.12-1000hz.",
+    help="Timer ticks in a second. They set results, so a kernel with other ticks than the default has a "
+    "name of its own, such as 6.12-1000hz.",
 )
 @click.option(
     "--jobs",

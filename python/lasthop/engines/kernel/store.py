@@ -125,8 +125,8 @@ def find_kernel(name: str | None, hz: int = HZ) -> Kernel:
     usable = [kernel for kernel in ticking if kernel.info.recipe == wanted]
     if name is None and not ticking:
         raise InputError(
-            f"No kernel with {hz} ticks in a second has been built. Built: {', '.join(found)}. 'lasthop kernel "
-            f"build{_ticks(hz)}' builds one."
+            f"No kernel with {hz} ticks in a second has been built. Built: {', '.join(found)}. "
+            f"'lasthop kernel build{_ticks(hz)}' builds one."
         )
     kernel = found[name] if name is not None else (usable or ticking)[-1]
     if kernel.info.recipe != wanted:
