@@ -22,17 +22,17 @@ HZ = 1000
 
 _IPV4 = (
     *("--local_ip=192.168.0.1", "--gateway_ip=192.168.0.1", "--netmask_ip=255.255.0.0"),
-    *("--remote_ip=192.0.2.1", "-D", "CODE=host_unreachable"),
+    *("--remote_ip=192.0.2.1", "--define=CODE=host_unreachable"),
     # Of the key in the suites' defaults.sh, for the addresses above.
-    *("-D", "TFO_COOKIE=3021b9d889017eeb", "-D", "TFO_COOKIE_ZERO=b7c12350a90dc8f5"),
+    *("--define=TFO_COOKIE=3021b9d889017eeb", "--define=TFO_COOKIE_ZERO=b7c12350a90dc8f5"),
 )
 _IPV6 = (
     *("--mtu=1520", "--local_ip=fd3d:0a0b:17d6::1", "--gateway_ip=fd3d:0a0b:17d6:8888::1"),
     *("--remote_ip=fd3d:fa7b:d17d::1",),
-    *("-D", "TFO_COOKIE=c1d1e9742a47a9bc", "-D", "TFO_COOKIE_ZERO=82af1a8f9a205c34"),
+    *("--define=TFO_COOKIE=c1d1e9742a47a9bc", "--define=TFO_COOKIE_ZERO=82af1a8f9a205c34"),
 )
-_OF_IPV4 = ("-D", "CMSG_LEVEL_IP=SOL_IP", "-D", "CMSG_TYPE_RECVERR=IP_RECVERR")
-_OF_IPV6 = ("-D", "CMSG_LEVEL_IP=SOL_IPV6", "-D", "CMSG_TYPE_RECVERR=IPV6_RECVERR")
+_OF_IPV4 = ("--define=CMSG_LEVEL_IP=SOL_IP", "--define=CMSG_TYPE_RECVERR=IP_RECVERR")
+_OF_IPV6 = ("--define=CMSG_LEVEL_IP=SOL_IPV6", "--define=CMSG_TYPE_RECVERR=IPV6_RECVERR")
 # What the runners of packetdrill's own suite and of the kernel's give for each family.
 FAMILIES = {
     "ipv4": (*_IPV4, *_OF_IPV4),
@@ -47,10 +47,12 @@ _SCRIPTS_A_BOOT = 20
 _LIMIT_S = 180
 _TOO_LONG = 124  # as timeout(1) tells it
 _SYSTEM = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
-_OWN_FAMILY = re.compile(r"(?m)^\s*--ip_version=(\S+)")
+# Scripts expect bash, which some machines have as sh. What is written is gone with the guest.
+_SET_UP = Command(("ln", "-sf", "bash", "/bin/sh"), Path("/"))
+_OWN_OPTION = re.compile(r"(?m)^[ \t]*--(\w+)(?:=(\S+))?")
 _PLACED = re.compile(r"(?m)^\S*?\.pkt:(\d+): (.*)$")
 _NO_COMMAND = re.compile(r"(?m)(\S+): (?:command )?not found$")
-_ASSERTION = re.compile(r"(?m)^(?: {4}(assert .*)\n(?: +[~^]+\n)?)?((?:\w+Error|AssertionError)\b.*)$")
+_ASSERTION = re.compile(r"(?m)^(?: {4}(.*)\n(?: +[~^]+\n)?)?(\w+Error\b.*)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +75,18 @@ class Ran:
 
 def families_of(script: Path) -> Sequence[str]:
     """Return the families that a script is for, by what it says itself or by its name."""
-    own = _OWN_FAMILY.findall(script.read_text(encoding="utf-8", errors="replace"))
-    if own:
-        return [family for family in FAMILIES if family in own]
-    if script.name.endswith("v6.pkt"):
+    own = _own_options(script)
+    if (family := own.get("ip_version")) is not None:
+        return [family]
+    if script.name.endswith("v6.pkt") or ":" in own.get("local_ip", ""):
         return ["ipv6"]
-    return [family for family in FAMILIES if family != "ipv6" or not script.name.endswith("v4.pkt")]
+    ipv4_only = script.name.endswith("v4.pkt") or "local_ip" in own
+    return [family for family in FAMILIES if family != "ipv6" or not ipv4_only]
+
+
+def _own_options(script: Path) -> dict[str, str]:
+    """Return the options of packetdrill that a script gives itself."""
+    return dict(_OWN_OPTION.findall(script.read_text(encoding="utf-8", errors="replace")))
 
 
 def run_on_kernel(
@@ -112,17 +120,17 @@ def run_on_kernel(
 
 def _boot(kernel: Kernel, program: Path, tasks: Sequence[Task], core: int) -> Iterator[Ran]:
     """Run scripts in one guest; if it fails at one of them, that is the last verdict."""
-    commands = [Command(_arguments(program, task), task.script.resolve().parent) for task in tasks]
+    runs = [Command(_arguments(program, task), task.script.resolve().parent) for task in tasks]
     environment = {"PATH": f"{Path(sys.base_prefix) / 'bin'}:{_SYSTEM}", "LC_ALL": "C.UTF-8"}
     seed = tasks[0].repetition
     failure = None
-    with start_commands(kernel, commands, core=core, seed=seed, environment=environment) as guest:
+    with start_commands(kernel, [_SET_UP, *runs], core=core, seed=seed, environment=environment) as guest:
         try:
             guest.answer()
         except InputError as error:
             failure = str(error)
         lines = guest.lines()
-    done = [json.loads(line) for line in lines if line.startswith(b'{"code"')]
+    _, *done = [json.loads(line) for line in lines if line.startswith(b'{"code"')] or [None]
     for task, ended in zip(tasks, done, strict=False):
         verdict = _verdict(task, ended["code"], ended["output"], ended["elapsed_ns"] / 1e9)
         yield Ran(task, verdict, ended["output"])
@@ -135,8 +143,11 @@ def _boot(kernel: Kernel, program: Path, tasks: Sequence[Task], core: int) -> It
 
 def _arguments(program: Path, task: Task) -> list[str]:
     limit = ["timeout", "--kill-after=1", str(_LIMIT_S)]
-    family = [f"--ip_version={task.family}", *FAMILIES[task.family]]
-    return [*limit, str(program), "--send_omit_free", "--verbose", *family, task.script.name]
+    # On the command line, they would replace those of the script.
+    own = _own_options(task.script)
+    of_family = [option for option in FAMILIES[task.family] if option[2:].partition("=")[0] not in own]
+    always = (f"--ip_version={task.family}", "--send_omit_free", "--verbose")
+    return [*limit, str(program), *always, *of_family, task.script.name]
 
 
 def _verdict(task: Task, code: int, output: str, duration_s: float) -> Verdict:
@@ -150,8 +161,8 @@ def _verdict(task: Task, code: int, output: str, duration_s: float) -> Verdict:
     if code == _TOO_LONG:
         return verdict(State.FAILED, None, f"it was not over after {_LIMIT_S} s")
     if placed := _PLACED.search(output):
-        return verdict(State.FAILED, int(placed[1]), placed[2])
-    if asserted := _ASSERTION.search(output):
-        return verdict(State.FAILED, None, ": ".join(filter(None, asserted.groups())))
+        asserted = _ASSERTION.search(output)
+        message = ": ".join(filter(None, asserted.groups())) if asserted else placed[2]
+        return verdict(State.FAILED, int(placed[1]), message)
     last = next(reversed(output.strip().splitlines()), "it wrote nothing")
     return verdict(State.FAILED, None, f"exit code {code}: {last}")

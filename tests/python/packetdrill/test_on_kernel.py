@@ -16,7 +16,8 @@ from lasthop.packetdrill.on_kernel import FAMILIES, Ran, Task, families_of, run_
 from lasthop.packetdrill.program import VARIABLE, find_program
 from lasthop.packetdrill.verdict import State
 
-# Written for this project, from RFC 9293, section 3.5, and RFC 5681, section 4.2 (at least each second segment).
+# Written for this project, from RFC 9293, section 3.5, and RFC 5681, section 4.2 (an ACK for each second
+# segment).
 _HANDSHAKE = """`sysctl -q net.ipv4.tcp_timestamps=0 net.ipv4.tcp_window_scaling=0 net.ipv4.tcp_sack=0`
 
 0   socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
@@ -58,6 +59,7 @@ def test_a_script_says_its_families_itself_or_by_its_name(tmp_path: Path) -> Non
     assert families_of(write(tmp_path, "a.pkt")) == [*FAMILIES]
     assert families_of(write(tmp_path, "mtu-v4.pkt")) == ["ipv4", "ipv4-mapped-ipv6"]
     assert families_of(write(tmp_path, "mtu-v6.pkt")) == ["ipv6"]
+    assert families_of(write(tmp_path, "c.pkt", "--local_ip=192.168.0.2\n")) == ["ipv4", "ipv4-mapped-ipv6"]
     assert families_of(write(tmp_path, "b.pkt", "// text\n--ip_version=ipv4\n--mss=9\n")) == ["ipv4"]
 
 
@@ -67,7 +69,8 @@ def test_a_script_says_its_families_itself_or_by_its_name(tmp_path: Path) -> Non
         (0, "a warning", State.PASSED, None, ""),
         (
             1,
-            "outbound sniffed packet: 0.1 S 0:0(0)\nslow.pkt:12: error handling packet: live packet: bad window\n",
+            "outbound sniffed packet: 0.1 S 0:0(0)\n"
+            "slow.pkt:12: error handling packet: live packet: bad window\n",
             State.FAILED,
             12,
             "error handling packet: live packet: bad window",
@@ -81,11 +84,12 @@ def test_a_script_says_its_families_itself_or_by_its_name(tmp_path: Path) -> Non
         ),
         (
             1,
+            "slow.pkt:9: error in Python code\n"
             'Traceback (most recent call last):\n  File "/tmp/code_1", line 9, in <module>\n'
             "    assert tcpi_snd_cwnd == 11, tcpi_snd_cwnd\n           ^^^^\nAssertionError: 10\n"
             "slow.pkt: error executing code: 'python3 /tmp/code_1' returned non-zero status 1\n",
             State.FAILED,
-            None,
+            9,
             "assert tcpi_snd_cwnd == 11, tcpi_snd_cwnd: AssertionError: 10",
         ),
         (124, "", State.FAILED, None, "it was not over after 180 s"),
