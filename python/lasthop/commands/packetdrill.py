@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 from click.core import ParameterSource
@@ -19,6 +19,17 @@ if TYPE_CHECKING:
     from lasthop.packetdrill.on_kernel import Ran
 
 EXIT_FAILED = 4
+
+
+class _OfKernel(TypedDict):
+    """Options that only a kernel has."""
+
+    kernel: str | None
+    program: Path | None
+    families: Sequence[str]
+    repeat: int
+    jobs: int | None
+    output: Path | None
 
 
 @click.command("packetdrill")
@@ -94,7 +105,7 @@ def packetdrill_command(
     junit_file: Path | None,
     tolerance_us: int | None,
     quiet: bool,
-    **of_kernel: Any,
+    **of_kernel: Unpack[_OfKernel],
 ) -> int:
     """Run scripts of packetdrill on a guest kernel or on the model's TCP, in virtual time.
 
@@ -122,16 +133,7 @@ def packetdrill_command(
 
 
 def _on_kernel(
-    scripts: Sequence[Path],
-    tolerance_us: int | None,
-    *,
-    kernel: str | None,
-    program: Path | None,
-    families: Sequence[str],
-    repeat: int,
-    jobs: int | None,
-    output: Path | None,
-    quiet: bool,
+    scripts: Sequence[Path], tolerance_us: int | None, *, quiet: bool, **of_kernel: Unpack[_OfKernel]
 ) -> tuple[list[Verdict], str]:
     """Run scripts on a guest kernel; return the verdicts, and what the kernel is called."""
     from lasthop.api.progress import progress
@@ -139,23 +141,24 @@ def _on_kernel(
     from lasthop.packetdrill.on_kernel import HZ, Task, families_of, run_on_kernel
     from lasthop.packetdrill.program import find_program
 
-    guest = find_kernel(kernel, HZ)
-    tool = find_program(program)
+    guest = find_kernel(of_kernel["kernel"], HZ)
+    tool = find_program(of_kernel["program"])
     tasks = [
         Task(script, family, repetition, tolerance_us)
-        for repetition in range(repeat)
+        for repetition in range(of_kernel["repeat"])
         for script in scripts
         for family in families_of(script)
-        if not families or family in families
+        if not of_kernel["families"] or family in of_kernel["families"]
     ]
+    jobs = of_kernel["jobs"] or os.cpu_count() or 1
     with progress(len(tasks), 0, quiet=quiet, doing="testing", what="scripts") as advance:
-        ran = run_on_kernel(guest, tool, tasks, jobs or os.cpu_count() or 1, advance)
-    if output is not None:
+        ran = run_on_kernel(guest, tool, tasks, jobs, advance)
+    if (output := of_kernel["output"]) is not None:
         _write(output, ran)
     return [one.verdict for one in ran], f"Linux {guest.info.version} ({guest.name})"
 
 
-def _refuse_given(of_kernel: Mapping[str, object]) -> None:
+def _refuse_given(of_kernel: _OfKernel) -> None:
     """Refuse options that only a kernel has, together with --stack."""
     context = click.get_current_context()
     for parameter in context.command.params:

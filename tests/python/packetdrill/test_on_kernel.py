@@ -156,6 +156,15 @@ def packetdrill() -> Path:
 
 
 @pytest.mark.long
+def test_the_scripts_of_the_project_pass_on_a_kernel(kernel: Kernel, packetdrill: Path) -> None:
+    scripts = sorted((Path(__file__).parents[2] / "packetdrill").glob("*.pkt"))
+    tasks = [Task(script, "ipv4", 0) for script in scripts]
+    verdicts = [ran.verdict for ran in run(kernel, packetdrill, *tasks, jobs=2)]
+    failed = [verdict for verdict in verdicts if verdict.state is not State.PASSED]
+    assert not failed
+
+
+@pytest.mark.long
 def test_packetdrill_agrees_with_a_handshake_of_the_rfc_and_finds_a_wrong_number(
     tmp_path: Path, kernel: Kernel, packetdrill: Path
 ) -> None:
