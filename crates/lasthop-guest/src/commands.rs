@@ -68,7 +68,7 @@ fn run_one(spec: &CommandSpec, environment: &[(String, String)]) -> Result<Ended
         .stderr(output.try_clone()?)
         .status()
         .map_err(|error| format!("cannot start {program}: {error}"))?;
-    let elapsed_ns = (now()? - begun).as_nanos();
+    let elapsed_ns = now()?.saturating_sub(begun).as_nanos();
     end_all();
     let mut written = Vec::new();
     output.rewind()?;
