@@ -70,7 +70,7 @@ _SECTIONS = {
         "kernel": ("kernel:kernel_group", "Build and list the guest kernels of the kernel engine."),
         "packetdrill": (
             "packetdrill:packetdrill_command",
-            "Run scripts of packetdrill on the model's TCP.",
+            "Run scripts of packetdrill, which test a TCP packet by packet.",
         ),
         "crosscheck": ("crosscheck:crosscheck_command", "Compare engines on a scenario, ACK by ACK."),
     },

@@ -5,6 +5,7 @@
 //! All waiting happens in epoll. The guest's clock stands still while anything computes, so a program that
 //! polls in a loop would wait forever.
 
+mod commands;
 mod programs;
 
 use lasthop_host::run::RunSpec;

@@ -1,6 +1,7 @@
 //! The user's programs. They see the root of this machine, read-only, under a file system in memory that
 //! takes their writes.
 
+use crate::commands::{self, CommandSpec};
 use lasthop_host::guest::{Outcome, User};
 use lasthop_host::run::RunSpec;
 use lasthop_host::shell::{Guest, ShellSpec};
@@ -44,6 +45,8 @@ enum What {
     Shell(Box<ShellSpec>),
     /// Runs of a campaign.
     Run(Box<RunSpec>),
+    /// Commands of root, without a last hop; each one's outcome is a line of the answer.
+    Commands(Vec<CommandSpec>),
 }
 
 /// The output of the run.
@@ -52,6 +55,7 @@ enum What {
 enum Told {
     Shell(Outcome),
     Run(serde_json::Value),
+    Commands {},
 }
 
 /// The answer at the end.
@@ -86,6 +90,12 @@ pub fn run(spec: &ProgramsSpec) -> Result<Answer, Box<dyn Error>> {
     let told = match &spec.what {
         What::Shell(shell) => Told::Shell(lasthop_host::shell::run(shell, Some(&guest))?),
         What::Run(run) => Told::Run(lasthop_host::run::run(run, series()?, Some(&guest))?.answer()),
+        What::Commands(commands) => {
+            commands::run(commands, &spec.user.environment, |ended| {
+                Ok(tell(&format!("{}\n", serde_json::to_string(ended)?))?)
+            })?;
+            Told::Commands {}
+        }
     };
     let room = statvfs("/")?;
     let answer = Answer { told, overlay_full: room.blocks_available() == 0 };

@@ -205,6 +205,13 @@ pub(crate) fn new_network() -> Result<(), Error> {
     })
 }
 
+/// Takes the caller into a new network that has nothing but the loopback device.
+pub fn lone_network() -> Result<(), Error> {
+    new_network()?;
+    let up = || Netlink::open()?.up(LOOPBACK_INDEX);
+    up().context("cannot set up the loopback device")
+}
+
 /// Sets a value below `/proc/sys/net` of the caller's network namespace.
 pub(crate) fn sysctl(name: &str, value: &str) -> Result<(), Error> {
     let path = format!("/proc/sys/net/{name}");

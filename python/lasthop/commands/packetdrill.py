@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
+from click.core import ParameterSource
 
 from lasthop.errors import InputError
 from lasthop.packetdrill.on_model import STACKS, run_on_model
 from lasthop.packetdrill.verdict import State, Verdict, junit
 
+if TYPE_CHECKING:
+    from lasthop.packetdrill.on_kernel import Ran
+
 EXIT_FAILED = 4
+
+
+class _OfKernel(TypedDict):
+    """Options that only a kernel has."""
+
+    kernel: str | None
+    program: Path | None
+    families: Sequence[str]
+    repeat: int
+    jobs: int | None
+    output: Path | None
 
 
 @click.command("packetdrill")
@@ -22,8 +39,41 @@ EXIT_FAILED = 4
 @click.option(
     "--stack",
     type=click.Choice(STACKS),
-    required=True,
-    help="The model's TCP that is tested, as in [tcp] profile.",
+    help="Test the model's TCP, as in [tcp] profile, in place of a kernel's.",
+)
+@click.option(
+    "--kernel",
+    metavar="NAME",
+    help="The guest kernel that is tested; see 'lasthop kernel list'.  [default: the newest with 1000 ticks "
+    "in a second]",
+)
+@click.option(
+    "--packetdrill",
+    "program",
+    type=click.Path(exists=True, path_type=Path),
+    metavar="PATH",
+    envvar="LASTHOP_PACKETDRILL",
+    show_envvar=True,
+    help="packetdrill, or the folder of its source, which is built once.  [default: the one installed]",
+)
+@click.option(
+    "--family",
+    "families",
+    type=click.Choice(["ipv4", "ipv6", "ipv4-mapped-ipv6"]),
+    multiple=True,
+    help="Run scripts with addresses of this family only; may be given several times.  [default: of each "
+    "family that a script is for]",
+)
+@click.option(
+    "--repeat",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Run each script so many times, in guests with other random numbers.",
+)
+@click.option(
+    "--jobs", type=click.IntRange(min=1), metavar="N", help="Guests to run at once.  [default: one per core]"
 )
 @click.option(
     "--tolerance",
@@ -34,34 +84,87 @@ EXIT_FAILED = 4
     "and an eighth of the time since the event before]",
 )
 @click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="FOLDER",
+    help="Write what packetdrill prints, with each packet and its time, to a file for each script that does "
+    "not pass.",
+)
+@click.option(
     "--junit",
     "junit_file",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="Also write the verdicts to this file in JUnit's format.",
 )
+@click.option("--quiet", is_flag=True, help="Print only scripts that do not pass, and errors.")
 def packetdrill_command(
-    *, paths: Sequence[Path], stack: str, tolerance_us: int | None, junit_file: Path | None
+    *,
+    paths: Sequence[Path],
+    stack: str | None,
+    junit_file: Path | None,
+    tolerance_us: int | None,
+    quiet: bool,
+    **of_kernel: Unpack[_OfKernel],
 ) -> int:
-    """Run scripts of packetdrill on the model's TCP.
+    """Run scripts of packetdrill on a guest kernel or on the model's TCP, in virtual time.
 
-    A script injects packets and system calls at stated times, and says what must follow. FILE is a script,
-    and FOLDER stands for the scripts (.pkt) in it and below. lasthop says which scripts pass, where the
-    others fail, and what the model lacks for those that it does not run. Python code in a script runs, too,
-    so run only scripts that you trust. The exit code is 4 if a script fails.
+    A script injects packets and makes system calls at stated times, and says what must follow. FILE is a
+    script, and FOLDER stands for the scripts (.pkt) in it and below. lasthop says which scripts pass, where
+    the others fail, and what is missing for those that it does not run.
 
-    Example: lasthop packetdrill gtests/net/tcp/slow_start --stack linux-6
+    A kernel is tested by packetdrill itself, in a guest, in which computing takes no time: verdicts do not
+    depend on how busy the machine is. For the model, --stack, lasthop reads the scripts itself. Python code
+    and, in a guest, commands in a script run, too, so run only scripts that you trust. The exit code is 4 if
+    a script fails.
+
+    Example: lasthop packetdrill gtests/net/tcp/slow_start --packetdrill gtests/net/packetdrill
     """
-    verdicts = []
-    for script in _scripts(paths):
-        verdict = run_on_model(script, stack, tolerance_us)
-        click.echo(_line(verdict))
-        verdicts.append(verdict)
-    counts = Counter(verdict.state for verdict in verdicts)
-    click.echo(", ".join(f"{counts[state]} {state.value}" for state in State) + f", on {stack}.")
+    scripts = _scripts(paths)
+    if stack is None:
+        verdicts, on = _on_kernel(scripts, tolerance_us, quiet=quiet, **of_kernel)
+    else:
+        _refuse_given(of_kernel)
+        verdicts, on = [run_on_model(script, stack, tolerance_us) for script in scripts], stack
+    failed = _show(verdicts, on, quiet=quiet)
     if junit_file is not None:
-        junit_file.write_bytes(junit(verdicts, f"packetdrill on {stack}"))
-    return EXIT_FAILED if counts[State.FAILED] else 0
+        junit_file.write_bytes(junit(verdicts, f"packetdrill on {on}"))
+    return EXIT_FAILED if failed else 0
+
+
+def _on_kernel(
+    scripts: Sequence[Path], tolerance_us: int | None, *, quiet: bool, **of_kernel: Unpack[_OfKernel]
+) -> tuple[list[Verdict], str]:
+    """Run scripts on a guest kernel; return the verdicts, and what the kernel is called."""
+    from lasthop.api.progress import progress
+    from lasthop.engines.kernel.store import find_kernel
+    from lasthop.packetdrill.on_kernel import HZ, Task, families_of, run_on_kernel
+    from lasthop.packetdrill.program import find_program
+
+    guest = find_kernel(of_kernel["kernel"], HZ)
+    tool = find_program(of_kernel["program"])
+    tasks = [
+        Task(script, family, repetition, tolerance_us)
+        for repetition in range(of_kernel["repeat"])
+        for script in scripts
+        for family in families_of(script)
+        if not of_kernel["families"] or family in of_kernel["families"]
+    ]
+    jobs = of_kernel["jobs"] or os.cpu_count() or 1
+    with progress(len(tasks), 0, quiet=quiet, doing="testing", what="scripts") as advance:
+        ran = run_on_kernel(guest, tool, tasks, jobs, advance)
+    if (output := of_kernel["output"]) is not None:
+        _write(output, ran)
+    return [one.verdict for one in ran], f"Linux {guest.info.version} ({guest.name})"
+
+
+def _refuse_given(of_kernel: _OfKernel) -> None:
+    """Refuse options that only a kernel has, together with --stack."""
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if parameter.name in of_kernel and source is ParameterSource.COMMANDLINE:
+            raise InputError(f"{parameter.opts[0]} is for kernels: leave it out, or leave out --stack.")
 
 
 def _scripts(paths: Sequence[Path]) -> list[Path]:
@@ -74,7 +177,38 @@ def _scripts(paths: Sequence[Path]) -> list[Path]:
     return scripts
 
 
-def _line(verdict: Verdict) -> str:
-    place = str(verdict.script) if verdict.line is None else f"{verdict.script}:{verdict.line}"
-    said = f"{verdict.state.value:<12}  {place}"
-    return f"{said}: {verdict.message}" if verdict.message else said
+def _show(verdicts: Sequence[Verdict], on: str, *, quiet: bool) -> bool:
+    """Print the verdict on each script and family; say whether any run failed."""
+    runs: dict[tuple[Path, str], list[Verdict]] = {}
+    for verdict in verdicts:
+        runs.setdefault((verdict.script, verdict.family), []).append(verdict)
+    for same in runs.values():
+        if not quiet or any(verdict.state is not State.PASSED for verdict in same):
+            click.echo(_line(same))
+    counts = Counter(verdict.state for verdict in verdicts)
+    click.echo(", ".join(f"{counts[state]} {state.value}" for state in State) + f", on {on}.")
+    if len(verdicts) > len(runs):
+        changed = sum(len({verdict.state for verdict in same}) > 1 for same in runs.values())
+        click.echo(f"The verdict changed between repetitions for {changed} of {len(runs)}.")
+    return counts[State.FAILED] > 0
+
+
+def _line(same: Sequence[Verdict]) -> str:
+    """Return the line for the runs of a script with one family."""
+    worst = next((verdict for verdict in same if verdict.state is not State.PASSED), same[0])
+    place = str(worst.script) if worst.line is None else f"{worst.script}:{worst.line}"
+    said = f"{worst.state.value:<12}  {worst.family:<16}  {place}"
+    counts = Counter(verdict.state for verdict in same)
+    if len(counts) > 1:
+        said += f" ({counts[worst.state]} of {len(same)} times)"
+    return f"{said}: {worst.message}" if worst.message else said
+
+
+def _write(folder: Path, ran: Sequence[Ran]) -> None:
+    """Write what packetdrill printed for the scripts that did not pass."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for one in ran:
+        if one.verdict.state is not State.PASSED:
+            script = one.task.script
+            name = f"{script.parent.name}-{script.stem}-{one.task.family}-{one.task.repetition + 1}.txt"
+            (folder / name).write_text(one.output, encoding="utf-8")

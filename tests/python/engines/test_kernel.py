@@ -415,7 +415,7 @@ def test_without_a_kernel_the_way_to_one_is_told(
 def test_missing_build_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(InputError, match=r"apt-get install make gcc binutils flex bison"):
-        build("6.12", 1, lambda _stage, _files: None)
+        build("6.12", 250, 1, lambda _stage, _files: None)
 
 
 def test_a_source_that_cannot_be_changed_names_the_releases_that_can(tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ static unsigned long execute(int number, struct pt_regs *regs)
 
 	if (number != BATCHED_CALLS) {
 		result = EXECUTE_SYSCALL(number, regs);
-		slow_down_looks(number, result);
+		watch_call(number, result, kept);
 		return result;
 	}
 	result = execute_batch((void __user *)kept[0], kept[1], regs);

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lasthop.engines.kernel.changes import change
 from lasthop.engines.kernel.source import Source, find_source
-from lasthop.engines.kernel.store import CONFIG, Info, Kernel, keep, recipe, store
+from lasthop.engines.kernel.store import CONFIG, Info, Kernel, keep, name_of, recipe, store
 from lasthop.errors import InputError
 
 # Each program, and the Debian package that has it.
@@ -33,12 +33,12 @@ STEPS = 1120
 _TIMEOUT_S = 1800
 
 
-def build(wanted: str | None, jobs: int, advance: Callable[[str, int], None]) -> Kernel:
+def build(wanted: str | None, hz: int, jobs: int, advance: Callable[[str, int], None]) -> Kernel:
     """Build a kernel and keep it.
 
-    `wanted` is a release or a path, or `None` for the newest available release. `advance` gets the stage and
-    the number of its `STEPS` done. Raises `InputError` if something is missing or fails; then only the
-    compiler's messages are left behind.
+    `wanted` is a release or a path, or `None` for the newest available release. `hz` is how many timer ticks
+    the kernel has in a second. `advance` gets the stage and the number of its `STEPS` done. Raises
+    `InputError` if something is missing or fails; then only the compiler's messages are left behind.
     """
     _check_tools()
     begun = time.monotonic()
@@ -50,7 +50,7 @@ def build(wanted: str | None, jobs: int, advance: Callable[[str, int], None]) ->
         advance("unpacking", 0)
         tree = _unpack(source, Path(folder))
         version = _make_says(tree, "kernelversion")
-        change(tree)
+        change(tree, hz)
         advance("configuring", 0)
         _configure(tree)
         _compile(tree, jobs, lambda: advance("compiling", 1))
@@ -64,8 +64,9 @@ def build(wanted: str | None, jobs: int, advance: Callable[[str, int], None]) ->
             build_s=round(time.monotonic() - begun, 1),
             seccomp="seccomp=" in _says([str(program), "--help"]),
             choice=source.choice,
+            hz=hz,
         )
-        return keep(source.release or version, program, info)
+        return keep(name_of(source.release or version, hz), program, info)
 
 
 def _check_tools() -> None:

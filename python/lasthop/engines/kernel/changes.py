@@ -11,18 +11,16 @@ from lasthop.errors import InputError
 
 # The changes have been tried with these releases.
 BUILT = ("6.1", "6.12", "7.2", "7.3")
-# The tick rate of Debian's kernels; User-Mode Linux has 100.
-_HZ = 250
 
 
-def change(tree: Path) -> None:
-    """Seed the kernel's random numbers, let it tick like common kernels, and allow calls to be made together.
+def change(tree: Path, hz: int) -> None:
+    """Seed the kernel's random numbers, let it tick `hz` times a second, and allow calls to be made together.
 
     For programs of the user: offer open files of this machine as devices, and look at programs that compute.
     Raises `InputError` if the source lacks the lines that are to be changed.
     """
     user, kernel = tree / "arch" / "um" / "os-Linux", tree / "arch" / "um" / "kernel"
-    _replace(tree / "arch" / "um" / "Kconfig", r"(?m)(?<=^config HZ\n\tint\n\tdefault )\d+", str(_HZ))
+    _replace(tree / "arch" / "um" / "Kconfig", r"(?m)(?<=^config HZ\n\tint\n\tdefault )\d+", str(hz))
     _seed(user / "util.c")
     _make_calls_together(kernel / "skas" / "syscall.c")
     _offer_files(kernel)

@@ -77,6 +77,31 @@ class GuestRequest(ShellRequest):
 
 
 @dataclass(frozen=True, slots=True)
+class Command:
+    """A command of root in a guest, and its working folder."""
+
+    arguments: Sequence[str]
+    folder: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work:
+    """What one guest does, with what it needs for that."""
+
+    what: Mapping[str, object]
+    """`What` of crates/lasthop-guest."""
+    user: Mapping[str, object]
+    seed: int
+    memory: str = MEMORY
+    start: datetime = START
+    write: Sequence[Path] = ()
+    cpu_cost: float = 0.0
+    terminal: Mapping[str, object] | None = None
+    captures: Mapping[str, int] = field(default_factory=dict)
+    series: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """The outcome of a command."""
 
@@ -111,13 +136,17 @@ class Guest:
         self._watch()
         _, status = os.waitpid(self._pid, 0)
         self._code = os.waitstatus_to_exitcode(status)
-        answer = read_file(self._files[_ANSWER])
-        if self._code != 0 or not answer:
+        lines = self.lines()
+        if self._code != 0 or not lines:
             raise InputError(_failure(self._code, self._files[_CONSOLE]))
-        told: dict[str, object] = json.loads(answer)
+        told: dict[str, object] = json.loads(lines[-1])
         if (reason := told.get("error")) is not None:
             raise InputError(f"The guest kernel cannot run this: {reason}")
         return told
+
+    def lines(self) -> list[bytes]:
+        """Return what the guest has told so far; the last line of a guest that ended well is its report."""
+        return read_file(self._files[_ANSWER]).splitlines()
 
     def _watch(self) -> None:
         """Wait for the end of the guest; raise `InputError` if it never comes.
@@ -222,44 +251,80 @@ def start_guest(
     """
     names = request.cell.capture_files if capture else []
     captures = {name: number for number, name in enumerate(names, _CAPTURE)}
-    with ExitStack() as stack:
-        initrd = _core.initial_file_system(
-            guest_program(), json.dumps({"programs": _specification(request, captures)})
-        )
-        signals, passing_on = os.pipe2(os.O_CLOEXEC)
-        stack.callback(os.close, passing_on)
-        stack.callback(os.close, signals)
-        made = {number: stack.enter_context(memory_file("answer")) for number in (_CONSOLE, _ANSWER)}
-        made |= {number: stack.enter_context(memory_file("capture")) for number in captures.values()}
-        if _has_series(request):
-            made[_SERIES] = stack.enter_context(memory_file("series"))
-        made[_INITRD] = stack.enter_context(memory_file("initrd", initrd))
-        made[_NOTHING] = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-        stack.callback(os.close, made[_NOTHING])
-        files = {**made, _SIGNALS: signals, **dict(zip((_STDIN, _STDOUT, _STDERR), streams, strict=True))}
-        guest = Guest(_spawn(kernel, request, core, files), made, captures, passing_on)
-        stack.callback(guest.end)
-        yield guest
-
-
-def _specification(request: GuestRequest, captures: Mapping[str, int]) -> dict[str, object]:
-    """Return what crates/lasthop-guest reads as `ProgramsSpec`."""
     shell = request.specification(spin_us=0, captures=FILES if captures else None)
-    files = {"stdin": _STDIN, "stdout": _STDOUT, "stderr": _STDERR, "answer": _ANSWER, **captures}
-    if _has_series(request):
-        files["series"] = _SERIES
-    return {
-        "what": {"shell": shell} if request.run is None else {"run": request.run},
-        "user": {
+    work = _Work(
+        what={"shell": shell} if request.run is None else {"run": request.run},
+        user={
             "user": os.geteuid(),
             "group": os.getegid(),
             "groups": os.getgroups(),
             "environment": [pair for pair in request.environment.items() if _is_text(pair)],
             "folder": str(request.folder),
         },
-        "date_s": int(request.start.timestamp()),
-        "write": [str(folder.resolve()) for folder in request.write],
-        "terminal": request.terminal,
+        seed=request.seed,
+        memory=request.memory,
+        start=request.start,
+        write=request.write,
+        cpu_cost=request.cpu_cost,
+        terminal=request.terminal,
+        captures=captures,
+        series=_has_series(request),
+    )
+    with _booted(kernel, work, core, streams) as guest:
+        yield guest
+
+
+@contextmanager
+def start_commands(
+    kernel: Kernel, commands: Sequence[Command], *, core: int, seed: int, environment: Mapping[str, str]
+) -> Iterator[Guest]:
+    """Boot a guest that runs commands as root, one after the other, each in a network of its own.
+
+    `Guest.lines` has a line for each command that has ended, an `Ended` of crates/lasthop-guest.
+    """
+    work = _Work(
+        what={"commands": [{"command": one.arguments, "folder": str(one.folder)} for one in commands]},
+        user={"user": 0, "group": 0, "groups": [], "environment": [*environment.items()], "folder": "/"},
+        seed=seed,
+    )
+    with (
+        Path(os.devnull).open("r+b", buffering=0) as nothing,
+        _booted(kernel, work, core, (nothing.fileno(),) * 3) as guest,
+    ):
+        yield guest
+
+
+@contextmanager
+def _booted(kernel: Kernel, work: _Work, core: int, streams: tuple[int, int, int]) -> Iterator[Guest]:
+    with ExitStack() as stack:
+        initrd = _core.initial_file_system(guest_program(), json.dumps({"programs": _specification(work)}))
+        signals, passing_on = os.pipe2(os.O_CLOEXEC)
+        stack.callback(os.close, passing_on)
+        stack.callback(os.close, signals)
+        made = {number: stack.enter_context(memory_file("answer")) for number in (_CONSOLE, _ANSWER)}
+        made |= {number: stack.enter_context(memory_file("capture")) for number in work.captures.values()}
+        if work.series:
+            made[_SERIES] = stack.enter_context(memory_file("series"))
+        made[_INITRD] = stack.enter_context(memory_file("initrd", initrd))
+        made[_NOTHING] = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        stack.callback(os.close, made[_NOTHING])
+        files = {**made, _SIGNALS: signals, **dict(zip((_STDIN, _STDOUT, _STDERR), streams, strict=True))}
+        guest = Guest(_spawn(kernel, work, core, files), made, work.captures, passing_on)
+        stack.callback(guest.end)
+        yield guest
+
+
+def _specification(work: _Work) -> dict[str, object]:
+    """Return what crates/lasthop-guest reads as `ProgramsSpec`."""
+    files = {"stdin": _STDIN, "stdout": _STDOUT, "stderr": _STDERR, "answer": _ANSWER, **work.captures}
+    if work.series:
+        files["series"] = _SERIES
+    return {
+        "what": work.what,
+        "user": work.user,
+        "date_s": int(work.start.timestamp()),
+        "write": [str(folder.resolve()) for folder in work.write],
+        "terminal": work.terminal,
         "files": list(files.items()),
     }
 
@@ -278,13 +343,13 @@ def _is_text(pair: tuple[str, str]) -> bool:
     return False
 
 
-def _spawn(kernel: Kernel, request: GuestRequest, core: int, files: Mapping[int, int]) -> int:
+def _spawn(kernel: Kernel, work: _Work, core: int, files: Mapping[int, int]) -> int:
     """Start the guest with these files under these numbers; return the process."""
     line = f"ssl1=fd:{_SIGNALS},null"
-    command = command_of(kernel, core, memory=request.memory, initrd=_INITRD, console=_CONSOLE, line=line)
-    environment = environment_of(request.seed, request.memory) | {"LASTHOP_PROGRAMS": "1"}
-    if request.cpu_cost > 0:
-        environment["LASTHOP_CPU_COST"] = str(round(request.cpu_cost * 1000))
+    command = command_of(kernel, core, memory=work.memory, initrd=_INITRD, console=_CONSOLE, line=line)
+    environment = environment_of(work.seed, work.memory) | {"LASTHOP_PROGRAMS": "1"}
+    if work.cpu_cost > 0:
+        environment["LASTHOP_CPU_COST"] = str(round(work.cpu_cost * 1000))
     elsewhere = max(files) + 1
     moved = {number: fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, elsewhere) for number, file in files.items()}
     try:

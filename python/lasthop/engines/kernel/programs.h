@@ -25,6 +25,7 @@
 
 /* Here, for looks.h and host_files.c; and there and in time.c. */
 int has_programs(void);
+void end_for_spinning(void);
 int wait_for_host(int file, int writes, int milliseconds);
 int window_of_host(int file, void *size);
 unsigned long long guest_nanoseconds(void);
@@ -39,6 +40,11 @@ int has_programs(void)
 	if (known < 0)
 		known = getenv("LASTHOP_PROGRAMS") != NULL;
 	return known;
+}
+
+void end_for_spinning(void)
+{
+	_exit(SPUN_EXIT_CODE);
 }
 
 /* Waits for a file of the host's, so many milliseconds at most; positive if it is ready. */
@@ -137,7 +143,7 @@ static int look_at_program(int pid, int stop_signal, struct uml_pt_regs *regs)
 	}
 	if (++spins >= SPIN_LIMIT_S * LOOKS_PER_S && !cost) {
 		tell_of_spinning(SPIN_LIMIT_S);
-		_exit(SPUN_EXIT_CODE);
+		end_for_spinning();
 	}
 	return SIGALRM;
 }

@@ -15,6 +15,8 @@ from lasthop.errors import InputError, nearest
 
 _PROGRAM = "linux"
 _INFO = "info.json"
+HZ = 250
+"""Timer ticks in a second of Debian's kernels, and of guests by default: they set results."""
 CONFIG = Path(__file__).with_name("guest.config")
 CHANGES = Path(__file__).with_name("changes.py")
 RANDOM = Path(__file__).with_name("seeded_random.h")
@@ -45,6 +47,8 @@ class Info:
     """Whether the kernel can follow its processes by seccomp, which halves the time of a system call."""
     choice: str = "not recorded"
     """Why this source was taken; builds of older versions do not say."""
+    hz: int = HZ
+    """Timer ticks in a second."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +98,13 @@ def _numbers(version: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", version)]
 
 
-def find_kernel(name: str | None) -> Kernel:
-    """Return the kernel called `name`, or the newest.
+def name_of(release: str, hz: int) -> str:
+    """Return the name of a kernel of a release with so many ticks in a second."""
+    return release if hz == HZ else f"{release}-{hz}hz"
+
+
+def find_kernel(name: str | None, hz: int = HZ) -> Kernel:
+    """Return the kernel called `name`, or the newest with so many ticks in a second.
 
     Raise `InputError` if there is none, or if it is out of date.
     """
@@ -112,14 +121,25 @@ def find_kernel(name: str | None) -> Kernel:
         )
     # A kernel built for another version of lasthop is refused below, so it counts only if there is no other.
     wanted = recipe()
-    usable = [kernel for kernel in found.values() if kernel.info.recipe == wanted]
-    kernel = found[name] if name is not None else (usable or list(found.values()))[-1]
+    ticking = [kernel for kernel in found.values() if kernel.info.hz == hz]
+    usable = [kernel for kernel in ticking if kernel.info.recipe == wanted]
+    if name is None and not ticking:
+        raise InputError(
+            f"No kernel with {hz} ticks in a second has been built. Built: {', '.join(found)}. "
+            f"'lasthop kernel build{_ticks(hz)}' builds one."
+        )
+    kernel = found[name] if name is not None else (usable or ticking)[-1]
     if kernel.info.recipe != wanted:
+        release = kernel.name.removesuffix(name_of("", kernel.info.hz))
         raise InputError(
             f"The kernel '{kernel.name}' was built for another version of lasthop. Build it again with "
-            f"'lasthop kernel build --source {kernel.name}'."
+            f"'lasthop kernel build --source {release}{_ticks(kernel.info.hz)}'."
         )
     return kernel
+
+
+def _ticks(hz: int) -> str:
+    return "" if hz == HZ else f" --hz {hz}"
 
 
 def keep(name: str, program: Path, info: Info) -> Kernel:

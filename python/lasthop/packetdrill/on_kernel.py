@@ -1,0 +1,173 @@
+"""Scripts of packetdrill on Linux, in the virtual time of guest kernels."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+
+from lasthop.engines.kernel.boot import claimed_cores
+from lasthop.engines.kernel.guest_programs import Command, start_commands
+from lasthop.engines.kernel.store import Kernel
+from lasthop.errors import InputError
+from lasthop.packetdrill.verdict import State, Verdict
+
+HZ = 1000
+"""The scripts are written for kernels with so many ticks in a second."""
+
+_IPV4 = (
+    *("--local_ip=192.168.0.1", "--gateway_ip=192.168.0.1", "--netmask_ip=255.255.0.0"),
+    *("--remote_ip=192.0.2.1", "--define=CODE=host_unreachable"),
+    # Of the key in the suites' defaults.sh, for the addresses above.
+    *("--define=TFO_COOKIE=3021b9d889017eeb", "--define=TFO_COOKIE_ZERO=b7c12350a90dc8f5"),
+)
+_IPV6 = (
+    *("--mtu=1520", "--local_ip=fd3d:0a0b:17d6::1", "--gateway_ip=fd3d:0a0b:17d6:8888::1"),
+    *("--remote_ip=fd3d:fa7b:d17d::1",),
+    *("--define=TFO_COOKIE=c1d1e9742a47a9bc", "--define=TFO_COOKIE_ZERO=82af1a8f9a205c34"),
+)
+_OF_IPV4 = ("--define=CMSG_LEVEL_IP=SOL_IP", "--define=CMSG_TYPE_RECVERR=IP_RECVERR")
+_OF_IPV6 = ("--define=CMSG_LEVEL_IP=SOL_IPV6", "--define=CMSG_TYPE_RECVERR=IPV6_RECVERR")
+# What the runners of packetdrill's own suite and of the kernel's give for each family.
+FAMILIES = {
+    "ipv4": (*_IPV4, *_OF_IPV4),
+    "ipv6": (*_IPV6, *_OF_IPV6),
+    "ipv4-mapped-ipv6": (*_IPV4, *_OF_IPV6),
+}
+"""The arguments of packetdrill for each family of addresses."""
+
+# A boot takes as long as some scripts do; after a guest that fails, the rest of its scripts need another.
+_SCRIPTS_A_BOOT = 20
+# In virtual time, as packetdrill's own runner has it.
+_LIMIT_S = 180
+_TOO_LONG = 124  # as timeout(1) tells it
+_SYSTEM = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
+# A part of the time since the event before is granted otherwise.
+_EXACTLY = "--tolerance_percent=0"
+# Scripts expect bash, which some machines have as sh. What is written is gone with the guest.
+_SET_UP = Command(("ln", "-sf", "bash", "/bin/sh"), Path("/"))
+_OWN_OPTION = re.compile(r"(?m)^[ \t]*--(\w+)(?:=(\S+))?")
+_PLACED = re.compile(r"(?m)^\S*?\.pkt:(\d+): (.*)$")
+_NO_COMMAND = re.compile(r"(?m)(\S+): (?:command )?not found$")
+_ASSERTION = re.compile(r"(?m)^(?: {4}(.*)\n(?: +[~^]+\n)?)?(\w+Error\b.*)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One run of a script."""
+
+    script: Path
+    family: str
+    repetition: int
+    tolerance_us: int | None = None
+    """Replaces the script's own tolerance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A verdict, with the run that it is on and everything that packetdrill wrote."""
+
+    task: Task
+    verdict: Verdict
+    output: str
+
+
+def families_of(script: Path) -> Sequence[str]:
+    """Return the families that a script is for, by what it says itself or by its name."""
+    own = _own_options(script)
+    if (family := own.get("ip_version")) is not None:
+        return [family]
+    if script.name.endswith("v6.pkt") or ":" in own.get("local_ip", ""):
+        return ["ipv6"]
+    ipv4_only = script.name.endswith("v4.pkt") or "local_ip" in own
+    return [family for family in FAMILIES if family != "ipv6" or not ipv4_only]
+
+
+def _own_options(script: Path) -> dict[str, str]:
+    """Return the options of packetdrill that a script gives itself."""
+    return dict(_OWN_OPTION.findall(script.read_text(encoding="utf-8", errors="replace")))
+
+
+def run_on_kernel(
+    kernel: Kernel, program: Path, tasks: Sequence[Task], jobs: int, advance: Callable[[int], None]
+) -> list[Ran]:
+    """Run scripts in guests, so many side by side; return the verdicts in the order of the tasks."""
+    cores: SimpleQueue[int] = SimpleQueue()
+    for core in (claims := claimed_cores(jobs)):
+        cores.put(core)
+
+    def run_some(some: Sequence[Task]) -> list[Ran]:
+        core = cores.get()
+        try:
+            ran: list[Ran] = []
+            while len(ran) < len(some):
+                new = list(_boot(kernel, program, some[len(ran) :], core))
+                ran += new
+                advance(len(new))
+            return ran
+        finally:
+            cores.put(core)
+
+    try:
+        with ThreadPoolExecutor(len(claims)) as pool:
+            groups = [tasks[at : at + _SCRIPTS_A_BOOT] for at in range(0, len(tasks), _SCRIPTS_A_BOOT)]
+            return [one for group in pool.map(run_some, groups) for one in group]
+    finally:
+        for claim in claims.values():
+            claim.close()
+
+
+def _boot(kernel: Kernel, program: Path, tasks: Sequence[Task], core: int) -> Iterator[Ran]:
+    """Run scripts in one guest; if it fails at one of them, that is the last verdict."""
+    runs = [Command(_arguments(program, task), task.script.resolve().parent) for task in tasks]
+    environment = {"PATH": f"{Path(sys.base_prefix) / 'bin'}:{_SYSTEM}", "LC_ALL": "C.UTF-8"}
+    seed = tasks[0].repetition
+    failure = None
+    with start_commands(kernel, [_SET_UP, *runs], core=core, seed=seed, environment=environment) as guest:
+        try:
+            guest.answer()
+        except InputError as error:
+            failure = str(error)
+        lines = guest.lines()
+    _, *done = [json.loads(line) for line in lines if line.startswith(b'{"code"')] or [None]
+    for task, ended in zip(tasks, done, strict=False):
+        verdict = _verdict(task, ended["code"], ended["output"], ended["elapsed_ns"] / 1e9)
+        yield Ran(task, verdict, ended["output"])
+    if failure is not None:
+        if len(done) == len(tasks):
+            raise InputError(failure)
+        task = tasks[len(done)]
+        yield Ran(task, Verdict(task.script, task.family, State.FAILED, None, failure), "")
+
+
+def _arguments(program: Path, task: Task) -> list[str]:
+    limit = ["timeout", "--kill-after=1", str(_LIMIT_S)]
+    # On the command line, they would replace those of the script.
+    own = _own_options(task.script)
+    of_family = [option for option in FAMILIES[task.family] if option[2:].partition("=")[0] not in own]
+    always = (f"--ip_version={task.family}", "--send_omit_free", "--verbose")
+    tolerance = () if task.tolerance_us is None else (f"--tolerance_usecs={task.tolerance_us}", _EXACTLY)
+    return [*limit, str(program), *always, *tolerance, *of_family, task.script.name]
+
+
+def _verdict(task: Task, code: int, output: str, duration_s: float) -> Verdict:
+    def verdict(state: State, line: int | None, message: str) -> Verdict:
+        return Verdict(task.script, task.family, state, line, message, duration_s)
+
+    if code == 0:
+        return verdict(State.PASSED, None, "")
+    if missing := _NO_COMMAND.search(output):
+        return verdict(State.NOT_RUNNABLE, None, f"this machine has no command '{missing[1]}'")
+    if code == _TOO_LONG:
+        return verdict(State.FAILED, None, f"it was not over after {_LIMIT_S} s")
+    if placed := _PLACED.search(output):
+        asserted = _ASSERTION.search(output)
+        message = ": ".join(filter(None, asserted.groups())) if asserted else placed[2]
+        return verdict(State.FAILED, int(placed[1]), message)
+    last = next(reversed(output.strip().splitlines()), "it wrote nothing")
+    return verdict(State.FAILED, None, f"exit code {code}: {last}")

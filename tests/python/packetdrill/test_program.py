@@ -1,0 +1,83 @@
+"""packetdrill itself: found, or built from the user's source."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from lasthop.errors import InputError
+from lasthop.packetdrill.program import VARIABLE, find_program
+
+# What a build of ours changes in packetdrill's source, in a program that prints it.
+_RUN = """#include <stdio.h>
+const int MAX_SPIN_USECS = 20;
+int write_symbols(int);
+int main(void) {
+	const int TARGET_JIFFY_TICKS = 10;
+	printf("%d %d %d", MAX_SPIN_USECS, TARGET_JIFFY_TICKS, write_symbols(1));
+	return 0;
+}
+"""
+_CODE = """#include <assert.h>
+struct _tcp_info { int a, b; };
+int write_symbols(int len) {
+	assert(len >= sizeof(struct _tcp_info));
+
+	write_symbols:
+	return len;
+}
+"""
+_MAKE = "packetdrill: run.c code.c\n\t$(CC) $(CFLAGS) -o packetdrill run.c code.c\n"
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv(VARIABLE, raising=False)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    source = tmp_path / "checkout" / "gtests" / "net" / "packetdrill"
+    source.mkdir(parents=True)
+    for name, text in (("run.c", _RUN), ("code.c", _CODE), ("Makefile.Linux", _MAKE)):
+        (source / name).write_text(text, encoding="utf-8")
+    return tmp_path / "checkout"
+
+
+def test_a_checkout_is_built_once_without_waits_and_left_as_it_is(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = sorted(checkout.rglob("*"))
+    program = find_program(checkout)
+    built = program.stat().st_mtime_ns
+    assert subprocess.run([program], capture_output=True, text=True, check=True).stdout == "0 1 1"
+    monkeypatch.setenv(VARIABLE, str(checkout / "gtests" / "net" / "packetdrill"))
+    assert find_program(None) == program
+    assert program.stat().st_mtime_ns == built
+    assert sorted(checkout.rglob("*")) == before
+
+
+def test_a_source_that_differs_is_named(checkout: Path) -> None:
+    (checkout / "gtests" / "net" / "packetdrill" / "run.c").write_text("int main(void) { return 0; }")
+    with pytest.raises(InputError, match=r"run\.c differs .* lacks .*MAX_SPIN_USECS"):
+        find_program(checkout)
+
+
+def test_a_build_that_fails_quotes_the_compiler(checkout: Path) -> None:
+    (checkout / "gtests" / "net" / "packetdrill" / "code.c").write_text(_CODE + "nonsense")
+    with pytest.raises(InputError, match=r"(?s)packetdrill cannot be built .*nonsense"):
+        find_program(checkout)
+
+
+def test_without_packetdrill_the_way_to_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InputError, match=r"git clone .* --packetdrill PATH"):
+        find_program(None)
+    with pytest.raises(InputError, match=r"is not packetdrill's source"):
+        find_program(tmp_path)
+    (tmp_path / "text").touch()
+    with pytest.raises(InputError, match=r"neither packetdrill"):
+        find_program(tmp_path / "text")
