@@ -1,0 +1,110 @@
+"""Relays: in the model beside real sockets, in stories, captures and pictures, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from lasthop import _core
+from lasthop.pictures.network import network_of
+from lasthop.scenario.facts import Facts
+
+Main = Callable[..., int]
+
+SPLIT = """
+name = "split"
+time_limit = "60 s"
+[hop.land]
+down = { link = { rate = "50 Mbit/s", delay = "10 ms" }, queue.limit = "1 MB" }
+[hop.geo]
+behind = "land"
+down = { link = { rate = "10 Mbit/s", delay = "100 ms" }, queue.limit = "500 kB" }
+[host.ship]
+behind = "geo"
+[[flow]]
+kind = "bulk-tcp"
+name = "file"
+bytes = "1 MB"
+relay = { at = "geo", buffer = "100 kB" }
+"""
+
+
+@pytest.fixture
+def split(tmp_path: Path) -> Path:
+    file = tmp_path / "split.toml"
+    file.write_text(SPLIT, encoding="utf-8")
+    return file
+
+
+@pytest.mark.usefixtures("kernel")
+@pytest.mark.parametrize("direction", ["down", "up"])
+def test_a_relay_of_sockets_takes_as_long_as_the_modelled_one(
+    split: Path, tmp_path: Path, lasthop_main: Main, direction: str
+) -> None:
+    split.write_text(f'{SPLIT}direction = "{direction}"\n', encoding="utf-8")
+    took = {}
+    for engine in ("kernel", "model"):
+        out = tmp_path / engine
+        assert lasthop_main("run", split, "--engine", engine, "--jobs", 1, "--out", out, "--quiet") == 0
+        flows = pl.read_parquet(out / "flows.parquet")
+        assert flows["flow"].to_list() == ["file", "file/peer-side", "file/host-side"]
+        assert flows["outcome"].to_list() == ["closed"] * 3
+        took[engine] = flows.filter(flow="file")["elapsed_s"].to_list()
+    assert took["kernel"] == pytest.approx(took["model"], rel=5e-3)
+
+
+def test_the_rows_of_a_relayed_flow_and_what_is_missing_from_end_to_end(
+    split: Path, tmp_path: Path, lasthop_main: Main
+) -> None:
+    out = tmp_path / "out"
+    assert lasthop_main("run", split, "--out", out, "--quiet") == 0
+    whole, peer_side, host_side = pl.read_parquet(out / "flows.parquet").rows(named=True)
+    assert (whole["peer"], whole["host"]) == ("server", "ship")
+    assert (peer_side["host"], host_side["peer"]) == ("geo-relay", "geo-relay")
+    missing = ("rtt_min_s", "queue_delay_median_s", "one_way_delay_p50_s", "cwnd_max")
+    assert [whole[column] for column in missing] == [None] * 4
+    assert whole["sent_packets"] == peer_side["sent_packets"] + host_side["sent_packets"]
+    assert whole["role"] == "file"
+    assert host_side["role"] == "file/host-side"
+
+
+def test_stories_captures_and_pictures_have_the_relay(
+    split: Path, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert lasthop_main("explain", split, "--flow", "file") == 0
+    story = capsys.readouterr().out
+    assert "file: data from server to ship, through a relay." in story
+    assert "file/peer-side: TCP, server to geo-relay" in story
+    assert "file/host-side: TCP, geo-relay to ship" in story
+    assert lasthop_main("trace", split, "--out", tmp_path / "captures") == 0
+    assert list((tmp_path / "captures").rglob("geo-relay.pcapng"))
+    cell = _core.load(str(split)).cells[0]
+    drawn = network_of(Facts.of(cell), json.loads(cell.scenario)["flow"])
+    (land,) = drawn.root.children
+    assert [host.title for host in land.hosts] == ["geo-relay"]
+    assert [arrow.ends for arrow in drawn.arrows] == [("server", "geo-relay"), ("geo-relay", "ship")]
+    assert lasthop_main("plot", split, "--out", tmp_path / "plot.html") == 0
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ('relay.at = "goe"', "there is no hop \"goe\"; did you mean 'geo'?"),
+        ('relay = { at = "geo", buffer = "100 B" }', "relay.buffer"),
+        ('stack = "quic"\nrelay.at = "geo"', "QUIC is encrypted from end to end"),
+        ('host = "port"\nrelay.at = "geo"', 'the flow does not cross "geo" (accepted: land)'),
+    ],
+)
+def test_what_a_relay_cannot_be_is_refused_with_its_place(
+    split: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str], keys: str, message: str
+) -> None:
+    text = SPLIT.replace('relay = { at = "geo", buffer = "100 kB" }', keys)
+    if "port" in keys:
+        text = text.replace("[[flow]]", '[host.port]\nbehind = "land"\n[[flow]]')
+    split.write_text(text, encoding="utf-8")
+    assert lasthop_main("validate", split) != 0
+    assert message in capsys.readouterr().err
