@@ -90,8 +90,9 @@ def test_each_flow_has_its_own_subflows_and_their_sums(
         assert whole["rtt_median_s"] is None
         for count in ("sent_packets", "sent_bytes", "retransmitted_packets", "data_drops_queue"):
             assert whole[count] == sum(part[count] for part in parts)
-        # What is sent on each way is 10 and 50 ms away.
-        assert [0.010 < parts[0]["rtt_min_s"] < 0.012, 0.050 < parts[1]["rtt_min_s"] < 0.052] == [True] * 2
+        # The ways have round trips of 10 and 50 ms, known to within 8 us, and short queues.
+        assert 0.0099 < parts[0]["rtt_min_s"] < 0.04
+        assert 0.0499 < parts[1]["rtt_min_s"] < 0.08
         assert all(part["sent_bytes"] > 0.2e6 for part in parts)
         assert 6e6 <= whole["sent_bytes"] < 6.6e6
     assert flows(text, "again") == found, "every run gives the same bytes"

@@ -17,7 +17,7 @@ OTHER_FILES = {
     "docs/report.md": "report.toml of a study; test_study.py has others",
 }
 """Documents whose pieces belong to other files than scenarios, and who tests those."""
-BASES = {"docs/space.md": "first"}
+BASES = {"docs/paths.md": "multipath", "docs/space.md": "first"}
 """What a piece is laid over if it is no scenario by itself: an example, by default `queue`."""
 
 OF_THE_READER = {"gprs.toml": 'extends = "examples/first.toml"\n', "game.csv": "time_s,bytes\n0,200\n"}
@@ -44,7 +44,8 @@ def test_a_piece_of_a_scenario_is_valid(document: str, text: str, lasthop_main: 
     whole = "extends =" in text or ("[down" in text and "[[flow]]" in text)
     base = "" if whole else f'extends = "examples/{BASES.get(document, "queue")}.toml"\n'
     Path("piece.toml").write_text(base + text, encoding="utf-8")
-    real = ("--engine", "live") if 'kind = "program"' in text else ()
+    engines = {'kind = "program"': "live", 'stack = "mptcp"': "kernel"}
+    real = [word for key, engine in engines.items() if key in text for word in ("--engine", engine)]
     assert lasthop_main("validate", "piece.toml", *real) == 0
 
 
