@@ -47,17 +47,27 @@ impl Features {
         let segment = scenario.segment_bytes_with(tcp);
         let sysctls: Vec<_> = sysctls(tcp, segment)
             .into_iter()
-            .map(|(name, value)| (format!("ipv4/{name}"), value))
             // Some of them exist only in later kernels.
-            .filter(|(name, _)| fs::exists(format!("/proc/sys/net/{name}")).unwrap_or(false))
+            .filter(|(name, _)| has_sysctl(name))
+            .map(|(name, value)| (format!("ipv4/{name}"), value))
             .collect();
         let metrics = metrics(tcp, segment, tcp.initial_window, tcp.receive_window_initial);
         let discipline = (tcp.pacing == Pacing::Fq).then_some("fq");
         let host = HostConfig { sysctls, metrics, discipline, ..HostConfig::default() };
         let server = scenario.http.as_ref().map(|http| http.server).unwrap_or_default();
-        let differences = differences(tcp).into_iter().chain(server_difference(server, tcp)).collect();
+        let differences = differences(tcp, has_accurate_ecn());
+        let differences = differences.into_iter().chain(server_difference(server, tcp)).collect();
         Self { host, differences }
     }
+}
+
+fn has_sysctl(name: &str) -> bool {
+    fs::exists(format!("/proc/sys/net/ipv4/{name}")).unwrap_or(false)
+}
+
+/// Whether this kernel has the ECN of RFC 9768, as Linux has since 6.18.
+fn has_accurate_ecn() -> bool {
+    has_sysctl("tcp_ecn_option")
 }
 
 /// The metrics of the routes between hosts of short flows, which have addresses of their own for that.
@@ -121,7 +131,9 @@ fn sysctls(tcp: &TcpConfig, segment: u32) -> Vec<(&'static str, String)> {
         ("tcp_timestamps", switch(tcp.timestamps)),
         ("tcp_window_scaling", switch(tcp.window_scaling)),
         ("tcp_frto", if tcp.frto == FRtoMode::Off { "0" } else { "2" }.into()),
-        ("tcp_ecn", switch(tcp.ecn)),
+        ("tcp_ecn", if tcp.accurate_ecn && has_accurate_ecn() { "3".into() } else { switch(tcp.ecn) }),
+        // The counter in the header only, as in the model.
+        ("tcp_ecn_option", "0".into()),
         ("tcp_no_metrics_save", switch(!tcp.cached_metrics)),
         ("tcp_no_ssthresh_metrics_save", switch(!tcp.cached_metrics)),
         ("tcp_reordering", tcp.dupack_threshold.to_string()),
@@ -142,9 +154,10 @@ fn sysctls(tcp: &TcpConfig, segment: u32) -> Vec<(&'static str, String)> {
     ]
 }
 
-fn differences(tcp: &TcpConfig) -> Vec<Difference> {
+/// `accurate_ecn`: whether the kernel has it.
+fn differences(tcp: &TcpConfig, accurate_ecn: bool) -> Vec<Difference> {
     let mut list = recovery_differences(tcp);
-    list.extend(timing_differences(tcp));
+    list.extend(timing_differences(tcp, accurate_ecn));
     list
 }
 
@@ -246,7 +259,7 @@ fn recovery_differences(tcp: &TcpConfig) -> Vec<Difference> {
 }
 
 /// The times and numbers of segments and ACKs.
-fn timing_differences(tcp: &TcpConfig) -> Vec<Difference> {
+fn timing_differences(tcp: &TcpConfig, accurate_ecn: bool) -> Vec<Difference> {
     let mut list = Vec::new();
     let mut unless = |same: bool, what: String, effect| {
         if !same {
@@ -274,8 +287,8 @@ fn timing_differences(tcp: &TcpConfig) -> Vec<Difference> {
         "Slow start ends at another window: with Reno by losses, with CUBIC as soon as the delay grows.",
     );
     unless(
-        !tcp.accurate_ecn,
-        "accurate_ecn = true: Linux is asked for the ECN of RFC 3168, all that it had before 6.18".into(),
+        accurate_ecn || !tcp.accurate_ecn,
+        "accurate_ecn = true: this Linux has the ECN of RFC 3168; the other came with 6.18".into(),
         "A sender learns of one mark per round trip.",
     );
     unless(
@@ -368,9 +381,13 @@ mod tests {
         assert!(features.differences.is_empty(), "{:?}", features.differences);
         let tcp =
             TcpConfig { hystart_plus_plus: true, ecn: true, accurate_ecn: true, ..scenario.tcp.clone() };
-        let told: Vec<_> = differences(&tcp).into_iter().map(|difference| difference.what).collect();
-        assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told[0].starts_with("hystart_plus_plus") && told[1].starts_with("accurate_ecn"), "{told:?}");
+        let told = |accurate_ecn| -> Vec<_> {
+            differences(&tcp, accurate_ecn).into_iter().map(|difference| difference.what).collect()
+        };
+        let (old, new) = (told(false), told(true));
+        assert_eq!((old.len(), new.len()), (2, 1), "{old:?} {new:?}");
+        assert!(old[0].starts_with("hystart_plus_plus") && old[1].starts_with("accurate_ecn"), "{old:?}");
+        assert_eq!(new[0], old[0]);
         assert_eq!(["tcp_early_retrans", "tcp_recovery"].map(|name| value(&features, name)), ["3", "1"]);
     }
 

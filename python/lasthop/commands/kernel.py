@@ -26,8 +26,9 @@ def kernel_group() -> None:
 @click.option(
     "--source",
     metavar="RELEASE|PATH",
-    help="A release that the distribution packages as linux-source-RELEASE, or the path of a kernel's "
-    "source: an unpacked tree or an archive.  [default: the newest release that apt knows or /usr/src has]",
+    help="A release that is packaged as linux-source-RELEASE, by this machine's package sources or by "
+    "Debian's newer suites, or the path of a kernel's source: an unpacked tree or an archive.  [default: the "
+    "newest release that apt knows or /usr/src has]",
 )
 @click.option(
     "--hz",
@@ -50,9 +51,8 @@ def build_command(*, source: str | None, hz: str, jobs: int | None, quiet: bool)
     This takes about four minutes of processor time and 2 GB of disk, of which 8 MB remain. It needs no root:
     apt fetches and checks the source package, and lasthop unpacks but does not install it.
 
-    Kernels from Linux 6.16 on have seccomp, which halves the cost of a system call. Choose package sources
-    with such a kernel if you can. The command says which release it took and why; 'lasthop kernel info'
-    repeats it.
+    Kernels from Linux 6.16 on have seccomp, which makes system calls cheaper. The command says which release
+    it took and why, and which newer ones there are; 'lasthop kernel info' repeats it.
 
     Example: lasthop kernel build --source 6.12
     """
@@ -115,7 +115,7 @@ def info_command(name: str | None) -> None:
         "ticks": f"{info.hz} in a second",
         "compiler": info.compiler,
         "built in": f"{info.build_s:.0f} s",
-        "seccomp": "yes" if info.seccomp else "no: system calls take twice as long",
+        "seccomp": "yes" if info.seccomp else "no: system calls take longer",
     }
     for key, value in facts.items():
         click.echo(f"{key:<14} {value}")

@@ -45,9 +45,10 @@ impl Sender {
     pub(super) fn begin_counting(&mut self, handshake: Handshake) {
         self.marks = Marks::new(handshake.marks);
         self.queue.ecn = handshake.heeds;
-        // Prague's retransmissions must stay in the same queue (draft-ietf-tcpm-generalized-ecn).
-        self.queue.is_all_ect = self.config.is_l4s();
-        self.queue.ect = match (handshake.sends_ect, self.queue.is_all_ect) {
+        // Retransmissions, too, as in Linux (`tcp_ecn_send`); so Prague's stay in the same queue
+        // (draft-ietf-tcpm-generalized-ecn).
+        self.queue.is_all_ect = true;
+        self.queue.ect = match (handshake.sends_ect, self.config.is_l4s()) {
             (false, _) => Ecn::NotEct,
             (true, true) => Ecn::Ect1,
             (true, false) => Ecn::Ect0,

@@ -149,6 +149,22 @@ fn a_server_learns_how_its_syn_ack_arrived() {
     }
 }
 
+/// As in Linux 7.3 (`tcp_ecn_send`); RFC 3168, section 6.1.5, forbids it.
+#[test]
+fn retransmissions_are_ecn_capable() {
+    for (ace, ecn) in [(0b010, Ecn::Ect0), (0b000, Ecn::NotEct)] {
+        let (mut tcp, _) = server(ace);
+        let sent = std::iter::from_fn(|| {
+            let now = tcp.next_wakeup()?;
+            tcp.handle_wakeup(now, &mut ());
+            Some(std::iter::from_fn(|| poll(&mut tcp, now)).collect::<Vec<_>>())
+        });
+        // The first is a probe, with new data.
+        let again = sent.flatten().find(|(segment, _)| segment.seq == 1).expect("a timeout");
+        assert_eq!(again.1, ecn);
+    }
+}
+
 /// Section 3.2.2.2: the mark of the SYN-ACK is a sign of congestion.
 #[test]
 fn a_mark_on_the_syn_ack_halves_the_initial_window() {

@@ -44,7 +44,7 @@ class Info:
     compiler: str
     build_s: float
     seccomp: bool
-    """Whether the kernel can follow its processes by seccomp, which halves the time of a system call."""
+    """Whether the kernel can follow its processes by seccomp, which makes its system calls cheaper."""
     choice: str = "not recorded"
     """Why this source was taken; builds of older versions do not say."""
     hz: int = HZ
