@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from lasthop.packetdrill import on_kernel
 from lasthop.packetdrill.on_kernel import FAMILIES, Ran, Task, families_of, run_on_kernel
 from lasthop.packetdrill.program import VARIABLE, find_program
 from lasthop.packetdrill.verdict import State
+
+Main = Callable[..., int]
 
 # Written for this project, from RFC 9293, section 3.5, and RFC 5681, section 4.2 (an ACK for each second
 # segment).
@@ -137,6 +140,38 @@ def test_a_script_that_ends_the_guest_leaves_the_others_their_verdicts(
     assert last.state is State.PASSED
     assert last.duration_s == pytest.approx(1, abs=0.01)
     assert long.message == "it was not over after 180 s"
+
+
+def test_the_command_shows_verdicts_and_keeps_what_failed(
+    tmp_path: Path, kernel: Kernel, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = write(tmp_path, "good.pkt", "echo $*")
+    bad = write(tmp_path, "bad.pkt", "echo bad.pkt:3: wrong $*; exit 1")
+    junit, kept = tmp_path / "verdicts.xml", tmp_path / "kept"
+    code = lasthop_main(
+        *("packetdrill", good, bad, "--kernel", kernel.name, "--packetdrill", stand_in(tmp_path)),
+        *("--family", "ipv6", "--repeat", 2, "--tolerance", 0, "--junit", junit, "--output", kept),
+    )
+    said = capsys.readouterr().out.splitlines()
+    assert code == 4
+    assert said[0] == f"passed        ipv6              {good}"
+    assert said[1].startswith(f"failed        ipv6              {bad}:3: wrong --ip_version=ipv6")
+    assert "--tolerance_usecs=0 --tolerance_percent=0" in said[1]
+    assert said[2].startswith("2 passed, 2 failed, 0 not runnable, on Linux ")
+    assert said[3] == "The verdict changed between repetitions for 0 of 2."
+    assert junit.read_text(encoding="utf-8").count("<failure") == 2
+    assert {file.name.removeprefix(tmp_path.name) for file in kept.iterdir()} == {
+        "-bad-ipv6-1.txt",
+        "-bad-ipv6-2.txt",
+    }
+
+
+def test_options_of_kernels_are_refused_for_the_model(
+    tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = write(tmp_path, "a.pkt")
+    assert lasthop_main("packetdrill", script, "--stack", "linux-6", "--repeat", "2") == 2
+    assert "--repeat is for kernels" in capsys.readouterr().err
 
 
 def test_a_kernel_with_other_ticks_has_its_own_name(kernel: Kernel) -> None:
