@@ -157,7 +157,10 @@ fn mptcp_without_what_it_needs_is_refused() {
         ),
         (multipath("").replace("stack = \"mptcp\"", "mptcp.stale_loss_cnt = 1"), "add stack = \"mptcp\""),
         (
-            multipath("").replace("bulk-tcp", "udp-cbr").replace("bytes = \"1 MB\"", "rate = \"1 Mbit/s\""),
+            multipath("").replace(
+                "bulk-tcp\"\nname = \"photos\"\nbytes = \"1 MB\"",
+                "constant-udp\"\nname = \"photos\"\nrate = \"1 Mbit/s\"\npayload = \"160 B\"\nduration = \"4 s\"",
+            ),
             "\"mptcp\" carries flows with kind = \"bulk-tcp\"",
         ),
         (multipath("migrate = { at = \"1 s\", via = \"cable\" }"), "only QUIC can move"),
