@@ -73,13 +73,13 @@ def test_results_are_the_same_to_the_byte_in_every_boot_by_seccomp_and_by_ptrace
 ) -> None:
     levels = '[factor.control.cubic]\n[factor.control.bbr]\ntcp.congestion_control = "bbr"\n'
     file = scenario(tmp_path, DOWNLOAD, levels)
-    records = {}
+    records = set()
     for number, kernel in enumerate((seccomp, traced, seccomp, traced)):
         out = tmp_path / f"out{number}"
         done = command("run", file, "--engine", "kernel", "--kernel", kernel.name, "--out", out, "--quiet")
         assert done.returncode == 0, done.stderr
-        flows = (out / "flows.parquet").read_bytes()
-        assert records.setdefault(kernel.name, flows) == flows
+        records.add((out / "flows.parquet").read_bytes())
+    assert len(records) == 1
 
 
 @pytest.mark.parametrize("name", [RELEASE, "traced"])
