@@ -328,8 +328,8 @@ pub trait Observer {
         let _ = (now, flow, host, number);
     }
 
-    /// The application at `host` has read this many bytes so far, and perhaps the end of the stream, of a flow
-    /// that several connections carry.
+    /// The application at `host` has read this many bytes so far, and perhaps the end of the stream, of a
+    /// flow that several connections carry.
     fn read(&mut self, now: Instant, flow: FlowId, host: Host, bytes: u64, ended: bool) {
         let _ = (now, flow, host, bytes, ended);
     }

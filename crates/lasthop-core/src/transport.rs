@@ -90,8 +90,8 @@ pub trait Transport {
         None
     }
 
-    /// From now on the owner says what it reads: see [`Transport::read`]. What it writes is one stream. Called only
-    /// for TCP, like the methods that follow.
+    /// From now on the owner says what it reads: see [`Transport::read`]. What it writes is one stream.
+    /// Called only for TCP, like the methods that follow.
     fn hold(&mut self) {
         unreachable!("only TCP ends at a relay")
     }

@@ -105,8 +105,8 @@ pub fn needs_single_packets(scenario: &Scenario) -> Result<(), Error> {
     let mut duplicating = sides.filter(|(_, _, side)| side.link.duplicate.is_some());
     duplicating.next().map_or(Ok(()), |(name, direction, _)| {
         Err(Error::new(format!(
-            "hop.{name}.{}.link.duplicate: with [hop], links that duplicate packets run on the model engine only; use \
-             --engine model, or leave it out",
+            "hop.{name}.{}.link.duplicate: with [hop], links that duplicate packets run on the model engine \
+             only; use --engine model, or leave it out",
             direction.name()
         )))
     })

@@ -18,8 +18,8 @@ const ENDS: [Host; 2] = [Host::Server, Host::Client];
 pub struct Hosts<'a> {
     scenario: &'a Scenario,
     namespaces: Vec<Namespace<'a>>,
-    /// The namespaces of the two ends of each lane's flows, the server's first: of each application, then of the
-    /// sides of relays.
+    /// The namespaces of the two ends of each lane's flows, the server's first: of each application, then of
+    /// the sides of relays.
     of_lane: Vec<[usize; 2]>,
 }
 
@@ -160,8 +160,8 @@ pub fn needs_hosts(scenario: &Scenario) -> Result<(), Error> {
     let server = |flow| scenario.host_of(flow, Host::Server);
     if let Some(other) = pages.iter().find(|page| server(page) != server(pages[0])) {
         return Err(Error::new(format!(
-            "the page {:?} has another server than {:?}, and nginx runs on one host; use the built-in server, \
-             or give all pages the same `peer`",
+            "the page {:?} has another server than {:?}, and nginx runs on one host; use the built-in \
+             server, or give all pages the same `peer`",
             other.traffic().name(),
             pages[0].traffic().name()
         )));

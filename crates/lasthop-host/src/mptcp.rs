@@ -33,8 +33,8 @@ const FLAGS: u16 = 6;
 const FLAG_SUBFLOW: u32 = 1 << 1;
 const FLAG_BACKUP: u32 = 1 << 2;
 const NESTED: u16 = 1 << 15;
-/// Linux' own limits of send buffers. A connection whose application has closed gets no further subflows, so an
-/// application must not be able to write everything at once.
+/// Linux' own limits of send buffers. A connection whose application has closed gets no further subflows, so
+/// an application must not be able to write everything at once.
 const WRITE_BUFFERS: &str = "4096 16384 4194304";
 /// A reply to one request, with room to spare.
 const REPLY_BYTES: usize = 8192;
@@ -119,8 +119,8 @@ fn missing_scheduler(offered: &str, wanted: &str) -> Option<Error> {
 pub fn needs_no_mptcp(scenario: &Scenario) -> Result<(), Error> {
     scenario.flow.iter().position(|flow| flow.stack == FlowStack::Mptcp).map_or(Ok(()), |index| {
         Err(Error::new(format!(
-            "flow[{index}].stack = \"mptcp\" runs on the kernel engine only, whose guest has MPTCP; use --engine \
-             kernel, or leave it out"
+            "flow[{index}].stack = \"mptcp\" runs on the kernel engine only, whose guest has MPTCP; use \
+             --engine kernel, or leave it out"
         )))
     })
 }
@@ -132,8 +132,8 @@ pub fn needs_plain_mptcp(scenario: &Scenario) -> Result<(), Error> {
     let mut paced = of_mptcp.filter(|flow| is_paced(flow, Host::Server) || is_paced(flow, Host::Client));
     paced.next().map_or(Ok(()), |flow| {
         Err(Error::new(format!(
-            "the flow {:?} cannot have both MPTCP and pacing = true: Linux' sockets of MPTCP take no pacing rate \
-             (SO_MAX_PACING_RATE); write pacing = \"fq\", or leave it out",
+            "the flow {:?} cannot have both MPTCP and pacing = true: Linux' sockets of MPTCP take no pacing \
+             rate (SO_MAX_PACING_RATE); write pacing = \"fq\", or leave it out",
             flow.traffic().name()
         )))
     })

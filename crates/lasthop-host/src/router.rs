@@ -51,11 +51,11 @@ pub fn needs_no_router(scenario: &Scenario) -> Result<(), Error> {
 fn needs_of(queues: &LinuxQueues) -> &'static str {
     let is_newest = |queue: &LinuxQueue| matches!(queue.discipline, LinuxDiscipline::DualPi2(_));
     if queues.queues.iter().flatten().any(is_newest) {
-        "cannot set up the router; its kernel needs sch_dualpi2, which Linux has since 6.17: build one that has \
-         it with 'lasthop kernel build --source 7.3', and choose it with --kernel 7.3"
+        "cannot set up the router; its kernel needs sch_dualpi2, which Linux has since 6.17: build one that \
+         has it with 'lasthop kernel build --source 7.3', and choose it with --kernel 7.3"
     } else {
-        "cannot set up the router; its kernel needs TUN devices, sch_htb, cls_u32, and sch_netem or the queue \
-         disciplines of the scenario"
+        "cannot set up the router; its kernel needs TUN devices, sch_htb, cls_u32, and sch_netem or the \
+         queue disciplines of the scenario"
     }
 }
 

@@ -34,8 +34,8 @@ impl Capacity {
         Self { rates: rates.iter().map(|(since, rate)| (*since, rate / 8.0)).collect(), trace: None }
     }
 
-    /// The time that an IP packet takes at the rate that holds at `now`; zero on a recorded link, which has no
-    /// rate, and during an outage.
+    /// The time that an IP packet takes at the rate that holds at `now`; zero on a recorded link, which has
+    /// no rate, and during an outage.
     pub fn time(&self, ip_bytes: u32, now: Instant) -> Duration {
         let rate = self.rates.iter().rev().find(|(since, _)| *since <= now).map_or(0.0, |(_, rate)| *rate);
         let seconds = if rate > 0.0 { f64::from(ip_bytes) / rate } else { 0.0 };

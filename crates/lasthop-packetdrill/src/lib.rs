@@ -9,8 +9,8 @@
 //! - `host`, `wire`: sockets and one connection; packets of the script and segments of the model
 //! - `run`: the events, one after the other
 //!
-//! Segments that leave together are one packet where the script expects one, as an offload leaves them. Python
-//! code in a script runs elsewhere: a run returns what it may ask for.
+//! Segments that leave together are one packet where the script expects one, as an offload leaves them.
+//! Python code in a script runs elsewhere: a run returns what it may ask for.
 
 mod error;
 mod host;

@@ -194,8 +194,8 @@ impl Settings {
     }
 }
 
-/// `tcp_ecn`: 1 asks for ECN (RFC 3168), 2 only agrees to it; 3 to 5 are the same for accurate ECN (RFC 9768),
-/// where 4 asks for RFC 3168 and agrees to both.
+/// `tcp_ecn`: 1 asks for ECN (RFC 3168), 2 only agrees to it; 3 to 5 are the same for accurate ECN (RFC
+/// 9768), where 4 asks for RFC 3168 and agrees to both.
 fn set_ecn(tcp: &mut TcpConfig, value: u64, connects: bool) -> bool {
     let (ecn, accurate) = match (value, connects) {
         (0, _) | (2 | 5, true) => (false, false),

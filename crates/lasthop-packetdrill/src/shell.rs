@@ -20,8 +20,8 @@ const PREFIXES: [&str; 3] = ["net.ipv4.", "net/ipv4/", "/proc/sys/net/ipv4/"];
 const RESTORES: &str = "/tmp/sysctl_restore_";
 
 impl Setup {
-    /// Takes in a command of the script, on this line. `files` holds the scripts that it may call, by the path
-    /// in the command.
+    /// Takes in a command of the script, on this line. `files` holds the scripts that it may call, by the
+    /// path in the command.
     pub fn read(&mut self, line: u32, text: &str, files: &BTreeMap<String, String>) {
         for command in commands(text) {
             self.command(line, &command, files);

@@ -235,8 +235,8 @@ impl Assume<'_> {
         }
     }
 
-    /// The places of the hops in the file: that of the only one is the top. Hops without a direction or with a name
-    /// that no path can have are left out: they are faults.
+    /// The places of the hops in the file: that of the only one is the top. Hops without a direction or with
+    /// a name that no path can have are left out: they are faults.
     fn hops(&self) -> Vec<String> {
         let only = self.has("down").then(String::new);
         let entries = self.tree.get("hop").and_then(Node::table).into_iter().flatten();

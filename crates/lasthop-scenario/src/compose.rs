@@ -155,8 +155,8 @@ fn contradictions(chosen: &[Chosen<'_>], sources: &Sources) -> Vec<Problem> {
     problems
 }
 
-/// True if a fault at `path`, in the TCP of a flow or a host, comes from the `[tcp]` of all, which that TCP is
-/// merged over.
+/// True if a fault at `path`, in the TCP of a flow or a host, comes from the `[tcp]` of all, which that TCP
+/// is merged over.
 fn is_of_all(path: &str, wrong: &BTreeSet<String>) -> bool {
     let of_flow = path.strip_prefix("flow[").and_then(|rest| rest.split_once("].tcp"));
     let of_host = || path.strip_prefix("host.").and_then(|rest| rest.split_once(".tcp"));

@@ -19,8 +19,8 @@ use crate::types::Scenario;
 pub struct Facts<'a> {
     /// Applications and the sides of their relays, by their names in the records.
     pub applications: BTreeMap<String, ApplicationFacts<'a>>,
-    /// The hops, in the order of the tree: each comes after the one that it hangs behind. With a single hop, or an
-    /// ATM switch, there is one, called `last-hop`.
+    /// The hops, in the order of the tree: each comes after the one that it hangs behind. With a single hop,
+    /// or an ATM switch, there is one, called `last-hop`.
     pub hops: Vec<HopFacts<'a>>,
     /// The hosts at the edge, by name, each with the hops that it hangs behind.
     pub hosts: BTreeMap<&'a str, Vec<&'a str>>,
@@ -71,8 +71,8 @@ pub struct ApplicationFacts<'a> {
     pub host: Cow<'a, str>,
     /// The host at the other end; `server` if that is a server of the flow's own.
     pub peer: Cow<'a, str>,
-    /// The numbers of the places that its packets cross on the way down and up, in their order; after a move of
-    /// its host, further ones.
+    /// The numbers of the places that its packets cross on the way down and up, in their order; after a move
+    /// of its host, further ones.
     pub routes: [Vec<u16>; 2],
 }
 

@@ -26,9 +26,9 @@ pub struct Flow {
     /// Its kind, with the keys of that kind.
     #[serde(flatten)]
     pub kind: FlowConfig,
-    /// Direction of its data: `down` if the fixed host sends them, `up` if the mobile host does (with `[hop]`: its
-    /// peer, and its `host`). A call may
-    /// go `both` ways: it is then two flows, named after it with `-down` and `-up`, which start together.
+    /// Direction of its data: `down` if the fixed host sends them, `up` if the mobile host does (with
+    /// `[hop]`: its peer, and its `host`). A call may go `both` ways: it is then two flows, named after it
+    /// with `-down` and `-up`, which start together.
     #[serde(default, skip_serializing_if = "is_default")]
     pub direction: Ways,
     /// Number of flows that this entry stands for. They are named after it with `-1`, `-2` and so on, and
@@ -38,8 +38,8 @@ pub struct Flow {
     /// TCP of both its ends, merged over `[tcp]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<Box<TcpConfig>>,
-    /// Transport of the flow: QUIC in place of TCP or UDP, for kinds that QUIC can carry; MPTCP in place of TCP, over
-    /// all ways of `host`.
+    /// Transport of the flow: QUIC in place of TCP or UDP, for kinds that QUIC can carry; MPTCP in place of
+    /// TCP, over all ways of `host`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub stack: FlowStack,
     /// QUIC of both its ends, with `stack = "quic"`.
@@ -65,8 +65,8 @@ pub struct Flow {
     /// A relay on its way, in which TCP ends and goes on from there on a connection of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relay: Option<RelayConfig>,
-    /// The move of `host` to another of its ways, on which the flow goes on (RFC 9000, section 9); with `stack =
-    /// "quic"`.
+    /// The move of `host` to another of its ways, on which the flow goes on (RFC 9000, section 9); with
+    /// `stack = "quic"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub migrate: Option<MigrateConfig>,
 }
@@ -87,9 +87,9 @@ pub struct MigrateConfig {
 pub struct RelayConfig {
     /// The hop at whose root side it stands.
     pub at: String,
-    /// In each direction, the most data that it has read from one connection and that the far end of the other
-    /// has not acknowledged. Further data wait in the first one's receive buffer, whose window closes. If absent,
-    /// the most that Linux gives a connection for sending (`tcp_wmem`).
+    /// In each direction, the most data that it has read from one connection and that the far end of the
+    /// other has not acknowledged. Further data wait in the first one's receive buffer, whose window closes.
+    /// If absent, the most that Linux gives a connection for sending (`tcp_wmem`).
     #[serde(default = "default_buffer")]
     pub buffer: Bytes,
     /// TCP of its own end towards the hop, merged over that of the flow.
@@ -120,8 +120,8 @@ pub enum FlowStack {
     Tcp,
     /// QUIC (RFC 9000), by quinn-proto.
     Quic,
-    /// Multipath TCP (RFC 8684), on the kernel engine only: Linux' own, with a subflow for each way of `host`, which
-    /// opens the connection.
+    /// Multipath TCP (RFC 8684), on the kernel engine only: Linux' own, with a subflow for each way of
+    /// `host`, which opens the connection.
     Mptcp,
 }
 
@@ -300,12 +300,14 @@ impl Flow {
         let traffic = self.traffic();
         let is_plain = traffic.runs_over_quic() && traffic.voice().is_none() && self.page().is_none();
         faults.require(is_plain, "stack", || {
-            "\"mptcp\" carries flows with kind = \"bulk-tcp\", \"request-response\" or \"video\"; leave it out".into()
+            "\"mptcp\" carries flows with kind = \"bulk-tcp\", \"request-response\" or \"video\"; leave it \
+             out"
+            .into()
         });
         faults.require(ways.len() > 1, "stack", || {
             format!(
-                "\"mptcp\" needs several ways to a host, and {host:?} has one; write behind = [\"wifi\", \"lte\"] in \
-                 [host.{host}], say, or leave it out"
+                "\"mptcp\" needs several ways to a host, and {host:?} has one; write behind = [\"wifi\", \
+                 \"lte\"] in [host.{host}], say, or leave it out"
             )
         });
         faults.require(ways.len() <= WAYS_MAX, "stack", || {
@@ -322,7 +324,9 @@ impl Flow {
     fn check_quic(&self, mtu: Bytes, faults: &mut Faults) {
         let Some(quic) = self.quic() else {
             faults.require(self.migrate.is_none(), "migrate", || {
-                "TCP stays at its addresses, and only QUIC can move; add stack = \"quic\", or leave it out".into()
+                "TCP stays at its addresses, and only QUIC can move; add stack = \"quic\", or leave it \
+                 out"
+                .into()
             });
             return faults.require(self.quic.is_none(), "quic", || {
                 "the flow is carried by TCP; add stack = \"quic\", or leave it out".into()

@@ -1,6 +1,6 @@
 //! Relays: a flow over TCP ends in one and goes on from there on a connection of its own (split TCP, a
-//! performance-enhancing proxy, RFC 3135, section 2.4). In the records such a flow is three: the whole, and the
-//! connections on the two sides of the relay.
+//! performance-enhancing proxy, RFC 3135, section 2.4). In the records such a flow is three: the whole, and
+//! the connections on the two sides of the relay.
 
 use std::borrow::Cow;
 
@@ -13,8 +13,8 @@ use crate::flow::Flow;
 use crate::topology::Tree;
 use crate::types::Scenario;
 
-/// The flows of an application between two hosts that send packets to each other, or the whole flows through a
-/// relay. Its number is the `application` of its flows.
+/// The flows of an application between two hosts that send packets to each other, or the whole flows through
+/// a relay. Its number is the `application` of its flows.
 #[derive(Clone, Debug)]
 pub struct Lane<'a> {
     /// The application.

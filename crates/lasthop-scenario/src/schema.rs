@@ -74,8 +74,8 @@ fn file_schema() -> Value {
     file
 }
 
-/// A flow without a name is named after its kind, its TCP is merged over that of the scenario, and that of its
-/// relay over its own.
+/// A flow without a name is named after its kind, its TCP is merged over that of the scenario, and that of
+/// its relay over its own.
 fn flows_may_leave_out(definitions: &mut Map<String, Value>) {
     let mut flow = definitions.get("Flow").cloned().unwrap_or_default();
     for kind in flow["oneOf"].as_array_mut().into_iter().flatten() {

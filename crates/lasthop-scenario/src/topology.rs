@@ -1,5 +1,5 @@
-//! How hops and hosts hang together: a tree whose root is the internet, a core without queues. The way between
-//! two hosts is unique: up to where their ways meet, then down. So there are no routing tables.
+//! How hops and hosts hang together: a tree whose root is the internet, a core without queues. The way
+//! between two hosts is unique: up to where their ways meet, then down. So there are no routing tables.
 
 use std::collections::BTreeMap;
 
@@ -59,9 +59,10 @@ impl<'a> Hop<'a> {
 /// The tree of a scenario's hops. The hops are numbered from the root: each comes after the one that it hangs
 /// behind, and hops behind the same one are in the order of their names.
 ///
-/// The places of `n` hops have numbers below `2 n`. Their order is that of simultaneous events: a packet finds
-/// the room that a later hop on its way has just freed. So the ways down come first, from the leaves to the root,
-/// then the ways up from the root to the leaves. With a single hop, the numbers are those of the directions.
+/// The places of `n` hops have numbers below `2 n`. Their order is that of simultaneous events: a packet
+/// finds the room that a later hop on its way has just freed. So the ways down come first, from the leaves to
+/// the root, then the ways up from the root to the leaves. With a single hop, the numbers are those of the
+/// directions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tree {
     hops: Vec<(String, Option<usize>)>,
@@ -220,8 +221,8 @@ impl Scenario {
         self.tree().names().map(hop).collect()
     }
 
-    /// The name of the host at an end of a flow: of the host at the edge for [`Host::Client`], of its peer for
-    /// [`Host::Server`].
+    /// The name of the host at an end of a flow: of the host at the edge for [`Host::Client`], of its peer
+    /// for [`Host::Server`].
     pub fn host_of<'a>(&'a self, flow: &'a Flow, end: Host) -> &'a str {
         match end {
             Host::Server => flow.peer.as_deref().unwrap_or(SERVER),
@@ -232,8 +233,8 @@ impl Scenario {
         }
     }
 
-    /// The hop behind which the host at an end of a flow hangs; `None` at the root. For the host at the edge, it
-    /// is that of the way `via`, if it has that way, or else of its first way.
+    /// The hop behind which the host at an end of a flow hangs; `None` at the root. For the host at the edge,
+    /// it is that of the way `via`, if it has that way, or else of its first way.
     pub(crate) fn hop_of(&self, tree: &Tree, flow: &Flow, end: Host, via: Option<&String>) -> Option<usize> {
         if self.host.is_empty() {
             return (end == Host::Client).then_some(0);
@@ -276,8 +277,8 @@ impl Scenario {
         self.host.get(self.host_of(flow, Host::Client)).map_or(&[], |host| host.ways())
     }
 
-    /// The places that the packets of a part of a flow cross, for each way that it takes: those of MPTCP's subflows;
-    /// or else the first, and that after a move of its host.
+    /// The places that the packets of a part of a flow cross, for each way that it takes: those of MPTCP's
+    /// subflows; or else the first, and that after a move of its host.
     pub fn routes(&self, tree: &Tree, flow: &Flow, part: Part, direction: Direction) -> Vec<Vec<Place>> {
         if flow.stack == FlowStack::Mptcp {
             let ways = self.ways(flow).iter();
@@ -308,8 +309,8 @@ impl Scenario {
         links + beside_links(lan, flow.access.as_ref().map(|access| access.delay), direction)
     }
 
-    /// The place that the run's columns speak of in each direction: that of the hop that is marked, or else of
-    /// the slowest hop. With an ATM switch, the places are those of a single hop.
+    /// The place that the run's columns speak of in each direction: that of the hop that is marked, or else
+    /// of the slowest hop. With an ATM switch, the places are those of a single hop.
     pub fn bottlenecks(&self) -> [Place; 2] {
         if self.hop.is_empty() {
             return [Direction::Down, Direction::Up].map(Place::from);

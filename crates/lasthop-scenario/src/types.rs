@@ -34,8 +34,8 @@ pub struct Scenario {
     pub router: RouterConfig,
     /// Errors of the link, in both directions; none if absent.
     pub errors: Option<ErrorConfig>,
-    /// Hops by name, in place of `down`, `up`, `router` and `errors`, which mean a single hop called `last-hop`.
-    /// They make a tree behind the root, the internet.
+    /// Hops by name, in place of `down`, `up`, `router` and `errors`, which mean a single hop called
+    /// `last-hop`. They make a tree behind the root, the internet.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub hop: BTreeMap<String, HopConfig>,
     /// Hosts by name, behind the hops or at the root. Without `[hop]` there is one host, called `client`.
@@ -145,8 +145,8 @@ impl Scenario {
         (0..).zip(&self.flow).flat_map(|(index, flow)| flow.instances(index)).collect()
     }
 
-    /// The flows that are known before a run, ordered by number; those through a relay with both their sides, and
-    /// last the subflows of MPTCP.
+    /// The flows that are known before a run, ordered by number; those through a relay with both their sides,
+    /// and last the subflows of MPTCP.
     pub fn flows(&self) -> Vec<FlowInfo> {
         let mut flows = self.with_sides(lasthop_traffic::flows(&self.applications(), self.http.as_ref()));
         flows.extend(self.subflows(&flows));

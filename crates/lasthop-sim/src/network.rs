@@ -157,8 +157,8 @@ impl Network {
         Self { topology, entries: VecDeque::new() }
     }
 
-    /// The next flow belongs to `application`, and takes this one of its ways. Flows are announced in the order
-    /// of their numbers.
+    /// The next flow belongs to `application`, and takes this one of its ways. Flows are announced in the
+    /// order of their numbers.
     pub fn announce(&mut self, application: u32, way: usize) {
         if let Between::Tree(hops) = &mut self.topology {
             hops.announce(application, way);

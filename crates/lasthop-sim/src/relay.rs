@@ -1,10 +1,11 @@
-//! A relay: an ordinary program on a host of its own, between the two connections of a flow, such as a proxy or
-//! a performance-enhancing one (RFC 3135).
+//! A relay: an ordinary program on a host of its own, between the two connections of a flow, such as a proxy
+//! or a performance-enhancing one (RFC 3135).
 //!
-//! It connects onward when it has accepted, as haproxy and socat do. In each direction it reads as much as it may
-//! hold, and writes it at once. It holds data until the far end has acknowledged them, as a socket holds what it
-//! has to send. What it does not read waits in the receive buffer of the first connection. Ends of streams pass
-//! on behind the data. If a connection is given up, what cannot arrive is not awaited: the other one is reset.
+//! It connects onward when it has accepted, as haproxy and socat do. In each direction it reads as much as it
+//! may hold, and writes it at once. It holds data until the far end has acknowledged them, as a socket holds
+//! what it has to send. What it does not read waits in the receive buffer of the first connection. Ends of
+//! streams pass on behind the data. If a connection is given up, what cannot arrive is not awaited: the other
+//! one is reset.
 
 use lasthop_core::{Host, Instant, Observer, Transport};
 

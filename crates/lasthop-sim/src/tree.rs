@@ -14,14 +14,15 @@ use crate::winners::Winners;
 use crate::wire::Wire;
 
 /// The parts of a network of several hops. The places of the hops come first, in the order of the scenario's
-/// [`Tree`]; then the wires: of access links towards servers, then of hosts and servers towards their routers.
+/// [`Tree`]; then the wires: of access links towards servers, then of hosts and servers towards their
+/// routers.
 #[derive(Debug)]
 pub(crate) struct Hops {
     ports: Vec<Port>,
     /// When each port must be woken.
     due: Winners,
-    /// For each application, the ways of its packets, down and up; there is another pair after a move of the host,
-    /// and for each further subflow of MPTCP.
+    /// For each application, the ways of its packets, down and up; there is another pair after a move of the
+    /// host, and for each further subflow of MPTCP.
     ways: Vec<Vec<[Vec<Place>; 2]>>,
     /// The application of each flow, and its way among those of the application.
     flows: Vec<(u32, usize)>,
@@ -164,8 +165,8 @@ impl Port {
     }
 }
 
-/// Passes on the events of packets, but not those of the copies that links make: like on the link that made it,
-/// a copy has no event before it arrives at its host.
+/// Passes on the events of packets, but not those of the copies that links make: like on the link that made
+/// it, a copy has no event before it arrives at its host.
 struct Originals<'a, O>(&'a mut O);
 
 impl<O: Observer> Observer for Originals<'_, O> {

@@ -5,9 +5,9 @@ use lasthop_core::Instant;
 /// Times by number, and the earliest of them; of several at the same time, the one with the lowest number.
 #[derive(Debug)]
 pub(crate) struct Winners {
-    /// The earliest time below each node, and its number. The children of `n` are `2 n` and `2 n + 1`, the root
-    /// is 1. The second half are the leaves, the times themselves; behind the last follow times that never
-    /// come, up to a power of two.
+    /// The earliest time below each node, and its number. The children of `n` are `2 n` and `2 n + 1`, the
+    /// root is 1. The second half are the leaves, the times themselves; behind the last follow times that
+    /// never come, up to a power of two.
     nodes: Vec<(Instant, u32)>,
 }
 

@@ -143,8 +143,8 @@ impl Endpoint {
         self.sender.join_writes();
     }
 
-    /// The owner has read `bytes` of the stream so far, after [`Endpoint::hold`]. A window that has opened far
-    /// enough is told at once.
+    /// The owner has read `bytes` of the stream so far, after [`Endpoint::hold`]. A window that has opened
+    /// far enough is told at once.
     pub fn read(&mut self, bytes: u64) {
         let nxt = self.receiver.nxt;
         if let Some(room) = &mut self.receiver.room {
@@ -302,8 +302,8 @@ impl Endpoint {
         self.agree_on_mss(syn);
     }
 
-    /// Segments are as large as the peer accepts and the path allows, options included (RFC 6691). A peer that
-    /// says nothing accepts 536 bytes (RFC 9293, section 3.7.1).
+    /// Segments are as large as the peer accepts and the path allows, options included (RFC 6691). A peer
+    /// that says nothing accepts 536 bytes (RFC 9293, section 3.7.1).
     fn agree_on_mss(&mut self, syn: &Segment) {
         let accepted = syn.mss.map_or(MSS_DEFAULT, NonZeroU16::get);
         let options = if self.config.timestamps { Segment::TIMESTAMPS_BYTES } else { 0 };

@@ -96,7 +96,8 @@ pub struct Records {
     pub shorts: Vec<ShortRecord>,
     /// In the order of the scenario.
     pub pages: Vec<PageRecord>,
-    /// Two for each hop, in the order of the tree; none with a single hop, whose numbers are those of the run.
+    /// Two for each hop, in the order of the tree; none with a single hop, whose numbers are those of the
+    /// run.
     pub hops: Vec<HopRecord>,
     /// The run as a whole.
     pub run: RunRecord,

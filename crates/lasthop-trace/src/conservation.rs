@@ -32,9 +32,9 @@ pub struct Violation {
 }
 
 /// Checks the life of every packet: sent once (with serials that rise within a flow and direction),
-/// queued at most once at each hop, then delivered or dropped once; a delivered packet may be followed by one copy. These
-/// rules imply sent = delivered + dropped + inside, so [`Counts::inside`] can be compared with the content of
-/// the engine's buffers.
+/// queued at most once at each hop, then delivered or dropped once; a delivered packet may be followed by one
+/// copy. These rules imply sent = delivered + dropped + inside, so [`Counts::inside`] can be compared with
+/// the content of the engine's buffers.
 #[derive(Debug, Default)]
 pub struct Conservation {
     lanes: BTreeMap<(FlowId, Direction), Lane>,
@@ -95,7 +95,8 @@ impl Lane {
         let stage = self.inside.get(&serial).copied();
         match (event, stage) {
             (PacketEvent::Duplicated, _) if self.last_delivered.take() == Some(serial) => {}
-            // A copy that crosses further hops may be late, its packet may be lost there, and there may be more copies.
+            // A copy that crosses further hops may be late, its packet may be lost there, and there may be
+            // more copies.
             (PacketEvent::Duplicated, _) if self.forwarded.contains(&serial) => {}
             (PacketEvent::Duplicated, _) => return Err("a copy that does not follow its packet"),
             (PacketEvent::Sent, Some(_)) => return Err("sent twice"),

@@ -142,8 +142,8 @@ fn whole(recorder: &Recorder, flows: Vec<(&'static str, Column)>) -> OverviewTab
     }
 }
 
-/// The bad periods of a run as columns: `start_s`, `end_s`, `hop`, and `direction`, which is empty for periods
-/// of both directions.
+/// The bad periods of a run as columns: `start_s`, `end_s`, `hop`, and `direction`, which is empty for
+/// periods of both directions.
 fn bad_periods(scenario: &Scenario, seed: Seed, end: Instant) -> Vec<(&'static str, Column)> {
     let (tree, periods) = (scenario.tree(), scenario.bad_periods(seed, end));
     let hop = periods.iter().map(|(hop, ..)| tree.name(*hop).to_owned()).collect();

@@ -419,8 +419,8 @@ impl FlowState {
     }
 }
 
-/// The series of the length of a class's queue. The flows' lines have the numbers between those of the first two
-/// places and those of the others.
+/// The series of the length of a class's queue. The flows' lines have the numbers between those of the first
+/// two places and those of the others.
 fn queue_line(place: Place, class: u8) -> usize {
     let (place, class) = (usize::from(place.0), usize::from(class));
     match place.checked_sub(2) {

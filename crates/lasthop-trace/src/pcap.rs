@@ -1,9 +1,9 @@
 //! Packet captures of a run, as pcapng files of raw IPv4 packets with nanosecond timestamps.
 //!
 //! With a single hop, four points are captured: each host, and both sides of the router queue. The link comes
-//! after `router-out`, so its losses are known only after the packet was captured there. With named hops, each
-//! host and both ends of each hop are captured, see `points`. Each drop is also a row of a side table, which
-//! refers to its packet by the IP identification.
+//! after `router-out`, so its losses are known only after the packet was captured there. With named hops,
+//! each host and both ends of each hop are captured, see `points`. Each drop is also a row of a side table,
+//! which refers to its packet by the IP identification.
 //!
 //! The files contain the secrets of encrypted connections, so that Wireshark can decrypt them. QUIC's logs
 //! are files beside them.
@@ -84,9 +84,9 @@ pub struct Capture<W: Write> {
 }
 
 impl<W: Write> Capture<W> {
-    /// A capture into one writer per point and one for the drops (CSV); `open` makes the writer of a file's name.
-    /// `comment` becomes the description of every file's section; the first `snap_length` bytes of each packet are kept. Writes the
-    /// headers at once.
+    /// A capture into one writer per point and one for the drops (CSV); `open` makes the writer of a file's
+    /// name. `comment` becomes the description of every file's section; the first `snap_length` bytes of each
+    /// packet are kept. Writes the headers at once.
     pub fn new(
         points: CapturePoints,
         mut open: impl FnMut(&str) -> io::Result<W>,

@@ -121,8 +121,8 @@ columnar! {
         ack_drops_error: u64 = ("link losses of ACKs", "packets"),
         /// Packets that got the congestion-experienced mark, ACK direction.
         ack_marks_ecn: u64 = ("ECN marks of ACKs", "packets"),
-        /// Where packets of the data direction were dropped: each hop with their number, as in `cable 12, wifi
-        /// 3`; empty if none was.
+        /// Where packets of the data direction were dropped: each hop with their number, as in
+        /// `cable 12, wifi 3`; empty if none was.
         drop_hops: String = ("drops by hop", ""),
         /// Least round-trip time the sender measured.
         rtt_min_s: Option<f64> = ("least round-trip time", "s"),
@@ -220,8 +220,8 @@ columnar! {
 }
 
 columnar! {
-    /// One run. The bottleneck is the last hop in the data direction of the first flow; of several hops, the one
-    /// that `bottleneck` names.
+    /// One run. The bottleneck is the last hop in the data direction of the first flow; of several hops, the
+    /// one that `bottleneck` names.
     #[allow(non_snake_case)]
     #[derive(Clone, Debug, Default, PartialEq, Serialize)]
     pub struct RunRecord {
@@ -236,8 +236,8 @@ columnar! {
         packets_delivered: u64 = ("packets delivered", ""),
         /// Packets dropped, whatever the cause.
         packets_dropped: u64 = ("packets dropped", ""),
-        /// The hop that the columns from `efficiency` on speak of: the one marked `bottleneck` in the scenario, or
-        /// else the slowest in the data direction of the first flow.
+        /// The hop that the columns from `efficiency` on speak of: the one marked `bottleneck` in the
+        /// scenario, or else the slowest in the data direction of the first flow.
         bottleneck: String = ("bottleneck", ""),
         /// In-sequence TCP bytes that the receivers acknowledged, over the time from the first TCP flow's
         /// first packet to the last one's end, as a share of what the last hop could carry in full segments,
@@ -301,8 +301,8 @@ columnar! {
         queue_depth_max: u64 = ("longest queue", "packets"),
         /// Bytes that crossed it over what its rate allowed from the start to the end of the last flow.
         utilisation: Option<f64> = ("link utilisation", "ratio"),
-        /// Share of the same time in which a packet waited or was being sent. On a recorded link, which has no
-        /// rate, only waiting counts.
+        /// Share of the same time in which a packet waited or was being sent. On a recorded link, which has
+        /// no rate, only waiting counts.
         busy_share: Option<f64> = ("busy share", "ratio"),
     }
 }

@@ -7,8 +7,8 @@
 //! Connections of a page load fall into classes: `main`, and the in-line objects by throughput, from
 //! `inline-1`, the fastest, to the slowest. A connection that carries several objects keeps its name. If the
 //! scenario has several page loads, these roles are preceded by the name of the page load and a slash. The
-//! many clients of one entry of the scenario are all equal, and their role is the name of the entry. That of a
-//! connection that carries a part of a flow is the name of the flow's entry, with the part behind a slash.
+//! many clients of one entry of the scenario are all equal, and their role is the name of the entry. That of
+//! a connection that carries a part of a flow is the name of the flow's entry, with the part behind a slash.
 
 use crate::records::{FlowRecord, Outcome};
 use lasthop_core::Protocol;

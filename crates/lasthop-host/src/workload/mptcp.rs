@@ -17,7 +17,8 @@ use std::rc::Rc;
 const MPTCP: u8 = 30;
 const MP_JOIN: u8 = 1;
 const JOIN_BYTES: usize = 12;
-/// `SOL_MPTCP`, `MPTCP_INFO`, and the place of the connection's token in `struct mptcp_info` (`linux/mptcp.h`).
+/// `SOL_MPTCP`, `MPTCP_INFO`, and the place of the connection's token in `struct mptcp_info`
+/// (`linux/mptcp.h`).
 const SOL_MPTCP: libc::c_int = 284;
 const MPTCP_INFO: libc::c_int = 1;
 const TOKEN_AT: usize = 12;

@@ -1,5 +1,5 @@
-//! A relay over real sockets: a program on a host of its own, between the two connections of a flow, as in the
-//! model engine (`relay.rs` of `lasthop-sim`).
+//! A relay over real sockets: a program on a host of its own, between the two connections of a flow, as in
+//! the model engine (`relay.rs` of `lasthop-sim`).
 
 use super::peer::Peer;
 use super::{Ends, Flow, Workload};

@@ -159,7 +159,8 @@ fn mptcp_without_what_it_needs_is_refused() {
         (
             multipath("").replace(
                 "bulk-tcp\"\nname = \"photos\"\nbytes = \"1 MB\"",
-                "constant-udp\"\nname = \"photos\"\nrate = \"1 Mbit/s\"\npayload = \"160 B\"\nduration = \"4 s\"",
+                "constant-udp\"\nname = \"photos\"\nrate = \"1 Mbit/s\"\npayload = \"160 B\"\n\
+                 duration = \"4 s\"",
             ),
             "\"mptcp\" carries flows with kind = \"bulk-tcp\"",
         ),

@@ -56,8 +56,8 @@ fn a_relay_connects_when_it_has_accepted_and_the_flow_ends_with_both_connections
     let near = |value: Option<f64>, expected: f64| (value.unwrap() - expected).abs() < 0.001;
     assert!(near(whole.start_s, 0.0) && near(first.start_s, 0.0));
     assert!(near(last.start_s, 0.030), "{:?}", last.start_s);
-    // On land: a round trip for the handshake, one for the data with the FIN, whose ACK waits for 40 ms, because the
-    // relay does not close yet (`tcp_fin`). In the sky the host closes at once.
+    // On land: a round trip for the handshake, one for the data with the FIN, whose ACK waits for 40 ms,
+    // because the relay does not close yet (`tcp_fin`). In the sky the host closes at once.
     assert!(near(first.elapsed_s, 0.080), "{:?}", first.elapsed_s);
     assert!(near(last.elapsed_s, 0.400), "{:?}", last.elapsed_s);
     assert!(near(whole.elapsed_s, 0.430), "{:?}", whole.elapsed_s);
@@ -122,9 +122,10 @@ fn each_kind_of_traffic_over_tcp_passes_a_relay_with_loss_on_either_side() {
         for (kind, direction, keys) in KINDS {
             let lossy = "down.link = { rate = \"5 Mbit/s\", delay = \"20 ms\", loss = \"1 %\" }";
             let text = format!(
-                "tcp.profile = \"{profile}\"\n[http]\nprotocol = \"http1.1\"\n[hop.land]\n{lossy}\n[hop.sky]\n\
-                 behind = \"land\"\n{lossy}\n[host.ship]\nbehind = \"sky\"\n[[flow]]\nkind = \"{kind}\"\n\
-                 name = \"f\"\ndirection = \"{direction}\"\n{keys}\nrelay = {{ at = \"sky\", buffer = \"20 kB\" }}\n"
+                "tcp.profile = \"{profile}\"\n[http]\nprotocol = \"http1.1\"\n[hop.land]\n{lossy}\n\
+                 [hop.sky]\nbehind = \"land\"\n{lossy}\n[host.ship]\nbehind = \"sky\"\n[[flow]]\n\
+                 kind = \"{kind}\"\nname = \"f\"\ndirection = \"{direction}\"\n{keys}\n\
+                 relay = {{ at = \"sky\", buffer = \"20 kB\" }}\n"
             );
             let text =
                 if kind == "http-page" { text } else { text.replace("[http]\nprotocol = \"http1.1\"\n", "") };

@@ -1,5 +1,5 @@
-//! Waiting for a window that has no room, as in BSD: the persist timer (`tcp_setpersist`), and probes of one byte
-//! (RFC 9293, section 3.8.6.1).
+//! Waiting for a window that has no room, as in BSD: the persist timer (`tcp_setpersist`), and probes of one
+//! byte (RFC 9293, section 3.8.6.1).
 
 use lasthop_core::{Duration, Ecn, Observer};
 
@@ -23,9 +23,9 @@ pub(super) struct Persist {
 }
 
 impl Sender {
-    /// Nothing is in flight. If the window has no room for what comes next, the persist timer runs. BSD begins
-    /// with the smoothed round-trip time and two deviations; here it is the timeout. Both are mostly below the
-    /// least wait.
+    /// Nothing is in flight. If the window has no room for what comes next, the persist timer runs. BSD
+    /// begins with the smoothed round-trip time and two deviations; here it is the timeout. Both are mostly
+    /// below the least wait.
     #[cold]
     pub(super) fn await_window(&mut self, tick: Tick) {
         let fin = u64::from(self.closing);

@@ -1,4 +1,5 @@
-//! The persist timer of Linux: what a sender does whose peer's window has no room (RFC 9293, section 3.8.6.1).
+//! The persist timer of Linux: what a sender does whose peer's window has no room (RFC 9293, section
+//! 3.8.6.1).
 
 use crate::clock::Tick;
 

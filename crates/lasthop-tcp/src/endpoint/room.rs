@@ -19,8 +19,8 @@ impl Default for Room {
 }
 
 impl Room {
-    /// The window to advertise at `nxt`, in bytes, if a buffer without data would have a window of `open`. `data`
-    /// is the end of the data, without a FIN.
+    /// The window to advertise at `nxt`, in bytes, if a buffer without data would have a window of `open`.
+    /// `data` is the end of the data, without a FIN.
     pub fn window(&self, config: &TcpConfig, mss: u32, nxt: u64, data: u64, open: u64) -> u64 {
         let (buffer, mss) = (u64::from(config.receive_window_max) * u64::from(mss), u64::from(mss));
         let free = buffer.saturating_sub(data.saturating_sub(self.read));
@@ -40,8 +40,8 @@ impl Room {
         self.read = read;
     }
 
-    /// True if the window has opened so far that the peer must learn of it at once: in Linux if it is twice what
-    /// the peer knows (`tcp_cleanup_rbuf`), in BSD by two segments or half of the buffer (`tcp_output`).
+    /// True if the window has opened so far that the peer must learn of it at once: in Linux if it is twice
+    /// what the peer knows (`tcp_cleanup_rbuf`), in BSD by two segments or half of the buffer (`tcp_output`).
     pub fn must_tell(&self, config: &TcpConfig, mss: u32, nxt: u64, window: u64) -> bool {
         let known = self.edge.saturating_sub(nxt);
         let buffer = u64::from(config.receive_window_max) * u64::from(mss);

@@ -21,7 +21,8 @@ pub(super) struct Bottleneck {
 }
 
 impl Bottleneck {
-    /// A flow with data in this direction was announced. `places` are those of the bottlenecks of both directions.
+    /// A flow with data in this direction was announced. `places` are those of the bottlenecks of both
+    /// directions.
     pub(super) fn announce(&mut self, data: Direction, places: [Place; 2]) {
         self.place = places[*self.direction.get_or_insert(data) as usize];
     }

@@ -22,8 +22,8 @@ pub(super) struct Hops {
     waited: Waited,
 }
 
-/// How long each packet on its way has waited so far. Serials rise, and a packet is not on its way for long, so
-/// the waits lie side by side.
+/// How long each packet on its way has waited so far. Serials rise, and a packet is not on its way for long,
+/// so the waits lie side by side.
 #[derive(Debug, Default)]
 struct Waited {
     /// The serial of the first.

@@ -52,8 +52,8 @@ impl TcpFlow {
         Self { rtt: Samples::Ignored, one_way_delay: Samples::Ignored, ..Self::default() }
     }
 
-    /// The whole connection through a relay, from what both connections know: the `first` has the sender, and the
-    /// `last` has the receiver. It ends when both have.
+    /// The whole connection through a relay, from what both connections know: the `first` has the sender, and
+    /// the `last` has the receiver. It ends when both have.
     pub(super) fn join(&mut self, first: &Self, last: &Self) {
         self.first_data_sent = first.first_data_sent;
         (self.data_end, self.fin_end) = (first.data_end, first.fin_end);

@@ -13,8 +13,8 @@ const SERVERS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 /// The points of a network, in the order of their files.
 ///
 /// With a single hop without a name there are four: each host, and both sides of the router queue, where the
-/// packets of both directions pass. With named hops there is one for all servers of the flows' own and one for
-/// each host and relay, and for each direction of each hop its two ends.
+/// packets of both directions pass. With named hops there is one for all servers of the flows' own and one
+/// for each host and relay, and for each direction of each hop its two ends.
 #[derive(Clone, Debug)]
 pub struct CapturePoints {
     names: Vec<String>,

@@ -31,7 +31,8 @@ impl Real {
         Ok(&self.scratch)
     }
 
-    /// The network of the host at an end of a packet, by the address there; real hosts are numbered by networks.
+    /// The network of the host at an end of a packet, by the address there; real hosts are numbered by
+    /// networks.
     pub(super) fn network(&self, packet: &Packet, host: Host) -> Option<usize> {
         let copied = self.arrived.as_ref().filter(|(serial, _)| *serial == packet.serial);
         let bytes = self.frames.get(&packet.serial).or_else(|| copied.map(|(_, bytes)| bytes))?;
