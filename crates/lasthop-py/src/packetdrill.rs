@@ -15,6 +15,7 @@ type Code = (u32, String, BTreeMap<&'static str, u64>);
 /// What a script needs and the model lacks, the first difference, the code reached, and the time passed in
 /// microseconds.
 #[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
 pub fn packetdrill(
     text: &str,
     files: BTreeMap<String, String>,
