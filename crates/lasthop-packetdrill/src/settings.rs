@@ -217,23 +217,17 @@ fn set_window(tcp: &mut TcpConfig, mtu: u32, value: &str) -> bool {
     true
 }
 
+/// An algorithm of the model by its name in Linux. BBR draws numbers, so no script can tell what it does.
 fn set_algorithm(tcp: &mut TcpConfig, name: &str) -> bool {
-    let before = std::mem::replace(
-        &mut tcp.congestion_control,
-        match name {
-            "reno" => CongestionControl::Reno,
-            "cubic" => CongestionControl::Cubic,
-            "vegas" => CongestionControl::Vegas,
-            "westwood" => CongestionControl::Westwood,
-            "dctcp" => CongestionControl::Dctcp,
-            _ => return false,
-        },
-    );
-    if tcp.unmodelled().is_some() {
-        tcp.congestion_control = before;
-        return false;
+    let Ok(algorithm) = toml::Value::from(name).try_into::<CongestionControl>() else { return false };
+    let changed = TcpConfig { congestion_control: algorithm, ..tcp.clone() };
+    let is_usable = !name.starts_with("bbr")
+        && !matches!(changed.congestion_control, CongestionControl::User(_))
+        && changed.unmodelled().is_none();
+    if is_usable {
+        *tcp = changed;
     }
-    true
+    is_usable
 }
 
 fn hex_or_decimal(text: &str) -> Option<u64> {
