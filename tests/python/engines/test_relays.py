@@ -87,13 +87,13 @@ def test_stories_captures_and_pictures_have_the_relay(
     (land,) = drawn.root.children
     assert [host.title for host in land.hosts] == ["geo-relay"]
     assert [arrow.ends for arrow in drawn.arrows] == [("server", "geo-relay"), ("geo-relay", "ship")]
-    assert lasthop_main("plot", split, "--out", tmp_path / "plot.html") == 0
+    assert lasthop_main("plot", split, "--out", tmp_path / "plot.svg") == 0
 
 
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ('relay.at = "goe"', "there is no hop \"goe\"; did you mean 'geo'?"),
+        ('relay.at = "goe"', "there is no hop \"goe\"; did you mean `geo`?"),
         ('relay = { at = "geo", buffer = "100 B" }', "relay.buffer"),
         ('stack = "quic"\nrelay.at = "geo"', "QUIC is encrypted from end to end"),
         ('host = "port"\nrelay.at = "geo"', 'the flow does not cross "geo" (accepted: land)'),

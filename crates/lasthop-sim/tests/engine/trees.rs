@@ -88,7 +88,8 @@ fn a_single_hop_with_a_name_is_the_hop_of_a_scenario_without_names() {
     let link = r#"{ link = { rate = "2 Mbit/s", delay = "30 ms" }, queue.limit = "12 packets" }"#;
     let flow = "[[flow]]\nkind = \"bulk-tcp\"\nbytes = \"1 MB\"\ndirection = \"DIRECTION\"\n";
     for direction in ["down", "up"] {
-        let flow = flow.replace("DIRECTION", direction);
+        // The phase of a host's clock follows from its name.
+        let flow = format!("tcp.common_clock = true\n{}", flow.replace("DIRECTION", direction));
         let named = records(&format!("{flow}[hop.line]\ndown = {link}\n[host.desk]\nbehind = \"line\"\n"));
         let plain = records(&format!("down = {link}\n{flow}"));
         let [mut named_flow, plain_flow] = [&named, &plain].map(|records| records.flows[0].clone());

@@ -206,10 +206,12 @@ impl Run<'_> {
         let resent = segment.seq < self.fresh[end];
         let Transfer { server, client, .. } = &self.transfer;
         let has = |algorithm| [server, client].iter().any(|tcp| tcp.congestion_control == algorithm);
-        let is_new_data = segment.payload_bytes > 0 && !resent;
+        let (has_data, is_accurate) = (segment.payload_bytes > 0, server.accurate_ecn || client.accurate_ecn);
+        let is_new_data = has_data && !resent;
         let may_be = match ecn {
             Ecn::Ect1 => has(CongestionControl::Prague) && segment.sequence_length() > 0,
-            Ecn::Ect0 => is_new_data || has(CongestionControl::Dctcp),
+            // Under accurate ECN retransmissions are ECN-capable, too, as in Linux.
+            Ecn::Ect0 => is_new_data || has(CongestionControl::Dctcp) || is_accurate && has_data,
             Ecn::NotEct => true,
             Ecn::Ce => false,
         };
