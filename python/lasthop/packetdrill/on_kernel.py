@@ -49,6 +49,7 @@ _TOO_LONG = 124  # as timeout(1) tells it
 _SYSTEM = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
 # A part of the time since the event before is granted otherwise.
 _EXACTLY = "--tolerance_percent=0"
+_ADDRESSES = {"local_ip", "gateway_ip", "netmask_ip", "remote_ip"}
 # Scripts expect bash, which some machines have as sh. What is written is gone with the guest.
 _SET_UP = Command(("ln", "-sf", "bash", "/bin/sh"), Path("/"))
 _OWN_OPTION = re.compile(r"(?m)^[ \t]*--(\w+)(?:=(\S+))?")
@@ -82,9 +83,10 @@ def families_of(script: Path) -> Sequence[str]:
     own = _own_options(script)
     if (family := own.get("ip_version")) is not None:
         return [family]
-    if script.name.endswith("v6.pkt") or ":" in own.get("local_ip", ""):
+    addresses = [own[option] for option in ("local_ip", "remote_ip") if option in own]
+    if script.name.endswith("v6.pkt") or any(":" in address for address in addresses):
         return ["ipv6"]
-    ipv4_only = script.name.endswith("v4.pkt") or "local_ip" in own
+    ipv4_only = script.name.endswith("v4.pkt") or addresses
     return [family for family in FAMILIES if family != "ipv6" or not ipv4_only]
 
 
@@ -147,8 +149,9 @@ def _boot(kernel: Kernel, program: Path, tasks: Sequence[Task], core: int) -> It
 
 def _arguments(program: Path, task: Task) -> list[str]:
     limit = ["timeout", "--kill-after=1", str(_LIMIT_S)]
-    # On the command line, they would replace those of the script.
-    own = _own_options(task.script)
+    # On the command line, they would replace those of the script. Its addresses go with packetdrill's others.
+    own = set(_own_options(task.script))
+    own |= _ADDRESSES if own & _ADDRESSES else set()
     of_family = [option for option in FAMILIES[task.family] if option[2:].partition("=")[0] not in own]
     always = (f"--ip_version={task.family}", "--send_omit_free", "--verbose")
     tolerance = () if task.tolerance_us is None else (f"--tolerance_usecs={task.tolerance_us}", _EXACTLY)
