@@ -49,7 +49,6 @@ _TOO_LONG = 124  # as timeout(1) tells it
 _SYSTEM = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
 # A part of the time since the event before is granted otherwise.
 _EXACTLY = "--tolerance_percent=0"
-_ADDRESSES = {"local_ip", "gateway_ip", "netmask_ip", "remote_ip"}
 # Scripts expect bash, which some machines have as sh. What is written is gone with the guest.
 _SET_UP = Command(("ln", "-sf", "bash", "/bin/sh"), Path("/"))
 _OWN_OPTION = re.compile(r"(?m)^[ \t]*--(\w+)(?:=(\S+))?")
@@ -149,9 +148,8 @@ def _boot(kernel: Kernel, program: Path, tasks: Sequence[Task], core: int) -> It
 
 def _arguments(program: Path, task: Task) -> list[str]:
     limit = ["timeout", "--kill-after=1", str(_LIMIT_S)]
-    # On the command line, they would replace those of the script. Its addresses go with packetdrill's others.
-    own = set(_own_options(task.script))
-    own |= _ADDRESSES if own & _ADDRESSES else set()
+    # On the command line, they would replace those of the script.
+    own = _own_options(task.script)
     of_family = [option for option in FAMILIES[task.family] if option[2:].partition("=")[0] not in own]
     always = (f"--ip_version={task.family}", "--send_omit_free", "--verbose")
     tolerance = () if task.tolerance_us is None else (f"--tolerance_usecs={task.tolerance_us}", _EXACTLY)
