@@ -272,7 +272,7 @@ impl Sender {
         if idle && self.queue.next().is_some_and(|new| new.payload_bytes > 0) {
             self.restart_after_idle(cx.tick);
         }
-        while (self.board.in_flight() < self.control.window() || self.queue.ends_stream())
+        while self.board.in_flight() < self.control.window()
             && self.queue.fits()
             && !self.queue.is_held()
             && self.may_send(cx.now)

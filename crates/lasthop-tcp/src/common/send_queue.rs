@@ -155,12 +155,6 @@ impl SendQueue {
         self.next().filter(|new| u64::from(new.payload_bytes) + u64::from(new.fin) <= self.receiver_room())
     }
 
-    /// True if the next new segment carries the FIN: the window of congestion control does not hold it back
-    /// (Linux: `tcp_cwnd_test`).
-    pub fn ends_stream(&self) -> bool {
-        self.next().is_some_and(|new| new.fin)
-    }
-
     /// Bytes for which the receiver's window has room.
     pub fn receiver_room(&self) -> u64 {
         self.una.saturating_add(self.window_bytes).saturating_sub(self.nxt)
