@@ -144,7 +144,7 @@ impl SendingHalf {
         match self {
             Self::Linux2(sender) => sender.queue.nxt,
             Self::Linux6(sender) => sender.queue.nxt,
-            Self::Classic(sender) => sender.max,
+            Self::Classic(sender) => sender.sent_end(),
         }
     }
 

@@ -116,19 +116,26 @@ const KINDS: [(&str, &str, &str); 7] = [
     ("http-page", "down", "main = \"20 kB\"\ninline = \"10 kB\"\ninline_count = 4"),
 ];
 
+const HTTP: &str = r#"
+[http]
+protocol = "http1.1"
+connections = 2
+request = "300 B"
+response_header = "300 B"
+"#;
+
 #[test]
 fn each_kind_of_traffic_over_tcp_passes_a_relay_with_loss_on_either_side() {
     for profile in ["linux-6", "linux-2.4", "ns-1998"] {
         for (kind, direction, keys) in KINDS {
+            let http = if kind == "http-page" { HTTP } else { "" };
             let lossy = "down.link = { rate = \"5 Mbit/s\", delay = \"20 ms\", loss = \"1 %\" }";
             let text = format!(
-                "tcp.profile = \"{profile}\"\n[http]\nprotocol = \"http1.1\"\n[hop.land]\n{lossy}\n\
+                "tcp.profile = \"{profile}\"\n{http}[hop.land]\n{lossy}\n\
                  [hop.sky]\nbehind = \"land\"\n{lossy}\n[host.ship]\nbehind = \"sky\"\n[[flow]]\n\
                  kind = \"{kind}\"\nname = \"f\"\ndirection = \"{direction}\"\n{keys}\n\
                  relay = {{ at = \"sky\", buffer = \"20 kB\" }}\n"
             );
-            let text =
-                if kind == "http-page" { text } else { text.replace("[http]\nprotocol = \"http1.1\"\n", "") };
             let records = records(&text);
             for flow in &records.flows {
                 assert_eq!(flow.outcome, Outcome::Closed, "{profile} {kind} {direction} {}", flow.flow);

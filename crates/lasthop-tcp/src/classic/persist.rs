@@ -52,6 +52,11 @@ impl Sender {
         }
     }
 
+    /// End of what was sent, with the byte of a probe.
+    pub fn sent_end(&self) -> u64 {
+        self.max + u64::from(self.persist.is_some_and(|persist| persist.has_probed))
+    }
+
     /// True if the peer had room for the byte of a probe.
     #[cold]
     pub(super) fn acknowledges_probe(&mut self, ack: u64) -> bool {

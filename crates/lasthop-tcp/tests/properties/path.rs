@@ -206,12 +206,13 @@ impl Run<'_> {
         let resent = segment.seq < self.fresh[end];
         let Transfer { server, client, .. } = &self.transfer;
         let has = |algorithm| [server, client].iter().any(|tcp| tcp.congestion_control == algorithm);
-        let (has_data, is_accurate) = (segment.payload_bytes > 0, server.accurate_ecn || client.accurate_ecn);
-        let is_new_data = has_data && !resent;
+        let is_new_data = segment.payload_bytes > 0 && !resent;
+        let is_accurate = server.accurate_ecn || client.accurate_ecn;
         let may_be = match ecn {
             Ecn::Ect1 => has(CongestionControl::Prague) && segment.sequence_length() > 0,
             // Under accurate ECN retransmissions are ECN-capable, too, as in Linux.
-            Ecn::Ect0 => is_new_data || has(CongestionControl::Dctcp) || is_accurate && has_data,
+            Ecn::Ect0 if is_accurate => segment.sequence_length() > 0 || has(CongestionControl::Dctcp),
+            Ecn::Ect0 => is_new_data || has(CongestionControl::Dctcp),
             Ecn::NotEct => true,
             Ecn::Ce => false,
         };
