@@ -34,6 +34,7 @@ ONLY_READ = {
         "reads results of the reader's; test_query.py and docs/data.md have others"
     ),
     r"lab( |$)": "serves until Ctrl-C; test_lab.py runs it",
+    r"packetdrill ": "reads scripts of others; tests of packetdrill run it, and the site runs ours",
     r"analyze ": "reads a capture of the reader's; test_analyze.py runs it",
 }
 """Commands, by how they start, whose options and files are checked but which are not run, and why."""
@@ -50,6 +51,9 @@ OF_THE_READER = {
         for folder in ("tutorial", "paths")
         for file in (ROOT / "docs" / folder).glob("*.toml")
     },
+    **{
+        file.name: file.read_text(encoding="utf-8") for file in (ROOT / "tests" / "packetdrill").glob("*.pkt")
+    },
     "my.toml": MY_FILE,
     "random.toml": MY_FILE,
     "linux.toml": MY_FILE,
@@ -59,6 +63,13 @@ OF_THE_READER = {
     **{f"{name}.toml": find_example(name).read_text(encoding="utf-8") for name in ("queue", "two-flows")},
 }
 """Files that a document expects its reader to have."""
+FOLDERS_OF_THE_READER = (
+    "packetdrill/gtests/net/tcp",
+    "linux/tools/testing/selftests/net/packetdrill",
+    "gtests/net/packetdrill",
+    "gtests/net/tcp/slow_start",
+)
+"""Folders of other projects, as a document has it."""
 
 
 def _reason(command: Command) -> str | None:
@@ -87,6 +98,8 @@ def _once(words: list[str]) -> list[str]:
 def _scratch(folder: Path) -> None:
     for name in ("examples", "docs", "studies"):
         (folder / name).symlink_to(ROOT / name)
+    for name in FOLDERS_OF_THE_READER:
+        (folder / name).mkdir(parents=True)
     for name, text in OF_THE_READER.items():
         (folder / name).write_text(text, encoding="utf-8")
 
