@@ -11,9 +11,11 @@ use pyo3::prelude::*;
 type Said = (u32, String);
 /// Python code of a script, its line, and the fields of `tcp_info` that it may ask for.
 type Code = (u32, String, BTreeMap<&'static str, u64>);
-
 /// What a script needs and the model lacks, the first difference, the code reached, and the time passed in
 /// microseconds.
+type Judged = (Vec<Said>, Option<Said>, Vec<Code>, u64);
+
+/// Runs a script.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
 pub fn packetdrill(
@@ -21,7 +23,7 @@ pub fn packetdrill(
     files: BTreeMap<String, String>,
     stack: &str,
     tolerance_us: Option<i64>,
-) -> PyResult<(Vec<Said>, Option<Said>, Vec<Code>, u64)> {
+) -> PyResult<Judged> {
     let profile = serde_json::from_value::<Profile>(stack.into());
     let profile = profile.map_err(|error| PyValueError::new_err(error.to_string()))?;
     let tolerance = tolerance_us.map(|micros| Tolerance { micros, percent: 0.0 });

@@ -336,16 +336,7 @@ impl<'a> Workload<'a> {
         let ends = if let Some(config) = quic {
             self.add_quic(id, info, &config, (addresses, sides), waiter)?
         } else if info.protocol == Protocol::Udp {
-            let [from, to] = [info.sender, info.sender.other()].map(|end| addresses[end as usize]);
-            self.enter(sides[info.sender.other() as usize].host)?;
-            let sink = datagram_socket(to, info).context(&cannot)?;
-            let name = self.name(Watched::Sink(self.sinks.len()));
-            waiter.watch(&sink, EpollFlags::EPOLLIN, name)?;
-            self.sinks.push(Rc::new(sink));
-            self.enter(sides[info.sender as usize].host)?;
-            let socket = datagram_socket(from, info).context(&cannot)?;
-            socket.connect(&SockAddr::from(to)).context(&cannot)?;
-            Ends::Udp(socket, 0)
+            self.add_udp(info, (addresses, sides), waiter)?
         } else {
             let of_page = self.applications[application].site.is_some();
             let mut connection = Connection::new(id, &sides, of_page);
@@ -372,12 +363,11 @@ impl<'a> Workload<'a> {
         };
         self.ports.insert(client_address.port(), id);
         let flows = &mut self.applications[application].flows;
-        let number = match part.relay_end() {
-            Some(end) => self.flows[id.whole(end).0 as usize].number,
-            None => {
-                flows.push(id);
-                flows.len() as u32 - 1
-            }
+        let number = if let Some(end) = part.relay_end() {
+            self.flows[id.whole(end).0 as usize].number
+        } else {
+            flows.push(id);
+            flows.len() as u32 - 1
         };
         let (server, client) = (server_address, client_address);
         self.flows.push(Flow {
@@ -392,6 +382,26 @@ impl<'a> Workload<'a> {
             ends,
         });
         Ok(())
+    }
+
+    /// The ends of a flow of datagrams.
+    fn add_udp(
+        &mut self,
+        info: &FlowInfo,
+        (addresses, sides): ([SocketAddr; 2], [Side; 2]),
+        waiter: &Waiter,
+    ) -> Result<Ends, Error> {
+        let cannot = format!("cannot make the sockets of flow {:?}", info.name);
+        let [from, to] = [info.sender, info.sender.other()].map(|end| addresses[end as usize]);
+        self.enter(sides[info.sender.other() as usize].host)?;
+        let sink = datagram_socket(to, info).context(&cannot)?;
+        let name = self.name(Watched::Sink(self.sinks.len()));
+        waiter.watch(&sink, EpollFlags::EPOLLIN, name)?;
+        self.sinks.push(Rc::new(sink));
+        self.enter(sides[info.sender as usize].host)?;
+        let socket = datagram_socket(from, info).context(&cannot)?;
+        socket.connect(&SockAddr::from(to)).context(&cannot)?;
+        Ok(Ends::Udp(socket, 0))
     }
 
     /// Listens at `address` of a host, unless it does already, for connections from this end.

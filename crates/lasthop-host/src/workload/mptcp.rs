@@ -8,6 +8,7 @@ use crate::header::{Headers, Transport};
 use lasthop_core::{FlowId, FlowInfo, Host};
 use socket2::Socket;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::rc::Rc;
@@ -39,9 +40,9 @@ impl Workload<'_> {
         let sides = self.applications[index].sides;
         for host in sides.map(|side| side.host) {
             self.enter(host)?;
-            if !self.subflows.kernels.contains_key(&host) {
+            if let Entry::Vacant(entry) = self.subflows.kernels.entry(host) {
                 let kernel = Diag::open().context("cannot ask the kernel about subflows")?;
-                self.subflows.kernels.insert(host, Rc::new(kernel));
+                entry.insert(Rc::new(kernel));
             }
         }
         let Flow { server, client, .. } = self.flows[of.0 as usize];

@@ -80,6 +80,13 @@ fn take_off(orders: &mut VecDeque<Order>, bytes: u64) {
     }
 }
 
+/// How many connections carry what an end sends and receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Carriers {
+    One,
+    Several,
+}
+
 /// One end of a connection.
 #[derive(Debug)]
 pub struct Peer {
@@ -98,8 +105,7 @@ pub struct Peer {
     /// True if the connection ended by an error.
     lost: bool,
     receive_window_max: u32,
-    /// True if it is an end of several connections.
-    multipath: bool,
+    carriers: Carriers,
 }
 
 impl Peer {
@@ -117,18 +123,18 @@ impl Peer {
             told_end: false,
             lost: false,
             receive_window_max,
-            multipath: false,
+            carriers: Carriers::One,
         }
     }
 
     /// Notes that it is an end of several connections, with the socket of all of them.
     pub fn has_several(&mut self) {
-        self.multipath = true;
+        self.carriers = Carriers::Several;
     }
 
     /// What it has read so far, if it is an end of several connections.
     pub fn read_of_several(&self) -> Option<u64> {
-        self.multipath.then_some(self.received)
+        (self.carriers == Carriers::Several).then_some(self.received)
     }
 
     /// Sets its socket.
@@ -174,7 +180,8 @@ impl Peer {
 
     /// The socket, if it has received data before, so that only more data can be new.
     pub fn reading(&self) -> Option<&Rc<Socket>> {
-        let is_discarded = !self.close && self.received > 0 && !self.told_end && !self.multipath;
+        let is_discarded =
+            !self.close && self.received > 0 && !self.told_end && self.carriers == Carriers::One;
         let only_reads = self.orders.is_empty() && is_discarded;
         self.socket.as_ref().filter(|_| only_reads)
     }
@@ -277,7 +284,7 @@ impl Peer {
                 }
             }
         };
-        if before == 0 && self.received > 0 && !self.multipath {
+        if before == 0 && self.received > 0 && self.carriers == Carriers::One {
             // Kernels that forget the route's window forget it with the first segment (6.12:
             // tcp_measure_rcv_mss).
             clamp_window(socket, self.receive_window_max)?;
@@ -332,7 +339,7 @@ impl Peer {
 
     /// Reports the changes after an action of the kernel.
     pub fn look<O: Observer>(&mut self, now: Instant, observer: &mut O) {
-        if self.multipath {
+        if self.carriers == Carriers::Several {
             // Its socket knows the first connection only.
             if self.told_end {
                 self.sender.ends(now, self.lost, observer);
