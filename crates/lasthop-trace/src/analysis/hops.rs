@@ -111,9 +111,8 @@ impl Hops {
         });
     }
 
-    // Like the analysis that calls it: the caller knows the event.
-    #[allow(clippy::inline_always, reason = "else it would be a function with a choice at every turn")]
-    #[inline(always)]
+    // Outside of the analysis of a single hop, which the compiler arranges by counts of runs without trees.
+    #[inline(never)]
     pub fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
         let flow = &mut self.flows[packet.flow.0 as usize];
         let is_data = flow.data == packet.direction;
@@ -191,8 +190,7 @@ impl Side {
         }
     }
 
-    #[allow(clippy::inline_always, reason = "as above")]
-    #[inline(always)]
+    #[inline]
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet, waited: Duration) {
         let record = &mut self.record;
         match event {
