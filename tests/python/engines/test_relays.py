@@ -93,7 +93,7 @@ def test_stories_captures_and_pictures_have_the_relay(
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ('relay.at = "goe"', "there is no hop \"goe\"; did you mean `geo`?"),
+        ('relay.at = "goe"', 'there is no hop "goe"; did you mean `geo`?'),
         ('relay = { at = "geo", buffer = "100 B" }', "relay.buffer"),
         ('stack = "quic"\nrelay.at = "geo"', "QUIC is encrypted from end to end"),
         ('host = "port"\nrelay.at = "geo"', 'the flow does not cross "geo" (accepted: land)'),
