@@ -144,7 +144,7 @@ def test_the_reference_of_keys_goes_through_a_file_by_its_names(chrome: webdrive
         "down.queue",
         "down.link",
         "hop.NAME",
-        "tcp, flow[].tcp, host.NAME.tcp",
+        "tcp",
         "flow[bulk-tcp]",
         "sample",
     ]
