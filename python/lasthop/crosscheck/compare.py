@@ -27,6 +27,7 @@ _NO_METRICS = frozenset(
         "outcome",
         "start_s",
         "drop_hops",
+        "part_of",
     }
 )
 # The distance of these metrics is a share; counts are subtracted.

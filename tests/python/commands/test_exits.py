@@ -25,6 +25,7 @@ from lasthop.engines.live.live_engine import LiveEngine
 Main = Callable[..., int]
 Shared = Callable[[str, Callable[[Path], object]], Path]
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "two-flows.toml"
+SCRIPT = Path(__file__).parents[2] / "packetdrill" / "slow-start.pkt"
 TWO_FLOWS = [str(EXAMPLE), "--only", "memory=none"]
 ARGUMENTS: dict[str, list[str]] = {
     "run": [str(EXAMPLE), "--replications", "1", "--quiet"],
@@ -49,6 +50,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "shell": ["--", "true"],
     "repeat": ["--link", "umts", "--replications", "1", "--", "true"],
     "crosscheck": TWO_FLOWS,
+    "packetdrill": [str(SCRIPT), "--stack", "linux-6"],
     "metrics": [],
     "kernel build": [],
 }
