@@ -107,11 +107,12 @@ def packetdrill_command(
     quiet: bool,
     **of_kernel: Unpack[_OfKernel],
 ) -> int:
-    """Run scripts of packetdrill on a guest kernel or on the model's TCP, in virtual time.
+    """Run scripts of packetdrill, which test a TCP packet by packet.
 
-    A script injects packets and makes system calls at stated times, and says what must follow. FILE is a
-    script, and FOLDER stands for the scripts (.pkt) in it and below. lasthop says which scripts pass, where
-    the others fail, and what is missing for those that it does not run.
+    They run on a guest kernel or on the model's TCP, in virtual time. A script injects packets and makes
+    system calls at stated times, and says what must follow. FILE is a script, and FOLDER stands for the
+    scripts (.pkt) in it and below. lasthop says which scripts pass, where the others fail, and what is
+    missing for those that it does not run.
 
     A kernel is tested by packetdrill itself, in a guest, in which computing takes no time: verdicts do not
     depend on how busy the machine is. For the model, --stack, lasthop reads the scripts itself. Python code
