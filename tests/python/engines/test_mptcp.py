@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import pytest
 
 from commands import ROOT
 from lasthop.engines.kernel.store import Kernel
+from tools import require_tools, tshark
 
 Main = Callable[..., int]
 TWO_WAYS = """
@@ -100,17 +99,14 @@ def test_each_flow_has_its_own_subflows_and_their_sums(
 
 def test_captures_show_the_kernels_own_options(lasthop_main: Main, tmp_path: Path, kernel: Kernel) -> None:
     assert kernel
+    require_tools()
     file = tmp_path / "two-ways.toml"
     file.write_text(TWO_WAYS + FLOW.format(name="up", direction="up"), encoding="utf-8")
     folder = tmp_path / "captures"
     assert lasthop_main("trace", file, "--engine", "kernel", "--out", folder) == 0
-    tshark = shutil.which("tshark")
-    if tshark is None:
-        pytest.skip("tshark is not installed")
 
     def shown(point: str, filter_: str) -> list[str]:
-        command = [tshark, "-r", folder / f"{point}.pcapng", "-Y", filter_, "-T", "fields", "-e", "ip.src"]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+        return [source for (source,) in tshark(folder / f"{point}.pcapng", ("ip.src",), "-Y", filter_)]
 
     # RFC 8684, section 3.1 and 3.2: the first subflow is capable, the second one joins.
     assert shown("wifi-up-in", "tcp.flags.syn==1 && tcp.options.mptcp.subtype==0") == ["10.0.1.1"]
