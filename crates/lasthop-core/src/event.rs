@@ -44,6 +44,11 @@ impl Part {
         self.relay_end().is_some()
     }
 
+    /// True for what an application calls a flow, and not for a connection that carries a part of one.
+    pub const fn is_whole(self) -> bool {
+        matches!(self, Self::Whole | Self::Relayed)
+    }
+
     /// The flow that the flow `id` carries, if it is a part of one.
     pub const fn of(self, id: FlowId) -> Option<FlowId> {
         match self {

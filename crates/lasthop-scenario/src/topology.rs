@@ -251,6 +251,9 @@ impl Scenario {
 
     /// The subflows of these flows, of those that MPTCP carries: one for each way of the host.
     pub(crate) fn subflows(&self, flows: &[FlowInfo]) -> Vec<FlowInfo> {
+        if !self.has_mptcp() {
+            return Vec::new();
+        }
         let lanes = self.lanes();
         let of = |(id, info): (u32, &FlowInfo)| {
             let flow = &self.flow[lanes[info.application as usize].instance.entry];

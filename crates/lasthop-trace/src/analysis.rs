@@ -215,7 +215,7 @@ impl Analysis {
         let mut run = self.record;
         let mut flows: Vec<Box<Flow>> = self.flows.into_iter().flatten().collect();
         join_sides(&mut flows);
-        let wholes = flows.iter().filter(|flow| flow.part.of(flow.id).is_none());
+        let wholes = flows.iter().filter(|flow| flow.part.is_whole());
         let last_end = wholes.map(|flow| flow.ended(end)).max().unwrap_or(end);
         run.duration_s = last_end.as_secs_f64();
         if self.groups.is_empty() {
@@ -405,7 +405,6 @@ impl Flow {
         is_kept: bool,
     ) -> Self {
         let name = |name: &str| if is_kept { name.to_owned() } else { String::new() };
-        let is_whole = info.part.of(id).is_none();
         let record = FlowRecord {
             flow: name(&info.name),
             application: name(&application.name),
@@ -440,8 +439,8 @@ impl Flow {
             inside: 0,
             offered_bytes: 0,
             queue_delay: if is_kept { Samples::default() } else { Samples::Ignored },
-            exchanges: (application.asks && is_whole).then(Exchanges::default),
-            playback: (application.plays && is_whole).then(Playback::default),
+            exchanges: (application.asks && info.part.is_whole()).then(Exchanges::default),
+            playback: (application.plays && info.part.is_whole()).then(Playback::default),
             transport,
         }
     }
@@ -531,10 +530,8 @@ impl TcpLoad {
     fn of(flows: &[Box<Flow>], direction: Direction, info: &RunInfo, end: Instant) -> Self {
         let mut loads = Vec::new();
         let (mut first_start, mut last_end) = (Instant::MAX, Instant::ZERO);
-        for flow in flows
-            .iter()
-            .filter(|flow| flow.data == direction && !flow.passes_by && flow.part.of(flow.id).is_none())
-        {
+        let counts = |flow: &Flow| flow.data == direction && !flow.passes_by && flow.part.is_whole();
+        for flow in flows.iter().filter(|flow| counts(flow)) {
             if let (Transport::Tcp(tcp), Some(started)) = (&flow.transport, flow.started) {
                 loads.push((flow.offered_bytes as f64, tcp.in_sequence_bytes() as f64));
                 first_start = first_start.min(started);

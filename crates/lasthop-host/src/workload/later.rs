@@ -65,9 +65,8 @@ impl Workload<'_> {
             .context("cannot make the socket of a short flow")?;
         connection.peer(Host::Client).open(socket);
         self.ports.insert(client.port(), id);
-        let flows = &mut self.applications[application].flows;
-        let (number, ends) = (flows.len() as u32, Ends::Tcp(Box::new(connection)));
-        flows.push(id);
+        let number = self.applications[application].takes(id);
+        let ends = Ends::Tcp(Box::new(connection));
         let (lane, part) = (application, Part::Whole);
         self.flows.push(Flow { application, number, lane, part, server, client, way: 0, passes: true, ends });
         Ok(())

@@ -85,6 +85,14 @@ struct Application {
     mptcp: Option<usize>,
 }
 
+impl Application {
+    /// Takes another flow, and returns the number that it has here.
+    fn takes(&mut self, id: FlowId) -> u32 {
+        self.flows.push(id);
+        self.flows.len() as u32 - 1
+    }
+}
+
 /// One end of all flows of an application.
 #[derive(Clone, Copy)]
 struct Side {
@@ -293,9 +301,7 @@ impl<'a> Workload<'a> {
     /// Adds a flow that goes through a relay; its sides follow.
     fn add_relayed(&mut self, id: FlowId, info: &FlowInfo) {
         let application = info.application as usize;
-        let flows = &mut self.applications[application].flows;
-        let number = flows.len() as u32;
-        flows.push(id);
+        let number = self.applications[application].takes(id);
         let ends = Ends::Relayed(Box::new(Relay::new(self.buffers[application])));
         let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
         let (server, client, lane, part) = (nowhere, nowhere, application, info.part);
@@ -362,12 +368,10 @@ impl<'a> Workload<'a> {
             Ends::Tcp(Box::new(connection))
         };
         self.ports.insert(client_address.port(), id);
-        let flows = &mut self.applications[application].flows;
         let number = if let Some(end) = part.relay_end() {
             self.flows[id.whole(end).0 as usize].number
         } else {
-            flows.push(id);
-            flows.len() as u32 - 1
+            self.applications[application].takes(id)
         };
         let (server, client) = (server_address, client_address);
         self.flows.push(Flow {

@@ -92,6 +92,16 @@ impl<T: Copy> RetransmissionQueue<T> {
         self.retransmitted_out
     }
 
+    /// Its counts, by their names in Linux' `tcp_info`.
+    pub fn info(&self) -> [(&'static str, u64); 4] {
+        [
+            ("tcpi_unacked", self.outstanding().into()),
+            ("tcpi_sacked", self.sacked_out.into()),
+            ("tcpi_lost", self.lost_out.into()),
+            ("tcpi_retrans", self.retransmitted_out.into()),
+        ]
+    }
+
     /// True if the counters equal a recount. For debug assertions.
     pub fn is_balanced(&self) -> bool {
         let count =

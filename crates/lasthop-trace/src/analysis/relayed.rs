@@ -1,7 +1,7 @@
 //! A flow that goes through a relay: from the records of its two connections to that of the whole.
 
 use super::{Flow, Transport};
-use lasthop_core::Part;
+use lasthop_core::{Host, Part};
 
 /// Fills in what the whole flows learn from their sides, which come after them.
 pub(super) fn join_sides(flows: &mut [Box<Flow>]) {
@@ -17,8 +17,8 @@ pub(super) fn join_sides(flows: &mut [Box<Flow>]) {
 impl Flow {
     fn join(&mut self, peer_side: &Self, host_side: &Self) {
         let (first, last) = match self.sender() {
-            lasthop_core::Host::Server => (peer_side, host_side),
-            lasthop_core::Host::Client => (host_side, peer_side),
+            Host::Server => (peer_side, host_side),
+            Host::Client => (host_side, peer_side),
         };
         self.started = first.started;
         self.first_packet = first.first_packet.into_iter().chain(last.first_packet).min();
