@@ -37,6 +37,8 @@ _SECTIONS = {
         "run": ("run:run_command", "Run a scenario file, then print the answer and write a report."),
         "study": ("study:study_group", "List, show and run published studies."),
         "example": ("example:example_group", "List, show and copy the examples that come with lasthop."),
+        "check": ("check:check_command", "Run scenarios that can fail, and judge what they claim."),
+        "baseline": ("baseline:baseline_group", "Keep records of a version, to check later ones against."),
         "validate": ("validate:validate_command", "Check scenario files without running them."),
         "schema": ("schema:schema_command", "Print the JSON Schema of scenario files."),
     },
@@ -116,7 +118,9 @@ class _Commands(click.Group):
       1    standard output cannot be written
       2    the request is wrong; the error says how to mend it
       3    the live engine left runs that are too late to be valid
-      4    the program failed in some run of 'lasthop repeat --fail', or a script of 'lasthop packetdrill' did
+      4    a claim of 'lasthop check' is not upheld; a program of 'lasthop repeat --fail' or a script of
+           'lasthop packetdrill' failed
+      5    no claim of 'lasthop check' fails, but one is undecided
       130  stopped by Ctrl-C
 
     'lasthop shell' returns the exit code of its program.

@@ -201,6 +201,27 @@ fn study_properties() -> Map<String, Value> {
                 "additionalProperties": { "type": "array", "items": { "type": "string" }, "minItems": 1 },
             },
         },
+        "claim": {
+            "type": "array",
+            "description": "What must hold of the results: statements that `lasthop check` judges and `lasthop \
+                            run` shows. docs/claims.md describes their other keys. A file that extends \
+                            another one does not inherit them",
+            "items": {
+                "type": "object",
+                "required": ["id", "text"],
+                "properties": {
+                    "id": { "type": "string", "description": "Name of the claim" },
+                    "text": { "type": "string", "description": "The statement in words" },
+                    "holds": {
+                        "description": "The statement as an expression, or several that must all hold",
+                        "anyOf": [
+                            { "type": "string", "examples": ["p95(elapsed_s) < 9"] },
+                            { "type": "array", "items": { "type": "string" }, "minItems": 1 },
+                        ],
+                    },
+                },
+            },
+        },
     });
     match properties {
         Value::Object(properties) => properties,

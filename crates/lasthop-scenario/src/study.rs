@@ -132,9 +132,19 @@ fn key(levels: &[(String, String)]) -> String {
     pairs.join(",")
 }
 
-/// Keys of a file that are not part of its base scenario.
-const STUDY_KEYS: [&str; 9] =
-    [extends::KEY, "name", "title", "description", "seed", "replications", "factor", "matrix", range::SAMPLE];
+/// Keys of a file that are not part of its base scenario. Python reads the claims.
+const STUDY_KEYS: [&str; 10] = [
+    extends::KEY,
+    "name",
+    "title",
+    "description",
+    "seed",
+    "replications",
+    "factor",
+    "matrix",
+    range::SAMPLE,
+    "claim",
+];
 
 impl Study {
     /// Reads and checks a file and the files it extends.

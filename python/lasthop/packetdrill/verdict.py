@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from xml.etree import ElementTree
+
+from lasthop import junit as files
 
 
 class State(Enum):
@@ -35,25 +36,12 @@ class Verdict:
 
 def junit(verdicts: Iterable[Verdict], suite: str) -> bytes:
     """Return the verdicts as a JUnit file, for services that show tests."""
-    root = ElementTree.Element("testsuite", name=suite)
-    counts = dict.fromkeys(State, 0)
-    for verdict in verdicts:
-        counts[verdict.state] += 1
-        case = ElementTree.SubElement(
-            root,
-            "testcase",
-            classname=verdict.family,
-            name=str(verdict.script),
-            time=f"{verdict.duration_s:.6f}",
-        )
-        if verdict.state is State.PASSED:
-            continue
-        place = "" if verdict.line is None else f"line {verdict.line}: "
-        kind = "failure" if verdict.state is State.FAILED else "skipped"
-        ElementTree.SubElement(case, kind, message=f"{place}{verdict.message}")
-    root.set("tests", str(sum(counts.values())))
-    root.set("failures", str(counts[State.FAILED]))
-    root.set("skipped", str(counts[State.NOT_RUNNABLE]))
-    ElementTree.indent(root)
-    text: str = ElementTree.tostring(root, encoding="unicode")
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'.encode()
+    return files.junit(map(_case, verdicts), suite)
+
+
+def _case(verdict: Verdict) -> files.Case:
+    outcome = {State.PASSED: "", State.FAILED: "failure", State.NOT_RUNNABLE: "skipped"}[verdict.state]
+    place = "" if verdict.line is None else f"line {verdict.line}: "
+    return files.Case(
+        verdict.family, str(verdict.script), outcome, f"{place}{verdict.message}", verdict.duration_s
+    )

@@ -40,16 +40,13 @@ def load(file: Path, points: int | None = None) -> Loaded:
 
 
 def _claims(file: Path, study: _core.Study) -> Claims | None:
-    """Read the claims on a study.
-
-    Other scenario files of its folder vary things that the claims do not cover.
-    """
-    if file.name != SCENARIO_FILE:
+    """Read the claims on a scenario; most have none, and then the code for them is not even loaded."""
+    has_file = file.name == SCENARIO_FILE or file.with_suffix(".claims.toml").is_file()
+    if not has_file and b"claim" not in _core.read_file(str(file)):
         return None
-    from lasthop.studies.claims.file import claims_file, load_claims
+    from lasthop.studies.claims.file import find_claims
 
-    place = claims_file(file)
-    return load_claims(place, study) if place.is_file() else None
+    return find_claims(file, study)
 
 
 def file_to_run(file: Path) -> Path:

@@ -14,7 +14,7 @@ from lasthop.studies.catalogue import SCENARIO_FILE, find_study
 from lasthop.studies.claims import NOT_UPHELD, UPHELD, VERDICTS
 from lasthop.studies.claims.answers import Answer, answers
 from lasthop.studies.claims.evaluate import Outcome, evaluate
-from lasthop.studies.claims.file import CLAIMS_FILE, Claims, claims_file, load_claims
+from lasthop.studies.claims.file import CLAIMS_FILE, Claims, claims_file, find_claims, load_claims
 from lasthop.studies.claims.readings import READINGS_FILE, Judged, Reading, load_readings
 from lasthop.studies.claims.records import Records
 from lasthop.studies.claims.verdicts import place_text
@@ -34,7 +34,7 @@ def check(
     """
     file, study = _scenario(folder, scenario)
     if reading is None:
-        return _judge(load_claims(claims_file(file), study), folder)
+        return _judge(_claims(file, study), folder)
     readings = {one.id: one for one in _readings(file, study)}
     if reading not in readings:
         raise InputError(f"--reading {reading}: there is none; did you mean '{nearest(reading, readings)}'?")
@@ -58,9 +58,19 @@ def _scenario(folder: Path, scenario: Path | None) -> tuple[Path, _core.Study]:
             f"{folder} holds results of a different scenario than {file}, or of a different version of it. "
             "Run it again into another folder, or name the right file with --scenario FILE."
         )
-    if not claims_file(file).is_file():
-        raise InputError(f"There are no claims on {file}: its folder has no {CLAIMS_FILE}.")
     return file, study
+
+
+def _claims(file: Path, study: _core.Study) -> Claims:
+    """Read the claims on a scenario, or else those that stand in its folder."""
+    if (claims := find_claims(file, study)) is not None:
+        return claims
+    if not claims_file(file).is_file():
+        raise InputError(
+            f"There are no claims on {file}: it has no [[claim]], and its folder has neither "
+            f"{file.with_suffix(f'.{CLAIMS_FILE}').name} nor {CLAIMS_FILE}."
+        )
+    return load_claims(claims_file(file), study)
 
 
 def _readings(file: Path, study: _core.Study) -> list[Reading]:

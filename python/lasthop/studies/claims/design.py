@@ -81,6 +81,8 @@ class Laid:
     places: tuple[Place, ...]
     needed: frozenset[Key]
     """The cells of the scenario that take part."""
+    of_baseline: frozenset[Key]
+    """The cells of the baseline that take part."""
 
     def groups(
         self, factors: Sequence[str], places: Sequence[Place] | None = None
@@ -123,18 +125,19 @@ def lay_out(statement: Statement, where: Levels, design: Design) -> Laid:
     if FLOW in where and FLOW not in chosen:
         dimensions = (*dimensions, FLOW)
         candidates = [{**place, FLOW: flow} for place in candidates for flow in where[FLOW]]
-    places, needed = [], set()
+    places, needed, of_baseline = [], set(), set()
     for place in candidates:
-        keys = set(_keys(statement, place, design))
-        if keys <= design.cells:
+        own, others = (set(_keys(statement, place, design, baseline=which)) for which in (False, True))
+        if own | others <= design.cells:
             places.append(place)
-            needed |= keys
+            needed |= own
+            of_baseline |= others
     if not places:
         asked = "; ".join(f"{factor}: {', '.join(levels)}" for factor, levels in where.items())
         raise ClaimError(
             f"the scenario has no cell for '{statement.text}'{f' with {asked}' if asked else ''}."
         )
-    return Laid(statement, dimensions, tuple(places), frozenset(needed))
+    return Laid(statement, dimensions, tuple(places), frozenset(needed), frozenset(of_baseline))
 
 
 def _completed(statement: Statement, chosen: set[str], where: Levels) -> Statement:
@@ -158,8 +161,10 @@ def _completed(statement: Statement, chosen: set[str], where: Levels) -> Stateme
     return replace(statement, inner=inner.inner)  # type: ignore[union-attr]
 
 
-def _keys(statement: Statement, place: Place, design: Design) -> Iterator[Key]:
+def _keys(statement: Statement, place: Place, design: Design, *, baseline: bool) -> Iterator[Key]:
+    """Yield the cells of the terms that are about the baseline, or of the others."""
     here = {factor: (level,) for factor, level in place.items()}
     for side in sides(statement):
         for term, bound in bound_terms(side):
-            yield from combinations(design.factors, {**here, **bound, **term.levels})
+            if term.baseline == baseline:
+                yield from combinations(design.factors, {**here, **bound, **term.levels})

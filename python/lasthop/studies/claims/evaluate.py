@@ -114,6 +114,8 @@ class Part:
     difference: Interval | None
     bounds: tuple[Bound, ...]
     confidence: float = CONFIDENCE
+    left_out: int = 0
+    """Replications in which a term has no value, unless it is one of the baseline."""
 
     def holds(self, confidence: float) -> bool:
         """Whether the part is upheld."""
@@ -174,32 +176,38 @@ def _verdict(*, holds: bool, fails: bool) -> str:
     return UPHELD if holds else NOT_UPHELD if fails else UNDECIDED
 
 
-def evaluate(claims: Claims, records: Records) -> list[Outcome]:
-    """Evaluate every claim.
+def evaluate(claims: Claims, records: Records, baseline: Records | None = None) -> list[Outcome]:
+    """Evaluate every claim. The records of the `baseline` were read beside the others.
 
     Raises InputError if one names a metric or a flow that the records do not have.
     """
     outcomes = []
     for claim in claims.claims:
         try:
-            outcomes.append(_outcome(claim, records, by_means=claims.by_means))
+            outcomes.append(_outcome(claim, records, baseline, by_means=claims.by_means))
         except ClaimError as error:
             raise InputError(f"{claims.file}: claim {claim.id}: {error}") from None
     return outcomes
 
 
-def _outcome(claim: Claim, records: Records, *, by_means: bool) -> Outcome:
+def _outcome(claim: Claim, records: Records, baseline: Records | None, *, by_means: bool) -> Outcome:
     if not claim.holds:
         return Outcome(claim, UNCOMPUTABLE, reason=claim.uncomputable)
     needed = frozenset[tuple[str, ...]]().union(*(laid.needed for laid in claim.holds))
     absent = needed - records.cells
     if absent:
         return Outcome(claim, NOT_RUN, reason=f"{len(absent)} of its {len(needed)} cells were not run")
+    of_baseline = frozenset[tuple[str, ...]]().union(*(laid.of_baseline for laid in claim.holds))
+    if of_baseline and baseline is None:
+        return Outcome(claim, NOT_RUN, reason="there is no baseline")
+    if baseline is not None and (absent := of_baseline - baseline.cells):
+        reason = f"the baseline lacks {len(absent)} of its {len(of_baseline)} cells"
+        return Outcome(claim, NOT_RUN, reason=reason)
     whole: list[list[Part]] = []
     cells: list[Part] = []
 
     def part(laid: Laid, place: Place, places: Sequence[Place]) -> Part:
-        return _Evaluation(laid, places, claim.within, records, by_means=by_means).part(place)
+        return _Evaluation(laid, places, claim.within, records, baseline, by_means=by_means).part(place)
 
     for laid in claim.holds:
         cells += [part(laid, place, [place]) for place in laid.places]
@@ -232,9 +240,17 @@ class _Evaluation:
     """
 
     def __init__(
-        self, laid: Laid, places: Sequence[Place], within: float, records: Records, *, by_means: bool
+        self,
+        laid: Laid,
+        places: Sequence[Place],
+        within: float,
+        records: Records,
+        baseline: Records | None,
+        *,
+        by_means: bool,
     ) -> None:
         self._by_means = by_means
+        self._baseline = baseline
         self._statement = laid.statement
         self._places = places
         self._within = within
@@ -248,14 +264,19 @@ class _Evaluation:
         # Terms of the same replications are paired by replication, other terms by set.
         choices = {{**bound, **term.levels}.get(REPLICATION) for term, bound in terms}
         self._by_set = len(choices) > 1
-        raw = [
-            values
-            for place in places
-            for term, bound in terms
-            for values in self._raw(term, {**{f: (level,) for f, level in place.items()}, **bound})
-        ]
-        self._kept = np.isfinite(np.stack(raw)).all(axis=0)
+        own, of_baseline = (
+            [
+                np.isfinite(values)
+                for place in places
+                for term, bound in terms
+                if term.baseline == which
+                for values in self._raw(term, {**{f: (level,) for f, level in place.items()}, **bound})
+            ]
+            for which in (False, True)
+        )
+        self._kept = np.all(own + of_baseline, axis=0)
         self._pairs = int(np.count_nonzero(self._kept))
+        self._left_out = int(np.count_nonzero(~np.all(own, axis=0))) if own else 0
         sets = np.unique(records.sets) if self._by_set else records.sets[records.chosen(next(iter(choices)))]
         quantiles = any(map(has_quantile, sides(laid.statement)))
         self._plan = Bootstrap(sets[self._kept]) if quantiles and self._pairs else Jackknife(self._pairs)
@@ -265,8 +286,9 @@ class _Evaluation:
         levels = {**here, **term.levels}
         chosen, sets = self._records.chosen(levels.get(REPLICATION)), self._records.sets
         parts = [chosen & (sets == number) for number in np.unique(sets)] if self._by_set else []
-        for key in combinations(self._records.factors, levels):
-            values = self._records.values(term.column, levels.get(FLOW), key, term.rows)
+        records = self._baseline if term.baseline and self._baseline is not None else self._records
+        for key in combinations(records.factors, levels):
+            values = records.values(term.column, levels.get(FLOW), key, term.rows)
             means = [values[part].mean() if part.any() else np.nan for part in parts]
             yield np.array(means) if self._by_set else values[chosen]
 
@@ -275,7 +297,7 @@ class _Evaluation:
         text, cells, pairs = self._text(), len(self._places), self._pairs
         confidence = self._records.confidence
         if pairs == 0:
-            return Part(text, place, cells, 0, None, None, None, (), confidence)
+            return Part(text, place, cells, 0, None, None, None, (), confidence, self._left_out)
         with np.errstate(divide="ignore", invalid="ignore"):
             left, right, checks = self._sides()
             scale = float(max(abs(left[0]), abs(right[0])))
@@ -293,6 +315,7 @@ class _Evaluation:
             interval,
             bounds if defined else (),
             confidence,
+            self._left_out,
         )
 
     def _resampled(self, values: Values, scale: float) -> Resampled:

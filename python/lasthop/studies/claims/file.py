@@ -12,6 +12,7 @@ from typing import Any
 
 from lasthop import _core
 from lasthop.errors import InputError, nearest
+from lasthop.studies.catalogue import SCENARIO_FILE
 from lasthop.studies.claims.design import Design, Laid, Scenario, lay_out
 from lasthop.studies.claims.language import (
     FLOW,
@@ -26,7 +27,8 @@ from lasthop.studies.claims.language import (
 from lasthop.studies.claims.sentences import STATEMENTS_FILE, Sentence, read_sentences
 
 CLAIMS_FILE = "claims.toml"
-_TOP = ("where", "select", "metrics", "elsewhere", "claim")
+_CLAIM = "claim"
+_TOP = ("where", "select", "metrics", "elsewhere", _CLAIM)
 _TEXTS = ("id", "text", "section", "reading", "explanation", "uncomputable", "story", "contradicts_source")
 _QUANTIFIERS = ("every", "most", "some")
 _KEYS = (*_TEXTS, *_QUANTIFIERS, "at_least", "holds", "where", "within", "contradicts", "statements")
@@ -92,12 +94,38 @@ class Changes:
 
 
 def claims_file(scenario_file: Path) -> Path:
-    """Return the path of the claims on a scenario."""
+    """Return the path of the claims on a study."""
     return scenario_file.resolve().parent / CLAIMS_FILE
 
 
+def find_claims(scenario_file: Path, study: Scenario) -> Claims | None:
+    """Read the claims on a scenario: its own, those of `NAME.claims.toml` beside it, or a study's.
+
+    Raises InputError as `load_claims` does, and if a scenario has claims in two places.
+    """
+    beside = scenario_file.with_suffix(f".{CLAIMS_FILE}")
+    own = _own_claims(scenario_file, study)
+    if own is not None and beside.is_file():
+        raise InputError(
+            f"{scenario_file} has claims, and so has {beside.name}: put all of them in one of the two files."
+        )
+    if own is None and not beside.is_file() and scenario_file.name == SCENARIO_FILE:
+        beside = claims_file(scenario_file)
+    return load_claims(beside, study) if own is None and beside.is_file() else own
+
+
+def _own_claims(file: Path, study: Scenario) -> Claims | None:
+    """Read the claims that stand in a scenario file itself; `None` without."""
+    if _CLAIM.encode() not in _core.read_file(str(file)):
+        return None
+    text, data = read_toml(file)
+    if _CLAIM not in data:
+        return None
+    return _Reader(file, text, Design.of(study), ()).read({_CLAIM: data[_CLAIM]}, Changes())
+
+
 def load_claims(file: Path, study: Scenario, changes: Changes | None = None) -> Claims:
-    """Read claims on a scenario.
+    """Read a file of claims on a scenario.
 
     Raises InputError with file, line, claim, reason and the nearest valid thing.
     """
@@ -130,6 +158,12 @@ def error_at(file: Path, text: str, pattern: str, what: str, reason: str) -> Inp
     return InputError(": ".join(filter(None, (f"{file}:{line}" if line else str(file), what, reason))))
 
 
+def line_of(file: Path, name: str) -> int:
+    """Return the line of a file that gives an entry this id."""
+    text, _ = read_toml(file)
+    return next(n for n, line in enumerate(text.splitlines(), 1) if re.match(id_pattern(name), line))
+
+
 def id_pattern(name: str) -> str:
     """Return the pattern of the line that gives an entry this id."""
     return rf"\s*id\s*=\s*[\"']{re.escape(name)}[\"']"
@@ -148,7 +182,7 @@ class _Reader:
         for key in data:
             if key not in _TOP:
                 raise self._error("", f"there is no key '{key}'; did you mean '{nearest(key, _TOP)}'?")
-        entries = data.get("claim", [])
+        entries = data.get(_CLAIM, [])
         if (
             not isinstance(entries, list)
             or not entries

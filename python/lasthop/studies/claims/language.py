@@ -7,10 +7,11 @@
     increases(fct(), congestion="60..90")
     iqr(sum(timeouts(iw10, flow="*"))) < 2
     fraction(fct(iw10) > fct(iw3)) > 0.5
+    p95(elapsed_s) <= 1.1 * p95(elapsed_s, baseline)
     explained(fct(), window=[iw3, iw10], packets=[9, 10]) > 0.5
 
 The text is Python's expression syntax, of which only this is accepted: numbers, `+ - * /`, comparisons, and
-calls of metrics and of the functions below. Nothing is executed.
+names and calls of metrics, and calls of the functions below. Nothing is executed.
 """
 
 from __future__ import annotations
@@ -34,18 +35,30 @@ FUNCTIONS = ("slope", "least", "greatest", EXPLAINED)
 """Functions of an expression over levels: least-squares slope, least value, greatest value, a share."""
 ROWS = ("sum", "min", "max")
 """Aggregates of a column over the rows of a replication."""
-QUANTILES: dict[str, tuple[float, ...]] = {"median": (0.5,), "iqr": (0.75, 0.25), "quantile": ()}
+QUANTILES: dict[str, tuple[float, ...]] = {
+    "median": (0.5,),
+    "p25": (0.25,),
+    "p75": (0.75,),
+    "p95": (0.95,),
+    "p99": (0.99,),
+    "iqr": (0.75, 0.25),
+    "quantile": (),
+}
 """Statistics over replications: a quantile, or the difference of two.
 
 `quantile` gets its share as an argument.
 """
+MEAN = "mean"
 FRACTION = "fraction"
+_STATISTICS = (*QUANTILES, MEAN, FRACTION)
+BASELINE = "baseline"
+"""The selection by which a term or a statistic is about the records of another folder."""
 TRENDS = {"increases": 1, "decreases": -1}
 RELATIONS: dict[type[ast.cmpop], str] = {ast.Gt: ">", ast.Lt: "<", ast.GtE: ">=", ast.LtE: "<=", ast.Eq: "=="}
 WEAK = ("==", "<=", ">=")
 """Relations that have a tolerance."""
 _OPERATORS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
-_RESERVED = ("abs", *ROWS, *QUANTILES, FRACTION, *FUNCTIONS, *TRENDS)
+_RESERVED = ("abs", *ROWS, *_STATISTICS, *FUNCTIONS, *TRENDS)
 
 Levels = Mapping[str, tuple[str, ...]]
 """Chosen levels of each factor that is named."""
@@ -66,13 +79,15 @@ class Number:
 class Term:
     """The mean of a column of the records at the named levels; for several levels, the mean of their means.
 
-    `rows` says how a replication's value follows from its rows: by their mean, or one of `ROWS`.
+    `rows` says how a replication's value follows from its rows: by their mean, or one of `ROWS`. `baseline`
+    tells whether the records are those of another folder.
     """
 
     text: str
     column: str
     levels: Levels = field(default_factory=dict)
     rows: str = "mean"
+    baseline: bool = False
 
 
 @dataclass(frozen=True)
@@ -319,14 +334,14 @@ class Parser:
                 return Over(name, value, through)
             case ast.Call(func=ast.Name(id=name)) if name in ROWS:
                 return self._of_rows(name, node)
-            case ast.Call(func=ast.Name(id=name)) if name in (*QUANTILES, FRACTION):
+            case ast.Call(func=ast.Name(id=name)) if name in _STATISTICS:
                 return self._among(name, node)
             case ast.Call(func=ast.Name(id=name)) if name in TRENDS:
                 raise ClaimError(f"'{name}' is a statement of its own; it has no value to calculate with.")
             case ast.Call(func=ast.Name(id=name)):
                 return self._term(name, node)
-            case ast.Name(id=name):
-                raise ClaimError(f"'{name}' stands alone; a metric is written with brackets, {name}(...).")
+            case ast.Name(id=name) if name not in _RESERVED:
+                return self._term(name, ast.Call(node, [], []))
         return _arithmetic(node, ast.unparse(node), self._expression)
 
     def _over(self, node: ast.Call) -> tuple[Expression, Levels]:
@@ -357,7 +372,8 @@ class Parser:
     def _among(self, name: str, node: ast.Call) -> Expression:
         text = ast.unparse(node)
         at = QUANTILES.get(name, ())
-        match (name, node.args):
+        of_baseline = bool(node.args) and self._is_baseline(node.args[-1])
+        match (name, node.args[:-1] if of_baseline else node.args):
             case ("quantile", [inner, ast.Constant(value=int() | float() as value)]) if 0 <= value <= 1:
                 at = (float(value),)
             case ("quantile", _):
@@ -371,14 +387,17 @@ class Parser:
         nested = (
             n.func.id for n in ast.walk(inner) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
         )
-        if any(function in (*QUANTILES, FRACTION) for function in nested):
+        if any(function in _STATISTICS for function in nested):
             raise ClaimError(f"'{text}' is a statistic over replications of another one.")
         if any(keyword.arg is None for keyword in node.keywords):
             raise ClaimError(f"'{text}': write factor=level.")
         through = self._through(node)
-        if name == FRACTION:
-            return Among(self._condition(inner), None, through)
-        quantiles: list[Expression] = [Among(self._expression(inner), share, through) for share in at]
+        read = self._condition(inner) if name == FRACTION else self._expression(inner)
+        if of_baseline:
+            read = rewritten(read, lambda term: replace(term, text=text, baseline=True))
+        if name in (FRACTION, MEAN):
+            return Among(read, None, through)
+        quantiles: list[Expression] = [Among(read, share, through) for share in at]
         return quantiles[0] if len(quantiles) == 1 else Operation("-", quantiles[0], quantiles[1])
 
     def _condition(self, node: ast.expr) -> Expression:
@@ -401,16 +420,24 @@ class Parser:
                     raise ClaimError(f"'{ast.unparse(node)}' chooses {factor} twice.")
                 levels[factor] = chosen
 
+        of_baseline = any(map(self._is_baseline, node.args))
         for argument in node.args:
+            if self._is_baseline(argument):
+                continue
             if not isinstance(argument, ast.Name) or argument.id not in self._words.selections:
-                raise _unknown("selection", ast.unparse(argument), list(self._words.selections))
+                raise _unknown("selection", ast.unparse(argument), [*self._words.selections, BASELINE])
             choose(self._words.selections[argument.id])
         for keyword in node.keywords:
             if keyword.arg is None:
                 raise ClaimError(f"'{ast.unparse(node)}': write factor=level.")
             choose({keyword.arg: self._words.levels(keyword.arg, _literal(keyword.value))})
         metric = self._words.metrics.get(name, Term(name, name))
-        return rewritten(metric, lambda term: replace(term, text=ast.unparse(node), levels=levels))
+        text = ast.unparse(node)
+        return rewritten(metric, lambda term: replace(term, text=text, levels=levels, baseline=of_baseline))
+
+    def _is_baseline(self, node: ast.expr) -> bool:
+        """Tell whether an argument chooses the baseline, which a selection of this name hides."""
+        return isinstance(node, ast.Name) and node.id == BASELINE and BASELINE not in self._words.selections
 
 
 def _literal(node: ast.expr) -> object:

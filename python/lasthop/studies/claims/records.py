@@ -35,18 +35,26 @@ class Records:
     aggregate of them.
     """
 
-    def __init__(self, tables: Mapping[str, pl.DataFrame], factors: Sequence[str], looks: int = 1) -> None:
+    def __init__(
+        self,
+        tables: Mapping[str, pl.DataFrame],
+        factors: Sequence[str],
+        looks: int = 1,
+        beside: Records | None = None,
+    ) -> None:
         """Take tables by the names above; `factors` are in the scenario's order.
 
-        Intervals must hold over all `looks`.
+        Intervals must hold over all `looks`. Values stand in the order of the sets and replications of the
+        records `beside` them, or else of their own.
         """
         self.factors = list(factors)
         self.confidence = shared(CONFIDENCE, looks)
         self._tables = {name: self._own(tables[name]) for name in _FILES if name in tables}
-        pairs = (
-            pl.concat([table.select(_PAIRED_BY) for table in self._tables.values()]).unique().sort(_PAIRED_BY)
+        own = pl.concat([table.select(_PAIRED_BY) for table in self._tables.values()])
+        pairs = own.unique().sort(_PAIRED_BY)
+        self._pairs: dict[tuple[object, ...], int] = (
+            {pair: number for number, pair in enumerate(pairs.rows())} if beside is None else beside._pairs
         )
-        self._pairs = {pair: number for number, pair in enumerate(pairs.rows())}
         self.cells = frozenset(
             key
             for table in self._tables.values()
@@ -58,8 +66,10 @@ class Records:
         self.sets, self._numbers = pairs.select("set", number).to_numpy().T
 
     @classmethod
-    def read(cls, folder: Path, factors: Sequence[str]) -> Records:
-        """Read the tables that a results folder has."""
+    def read(
+        cls, folder: Path, factors: Sequence[str], looks: int = 1, beside: Records | None = None
+    ) -> Records:
+        """Read the tables that a results folder has. It may have been looked at more often than `looks`."""
         files = {name: folder / file for name, file in _FILES.items()}
         tables = {name: read_rows(file) for name, file in files.items() if file.is_file()}
         if "shorts" in tables:
@@ -68,7 +78,7 @@ class Records:
             tables["hops"] = with_places(tables["hops"].lazy()).collect()
         if "flows" in tables:
             tables["flows"] = with_computed(tables["flows"].lazy()).collect()
-        return cls(tables, factors, looks_of(read_manifest(folder)))
+        return cls(tables, factors, max(looks, looks_of(read_manifest(folder))), beside)
 
     def _own(self, table: pl.DataFrame) -> pl.DataFrame:
         # A column with a name of its own, such as `protocol` of flows, is not the factor.
@@ -87,6 +97,10 @@ class Records:
         ranges = [ends(REPLICATION, word) for word in words or ("..",)]
         inside = [(low <= self._numbers) & (self._numbers <= high) for low, high in ranges]
         return np.asarray(np.any(inside, axis=0))
+
+    def pair(self, number: int) -> tuple[int, int]:
+        """Return the set, and the replication within it, of the values at this position."""
+        return int(self.sets[number]), int(self._numbers[number])
 
     def values(self, column: str, flows: tuple[str, ...] | None, key: Key, rows: str = "mean") -> Values:
         """Return a column's values in a cell of the scenario, one for each set and replication; NaN if none.
@@ -117,7 +131,9 @@ class Records:
         for row in values:
             *key, set_number, replication, value = row
             cell = found.setdefault(tuple(key), np.full(len(self._pairs), np.nan))
-            cell[self._pairs[set_number, replication]] = np.nan if value is None else value
+            pair = self._pairs.get((set_number, replication))
+            if pair is not None and value is not None:
+                cell[pair] = value
         return found
 
     def _rows(self, column: str, flows: tuple[str, ...] | None) -> pl.DataFrame:

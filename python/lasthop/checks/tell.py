@@ -1,0 +1,157 @@
+"""Verdicts in words and in the formats of services that run tests."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from lasthop import junit as files
+from lasthop.checks.judge import Checked, Judged
+from lasthop.engines.model_engine import ModelEngine
+from lasthop.studies.claims import NOT_RUN, NOT_UPHELD, UNCOMPUTABLE, UNDECIDED, UPHELD, VERDICTS
+from lasthop.studies.claims.evaluate import Outcome, Part
+from lasthop.studies.claims.file import line_of
+from lasthop.studies.claims.verdicts import claims_frame, place_text
+
+_INDENT = " " * 12
+
+
+def head(checked: Checked) -> str:
+    """Say what was checked, with what and how often."""
+    plan = checked.plan
+    runs = "1 replication" if plan.replications == 1 else f"{plan.replications} replications"
+    against = "" if checked.baseline is None else f", baseline {checked.baseline}"
+    return f"{checked.file}: {runs}, seed {plan.seed}, {plan.engine.title}{against}"
+
+
+def lines(checked: Checked, judged: Judged) -> Iterator[str]:
+    """Say the verdict on a claim with its numbers, and how to look at the run behind it."""
+    outcome = judged.outcome
+    yield f"{outcome.verdict:<{len(_INDENT) - 1}} {outcome.claim.id}: {outcome.claim.text}"
+    yield f"{_INDENT}{numbers(outcome)}"
+    if (command := command_of(checked, judged)) is not None:
+        yield f"{_INDENT}{command}"
+
+
+def numbers(outcome: Outcome) -> str:
+    """Return the statement with its values, or why there is none."""
+    part = outcome.decisive
+    if part is None or part.difference is None:
+        return outcome.reason
+    place = f" at {place_text(part)}" if part.place else ""
+    low, high = _figure(part.difference.low), _figure(part.difference.high)
+    remark = f"; {outcome.reason}" if outcome.reason else ""
+    return (
+        f"{part.statement}{place}: {_sides(part)}; difference {_figure(part.difference.estimate)} "
+        f"[{low} .. {high}] at {100 * part.confidence:.4g} %, n = {part.pairs}{remark}"
+    )
+
+
+def _sides(part: Part) -> str:
+    return f"{_figure(part.left)} against {_figure(part.right)}"
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+def command_of(checked: Checked, judged: Judged) -> str | None:
+    """Return the command that tells the story of the run behind a verdict; `None` if none can."""
+    run, plan = judged.telling, checked.plan
+    if run is None or not plan.repeatable:
+        return None
+    words = ["lasthop", "explain", str(checked.file)]
+    if run.levels:
+        words += ["--only", ",".join(f"{factor}={level}" for factor, level in run.levels.items())]
+    words += ["--replication", str(run.replication)]
+    if run.set_number > 1:
+        words += ["--set", str(run.set_number)]
+    if plan.replications != plan.study.replications:
+        words += ["--replications", str(plan.replications)]
+    if plan.seed != plan.study.seed:
+        words += ["--seed", str(plan.seed)]
+    if plan.engine.name != ModelEngine.name:
+        words += ["--engine", plan.engine.name]
+    return shlex.join(words)
+
+
+def totals(checked: Sequence[Checked]) -> str:
+    """Count the verdicts on all claims."""
+    counts = Counter(one.outcome.verdict for each in checked for one in each.judged)
+    named = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
+    return f"claims: {named} of {counts.total()}"
+
+
+def as_json(checked: Sequence[Checked]) -> str:
+    """Return everything that is known of the verdicts."""
+    return json.dumps([_facts(one) for one in checked], indent=2) + "\n"
+
+
+def _facts(checked: Checked) -> dict[str, object]:
+    rows = claims_frame([one.outcome for one in checked.judged]).to_dicts()
+    commands = [command_of(checked, one) for one in checked.judged]
+    return {
+        "file": str(checked.file),
+        "seed": checked.plan.seed,
+        "replications": checked.plan.replications,
+        "engine": checked.plan.engine.name,
+        **checked.plan.engine.identity,
+        "baseline": None if checked.baseline is None else str(checked.baseline),
+        "invalid": checked.late,
+        "claims": [
+            {
+                **row,
+                "replication": one.telling and one.telling.replication,
+                "cell": one.telling and dict(one.telling.levels),
+                "command": command,
+            }
+            for row, one, command in zip(rows, checked.judged, commands, strict=True)
+        ],
+    }
+
+
+_JUNIT = {UPHELD: "", NOT_UPHELD: "failure", UNDECIDED: "error", NOT_RUN: "error", UNCOMPUTABLE: "skipped"}
+
+
+def as_junit(checked: Sequence[Checked]) -> bytes:
+    """Return a JUnit file: a claim is a test, and an undecided one an error."""
+    return files.junit(
+        (
+            files.Case(
+                str(one.file),
+                f"{judged.outcome.claim.id}: {judged.outcome.claim.text}",
+                _JUNIT[judged.outcome.verdict],
+                "\n".join(filter(None, (numbers(judged.outcome), command_of(one, judged)))),
+            )
+            for one in checked
+            for judged in one.judged
+        ),
+        "lasthop check",
+    )
+
+
+_GITHUB = {NOT_UPHELD: "error", UNDECIDED: "warning", NOT_RUN: "warning"}
+
+
+def as_github(checked: Checked) -> Iterator[str]:
+    """Yield annotations as GitHub reads them from a job's output."""
+    for judged in checked.judged:
+        outcome = judged.outcome
+        if (level := _GITHUB.get(outcome.verdict)) is None:
+            continue
+        file = checked.claims.file
+        said = filter(None, (outcome.claim.text, numbers(outcome), command_of(checked, judged)))
+        told = _data("\n".join(said))
+        place = f"file={_property(str(file))},line={line_of(file, outcome.claim.id)}"
+        title = _property(f"claim {outcome.claim.id}: {outcome.verdict}")
+        yield f"::{level} {place},title={title}::{told}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,90 @@
+"""The commands `lasthop baseline save`, `list` and `remove`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from lasthop.checks import baselines
+from lasthop.commands.options import quiet_option
+
+_folder_option = click.option(
+    "--in",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=baselines.FOLDER,
+    show_default=True,
+    metavar="DIR",
+    help="The folder that holds the baselines.",
+)
+
+
+@click.group("baseline")
+def baseline_group() -> None:
+    """Keep records of a version, to check later ones against.
+
+    A baseline is a small folder with the tables of finished results and their manifest, without captures
+    and report. Keep it in a repository, or in the cache of your continuous integration. Claims compare with
+    it: p95(elapsed_s) <= 1.1 * p95(elapsed_s, baseline).
+    """
+
+
+@baseline_group.command("save")
+@click.argument("name")
+@click.option(
+    "--from",
+    "results",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="DIR",
+    help="The finished results.  [default: results/NAME]",
+)
+@_folder_option
+@click.option("--overwrite", is_flag=True, help="Replace the baseline of this name.")
+@quiet_option
+def save_command(*, name: str, results: Path | None, folder: Path, overwrite: bool, quiet: bool) -> None:
+    """Save the records of finished results.
+
+    Example: lasthop baseline save upload
+    """
+    place = baselines.save(name, results or Path("results") / name, folder, overwrite=overwrite)
+    if not quiet:
+        size = sum(file.stat().st_size for file in place.iterdir())
+        click.echo(f"{place}: {size / 1000:.0f} kB")
+
+
+@baseline_group.command("list")
+@_folder_option
+def list_command(*, folder: Path) -> None:
+    """List the saved baselines.
+
+    Example: lasthop baseline list
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    found = list(baselines.saved(folder))
+    if not found:
+        click.echo(f"There are no baselines in {folder}.")
+        return
+    table = Table(box=None, pad_edge=False)
+    for title in ("baseline", "engine", "cells", "replications", "lasthop", "kB"):
+        table.add_column(title, no_wrap=True)
+    for one in found:
+        cells, replications, size = str(one.cells), str(one.replications), f"{one.bytes / 1000:.0f}"
+        table.add_row(one.folder.name, one.engine, cells, replications, one.version, size)
+    Console(width=1000, highlight=False).print(table)
+
+
+@baseline_group.command("remove")
+@click.argument("name")
+@_folder_option
+@quiet_option
+def remove_command(*, name: str, folder: Path, quiet: bool) -> None:
+    """Remove a baseline.
+
+    Example: lasthop baseline remove upload
+    """
+    baselines.remove(name, folder)
+    if not quiet:
+        click.echo(f"Removed {folder / name}.")

@@ -1,0 +1,170 @@
+"""The command `lasthop check`."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import click
+
+from lasthop.api.simulate import Asked
+from lasthop.commands.completion import complete_files
+from lasthop.commands.options import (
+    COUNT,
+    anyway_option,
+    engine_option,
+    kernel_option,
+    limit_memory_option,
+    quiet_option,
+    seed_option,
+)
+from lasthop.errors import InputError
+from lasthop.studies.claims import NOT_RUN, NOT_UPHELD, UNDECIDED
+
+_TOLD_QUIETLY = (NOT_UPHELD, UNDECIDED, NOT_RUN)
+_AT_MOST = 1000
+
+
+@click.command("check")
+@click.argument(
+    "files",
+    metavar="FILE...",
+    nargs=-1,
+    required=True,
+    type=click.Path(path_type=Path),
+    shell_complete=complete_files,
+)
+@click.option(
+    "--baseline",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Records that claims call 'baseline': a folder that 'lasthop baseline save' made, one with several "
+    "of them, or finished results.  [default: baselines/NAME, if it is there]",
+)
+@click.option(
+    "--replications", type=COUNT, metavar="N", help="Replications per cell.  [default: the scenario's]"
+)
+@click.option(
+    "--until-decided",
+    is_flag=True,
+    help="Add replications until no claim is undecided: lasthop judges after 10, 16, 25, 40, 63, 100, ... "
+    "of them. The verdicts of all looks together keep the probability of error of one.",
+)
+@click.option(
+    "--at-most",
+    type=COUNT,
+    metavar="N",
+    help=f"With --until-decided: the most replications per cell.  [default: {_AT_MOST}]",
+)
+@seed_option
+@engine_option
+@kernel_option
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Threads. They do not change the results.  [default: one per core]",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder for the results of a single FILE, which keeps the runs it holds.  [default: results/NAME]",
+)
+@click.option(
+    "--junit",
+    "junit_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Also write the verdicts to this file in JUnit's format.",
+)
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Also write the verdicts with all their numbers to this file.",
+)
+@click.option(
+    "--format",
+    "style",
+    type=click.Choice(["text", "github"]),
+    default="text",
+    show_default=True,
+    help="github: also print annotations, which GitHub shows at the lines of the claims.",
+)
+@anyway_option
+@limit_memory_option
+@quiet_option
+@click.pass_context
+def check_command(
+    context: click.Context,
+    /,
+    *,
+    files: tuple[Path, ...],
+    baseline: Path | None,
+    until_decided: bool,
+    at_most: int | None,
+    jobs: int | None,
+    out: Path | None,
+    junit_file: Path | None,
+    json_file: Path | None,
+    style: str,
+    quiet: bool,
+    **_: object,
+) -> int:
+    """Run scenarios that can fail, and judge what they claim.
+
+    FILE is a scenario with claims: [[claim]] in the file itself, or in NAME.claims.toml beside it. A claim
+    compares means, quantiles and other statistics of metrics, such as p95(elapsed_s) < 9. It may compare
+    them with those of an earlier version: p95(elapsed_s) <= 1.1 * p95(elapsed_s, baseline). docs/claims.md
+    has the language, docs/check.md tells how to use it in continuous integration and with git bisect.
+
+    lasthop runs what is missing, as 'lasthop run' does. For each claim it prints the verdict, the numbers,
+    and the command that tells the story of the run that speaks most against the claim. With --quiet it
+    prints only claims that are not upheld.
+
+    \b
+    Exit codes:
+      0  every claim is upheld
+      4  a claim is not upheld
+      5  no claim fails, but one is undecided: its interval reaches to both sides
+      3  the live engine left runs that are too late to be valid
+
+    Example: lasthop check upload.toml --baseline baselines/upload --junit verdicts.xml
+    """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
+    from lasthop.checks import tell
+    from lasthop.checks.judge import Ways, check_file, exit_code
+
+    if out is not None and len(files) > 1:
+        raise InputError("--out is the folder for one scenario's results; check the files one by one.")
+    if at_most is not None and not until_decided:
+        raise InputError("--at-most limits --until-decided: give both, or --replications.")
+    if until_decided and context.params["replications"] is not None:
+        raise InputError("--until-decided chooses the number of replications; give --at-most instead.")
+    given = {
+        field.name: context.params[field.name] for field in fields(Asked) if field.name in context.params
+    }
+    asked = Asked(**{"only": (), "until": (), "sets": 1, **given})
+    limit = (at_most or _AT_MOST) if until_decided else None
+    ways = Ways(out, baseline, limit, jobs, quiet)
+    checked = []
+    for file in files:
+        one = check_file(file, asked, ways)
+        checked.append(one)
+        if not quiet:
+            click.echo("\n".join([tell.head(one), *one.warnings]))
+        for judged in one.judged:
+            if not quiet or judged.outcome.verdict in _TOLD_QUIETLY:
+                click.echo("\n".join(tell.lines(one, judged)))
+        for line in tell.as_github(one) if style == "github" else ():
+            click.echo(line)
+        if one.late is not None:
+            click.echo(one.late, err=True)
+    if json_file is not None:
+        json_file.write_text(tell.as_json(checked), encoding="utf-8")
+    if junit_file is not None:
+        junit_file.write_bytes(tell.as_junit(checked))
+    if not quiet:
+        click.echo(tell.totals(checked))
+    return exit_code(checked)
