@@ -258,6 +258,9 @@ class Cell:
     def point(self) -> dict[str, float]:
         """The levels of the factors that are ranges: in bit/s, s, B or packets, or as pure numbers."""
     @property
+    def kernel(self) -> str | None:
+        """Name or source of the guest kernel, if the cell has one of its own."""
+    @property
     def sequential(self) -> bool:
         """Whether a replication starts with the caches of the previous one."""
     @property

@@ -18,7 +18,7 @@ import click
 
 from lasthop import _core
 from lasthop.commands.output import guarded_output
-from lasthop.errors import InputError, InterruptedCampaignError, OutputError
+from lasthop.errors import BuildError, InputError, InterruptedCampaignError, OutputError
 
 # polars lets its allocator keep freed memory, in arenas for each core, so memory grows with the length of a
 # campaign. It reads this when it is loaded.
@@ -28,6 +28,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 EXIT_OK = 0
 EXIT_OUTPUT = 1
 EXIT_INPUT = 2
+EXIT_UNTESTABLE = 125
+"""What is to be tested cannot be built; `git bisect run` skips such a commit."""
 EXIT_INTERRUPTED = 130
 
 # The list of `lasthop --help`: each command, its place in `lasthop.commands`, and the first sentence of its
@@ -121,6 +123,7 @@ class _Commands(click.Group):
       4    a claim of 'lasthop check' is not upheld; a program of 'lasthop repeat --fail' or a script of
            'lasthop packetdrill' failed
       5    no claim of 'lasthop check' fails, but one is undecided
+      125  a kernel that is to be tested cannot be built; 'git bisect run' skips it
       130  stopped by Ctrl-C
 
     'lasthop shell' returns the exit code of its program.
@@ -173,7 +176,7 @@ def _invoke(arguments: Sequence[str] | None) -> int:
     except (InputError, _core.ScenarioError, _core.UserCodeError) as error:
         for line in str(error).splitlines():
             click.echo(f"Error: {line}", err=True)
-        return EXIT_INPUT
+        return EXIT_UNTESTABLE if isinstance(error, BuildError) else EXIT_INPUT
     except click.ClickException as error:
         error.show()
         return EXIT_INPUT

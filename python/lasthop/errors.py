@@ -13,6 +13,10 @@ class InUseError(InputError):
     """Another process works in the results folder."""
 
 
+class BuildError(InputError):
+    """What is to be tested cannot be built: neither a success nor a failure."""
+
+
 class InterruptedCampaignError(Exception):
     """The user stopped the campaign; the text says what is kept and how to go on."""
 

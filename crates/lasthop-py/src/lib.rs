@@ -258,6 +258,11 @@ impl Cell {
     }
 
     #[getter]
+    fn kernel(&self) -> Option<&str> {
+        self.cell.scenario.kernel.as_deref()
+    }
+
+    #[getter]
     fn sequential(&self) -> bool {
         self.cell.scenario.sequential()
     }

@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use crate::assume::{self, Assumption};
 use crate::check::{self, join, mend};
+use crate::command;
 use crate::error::{FAULTS_MAX, Problem};
 use crate::notes::notes;
 use crate::schema;
@@ -54,6 +55,10 @@ pub fn compose(
     }
     // A key that neither the file nor a level states is missing in the file, not in the last level.
     merged.span = base.span;
+    if let Err(problem) = command::give_to_program(&mut merged) {
+        composed.problems.push(problem);
+        return composed;
+    }
     composed.assumed = assume::complete(&mut merged, for_link);
     if let Err(problem) = fill_in_profiles(&mut merged) {
         composed.problems.push(problem);

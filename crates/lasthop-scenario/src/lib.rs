@@ -18,6 +18,7 @@
 
 mod assume;
 mod check;
+mod command;
 mod compose;
 mod error;
 mod estimate;

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use schemars::schema_for;
 use serde_json::{Map, Value, json};
 
+use crate::command;
 use crate::matrix;
 use crate::range;
 use crate::tree;
@@ -42,6 +43,9 @@ fn file_schema() -> Value {
     };
     flows_may_leave_out(&mut definitions);
     let mut level = partial(scenario, &mut definitions);
+    if let Some(Value::Object(properties)) = level.get_mut("properties") {
+        properties.insert(command::KEY.into(), command::schema());
+    }
     let mut properties = study_properties();
     if let Some(Value::Object(base)) = level.get("properties") {
         properties.extend(base.clone());

@@ -54,6 +54,10 @@ pub struct Scenario {
     /// times the time that all bytes take at the slowest rate, counted from the last start and the end of
     /// every constant stream.
     pub time_limit: Duration,
+    /// Guest kernel of the kernel engine: its name in `lasthop kernel list`, or the folder of a kernel's source,
+    /// which is built once. If absent, that of `--kernel`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
 }
 
 impl Scenario {
@@ -210,7 +214,13 @@ impl Scenario {
             key: format!("flow[{index}].stack"),
             message: "\"mptcp\": the model engine has no MPTCP; use --engine kernel, or leave it out".into(),
         });
-        router.or(program).or(mptcp).or_else(|| {
+        let kernel = self.kernel.as_ref().map(|kernel| Fault {
+            key: "kernel".into(),
+            message: format!(
+                "{kernel:?}: the model engine has no kernel; use --engine kernel, or leave it out"
+            ),
+        });
+        router.or(program).or(mptcp).or(kernel).or_else(|| {
             let flows = self.flow.iter().enumerate();
             let flows =
                 flows.filter_map(|(index, flow)| Some((format!("flow[{index}].tcp"), flow.tcp.as_deref()?)));

@@ -111,6 +111,7 @@ class Plan:
     def digest(self, cell: _core.Cell) -> str:
         """Return the key of a cell, which covers the code and the files that it names."""
         named = [self.code[name] for _, name in cell.code] if self.code else []
+        named += self.engine.identity_of(cell)
         if (inputs := self.inputs.get(cell.key)) is not None:
             named += inputs.digests.values()
         return hashlib.sha256("".join([cell.digest, *named]).encode()).hexdigest() if named else cell.digest

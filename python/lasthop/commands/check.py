@@ -126,10 +126,11 @@ def check_command(
 
     \b
     Exit codes:
-      0  every claim is upheld
-      4  a claim is not upheld
-      5  no claim fails, but one is undecided: its interval reaches to both sides
-      3  the live engine left runs that are too late to be valid
+      0    every claim is upheld
+      4    a claim is not upheld
+      5    no claim fails, but one is undecided: its interval reaches to both sides
+      3    the live engine left runs that are too late to be valid
+      125  a kernel that is to be tested cannot be built; 'git bisect run' skips it
 
     Example: lasthop check upload.toml --baseline baselines/upload --junit verdicts.xml
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace

@@ -78,8 +78,8 @@ engine_option = click.option(
 kernel_option = click.option(
     "--kernel",
     metavar="NAME",
-    help="For --engine kernel: the guest kernel, by its name in 'lasthop kernel list'.  [default: the newest "
-    "release]",
+    help="For --engine kernel: the guest kernel, by its name in 'lasthop kernel list', or the folder of a "
+    "kernel's source, such as ./linux, which is built once.  [default: the newest release]",
 )
 table_out_option = click.option(
     "--out",

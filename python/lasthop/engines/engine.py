@@ -7,7 +7,7 @@ To add one, make a folder beside this file with a class that has everything of `
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Protocol, Self, TypeAlias
@@ -160,6 +160,11 @@ class Engine(Protocol):
         It is part of the manifest and of the keys of the store.
         """
         return {}
+
+    def identity_of(self, cell: _core.Cell) -> Sequence[str]:
+        """Return what else decides the results of this cell, such as a kernel that only it has."""
+        del cell
+        return ()
 
     @property
     def guest(self) -> str | None:

@@ -12,7 +12,7 @@ from lasthop.scenario.named import named_files
 
 _FOLDER = Path(__file__).with_name("examples")
 """In a checkout, this is a link."""
-_PATTERNS = ("*.toml", "algorithms/*.toml", "*.ipynb")
+_PATTERNS = ("*.toml", "algorithms/*.toml", "check/*.toml", "*.ipynb")
 
 
 def list_examples() -> dict[str, Path]:

@@ -26,12 +26,15 @@ Main = Callable[..., int]
 Shared = Callable[[str, Callable[[Path], object]], Path]
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "two-flows.toml"
 SCRIPT = Path(__file__).parents[2] / "packetdrill" / "slow-start.pkt"
+CLAIMED = EXAMPLE.parent / "check" / "control.toml"
 TWO_FLOWS = [str(EXAMPLE), "--only", "memory=none"]
 ARGUMENTS: dict[str, list[str]] = {
     "run": [str(EXAMPLE), "--replications", "1", "--quiet"],
     "study run": ["kulve2003", "--replications", "1", "--quiet"],
     "study show": ["kulve2003"],
     "example copy": ["queue", "new"],
+    "check": [str(CLAIMED), "--replications", "2", "--quiet"],
+    "baseline save": ["up", "--from", "finished"],
     "validate": [str(EXAMPLE)],
     "summary": ["finished"],
     "compare": ["finished", "--reference", "memory=none", "--metric", "elapsed_s"],
@@ -57,6 +60,8 @@ ARGUMENTS: dict[str, list[str]] = {
 """Further arguments of each command that takes a place from the user; `finished` are results of `EXAMPLE`."""
 NO_PLACES = {
     "schema",
+    "baseline list",
+    "baseline remove",
     "example list",
     "example show",
     "study list",

@@ -24,7 +24,7 @@ from lasthop import _core
 from lasthop.engines.engine import Request
 from lasthop.engines.kernel import boot, kernel_engine, source
 from lasthop.engines.kernel.apt import Apt, other_suites
-from lasthop.engines.kernel.build import build
+from lasthop.engines.kernel.build import Wanted, build
 from lasthop.engines.kernel.changes import _replace
 from lasthop.engines.kernel.kernel_engine import KernelEngine
 from lasthop.engines.kernel.source import find_source
@@ -415,7 +415,7 @@ def test_without_a_kernel_the_way_to_one_is_told(
 def test_missing_build_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(InputError, match=r"apt-get install make gcc binutils flex bison"):
-        build("6.12", 250, 1, lambda _stage, _files: None)
+        build(Wanted("6.12"), 1, lambda _stage, _files: None)
 
 
 def test_a_source_that_cannot_be_changed_names_the_releases_that_can(tmp_path: Path) -> None:

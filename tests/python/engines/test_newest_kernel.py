@@ -14,7 +14,7 @@ import pytest
 
 from lasthop import _core
 from lasthop.engines.engine import Request
-from lasthop.engines.kernel.build import build
+from lasthop.engines.kernel.build import Wanted, build
 from lasthop.engines.kernel.kernel_engine import KernelEngine
 from lasthop.engines.kernel.store import Kernel, keep
 from test_kernel import DOWNLOAD, command, scenario
@@ -53,7 +53,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def seccomp(cache: Path) -> Kernel:
     assert cache
-    return build(RELEASE, os.cpu_count() or 1, lambda _stage, _files: None)
+    return build(Wanted(RELEASE), os.cpu_count() or 1, lambda _stage, _files: None)
 
 
 @pytest.fixture(scope="module")

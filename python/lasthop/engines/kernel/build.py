@@ -8,12 +8,14 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from lasthop.engines.kernel.changes import change
+from lasthop.engines.kernel.modules import add_modules, names_of
 from lasthop.engines.kernel.source import Source, find_source
-from lasthop.engines.kernel.store import CONFIG, Info, Kernel, keep, name_of, recipe, store
+from lasthop.engines.kernel.store import CONFIG, HZ, Info, Kernel, keep, name_of, recipe, store
 from lasthop.errors import InputError
 
 # Each program, and the Debian package that has it.
@@ -33,24 +35,38 @@ STEPS = 1120
 _TIMEOUT_S = 1800
 
 
-def build(wanted: str | None, hz: int, jobs: int, advance: Callable[[str, int], None]) -> Kernel:
+@dataclass(frozen=True)
+class Wanted:
+    """What to build."""
+
+    source: str | None
+    """A release or a path; by default the newest available release."""
+    hz: int = HZ
+    """Timer ticks in a second."""
+    modules: Sequence[Path] = ()
+    """C files that are built in."""
+    name: str | None = None
+    """What the kernel is called, by default its release with its ticks and modules."""
+
+
+def build(wanted: Wanted, jobs: int, advance: Callable[[str, int], None]) -> Kernel:
     """Build a kernel and keep it.
 
-    `wanted` is a release or a path, or `None` for the newest available release. `hz` is how many timer ticks
-    the kernel has in a second. `advance` gets the stage and the number of its `STEPS` done. Raises
-    `InputError` if something is missing or fails; then only the compiler's messages are left behind.
+    `advance` gets the stage and the number of its `STEPS` done. Raises `InputError` if something is missing
+    or fails; then only the compiler's messages are left behind.
     """
     _check_tools()
     begun = time.monotonic()
     store().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="build-", dir=store().parent) as folder:
         advance("fetching the source", 0)
-        source = find_source(wanted, Path(folder))
+        source = find_source(wanted.source, Path(folder))
         advance(f"{source.origin}, {source.choice}", 0)
         advance("unpacking", 0)
         tree = _unpack(source, Path(folder))
         version = _make_says(tree, "kernelversion")
-        change(tree, hz)
+        change(tree, wanted.hz)
+        add_modules(tree, wanted.modules)
         advance("configuring", 0)
         _configure(tree)
         _compile(tree, jobs, lambda: advance("compiling", 1))
@@ -64,9 +80,10 @@ def build(wanted: str | None, hz: int, jobs: int, advance: Callable[[str, int], 
             build_s=round(time.monotonic() - begun, 1),
             seccomp="seccomp=" in _says([str(program), "--help"]),
             choice=source.choice,
-            hz=hz,
+            hz=wanted.hz,
         )
-        return keep(name_of(source.release or version, hz), program, info)
+        usual = name_of(source.release or version, wanted.hz) + names_of(wanted.modules)
+        return keep(wanted.name or usual, program, info)
 
 
 def _check_tools() -> None:

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,7 +28,8 @@ from lasthop.engines.kernel.boot import (
     memory_file,
     with_console,
 )
-from lasthop.engines.kernel.store import Kernel, find_kernel, kernels
+from lasthop.engines.kernel.store import Kernel, kernels
+from lasthop.engines.kernel.wanted import kernel_called
 from lasthop.engines.programs import program_of
 from lasthop.errors import InputError
 from lasthop.results.store import TABLES
@@ -69,8 +70,8 @@ class KernelEngine(HostEngine):
 
     @classmethod
     def choose(cls, kernel: str | None) -> Self:
-        """Return the engine with the kernel of this name, or with the newest."""
-        return cls(find_kernel(kernel))
+        """Return the engine with the kernel of this name or source tree, or with the newest."""
+        return cls(kernel_called(kernel))
 
     @classmethod
     def on_worker(cls, identity: Mapping[str, str]) -> Self:
@@ -96,6 +97,13 @@ class KernelEngine(HostEngine):
     def identity(self) -> Mapping[str, str]:
         """The digest of the kernel."""
         return {"kernel": self.kernel.digest}
+
+    def identity_of(self, cell: _core.Cell) -> Sequence[str]:
+        """Return the digest of the cell's own kernel, if it names one."""
+        return () if cell.kernel is None else (self._kernel(cell).digest,)
+
+    def _kernel(self, cell: _core.Cell) -> Kernel:
+        return self.kernel if cell.kernel is None else kernel_called(cell.kernel)
 
     @property
     def guest(self) -> str:
@@ -129,11 +137,11 @@ class KernelEngine(HostEngine):
         spec = json.dumps({"run": {**wanted, "spin_us": 0}})
         with _sent_to(series) as sent:
             try:
-                self._boot(spec, request, sent)
+                self._boot(self._kernel(cell), spec, request, sent)
             except _GuestFailureError:
                 # Trouble of the machine (memory, a signal) may not happen again; a fault of the kernel will.
                 try:
-                    self._boot(spec, request, sent)
+                    self._boot(self._kernel(cell), spec, request, sent)
                 except _GuestFailureError as failure:
                     raise InputError(
                         f"The guest kernel failed twice at {cell.key or 'the scenario'}: {failure}"
@@ -164,7 +172,7 @@ class KernelEngine(HostEngine):
             with (
                 Path(os.devnull).open("r+b", buffering=0) as nothing,
                 start_guest(
-                    self.kernel,
+                    self._kernel(cell),
                     wanted,
                     core=core,
                     streams=(nothing.fileno(),) * 3,
@@ -189,7 +197,7 @@ class KernelEngine(HostEngine):
             )
         return {name: answer[name] for name in (*TABLES, "facts", "trace")}
 
-    def _boot(self, spec: str, request: Request, sent: BinaryIO) -> None:
+    def _boot(self, kernel: Kernel, spec: str, request: Request, sent: BinaryIO) -> None:
         """Boot, run and power off; leave only the guest's messages in `sent`."""
         sent.seek(0)
         sent.truncate()
@@ -197,7 +205,7 @@ class KernelEngine(HostEngine):
         core = self._free.get()
         try:
             with memory_file("initrd", guest) as initrd, memory_file("console") as console:
-                process = self._start(core, (initrd, sent.fileno(), console), _guest_seed(request))
+                process = self._start(kernel, core, (initrd, sent.fileno(), console), _guest_seed(request))
                 try:
                     code = _watch(process, _REPLICATION_LIMIT_S * request.count)
                 finally:
@@ -208,9 +216,11 @@ class KernelEngine(HostEngine):
         finally:
             self._free.put(core)
 
-    def _start(self, core: int, files: tuple[int, int, int], seed: int) -> subprocess.Popen[bytes]:
+    def _start(
+        self, kernel: Kernel, core: int, files: tuple[int, int, int], seed: int
+    ) -> subprocess.Popen[bytes]:
         initrd, answer, console = files
-        command = command_of(self.kernel, core, memory=_MEMORY, initrd=0, console=2, line="ssl0=null,fd:1")
+        command = command_of(kernel, core, memory=_MEMORY, initrd=0, console=2, line="ssl0=null,fd:1")
         try:
             return subprocess.Popen(
                 command,

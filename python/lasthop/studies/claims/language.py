@@ -383,7 +383,7 @@ class Parser:
             case (_, [inner]):
                 pass
             case _:
-                raise ClaimError(f"'{text}' needs one expression.")
+                raise ClaimError(f"'{text}' needs one expression; the word '{BASELINE}' may follow it.")
         nested = (
             n.func.id for n in ast.walk(inner) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
         )

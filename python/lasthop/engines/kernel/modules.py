@@ -1,0 +1,43 @@
+"""Files of a user's own that are built into a kernel: a congestion control, or a queue discipline."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from lasthop.errors import InputError
+
+_FOLDERS = {"tcp_congestion_ops": Path("net/ipv4"), "Qdisc_ops": Path("net/sched")}
+"""What a file registers, and the folder of the kernel's source where such files are."""
+
+
+def names_of(modules: Sequence[Path]) -> str:
+    """Return what the name of a kernel says of its modules: their names, each with a digest."""
+    return "".join(f"+{file.stem}-{hashlib.sha256(_read(file)).hexdigest()[:8]}" for file in modules)
+
+
+def add_modules(tree: Path, modules: Sequence[Path]) -> None:
+    """Copy modules into a kernel's source tree, to be built in.
+
+    A module replaces the kernel's own file of the same name.
+    """
+    for file in modules:
+        text = _read(file)
+        folder = next((place for word, place in _FOLDERS.items() if word.encode() in text), None)
+        if folder is None or file.suffix != ".c":
+            raise InputError(
+                f"--module {file}: this is no C file with a congestion control (tcp_congestion_ops) or a "
+                "queue discipline (Qdisc_ops)."
+            )
+        (tree / folder / file.name).write_bytes(text)
+        # The kernel's build ignores a name that comes twice.
+        with (tree / folder / "Makefile").open("a", encoding="utf-8") as makefile:
+            makefile.write(f"\nobj-y += {file.stem}.o\n")
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise InputError(f"--module {file}: {error.strerror}.") from error
