@@ -168,18 +168,23 @@ def _configure(tree: Path) -> None:
     got = set((tree / ".config").read_text(encoding="utf-8").splitlines())
     needed, found, of_some_releases = wanted.partition("\n# Only some releases have these.\n")
     assert found
-    options = needed.splitlines() + [line for line in of_some_releases.splitlines() if _knows(tree, line)]
+    known = _options(tree)
+    options = needed.splitlines() + [line for line in of_some_releases.splitlines() if _name(line) in known]
     lacking = [line for line in options if line.startswith("CONFIG_") and line not in got]
     if lacking:
         raise InputError(f"This kernel cannot be configured as a guest: it has no {', '.join(lacking)}.")
 
 
-def _knows(tree: Path, line: str) -> bool:
-    """Whether a release has the option of a line of a configuration."""
-    option = re.compile(rf"(?m)^(menu)?config {line.partition('=')[0].removeprefix('CONFIG_')}$")
-    return any(
-        option.search(file.read_text(encoding="utf-8")) for file in tree.rglob("Kconfig*") if file.is_file()
-    )
+def _options(tree: Path) -> set[str]:
+    """Return the names of the options that a release has."""
+    option = re.compile(r"(?m)^(?:menu)?config (\w+)$")
+    files = (file for file in tree.rglob("Kconfig*") if file.is_file())
+    return {name for file in files for name in option.findall(file.read_text(encoding="utf-8"))}
+
+
+def _name(line: str) -> str:
+    """Return the name of the option in a line of a configuration."""
+    return line.partition("=")[0].removeprefix("CONFIG_")
 
 
 def _compile(tree: Path, jobs: int, step: Callable[[], None]) -> None:
