@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 
@@ -33,6 +33,14 @@ def require(package: str, name: str, purpose: str) -> None:
     """Raise `InputError` unless a package is installed, before work that would fail without it."""
     if find_spec(package) is None:
         raise _missing(package, name, purpose)
+
+
+def tools_missing(purpose: str, packages: Iterable[str]) -> InputError:
+    """Return the error for programs of the system that are not there, by Debian's packages."""
+    return InputError(
+        f"Packages for {purpose} are missing. As root, run 'apt-get install {' '.join(packages)}' (Debian's "
+        "names), then try again."
+    )
 
 
 def _missing(package: str, name: str, purpose: str) -> InputError:

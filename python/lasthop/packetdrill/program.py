@@ -12,6 +12,7 @@ from pathlib import Path
 
 from lasthop.cache import cache_folder
 from lasthop.errors import InputError
+from lasthop.extras import tools_missing
 
 VARIABLE = "LASTHOP_PACKETDRILL"
 """The environment variable that says where packetdrill or its source is."""
@@ -64,10 +65,7 @@ def _built(source: Path) -> Path:
     program = target / _PROGRAM
     if not program.is_file():
         if missing := [package for tool, package in _TOOLS.items() if shutil.which(tool) is None]:
-            raise InputError(
-                "Packages for building packetdrill are missing. As root, run "
-                f"'apt-get install {' '.join(missing)}' (Debian's names), then try again."
-            )
+            raise tools_missing("building packetdrill", missing)
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="build-", dir=target.parent) as folder:
             tree = Path(folder) / "source"

@@ -17,6 +17,7 @@ from lasthop.engines.kernel.modules import add_modules, names_of
 from lasthop.engines.kernel.source import Source, find_source
 from lasthop.engines.kernel.store import CONFIG, HZ, Info, Kernel, keep, name_of, recipe, store
 from lasthop.errors import InputError
+from lasthop.extras import tools_missing
 
 # Each program, and the Debian package that has it.
 _TOOLS = {
@@ -91,10 +92,7 @@ def _check_tools() -> None:
     if "gcc" not in missing and not _links_statically():
         missing.append("libc6-dev")
     if missing:
-        raise InputError(
-            "Packages for building a kernel are missing. As root, run "
-            f"'apt-get install {' '.join(missing)}' (Debian's names), then try again."
-        )
+        raise tools_missing("building a kernel", missing)
 
 
 def _links_statically() -> bool:
