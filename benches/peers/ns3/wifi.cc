@@ -1,0 +1,342 @@
+// Stations of one access point for ns-3: wifi --standard=a --stations=5 --protocol=udp --direction=up, see --help
+//
+// A server, an access point, and stations at its side, which hear one another: frames get lost by collisions
+// alone. One line of JSON tells the payload that each flow brought in the seconds that count, the frames that the
+// air had to carry for it, and what ns-3's MAC used. --air=N prints the first N frames after the warm-up instead.
+
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "ns3/applications-module.h"
+#include "ns3/core-module.h"
+#include "ns3/internet-module.h"
+#include "ns3/mobility-module.h"
+#include "ns3/network-module.h"
+#include "ns3/neighbor-cache-helper.h"
+#include "ns3/ofdm-phy.h"
+#include "ns3/point-to-point-module.h"
+#include "ns3/qos-txop.h"
+#include "ns3/traffic-control-module.h"
+#include "ns3/wifi-module.h"
+
+using namespace ns3;
+
+namespace {
+
+// When the stations have associated, and beacons end; when the seconds begin that count.
+constexpr double SOURCES_START = 2;
+
+struct Options
+{
+    std::string standard = "a";
+    std::string mode;
+    uint32_t width = 20;
+    uint32_t stations = 1;
+    std::string protocol = "udp";
+    std::string control = "NewReno";
+    std::string direction = "down";
+    uint32_t ampdu = 65535;
+    uint32_t payload = 1472;
+    bool rts = false;
+    bool bar = true;
+    uint32_t queue = 1000;
+    double delay_ms = 5;
+    double warmup = 1;
+    double seconds = 10;
+    uint32_t run = 1;
+    uint32_t air = 0;
+};
+
+struct Count
+{
+    uint64_t data = 0;
+    uint64_t mpdus = 0;
+    uint64_t acks = 0;
+    uint64_t other = 0;
+    Time busy;
+};
+
+Options g_options;
+Count g_count;
+uint64_t g_dropped = 0;
+double g_from = 0;
+
+bool Counts()
+{
+    const double now = Simulator::Now().GetSeconds();
+    return now >= g_from && now < g_from + g_options.seconds;
+}
+
+// A frame goes on the air.
+void Sent(WifiConstPsduMap psdus, WifiTxVector vector, double)
+{
+    if (!Counts())
+    {
+        return;
+    }
+    const Ptr<const WifiPsdu> psdu = psdus.begin()->second;
+    const Time duration = WifiPhy::CalculateTxDuration(psdu, vector, WIFI_PHY_BAND_5GHZ);
+    const WifiMacHeader& header = psdu->GetHeader(0);
+    if (header.IsData())
+    {
+        ++g_count.data;
+        g_count.mpdus += psdu->GetNMpdus();
+    }
+    else
+    {
+        ++(header.IsAck() || header.IsBlockAck() ? g_count.acks : g_count.other);
+    }
+    g_count.busy += duration;
+    if (g_options.air > 0)
+    {
+        --g_options.air;
+        std::cout << (Simulator::Now() - Seconds(g_from)).GetNanoSeconds() << " ns " << header.GetTypeString() << " from "
+                  << header.GetAddr2() << " to " << header.GetAddr1() << ", " << psdu->GetNMpdus() << " MPDU, "
+                  << psdu->GetSize() << " B, " << vector.GetMode() << ", " << vector.GetPreambleType() << ", "
+                  << duration.GetNanoSeconds() << " ns\n";
+    }
+}
+
+void GivenUp(WifiMacDropReason, Ptr<const WifiMpdu>)
+{
+    g_dropped += Counts();
+}
+
+// The standard and the mode of data frames: by default the fastest with one stream of 20 MHz.
+std::string Standard(WifiHelper& wifi)
+{
+    const std::string& name = g_options.standard;
+    if (name == "a")
+    {
+        wifi.SetStandard(WIFI_STANDARD_80211a);
+        return "OfdmRate54Mbps";
+    }
+    if (name == "n")
+    {
+        wifi.SetStandard(WIFI_STANDARD_80211n);
+        return "HtMcs7";
+    }
+    if (name == "ac")
+    {
+        wifi.SetStandard(WIFI_STANDARD_80211ac);
+        return "VhtMcs8";
+    }
+    if (name != "ax")
+    {
+        std::cerr << "--standard is a, n, ac or ax\n";
+        std::exit(2);
+    }
+    wifi.SetStandard(WIFI_STANDARD_80211ax);
+    wifi.ConfigHeOptions("GuardInterval", TimeValue(NanoSeconds(800)));
+    return "HeMcs11";
+}
+
+// The same strength everywhere, so no frame outlives a collision.
+NetDeviceContainer Air(Ptr<Node> point, NodeContainer stations)
+{
+    YansWifiChannelHelper channel;
+    channel.SetPropagationDelay("ns3::ConstantSpeedPropagationDelayModel");
+    channel.AddPropagationLoss("ns3::FixedRssLossModel", "Rss", DoubleValue(-40));
+    YansWifiPhyHelper phy;
+    phy.SetChannel(channel.Create());
+    phy.DisablePreambleDetectionModel();
+    phy.Set("ChannelSettings", StringValue("{0, " + std::to_string(g_options.width) + ", BAND_5GHZ, 0}"));
+    WifiHelper wifi;
+    const std::string fastest = Standard(wifi);
+    g_options.mode = g_options.mode.empty() ? fastest : g_options.mode;
+    wifi.SetRemoteStationManager("ns3::ConstantRateWifiManager", "DataMode", StringValue(g_options.mode),
+                                 "ControlMode", StringValue("OfdmRate24Mbps"),
+                                 "RtsCtsThreshold", UintegerValue(g_options.rts ? 0 : 4692480));
+    WifiMacHelper mac;
+    mac.SetType("ns3::ApWifiMac", "BE_MaxAmpduSize", UintegerValue(g_options.ampdu));
+    NetDeviceContainer devices = wifi.Install(phy, mac, point);
+    // No station misses the beacons that end once it has associated.
+    mac.SetType("ns3::StaWifiMac", "BE_MaxAmpduSize", UintegerValue(g_options.ampdu), "MaxMissedBeacons",
+                UintegerValue(1000000));
+    devices.Add(wifi.Install(phy, mac, stations));
+    for (uint32_t i = 0; i < devices.GetN(); ++i)
+    {
+        Ptr<WifiNetDevice> device = DynamicCast<WifiNetDevice>(devices.Get(i));
+        // Access points demand 6, 12 and 24 Mbit/s, so an ACK takes 24.
+        device->GetRemoteStationManager()->AddBasicMode(OfdmPhy::GetOfdmRate12Mbps());
+        device->GetRemoteStationManager()->AddBasicMode(OfdmPhy::GetOfdmRate24Mbps());
+        device->GetPhy()->TraceConnectWithoutContext("PhyTxPsduBegin", MakeCallback(&Sent));
+        device->GetMac()->TraceConnectWithoutContext("DroppedMpdu", MakeCallback(&GivenUp));
+    }
+    MobilityHelper mobility;
+    mobility.SetMobilityModel("ns3::ConstantPositionMobilityModel");
+    mobility.Install(point);
+    mobility.Install(stations);
+    return devices;
+}
+
+void Tcp()
+{
+    const auto type = TypeId::LookupByName("ns3::Tcp" + g_options.control);
+    Config::SetDefault("ns3::TcpL4Protocol::SocketType", TypeIdValue(type));
+    Config::SetDefault("ns3::TcpSocket::SegmentSize", UintegerValue(g_options.payload));
+    Config::SetDefault("ns3::TcpSocket::InitialCwnd", UintegerValue(10));
+    Config::SetDefault("ns3::TcpSocket::DelAckCount", UintegerValue(2));
+    Config::SetDefault("ns3::TcpSocket::DelAckTimeout", TimeValue(MilliSeconds(40)));
+    Config::SetDefault("ns3::TcpSocket::SndBufSize", UintegerValue(16 << 20));
+    Config::SetDefault("ns3::TcpSocket::RcvBufSize", UintegerValue(16 << 20));
+    Config::SetDefault("ns3::TcpSocketBase::MinRto", TimeValue(MilliSeconds(200)));
+}
+
+struct Flow
+{
+    uint64_t bytes = 0;
+    uint64_t packets = 0;
+};
+
+void Received(Flow* flow, Ptr<const Packet> packet, const Address&)
+{
+    if (Counts())
+    {
+        flow->bytes += packet->GetSize();
+        ++flow->packets;
+    }
+}
+
+// A flow that never runs dry: each datagram stream alone could fill a share as large as the PHY rate.
+void Source(Ptr<Node> from, Ptr<Node> to, Ipv4Address address, uint16_t port, uint64_t rate_bps, double start, Flow* flow)
+{
+    const InetSocketAddress target(address, port);
+    const std::string kind = g_options.protocol == "udp" ? "ns3::UdpSocketFactory" : "ns3::TcpSocketFactory";
+    if (g_options.protocol == "udp")
+    {
+        UdpClientHelper client(target);
+        client.SetAttribute("PacketSize", UintegerValue(g_options.payload));
+        client.SetAttribute("Interval", TimeValue(Seconds(8.0 * g_options.payload / rate_bps)));
+        client.SetAttribute("MaxPackets", UintegerValue(UINT32_MAX));
+        client.Install(from).Start(Seconds(start));
+    }
+    else
+    {
+        BulkSendHelper client(kind, target);
+        client.SetAttribute("SendSize", UintegerValue(g_options.payload));
+        client.Install(from).Start(Seconds(start));
+    }
+    PacketSinkHelper sink(kind, InetSocketAddress(Ipv4Address::GetAny(), port));
+    sink.Install(to).Get(0)->TraceConnectWithoutContext("Rx", MakeBoundCallback(&Received, flow));
+}
+
+void Mac(Ptr<WifiNetDevice> device, uint64_t rate_bps)
+{
+    const Ptr<WifiMac> mac = device->GetMac();
+    const Ptr<WifiPhy> phy = device->GetPhy();
+    const bool qos = mac->GetQosSupported();
+    const Ptr<Txop> txop = qos ? Ptr<Txop>(mac->GetQosTxop(AC_BE)) : mac->GetTxop();
+    std::cout << "\"mac\": {\"mode\": \"" << g_options.mode << "\", \"rate_bps\": " << rate_bps
+              << ", \"slot_us\": " << phy->GetSlot().GetMicroSeconds() << ", \"sifs_us\": " << phy->GetSifs().GetMicroSeconds()
+              << ", \"aifsn\": " << +txop->GetAifsn() << ", \"cw_min\": " << txop->GetMinCw() << ", \"cw_max\": "
+              << txop->GetMaxCw() << ", \"txop_us\": " << txop->GetTxopLimit().GetMicroSeconds()
+              << ", \"ack_timeout_us\": " << phy->GetAckTxTime().GetMicroSeconds() << ", \"qos\": " << (qos ? "true" : "false")
+              << ", \"ampdu\": " << g_options.ampdu << ", \"queue\": " << g_options.queue << "}";
+}
+
+void Read(int argc, char* argv[])
+{
+    CommandLine line;
+    line.AddValue("standard", "a, n, ac or ax", g_options.standard);
+    line.AddValue("mode", "of data frames, such as VhtMcs9; the fastest of one stream at 20 MHz", g_options.mode);
+    line.AddValue("width", "of the channel in MHz", g_options.width);
+    line.AddValue("stations", "number of stations, a flow each", g_options.stations);
+    line.AddValue("protocol", "udp or tcp", g_options.protocol);
+    line.AddValue("control", "NewReno, LinuxReno or Cubic", g_options.control);
+    line.AddValue("direction", "down or up", g_options.direction);
+    line.AddValue("ampdu", "most bytes of an A-MPDU; 0 for none", g_options.ampdu);
+    line.AddValue("payload", "bytes of a datagram or segment", g_options.payload);
+    line.AddValue("rts", "whether RTS and CTS precede data", g_options.rts);
+    line.AddValue("bar", "whether a BlockAckReq follows a lost BlockAck, else the data again", g_options.bar);
+    line.AddValue("queue", "packets in the queue of each device", g_options.queue);
+    line.AddValue("delay", "one way between server and access point in ms", g_options.delay_ms);
+    line.AddValue("warmup", "seconds before those that count", g_options.warmup);
+    line.AddValue("seconds", "that count", g_options.seconds);
+    line.AddValue("run", "number of the random stream", g_options.run);
+    line.AddValue("air", "frames to print", g_options.air);
+    line.Parse(argc, argv);
+}
+
+}  // namespace
+
+int main(int argc, char* argv[])
+{
+    Read(argc, argv);
+    RngSeedManager::SetRun(g_options.run);
+    Tcp();
+    const QueueSize limit(PACKETS, g_options.queue);
+    Config::SetDefault("ns3::WifiMacQueue::MaxSize", QueueSizeValue(limit));
+    Config::SetDefault("ns3::QosTxop::UseExplicitBarAfterMissedBlockAck", BooleanValue(g_options.bar));
+    if (!g_options.bar)
+    {
+        // Without it ns-3 counts the failures of aggregates, no success resets the count, and data get dropped.
+        Config::SetDefault("ns3::WifiRemoteStationManager::MaxSsrc", UintegerValue(1000000));
+    }
+    // No packet is too old to be sent.
+    Config::SetDefault("ns3::WifiMacQueue::MaxDelay", TimeValue(Seconds(1000)));
+    NodeContainer wired, stations;
+    wired.Create(2);
+    stations.Create(g_options.stations);
+    const Ptr<Node> server = wired.Get(0), point = wired.Get(1);
+    const NetDeviceContainer air = Air(point, stations);
+    PointToPointHelper cable;
+    cable.SetDeviceAttribute("DataRate", StringValue("10Gbps"));
+    cable.SetChannelAttribute("Delay", TimeValue(MicroSeconds(static_cast<uint64_t>(g_options.delay_ms * 1000 + 0.5))));
+    cable.SetQueue("ns3::DropTailQueue", "MaxSize", StringValue("100000p"));
+    const NetDeviceContainer ends = cable.Install(server, point);
+    InternetStackHelper stack;
+    stack.Install(wired);
+    stack.Install(stations);
+    Ipv4AddressHelper addresses("10.1.0.0", "255.255.255.0");
+    const Ipv4InterfaceContainer at_air = addresses.Assign(air);
+    addresses.SetBase("10.2.0.0", "255.255.255.0");
+    const Ipv4Address at_server = addresses.Assign(ends).GetAddress(0);
+    // The MAC's queue alone, and no ARP.
+    TrafficControlHelper().Uninstall(air);
+    TrafficControlHelper().Uninstall(ends);
+    NeighborCacheHelper().PopulateNeighborCache();
+    Ipv4GlobalRoutingHelper::PopulateRoutingTables();
+
+    const Ptr<WifiNetDevice> device = DynamicCast<WifiNetDevice>(air.Get(0));
+    WifiTxVector vector;
+    vector.SetMode(WifiMode(g_options.mode));
+    vector.SetChannelWidth(g_options.width);
+    vector.SetGuardInterval(800);
+    const uint64_t rate_bps = vector.GetMode().GetDataRate(vector);
+    // Beacons end once the stations have associated.
+    Simulator::Schedule(Seconds(SOURCES_START - 0.1), [device]() {
+        DynamicCast<ApWifiMac>(device->GetMac())->SetAttribute("BeaconGeneration", BooleanValue(false));
+    });
+    g_from = SOURCES_START + g_options.warmup;
+    Ptr<UniformRandomVariable> start = CreateObject<UniformRandomVariable>();
+    std::vector<Flow> flows(g_options.stations);
+    const bool up = g_options.direction == "up";
+    const uint64_t each_bps = up ? rate_bps : rate_bps / g_options.stations;
+    for (uint32_t i = 0; i < g_options.stations; ++i)
+    {
+        const Ptr<Node> station = stations.Get(i);
+        Source(up ? station : server, up ? server : station, up ? at_server : at_air.GetAddress(i + 1), 5000 + i, each_bps,
+               SOURCES_START + start->GetValue(0, 0.1), &flows[i]);
+    }
+    Simulator::Stop(Seconds(g_from + g_options.seconds));
+    Simulator::Run();
+    std::cout << "{\"bytes\": [";
+    for (size_t i = 0; i < flows.size(); ++i)
+    {
+        std::cout << (i ? ", " : "") << flows[i].bytes;
+    }
+    std::cout << "], \"packets\": [";
+    for (size_t i = 0; i < flows.size(); ++i)
+    {
+        std::cout << (i ? ", " : "") << flows[i].packets;
+    }
+    std::cout << "], \"data_frames\": " << g_count.data << ", \"mpdus\": " << g_count.mpdus << ", \"acks\": " << g_count.acks
+              << ", \"other_frames\": " << g_count.other << ", \"dropped\": " << g_dropped
+              << ", \"airtime_s\": " << g_count.busy.GetSeconds() << ", ";
+    Mac(device, rate_bps);
+    std::cout << "}\n";
+    Simulator::Destroy();
+    return 0;
+}
