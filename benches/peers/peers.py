@@ -150,10 +150,10 @@ def compare(scenario: str, peer_name: str, ours: Outcome, theirs: Outcome) -> li
     return faults
 
 
-def build_ns3(name: str, folder: Path) -> Path:
-    """Compile a program for ns-3."""
+def build_ns3(name: str, folder: Path, *more: str) -> Path:
+    """Compile a program for ns-3, with libraries of its own."""
     program = folder / name
-    libraries = [f"-lns3-{name}" for name in NS3_LIBRARIES]
+    libraries = [f"-lns3-{name}" for name in (*NS3_LIBRARIES, *more)]
     source = str(HERE / "ns3" / f"{name}.cc")
     subprocess.run(["g++", "-O2", "-std=c++17", source, "-o", str(program), *libraries], check=True)
     return program

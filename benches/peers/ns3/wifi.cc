@@ -1,8 +1,8 @@
 // Stations of one access point for ns-3: wifi --standard=a --stations=5 --protocol=udp --direction=up, see --help
 //
 // A server, an access point, and stations at its side, which hear one another: frames get lost by collisions
-// alone. One line of JSON tells the payload that each flow brought in the seconds that count, the frames that the
-// air had to carry for it, and what ns-3's MAC used. --air=N prints the first N frames after the warm-up instead.
+// alone. One line of JSON tells the payload that each flow brought in SECONDS from its start, the frames that the
+// air carried, and what ns-3's MAC used. --air=N first prints the first N frames after the start.
 
 #include <iostream>
 #include <string>
@@ -24,8 +24,8 @@ using namespace ns3;
 
 namespace {
 
-// When the stations have associated, and beacons end; when the seconds begin that count.
-constexpr double SOURCES_START = 2;
+// When the stations have associated, beacons have ended, and the first source may start; when the last has started.
+constexpr double SOURCES_START = 2, SOURCES_STARTED = 2.1;
 
 struct Options
 {
@@ -42,7 +42,6 @@ struct Options
     bool bar = true;
     uint32_t queue = 1000;
     double delay_ms = 5;
-    double warmup = 1;
     double seconds = 10;
     uint32_t run = 1;
     uint32_t air = 0;
@@ -60,12 +59,10 @@ struct Count
 Options g_options;
 Count g_count;
 uint64_t g_dropped = 0;
-double g_from = 0;
 
 bool Counts()
 {
-    const double now = Simulator::Now().GetSeconds();
-    return now >= g_from && now < g_from + g_options.seconds;
+    return Simulator::Now() >= Seconds(SOURCES_START);
 }
 
 // A frame goes on the air.
@@ -91,7 +88,7 @@ void Sent(WifiConstPsduMap psdus, WifiTxVector vector, double)
     if (g_options.air > 0)
     {
         --g_options.air;
-        std::cout << (Simulator::Now() - Seconds(g_from)).GetNanoSeconds() << " ns " << header.GetTypeString() << " from "
+        std::cout << (Simulator::Now() - Seconds(SOURCES_START)).GetNanoSeconds() << " ns " << header.GetTypeString() << " from "
                   << header.GetAddr2() << " to " << header.GetAddr1() << ", " << psdu->GetNMpdus() << " MPDU, "
                   << psdu->GetSize() << " B, " << vector.GetMode() << ", " << vector.GetPreambleType() << ", "
                   << duration.GetNanoSeconds() << " ns\n";
@@ -186,21 +183,20 @@ void Tcp()
 
 struct Flow
 {
+    double start = 0;
     uint64_t bytes = 0;
-    uint64_t packets = 0;
 };
 
 void Received(Flow* flow, Ptr<const Packet> packet, const Address&)
 {
-    if (Counts())
+    if (Simulator::Now().GetSeconds() <= flow->start + g_options.seconds)
     {
         flow->bytes += packet->GetSize();
-        ++flow->packets;
     }
 }
 
-// A flow that never runs dry: each datagram stream alone could fill a share as large as the PHY rate.
-void Source(Ptr<Node> from, Ptr<Node> to, Ipv4Address address, uint16_t port, uint64_t rate_bps, double start, Flow* flow)
+// A flow that never runs dry: the datagrams of all would need the rate of the physical layer.
+void Source(Ptr<Node> from, Ptr<Node> to, Ipv4Address address, uint16_t port, uint64_t rate_bps, Flow* flow)
 {
     const InetSocketAddress target(address, port);
     const std::string kind = g_options.protocol == "udp" ? "ns3::UdpSocketFactory" : "ns3::TcpSocketFactory";
@@ -210,13 +206,13 @@ void Source(Ptr<Node> from, Ptr<Node> to, Ipv4Address address, uint16_t port, ui
         client.SetAttribute("PacketSize", UintegerValue(g_options.payload));
         client.SetAttribute("Interval", TimeValue(Seconds(8.0 * g_options.payload / rate_bps)));
         client.SetAttribute("MaxPackets", UintegerValue(UINT32_MAX));
-        client.Install(from).Start(Seconds(start));
+        client.Install(from).Start(Seconds(flow->start));
     }
     else
     {
         BulkSendHelper client(kind, target);
         client.SetAttribute("SendSize", UintegerValue(g_options.payload));
-        client.Install(from).Start(Seconds(start));
+        client.Install(from).Start(Seconds(flow->start));
     }
     PacketSinkHelper sink(kind, InetSocketAddress(Ipv4Address::GetAny(), port));
     sink.Install(to).Get(0)->TraceConnectWithoutContext("Rx", MakeBoundCallback(&Received, flow));
@@ -252,8 +248,7 @@ void Read(int argc, char* argv[])
     line.AddValue("bar", "whether a BlockAckReq follows a lost BlockAck, else the data again", g_options.bar);
     line.AddValue("queue", "packets in the queue of each device", g_options.queue);
     line.AddValue("delay", "one way between server and access point in ms", g_options.delay_ms);
-    line.AddValue("warmup", "seconds before those that count", g_options.warmup);
-    line.AddValue("seconds", "that count", g_options.seconds);
+    line.AddValue("seconds", "of each flow", g_options.seconds);
     line.AddValue("run", "number of the random stream", g_options.run);
     line.AddValue("air", "frames to print", g_options.air);
     line.Parse(argc, argv);
@@ -307,30 +302,26 @@ int main(int argc, char* argv[])
     const uint64_t rate_bps = vector.GetMode().GetDataRate(vector);
     // Beacons end once the stations have associated.
     Simulator::Schedule(Seconds(SOURCES_START - 0.1), [device]() {
-        DynamicCast<ApWifiMac>(device->GetMac())->SetAttribute("BeaconGeneration", BooleanValue(false));
+        device->GetMac()->SetAttribute("BeaconGeneration", BooleanValue(false));
     });
-    g_from = SOURCES_START + g_options.warmup;
     Ptr<UniformRandomVariable> start = CreateObject<UniformRandomVariable>();
     std::vector<Flow> flows(g_options.stations);
     const bool up = g_options.direction == "up";
-    const uint64_t each_bps = up ? rate_bps : rate_bps / g_options.stations;
     for (uint32_t i = 0; i < g_options.stations; ++i)
     {
         const Ptr<Node> station = stations.Get(i);
-        Source(up ? station : server, up ? server : station, up ? at_server : at_air.GetAddress(i + 1), 5000 + i, each_bps,
-               SOURCES_START + start->GetValue(0, 0.1), &flows[i]);
+        flows[i].start = start->GetValue(SOURCES_START, SOURCES_STARTED);
+        // No two streams keep step, or one of them would find the queue full each time.
+        const uint64_t each_bps = rate_bps / g_options.stations * (100 + i) / 100;
+        const Ipv4Address to = up ? at_server : at_air.GetAddress(i + 1);
+        Source(up ? station : server, up ? server : station, to, 5000 + i, each_bps, &flows[i]);
     }
-    Simulator::Stop(Seconds(g_from + g_options.seconds));
+    Simulator::Stop(Seconds(SOURCES_STARTED + g_options.seconds));
     Simulator::Run();
     std::cout << "{\"bytes\": [";
     for (size_t i = 0; i < flows.size(); ++i)
     {
         std::cout << (i ? ", " : "") << flows[i].bytes;
-    }
-    std::cout << "], \"packets\": [";
-    for (size_t i = 0; i < flows.size(); ++i)
-    {
-        std::cout << (i ? ", " : "") << flows[i].packets;
     }
     std::cout << "], \"data_frames\": " << g_count.data << ", \"mpdus\": " << g_count.mpdus << ", \"acks\": " << g_count.acks
               << ", \"other_frames\": " << g_count.other << ", \"dropped\": " << g_dropped
