@@ -7,11 +7,11 @@ Needs Debian's libns3-dev, which `make bench-peers` installs. A server 5 ms from
 each user as fast as the cell allows: 100 resource blocks, no fading, no errors, RLC without acknowledgements,
 2 MB of queue for each user. Users stand 100 m away, all at the best coding, or at four distances.
 
-lasthop's users get the rate that ns-3's transport blocks have. That is the largest block that ns-3 granted in
-1 ms with datagrams, times the users if the scheduler is round-robin: ns-3 divides each slot among all users
-with data, lasthop gives it to one. The division is not even: at two users one group of blocks out of 25 stays
-empty, and with TCP a user alone gets the whole slot, which is up to 7 % more. The headers of some 4 bytes
-that ns-3 puts before each packet are not taken off.
+lasthop's users get the rate that ns-3's transport blocks have: the largest block that ns-3 granted in 1 ms
+with datagrams, times the users if the scheduler is round-robin, which divides each slot among the users with
+data. ns-3's division is not even: at two users one group of blocks out of 25 stays empty, and with TCP a user
+alone gets the whole slot, which is up to 7 % more. The headers of some 4 bytes that ns-3 puts before each
+packet are not taken off.
 
 Throughput, shares and processor time are those of benches/peers/wifi.py.
 """

@@ -94,6 +94,7 @@ void Defaults()
     Config::SetDefault("ns3::TcpL4Protocol::SocketType", TypeIdValue(control));
     Config::SetDefault("ns3::TcpSocket::SegmentSize", UintegerValue(g_options.payload));
     Config::SetDefault("ns3::TcpSocket::InitialCwnd", UintegerValue(10));
+    Config::SetDefault("ns3::TcpSocket::ConnTimeout", TimeValue(Seconds(1)));
     Config::SetDefault("ns3::TcpSocket::DelAckCount", UintegerValue(2));
     Config::SetDefault("ns3::TcpSocket::DelAckTimeout", TimeValue(MilliSeconds(40)));
     Config::SetDefault("ns3::TcpSocket::SndBufSize", UintegerValue(16 << 20));

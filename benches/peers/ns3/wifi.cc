@@ -174,6 +174,7 @@ void Tcp()
     Config::SetDefault("ns3::TcpL4Protocol::SocketType", TypeIdValue(type));
     Config::SetDefault("ns3::TcpSocket::SegmentSize", UintegerValue(g_options.payload));
     Config::SetDefault("ns3::TcpSocket::InitialCwnd", UintegerValue(10));
+    Config::SetDefault("ns3::TcpSocket::ConnTimeout", TimeValue(Seconds(1)));
     Config::SetDefault("ns3::TcpSocket::DelAckCount", UintegerValue(2));
     Config::SetDefault("ns3::TcpSocket::DelAckTimeout", TimeValue(MilliSeconds(40)));
     Config::SetDefault("ns3::TcpSocket::SndBufSize", UintegerValue(16 << 20));
@@ -288,10 +289,9 @@ int main(int argc, char* argv[])
     const Ipv4InterfaceContainer at_air = addresses.Assign(air);
     addresses.SetBase("10.2.0.0", "255.255.255.0");
     const Ipv4Address at_server = addresses.Assign(ends).GetAddress(0);
-    // The MAC's queue alone, and no ARP.
+    // The MAC's queue alone.
     TrafficControlHelper().Uninstall(air);
     TrafficControlHelper().Uninstall(ends);
-    NeighborCacheHelper().PopulateNeighborCache();
     Ipv4GlobalRoutingHelper::PopulateRoutingTables();
 
     const Ptr<WifiNetDevice> device = DynamicCast<WifiNetDevice>(air.Get(0));
@@ -300,9 +300,10 @@ int main(int argc, char* argv[])
     vector.SetChannelWidth(g_options.width);
     vector.SetGuardInterval(800);
     const uint64_t rate_bps = vector.GetMode().GetDataRate(vector);
-    // Beacons end once the stations have associated.
+    // Beacons end once the stations have associated, which empties the caches of ARP. Broadcasts would get lost.
     Simulator::Schedule(Seconds(SOURCES_START - 0.1), [device]() {
         device->GetMac()->SetAttribute("BeaconGeneration", BooleanValue(false));
+        NeighborCacheHelper().PopulateNeighborCache();
     });
     Ptr<UniformRandomVariable> start = CreateObject<UniformRandomVariable>();
     std::vector<Flow> flows(g_options.stations);
