@@ -8,7 +8,7 @@ gets from each, as fast as the air allows. All stations hear one another and the
 lost by collisions alone. The rate is fixed: 54 Mbit/s for a, and the fastest of one stream at 20 MHz with the
 long guard interval of n and ac, the short one of ax: 65, 78 and 143.4 Mbit/s. n, ac and ax run with
 aggregates of up to 65535 bytes, ns-3's default, and with single packets. Queues hold 1000 packets, the access
-point's those of all stations.
+point's those of all stations. Datagrams would need twice the rate, so no queue runs dry.
 
 ns-3 is told to retry an aggregate whose block ACK is missing, instead of asking for the block ACK first; its
 access point demands 6, 12 and 24 Mbit/s, so ACKs take 24; beacons end before the flows begin. Both count what
@@ -66,7 +66,7 @@ class Case:
             lan={"delay": "5 ms"},
             hop={"air": {"medium": medium | {"limit": "1000 packets"}}},
             host={host: {"behind": "air", "wifi": {"rate": f"{rate_bps} bit/s"}} for host in hosts},
-            **flows(self.protocol, self.direction, hosts, rate_bps, self.seconds),
+            **flows(self.protocol, self.direction, hosts, 2 * rate_bps, self.seconds),
         )
 
     def command(self, program: Path) -> list[str]:

@@ -196,7 +196,7 @@ void Received(Flow* flow, Ptr<const Packet> packet, const Address&)
     }
 }
 
-// A flow that never runs dry: the datagrams of all would need the rate of the physical layer.
+// A flow that never runs dry: the datagrams of all would need twice the rate of the physical layer.
 void Source(Ptr<Node> from, Ptr<Node> to, Ipv4Address address, uint16_t port, uint64_t rate_bps, Flow* flow)
 {
     const InetSocketAddress target(address, port);
@@ -217,6 +217,16 @@ void Source(Ptr<Node> from, Ptr<Node> to, Ipv4Address address, uint16_t port, ui
     }
     PacketSinkHelper sink(kind, InetSocketAddress(Ipv4Address::GetAny(), port));
     sink.Install(to).Get(0)->TraceConnectWithoutContext("Rx", MakeBoundCallback(&Received, flow));
+}
+
+// One packet while the air is quiet: a loss while a block ACK agreement is made would leave ns-3's receiver waiting
+// for ever for what came before it.
+void Greet(Ptr<Node> from, Ptr<Node> to, Ipv4Address address, uint16_t port, double at)
+{
+    UdpClientHelper client{InetSocketAddress(address, port)};
+    client.SetAttribute("MaxPackets", UintegerValue(1));
+    client.Install(from).Start(Seconds(at));
+    PacketSinkHelper("ns3::UdpSocketFactory", InetSocketAddress(Ipv4Address::GetAny(), port)).Install(to);
 }
 
 void Mac(Ptr<WifiNetDevice> device, uint64_t rate_bps)
@@ -301,7 +311,7 @@ int main(int argc, char* argv[])
     vector.SetGuardInterval(800);
     const uint64_t rate_bps = vector.GetMode().GetDataRate(vector);
     // Beacons end once the stations have associated, which empties the caches of ARP. Broadcasts would get lost.
-    Simulator::Schedule(Seconds(SOURCES_START - 0.1), [device]() {
+    Simulator::Schedule(Seconds(SOURCES_START - 0.5), [device]() {
         device->GetMac()->SetAttribute("BeaconGeneration", BooleanValue(false));
         NeighborCacheHelper().PopulateNeighborCache();
     });
@@ -312,8 +322,11 @@ int main(int argc, char* argv[])
     {
         const Ptr<Node> station = stations.Get(i);
         flows[i].start = start->GetValue(SOURCES_START, SOURCES_STARTED);
+        const double quiet = SOURCES_START - 0.4 + 0.3 * i / g_options.stations;
+        Greet(server, station, at_air.GetAddress(i + 1), 4000 + i, quiet);
+        Greet(station, server, at_server, 4000 + i, quiet + 0.15 / g_options.stations);
         // No two streams keep step, or one of them would find the queue full each time.
-        const uint64_t each_bps = rate_bps / g_options.stations * (100 + i) / 100;
+        const uint64_t each_bps = 2 * rate_bps / g_options.stations * (100 + i) / 100;
         const Ipv4Address to = up ? at_server : at_air.GetAddress(i + 1);
         Source(up ? station : server, up ? server : station, to, 5000 + i, each_bps, &flows[i]);
     }
