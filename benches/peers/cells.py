@@ -9,9 +9,9 @@ each user as fast as the cell allows: 100 resource blocks, no fading, no errors,
 
 lasthop's users get the rate that ns-3's transport blocks have: the largest block that ns-3 granted in 1 ms
 with datagrams, times the users if the scheduler is round-robin, which divides each slot among the users with
-data. ns-3's division is not even: at two users one group of blocks out of 25 stays empty, and with TCP a user
-alone gets the whole slot, which is up to 7 % more. The headers of some 4 bytes that ns-3 puts before each
-packet are not taken off.
+data. ns-3's division is not even: two users get less together than one, and with TCP a user alone gets the
+whole slot, which is up to 7 % more. The headers of some 4 bytes that ns-3 puts before each packet are not
+taken off.
 
 Throughput, shares and processor time are those of benches/peers/wifi.py.
 """

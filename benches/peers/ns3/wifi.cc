@@ -219,8 +219,8 @@ void Source(Ptr<Node> from, Ptr<Node> to, Ipv4Address address, uint16_t port, ui
     sink.Install(to).Get(0)->TraceConnectWithoutContext("Rx", MakeBoundCallback(&Received, flow));
 }
 
-// One packet while the air is quiet: a loss while a block ACK agreement is made would leave ns-3's receiver waiting
-// for ever for what came before it.
+// One packet while the air is quiet, which makes a block ACK agreement. In busy air, some agreements left stations
+// whose packets the access point acknowledged but did not pass on.
 void Greet(Ptr<Node> from, Ptr<Node> to, Ipv4Address address, uint16_t port, double at)
 {
     UdpClientHelper client{InetSocketAddress(address, port)};
