@@ -12,6 +12,7 @@ pub(crate) mod fair;
 pub(crate) mod fq_codel;
 pub(crate) mod fq_pie;
 mod framing;
+pub(crate) mod grant;
 pub(crate) mod htb;
 mod impairments;
 mod link;
@@ -25,6 +26,7 @@ mod tests;
 
 pub use errors::{ArqConfig, ErrorConfig, Start, StateLookup};
 pub use framing::Framing;
+pub use grant::{GrantConfig, RequestKind};
 pub use htb::{ClassConfig, HtbConfig, MatchConfig};
 pub use impairments::GilbertElliott;
 pub use link::{BufferRelease, HeaderCompression, LinkChange, LinkConfig, UserErrors};
@@ -43,6 +45,9 @@ pub struct PathConfig {
     pub queue: QueueConfig,
     /// Classes of packets in front of the link, each with a queue; one queue for all if absent.
     pub htb: Option<HtbConfig>,
+    /// Grants, which the sender must ask for; none if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grant: Option<GrantConfig>,
     /// The link itself.
     pub link: LinkConfig,
 }
@@ -68,5 +73,8 @@ impl PathConfig {
             faults.below("htb", |faults| htb.check(mtu, faults));
         }
         faults.below("link", |faults| self.link.check(mtu, faults));
+        if let Some(grant) = &self.grant {
+            faults.below("grant", |faults| grant.check(self, faults));
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The last hop: router queue, RED, link errors, ARQ, link buffers, as state machines without IO.
 //!
 //! ```text
-//! handle_packet -> [class] -> [RED] -> router queue -> [HTB] -> send buffer -> serialiser
+//! handle_packet -> [class] -> [RED] -> router queue -> [HTB or grants] -> send buffer -> serialiser
 //!               -> tries (ARQ) -> loss, jitter -> propagation -> in-order release -> poll_delivery
 //! ```
 //!
@@ -37,6 +37,7 @@ mod config;
 mod course;
 mod discipline;
 pub mod errors;
+mod grants;
 mod htb;
 mod impairments;
 mod link;
@@ -54,10 +55,10 @@ pub use algorithm::{ErrorAlgorithm, ErrorSetup, QueueAlgorithm, QueueSetup, Queu
 pub use atm::{AtmConfig, AtmSwitch, Discard};
 pub use capacity::Capacity;
 pub use config::{
-    ArqConfig, BufferRelease, ClassConfig, Discipline, ErrorConfig, Framing, GilbertElliott,
+    ArqConfig, BufferRelease, ClassConfig, Discipline, ErrorConfig, Framing, GilbertElliott, GrantConfig,
     HeaderCompression, HtbConfig, LinkChange, LinkConfig, LinuxCoDel, LinuxDiscipline, LinuxDualPi2,
     LinuxFlows, LinuxPie, LinuxQueue, LinuxQueues, LinuxRed, MatchConfig, PathConfig, QueueConfig, RedConfig,
-    Start, StateLookup, UserDiscipline, UserErrors,
+    RequestKind, Start, StateLookup, UserDiscipline, UserErrors,
 };
 pub use errors::{LinkState, Period, Periods, bad_periods};
 pub use htb::Classifier;

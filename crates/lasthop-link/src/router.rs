@@ -1,9 +1,10 @@
-//! The router in front of the link: one queue, or classes under HTB.
+//! The router in front of the link: one queue, perhaps before grants, or classes under HTB.
 
 use lasthop_core::{Bytes, Instant, Observer, PacketId, QueueDepth, Seed};
 
 use crate::config::PathConfig;
 use crate::discipline::{Dequeued, Discipline, Outlet, Packets, Wait};
+use crate::grants::Granted;
 use crate::htb::Htb;
 use crate::queue::Queue;
 
@@ -16,6 +17,8 @@ use crate::queue::Queue;
 pub(crate) enum Router {
     /// One queue for all packets.
     Plain(Queue),
+    /// One queue, in front of a link that grants.
+    Granted(Box<Granted>),
     /// A queue per class.
     Classes(Htb),
 }
@@ -25,9 +28,14 @@ impl Router {
     /// name of that class's stream.
     pub(crate) fn new(config: &PathConfig, mtu: Bytes, stream: &str, seed: Seed) -> Self {
         let outlet = Outlet { rate: config.link.rate, framing: config.link.framing, mtu };
-        match &config.htb {
-            None => Self::Plain(Queue::new(&config.queue, outlet, seed.stream(stream))),
-            Some(htb) => Self::Classes(Htb::new(htb, &config.queue, outlet, (stream, seed))),
+        let queue = || Queue::new(&config.queue, outlet, seed.stream(stream));
+        match (&config.htb, &config.grant) {
+            (Some(htb), _) => Self::Classes(Htb::new(htb, &config.queue, outlet, (stream, seed))),
+            (None, None) => Self::Plain(queue()),
+            (None, Some(grant)) => {
+                let collisions = seed.stream(&format!("{stream}.grant"));
+                Self::Granted(Box::new(Granted::new(grant, config.link.rate, queue(), collisions)))
+            }
         }
     }
 
@@ -47,6 +55,7 @@ impl Discipline for Router {
     ) -> Option<QueueDepth> {
         match self {
             Self::Plain(queue) => queue.enqueue(now, id, packets),
+            Self::Granted(granted) => granted.enqueue(now, id, packets),
             Self::Classes(htb) => htb.enqueue(now, id, packets),
         }
     }
@@ -59,6 +68,7 @@ impl Discipline for Router {
     ) -> Result<Dequeued, Wait> {
         match self {
             Self::Plain(queue) => queue.dequeue(now, room, packets),
+            Self::Granted(granted) => granted.dequeue(now, room, packets),
             Self::Classes(htb) => htb.dequeue(now, room, packets),
         }
     }
@@ -66,6 +76,7 @@ impl Discipline for Router {
     fn depth(&self) -> QueueDepth {
         match self {
             Self::Plain(queue) => queue.depth(),
+            Self::Granted(granted) => granted.depth(),
             Self::Classes(htb) => htb.depth(),
         }
     }

@@ -39,6 +39,7 @@ pub(crate) fn studied_path() -> PathConfig {
     PathConfig {
         queue: drop_tail(20),
         htb: None,
+        grant: None,
         link: LinkConfig {
             rate: Rate::from_bits_per_second(64_000),
             trace: None,

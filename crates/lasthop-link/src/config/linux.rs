@@ -249,6 +249,9 @@ impl PathConfig {
             queue.check_linux_errors(errors, is_alone, faults);
         };
         faults.below("link", |faults| self.link.check_linux(faults));
+        faults.require(self.grant.is_none(), "grant", || {
+            "a Linux router sends without asking; leave it out".into()
+        });
         if self.htb.as_ref().is_none_or(|htb| htb.leaves().any(|class| class.queue.is_none())) {
             faults.below("queue", |faults| check_queue(&self.queue, faults));
         }

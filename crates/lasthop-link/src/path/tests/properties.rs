@@ -40,6 +40,7 @@ prop_compose! {
         PathConfig {
             queue: QueueConfig { limit, red, ..drop_tail(1) },
             htb: None,
+            grant: None,
             link: LinkConfig {
                 trace: None,
                 course: None,

@@ -10,8 +10,8 @@ use lasthop_core::{
 };
 use lasthop_link::{
     ArqConfig, AtmConfig, BufferRelease, ClassConfig, Discard, Discipline, ErrorConfig, Framing,
-    GilbertElliott, HeaderCompression, HtbConfig, LinkChange, LinkConfig, MatchConfig, PathConfig,
-    QueueConfig, RedConfig, Start, StateLookup, Timetable,
+    GilbertElliott, GrantConfig, HeaderCompression, HtbConfig, LinkChange, LinkConfig, MatchConfig,
+    PathConfig, QueueConfig, RedConfig, RequestKind, Start, StateLookup, Timetable,
 };
 use lasthop_scenario::{
     AccessConfig, Behind, Flow, HopConfig, HostConfig, LanConfig, Roles, RouterConfig, Scenario, Ways,
@@ -241,8 +241,44 @@ fn path(mtu: u64) -> impl Strategy<Value = PathConfig> {
             }
         },
     );
-    (discipline(), queue, option::weighted(0.3, htb()), link)
-        .prop_map(|(queue, limit, htb, link)| PathConfig { queue: QueueConfig { limit, ..queue }, htb, link })
+    let grant = option::weighted(0.3, grant());
+    (discipline(), queue, option::weighted(0.3, htb()), grant, link).prop_map(
+        |(queue, limit, htb, grant, link)| {
+            let mut path = PathConfig { queue: QueueConfig { limit, ..queue }, htb, grant: None, link };
+            if let Some(grant) = grant {
+                granted(&mut path, grant);
+            }
+            path
+        },
+    )
+}
+
+/// Lets the link grant, and removes what cannot be beside grants.
+fn granted(path: &mut PathConfig, grant: GrantConfig) {
+    path.htb = None;
+    let link = &mut path.link;
+    (link.course, link.framing, link.header_compression) = (None, None, None);
+    link.change.iter_mut().for_each(|change| change.rate = None);
+    let proactive = grant.proactive.map(|rate| rate.min(link.rate));
+    path.grant = Some(GrantConfig { proactive, ..grant });
+}
+
+/// Grants for any rate from 8 kbit/s.
+fn grant() -> impl Strategy<Value = GrantConfig> {
+    let nanos = |range: std::ops::Range<u64>| Strategy::prop_map(range, Duration::from_nanos);
+    let proactive = option::of(doublings(100, 10_000_000).prop_map(Rate::from_bits_per_second));
+    let period = option::of(nanos(500_000..40_000_000_u64));
+    let collision = option::of((0.0..0.9).prop_map(probability));
+    (nanos(1_000_000..20_000_000_u64), millis(50), period, collision, proactive).prop_map(
+        |(interval, delay, period, collision, proactive)| GrantConfig {
+            interval,
+            delay,
+            request: if period.is_some() { RequestKind::Reserved } else { RequestKind::Contention },
+            collision: collision.filter(|_| period.is_none()),
+            period,
+            proactive,
+        },
+    )
 }
 
 /// Rates, delays and outages over time.

@@ -70,6 +70,7 @@ pub fn path(rate: u64, delay: Duration, queue: QueueSize, send_buffer: u64) -> P
             quantum: None,
         },
         htb: None,
+        grant: None,
         link: LinkConfig {
             rate: Rate::from_bits_per_second(rate),
             trace: None,

@@ -1,0 +1,134 @@
+//! Grants: what a sender must ask for before it may send.
+
+use lasthop_core::{Duration, Faults, Probability, Rate};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::{LinkChange, LinkConfig, PathConfig};
+
+/// Bytes of an interval fit 32 bits at any rate of a real link.
+const INTERVAL_MAX: Duration = Duration::from_millis(100);
+
+/// A link on which the sender must ask for room, as a cable modem asks the head-end (DOCSIS), and a phone the
+/// base station (LTE, NR). Packets wait in the queue until they are granted, and leave in granted slots at
+/// the link's rate. Several packets share a slot, and a packet may begin in one slot and end in another. The
+/// rest of a slot with nothing to send is lost.
+///
+/// Time consists of intervals. Each has at most one slot, at its beginning. A request is for all bytes that
+/// wait and are not asked for yet. It goes out in the header of the first data of a slot; without a slot, at
+/// the next opportunity for requests. The bytes are granted in the first interval that begins at least
+/// `delay` after the request, and in those after it, as far as the link's rate goes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GrantConfig {
+    /// How often the head-end hands out slots: the interval of DOCSIS' MAPs, the slot of LTE and NR.
+    pub interval: Duration,
+    /// The time from a request to the first interval that a grant may name. It includes the way to the
+    /// head-end, its decision, and the way and the lead of the grant.
+    pub delay: Duration,
+    /// How to ask without a slot.
+    #[serde(default)]
+    pub request: RequestKind,
+    /// Time between two opportunities of one's own, with request = "reserved".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub period: Option<Duration>,
+    /// Probability that a request in contention collides with that of another host and is lost; with request
+    /// = "contention". The sender learns it when the grant does not come, and tries again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collision: Option<Probability>,
+    /// Rate that is granted without a request: low-latency DOCSIS' proactive grants, semi-persistent
+    /// scheduling. "0 bit/s", the default, is none.
+    #[serde(default, deserialize_with = "rate_or_zero", skip_serializing_if = "Option::is_none")]
+    pub proactive: Option<Rate>,
+}
+
+/// How a sender without a slot asks for one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RequestKind {
+    /// At the beginning of each interval, where other hosts ask, too.
+    #[default]
+    Contention,
+    /// At an opportunity of its own in each `period`: the scheduling request of LTE and NR.
+    Reserved,
+}
+
+/// "0 bit/s" is no rate, so it stands for none.
+fn rate_or_zero<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Rate>, D::Error> {
+    let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
+    let unit = text.trim().strip_prefix("0 ");
+    if unit.is_some_and(|unit| format!("1 {unit}").parse::<Rate>().is_ok()) {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(serde::de::Error::custom)
+}
+
+impl GrantConfig {
+    /// The time between two opportunities to ask.
+    pub(crate) fn opportunities(&self) -> Duration {
+        self.period.unwrap_or(self.interval)
+    }
+
+    /// Finds faults of grants on the link of `path`.
+    pub(super) fn check(&self, path: &PathConfig, faults: &mut Faults) {
+        let link = &path.link;
+        faults.require(path.htb.is_none(), "", || {
+            "classes and grants both decide when a packet leaves; write htb into a hop of its own, in front \
+             of this one"
+                .into()
+        });
+        faults.not_zero(&self.interval, "interval", "2 ms");
+        faults.at_most(self.interval, INTERVAL_MAX, "interval");
+        let nanobits = u128::from(self.interval.as_nanos()) * u128::from(link.rate.bits_per_second());
+        let is_long = nanobits / 8_000_000_000 > 0 || self.interval == Duration::ZERO;
+        faults.require(is_long, "interval", || {
+            format!("\"{}\" has no room for a byte at \"{}\"; write a longer one", self.interval, link.rate)
+        });
+        match self.request {
+            RequestKind::Contention => faults.require(self.period.is_none(), "period", || {
+                "the opportunities of contention come each interval; leave it out, or write request = \
+                 \"reserved\""
+                    .into()
+            }),
+            RequestKind::Reserved => {
+                faults.require(self.period.is_some_and(|period| period > Duration::ZERO), "period", || {
+                    "the sender has to have an opportunity to ask now and then; write \"10 ms\", say".into()
+                });
+                faults.require(self.collision.is_none(), "collision", || {
+                    "nobody else asks at an opportunity of one's own; leave it out, or write request = \
+                     \"contention\""
+                        .into()
+                });
+            }
+        }
+        let collision = self.collision.unwrap_or_default();
+        faults.require(collision < Probability::ONE, "collision", || {
+            "no request would ever arrive; write less than 1".into()
+        });
+        let proactive = self.proactive.unwrap_or(link.rate);
+        faults.require(proactive <= link.rate, "proactive", || {
+            format!("more than the link carries; write \"{}\" at most", link.rate)
+        });
+        Self::check_link(link, faults);
+    }
+
+    /// Grants count bytes of IP packets at one rate.
+    fn check_link(link: &LinkConfig, faults: &mut Faults) {
+        for (key, stated) in [
+            ("trace", link.trace.is_some()),
+            ("course", link.course.is_some()),
+            ("change", link.change.iter().any(|LinkChange { rate, .. }| rate.is_some())),
+        ] {
+            faults.require(!stated, "", || {
+                format!("grants divide one rate, and link.{key} changes it; leave out one of the two")
+            });
+        }
+        for (key, stated) in
+            [("framing", link.framing.is_some()), ("header_compression", link.header_compression.is_some())]
+        {
+            faults.require(!stated, "", || {
+                format!("grants count bytes of IP packets, and link.{key} others; leave out one of the two")
+            });
+        }
+    }
+}
