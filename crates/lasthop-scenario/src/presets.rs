@@ -10,6 +10,8 @@ macro_rules! presets {
 const PRESETS: &[(&str, &str)] = presets![
     "5g",
     "base",
+    "cable",
+    "cable-low-latency",
     "congested-64k",
     "dsl",
     "edge",

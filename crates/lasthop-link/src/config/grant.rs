@@ -1,13 +1,15 @@
 //! Grants: what a sender must ask for before it may send.
 
+use std::ops::RangeInclusive;
+
 use lasthop_core::{Duration, Faults, Probability, Rate};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{LinkChange, LinkConfig, PathConfig};
 
-/// Bytes of an interval fit 32 bits at any rate of a real link.
-const INTERVAL_MAX: Duration = Duration::from_millis(100);
+/// From below the shortest slot of NR to far above any; its bytes fit 32 bits.
+const INTERVALS: RangeInclusive<Duration> = Duration::from_micros(10)..=Duration::from_millis(100);
 
 /// A link on which the sender must ask for room, as a cable modem asks the head-end (DOCSIS), and a phone the
 /// base station (LTE, NR). Packets wait in the queue until they are granted, and leave in granted slots at
@@ -39,6 +41,7 @@ pub struct GrantConfig {
     /// Rate that is granted without a request: low-latency DOCSIS' proactive grants, semi-persistent
     /// scheduling. "0 bit/s", the default, is none.
     #[serde(default, deserialize_with = "rate_or_zero", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "rate_or_zero_schema")]
     pub proactive: Option<Rate>,
 }
 
@@ -53,14 +56,16 @@ pub enum RequestKind {
     Reserved,
 }
 
-/// "0 bit/s" is no rate, so it stands for none.
+/// No rate is zero, so this stands for none.
+const ZERO: &str = "0 bit/s";
+
 fn rate_or_zero<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Rate>, D::Error> {
-    let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
-    let unit = text.trim().strip_prefix("0 ");
-    if unit.is_some_and(|unit| format!("1 {unit}").parse::<Rate>().is_ok()) {
-        return Ok(None);
-    }
-    text.parse().map(Some).map_err(serde::de::Error::custom)
+    let text = Option::<String>::deserialize(deserializer)?.filter(|text| text != ZERO);
+    text.map(|text| text.parse().map_err(serde::de::Error::custom)).transpose()
+}
+
+fn rate_or_zero_schema(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "anyOf": [Rate::json_schema(generator), { "type": "string", "const": ZERO }] })
 }
 
 impl GrantConfig {
@@ -77,11 +82,9 @@ impl GrantConfig {
              of this one"
                 .into()
         });
-        faults.not_zero(&self.interval, "interval", "2 ms");
-        faults.at_most(self.interval, INTERVAL_MAX, "interval");
+        faults.in_range(self.interval, INTERVALS, "interval");
         let nanobits = u128::from(self.interval.as_nanos()) * u128::from(link.rate.bits_per_second());
-        let is_long = nanobits / 8_000_000_000 > 0 || self.interval == Duration::ZERO;
-        faults.require(is_long, "interval", || {
+        faults.require(nanobits >= 8_000_000_000, "interval", || {
             format!("\"{}\" has no room for a byte at \"{}\"; write a longer one", self.interval, link.rate)
         });
         match self.request {
@@ -91,8 +94,10 @@ impl GrantConfig {
                     .into()
             }),
             RequestKind::Reserved => {
-                faults.require(self.period.is_some_and(|period| period > Duration::ZERO), "period", || {
-                    "the sender has to have an opportunity to ask now and then; write \"10 ms\", say".into()
+                faults.require(self.period.is_some_and(|period| period >= self.interval), "period", || {
+                    "the sender has to have an opportunity to ask, once per interval at most; write \"10 \
+                     ms\", say"
+                        .into()
                 });
                 faults.require(self.collision.is_none(), "collision", || {
                     "nobody else asks at an opportunity of one's own; leave it out, or write request = \

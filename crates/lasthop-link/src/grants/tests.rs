@@ -272,7 +272,7 @@ prop_compose! {
             interval: Duration::from_micros(interval_us),
             delay: Duration::from_micros(delay_us),
             request: if period_us.is_some() { RequestKind::Reserved } else { RequestKind::Contention },
-            period: period_us.map(Duration::from_micros),
+            period: period_us.map(|period_us| Duration::from_micros(period_us.max(interval_us))),
             collision: collision.filter(|_| period_us.is_none()).map(|p| Probability::new(p).unwrap()),
             proactive: proactive.map(Rate::from_bits_per_second),
         }

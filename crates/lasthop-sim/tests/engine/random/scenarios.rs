@@ -275,7 +275,7 @@ fn grant() -> impl Strategy<Value = GrantConfig> {
             delay,
             request: if period.is_some() { RequestKind::Reserved } else { RequestKind::Contention },
             collision: collision.filter(|_| period.is_none()),
-            period,
+            period: period.map(|period| period.max(interval)),
             proactive,
         },
     )
