@@ -130,7 +130,7 @@ def test_the_claim_of_the_example(lasthop_main: Main, tmp_path: Path) -> None:
     assert of("game", "photos", "pie")["queue_delay_median_s"].mean() == pytest.approx(0.008, abs=0.002)
     low = of("game", "photos", "low-latency")
     assert low["queue_delay_median_s"].max() < 0.0005
-    assert low["queue_delay_max_s"].max() < 0.003
+    assert low["queue_delay_max_s"].max() < 0.004
     times = {modem: of("photos", "photos", modem)["elapsed_s"].mean() for modem in flows["modem"].unique()}
     assert times["pie"] / times["drop-tail"] == pytest.approx(1.1, abs=0.04)
     assert times["low-latency"] / times["drop-tail"] == pytest.approx(1.03, abs=0.03)
