@@ -80,13 +80,15 @@ impl Streams {
         self.drops[cause as usize]
     }
 
-    /// True if the router's queues on this path never exceeded their limits.
+    /// True if the router's queues on this path never exceeded their limits. Where the link grants, a packet
+    /// that has begun is still in the queue, beside those that the limit counts.
     pub fn queue_limit_held(&self, path: &PathConfig, direction: Direction) -> bool {
         let longest = self.longest[usize::from(direction == Direction::Up)];
         let classes = path.htb.as_ref().map_or(1, |htb| htb.class.len() as u32);
+        let begun = u32::from(path.grant.is_some());
         match path.queue.limit {
-            QueueSize::Packets(packets) => longest.0 <= packets,
-            QueueSize::Bytes(bytes) => longest.1 <= bytes * classes,
+            QueueSize::Packets(packets) => longest.0 <= packets + begun,
+            QueueSize::Bytes(bytes) => longest.1 <= bytes * classes + begun * self.mtu,
         }
     }
 }
