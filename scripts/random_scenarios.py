@@ -99,7 +99,7 @@ def scenario(
     seconds = draw.uniform(3, 12)
     size = int(max(10 * mtu, min(rate * seconds / 8, 1500 * mtu)))
     queue = draw.choice([5, 10, 20, 50, 100])
-    between = shaped if discipline else switch if atm else last_hop
+    between = unshaped if discipline == "cake" else shaped if discipline else switch if atm else last_hop
     lines = [f'mtu = "{mtu} B"', *between(draw, rate, delay, mtu, queue)]
     algorithm = draw.choice(algorithms)
     if not quic:
@@ -122,6 +122,7 @@ def scenario(
         start = (number - 1) * round(draw.uniform(0, 3), 3)
         name = "quic" if quic else "tcp"
         flow = f'kind = "bulk-tcp", name = "{name}-{number}", bytes = "{part} B", start = "{start} s"'
+        flow += f', dscp = "{draw.choice(["BE", "BE", "CS1", "AF41", "EF"])}"' if discipline == "cake" else ""
         flow += over_quic(draw, algorithm, ["down"] if atm else ["down", "up"]) if quic else ""
         lines.append(f"  {{ {flow} }},")
     if discipline == "dualpi2":
@@ -186,6 +187,8 @@ def queue_of(draw: random.Random, rate: int, mtu: int, discipline: str) -> list[
     """A queue of Linux' with random parameters."""
     if "red" in discipline:
         return red_of_linux(draw, rate, mtu, adaptive=discipline.startswith("adaptive"))
+    if discipline == "cake":
+        return cakes(draw, rate)
     packet_ms = mtu * 8e3 / rate
     target = round(max(draw.choice([5, 15, 30]), 1.5 * packet_ms), 3)
     queue = [f'discipline = "{discipline}"', 'limit = "1000 packets"']
@@ -202,6 +205,25 @@ def queue_of(draw: random.Random, rate: int, mtu: int, discipline: str) -> list[
     if discipline in ("pie", "fq_pie"):
         queue.append('tupdate = "16 ms"')
     return [f"tcp.ecn = {draw.choice(['true', 'false'])}", f"down.queue = {{ {', '.join(queue)} }}"]
+
+
+def cakes(draw: random.Random, rate: int) -> list[str]:
+    """CAKE both ways, with random parameters; ACKs may fill the way up."""
+    lines = [f"tcp.ecn = {draw.choice(['true', 'false'])}"]
+    for way, share in (("down", 1), ("up", draw.choice([1, 20, 50]))):
+        keys = [
+            'discipline = "cake"',
+            'limit = "4 MB"',
+            f'rate = "{max(rate // share // 8 * 8, 16_000)} bit/s"',
+            f'tins = "{draw.choice(["besteffort", "diffserv3", "diffserv4"])}"',
+            f'isolation = "{draw.choice(["triple-isolate", "dual-srchost", "flows", "none"])}"',
+            f'ack_filter = "{draw.choice(["off", "on", "aggressive"])}"',
+            f'overhead = "{draw.choice(["0 B", "18 B", "44 B", "atm"])}"',
+            f'mpu = "{draw.choice([0, 84])} B"',
+            f'rtt = "{draw.choice([20, 100, 300])} ms"',
+        ]
+        lines.append(f"{way}.queue = {{ {', '.join(keys)} }}")
+    return lines
 
 
 def call(draw: random.Random, rate: int, seconds: float) -> str:
@@ -242,6 +264,13 @@ def shaped(draw: random.Random, rate: int, delay: int, mtu: int, queue: int) -> 
             f'{way}.htb.class = [{{ name = "all", rate = "{speed} bit/s", default = true }}]',
         ]
     return lines
+
+
+def unshaped(draw: random.Random, rate: int, delay: int, mtu: int, queue: int) -> list[str]:
+    """Links for disciplines that have a rate of their own."""
+    del draw, rate, queue
+    link = f'rate = "1 Gbit/s", delay = "{delay} ms", send_buffer = "{2 * mtu} B"'
+    return [f"{way}.link = {{ {link} }}" for way in ("down", "up")]
 
 
 def tree(draw: random.Random, rate: int, delay: int, mtu: int) -> tuple[list[str], list[int]]:

@@ -133,6 +133,9 @@ causes! {
     PushedOut = "pushed-out" (Queue, Queue):
         "queue full, pushed out", "pushed out of the full router queue by a later arrival",
         "triangle-left-open";
+    /// CAKE's filter dropped an ACK that a later one in the queue made superfluous.
+    AckFilter = "ack-filter" (Queue, Aqm):
+        "ACK filter", "dropped by the ACK filter, as a later one says the same and more", "octagon-open";
     /// Early packet discard: an ATM switch was above its threshold when the packet's first cell came.
     EarlyPacket = "epd" (Arrival, EarlyPacket):
         "early packet discard", "discarded early by the switch", "triangle-up-open";

@@ -3,8 +3,8 @@
 
 use lasthop_core::{Bytes, Direction, Duration, Probability, Protocol, QueueSize, Rate};
 use lasthop_link::{
-    ClassConfig, HtbConfig, LinuxCoDel, LinuxDiscipline, LinuxDualPi2, LinuxFlows, LinuxPie, LinuxQueue,
-    LinuxQueues, LinuxRed, MatchConfig,
+    AckFilter, CakeConfig, ClassConfig, Framing, HtbConfig, Isolation, LinuxCoDel, LinuxDiscipline,
+    LinuxDualPi2, LinuxFlows, LinuxPie, LinuxQueue, LinuxQueues, LinuxRed, MatchConfig, Tins,
 };
 use netlink_packet_core::{DefaultNla, Emitable, NLA_F_NESTED};
 use netlink_packet_route::RouteNetlinkMessage;
@@ -241,12 +241,52 @@ fn active(discipline: LinuxDiscipline, limit: u32) -> (&'static str, Vec<u8>) {
             let times = [(3, micros(target)), (4, micros(tupdate)), (8, micros(step_threshold))];
             ("dualpi2", numbers(&[&limits[..], &times, &[(9, min_qlen_step)]].concat()))
         }
+        LinuxDiscipline::Cake(cake) => ("cake", self::cake(cake, limit)),
         LinuxDiscipline::Sfq(flows) => {
             // `struct tc_sfq_qopt`; without perturbation, and with the usual number of active flows.
             let (perturbation, active) = (0, 0);
             ("sfq", words(&[quantum(flows), perturbation, limit, flows.flows, active]))
         }
     }
+}
+
+/// The attributes of CAKE, with the codes of its modes in `<linux/pkt_sched.h>`.
+fn cake(cake: CakeConfig, limit: u32) -> Vec<u8> {
+    let tins = match cake.tins {
+        Tins::Diffserv3 => 0,
+        Tins::Diffserv4 => 1,
+        Tins::Besteffort => 3,
+    };
+    let isolation = match cake.isolation {
+        Isolation::None => 0,
+        Isolation::Flows => 4,
+        Isolation::DualSrchost => 5,
+        Isolation::DualDsthost => 6,
+        Isolation::TripleIsolate => 7,
+    };
+    let ack_filter = match cake.ack_filter {
+        AckFilter::Off => 0,
+        AckFilter::On => 1,
+        AckFilter::Aggressive => 2,
+    };
+    let number = |(kind, value): (u16, u32)| DefaultNla::new(kind, value.to_ne_bytes().into());
+    let rate = cake.rate.map_or(0, Rate::bits_per_second) / 8;
+    let mut attributes = vec![DefaultNla::new(2, rate.to_ne_bytes().into())];
+    attributes.extend(
+        [
+            (3, tins),
+            (4, (cake.overhead == Framing::Atm).into()),
+            (5, isolation),
+            (6, cake.overhead.added().0 as u32),
+            (7, micros(cake.rtt)),
+            (8, micros(cake.target())),
+            (10, limit),
+            (14, cake.mpu.0 as u32),
+            (16, ack_filter),
+        ]
+        .map(number),
+    );
+    nested(&attributes)
 }
 
 /// The attributes of CoDel; the ECN threshold has this number.

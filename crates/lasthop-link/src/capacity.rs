@@ -20,7 +20,7 @@ impl Capacity {
     pub fn of(path: &PathConfig, ip_bytes: u32) -> Self {
         let framed = path.link.framing.map_or(ip_bytes, |framing| framing.bytes(ip_bytes));
         let share = f64::from(ip_bytes) / f64::from(framed);
-        let shaped = path.htb.as_ref().map_or(f64::INFINITY, |htb| htb.ip_rate(ip_bytes));
+        let shaped = path.shaped_ip_rate(ip_bytes);
         match &path.link.trace {
             Some(trace) => {
                 Self { rates: vec![(Instant::ZERO, shaped / 8.0)], trace: Some((trace.clone(), share)) }

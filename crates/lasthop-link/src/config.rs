@@ -5,6 +5,7 @@ use lasthop_core::{Bytes, Faults, Instant};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub(crate) mod cake;
 pub(crate) mod codel;
 pub(crate) mod dual_pi2;
 mod errors;
@@ -24,6 +25,7 @@ pub(crate) mod sfq;
 #[cfg(test)]
 mod tests;
 
+pub use cake::{AckFilter, CakeConfig, Isolation, Tins};
 pub use errors::{ArqConfig, ErrorConfig, Start, StateLookup};
 pub use framing::Framing;
 pub use grant::{GrantConfig, RequestKind};
@@ -58,9 +60,37 @@ impl PathConfig {
     pub fn ip_rates(&self, ip_bytes: u32) -> Vec<(Instant, f64)> {
         let framed = self.link.framing.map_or(ip_bytes, |framing| framing.bytes(ip_bytes));
         let share = f64::from(ip_bytes) / f64::from(framed);
-        let shaped = self.htb.as_ref().map_or(f64::INFINITY, |htb| htb.ip_rate(ip_bytes));
+        let shaped = self.shaped_ip_rate(ip_bytes);
         let rates = self.link.rates();
         rates.map(|(since, rate)| (since, shaped.min(rate * share))).collect()
+    }
+
+    /// Finds a rate of CAKE behind one of several classes: HTB cannot pass such a queue over.
+    fn check_one_shaper(&self, htb: &HtbConfig, faults: &mut Faults) {
+        let mut check = |queue: &QueueConfig, key: &str| {
+            faults.require(queue.rate.is_none() || htb.class.len() == 1, key, || {
+                "HTB has the rates of its classes; leave it out, or have one class only".into()
+            });
+        };
+        check(&self.queue, "queue.rate");
+        for (index, class) in htb.class.iter().enumerate() {
+            if let Some(queue) = &class.queue {
+                check(queue, &format!("htb.class[{index}].queue.rate"));
+            }
+        }
+    }
+
+    /// What HTB or CAKE lets through, in bit/s of IP packets of `ip_bytes` bytes.
+    pub(crate) fn shaped_ip_rate(&self, ip_bytes: u32) -> f64 {
+        match &self.htb {
+            None => self.queue.ip_rate(ip_bytes),
+            Some(htb) => match &htb.class[..] {
+                [class] => {
+                    class.queue.as_ref().unwrap_or(&self.queue).ip_rate(ip_bytes).min(htb.ip_rate(ip_bytes))
+                }
+                _ => htb.ip_rate(ip_bytes),
+            },
+        }
     }
 
     /// Finds faults of a direction of a last hop, with packets of up to `mtu` bytes.
@@ -70,6 +100,7 @@ impl PathConfig {
         let queues = if is_shared { classes.len() } else { 1 };
         faults.below("queue", |faults| self.queue.check(mtu, queues, faults));
         if let Some(htb) = &self.htb {
+            self.check_one_shaper(htb, faults);
             faults.below("htb", |faults| htb.check(mtu, faults));
         }
         faults.below("link", |faults| self.link.check(mtu, faults));

@@ -14,7 +14,7 @@
 //! up). Turns are kept per level and priority, and per priority among the borrowers of a class
 //! (`htb_dequeue_tree`).
 
-use lasthop_core::{Bytes, Instant, Observer, Packet, PacketId, QueueDepth, Seed};
+use lasthop_core::{Bytes, FlowId, Instant, Observer, Packet, PacketId, QueueDepth, Seed};
 
 use crate::config::htb::{ClassConfig, HtbConfig, MatchConfig};
 use crate::config::{LinuxQueues, PathConfig, QueueConfig};
@@ -100,6 +100,10 @@ impl Htb {
         }
     }
 
+    pub(crate) fn announce(&mut self, flow: FlowId, hosts: [u32; 2]) {
+        self.queues.iter_mut().for_each(|queue| queue.announce(flow, hosts));
+    }
+
     /// The depth of a class's queue, and that of all queues.
     fn with_all(&self, class: usize, depth: QueueDepth) -> QueueDepth {
         let (mut packets, mut bytes) = (0, 0);
@@ -143,10 +147,18 @@ impl Discipline for Htb {
             }
             let dequeued = queue.dequeue(now, room, packets);
             let has_more = queue.room_needed().is_some();
-            let Ok(dequeued) = dequeued else {
-                // The queue has dropped all its packets.
-                self.tree.set_active(turn.class, has_more);
-                continue;
+            let dequeued = match dequeued {
+                Ok(dequeued) => dequeued,
+                // CAKE has a rate of its own; it is the only class.
+                Err(wait @ Wait::Until(_)) if has_more => {
+                    self.tree.undo();
+                    return Err(wait);
+                }
+                Err(_) => {
+                    // The queue has dropped all its packets.
+                    self.tree.set_active(turn.class, has_more);
+                    continue;
+                }
             };
             self.tree.charge(now, turn, dequeued.ip_bytes + self.overhead, has_more);
             return Ok(Dequeued { depth: self.with_all(turn.class, dequeued.depth), ..dequeued });

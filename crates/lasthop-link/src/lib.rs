@@ -55,10 +55,10 @@ pub use algorithm::{ErrorAlgorithm, ErrorSetup, QueueAlgorithm, QueueSetup, Queu
 pub use atm::{AtmConfig, AtmSwitch, Discard};
 pub use capacity::Capacity;
 pub use config::{
-    ArqConfig, BufferRelease, ClassConfig, Discipline, ErrorConfig, Framing, GilbertElliott, GrantConfig,
-    HeaderCompression, HtbConfig, LinkChange, LinkConfig, LinuxCoDel, LinuxDiscipline, LinuxDualPi2,
-    LinuxFlows, LinuxPie, LinuxQueue, LinuxQueues, LinuxRed, MatchConfig, PathConfig, QueueConfig, RedConfig,
-    RequestKind, Start, StateLookup, UserDiscipline, UserErrors,
+    AckFilter, ArqConfig, BufferRelease, CakeConfig, ClassConfig, Discipline, ErrorConfig, Framing,
+    GilbertElliott, GrantConfig, HeaderCompression, HtbConfig, Isolation, LinkChange, LinkConfig, LinuxCoDel,
+    LinuxDiscipline, LinuxDualPi2, LinuxFlows, LinuxPie, LinuxQueue, LinuxQueues, LinuxRed, MatchConfig,
+    PathConfig, QueueConfig, RedConfig, RequestKind, Start, StateLookup, Tins, UserDiscipline, UserErrors,
 };
 pub use errors::{LinkState, Period, Periods, bad_periods};
 pub use htb::Classifier;

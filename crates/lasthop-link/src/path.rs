@@ -1,7 +1,7 @@
 //! One complete direction of the last hop: the router queue, then the link.
 
 use lasthop_core::{
-    Bytes, Direction, Instant, Observer, PacketArena, PacketEvent, PacketId, QueueDepth, Seed,
+    Bytes, Direction, FlowId, Instant, Observer, PacketArena, PacketEvent, PacketId, QueueDepth, Seed,
 };
 
 use crate::config::{ErrorConfig, PathConfig};
@@ -70,6 +70,12 @@ impl Path {
 
     fn behind(router: Router, link: LinkDirection) -> Self {
         Self { router, link, wait: Wait::ARRIVAL, due: Instant::MAX }
+    }
+
+    /// A flow is between these hosts, by their numbers: they send and receive on the way down. CAKE shares
+    /// the link among hosts. Flows of which it learns nothing are between the same two.
+    pub fn announce(&mut self, flow: FlowId, hosts: [u32; 2]) {
+        self.router.announce(flow, hosts);
     }
 
     /// A packet arrives at the router, whose queue accepts or drops it. It moves directly to the send buffer

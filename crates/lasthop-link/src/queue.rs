@@ -1,11 +1,12 @@
 //! The queue of a router, or of a class: one of the disciplines.
 
-use lasthop_core::{Instant, Observer, PacketId, QueueDepth, RandomStream, dispatched};
+use lasthop_core::{FlowId, Instant, Observer, PacketId, QueueDepth, RandomStream, dispatched};
 
 use crate::algorithm::QueueSetup;
 use crate::config::{LinuxDiscipline, LinuxQueue, Parameters, QueueConfig};
 use crate::discipline::{Dequeued, Discipline, Outlet, Packets, Wait};
 
+mod cake;
 mod codel;
 mod drop_tail;
 mod dual_pi2;
@@ -19,6 +20,7 @@ mod rounds;
 mod sfq;
 mod user;
 
+use cake::Cake;
 use codel::CoDel;
 use drop_tail::DropTail;
 use dual_pi2::DualPi2;
@@ -45,6 +47,7 @@ dispatched! {
         FqPie(Box<FqPie>),
         DualPi2(Box<DualPi2>),
         Sfq(Box<Sfq>),
+        Cake(Box<Cake>),
         User(Box<UserQueue>),
     }
 }
@@ -69,6 +72,7 @@ impl Queue {
                 Self::DualPi2(Box::new(DualPi2::new(dual_pi2, limit, outlet, stream)))
             }
             Parameters::Sfq(sfq) => Self::Sfq(Box::new(Sfq::new(sfq, limit, mtu, stream))),
+            Parameters::Cake(cake) => Self::Cake(Box::new(Cake::new(cake, limit, mtu, stream))),
             Parameters::User(code) => {
                 let setup = QueueSetup { stream, limit, rate: outlet.rate, mtu };
                 Self::User(Box::new(UserQueue::new(code.to_string(), code.make(setup))))
@@ -90,6 +94,13 @@ impl Queue {
             }
             // The other disciplines always compute as in Linux.
             _ => Self::new(config, outlet, stream),
+        }
+    }
+
+    /// A flow is between these hosts, by their numbers: they send and receive on the way down.
+    pub(crate) fn announce(&mut self, flow: FlowId, hosts: [u32; 2]) {
+        if let Self::Cake(cake) = self {
+            cake.announce(flow, hosts);
         }
     }
 

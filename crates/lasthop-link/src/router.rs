@@ -1,6 +1,6 @@
 //! The router in front of the link: one queue, perhaps before grants, or classes under HTB.
 
-use lasthop_core::{Bytes, Instant, Observer, PacketId, QueueDepth, Seed};
+use lasthop_core::{Bytes, FlowId, Instant, Observer, PacketId, QueueDepth, Seed};
 
 use crate::config::PathConfig;
 use crate::discipline::{Dequeued, Discipline, Outlet, Packets, Wait};
@@ -43,6 +43,14 @@ impl Router {
     /// classes, from `stream` and their names.
     pub(crate) fn linux(config: &PathConfig, mtu: Bytes, stream: &str, seed: Seed) -> Self {
         Self::Classes(Htb::linux(config, mtu, (stream, seed)))
+    }
+
+    /// A flow is between these hosts, by their numbers: they send and receive on the way down.
+    pub(crate) fn announce(&mut self, flow: FlowId, hosts: [u32; 2]) {
+        match self {
+            Self::Plain(queue) => queue.announce(flow, hosts),
+            Self::Classes(htb) => htb.announce(flow, hosts),
+        }
     }
 }
 

@@ -79,6 +79,13 @@ pub(crate) fn drop_tail(packets: u32) -> QueueConfig {
         ecn: None,
         flows: None,
         quantum: None,
+        rate: None,
+        tins: None,
+        isolation: None,
+        ack_filter: None,
+        overhead: None,
+        mpu: None,
+        rtt: None,
     }
 }
 

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use lasthop_core::{
-    Body, Direction, Host, Instant, Observer, Packet, PacketArena, PacketEvent, PacketId, Part, Place,
-    QueueDepth, Seed,
+    Body, Direction, FlowId, Host, Instant, Observer, Packet, PacketArena, PacketEvent, PacketId, Part,
+    Place, QueueDepth, Seed,
 };
 use lasthop_link::Path;
 use lasthop_scenario::{Flow, LanConfig, Scenario, Tree};
@@ -56,7 +56,16 @@ impl Hops {
 
     /// The next flow belongs to this application, and takes this one of its ways.
     pub fn announce(&mut self, application: u32, way: usize) {
+        let flow = FlowId(self.flows.len() as u32);
         self.flows.push((application, way));
+        let [down, up] = &self.ways[application as usize][way];
+        // The wires towards the routers are different for different hosts.
+        let hosts = [down[0], up[0]].map(|wire| u32::from(wire.0));
+        for place in down.iter().chain(up) {
+            if let Port::Path(path) = &mut self.ports[usize::from(place.0)] {
+                path.announce(flow, hosts);
+            }
+        }
     }
 
     /// Takes a packet from a host.

@@ -51,6 +51,7 @@ _SYMBOLS: dict[str, Any] = {
     "triangle-up-open": "^",
     "square-open": "s",
     "hexagon-open": "h",
+    "octagon-open": "8",
     "pentagon-open": "p",
     "triangle-down-open": "v",
     "triangle-left-open": "<",

@@ -36,9 +36,17 @@ impl Framing {
         }
     }
 
-    pub(super) fn check(self, faults: &mut Faults) {
+    /// The bytes that it adds to a packet, before cells.
+    pub const fn added(self) -> Bytes {
+        match self {
+            Self::PerPacket(added) => added,
+            Self::Atm => Bytes(LLC_SNAP_AND_TRAILER as u64),
+        }
+    }
+
+    pub(super) fn check(self, key: &str, faults: &mut Faults) {
         if let Self::PerPacket(added) = self {
-            faults.at_most(added, ADDED_MAX, "framing");
+            faults.at_most(added, ADDED_MAX, key);
         }
     }
 }

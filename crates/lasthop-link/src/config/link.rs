@@ -169,7 +169,7 @@ impl LinkConfig {
             faults.below("errors", |faults| errors.check(faults));
         }
         if let Some(framing) = self.framing {
-            framing.check(faults);
+            framing.check("framing", faults);
         }
         self.check_course(faults);
         self.check_impairments(faults);

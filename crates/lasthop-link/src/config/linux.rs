@@ -2,6 +2,7 @@
 
 use lasthop_core::{Bytes, DropCause, Duration, Ecn, Faults, Packet, Probability, QueueSize, Rate};
 
+use super::cake::CakeConfig;
 use super::codel::CoDelConfig;
 use super::dual_pi2::DualPi2Config;
 use super::errors::can_be_positive;
@@ -74,6 +75,8 @@ pub enum LinuxDiscipline {
     DualPi2(LinuxDualPi2),
     /// `sch_sfq`.
     Sfq(LinuxFlows),
+    /// `sch_cake`.
+    Cake(CakeConfig),
 }
 
 /// Parameters of RED, which counts bytes. Above `max` it drops packets whether or not they are ECN-capable.
@@ -153,7 +156,7 @@ impl LinuxDiscipline {
             Self::Netem => DropCause::LinkError,
             Self::Fifo => DropCause::QueueOverflow,
             Self::Red(_) => DropCause::Red,
-            Self::Codel(_) | Self::FqCodel(..) => DropCause::CoDel,
+            Self::Codel(_) | Self::FqCodel(..) | Self::Cake(_) => DropCause::CoDel,
             Self::Pie(_) | Self::FqPie(..) => DropCause::Pie,
             Self::DualPi2(_) => DropCause::DualPi2,
             Self::Sfq(_) => DropCause::LongestFlow,
@@ -175,7 +178,7 @@ impl LinuxDiscipline {
     /// other.
     pub const fn queue_of(self, packet: &Packet) -> u32 {
         match self {
-            Self::FqCodel(..) | Self::FqPie(..) | Self::Sfq(_) => packet.flow.0,
+            Self::FqCodel(..) | Self::FqPie(..) | Self::Sfq(_) | Self::Cake(_) => packet.flow.0,
             Self::DualPi2(_) => matches!(packet.ecn, Ecn::Ect1 | Ecn::Ce) as u32,
             _ => 0,
         }
@@ -381,6 +384,7 @@ impl QueueConfig {
             Parameters::FqPie(FqPieConfig { pie, flows }) => LinuxDiscipline::FqPie(pie.into(), flows.into()),
             Parameters::DualPi2(dual_pi2) => LinuxDiscipline::DualPi2(dual_pi2.into()),
             Parameters::Sfq(SfqConfig { flows }) => LinuxDiscipline::Sfq(flows.into()),
+            Parameters::Cake(cake) => LinuxDiscipline::Cake(cake),
         }
     }
 
@@ -395,8 +399,11 @@ impl QueueConfig {
         });
         match &self.red {
             Some(red) => {
-                check_bytes(self.limit, mtu, "limit", faults);
+                check_bytes("RED", self.limit, mtu, "limit", faults);
                 faults.below("red", |faults| red.check_linux(mtu, faults));
+            }
+            None if self.discipline == Discipline::Cake => {
+                check_bytes("CAKE", self.limit, mtu, "limit", faults);
             }
             None if self.discipline == Discipline::DropTail && !is_alone => {}
             None => faults.require(matches!(self.limit, QueueSize::Packets(_)), "limit", || {
@@ -413,6 +420,10 @@ impl QueueConfig {
         faults.require(quantum >= least, "quantum", || {
             format!("\"{quantum}\" is less than Linux' least; write \"{least}\" or more")
         });
+        if let Some(rate) = self.rate {
+            let bits = rate.bits_per_second();
+            faults.require(bits.is_multiple_of(8), "rate", || whole_bytes(bits));
+        }
         let flows = self.flows.unwrap_or(1);
         faults.require(self.discipline != Discipline::Sfq || flows.is_power_of_two(), "flows", || {
             format!("Linux' SFQ has a power of two; write {}", flows.next_power_of_two())
@@ -441,8 +452,8 @@ impl RedConfig {
     /// Finds settings without a counterpart in `sch_red`, for packets of up to `mtu` bytes.
     fn check_linux(&self, mtu: Bytes, faults: &mut Faults) {
         let packet = self.avpkt.unwrap_or(mtu);
-        check_bytes(self.min, packet, "min", faults);
-        check_bytes(self.max, packet, "max", faults);
+        check_bytes("RED", self.min, packet, "min", faults);
+        check_bytes("RED", self.max, packet, "max", faults);
         faults.require(!self.gentle, "gentle", || "Linux' RED has no gentle variant; leave it out".into());
         let log_max = (AVERAGE_BITS - number(self.max).max(1).ilog2()).saturating_sub(1);
         let log = u32::from(weight_log(self.weight));
@@ -480,9 +491,9 @@ const fn number(size: QueueSize) -> u32 {
 }
 
 /// Finds a number of packets where Linux counts bytes. `packet` is the length of a packet.
-fn check_bytes(size: QueueSize, packet: Bytes, key: &str, faults: &mut Faults) {
+fn check_bytes(who: &str, size: QueueSize, packet: Bytes, key: &str, faults: &mut Faults) {
     faults.require(matches!(size, QueueSize::Bytes(_)), key, || {
-        format!("Linux' RED counts bytes; write \"{} B\", say", u64::from(number(size)) * packet.0)
+        format!("Linux' {who} counts bytes; write \"{} B\", say", u64::from(number(size)) * packet.0)
     });
 }
 
@@ -495,14 +506,16 @@ fn power_of_a_half(log: u32) -> f64 {
     libm::exp2(-f64::from(log))
 }
 
+fn whole_bytes(bits: u64) -> String {
+    let nearest = (bits / 8).max(1) * 8;
+    format!("Linux counts a rate in whole bytes per second; write \"{nearest} bit/s\"")
+}
+
 /// Finds faults of a rate for HTB, with packets and buckets of this size.
 fn check_rate(rate: Rate, mtu: Bytes, bucket: Bytes, faults: &mut Faults) {
     let bits = rate.bits_per_second();
     let time = |bytes: Bytes| u128::from(bytes.0) * 8 * 1_000_000_000 / u128::from(bits);
-    faults.require(bits.is_multiple_of(8), "", || {
-        let nearest = (bits / 8).max(1) * 8;
-        format!("Linux counts a rate in whole bytes per second; write \"{nearest} bit/s\"")
-    });
+    faults.require(bits.is_multiple_of(8), "", || whole_bytes(bits));
     faults.require(time(mtu) < u128::from(DEBT_MAX.as_nanos()), "", || {
         format!(
             "a packet of {mtu} takes more than {DEBT_MAX} at \"{rate}\", which HTB cannot count; raise it"

@@ -2,10 +2,12 @@
 
 use std::fmt;
 
-use lasthop_core::{Bytes, Duration, Faults, QueueSize, UserCode, named};
+use lasthop_core::{Bytes, Duration, Faults, QueueSize, Rate, UserCode, named};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Framing;
+use super::cake::{self, AckFilter, CakeConfig, Isolation, Tins};
 use super::codel::{self, CoDelConfig};
 use super::dual_pi2::{self, DualPi2Config};
 use super::fair::FlowsConfig;
@@ -64,6 +66,30 @@ pub struct QueueConfig {
     /// absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quantum: Option<Bytes>,
+    /// CAKE: its own rate, counted over IP packets with `overhead` and `mpu`; none if absent, so that it
+    /// sends when the link takes a packet. Behind several classes of HTB it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// CAKE: its classes of packets by code point; three if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tins: Option<Tins>,
+    /// CAKE: who shares the rate evenly; hosts and then flows if absent ("triple-isolate").
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<Isolation>,
+    /// CAKE: whether superfluous ACKs are dropped; "off" if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ack_filter: Option<AckFilter>,
+    /// CAKE: overhead of the layer below for each packet, bytes or "atm" as in `framing` of a link; 0 bytes
+    /// if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overhead: Option<Framing>,
+    /// CAKE: the least bytes of a packet, with its overhead and before cells; 0 if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mpu: Option<Bytes>,
+    /// CAKE: round-trip time of usual flows; 100 ms if absent. Packets may wait for a twentieth of it, or one
+    /// and a half times as long as a packet takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rtt: Option<Duration>,
 }
 
 /// A queue discipline.
@@ -97,6 +123,9 @@ pub enum Discipline {
     /// Stochastic fairness queueing (INFOCOM 1990): a queue for each flow; the queues take turns, and the
     /// longest one drops from its tail.
     Sfq,
+    /// Common applications kept enhanced (LANMAN 2018): a shaper, classes by code point, a queue for each
+    /// flow with CoDel and BLUE, fairness among hosts, and a filter of ACKs.
+    Cake,
     /// Your own discipline, on the model engine only. It gets the limit, but need not respect it.
     #[serde(untagged)]
     User(UserDiscipline),
@@ -116,6 +145,7 @@ impl Discipline {
             Self::FqPie => &fq_pie::KEYS,
             Self::DualPi2 => &dual_pi2::KEYS,
             Self::Sfq => &sfq::KEYS,
+            Self::Cake => &cake::KEYS,
             Self::DropHead | Self::RandomDrop | Self::User(_) => &[],
         }
     }
@@ -144,6 +174,7 @@ pub(crate) enum Parameters<'a> {
     FqPie(FqPieConfig),
     DualPi2(DualPi2Config),
     Sfq(SfqConfig),
+    Cake(CakeConfig),
     User(&'a UserDiscipline),
 }
 
@@ -158,6 +189,7 @@ impl Parameters<'_> {
             Self::FqPie(fq_pie) => fq_pie.check(mtu, faults),
             Self::DualPi2(dual_pi2) => dual_pi2.check(faults),
             Self::Sfq(sfq) => sfq.flows.check(mtu, faults),
+            Self::Cake(cake) => cake.check(faults),
         }
     }
 }
@@ -187,8 +219,26 @@ impl QueueConfig {
                 self.min_qlen_step,
             )),
             Discipline::Sfq => Parameters::Sfq(SfqConfig { flows }),
+            Discipline::Cake => Parameters::Cake(self.cake()),
             Discipline::User(code) => Parameters::User(code),
         }
+    }
+
+    fn cake(&self) -> CakeConfig {
+        CakeConfig {
+            rate: self.rate,
+            tins: self.tins.unwrap_or_default(),
+            isolation: self.isolation.unwrap_or_default(),
+            ack_filter: self.ack_filter.unwrap_or_default(),
+            overhead: self.overhead.unwrap_or(Framing::PerPacket(Bytes(0))),
+            mpu: self.mpu.unwrap_or(Bytes(0)),
+            rtt: self.rtt.unwrap_or(Duration::from_millis(100)),
+        }
+    }
+
+    /// The most that it sends by itself, in bit/s of IP packets of `ip_bytes` bytes.
+    pub(super) fn ip_rate(&self, ip_bytes: u32) -> f64 {
+        if self.discipline == Discipline::Cake { self.cake().ip_rate(ip_bytes) } else { f64::INFINITY }
     }
 
     /// Finds faults of one of `queues` that have the same size as this one.
@@ -234,6 +284,13 @@ impl QueueConfig {
             ("ecn", self.ecn.is_some()),
             ("flows", self.flows.is_some()),
             ("quantum", self.quantum.is_some()),
+            ("rate", self.rate.is_some()),
+            ("tins", self.tins.is_some()),
+            ("isolation", self.isolation.is_some()),
+            ("ack_filter", self.ack_filter.is_some()),
+            ("overhead", self.overhead.is_some()),
+            ("mpu", self.mpu.is_some()),
+            ("rtt", self.rtt.is_some()),
         ];
         let own = &self.discipline;
         for (key, _) in stated.into_iter().filter(|(key, stated)| *stated && !own.keys().contains(key)) {

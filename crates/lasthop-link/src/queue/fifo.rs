@@ -29,6 +29,11 @@ impl Total {
         (self.packets, self.bytes) = (self.packets - 1, self.bytes - ip_bytes);
     }
 
+    /// Adds the backlog of other queues.
+    pub(crate) fn join(&mut self, other: Self) {
+        (self.packets, self.bytes) = (self.packets + other.packets, self.bytes + other.bytes);
+    }
+
     pub(crate) fn depth(self) -> QueueDepth {
         let Self { packets, bytes } = self;
         QueueDepth { packets, bytes, class: 0, class_packets: packets, average: f64::NAN }

@@ -20,12 +20,17 @@ impl Hash {
         Self { key: stream.bits(), queues }
     }
 
-    pub(super) fn queue_of(self, flow: FlowId) -> usize {
-        // SplitMix64's finaliser (Steele et al. 2014), scaled to the number of queues.
-        let mut bits = self.key.wrapping_add(u64::from(flow.0).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    /// The hash of a number: SplitMix64's finaliser (Steele et al. 2014).
+    pub(super) fn of(self, number: u32) -> u32 {
+        let mut bits = self.key.wrapping_add(u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((((bits ^ (bits >> 31)) >> 32) * u64::from(self.queues)) >> 32) as usize
+        ((bits ^ (bits >> 31)) >> 32) as u32
+    }
+
+    /// The hash, scaled to the number of queues.
+    pub(super) fn queue_of(self, flow: FlowId) -> usize {
+        ((u64::from(self.of(flow.0)) * u64::from(self.queues)) >> 32) as usize
     }
 }
 

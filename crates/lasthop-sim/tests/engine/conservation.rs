@@ -261,8 +261,8 @@ fn causes(
     let at_the_limit = [DropCause::QueueOverflow, DropCause::LongestFlow, DropCause::PushedOut];
     prop_assert_eq!(queue, at_the_limit.map(|cause| streams.drops(cause)).iter().sum::<u64>());
     prop_assert_eq!(red, streams.drops(DropCause::Red));
-    let by_delay = [DropCause::CoDel, DropCause::Pie, DropCause::DualPi2];
-    prop_assert_eq!(aqm, by_delay.map(|cause| streams.drops(cause)).iter().sum::<u64>());
+    let managed = [DropCause::CoDel, DropCause::Pie, DropCause::DualPi2, DropCause::AckFilter];
+    prop_assert_eq!(aqm, managed.map(|cause| streams.drops(cause)).iter().sum::<u64>());
     let (lost, given_up) = (streams.drops(DropCause::LinkError), streams.drops(DropCause::ArqGivenUp));
     let corrupt = streams.drops(DropCause::Corrupt);
     let behind = streams.drops(DropCause::ReceiveBuffer);

@@ -9,7 +9,7 @@ use lasthop_core::{
     Bytes, Distribution, Dscp, Duration, Faults, Probability, Protocol, QueueSize, Rate, named,
 };
 use lasthop_link::{
-    ArqConfig, AtmConfig, BufferRelease, ClassConfig, Discard, Discipline, ErrorConfig, Framing,
+    AckFilter, ArqConfig, AtmConfig, BufferRelease, ClassConfig, Discard, Discipline, ErrorConfig, Framing,
     GilbertElliott, GrantConfig, HeaderCompression, HtbConfig, LinkChange, LinkConfig, MatchConfig,
     PathConfig, QueueConfig, RedConfig, RequestKind, Start, StateLookup, Timetable,
 };
@@ -244,7 +244,10 @@ fn path(mtu: u64) -> impl Strategy<Value = PathConfig> {
     let grant = option::weighted(0.3, grant());
     (discipline(), queue, option::weighted(0.3, htb()), grant, link).prop_map(
         |(queue, limit, htb, grant, link)| {
-            let mut path = PathConfig { queue: QueueConfig { limit, ..queue }, htb, grant: None, link };
+            // Behind classes, CAKE has no rate of its own.
+            let rate = queue.rate.filter(|_| htb.is_none());
+            let queue = QueueConfig { limit, rate, ..queue };
+            let mut path = PathConfig { queue, htb, grant: None, link };
             // The oracle of RED knows packets that wait, not one that has begun.
             if let Some(grant) = grant.filter(|_| path.queue.red.is_none()) {
                 granted(&mut path, grant);
@@ -346,12 +349,33 @@ fn discipline() -> impl Strategy<Value = QueueConfig> {
         ecn: None,
         flows: None,
         quantum: None,
+        rate: None,
+        tins: None,
+        isolation: None,
+        ack_filter: None,
+        overhead: None,
+        mpu: None,
+        rtt: None,
     };
     let others = named::<Discipline>().into_iter().filter(|discipline| *discipline != Discipline::DropTail);
     let others = select(others.collect::<Vec<_>>());
     let flows = (prop_oneof![1..8_u32, Just(1_024)], prop_oneof![Just(1_500_u64), 50..3_000_u64]);
-    let active = (others, 1..50_u64, 1..500_u64, bool::ANY, flows).prop_map(
-        move |(discipline, target, more, ecn, (flows, quantum))| {
+    let cake = (
+        option::of(doublings(8_000, 10_000_000)),
+        select(named::<Tins>()),
+        select(named::<Isolation>()),
+        select(named::<AckFilter>()),
+        framing(),
+    );
+    let active = (others, 1..50_u64, 1..500_u64, bool::ANY, flows, cake).prop_map(
+        move |(
+            discipline,
+            target,
+            more,
+            ecn,
+            (flows, quantum),
+            (rate, tins, isolation, ack_filter, overhead),
+        )| {
             let keys = discipline.keys();
             let has = |key| keys.contains(&key);
             QueueConfig {
@@ -365,6 +389,13 @@ fn discipline() -> impl Strategy<Value = QueueConfig> {
                 ecn: has("ecn").then_some(ecn),
                 flows: has("flows").then_some(flows),
                 quantum: has("quantum").then_some(Bytes(quantum)),
+                rate: rate.filter(|_| has("rate")).map(Rate::from_bits_per_second),
+                tins: has("tins").then_some(tins),
+                isolation: has("isolation").then_some(isolation),
+                ack_filter: has("ack_filter").then_some(ack_filter),
+                overhead: overhead.filter(|_| has("overhead")),
+                mpu: has("mpu").then_some(Bytes(84)),
+                rtt: has("rtt").then(|| Duration::from_millis(more)),
                 ..drop_tail(None)
             }
         },
