@@ -194,11 +194,15 @@ impl Discipline for Cake {
         if self.next > now && self.depth().packets > 0 {
             return Err(Wait::Until(self.next));
         }
+        // One decaying flow for each packet.
+        let mut decays = true;
         loop {
             Wait::unless_fits(self.room_needed(), room)?;
             let number = self.choose(now);
             let tin = &mut self.tins[number];
-            if let Some((flow, Waiting { id, ip_bytes, .. })) = tin.serve(now, &mut self.random, packets) {
+            if let Some((flow, Waiting { id, ip_bytes, .. })) =
+                tin.serve(now, decays, &mut self.random, packets)
+            {
                 let bytes = self.config.bytes(ip_bytes);
                 tin.charge(now, flow, bytes);
                 if let Some(pace) = self.pace {
@@ -206,6 +210,7 @@ impl Discipline for Cake {
                 }
                 return Ok(Dequeued { id, ip_bytes, depth: self.depth() });
             }
+            decays = false;
         }
     }
 

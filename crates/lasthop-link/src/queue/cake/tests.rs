@@ -9,6 +9,8 @@ use crate::testing::{Log, QueueLab, SEED, Seen, datagram, ms, outlet};
 
 type Lab = QueueLab<Cake>;
 
+const NONE: [u64; 0] = [];
+
 fn config() -> CakeConfig {
     CakeConfig {
         rate: Some(Rate::from_bits_per_second(1_000_000)),
@@ -252,7 +254,7 @@ fn the_frequency_falls_as_it_has_risen() {
     drops(&mut cobalt, 2_000..2_230, 1_000, Ecn::NotEct);
     assert_eq!(cobalt.count, 6);
     // 40.8 ms after the last drop the next was due, and then 44.7 and 50 ms.
-    assert_eq!(drops(&mut cobalt, 2_230..2_330, 1, Ecn::NotEct), []);
+    assert_eq!(drops(&mut cobalt, 2_230..2_330, 1, Ecn::NotEct), NONE);
     assert_eq!(cobalt.count, 4);
     assert!(!cobalt.rests(ms(2_330)));
     drops(&mut cobalt, 2_330..4_000, 1, Ecn::NotEct);
@@ -320,7 +322,7 @@ fn filtered(ack_filter: AckFilter, acks: &[Packet]) -> Vec<u64> {
 #[test]
 fn of_superfluous_acks_two_stay_or_if_asked_for_one() {
     let plain = [1_u64, 2, 3, 4].map(|number| ack(number, Flags::default(), &[]));
-    assert_eq!(filtered(AckFilter::Off, &plain), []);
+    assert_eq!(filtered(AckFilter::Off, &plain), NONE);
     assert_eq!(filtered(AckFilter::On, &plain), [1, 2]);
     assert_eq!(filtered(AckFilter::Aggressive, &plain), [1, 2, 3]);
 }
@@ -329,20 +331,20 @@ fn of_superfluous_acks_two_stay_or_if_asked_for_one() {
 fn acks_that_say_something_of_their_own_stay() {
     let none = Flags::default();
     let all = |acks: &[Packet]| filtered(AckFilter::Aggressive, acks);
-    assert_eq!(all(&[ack(1, none, &[]), ack(1, none, &[])]), [], "a duplicate ACK");
+    assert_eq!(all(&[ack(1, none, &[]), ack(1, none, &[])]), NONE, "a duplicate ACK");
     let news = |number, end| ack(number, none, &[[5, end]]);
     assert_eq!(all(&[news(1, 6), news(1, 7)]), [1], "selects more");
-    assert_eq!(all(&[news(1, 7), news(2, 6)]), [], "selects less");
-    assert_eq!(all(&[ack(1, none, &[[0, 1]]), ack(2, none, &[])]), [], "reports a duplicate");
-    assert_eq!(all(&[ack(2, none, &[]), ack(1, none, &[])]), [], "in disorder");
-    assert_eq!(all(&[ack(1, Flags::FIN, &[]), ack(2, none, &[])]), [], "has another flag");
+    assert_eq!(all(&[news(1, 7), news(2, 6)]), NONE, "selects less");
+    assert_eq!(all(&[ack(1, none, &[[0, 1]]), ack(2, none, &[])]), NONE, "reports a duplicate");
+    assert_eq!(all(&[ack(2, none, &[]), ack(1, none, &[])]), NONE, "in disorder");
+    assert_eq!(all(&[ack(1, Flags::FIN, &[]), ack(2, none, &[])]), NONE, "has another flag");
     let other = Packet { flow: FlowId(7), ..ack(2, none, &[]) };
-    assert_eq!(all(&[ack(1, none, &[]), other]), [], "of another flow");
+    assert_eq!(all(&[ack(1, none, &[]), other]), NONE, "of another flow");
     let mut data = ack(1, none, &[]);
     if let Body::Tcp(segment) = &mut data.body {
         segment.payload_bytes = 10;
     }
-    assert_eq!(all(&[data, ack(2, none, &[])]), [], "with data");
+    assert_eq!(all(&[data, ack(2, none, &[])]), NONE, "with data");
 }
 
 /// The last ACK with each state of ECN's flags stays.

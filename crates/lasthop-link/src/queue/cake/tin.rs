@@ -157,14 +157,16 @@ impl Tin {
         }
     }
 
-    /// The next packet, and its flow; none if a turn came to a queue without packets.
+    /// The next packet, and its flow; none if a turn came to a queue without packets. With `decays`, a
+    /// decaying flow has the first turn.
     pub(super) fn serve<O: Observer>(
         &mut self,
         now: Instant,
+        decays: bool,
         random: &mut RandomStream,
         packets: &mut Packets<'_, O>,
     ) -> Option<(usize, Waiting)> {
-        let flow = self.turn(random)?;
+        let flow = self.turn(decays, random)?;
         loop {
             let Some(packet) = self.flows[flow].fifo.pop() else {
                 self.retire(now, flow);
@@ -216,11 +218,10 @@ impl Tin {
         listed.map(length).max_by_key(|&(bytes, flow)| (bytes, QUEUES - flow))
     }
 
-    /// The flow whose turn it is (`cake_dequeue`). A decaying one comes first, but only one for each packet.
-    fn turn(&mut self, random: &mut RandomStream) -> Option<usize> {
-        let mut is_first = true;
+    /// The flow whose turn it is (`cake_dequeue`).
+    fn turn(&mut self, mut decays: bool, random: &mut RandomStream) -> Option<usize> {
         loop {
-            let list = if is_first && !self.decaying.is_empty() {
+            let list = if decays && !self.decaying.is_empty() {
                 &mut self.decaying
             } else if !self.new.is_empty() {
                 &mut self.new
@@ -229,7 +230,7 @@ impl Tin {
             } else {
                 &mut self.decaying
             };
-            is_first = false;
+            decays = false;
             let flow = *list.front()?;
             if self.flows[flow].deficit > 0 {
                 return Some(flow);
