@@ -376,7 +376,7 @@ def test_nagle_of_the_model_holds_what_that_of_the_kernel_holds(tmp_path: Path, 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "discipline", ["drop-head", "codel", "fq_codel", "sfq", "pie", "fq_pie", "red", "adaptive-red"]
+    "discipline", ["drop-head", "codel", "fq_codel", "sfq", "cake", "pie", "fq_pie", "red", "adaptive-red"]
 )
 def test_the_models_of_queues_follow_those_of_linux_on_random_scenarios(
     tmp_path: Path, lasthop_main: Main, discipline: str

@@ -226,6 +226,14 @@ def red(low: int, high: int, probability: float, *keys: str) -> str:
         ('discipline = "fq_codel", limit = "1000 packets", ce_threshold = "10 ms"', True, "data_marks_ecn"),
         ('discipline = "fq_codel", limit = "1000 packets"', True, "data_marks_ecn"),
         ('discipline = "sfq", limit = "40 packets"', False, "data_drops_queue"),
+        ('discipline = "cake", limit = "4 MB"', False, "data_drops_aqm"),
+        ('discipline = "cake", limit = "4 MB"', True, "data_marks_ecn"),
+        ('discipline = "cake", limit = "4 MB", rate = "3 Mbit/s"', False, "data_drops_aqm"),
+        (
+            'discipline = "cake", limit = "4 MB", rate = "3 Mbit/s", tins = "diffserv4", overhead = "atm"',
+            True,
+            "data_marks_ecn",
+        ),
     ],
 )
 def test_linux_and_the_model_drop_and_mark_the_same_packets(
@@ -296,6 +304,7 @@ def test_a_kernel_without_dualpi2_says_where_it_is(kernel: Kernel, tmp_path: Pat
             "",
             r"queue\.limit.*Linux counts packets; write \"6 packets\"",
         ),
+        ('discipline = "cake", limit = "9 packets"', "", r"queue\.limit.*CAKE counts bytes"),
         (
             red(1, 2, 1).replace("400 kB", "9 packets"),
             "",

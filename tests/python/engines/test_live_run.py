@@ -542,6 +542,7 @@ DISCIPLINES = (
     "fq_pie",
     "sfq",
     "dualpi2",
+    "cake",
 )
 
 
