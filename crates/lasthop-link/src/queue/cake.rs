@@ -62,7 +62,7 @@ impl Cake {
             config,
             limit,
             mtu,
-            hash: Hash::new(tin::QUEUES as u32, &mut stream),
+            hash: Hash::new(hosts::QUEUES as u32, &mut stream),
             random: stream,
             pace: rate.map(Pace::new),
             next: Instant::ZERO,

@@ -4,7 +4,7 @@
 //! comes back step by step: the frequency falls with each drop that would have been due after the delay has
 //! become short. BLUE drops at random, with a probability that grows while the queue overflows.
 
-use lasthop_core::{DropCause, Duration, Ecn, Instant, Observer, RandomStream};
+use lasthop_core::{Duration, Ecn, Instant, Observer, RandomStream};
 
 use super::super::fifo::Waiting;
 use super::shaper::Pace;
@@ -158,6 +158,3 @@ fn mark<O: Observer>(now: Instant, packet: Waiting, packets: &mut Packets<'_, O>
     }
     marks
 }
-
-/// The cause of a drop by COBALT, of which CoDel is the part that acts unless the queue overflows.
-pub(super) const CAUSE: DropCause = DropCause::CoDel;

@@ -1,11 +1,13 @@
 //! The hosts of a tin, and how many busy flows each has.
 
-use super::tin::QUEUES;
-
+/// Number of places for hosts, and for queues (`CAKE_QUEUES`).
+pub(super) const QUEUES: usize = 1_024;
 /// A flow has a host that sends, and one that receives.
 pub(super) const SIDES: usize = 2;
 /// Places that a hash may take: a set-associative hash (`CAKE_SET_WAYS`).
-pub(super) const WAYS: usize = 8;
+const WAYS: usize = 8;
+
+const _: () = assert!(QUEUES.is_multiple_of(WAYS));
 
 /// The places of the set of a hash, its own first.
 pub(super) fn places(home: usize) -> impl Iterator<Item = usize> {

@@ -6,16 +6,14 @@
 
 use std::collections::VecDeque;
 
-use lasthop_core::{Duration, Instant, Observer, PacketId, RandomStream};
+use lasthop_core::{DropCause, Duration, Instant, Observer, PacketId, RandomStream};
 
 use super::super::fifo::{Fifo, Total, Waiting};
-use super::cobalt::{self, Cobalt, Parameters};
-use super::hosts::{Hosts, SIDES, WAYS, places};
+use super::cobalt::{Cobalt, Parameters};
+use super::hosts::{Hosts, QUEUES, SIDES, places};
 use super::shaper::Pace;
 use crate::discipline::Packets;
 
-/// Number of queues (`CAKE_QUEUES`).
-pub(super) const QUEUES: usize = 1_024;
 /// The quantum of a flow (`cake_set_rate`): a frame of Ethernet, or what the tin sends in 1/4096 s.
 const QUANTUM: (u64, u64) = (300, 1_514);
 
@@ -179,7 +177,7 @@ impl Tin {
             if !drops || fifo.packets() == 0 {
                 return Some((flow, packet));
             }
-            packets.discard(now, packet.id, cobalt::CAUSE);
+            packets.discard(now, packet.id, DropCause::CoDel);
         }
     }
 
@@ -300,5 +298,3 @@ impl Tin {
         i64::from((self.quantum * (u32::from(u16::MAX) / load) + fraction) >> 16)
     }
 }
-
-const _: () = assert!(QUEUES.is_multiple_of(WAYS));
