@@ -49,6 +49,7 @@ impl Router {
     pub(crate) fn announce(&mut self, flow: FlowId, hosts: [u32; 2]) {
         match self {
             Self::Plain(queue) => queue.announce(flow, hosts),
+            Self::Granted(granted) => granted.announce(flow, hosts),
             Self::Classes(htb) => htb.announce(flow, hosts),
         }
     }
