@@ -36,7 +36,7 @@ named! {
     /// The category that a lost packet is counted in. The records have a column for it, named `data_` or
     /// `ack_` and this name.
     DropCount {
-        /// The router queue was full.
+        /// The router queue was full, or its policer had no tokens left.
         Queue = "drops_queue",
         /// RED dropped it.
         Red = "drops_red",
@@ -113,6 +113,9 @@ macro_rules! causes {
 causes! {
     /// The router queue was full.
     QueueOverflow = "queue" (Arrival, Queue): "router queue full", "router queue full", "x-thin-open";
+    /// The policer in front of the router queue had too few tokens for it.
+    Policer = "policer" (Arrival, Queue):
+        "policer", "dropped by the policer, as it came too fast", "circle-x-open";
     /// RED dropped it: by chance between the thresholds, or for sure above the upper one.
     Red = "red" (Arrival, Red): "RED", "dropped early by RED", "cross-thin-open";
     /// CoDel dropped it from the head of the queue: packets had waited too long for too long.
@@ -142,6 +145,12 @@ causes! {
     /// Selective drop: the same, and its connection had more than its share of the buffer.
     Selective = "selective" (Arrival, Selective):
         "more than its share of the buffer", "dropped by the switch, beyond its share", "square-open";
+    /// It arrived at the router in the time of the scenario's blackhole.
+    Blackhole = "blackhole" (Arrival, Error):
+        "blackhole", "lost in the blackhole", "circle-cross-open";
+    /// Its number among the packets of its flow is in the scenario's list of drops.
+    DropList = "drop-list" (Arrival, Error):
+        "drop list", "lost as the scenario's drop_list says", "star-triangle-down-open";
     /// The link lost it, and the link has no ARQ.
     LinkError = "error" (Link, Error): "link error", "lost on the link", "asterisk-open";
     /// The link's ARQ reached its limit of retransmissions.

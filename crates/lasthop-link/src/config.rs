@@ -5,6 +5,8 @@ use lasthop_core::{Bytes, Faults, Instant};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::blackhole::BlackholeConfig;
+
 pub(crate) mod cake;
 pub(crate) mod codel;
 pub(crate) mod dual_pi2;
@@ -19,6 +21,7 @@ mod impairments;
 mod link;
 pub(crate) mod linux;
 pub(crate) mod pie;
+mod policer;
 mod queue;
 mod red;
 pub(crate) mod sfq;
@@ -31,10 +34,11 @@ pub use framing::Framing;
 pub use grant::{GrantConfig, RequestKind};
 pub use htb::{ClassConfig, HtbConfig, MatchConfig};
 pub use impairments::GilbertElliott;
-pub use link::{BufferRelease, HeaderCompression, LinkChange, LinkConfig, UserErrors};
+pub use link::{BufferRelease, HeaderCompression, LinkChange, LinkConfig, SlotsConfig, UserErrors};
 pub use linux::{
     LinuxCoDel, LinuxDiscipline, LinuxDualPi2, LinuxFlows, LinuxPie, LinuxQueue, LinuxQueues, LinuxRed,
 };
+pub use policer::PolicerConfig;
 pub(crate) use queue::Parameters;
 pub use queue::{Discipline, QueueConfig, UserDiscipline};
 pub use red::RedConfig;
@@ -43,6 +47,12 @@ pub use red::RedConfig;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PathConfig {
+    /// A policer in front of the queue, which drops what comes too fast; none if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policer: Option<PolicerConfig>,
+    /// A time in which everything is lost that arrives here; none if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blackhole: Option<BlackholeConfig>,
     /// The router queue in front of the link; with classes, the queue of each class that states none.
     pub queue: QueueConfig,
     /// Classes of packets in front of the link, each with a queue; one queue for all if absent.
@@ -95,6 +105,12 @@ impl PathConfig {
 
     /// Finds faults of a direction of a last hop, with packets of up to `mtu` bytes.
     pub fn check(&self, mtu: Bytes, faults: &mut Faults) {
+        if let Some(policer) = self.policer {
+            faults.below("policer", |faults| policer.check(mtu, faults));
+        }
+        if let Some(blackhole) = self.blackhole {
+            faults.below("blackhole", |faults| blackhole.check(faults));
+        }
         let classes: Vec<_> = self.htb.iter().flat_map(HtbConfig::leaves).collect();
         let is_shared = classes.iter().any(|class| class.queue.is_none());
         let queues = if is_shared { classes.len() } else { 1 };

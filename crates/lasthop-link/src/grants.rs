@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use lasthop_core::{Duration, Instant, Observer, PacketId, QueueDepth, RandomStream, Rate};
+use lasthop_core::{Duration, FlowId, Instant, Observer, PacketId, QueueDepth, RandomStream, Rate};
 
 use crate::config::GrantConfig;
 use crate::discipline::{Dequeued, Discipline, Packets, Wait};
@@ -282,6 +282,11 @@ impl Granted {
     /// `collisions` is the random stream of the collisions.
     pub(crate) fn new(config: &GrantConfig, rate: Rate, queue: Queue, collisions: RandomStream) -> Self {
         Self { grants: Grants::new(config, rate, collisions), queue, begun: None, is_idle: true }
+    }
+
+    /// A flow is between these hosts, by their numbers.
+    pub(crate) fn announce(&mut self, flow: FlowId, hosts: [u32; 2]) {
+        self.queue.announce(flow, hosts);
     }
 
     /// The queue, with a packet that has begun and has not reached the link.

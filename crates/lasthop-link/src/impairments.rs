@@ -9,6 +9,7 @@ use crate::algorithm::{ErrorAlgorithm, ErrorSetup};
 use crate::chance::Chance;
 use crate::config::{GilbertElliott, LinkConfig};
 use crate::errors::LinkState;
+use crate::slots::Slots;
 use crate::timetable::{Row, Timetable};
 
 #[cfg(test)]
@@ -21,6 +22,7 @@ pub(crate) struct Impairments {
     jitter: Option<(Sampler<Duration>, RandomStream)>,
     corruption: Option<(Probability, RandomStream)>,
     duplication: Option<(Probability, RandomStream)>,
+    slots: Option<Slots>,
 }
 
 /// How packets are lost.
@@ -41,8 +43,8 @@ enum Loss {
 pub(crate) enum Fate {
     /// It is lost on the way.
     Lost,
-    /// It arrives this much later than the link's delay.
-    Arrives { jitter: Duration, state: State },
+    /// It arrives at this time.
+    Arrives { at: Instant, state: State },
 }
 
 /// The state in which a packet arrives.
@@ -71,14 +73,16 @@ impl Impairments {
             jitter: config.jitter.as_ref().map(|jitter| (jitter.sampler(), stream("jitter"))),
             corruption: config.corrupt.map(|probability| (probability, stream("corruption"))),
             duplication: config.duplicate.map(|probability| (probability, stream("duplication"))),
+            slots: config.slots.map(|slots| Slots::new(slots.every)),
         };
-        let Self { loss, jitter, corruption, duplication } = &found;
-        let is_any = loss.is_some() || jitter.is_some() || corruption.is_some() || duplication.is_some();
-        is_any.then_some(found)
+        let Self { loss, jitter, corruption, duplication, slots } = &found;
+        let parts =
+            [loss.is_some(), jitter.is_some(), corruption.is_some(), duplication.is_some(), slots.is_some()];
+        parts.contains(&true).then_some(found)
     }
 
-    /// Draws the fate of the next packet, of `ip_bytes` bytes, which is sent at `now`.
-    pub(crate) fn draw(&mut self, now: Instant, ip_bytes: u32) -> Fate {
+    /// Draws the fate of the next packet, of `ip_bytes` bytes, which is sent at `now` and travels for `delay`.
+    pub(crate) fn draw(&mut self, now: Instant, delay: Duration, ip_bytes: u32) -> Fate {
         let is_lost = self.loss.as_mut().is_some_and(|(loss, stream)| loss.draw(now, ip_bytes, stream));
         let jitter = self.jitter.as_mut().map_or(Duration::ZERO, |(lengths, stream)| lengths.sample(stream));
         let draw = |chance: &mut Option<(Probability, RandomStream)>| {
@@ -89,7 +93,12 @@ impl Impairments {
             (false, true) => State::Doubled,
             (false, false) => State::Intact,
         };
-        if is_lost { Fate::Lost } else { Fate::Arrives { jitter, state } }
+        if is_lost { Fate::Lost } else { Fate::Arrives { at: self.slot(now + delay + jitter), state } }
+    }
+
+    /// When a packet is delivered that arrives at `arrival`: at its slot, if there are slots.
+    pub(crate) fn slot(&mut self, arrival: Instant) -> Instant {
+        self.slots.as_mut().map_or(arrival, |slots| slots.of(arrival))
     }
 }
 

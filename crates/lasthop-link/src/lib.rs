@@ -1,7 +1,7 @@
 //! The last hop: router queue, RED, link errors, ARQ, link buffers, as state machines without IO.
 //!
 //! ```text
-//! handle_packet -> [class] -> [RED] -> router queue -> [HTB or grants] -> send buffer -> serialiser
+//! handle_packet -> [policer] -> [class] -> [RED] -> router queue -> [HTB or grants] -> send buffer -> serialiser
 //!               -> tries (ARQ) -> loss, jitter -> propagation -> in-order release -> poll_delivery
 //! ```
 //!
@@ -31,11 +31,13 @@
 
 mod algorithm;
 mod atm;
+mod blackhole;
 mod capacity;
 mod chance;
 mod config;
 mod course;
 mod discipline;
+mod drop_list;
 pub mod errors;
 mod grants;
 mod htb;
@@ -43,9 +45,11 @@ mod impairments;
 mod link;
 mod opportunities;
 mod path;
+mod policer;
 mod queue;
 mod receive_buffer;
 mod router;
+mod slots;
 #[cfg(test)]
 mod testing;
 mod timetable;
@@ -53,12 +57,14 @@ mod van_jacobson;
 
 pub use algorithm::{ErrorAlgorithm, ErrorSetup, QueueAlgorithm, QueueSetup, QueuedPacket, Verdicts};
 pub use atm::{AtmConfig, AtmSwitch, Discard};
+pub use blackhole::BlackholeConfig;
 pub use capacity::Capacity;
 pub use config::{
     AckFilter, ArqConfig, BufferRelease, CakeConfig, ClassConfig, Discipline, ErrorConfig, Framing,
     GilbertElliott, GrantConfig, HeaderCompression, HtbConfig, Isolation, LinkChange, LinkConfig, LinuxCoDel,
     LinuxDiscipline, LinuxDualPi2, LinuxFlows, LinuxPie, LinuxQueue, LinuxQueues, LinuxRed, MatchConfig,
-    PathConfig, QueueConfig, RedConfig, RequestKind, Start, StateLookup, Tins, UserDiscipline, UserErrors,
+    PathConfig, PolicerConfig, QueueConfig, RedConfig, RequestKind, SlotsConfig, Start, StateLookup, Tins,
+    UserDiscipline, UserErrors,
 };
 pub use errors::{LinkState, Period, Periods, bad_periods};
 pub use htb::Classifier;

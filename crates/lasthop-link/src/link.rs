@@ -439,15 +439,15 @@ impl LinkDirection {
     fn travel<O: Observer>(&mut self, now: Instant, number: u64, arena: &mut PacketArena, observer: &mut O) {
         let place = self.place(number);
         let entry = &mut self.travelling[place];
+        let delay = self.course.delay(now);
         let fate = self.impairments.as_mut().map(|impairments| {
-            impairments.draw(now, link_bytes(self.headers.as_deref(), place, entry.ip_bytes))
+            impairments.draw(now, delay, link_bytes(self.headers.as_deref(), place, entry.ip_bytes))
         });
-        let (jitter, state) = match fate {
-            None => (Duration::ZERO, State::Intact),
-            Some(Fate::Arrives { jitter, state }) => (jitter, state),
+        let (arrival, state) = match fate {
+            None => (now + delay, State::Intact),
+            Some(Fate::Arrives { at, state }) => (at, state),
             Some(Fate::Lost) => return self.lose(number, DropCause::LinkError, now, arena, observer),
         };
-        let arrival = now + self.course.delay(now) + jitter;
         let Some(overtaking) = &mut self.overtaking else {
             (entry.arrival, entry.state) = (arrival, state);
             if let Some(receive) = &mut self.receive {
@@ -473,7 +473,8 @@ impl LinkDirection {
         // The tombstone keeps the packet's place: on arrival it releases the packets after it.
         let place = self.place(number);
         let entry = &mut self.travelling[place];
-        entry.arrival = now + self.course.delay(now);
+        let arrival = now + self.course.delay(now);
+        entry.arrival = self.impairments.as_mut().map_or(arrival, |impairments| impairments.slot(arrival));
         if let Some(id) = entry.packet.take() {
             discard(now, id, cause, arena, observer);
         }

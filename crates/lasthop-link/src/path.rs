@@ -68,6 +68,13 @@ impl Path {
         Self::behind(router, LinkDirection::new(&config.linux_link(mtu), None, direction, seed))
     }
 
+    /// The same path, which loses the packets of `flow` with these rising numbers on arrival at its router.
+    /// TCP segments with data count, each transmission by itself, and datagrams; from 1 for each flow.
+    #[must_use]
+    pub fn losing(self, flow: FlowId, numbers: &[u64]) -> Self {
+        Self { router: self.router.losing(flow, numbers), ..self }
+    }
+
     fn behind(router: Router, link: LinkDirection) -> Self {
         Self { router, link, wait: Wait::ARRIVAL, due: Instant::MAX }
     }

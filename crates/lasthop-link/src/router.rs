@@ -8,6 +8,10 @@ use crate::grants::Granted;
 use crate::htb::Htb;
 use crate::queue::Queue;
 
+mod guard;
+
+use guard::Guarded;
+
 /// The scheduler of packets.
 #[derive(Debug)]
 #[allow(
@@ -21,6 +25,8 @@ pub(crate) enum Router {
     Granted(Box<Granted>),
     /// A queue per class.
     Classes(Htb),
+    /// Either of these, behind what loses packets before they are queued.
+    Guarded(Box<Guarded>),
 }
 
 impl Router {
@@ -29,14 +35,29 @@ impl Router {
     pub(crate) fn new(config: &PathConfig, mtu: Bytes, stream: &str, seed: Seed) -> Self {
         let outlet = Outlet { rate: config.link.rate, framing: config.link.framing, mtu };
         let queue = || Queue::new(&config.queue, outlet, seed.stream(stream));
-        match (&config.htb, &config.grant) {
+        let router = match (&config.htb, &config.grant) {
             (Some(htb), _) => Self::Classes(Htb::new(htb, &config.queue, outlet, (stream, seed))),
             (None, None) => Self::Plain(queue()),
             (None, Some(grant)) => {
                 let collisions = seed.stream(&format!("{stream}.grant"));
                 Self::Granted(Box::new(Granted::new(grant, config.link.rate, queue(), collisions)))
             }
+        };
+        if config.policer.is_some() || config.blackhole.is_some() {
+            Self::Guarded(Box::new(Guarded::new(config.policer, config.blackhole, router)))
+        } else {
+            router
         }
+    }
+
+    /// The same, and it loses the packets of a flow with these numbers.
+    pub(crate) fn losing(self, flow: FlowId, numbers: &[u64]) -> Self {
+        let mut guarded = match self {
+            Self::Guarded(guarded) => guarded,
+            router => Box::new(Guarded::new(None, None, router)),
+        };
+        guarded.lose(flow, numbers);
+        Self::Guarded(guarded)
     }
 
     /// A router like that of Linux, with HTB. Random numbers come from the stream `stream`; with several
@@ -50,6 +71,7 @@ impl Router {
         match self {
             Self::Plain(queue) => queue.announce(flow, hosts),
             Self::Granted(granted) => granted.announce(flow, hosts),
+            Self::Guarded(guarded) => guarded.router.announce(flow, hosts),
             Self::Classes(htb) => htb.announce(flow, hosts),
         }
     }
@@ -66,6 +88,7 @@ impl Discipline for Router {
             Self::Plain(queue) => queue.enqueue(now, id, packets),
             Self::Granted(granted) => granted.enqueue(now, id, packets),
             Self::Classes(htb) => htb.enqueue(now, id, packets),
+            Self::Guarded(guarded) => guarded.enqueue(now, id, packets),
         }
     }
 
@@ -79,6 +102,7 @@ impl Discipline for Router {
             Self::Plain(queue) => queue.dequeue(now, room, packets),
             Self::Granted(granted) => granted.dequeue(now, room, packets),
             Self::Classes(htb) => htb.dequeue(now, room, packets),
+            Self::Guarded(guarded) => guarded.router.dequeue(now, room, packets),
         }
     }
 
@@ -87,6 +111,7 @@ impl Discipline for Router {
             Self::Plain(queue) => queue.depth(),
             Self::Granted(granted) => granted.depth(),
             Self::Classes(htb) => htb.depth(),
+            Self::Guarded(guarded) => guarded.router.depth(),
         }
     }
 }

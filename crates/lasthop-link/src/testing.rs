@@ -37,6 +37,8 @@ pub(crate) fn datagram(serial: u64, ip_bytes: u32, ecn: Ecn) -> Packet {
 /// The link of kulve2003: 64 kbit/s, 300 ms, 20 packets, 9600 bytes; 72.1 ms per packet of 576 bytes.
 pub(crate) fn studied_path() -> PathConfig {
     PathConfig {
+        policer: None,
+        blackhole: None,
         queue: drop_tail(20),
         htb: None,
         grant: None,
@@ -59,6 +61,7 @@ pub(crate) fn studied_path() -> PathConfig {
             errors: None,
             jitter: None,
             reorder: false,
+            slots: None,
             corrupt: None,
             duplicate: None,
         },

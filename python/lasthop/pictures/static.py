@@ -57,6 +57,9 @@ _SYMBOLS: dict[str, Any] = {
     "triangle-left-open": "<",
     "diamond-wide-open": "d",
     "cross-open": "P",
+    "circle-x-open": "X",
+    "circle-cross-open": "8",
+    "star-triangle-down-open": "H",
 }
 _DASHES: dict[str, str | tuple[float, tuple[float, ...]]] = {
     "solid": "-",

@@ -82,12 +82,24 @@ pub struct LinkConfig {
     /// If true, a packet may overtake earlier packets that jitter or ARQ delays. If false, it waits for them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reorder: bool,
+    /// Packets reach the far side in bursts, as over a medium that gathers them and sends them together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slots: Option<SlotsConfig>,
     /// Probability that a packet arrives corrupt; the host discards it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub corrupt: Option<Probability>,
     /// Probability that a packet that arrives intact is duplicated: a copy follows it at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duplicate: Option<Probability>,
+}
+
+/// Slots in which packets are delivered, like `slot` of Linux' netem. A packet that arrives when no slot is to
+/// come waits for `every`; those that arrive until then are delivered with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SlotsConfig {
+    /// How long the first packet of a burst waits for others.
+    pub every: Duration,
 }
 
 /// Code that loses packets.
@@ -164,6 +176,12 @@ impl LinkConfig {
         });
         faults.require(self.receive_buffer.is_none() || !self.reorder, "receive_buffer", || {
             "packets that overtake each other wait for none; leave out this or reorder".to_owned()
+        });
+        if let Some(slots) = &self.slots {
+            faults.below("slots", |faults| faults.not_zero(&slots.every, "every", "4 ms"));
+        }
+        faults.require(self.slots.is_none() || !self.reorder, "slots", || {
+            "packets that overtake each other have no slot in common; leave out this or reorder".to_owned()
         });
         if let Some(errors) = &self.errors {
             faults.below("errors", |faults| errors.check(faults));

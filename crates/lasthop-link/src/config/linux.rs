@@ -251,6 +251,11 @@ impl PathConfig {
             queue.check_linux(mtu, is_alone, faults);
             queue.check_linux_errors(errors, is_alone, faults);
         };
+        for (key, stated) in [("policer", self.policer.is_some()), ("blackhole", self.blackhole.is_some())] {
+            faults.require(!stated, key, || {
+                "a Linux router has queue disciplines only, and nothing in front of them; leave it out".into()
+            });
+        }
         faults.below("link", |faults| self.link.check_linux(faults));
         faults.require(self.grant.is_none(), "grant", || {
             "a Linux router sends without asking; leave it out".into()
@@ -348,6 +353,7 @@ impl LinkConfig {
             ("gilbert_elliott", self.gilbert_elliott.is_some()),
             ("errors", self.errors.is_some()),
             ("jitter", self.jitter.is_some()),
+            ("slots", self.slots.is_some()),
             ("corrupt", self.corrupt.is_some()),
             ("duplicate", self.duplicate.is_some()),
         ] {

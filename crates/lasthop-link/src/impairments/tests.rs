@@ -16,7 +16,7 @@ fn chance(value: f64) -> Probability {
 
 fn fates(config: &LinkConfig) -> Vec<Fate> {
     let mut impairments = Impairments::new(config, Direction::Down, SEED).unwrap();
-    (0..PACKETS).map(|_| impairments.draw(Instant::ZERO, 1500)).collect()
+    (0..PACKETS).map(|_| impairments.draw(Instant::ZERO, Duration::ZERO, 1500)).collect()
 }
 
 fn losses(config: &LinkConfig) -> Vec<bool> {
@@ -87,10 +87,10 @@ fn one_impairment_changes_nothing_of_another() {
     let plain = fates(&LinkConfig { jitter: jitter.clone(), ..link() });
     let lossy = fates(&LinkConfig { jitter, loss: Some(chance(0.1)), corrupt: Some(chance(0.05)), ..link() });
     let delay = |fate: &Fate| match fate {
-        Fate::Arrives { jitter, .. } => Some(*jitter),
+        Fate::Arrives { at, .. } => Some(*at),
         Fate::Lost => None,
     };
-    assert!(plain.iter().all(|fate| delay(fate) <= Some(Duration::from_millis(20))));
+    assert!(plain.iter().all(|fate| delay(fate) <= Some(Instant::ZERO + Duration::from_millis(20))));
     assert!(lossy.iter().zip(&plain).all(|(one, other)| *one == Fate::Lost || delay(one) == delay(other)));
     let corrupt: Vec<_> =
         lossy.iter().map(|fate| matches!(fate, Fate::Arrives { state: State::Corrupt, .. })).collect();
@@ -112,7 +112,7 @@ fn directions_draw_apart() {
     let config = LinkConfig { loss: Some(chance(0.5)), ..link() };
     let draws = |direction| {
         let mut impairments = Impairments::new(&config, direction, SEED).unwrap();
-        (0..64).map(|_| impairments.draw(Instant::ZERO, 1500)).collect::<Vec<_>>()
+        (0..64).map(|_| impairments.draw(Instant::ZERO, Duration::ZERO, 1500)).collect::<Vec<_>>()
     };
     assert_ne!(draws(Direction::Down), draws(Direction::Up));
 }

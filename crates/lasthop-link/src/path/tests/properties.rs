@@ -38,6 +38,8 @@ prop_compose! {
         });
         let release = if acknowledged { BufferRelease::Acknowledged } else { BufferRelease::Serialised };
         PathConfig {
+            policer: None,
+            blackhole: None,
             queue: QueueConfig { limit, red, ..drop_tail(1) },
             htb: None,
             grant: None,
@@ -60,6 +62,7 @@ prop_compose! {
                 errors: None,
                 jitter: None,
                 reorder: false,
+                slots: None,
                 corrupt: None,
                 duplicate: None,
             },

@@ -9,9 +9,10 @@ use lasthop_core::{
     Bytes, Distribution, Dscp, Duration, Faults, Probability, Protocol, QueueSize, Rate, named,
 };
 use lasthop_link::{
-    AckFilter, ArqConfig, AtmConfig, BufferRelease, ClassConfig, Discard, Discipline, ErrorConfig, Framing,
-    GilbertElliott, GrantConfig, HeaderCompression, HtbConfig, LinkChange, LinkConfig, MatchConfig,
-    PathConfig, QueueConfig, RedConfig, RequestKind, Start, StateLookup, Timetable,
+    AckFilter, ArqConfig, AtmConfig, BlackholeConfig, BufferRelease, ClassConfig, Discard, Discipline,
+    ErrorConfig, Framing, GilbertElliott, GrantConfig, HeaderCompression, HtbConfig, LinkChange, LinkConfig,
+    MatchConfig, PathConfig, PolicerConfig, QueueConfig, RedConfig, RequestKind, SlotsConfig, Start,
+    StateLookup, Timetable,
 };
 use lasthop_scenario::{
     AccessConfig, Behind, Flow, HopConfig, HostConfig, LanConfig, Roles, RouterConfig, Scenario, Ways,
@@ -242,12 +243,14 @@ fn path(mtu: u64) -> impl Strategy<Value = PathConfig> {
         },
     );
     let grant = option::weighted(0.3, grant());
-    (discipline(), queue, option::weighted(0.3, htb()), grant, link).prop_map(
-        |(queue, limit, htb, grant, link)| {
+    let policer = option::weighted(0.1, policer(mtu));
+    let lost = (policer, blackhole());
+    (discipline(), queue, option::weighted(0.3, htb()), grant, link, lost).prop_map(
+        |(queue, limit, htb, grant, link, (policer, blackhole))| {
             // Behind classes, CAKE has no rate of its own.
             let rate = queue.rate.filter(|_| htb.is_none());
             let queue = QueueConfig { limit, rate, ..queue };
-            let mut path = PathConfig { queue, htb, grant: None, link };
+            let mut path = PathConfig { policer, blackhole, queue, htb, grant: None, link };
             // The oracle of RED knows packets that wait, not one that has begun.
             if let Some(grant) = grant.filter(|_| path.queue.red.is_none()) {
                 granted(&mut path, grant);
@@ -285,6 +288,19 @@ fn grant() -> impl Strategy<Value = GrantConfig> {
     )
 }
 
+fn policer(mtu: u64) -> impl Strategy<Value = PolicerConfig> {
+    (doublings(8_000, 10_000_000), mtu..=20 * mtu).prop_map(|(rate, burst)| PolicerConfig {
+        rate: Rate::from_bits_per_second(rate),
+        burst: Bytes(burst),
+    })
+}
+
+fn blackhole() -> impl Strategy<Value = Option<BlackholeConfig>> {
+    let times = (0..30_000_u64, 1..3_000_u64);
+    let times = times.prop_map(|(at, lasts)| [at, lasts].map(Duration::from_millis));
+    option::weighted(0.1, times.prop_map(|[at, lasts]| BlackholeConfig { at, lasts }))
+}
+
 /// Rates, delays and outages over time.
 fn course() -> impl Strategy<Value = Timetable> {
     let rate = prop_oneof![1 => Just(0), 3 => doublings(8_000, 10_000_000)];
@@ -320,8 +336,10 @@ fn impairments() -> impl Strategy<Value = LinkConfig> {
     let jitter =
         option::weighted(0.2, millis(50).prop_map(|max| Distribution::Uniform { min: Duration::ZERO, max }));
     let few = || option::weighted(0.1, chance());
-    (loss, jitter, any::<bool>(), few(), few()).prop_map(
-        |((loss, bit_error_rate, gilbert_elliott), jitter, reorder, corrupt, duplicate)| LinkConfig {
+    let slots = option::weighted(0.1, (1..20_u64).prop_map(Duration::from_millis));
+    (loss, jitter, any::<bool>(), few(), few(), slots).prop_map(
+        |((loss, bit_error_rate, gilbert_elliott), jitter, reorder, corrupt, duplicate, slots)| LinkConfig {
+            slots: slots.filter(|_| !reorder).map(|every| SlotsConfig { every }),
             loss,
             bit_error_rate,
             gilbert_elliott,

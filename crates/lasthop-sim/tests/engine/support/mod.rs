@@ -55,6 +55,8 @@ pub fn linux24() -> TcpConfig {
 /// One direction: a drop-tail queue in front of a link without overhead.
 pub fn path(rate: u64, delay: Duration, queue: QueueSize, send_buffer: u64) -> PathConfig {
     PathConfig {
+        policer: None,
+        blackhole: None,
         queue: QueueConfig {
             limit: queue,
             discipline: Discipline::DropTail,
@@ -97,6 +99,7 @@ pub fn path(rate: u64, delay: Duration, queue: QueueSize, send_buffer: u64) -> P
             errors: None,
             jitter: None,
             reorder: false,
+            slots: None,
             corrupt: None,
             duplicate: None,
         },
