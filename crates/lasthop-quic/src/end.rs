@@ -38,23 +38,16 @@ const FIRST_BYTE: u64 = 1;
 
 /// Both ends of a flow, the server's and the client's, over IP packets of up to `mtu` bytes. The mobile host
 /// moves at these times, if its connections can migrate. If `log` is set, the ends pass qlog to the observer.
-pub fn ends(
-    config: &QuicConfig,
-    mtu: Size,
-    moves: &Rc<[Instant]>,
-    seed: Seed,
-    flow: FlowId,
-    log: bool,
-) -> [Quic; 2] {
+pub fn ends(config: &QuicConfig, mtu: Size, moves: &Moves, seed: Seed, flow: FlowId, log: bool) -> [Quic; 2] {
     let base = StdInstant::now();
     let identities = Identities::new(config.crypto, config.zero_rtt);
-    let moves = if config.migration { Rc::clone(moves) } else { Rc::default() };
+    let moves = if config.migration { moves.clone() } else { Moves::default() };
     let pair = |what: &str, log: bool| {
         let [down, up] = [(); 2].map(|()| Rc::new(RefCell::new(Flight::default())));
         let end = |host, flights| {
             let stream = |of: &str| seed.stream(&format!("{what}.{}.{}.{of}", flow.0, host as usize));
             let streams = [stream("tls"), stream("ids"), stream("endpoint")];
-            let moves = Rc::clone(&moves);
+            let moves = moves.clone();
             Quic::new(config, mtu, &identities, streams, Place { base, flow, host, moves, flights }, log)
         };
         [end(Host::Server, [Rc::clone(&down), Rc::clone(&up)]), end(Host::Client, [up, down])]
@@ -85,14 +78,23 @@ fn meet(mut ends: [Quic; 2]) {
     }
 }
 
+/// When the mobile host gets another address or port.
+#[derive(Clone, Debug, Default)]
+pub struct Moves {
+    /// The times, in order.
+    pub at: Rc<[Instant]>,
+    /// False if the host moves to another address. True if only its port changes, and behind its back: a NAT
+    /// has forgotten the port.
+    pub rebinds: bool,
+}
+
 /// Time and addresses of an end.
 struct Place {
     /// The time zero of the run.
     base: StdInstant,
     flow: FlowId,
     host: Host,
-    /// When the mobile host moves to another address.
-    moves: Rc<[Instant]>,
+    moves: Moves,
     /// The datagrams that it sends, and those sent to it.
     flights: [Rc<RefCell<Flight>>; 2],
 }
@@ -109,22 +111,24 @@ impl Place {
 
     /// Number of moves of the mobile host so far.
     fn moved(&self, now: Instant) -> u16 {
-        self.moves.partition_point(|at| *at <= now) as u16
+        self.moves.at.partition_point(|at| *at <= now) as u16
     }
 
     /// Address of the other end, for an end with a datagram to or from this address of the mobile host.
     fn peer(&self, address: u16) -> SocketAddr {
         let [high, low] = address.to_be_bytes();
-        let address = match self.host {
-            Host::Server => Ipv4Addr::new(10, high, low, 2),
-            Host::Client => Ipv4Addr::new(10, 0, 0, 1),
+        let (address, port) = match (self.host, self.moves.rebinds) {
+            (Host::Server, false) => (Ipv4Addr::new(10, high, low, 2), PORT),
+            (Host::Server, true) => (Ipv4Addr::new(10, 0, 0, 2), PORT + address),
+            (Host::Client, _) => (Ipv4Addr::new(10, 0, 0, 1), PORT),
         };
-        SocketAddr::new(IpAddr::V4(address), PORT)
+        SocketAddr::new(IpAddr::V4(address), port)
     }
 
     /// Address of the mobile host in a datagram that leaves now for `remote`.
     fn address(&self, now: Instant, remote: SocketAddr) -> u16 {
         match (self.host, remote.ip()) {
+            (Host::Server, _) if self.moves.rebinds => remote.port() - PORT,
             (Host::Server, IpAddr::V4(address)) => {
                 let [_, high, low, _] = address.octets();
                 u16::from_be_bytes([high, low])
@@ -565,7 +569,8 @@ impl Quic {
     /// When the mobile host moves next, if its connection has begun.
     fn next_move(&self) -> Option<Instant> {
         let moves = self.place.host == Host::Client && self.is_caller && !self.is_over;
-        self.place.moves.get(usize::from(self.moved)).copied().filter(|_| moves)
+        let moves = moves && !self.place.moves.rebinds;
+        self.place.moves.at.get(usize::from(self.moved)).copied().filter(|_| moves)
     }
 
     /// The first position of the other end's data that has not arrived.
@@ -690,7 +695,7 @@ impl Transport for Quic {
     }
 
     fn next_wakeup(&self) -> Option<Instant> {
-        if self.place.moves.is_empty() && self.ready.is_none() {
+        if self.place.moves.at.is_empty() && self.ready.is_none() {
             self.wakeup
         } else {
             [self.wakeup, self.next_move(), self.ready].into_iter().flatten().min()

@@ -27,4 +27,4 @@ mod tls;
 mod tests;
 
 pub use config::{CongestionControl, Crypto, QuicConfig};
-pub use end::{Quic, ends};
+pub use end::{Moves, Quic, ends};

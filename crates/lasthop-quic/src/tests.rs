@@ -10,7 +10,7 @@ use lasthop_core::{
 
 use serde_json::Value;
 
-use crate::{CongestionControl, Crypto, Quic, QuicConfig, ends};
+use crate::{CongestionControl, Crypto, Moves, Quic, QuicConfig, ends};
 
 const MTU: Bytes = Bytes(1500);
 const DELAY: Duration = Duration::from_millis(50);
@@ -45,7 +45,8 @@ impl Told {
 }
 
 fn both(config: &QuicConfig, seed: Seed, log: bool) -> [Quic; 2] {
-    let moves = MOVES.map(|at| Instant::ZERO + Duration::from_millis(at)).into();
+    let at = MOVES.map(|at| Instant::ZERO + Duration::from_millis(at)).into();
+    let moves = Moves { at, rebinds: false };
     ends(config, MTU, &moves, seed, FlowId(0), log)
 }
 

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::suggest;
+use crate::faults::RebindConfig;
 use crate::mptcp::MptcpConfig;
 
 /// Most addresses that Linux' path manager knows (`MPTCP_PM_ADDR_MAX`).
@@ -69,6 +70,14 @@ pub struct Flow {
     /// `stack = "quic"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub migrate: Option<MigrateConfig>,
+    /// A change of the port of `host`, of which the host does not know; with `stack = "quic"`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebind: Option<RebindConfig>,
+    /// Packets in the direction of its data that are lost when they arrive at the first router, by number
+    /// from 1. TCP segments with data count, retransmissions too; of UDP and QUIC, all datagrams. Each flow
+    /// of a `count` and each connection of a page counts by itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drop_list: Vec<u64>,
 }
 
 /// A move of a host from one way to another.
@@ -191,6 +200,8 @@ impl From<FlowConfig> for Flow {
             via: None,
             relay: None,
             migrate: None,
+            rebind: None,
+            drop_list: Vec::new(),
         }
     }
 }
@@ -269,6 +280,7 @@ impl Flow {
             }
         }
         self.check_quic(mtu, faults);
+        self.check_rebind(faults);
         self.check_relay(mtu, time_limit, faults);
         if let Some(tcp) = &self.tcp {
             faults.require(self.traffic().protocol() == Protocol::Tcp, "tcp", || {

@@ -269,6 +269,7 @@ fn flows(scenario: &Scenario, faults: &mut Faults) {
             });
             flow.check(*mtu, *time_limit, faults);
             access(scenario, flow, faults);
+            scenario.check_drop_list(flow, faults);
             let before = faults.count();
             ends(scenario, flow, faults);
             if faults.count() == before {

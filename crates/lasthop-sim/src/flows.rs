@@ -6,7 +6,7 @@ use std::iter;
 use std::rc::Rc;
 
 use lasthop_core::{Bytes, Dscp, Duration, FlowId, FlowInfo, Host, Instant, Part, Protocol, Seed, Transport};
-use lasthop_quic::QuicConfig;
+use lasthop_quic::{Moves, QuicConfig};
 use lasthop_scenario::{Flow as Entry, Scenario};
 use lasthop_tcp::{CachedMetrics, Endpoint, Tcp, TcpConfig, TickClock};
 use lasthop_traffic::{FlowConfig, ShortHosts};
@@ -146,7 +146,7 @@ pub(crate) struct ScenarioHosts {
 }
 
 /// QUIC of the flows of an entry, and when their mobile host moves.
-type HostQuic = (Rc<QuicConfig>, Rc<[Instant]>);
+type HostQuic = (Rc<QuicConfig>, Moves);
 
 impl ScenarioHosts {
     /// The hosts; if `qlog`, their QUIC writes logs.
@@ -161,11 +161,13 @@ impl ScenarioHosts {
         let of_sides = sides.map(|lane| tcp_of(&scenario.flow[lane.instance.entry], lane.part));
         let handovers: Rc<[Instant]> = scenario.handovers().into();
         let quic = scenario.flow.iter().flat_map(|flow| {
-            let quic = flow.quic().map(|config| match &flow.migrate {
-                Some(to) => {
-                    (Rc::new(QuicConfig { migration: true, ..config }), [Instant::ZERO + to.at].into())
-                }
-                None => (Rc::new(config), Rc::clone(&handovers)),
+            let quic = flow.quic().map(|config| {
+                let moves = Moves { at: Rc::clone(&handovers), rebinds: false };
+                let once = |at, rebinds| Moves { at: [Instant::ZERO + at].into(), rebinds };
+                let moved = flow.migrate.as_ref().map(|to| once(to.at, false));
+                let moved = moved.or(flow.rebind.as_ref().map(|rebind| once(rebind.at, true)));
+                let migration = config.migration || moved.is_some();
+                (Rc::new(QuicConfig { migration, ..config }), moved.unwrap_or(moves))
             });
             iter::repeat_n(quic, flow.applications())
         });

@@ -8,7 +8,7 @@ use lasthop_link::{AtmSwitch, Path, PathConfig};
 use lasthop_scenario::{RouterImplementation, Scenario, Topology};
 
 use crate::access::Access;
-use crate::tree::Hops;
+use crate::tree::{Hops, losing};
 use crate::wire::Wire;
 
 /// A part of the network with its own wakeups. The order is that of simultaneous events.
@@ -117,9 +117,11 @@ impl Network {
     /// The network of `scenario`. An ATM switch has `access_links`, one for each flow; packets of later flows
     /// share the last one.
     pub fn new(scenario: &Scenario, access_links: usize, seed: Seed) -> Self {
-        let path = |config: &PathConfig, direction| match scenario.router.implementation {
+        let lists = scenario.drop_lists();
+        let path = |config: &PathConfig, direction: Direction| match scenario.router.implementation {
             RouterImplementation::Lasthop => {
-                Path::new(config, scenario.mtu, scenario.errors.as_ref(), direction, seed)
+                let path = Path::new(config, scenario.mtu, scenario.errors.as_ref(), direction, seed);
+                losing(path, direction.into(), &lists)
             }
             RouterImplementation::Linux => Path::linux(config, scenario.mtu, direction, seed),
         };

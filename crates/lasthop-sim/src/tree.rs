@@ -8,7 +8,7 @@ use lasthop_core::{
     Place, QueueDepth, Seed,
 };
 use lasthop_link::Path;
-use lasthop_scenario::{Flow, LanConfig, Scenario, Tree};
+use lasthop_scenario::{DropList, Flow, LanConfig, Scenario, Tree};
 
 use crate::winners::Winners;
 use crate::wire::Wire;
@@ -30,6 +30,12 @@ pub(crate) struct Hops {
     arrived: VecDeque<PacketId>,
 }
 
+/// The path at `place`, which loses the packets that are to be lost there.
+pub(crate) fn losing(path: Path, place: Place, lists: &[DropList<'_>]) -> Path {
+    let here = lists.iter().filter(|list| list.place == place);
+    here.fold(path, |path, list| path.losing(list.flow, list.numbers))
+}
+
 /// A part of the network that packets cross.
 #[allow(clippy::large_enum_variant, reason = "most are paths; a box would cost a step per packet")]
 #[derive(Debug)]
@@ -43,10 +49,12 @@ enum Port {
 impl Hops {
     pub fn new(scenario: &Scenario, lan: &LanConfig, seed: Seed) -> Self {
         let (tree, hops) = (scenario.tree(), scenario.hops());
+        let lists = scenario.drop_lists();
         let path = |place| {
             let (hop, direction) = tree.at(place);
             let seed = scenario.seed_of(hops[hop].name, seed);
-            Path::new(hops[hop].side(direction), scenario.mtu, hops[hop].errors, direction, seed)
+            let path = Path::new(hops[hop].side(direction), scenario.mtu, hops[hop].errors, direction, seed);
+            losing(path, place, &lists)
         };
         let mut ports: Vec<Port> = tree.places().map(|place| Port::Path(path(place))).collect();
         let ways = Ways { scenario, lan, tree: &tree, hosts: Vec::new() }.all(&mut ports);

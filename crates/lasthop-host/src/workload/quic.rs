@@ -275,8 +275,12 @@ impl Workload<'_> {
 /// Rejects features of QUIC that only the model engine has.
 pub fn needs_plain_quic(scenario: &Scenario) -> Result<(), Error> {
     for (index, flow) in scenario.flow.iter().enumerate() {
-        let key = if flow.migrate.is_some() { "migrate" } else { "quic.migration" };
-        if flow.migrate.is_some() || flow.quic().is_some_and(|quic| quic.migration) {
+        let moves = [
+            ("migrate", flow.migrate.is_some()),
+            ("rebind", flow.rebind.is_some()),
+            ("quic.migration", flow.quic().is_some_and(|quic| quic.migration)),
+        ];
+        if let Some((key, _)) = moves.iter().find(|(_, moves)| *moves) {
             return Err(Error::new(format!(
                 "flow[{index}].{key} runs on the model engine only: sockets keep their addresses; \
                  use --engine model, or leave it out"

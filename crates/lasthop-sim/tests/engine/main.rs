@@ -4,6 +4,7 @@
 mod conservation;
 mod determinism;
 mod diffserv;
+mod faults;
 mod flows;
 mod golden;
 mod kulve_t34;
