@@ -281,6 +281,11 @@ class Cell:
     @property
     def facts(self) -> str:
         """What stories and pictures have to know of the scenario, as JSON: see `lasthop.scenario.facts`."""
+    def course(self, hop: str, direction: str, seed: int, replication: int) -> str | None:
+        """Return the course of a direction of a hop in one replication, as the CSV file of a `course`.
+
+        None if the link has no course. Raises `ValueError` if there is no such hop.
+        """
     @property
     def digest(self) -> str:
         """Hash of the resolved scenario, without the code that it names."""

@@ -14,7 +14,7 @@ use serde::de::{self, DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::units::ParseError;
-use crate::{Bytes, Duration, RandomStream};
+use crate::{Bytes, Duration, RandomStream, Rate};
 
 /// A quantity that can be drawn: a whole number of base units.
 pub trait Quantity:
@@ -46,6 +46,17 @@ impl Quantity for Bytes {
 
     fn base_units(self) -> u64 {
         self.0
+    }
+}
+
+/// In bit/s. There is no rate of 0.
+impl Quantity for Rate {
+    fn from_base_units(value: u64) -> Self {
+        Self::from_bits_per_second(value.max(1))
+    }
+
+    fn base_units(self) -> u64 {
+        self.bits_per_second()
     }
 }
 
@@ -143,6 +154,20 @@ impl<T: Quantity> Distribution<T> {
                 max.unwrap_or(T::from_base_units(mean.base_units().saturating_mul(10)))
             }
             Self::Sequence(values) => values.iter().copied().max().unwrap_or(T::from_base_units(0)),
+        }
+    }
+
+    /// The mean; of an exponential distribution before its cut.
+    pub fn mean(&self) -> T {
+        match self {
+            Self::Static(value) | Self::Exponential { mean: value, .. } => *value,
+            Self::Uniform { min, max } => {
+                T::from_base_units(min.base_units() + (max.base_units() - min.base_units()) / 2)
+            }
+            Self::Sequence(values) => {
+                let sum: u128 = values.iter().map(|value| u128::from(value.base_units())).sum();
+                T::from_base_units((sum / values.len().max(1) as u128) as u64)
+            }
         }
     }
 

@@ -141,6 +141,7 @@ pub fn run(
             made = create_hosts()?;
         }
         let seed = spec.wanted.seed_of(replication);
+        let scenario = &*scenario.drawn(seed);
         let mut observation = spec.wanted.observations.get(&replication).cloned().unwrap_or_default();
         // A program's packets are captured at their source, because they may belong to no flow.
         let target = if program.is_some() { observation.capture.take() } else { None };

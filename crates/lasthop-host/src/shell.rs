@@ -86,7 +86,9 @@ pub fn shell(spec: &ShellSpec) -> Result<i32, Error> {
 
 /// Runs the client's program until it ends, in a guest or, if there is none, on this machine.
 pub fn run(spec: &ShellSpec, guest: Option<&Guest<'_>>) -> Result<Outcome, Error> {
-    let scenario = &with_traces(spec)?;
+    let seed = Seed { study: spec.seed, replication: 1 };
+    let scenario = with_traces(spec)?;
+    let scenario = &*scenario.drawn(seed);
     let priority = Priority::acquire();
     acquire_rights()?;
     let names: Vec<&str> = spec.servers.iter().map(|server| server.name.as_str()).collect();
@@ -104,7 +106,6 @@ pub fn run(spec: &ShellSpec, guest: Option<&Guest<'_>>) -> Result<Outcome, Error
         has_terminal,
         kept: None,
     };
-    let seed = Seed { study: spec.seed, replication: 1 };
     let (mut programs, clock) = start(&commands, seed)?;
     let capture = spec.capture.as_ref().map(|target| target.open_for_real_packets(scenario, &hosts.network));
     let capture = capture.transpose().context("cannot write a capture")?;

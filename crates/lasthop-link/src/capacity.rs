@@ -37,7 +37,8 @@ impl Capacity {
     /// The time that an IP packet takes at the rate that holds at `now`; zero on a recorded link, which has
     /// no rate, and during an outage.
     pub fn time(&self, ip_bytes: u32, now: Instant) -> Duration {
-        let rate = self.rates.iter().rev().find(|(since, _)| *since <= now).map_or(0.0, |(_, rate)| *rate);
+        let since = self.rates.partition_point(|(since, _)| *since <= now);
+        let rate = self.rates[..since].last().map_or(0.0, |(_, rate)| *rate);
         let seconds = if rate > 0.0 { f64::from(ip_bytes) / rate } else { 0.0 };
         Duration::from_nanos((seconds * 1e9) as u64)
     }

@@ -9,6 +9,7 @@ use crate::blackhole::BlackholeConfig;
 
 pub(crate) mod cake;
 pub(crate) mod codel;
+mod course;
 pub(crate) mod dual_pi2;
 mod errors;
 pub(crate) mod fair;
@@ -29,6 +30,7 @@ pub(crate) mod sfq;
 mod tests;
 
 pub use cake::{AckFilter, CakeConfig, Isolation, Tins};
+pub use course::{CourseConfig, DrawnCourse, Epochs, StateConfig, States, Walk};
 pub use errors::{ArqConfig, ErrorConfig, Start, StateLookup};
 pub use framing::Framing;
 pub use grant::{GrantConfig, RequestKind};

@@ -2,7 +2,7 @@
 
 use lasthop_core::{Duration, Instant, Rate, Transmission};
 
-use crate::config::{Framing, LinkChange, LinkConfig};
+use crate::config::{CourseConfig, Framing, LinkChange, LinkConfig};
 use crate::opportunities::Opportunities;
 use crate::timetable::{Row, Timetable};
 
@@ -55,7 +55,8 @@ impl From<&Row> for Step {
 impl Course {
     pub(crate) fn new(config: &LinkConfig) -> Self {
         let LinkConfig { rate, delay, framing, ref trace, ref course, ref change, .. } = *config;
-        let rows = course.iter().flat_map(Timetable::rows);
+        let table = course.as_ref().and_then(CourseConfig::table);
+        let rows = table.into_iter().flat_map(Timetable::rows);
         let mut steps: Vec<Step> = rows.map(Step::from).chain(change.iter().map(Step::from)).collect();
         steps.reverse();
         let mut least_delay: Option<Duration> = None;

@@ -7,7 +7,7 @@ use lasthop_core::{Direction, Duration, Instant, Probability, RandomStream, Seed
 
 use crate::algorithm::{ErrorAlgorithm, ErrorSetup};
 use crate::chance::Chance;
-use crate::config::{GilbertElliott, LinkConfig};
+use crate::config::{CourseConfig, GilbertElliott, LinkConfig};
 use crate::errors::LinkState;
 use crate::slots::Slots;
 use crate::timetable::{Row, Timetable};
@@ -62,7 +62,8 @@ impl Impairments {
         let stream = |what| seed.stream(&format!("link.{}.{what}", direction.name()));
         let random = Chance::new(config.loss, config.bit_error_rate, config.framing).map(Loss::Random);
         let bursts = config.gilbert_elliott.clone().map(|chain| Loss::Bursts(chain, LinkState::Good));
-        let rows = config.course.iter().filter(|course| course.has_loss()).flat_map(Timetable::rows);
+        let table = config.course.as_ref().and_then(CourseConfig::table);
+        let rows = table.into_iter().filter(|table| table.has_loss()).flat_map(Timetable::rows);
         let chance = |row: &Row| Chance::new(row.loss, row.bit_error_rate, config.framing);
         let timed = rows.filter_map(|row| Some((Instant::ZERO + row.at, chance(row)?))).collect::<Vec<_>>();
         let timed = (!timed.is_empty()).then_some(Loss::Timed(timed, 0));

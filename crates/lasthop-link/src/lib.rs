@@ -37,6 +37,7 @@ mod chance;
 mod config;
 mod course;
 mod discipline;
+mod drawn;
 mod drop_list;
 pub mod errors;
 mod grants;
@@ -60,11 +61,11 @@ pub use atm::{AtmConfig, AtmSwitch, Discard};
 pub use blackhole::BlackholeConfig;
 pub use capacity::Capacity;
 pub use config::{
-    AckFilter, ArqConfig, BufferRelease, CakeConfig, ClassConfig, Discipline, ErrorConfig, Framing,
-    GilbertElliott, GrantConfig, HeaderCompression, HtbConfig, Isolation, LinkChange, LinkConfig, LinuxCoDel,
-    LinuxDiscipline, LinuxDualPi2, LinuxFlows, LinuxPie, LinuxQueue, LinuxQueues, LinuxRed, MatchConfig,
-    PathConfig, PolicerConfig, QueueConfig, RedConfig, RequestKind, SlotsConfig, Start, StateLookup, Tins,
-    UserDiscipline, UserErrors,
+    AckFilter, ArqConfig, BufferRelease, CakeConfig, ClassConfig, CourseConfig, Discipline, DrawnCourse,
+    Epochs, ErrorConfig, Framing, GilbertElliott, GrantConfig, HeaderCompression, HtbConfig, Isolation,
+    LinkChange, LinkConfig, LinuxCoDel, LinuxDiscipline, LinuxDualPi2, LinuxFlows, LinuxPie, LinuxQueue,
+    LinuxQueues, LinuxRed, MatchConfig, PathConfig, PolicerConfig, QueueConfig, RedConfig, RequestKind,
+    SlotsConfig, Start, StateConfig, StateLookup, States, Tins, UserDiscipline, UserErrors, Walk,
 };
 pub use errors::{LinkState, Period, Periods, bad_periods};
 pub use htb::Classifier;

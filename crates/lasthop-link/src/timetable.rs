@@ -70,6 +70,13 @@ impl Timetable {
         Ok(Self { rows: rows.into() })
     }
 
+    /// The table with these rows, which are in order and end with a rate.
+    pub(crate) fn new(rows: Vec<Row>) -> Self {
+        debug_assert!(rows.is_sorted_by(|row, next| row.at < next.at) && rows[0].at.is_zero());
+        debug_assert!(rows.last().is_some_and(|row| row.rate.is_some()));
+        Self { rows: rows.into() }
+    }
+
     /// The mean rate from the first to the last row; if there is only one row, its rate.
     pub fn mean_rate(&self) -> Rate {
         let bits_per_second = |row: &Row| row.rate.map_or(0, Rate::bits_per_second) as f64;

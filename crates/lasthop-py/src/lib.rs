@@ -21,8 +21,11 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use lasthop_core::amount::Scale;
-use lasthop_core::{DropCause, DropLabels, EventLabels, Failure, Fault, PacketStep, Protocol, TransportKind};
+use lasthop_core::{
+    Direction, DropCause, DropLabels, EventLabels, Failure, Fault, PacketStep, Protocol, Seed, TransportKind,
+};
 use lasthop_host::run::needs_real_hosts;
+use lasthop_link::CourseConfig;
 use lasthop_scenario::{Assumption, Estimate, Sample, Sampler, Scenario, ScenarioErrors, open_file};
 use lasthop_trace::{
     Batch, CapturePoints, CaptureRecord, Column, Columnar, DROPS_FILE, ProtocolRecord, Request, SNAP_LENGTH,
@@ -291,6 +294,22 @@ impl Cell {
     #[getter]
     fn facts(&self) -> String {
         json(&self.cell.scenario.facts())
+    }
+
+    /// The course of a direction of a hop in one replication, as the CSV file that a scenario may name; none
+    /// if the link has no course. Raises if there is no such hop.
+    fn course(&self, hop: &str, direction: &str, seed: u64, replication: u64) -> PyResult<Option<String>> {
+        let drawn = self.cell.scenario.drawn(Seed { study: seed, replication });
+        let hops = drawn.hops();
+        let names: Vec<&str> = hops.iter().map(|hop| hop.name).collect();
+        let Some(hop) = hops.iter().find(|one| one.name == hop) else {
+            return Err(PyValueError::new_err(format!(
+                "there is no hop {hop:?} (accepted: {})",
+                names.join(", ")
+            )));
+        };
+        let path = if direction == Direction::Up.name() { hop.up } else { hop.down };
+        Ok(path.link.course.as_ref().and_then(CourseConfig::table).map(ToString::to_string))
     }
 
     #[getter]

@@ -35,6 +35,7 @@ pub fn run(
     let (mut memory, mut batch, mut kept) = (HostMemory::default(), Batch::of(scenario), None);
     for replication in request.numbers() {
         let seed = request.seed_of(replication);
+        let scenario = &*scenario.drawn(seed);
         let analysis = records.then(|| Analysis::of(scenario));
         match (analysis, request.observations.get(&replication)) {
             // A separate loop, because it takes nearly all the time.

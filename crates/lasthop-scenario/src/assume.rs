@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
 use lasthop_core::{Bytes, Direction, Duration, Rate};
-use lasthop_link::{Framing, PathConfig, Schedule, Timetable};
+use lasthop_link::{CourseConfig, Framing, PathConfig, Schedule};
 use lasthop_tcp::{Profile, RULES, TcpConfig};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -267,9 +267,9 @@ impl Assume<'_> {
             if let Some(trace) = self.read::<Schedule>(&format!("{link}.trace")) {
                 self.text(&format!("{link}.rate"), trace.mean_rate(), "the mean of the trace");
             }
-            if let Some(course) = self.read::<Timetable>(&format!("{link}.course")) {
+            if let Some(course) = self.read::<CourseConfig>(&format!("{link}.course")) {
                 self.text(&format!("{link}.rate"), course.mean_rate(), "the mean of the course");
-                if let Some(delay) = course.first_delay() {
+                if let Some(delay) = course.delay() {
                     self.text(&format!("{link}.delay"), delay, "the first of the course");
                 }
             }
@@ -347,7 +347,7 @@ impl Assume<'_> {
         let packet = self.read::<Bytes>("mtu").unwrap_or_else(types::default_mtu).0 as u32;
         let rates = paths.iter().flat_map(|path| path.ip_rates(packet)).map(|(_, rate)| rate);
         let slowest = rates.filter(|rate| *rate > 0.0).fold(f64::INFINITY, f64::min);
-        let courses = paths.iter().filter_map(|path| path.link.course.as_ref()).map(Timetable::end);
+        let courses = paths.iter().filter_map(|path| path.link.course.as_ref()).map(CourseConfig::end);
         let flows: Vec<Flow> = self.read("flow").unwrap_or_default();
         let access =
             flows.iter().filter_map(|flow| Some(flow.access.as_ref()?.rate.bits_per_second() as f64));

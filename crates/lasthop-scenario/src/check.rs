@@ -107,7 +107,7 @@ fn read<T: DeserializeOwned>(node: &Node) -> Result<(), String> {
 type Reader = fn(&Node) -> Result<(), String>;
 
 /// Types that read their own text, by the name of their definition.
-const READERS: [(&str, Reader); 11] = [
+const READERS: [(&str, Reader); 12] = [
     ("End", read::<End>),
     ("Duration", read::<Duration>),
     ("Rate", read::<Rate>),
@@ -119,6 +119,7 @@ const READERS: [(&str, Reader); 11] = [
     ("UserCode", read::<UserName>),
     ("DistributionOfDuration", read::<Distribution<Duration>>),
     ("DistributionOfBytes", read::<Distribution<Bytes>>),
+    ("DistributionOfRate", read::<Distribution<Rate>>),
 ];
 
 struct Checker<'a> {

@@ -1,21 +1,11 @@
 //! Faults by name, to test stacks: packets of a flow that are lost by number, and a host whose port changes.
 //! A blackhole is a fault of a hop's direction, and beside its queue.
 
-use lasthop_core::{Direction, Duration, Faults, FlowId, Host, Place};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use lasthop_core::{Direction, Faults, FlowId, Host, Place};
 
 use crate::flow::{Flow, FlowStack};
 use crate::hops::RouterImplementation;
 use crate::types::Scenario;
-
-/// A change of the port from which the other end sees the mobile host, as behind a NAT that forgot it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RebindConfig {
-    /// When.
-    pub at: Duration,
-}
 
 /// The packets of a flow that are lost by number, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

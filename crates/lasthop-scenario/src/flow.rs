@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::suggest;
-use crate::faults::RebindConfig;
 use crate::mptcp::MptcpConfig;
 
 /// Most addresses that Linux' path manager knows (`MPTCP_PM_ADDR_MAX`).
@@ -88,6 +87,14 @@ pub struct MigrateConfig {
     pub at: Duration,
     /// The way that it takes from then on: the hop that it hangs behind there.
     pub via: String,
+}
+
+/// A change of the port from which the other end sees the mobile host, as behind a NAT that forgot it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RebindConfig {
+    /// When.
+    pub at: Duration,
 }
 
 /// A relay on the way of a flow over TCP.

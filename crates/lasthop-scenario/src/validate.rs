@@ -78,6 +78,7 @@ fn network(scenario: &Scenario, faults: &mut Faults) {
             hops::check(&scenario.hop, &scenario.host, mtu, scenario.time_limit, faults);
         }
     }
+    scenario.check_courses(faults);
     if is_linux {
         faults.require(scenario.atm.is_none(), "router.implementation", || {
             "an ATM switch has no router; leave it out".into()

@@ -111,7 +111,7 @@ fn run_by<O: Observer>(
     observer: &mut O,
     checkpoint: &mut dyn FnMut(),
 ) -> RunEnd {
-    let metrics = Metrics::remembered(&memory.metrics);
+    let (scenario, metrics) = (&*scenario.drawn(seed), Metrics::remembered(&memory.metrics));
     let hosts = ScenarioHosts::new(scenario, seed, &metrics, observer.wants_qlog());
     let end = Engine::new(scenario, seed, hosts, scenario.programs(seed), observer).run(clock, checkpoint);
     memory.metrics = metrics.remember();

@@ -46,10 +46,25 @@ class _Step(click.ParamType[int]):
     help="The new file: .parquet or .csv. Nothing is overwritten.",
 )
 @over_option
+@click.option(
+    "--course",
+    "place",
+    metavar="PLACE",
+    help="In place of a run, write the course of a link as a CSV file that a scenario can name: 'down', 'up' "
+    "or, of a hop with a name, 'HOP-down'.",
+)
 @quiet_option
 @click.pass_context
 def series_command(
-    context: click.Context, /, *, step_ns: int, out: Path, over: str | None, quiet: bool, **_: object
+    context: click.Context,
+    /,
+    *,
+    step_ns: int,
+    out: Path,
+    over: str | None,
+    place: str | None,
+    quiet: bool,
+    **_: object,
 ) -> None:
     """Write what happens over time as a table.
 
@@ -72,15 +87,28 @@ def series_command(
     With '--over replications' the table has a row for each step and metric: the 'median' over the
     replications that have a value, and the band from 'low' to 'high'.
 
+    With '--course down' nothing is simulated. The file has the course that the replication draws for the
+    link, as 'time_s,rate_bps,delay_s'.
+
     Example: lasthop series two-flows.toml --step 100ms --out series.parquet
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
+    from lasthop.campaign.course import write_course
     from lasthop.campaign.folded import write_folded
     from lasthop.campaign.series import FORMATS, write_series
     from lasthop.commands.table_file import check_output
 
-    check_output(out, FORMATS)
+    if place is not None and over is not None:
+        raise InputError("--course writes that of one replication; leave out --over replications.")
+    check_output(out, FORMATS if place is None else (".csv",))
     runs = runs_of_source(context)
-    rows = (write_series if over is None else write_folded)(runs, step_ns, out)
+    if place is not None:
+        if len(runs) > 1:
+            raise InputError(
+                f"--course writes that of one cell, and there are {len(runs)}; choose by --only."
+            )
+        rows = write_course(runs[0], place, out)
+    else:
+        rows = (write_series if over is None else write_folded)(runs, step_ns, out)
     if not quiet:
         named = runs[0].title if len(runs) == 1 else f"{len(runs)} cells of {runs[0].plan.study.name}"
         click.echo(f"{named}:\n  {out}, {rows} rows")

@@ -4,7 +4,7 @@ use lasthop_core::{Bytes, Distribution, Duration, Faults, Instant, Probability, 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ErrorConfig, Framing, GilbertElliott};
+use super::{CourseConfig, ErrorConfig, Framing, GilbertElliott};
 use crate::algorithm::{ErrorAlgorithm, ErrorSetup};
 use crate::opportunities::Schedule;
 use crate::timetable::Timetable;
@@ -25,9 +25,9 @@ pub struct LinkConfig {
     /// A CSV file, relative to the folder of the scenario, with the state of the link over time: `time_s`,
     /// `rate_bps`, and optionally `delay_s` and `loss`, or `bit_error_rate`. A rate of 0 is an outage; the
     /// last line holds for the rest of the run. The link follows the file, and `rate` is only its nominal
-    /// rate.
+    /// rate. Or a table with a `kind`: the course is then drawn for each replication.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub course: Option<Timetable>,
+    pub course: Option<CourseConfig>,
     /// Overhead of the layer below for each packet: a number of bytes, "40 B" say, or "atm". With "atm", a
     /// packet with its LLC/SNAP header and AAL5 trailer (16 bytes, RFC 2684) fills cells of 53 bytes that
     /// carry 48. `rate`, `trace` and `course` are then those of that layer.
@@ -195,6 +195,9 @@ impl LinkConfig {
 
     fn check_course(&self, faults: &mut Faults) {
         let Some(course) = &self.course else { return };
+        if let CourseConfig::Drawn(drawn) = course {
+            faults.below("course", |faults| drawn.check(faults));
+        }
         faults.require(self.trace.is_none(), "course", || {
             "the link follows its trace; leave out one of the two".to_owned()
         });
@@ -208,15 +211,17 @@ impl LinkConfig {
         });
     }
 
-    /// The rates, with the time from which each holds, in bit/s; 0 during an outage.
+    /// The rates, with the time from which each holds, in bit/s; 0 during an outage. Of a course that is not
+    /// drawn yet, the nominal rate.
     pub(super) fn rates(&self) -> impl Iterator<Item = (Instant, f64)> {
         let bits_per_second = |rate: Rate| rate.bits_per_second() as f64;
-        let stated = self.course.is_none().then(|| (Instant::ZERO, bits_per_second(self.rate)));
+        let table = self.course.as_ref().and_then(CourseConfig::table);
+        let stated = table.is_none().then(|| (Instant::ZERO, bits_per_second(self.rate)));
         let changes = self
             .change
             .iter()
             .filter_map(move |change| Some((Instant::ZERO + change.at, bits_per_second(change.rate?))));
-        let rows = self.course.iter().flat_map(Timetable::rows);
+        let rows = table.into_iter().flat_map(Timetable::rows);
         let rows = rows.map(move |row| (Instant::ZERO + row.at, row.rate.map_or(0.0, bits_per_second)));
         stated.into_iter().chain(changes).chain(rows)
     }
@@ -236,7 +241,7 @@ impl LinkConfig {
             "packets are lost one by one here and in bursts by gilbert_elliott; leave out one of them"
                 .to_owned()
         });
-        let course_loses = self.course.as_ref().is_some_and(Timetable::has_loss);
+        let course_loses = self.course.as_ref().is_some_and(CourseConfig::has_loss);
         let loses = self.loses() || course_loses;
         faults.require(self.error_model.is_none() || !loses, "error_model", || {
             "the link has a loss of its own beside it; leave out one of them".to_owned()

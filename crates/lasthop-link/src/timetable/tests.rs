@@ -2,7 +2,7 @@ use lasthop_core::{Direction, Ecn, Faults};
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::{BufferRelease, Framing, LinkChange, PathConfig};
+use crate::config::{BufferRelease, CourseConfig, Framing, LinkChange, PathConfig};
 use crate::testing::{Lab, SEED, at_us, drop_tail, ms, studied_path};
 
 fn table(text: &str) -> Timetable {
@@ -12,7 +12,7 @@ fn table(text: &str) -> Timetable {
 /// A path that follows a table, for packets of up to 1500 bytes.
 fn path(text: &str) -> PathConfig {
     let mut path = PathConfig { queue: drop_tail(100), ..studied_path() };
-    path.link.course = Some(table(text));
+    path.link.course = Some(CourseConfig::Table(table(text)));
     path.link.delay = Duration::from_millis(10);
     path.link.overhead = lasthop_core::Distribution::Static(Duration::ZERO);
     path.link.release = BufferRelease::Serialised;
@@ -82,7 +82,8 @@ fn path_with_loss(loss: &str) -> PathConfig {
 fn changes_say_the_same_as_a_table() {
     let by_table = path("time_s,rate_bps,delay_s\n0,800000,0.1\n0.033,100000,0.02\n0.2,300000,0.3\n");
     let mut by_changes = by_table.clone();
-    let rows = by_changes.link.course.take().unwrap();
+    let course = by_changes.link.course.take().unwrap();
+    let rows = course.table().unwrap();
     by_changes.link.rate = rows.rows()[0].rate.unwrap();
     by_changes.link.delay = rows.rows()[0].delay.unwrap();
     let change = |row: &Row| LinkChange { at: row.at, rate: row.rate, delay: row.delay };

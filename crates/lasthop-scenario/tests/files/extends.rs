@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::support::{BASE, FACTORS, error};
-use lasthop_core::{QueueSize, Rate};
+use lasthop_core::{QueueSize, Rate, Seed};
 use lasthop_scenario::{Cell, Sampler, ScenarioError, Study};
 
 /// A folder of scenario files that is gone after the test.
@@ -196,11 +196,27 @@ fn a_file_beside_the_scenario_wins_over_the_preset_of_its_name() {
 }
 
 #[test]
-fn starlink_leads_to_leo() {
-    let read = |name: &str| Study::from_str(&format!("extends = \"{name}\"\n"), "text").unwrap();
-    let (starlink, leo) = (read("starlink"), read("leo"));
-    assert_eq!(starlink.cells, leo.cells);
-    assert!(starlink.title.contains("the preset leo"), "{}", starlink.title);
+fn starlink_has_epochs_that_each_replication_draws() {
+    let study = Study::from_str("extends = \"starlink\"\n", "text").unwrap();
+    let scenario = &study.cells[0].scenario;
+    let courses = |replication| {
+        let drawn = scenario.drawn(Seed { study: 1, replication }).into_owned();
+        [drawn.down, drawn.up].map(|path| path.unwrap().link.course.unwrap().table().unwrap().to_string())
+    };
+    assert_eq!(courses(1), courses(1));
+    assert_ne!(courses(1), courses(2));
+    let down = &courses(1)[0];
+    let begins = down.lines().skip(1).filter(|line| line.split(',').nth(1) == Some("0"));
+    let begins: Vec<&str> = begins.filter_map(|line| line.split(',').next()).collect();
+    assert_eq!(begins[..4], ["12", "27", "42", "57"]);
+    // 10 min, the time limit.
+    assert_eq!(begins.len(), 40);
+    // Of a course that is not drawn yet, the means are known.
+    let link = &scenario.down.as_ref().unwrap().link;
+    assert_eq!((link.rate.to_string(), link.delay.to_string()), ("117 Mbit/s".into(), "23.5 ms".into()));
+    // What is drawn already stays as it is.
+    let drawn = scenario.drawn(Seed { study: 1, replication: 1 }).into_owned();
+    assert_eq!(*drawn.drawn(Seed { study: 2, replication: 2 }), drawn);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Scenario files: their meaning, and the errors of faulty files.
 
 mod atm;
+mod courses;
 mod errors;
 mod extends;
 mod flows;

@@ -1,7 +1,7 @@
 //! Recordings of links and of traffic, in files beside the scenario.
 
 use lasthop_core::{Direction, Duration, QueueSize, Rate};
-use lasthop_link::{Schedule, Timetable};
+use lasthop_link::{CourseConfig, Schedule, Timetable};
 use lasthop_scenario::{Scenario, Study};
 
 use crate::extends::Folder;
@@ -76,7 +76,7 @@ fn a_course_gives_what_the_link_does_not_state() {
     let study = folder.read("a.toml");
     let scenario = &study.cells[0].scenario;
     let link = &scenario.down.as_ref().unwrap().link;
-    assert_eq!(link.course, Some(Timetable::parse(csv).unwrap()));
+    assert_eq!(link.course, Some(CourseConfig::Table(Timetable::parse(csv).unwrap())));
     assert_eq!((link.rate.bits_per_second(), link.delay), (2_000_000, Duration::from_millis(30)));
     let assumed = |key: &str| study.cells[0].assumed.iter().find(|each| each.key == key).unwrap();
     assert_eq!(assumed("down.link.rate").why, "the mean of the course");

@@ -4,7 +4,7 @@
 use crate::random::{self, Streams};
 use crate::support::observe;
 use lasthop_core::{Direction, DropCause, Duration, Protocol, Seed, TransportEvent};
-use lasthop_link::{Discard, LinkConfig, PathConfig};
+use lasthop_link::{CourseConfig, Discard, LinkConfig, PathConfig};
 use lasthop_scenario::{Flow, Scenario, Topology};
 use lasthop_sim::{HostMemory, run};
 use lasthop_tcp::TcpConfig;
@@ -206,7 +206,8 @@ fn least_delay_of_ways(scenario: &Scenario, flow: &FlowRecord) -> Duration {
 /// The shortest delay of a link over time.
 fn least_delay(path: &PathConfig) -> Duration {
     let changes = path.link.change.iter().filter_map(|change| change.delay);
-    let course = path.link.course.as_ref().map_or_else(String::new, ToString::to_string);
+    let course = path.link.course.as_ref().and_then(CourseConfig::table);
+    let course = course.map_or_else(String::new, ToString::to_string);
     let delays = course.lines().skip(1).filter_map(|row| row.split(',').nth(2));
     let course = delays.map(|seconds| format!("{seconds} s").parse().unwrap());
     changes.chain(course).fold(path.link.delay, Duration::min)
@@ -258,7 +259,8 @@ fn causes(
     prop_assert_eq!(queue + red + aqm + early + selective + error, record.packets_dropped);
     prop_assert_eq!(early, streams.drops(DropCause::EarlyPacket));
     prop_assert_eq!(selective, streams.drops(DropCause::Selective));
-    let at_the_limit = [DropCause::QueueOverflow, DropCause::LongestFlow, DropCause::PushedOut];
+    let at_the_limit =
+        [DropCause::QueueOverflow, DropCause::LongestFlow, DropCause::PushedOut, DropCause::Policer];
     prop_assert_eq!(queue, at_the_limit.map(|cause| streams.drops(cause)).iter().sum::<u64>());
     prop_assert_eq!(red, streams.drops(DropCause::Red));
     let managed = [DropCause::CoDel, DropCause::Pie, DropCause::DualPi2, DropCause::AckFilter];
@@ -267,7 +269,8 @@ fn causes(
     let corrupt = streams.drops(DropCause::Corrupt);
     let behind = streams.drops(DropCause::ReceiveBuffer);
     let headers = streams.drops(DropCause::HeaderCompression);
-    prop_assert_eq!(error, lost + given_up + corrupt + behind + headers);
+    let (swallowed, listed) = (streams.drops(DropCause::Blackhole), streams.drops(DropCause::DropList));
+    prop_assert_eq!(error, lost + given_up + corrupt + behind + headers + swallowed + listed);
     let hops = scenario.hops();
     let links: Vec<_> = hops.iter().flat_map(|hop| [&hop.down.link, &hop.up.link]).collect();
     let any = |has: fn(&LinkConfig) -> bool| links.iter().any(|link| has(link));
@@ -281,6 +284,10 @@ fn causes(
     prop_assert!(given_up == 0 || errors.iter().any(|errors| errors.arq.is_some()));
     prop_assert!(headers == 0 || any(|link| link.header_compression.is_some()));
     prop_assert!(behind == 0 || any(|link| link.receive_buffer.is_some()));
+    let mut sides = hops.iter().flat_map(|hop| [hop.down, hop.up]);
+    prop_assert!(swallowed == 0 || sides.clone().any(|side| side.blackhole.is_some()));
+    prop_assert!(streams.drops(DropCause::Policer) == 0 || sides.any(|side| side.policer.is_some()));
+    prop_assert!(listed == 0 || scenario.flow.iter().any(|flow| !flow.drop_list.is_empty()));
     prop_assert!(corrupt == 0 || any(|link| link.corrupt.is_some()));
     match scenario.topology() {
         Topology::LastHop { down, up, .. } => {

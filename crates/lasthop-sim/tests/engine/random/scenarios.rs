@@ -9,10 +9,10 @@ use lasthop_core::{
     Bytes, Distribution, Dscp, Duration, Faults, Probability, Protocol, QueueSize, Rate, named,
 };
 use lasthop_link::{
-    AckFilter, ArqConfig, AtmConfig, BlackholeConfig, BufferRelease, ClassConfig, Discard, Discipline,
-    ErrorConfig, Framing, GilbertElliott, GrantConfig, HeaderCompression, HtbConfig, LinkChange, LinkConfig,
-    MatchConfig, PathConfig, PolicerConfig, QueueConfig, RedConfig, RequestKind, SlotsConfig, Start,
-    StateLookup, Timetable,
+    AckFilter, ArqConfig, AtmConfig, BlackholeConfig, BufferRelease, ClassConfig, CourseConfig, Discard,
+    Discipline, ErrorConfig, Framing, GilbertElliott, GrantConfig, HeaderCompression, HtbConfig, LinkChange,
+    LinkConfig, MatchConfig, PathConfig, PolicerConfig, QueueConfig, RedConfig, RequestKind, SlotsConfig,
+    Start, StateLookup, Timetable,
 };
 use lasthop_scenario::{
     AccessConfig, Behind, Flow, HopConfig, HostConfig, LanConfig, Roles, RouterConfig, Scenario, Ways,
@@ -43,6 +43,9 @@ pub fn scenarios() -> impl Strategy<Value = Scenario> {
                 for ((index, flow), ends) in flow.iter_mut().enumerate().zip(ends) {
                     flow.kind.rename(format!("flow-{index}"));
                     between_hosts(flow, &host, ends);
+                    if atm.is_none() && index == 1 && !flow.traffic().opens_later() {
+                        flow.drop_list = vec![2, 3, 7];
+                    }
                     if atm.is_some() {
                         (flow.direction, flow.access) = (Ways::Down, None);
                     }
@@ -231,7 +234,7 @@ fn path(mtu: u64) -> impl Strategy<Value = PathConfig> {
                 rate,
                 delay,
                 change: if course.is_some() { Vec::new() } else { changes.into_iter().map(change).collect() },
-                course,
+                course: course.map(CourseConfig::Table),
                 overhead,
                 send_buffer: Bytes(send_buffer),
                 release,
