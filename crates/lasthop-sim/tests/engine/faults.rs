@@ -45,7 +45,7 @@ fn run(text: &str) -> (Records, Drops) {
     (analysis.finish(end.time), drops)
 }
 
-/// The third and the seventh segment with data, and the retransmission of the third if it is the ninth.
+/// On a single hop and in a tree.
 #[test]
 fn the_segments_of_a_drop_list_are_lost_and_no_others() {
     let flow = "[[flow]]\nkind = \"bulk-tcp\"\nbytes = \"200 kB\"\ndrop_list = [3, 7]\n";
