@@ -182,7 +182,7 @@ impl DrawnCourse {
             }
         };
         let rows = until.as_nanos() / row.as_nanos().max(1);
-        faults.require(rows <= ROWS_MAX, key, || {
+        faults.require(rows <= ROWS_MAX || row.is_zero(), key, || {
             format!(
                 "\"{row}\" makes about {rows} rows until \"{until}\", the time limit; at most {ROWS_MAX}, so \
                  write a longer time, or a shorter time_limit"

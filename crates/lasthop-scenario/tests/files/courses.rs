@@ -65,7 +65,7 @@ fn a_course_is_drawn_by_hop_and_direction_whatever_the_variant() {
 #[test]
 fn what_is_wrong_with_a_course_is_said_at_its_place() {
     for (course, part) in [
-        ("every = \"15 s\", rate = \"1 Mbit/s\"", "missing key `down.link.course.kind`"),
+        ("every = \"15 s\", rate = \"1 Mbit/s\"", "missing key `kind`"),
         ("kind = \"epoch\", every = \"15 s\", rate = \"1 Mbit/s\"", "did you mean `epochs`?"),
         (
             "kind = \"walk\", mean = \"1 Mbit/s\", spread = 0.3, constant = \"5 s\"",
