@@ -261,12 +261,12 @@ fn the_frequency_falls_as_it_has_risen() {
     assert_eq!(cobalt.count, 0);
 }
 
-/// A queue may hold one and a half packets at least, however slow it is (`cake_set_rate`).
+/// A queue may hold one and a half packets at least, of 120 ms here, however slow it is (`cake_set_rate`).
 #[test]
 fn a_slow_tin_is_allowed_a_packet_and_a_half() {
     let with =
-        Parameters::new(Duration::from_millis(5), Duration::from_millis(100), Some(Pace::new(15_000)), 1_500);
-    assert_eq!((with.target, with.interval), (Duration::from_millis(150), Duration::from_millis(300)));
+        Parameters::new(Duration::from_millis(5), Duration::from_millis(100), Some(Pace::new(12_500)), 1_500);
+    assert_eq!((with.target, with.interval), (Duration::from_millis(180), Duration::from_millis(360)));
 }
 
 /// BLUE: 1/256 more for each target in which the queue overflows, 1/4096 less for each in which it is empty.
