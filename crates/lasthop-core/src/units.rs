@@ -54,6 +54,8 @@ pub struct Bytes(pub u64);
 pub struct Probability(f64);
 
 impl Probability {
+    /// Impossibility.
+    pub const ZERO: Self = Self(0.0);
     /// Certainty.
     pub const ONE: Self = Self(1.0);
 

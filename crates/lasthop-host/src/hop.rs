@@ -10,6 +10,7 @@ use lasthop_core::{
     Body, Datagram, Direction, DropCause, Ecn, FlowId, Host, Instant, Observer, Packet, PacketArena,
     PacketEvent, PacketId, Place, QueueDepth, Seed, Segment,
 };
+use lasthop_link::PathConfig;
 use lasthop_scenario::Scenario;
 pub use lasthop_sim::Entry;
 use lasthop_sim::{Component, Network};
@@ -102,7 +103,8 @@ pub fn needs_single_packets(scenario: &Scenario) -> Result<(), Error> {
     let sides = scenario.hop.iter().flat_map(|(name, hop)| {
         [Direction::Down, Direction::Up].map(|direction| (name, direction, hop.side(direction)))
     });
-    let mut duplicating = sides.filter(|(_, _, side)| side.link.duplicate.is_some());
+    let duplicates = |side: Option<&PathConfig>| side.is_some_and(|side| side.link.duplicate.is_some());
+    let mut duplicating = sides.filter(|(_, _, side)| duplicates(*side));
     duplicating.next().map_or(Ok(()), |(name, direction, _)| {
         Err(Error::new(format!(
             "hop.{name}.{}.link.duplicate: with [hop], links that duplicate packets run on the model engine \

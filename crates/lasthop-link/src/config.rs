@@ -21,6 +21,7 @@ pub(crate) mod htb;
 mod impairments;
 mod link;
 pub(crate) mod linux;
+mod medium;
 pub(crate) mod pie;
 mod policer;
 mod queue;
@@ -28,6 +29,7 @@ mod red;
 pub(crate) mod sfq;
 #[cfg(test)]
 mod tests;
+pub(crate) mod wifi;
 
 pub use cake::{AckFilter, CakeConfig, Isolation, Tins};
 pub use course::{CourseConfig, DrawnCourse, Epochs, StateConfig, States, Walk};
@@ -40,10 +42,12 @@ pub use link::{BufferRelease, HeaderCompression, LinkChange, LinkConfig, SlotsCo
 pub use linux::{
     LinuxCoDel, LinuxDiscipline, LinuxDualPi2, LinuxFlows, LinuxPie, LinuxQueue, LinuxQueues, LinuxRed,
 };
+pub use medium::{MediumConfig, MediumSetup};
 pub use policer::PolicerConfig;
 pub(crate) use queue::Parameters;
 pub use queue::{Discipline, QueueConfig, UserDiscipline};
 pub use red::RedConfig;
+pub use wifi::{Standard, WifiConfig, WifiQueue, WifiStation};
 
 /// One direction of the last hop: the router queue, then the link.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! [`Path`] is one direction. It is the complete interface, apart from the configuration and the states of
-//! the link ([`Periods`]). [`AtmSwitch`] replaces both directions.
+//! the link ([`Periods`]). [`AtmSwitch`] and [`Medium`] replace both directions.
 //!
 //! # Where this differs from Linux
 //!
@@ -26,8 +26,7 @@
 //!
 //! # What is not modelled
 //!
-//! Single bits (an error hits the whole packet), errors of link-layer acknowledgements, and a medium that
-//! both directions share.
+//! Single bits (an error hits the whole packet), and errors of link-layer acknowledgements.
 
 mod algorithm;
 mod atm;
@@ -44,6 +43,7 @@ mod grants;
 mod htb;
 mod impairments;
 mod link;
+mod medium;
 mod opportunities;
 mod path;
 mod policer;
@@ -64,11 +64,13 @@ pub use config::{
     AckFilter, ArqConfig, BufferRelease, CakeConfig, ClassConfig, CourseConfig, Discipline, DrawnCourse,
     Epochs, ErrorConfig, Framing, GilbertElliott, GrantConfig, HeaderCompression, HtbConfig, Isolation,
     LinkChange, LinkConfig, LinuxCoDel, LinuxDiscipline, LinuxDualPi2, LinuxFlows, LinuxPie, LinuxQueue,
-    LinuxQueues, LinuxRed, MatchConfig, PathConfig, PolicerConfig, QueueConfig, RedConfig, RequestKind,
-    SlotsConfig, Start, StateConfig, StateLookup, States, Tins, UserDiscipline, UserErrors, Walk,
+    LinuxQueues, LinuxRed, MatchConfig, MediumConfig, MediumSetup, PathConfig, PolicerConfig, QueueConfig,
+    RedConfig, RequestKind, SlotsConfig, Standard, Start, StateConfig, StateLookup, States, Tins,
+    UserDiscipline, UserErrors, Walk, WifiConfig, WifiQueue, WifiStation,
 };
 pub use errors::{LinkState, Period, Periods, bad_periods};
 pub use htb::Classifier;
+pub use medium::Medium;
 pub use opportunities::{Schedule, ScheduleError};
 pub use path::Path;
 pub use timetable::Timetable;

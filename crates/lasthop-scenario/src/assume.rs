@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
 use lasthop_core::{Bytes, Direction, Duration, Rate};
-use lasthop_link::{CourseConfig, Framing, PathConfig, Schedule};
+use lasthop_link::{CourseConfig, Framing, MediumConfig, PathConfig, Schedule, WifiStation};
 use lasthop_tcp::{Profile, RULES, TcpConfig};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::flow::{self, Flow};
+use crate::hops::{self, Behind, HostConfig};
 use crate::topology::{Tree, beside_links};
 use crate::tree::{Entry, NAME, Node, Table, Value};
 use crate::types;
@@ -116,7 +117,7 @@ pub fn complete(tree: &mut Node, for_link: bool) -> Vec<Assumption> {
     }
     assume.flows();
     let hops = assume.hops();
-    if !hops.is_empty() && !assume.has("atm") {
+    if !(hops.is_empty() && assume.media().is_empty()) && !assume.has("atm") {
         assume.network(&hops);
     }
     if !assume.has("atm") {
@@ -244,6 +245,29 @@ impl Assume<'_> {
         only.into_iter().chain(complete.map(|hop| format!("hop.{}.", hop.key))).collect()
     }
 
+    /// The names of the hops with a medium.
+    fn media(&self) -> Vec<&str> {
+        let entries = self.tree.get("hop").and_then(Node::table).into_iter().flatten();
+        let media = entries.filter(|hop| hop.node.get("medium").is_some());
+        media.map(|hop| hop.key.as_str()).collect()
+    }
+
+    /// The rate in bit/s of the slowest station of each medium.
+    fn slowest_stations(&self) -> Vec<f64> {
+        let stations = self.tree.get("host").and_then(Node::table).into_iter().flatten();
+        let station = |host: &Entry| {
+            let behind = Behind::deserialize(host.node.get("behind")?.to_toml()).ok();
+            let wifi = host.node.get("wifi").and_then(|wifi| WifiStation::deserialize(wifi.to_toml()).ok());
+            Some((host.key.clone(), HostConfig { behind, wifi, ..HostConfig::default() }))
+        };
+        let hosts = stations.filter_map(station).collect();
+        let slowest = |hop: &str| {
+            let medium = self.read::<MediumConfig>(&format!("hop.{hop}.medium"))?;
+            Some(hops::setup(hop, &medium, &hosts).slowest())
+        };
+        self.media().into_iter().filter_map(slowest).collect()
+    }
+
     fn network(&mut self, hops: &[String]) {
         self.text("lan.rate", flow::default_lan_rate(), "negligible");
         self.text("lan.delay", Duration::ZERO, "negligible");
@@ -346,6 +370,7 @@ impl Assume<'_> {
         let paths: Vec<PathConfig> = sides.filter_map(|path| self.read(&path)).collect();
         let packet = self.read::<Bytes>("mtu").unwrap_or_else(types::default_mtu).0 as u32;
         let rates = paths.iter().flat_map(|path| path.ip_rates(packet)).map(|(_, rate)| rate);
+        let rates = rates.chain(self.slowest_stations());
         let slowest = rates.filter(|rate| *rate > 0.0).fold(f64::INFINITY, f64::min);
         let courses = paths.iter().filter_map(|path| path.link.course.as_ref()).map(CourseConfig::end);
         let flows: Vec<Flow> = self.read("flow").unwrap_or_default();

@@ -9,7 +9,7 @@ use lasthop_link::{HtbConfig, PathConfig};
 use lasthop_traffic::{Offer, Outlook, period};
 
 use crate::flow::Flow;
-use crate::topology::Hop;
+use crate::topology::{Hop, HopKind, Side};
 use crate::types::{LanConfig, Scenario};
 
 /// Memory of a flow that is known before the run: both its ends and its record.
@@ -139,7 +139,7 @@ impl Scenario {
         }
         let carrier = |hop: &Hop<'_>| {
             let side = hop.side(direction);
-            let trace = side.link.trace.as_ref();
+            let trace = if let Side::Link(path) = &side { path.link.trace.as_ref() } else { None };
             Carrier {
                 rates: side.ip_rates(self.mtu.0 as u32),
                 recorded: trace.map_or(0.0, |trace| trace.mean_rate().bits_per_second() as f64),
@@ -167,7 +167,10 @@ impl Scenario {
         let least = offers.iter().map(|(_, offer)| offer.ip_bytes).fold(f64::INFINITY, f64::min);
         let of_lan =
             |lan: &LanConfig| 2.0 * lan.delay.as_secs_f64() * lan.rate.bits_per_second() as f64 / 8.0 / least;
-        let of_hop = |hop: Hop<'_>| path_places(hop.down, least) + path_places(hop.up, least);
+        let of_hop = |hop: Hop<'_>| match &hop.kind {
+            HopKind::Links { down, up, .. } => path_places(down, least) + path_places(up, least),
+            HopKind::Medium(setup) => 2.0 * setup.places(),
+        };
         let room = if self.atm.is_some() {
             f64::INFINITY
         } else {
@@ -180,7 +183,7 @@ impl Scenario {
     fn states(&self) -> f64 {
         let hops = self.hops();
         let errors = hops.iter().flat_map(|hop| {
-            [hop.down, hop.up].into_iter().filter_map(|path| path.link.errors.as_ref()).chain(hop.errors)
+            hop.links().filter_map(|(_, path)| path.link.errors.as_ref()).chain(hop.errors())
         });
         errors.map(|errors| 2.0 * self.time_limit.as_secs_f64() / period(&errors.good, &errors.bad)).sum()
     }

@@ -3,15 +3,15 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use lasthop_core::{Direction, Host, Place, QueueSize};
-use lasthop_link::{AtmConfig, ClassConfig, ErrorConfig, PathConfig, QueueConfig};
+use lasthop_core::{Direction, Host, Place, QueueSize, Rate};
+use lasthop_link::{AtmConfig, ClassConfig, ErrorConfig, MediumSetup, PathConfig, QueueConfig};
 use lasthop_tcp::TcpConfig;
 use lasthop_traffic::Voice;
 use serde::Serialize;
 
 use crate::hops::{ONLY_HOP, ONLY_HOST};
 use crate::relay::Lane;
-use crate::topology::{Hop, Tree};
+use crate::topology::{Hop, Side, Tree};
 use crate::types::Scenario;
 
 /// Facts of a scenario. Times are in nanoseconds.
@@ -145,6 +145,19 @@ impl SideFacts {
         }
     }
 
+    /// A direction of a medium: the rate is that of its fastest station.
+    fn of_medium(place: Place, setup: &MediumSetup<'_>) -> Self {
+        let fastest = setup.rates().into_iter().map(|(_, rate)| rate).fold(1.0, f64::max);
+        Self {
+            place: place.0,
+            rate: Rate::from_bits_per_second(fastest as u64).to_string(),
+            delay: String::new(),
+            queue: setup.words(),
+            retry_delay_ns: 0,
+            queues: vec![QueueFacts { name: String::new(), red_in_bytes: false }],
+        }
+    }
+
     /// The two directions of an ATM switch.
     fn of_switch(atm: &AtmConfig) -> [Self; 2] {
         let side = |direction, rate, queue| Self {
@@ -208,7 +221,11 @@ impl Scenario {
             return vec![HopFacts { name: ONLY_HOP, behind: None, down, up }];
         }
         let side = |(number, hop): (usize, &Hop<'_>), direction| {
-            SideFacts::of(tree.place(number, direction), hop.side(direction), hop.errors)
+            let place = tree.place(number, direction);
+            match hop.side(direction) {
+                Side::Link(path) => SideFacts::of(place, path, hop.errors()),
+                Side::Medium(setup) => SideFacts::of_medium(place, &setup),
+            }
         };
         let hops = self.hops();
         let facts = (0..).zip(&hops).map(|(number, hop)| HopFacts {

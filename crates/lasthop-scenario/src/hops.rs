@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use lasthop_core::{Bytes, Direction, Duration, Faults};
-use lasthop_link::{ErrorConfig, PathConfig};
+use lasthop_link::{ErrorConfig, MediumConfig, MediumSetup, PathConfig, WifiStation};
 use lasthop_tcp::TcpConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,10 +27,14 @@ pub struct HopConfig {
     /// The hop between this hop and the root; if absent, this hop hangs behind the root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind: Option<String>,
-    /// From the root towards the hosts.
-    pub down: PathConfig,
+    /// From the root towards the hosts; required without `medium`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub down: Option<PathConfig>,
     /// From the hosts towards the root; follows `down` as `[up]` follows `[down]`.
     pub up: Option<PathConfig>,
+    /// What both directions and all hosts behind the hop share, in place of `down`, `up` and `errors`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub medium: Option<MediumConfig>,
     /// Errors of the link, in both directions; none if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errors: Option<ErrorConfig>,
@@ -44,17 +48,36 @@ pub struct HopConfig {
 }
 
 impl HopConfig {
-    /// One direction.
-    pub fn side(&self, direction: Direction) -> &PathConfig {
+    /// One direction; none of a medium.
+    pub fn side(&self, direction: Direction) -> Option<&PathConfig> {
         match direction {
-            Direction::Down => &self.down,
-            Direction::Up => self.up.as_ref().unwrap_or(&self.down),
+            Direction::Down => self.down.as_ref(),
+            Direction::Up => self.up.as_ref().or(self.down.as_ref()),
+        }
+    }
+
+    /// Requires either links or a medium.
+    fn check_kind(&self, faults: &mut Faults) {
+        let Some(medium) = &self.medium else {
+            return faults.require(self.down.is_some(), "down", || {
+                "is missing; add down.link with rate = \"1 Mbit/s\" and delay = \"50 ms\", say, or a medium"
+                    .into()
+            });
+        };
+        faults.below("medium", |faults| medium.check(faults));
+        for (key, stated) in
+            [("down", self.down.is_some()), ("up", self.up.is_some()), ("errors", self.errors.is_some())]
+        {
+            faults.require(!stated, key, || {
+                "belongs to a link, but the hop has a medium; leave out one of the two".into()
+            });
         }
     }
 
     fn check(&self, mtu: Bytes, faults: &mut Faults) {
         for direction in [Direction::Down, Direction::Up] {
-            let (name, path) = (direction.name(), self.side(direction));
+            let name = direction.name();
+            let Some(path) = self.side(direction) else { continue };
             faults.below(name, |faults| path.check(mtu, faults));
             faults.require(
                 self.errors.is_none() || path.link.errors.is_none(),
@@ -114,6 +137,9 @@ pub struct HostConfig {
     /// TCP of its ends of flows without their own `tcp`, merged over `[tcp]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<Box<TcpConfig>>,
+    /// What it is as a station, if it hangs behind a hop with a medium of the kind "wifi".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wifi: Option<WifiStation>,
 }
 
 /// The hop or hops behind which a host hangs.
@@ -159,6 +185,11 @@ pub(crate) fn hang_together(hops: &Hops, hosts: &HostsByName, faults: &mut Fault
     for (name, hop) in hops {
         faults.below(&format!("hop.{name}"), |faults| {
             plain_name(name, faults);
+            hop.check_kind(faults);
+            let behind = hop.behind.as_ref().and_then(|behind| hops.get(behind));
+            faults.require(behind.is_none_or(|behind| behind.medium.is_none()), "behind", || {
+                "leads to a hop with a medium, whose stations are hosts; put a host there".into()
+            });
             if let Some(behind) = &hop.behind {
                 known(behind, faults, "behind");
             }
@@ -170,6 +201,7 @@ pub(crate) fn hang_together(hops: &Hops, hosts: &HostsByName, faults: &mut Fault
     for (name, host) in hosts {
         faults.below(&format!("host.{name}"), |faults| {
             plain_name(name, faults);
+            check_station(hops, host, faults);
             faults.require(name != SERVER, "", || {
                 format!("{SERVER:?} is what a peer is called that is no host; choose another name")
             });
@@ -187,6 +219,40 @@ pub(crate) fn hang_together(hops: &Hops, hosts: &HostsByName, faults: &mut Fault
     }
     faults.count() == before
 }
+
+/// Requires that what a host states as a station is for a medium that it hangs directly behind.
+fn check_station(hops: &Hops, host: &HostConfig, faults: &mut Faults) {
+    let mut media = host.ways().iter().filter_map(|hop| hops.get(hop)?.medium.as_ref());
+    if let Some(wifi) = &host.wifi {
+        faults.require(media.any(|medium| medium.kind() == "wifi"), "wifi", || {
+            "the host hangs behind no hop with medium.kind = \"wifi\"; leave it out".into()
+        });
+        faults.below("wifi", |faults| wifi.check(faults));
+    }
+}
+
+/// The hosts behind a hop with a medium: its stations, in their order.
+pub(crate) fn stations<'a>(
+    hop: &'a str,
+    hosts: &'a HostsByName,
+) -> impl Iterator<Item = (&'a str, &'a HostConfig)> {
+    let hosts = hosts.iter().filter(move |(_, host)| host.ways().iter().any(|way| way == hop));
+    hosts.map(|(name, host)| (name.as_str(), host))
+}
+
+/// A medium with its stations.
+pub(crate) fn setup<'a>(hop: &'a str, medium: &'a MediumConfig, hosts: &'a HostsByName) -> MediumSetup<'a> {
+    let stations = stations(hop, hosts);
+    match medium {
+        MediumConfig::Wifi(wifi) => {
+            let own = |(_, host): (_, &'a HostConfig)| host.wifi.as_ref().unwrap_or(&PLAIN_WIFI);
+            MediumSetup::Wifi(wifi, stations.map(own).collect())
+        }
+    }
+}
+
+/// A station that states nothing.
+static PLAIN_WIFI: WifiStation = WifiStation::PLAIN;
 
 fn plain_name(name: &str, faults: &mut Faults) {
     faults.require(is_plain(name), "", || {

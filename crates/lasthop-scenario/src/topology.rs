@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use lasthop_core::{Direction, Duration, FlowId, FlowInfo, Host, Part, Place};
-use lasthop_link::{AtmConfig, ErrorConfig, PathConfig};
+use lasthop_core::{Direction, Duration, FlowId, FlowInfo, Host, Instant, Part, Place};
+use lasthop_link::{AtmConfig, Capacity, ErrorConfig, MediumSetup, PathConfig};
 
 use crate::flow::{Flow, FlowStack};
-use crate::hops::{HostsByName, ONLY_HOP, ONLY_HOST, SERVER};
+use crate::hops::{self, HostsByName, ONLY_HOP, ONLY_HOST, SERVER};
 use crate::types::{LanConfig, Scenario};
 
 /// The network between the hosts.
@@ -32,26 +32,92 @@ pub enum Topology<'a> {
 }
 
 /// A hop as a scenario describes it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Hop<'a> {
     /// Its name.
     pub name: &'a str,
-    /// Towards the hosts.
-    pub down: &'a PathConfig,
-    /// Towards the root.
-    pub up: &'a PathConfig,
-    /// Errors in both directions.
-    pub errors: Option<&'a ErrorConfig>,
+    /// What carries its packets.
+    pub kind: HopKind<'a>,
     /// True if it was named the bottleneck.
     pub is_bottleneck: bool,
 }
 
+/// What carries the packets of a hop.
+#[derive(Clone, Debug)]
+pub enum HopKind<'a> {
+    /// A link in each direction.
+    Links {
+        /// Towards the hosts.
+        down: &'a PathConfig,
+        /// Towards the root.
+        up: &'a PathConfig,
+        /// Errors in both directions.
+        errors: Option<&'a ErrorConfig>,
+    },
+    /// A medium that both directions share.
+    Medium(MediumSetup<'a>),
+}
+
+/// A direction of a hop.
+#[derive(Clone, Debug)]
+pub enum Side<'a> {
+    /// A link with its router.
+    Link(&'a PathConfig),
+    /// A medium, which the other direction shares.
+    Medium(MediumSetup<'a>),
+}
+
 impl<'a> Hop<'a> {
     /// One direction.
-    pub const fn side(&self, direction: Direction) -> &'a PathConfig {
-        match direction {
-            Direction::Down => self.down,
-            Direction::Up => self.up,
+    pub fn side(&self, direction: Direction) -> Side<'a> {
+        match (&self.kind, direction) {
+            (HopKind::Links { down, .. }, Direction::Down) => Side::Link(down),
+            (HopKind::Links { up, .. }, Direction::Up) => Side::Link(up),
+            (HopKind::Medium(setup), _) => Side::Medium(setup.clone()),
+        }
+    }
+
+    /// Its links; none of a medium.
+    pub fn links(&self) -> impl Iterator<Item = (Direction, &'a PathConfig)> + use<'a> {
+        let links = match self.kind {
+            HopKind::Links { down, up, .. } => Some([(Direction::Down, down), (Direction::Up, up)]),
+            HopKind::Medium(_) => None,
+        };
+        links.into_iter().flatten()
+    }
+
+    /// Errors of its links in both directions; none of a medium.
+    pub const fn errors(&self) -> Option<&'a ErrorConfig> {
+        match self.kind {
+            HopKind::Links { errors, .. } => errors,
+            HopKind::Medium(_) => None,
+        }
+    }
+}
+
+impl Side<'_> {
+    /// The capacity in bit/s of IP packets of `ip_bytes` bytes, from the start and after each change. Of a
+    /// medium it is the rate of the fastest station, which packets never reach.
+    pub fn ip_rates(&self, ip_bytes: u32) -> Vec<(Instant, f64)> {
+        match self {
+            Self::Link(path) => path.ip_rates(ip_bytes),
+            Self::Medium(setup) => setup.rates(),
+        }
+    }
+
+    /// The same as bytes over time.
+    pub fn capacity(&self, ip_bytes: u32) -> Capacity {
+        match self {
+            Self::Link(path) => Capacity::of(path, ip_bytes),
+            Self::Medium(setup) => Capacity::at(&setup.rates()),
+        }
+    }
+
+    /// Propagation delay; that of a medium is negligible.
+    pub const fn delay(&self) -> Duration {
+        match self {
+            Self::Link(path) => path.link.delay,
+            Self::Medium(_) => Duration::ZERO,
         }
     }
 }
@@ -185,38 +251,50 @@ impl Scenario {
         Tree::of(self.hop.iter().map(|(name, hop)| (name.as_str(), hop.behind.as_deref())))
     }
 
-    /// The router and link at a place of its tree.
+    /// The direction of a hop at a place of its tree.
     ///
     /// # Panics
     ///
-    /// If there is an ATM switch in place of hops.
-    pub fn path(&self, tree: &Tree, place: Place) -> &PathConfig {
-        let (hop, direction) = tree.at(place);
-        match (self.hop.get(tree.name(hop)), direction) {
-            (Some(hop), _) => hop.side(direction),
-            (None, Direction::Down) => self.down.as_ref().expect("a hop has both directions"),
-            (None, Direction::Up) => self.up.as_ref().expect("a hop has both directions"),
+    /// If there is an ATM switch in place of hops, or if the scenario has not been validated.
+    pub fn side(&self, tree: &Tree, place: Place) -> Side<'_> {
+        let (number, direction) = tree.at(place);
+        let Some((name, hop)) = self.hop.get_key_value(tree.name(number)) else {
+            let path = if direction == Direction::Down { &self.down } else { &self.up };
+            return Side::Link(path.as_ref().expect("a hop has both directions"));
+        };
+        match &hop.medium {
+            Some(medium) => Side::Medium(hops::setup(name, medium, &self.host)),
+            None => Side::Link(hop.side(direction).expect("a hop has links or a medium")),
         }
+    }
+
+    /// The names of the stations of a hop with a medium, in their order.
+    pub fn stations<'a>(&'a self, hop: &'a str) -> impl Iterator<Item = &'a str> {
+        hops::stations(hop, &self.host).map(|(name, _)| name)
     }
 
     /// Its hops, in the order of the tree; none with an ATM switch.
     pub fn hops(&self) -> Vec<Hop<'_>> {
         if let (Some(down), Some(up)) = (&self.down, &self.up) {
             let errors = self.errors.as_ref();
-            return vec![Hop { name: ONLY_HOP, down, up, errors, is_bottleneck: false }];
+            let kind = HopKind::Links { down, up, errors };
+            return vec![Hop { name: ONLY_HOP, kind, is_bottleneck: false }];
         }
         if self.hop.is_empty() {
             return Vec::new();
         }
         let hop = |name: &str| {
             let (name, config) = self.hop.get_key_value(name).expect("the tree has only these");
-            Hop {
-                name,
-                down: config.side(Direction::Down),
-                up: config.side(Direction::Up),
-                errors: config.errors.as_ref(),
-                is_bottleneck: config.bottleneck,
-            }
+            let side = |direction| config.side(direction).expect("a hop has links or a medium");
+            let kind = match &config.medium {
+                Some(medium) => HopKind::Medium(hops::setup(name, medium, &self.host)),
+                None => HopKind::Links {
+                    down: side(Direction::Down),
+                    up: side(Direction::Up),
+                    errors: config.errors.as_ref(),
+                },
+            };
+            Hop { name, kind, is_bottleneck: config.bottleneck }
         };
         self.tree().names().map(hop).collect()
     }
@@ -306,9 +384,8 @@ impl Scenario {
         };
         let tree = self.tree();
         let route = self.route(&tree, flow, direction).into_iter();
-        let links = route
-            .map(|place| self.path(&tree, place).link.delay)
-            .fold(Duration::ZERO, |sum, delay| sum + delay);
+        let links =
+            route.map(|place| self.side(&tree, place).delay()).fold(Duration::ZERO, |sum, delay| sum + delay);
         links + beside_links(lan, flow.access.as_ref().map(|access| access.delay), direction)
     }
 

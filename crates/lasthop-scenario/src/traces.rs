@@ -53,7 +53,8 @@ pub fn read(
     match &mut tree.value {
         Value::Table(entries) => {
             for entry in entries {
-                if entry.key == "link" {
+                // A link, or a station of a medium.
+                if entry.key == "link" || entry.key == "wifi" {
                     read_all(&OF_LINK, &mut entry.node, folder, files, found);
                 }
                 read(&mut entry.node, folder, files, found);

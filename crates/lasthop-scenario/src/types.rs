@@ -1,6 +1,7 @@
 //! The types of a complete scenario.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
 
 use lasthop_core::{Bytes, Direction, Duration, Fault, FlowInfo, Host, Instant, Rate, Seed, Segment};
 use lasthop_link::{AtmConfig, ErrorConfig, PathConfig};
@@ -64,7 +65,7 @@ impl Scenario {
     /// The times at which a link changes, in order: the mobile host moves from one network to another.
     pub fn handovers(&self) -> Vec<Instant> {
         let hops = self.hops();
-        let paths = hops.iter().flat_map(|hop| [hop.down, hop.up]);
+        let paths = hops.iter().flat_map(|hop| hop.links().map(|(_, path)| path));
         let times: BTreeSet<Instant> =
             paths.flat_map(|path| &path.link.change).map(|change| Instant::ZERO + change.at).collect();
         times.into_iter().collect()
@@ -75,7 +76,7 @@ impl Scenario {
         let of_flows = self.flow.iter().filter_map(|flow| flow.tcp.as_deref());
         let of_hosts = self.host.values().filter_map(|host| host.tcp.as_deref());
         let of_relays = self.flow.iter().filter_map(|flow| flow.relay.as_ref()?.tcp.as_deref());
-        std::iter::once(&self.tcp).chain(of_flows).chain(of_hosts).chain(of_relays)
+        iter::once(&self.tcp).chain(of_flows).chain(of_hosts).chain(of_relays)
     }
 
     /// TCP of the sender of an application's data.
@@ -107,7 +108,7 @@ impl Scenario {
         if let Some(atm) = &self.atm {
             return vec![(Instant::ZERO, atm.ip_rate(packet))];
         }
-        self.path(&self.tree(), self.bottlenecks()[direction as usize]).ip_rates(packet)
+        self.side(&self.tree(), self.bottlenecks()[direction as usize]).ip_rates(packet)
     }
 
     /// The bad periods of a run that ended at `end`, with the number of their hop, and the direction if they
@@ -116,11 +117,8 @@ impl Scenario {
         let mut found = Vec::new();
         for (number, hop) in self.hops().iter().enumerate() {
             let seed = self.seed_of(hop.name, seed);
-            for (direction, errors) in [
-                (None, hop.errors),
-                (Some(Direction::Down), hop.down.link.errors.as_ref()),
-                (Some(Direction::Up), hop.up.link.errors.as_ref()),
-            ] {
+            let of_links = hop.links().map(|(direction, path)| (Some(direction), path.link.errors.as_ref()));
+            for (direction, errors) in iter::once((None, hop.errors())).chain(of_links) {
                 let periods = lasthop_link::bad_periods(errors, direction, seed, end);
                 found.extend(periods.into_iter().map(|(start, stop)| (number, direction, start, stop)));
             }
@@ -230,8 +228,7 @@ impl Scenario {
             let relays = self.flow.iter().enumerate().filter_map(|(index, flow)| {
                 Some((format!("flow[{index}].relay.tcp"), flow.relay.as_ref()?.tcp.as_deref()?))
             });
-            let mut all =
-                std::iter::once(("tcp".to_owned(), &self.tcp)).chain(hosts).chain(flows).chain(relays);
+            let mut all = iter::once(("tcp".to_owned(), &self.tcp)).chain(hosts).chain(flows).chain(relays);
             all.find_map(|(place, tcp)| {
                 tcp.unmodelled().map(|(key, message)| Fault { key: format!("{place}.{key}"), message })
             })

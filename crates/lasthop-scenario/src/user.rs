@@ -85,7 +85,7 @@ impl Scenario {
             found.extend(path.iter_mut().flat_map(|path| of_path(name, path)));
         }
         for (name, hop) in &mut self.hop {
-            found.extend(of_path(&format!("hop.{name}.down"), &mut hop.down));
+            found.extend(hop.down.iter_mut().flat_map(|path| of_path(&format!("hop.{name}.down"), path)));
             found.extend(hop.up.iter_mut().flat_map(|path| of_path(&format!("hop.{name}.up"), path)));
         }
         for (name, host) in &mut self.host {

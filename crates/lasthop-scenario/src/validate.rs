@@ -221,6 +221,7 @@ fn ends(scenario: &Scenario, flow: &Flow, faults: &mut Faults) {
     faults.require(flow.peer.is_none() || flow.access.is_none(), "access", || {
         "the peer is a host, which hangs behind its hop; an access link is for the flow's own server".into()
     });
+    shares_no_medium(scenario, flow, faults);
     let migrate = flow.migrate.as_ref().map(|migrate| ("migrate.via", &migrate.via));
     for (key, via) in flow.via.as_ref().map(|via| ("via", via)).into_iter().chain(migrate) {
         let ways = scenario.ways(flow);
@@ -229,6 +230,21 @@ fn ends(scenario: &Scenario, flow: &Flow, faults: &mut Faults) {
             format!("the host does not hang behind {via:?}{}", suggest(via, &names))
         });
     }
+}
+
+/// Requires that the ends of a flow are not stations of the same medium: stations talk to the access point.
+fn shares_no_medium(scenario: &Scenario, flow: &Flow, faults: &mut Faults) {
+    let ways = |end| scenario.host.get(scenario.host_of(flow, end)).map_or(&[][..], |host| host.ways());
+    let (own, others) = (ways(Host::Client), ways(Host::Server));
+    let is_medium = |hop: &&String| scenario.hop.get(*hop).is_some_and(|hop| hop.medium.is_some());
+    let shared = own.iter().filter(is_medium).find(|hop| others.contains(hop));
+    faults.require(shared.is_none(), "peer", || {
+        format!(
+            "both hosts are stations of {:?}, and packets from one station to another are not modelled; put \
+             one of them behind another hop",
+            shared.map_or("", String::as_str)
+        )
+    });
 }
 
 /// The host at the edge of a flow.

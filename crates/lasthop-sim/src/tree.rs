@@ -7,8 +7,8 @@ use lasthop_core::{
     Body, Direction, FlowId, Host, Instant, Observer, Packet, PacketArena, PacketEvent, PacketId, Part,
     Place, QueueDepth, Seed,
 };
-use lasthop_link::Path;
-use lasthop_scenario::{DropList, Flow, LanConfig, Scenario, Tree};
+use lasthop_link::{Medium, Path};
+use lasthop_scenario::{DropList, Flow, HopKind, LanConfig, Scenario, Tree};
 
 use crate::winners::Winners;
 use crate::wire::Wire;
@@ -24,6 +24,8 @@ pub(crate) struct Hops {
     /// For each application, the ways of its packets, down and up; there is another pair after a move of the
     /// host, and for each further subflow of MPTCP.
     ways: Vec<Vec<[Vec<Place>; 2]>>,
+    /// For each application, the hosts at the ends of its packets' ways, server and client; for media.
+    ends: Vec<[Option<usize>; 2]>,
     /// The application of each flow, and its way among those of the application.
     flows: Vec<(u32, usize)>,
     /// Packets that have reached their host.
@@ -44,22 +46,47 @@ enum Port {
     Path(Path),
     /// A LAN or an access link.
     Wire(Wire),
+    /// Both directions of a hop with a medium, at the place of the way down.
+    Medium(Box<Shared>),
+    /// The way up over the medium at this place.
+    Beside(Place),
+}
+
+/// A medium, and which of its stations each host is.
+#[derive(Debug)]
+struct Shared {
+    medium: Medium,
+    places: [Place; 2],
+    stations: Vec<Option<usize>>,
 }
 
 impl Hops {
     pub fn new(scenario: &Scenario, lan: &LanConfig, seed: Seed) -> Self {
         let (tree, hops) = (scenario.tree(), scenario.hops());
         let lists = scenario.drop_lists();
-        let path = |place| {
-            let (hop, direction) = tree.at(place);
-            let seed = scenario.seed_of(hops[hop].name, seed);
-            let path = Path::new(hops[hop].side(direction), scenario.mtu, hops[hop].errors, direction, seed);
-            losing(path, place, &lists)
+        let port = |place| {
+            let (number, direction) = tree.at(place);
+            let hop = &hops[number];
+            let seed = scenario.seed_of(hop.name, seed);
+            let path = |config, errors: Option<&_>| {
+                let path = Path::new(config, scenario.mtu, errors, direction, seed);
+                Port::Path(losing(path, place, &lists))
+            };
+            match (&hop.kind, direction) {
+                (HopKind::Links { down, errors, .. }, Direction::Down) => path(down, *errors),
+                (HopKind::Links { up, errors, .. }, Direction::Up) => path(up, *errors),
+                (HopKind::Medium(_), Direction::Up) => Port::Beside(tree.place(number, Direction::Down)),
+                (HopKind::Medium(setup), Direction::Down) => Port::Medium(Box::new(Shared {
+                    medium: Medium::new(setup, scenario.mtu, seed),
+                    places: [Direction::Down, Direction::Up].map(|way| tree.place(number, way)),
+                    stations: stations(scenario, hop.name),
+                })),
+            }
         };
-        let mut ports: Vec<Port> = tree.places().map(|place| Port::Path(path(place))).collect();
+        let mut ports: Vec<Port> = tree.places().map(port).collect();
         let ways = Ways { scenario, lan, tree: &tree, hosts: Vec::new() }.all(&mut ports);
         let due = Winners::new(ports.len());
-        Self { ports, due, ways, flows: Vec::new(), arrived: VecDeque::new() }
+        Self { ports, due, ways, ends: ends(scenario), flows: Vec::new(), arrived: VecDeque::new() }
     }
 
     /// The next flow belongs to this application, and takes this one of its ways.
@@ -100,8 +127,10 @@ impl Hops {
             return;
         }
         let place = Place(port as u16);
-        if let Port::Path(path) = &mut self.ports[port] {
-            path.handle_wakeup(now, arena, &mut Originals(observer));
+        match &mut self.ports[port] {
+            Port::Path(path) => path.handle_wakeup(now, arena, &mut Originals(observer)),
+            Port::Medium(_) => return self.wake_medium(now, place, arena, observer),
+            Port::Wire(_) | Port::Beside(_) => {}
         }
         while let Some(id) = self.ports[port].poll(now, arena) {
             self.pass_on(now, id, place, arena, observer);
@@ -118,8 +147,56 @@ impl Hops {
     pub fn queue_depth(&self, place: Place) -> Option<QueueDepth> {
         match self.ports.get(usize::from(place.0))? {
             Port::Path(path) => Some(path.queue_depth()),
+            Port::Medium(shared) => Some(shared.medium.queue_depth(shared.direction(place))),
+            Port::Beside(medium) => match &self.ports[usize::from(medium.0)] {
+                Port::Medium(shared) => Some(shared.medium.queue_depth(shared.direction(place))),
+                _ => None,
+            },
             Port::Wire(_) => None,
         }
+    }
+
+    /// Wakes a medium. What it releases leaves one of its two places.
+    #[inline(never)]
+    fn wake_medium<O: Observer>(
+        &mut self,
+        now: Instant,
+        place: Place,
+        arena: &mut PacketArena,
+        observer: &mut O,
+    ) {
+        if let Port::Medium(shared) = &mut self.ports[usize::from(place.0)] {
+            shared.medium.handle_wakeup(now, arena, &mut Originals(observer));
+        }
+        while let Port::Medium(shared) = &mut self.ports[usize::from(place.0)]
+            && let Some(id) = shared.medium.poll_delivery()
+        {
+            self.pass_on(now, id, arena.get(id).place, arena, observer);
+        }
+        self.schedule(place);
+    }
+
+    /// A packet enters a medium at one of its two places.
+    #[inline(never)]
+    fn enter_medium<O: Observer>(
+        &mut self,
+        now: Instant,
+        id: PacketId,
+        place: Place,
+        arena: &mut PacketArena,
+        observer: &mut O,
+    ) {
+        let packet = arena.get(id);
+        let ends = self.ends[self.lane(packet).0 as usize];
+        let sender = packet.direction.sender();
+        let at = if let Port::Beside(medium) = self.ports[usize::from(place.0)] { medium } else { place };
+        let Port::Medium(shared) = &mut self.ports[usize::from(at.0)] else { return };
+        let direction = shared.direction(place);
+        let end = if direction == Direction::Down { sender.other() } else { sender };
+        let host = ends[end as usize].expect("the end beyond a medium is one of its stations");
+        let station = shared.stations[host].expect("the end beyond a medium is one of its stations");
+        shared.medium.handle_packet(now, id, (station, direction), arena, &mut Originals(observer));
+        self.schedule(at);
     }
 
     /// A packet has left a place for the next one on its way, or for its host.
@@ -137,7 +214,7 @@ impl Hops {
         let Some(&next) = step.and_then(|step| way.get(step + 1)) else {
             return self.arrived.push_back(id);
         };
-        let leaves_hop = matches!(self.ports[usize::from(from.0)], Port::Path(_));
+        let leaves_hop = !matches!(self.ports[usize::from(from.0)], Port::Wire(_));
         if leaves_hop {
             Originals(observer).packet(now, PacketEvent::Forwarded, packet);
         }
@@ -145,14 +222,21 @@ impl Hops {
         match &mut self.ports[usize::from(next.0)] {
             Port::Wire(wire) => wire.send(now, id, packet.ip_bytes),
             Port::Path(path) => path.handle_packet(now, id, arena, &mut Originals(observer)),
+            Port::Medium(_) | Port::Beside(_) => return self.enter_medium(now, id, next, arena, observer),
         }
         self.schedule(next);
     }
 
-    fn way(&self, packet: &Packet) -> &[Place] {
+    /// The application of a packet, and its way among those of the application.
+    #[inline]
+    fn lane(&self, packet: &Packet) -> (u32, usize) {
         let flow = packet.flow.0;
         // Packets of no flow have the number of an application (`FlowId::stranger`).
-        let (application, way) = self.flows.get(flow as usize).copied().unwrap_or((u32::MAX - flow, 0));
+        self.flows.get(flow as usize).copied().unwrap_or((u32::MAX - flow, 0))
+    }
+
+    fn way(&self, packet: &Packet) -> &[Place] {
+        let (application, way) = self.lane(packet);
         let ways = &self.ways[application as usize];
         let way = match &packet.body {
             // Moves along the same way are changes of its links.
@@ -167,6 +251,8 @@ impl Hops {
         let wakeup = match &self.ports[port] {
             Port::Path(path) => path.next_wakeup().unwrap_or(Instant::MAX),
             Port::Wire(wire) => wire.next_wakeup(),
+            Port::Medium(shared) => shared.medium.next_wakeup().unwrap_or(Instant::MAX),
+            Port::Beside(_) => Instant::MAX,
         };
         self.due.set(port, wakeup);
     }
@@ -178,8 +264,33 @@ impl Port {
         match self {
             Self::Path(path) => path.poll_delivery(now, arena),
             Self::Wire(wire) => wire.poll_arrival(now),
+            Self::Medium(_) | Self::Beside(_) => None,
         }
     }
+}
+
+impl Shared {
+    fn direction(&self, place: Place) -> Direction {
+        if place == self.places[0] { Direction::Down } else { Direction::Up }
+    }
+}
+
+/// Which station of a hop with a medium each host of the scenario is.
+fn stations(scenario: &Scenario, hop: &str) -> Vec<Option<usize>> {
+    let names: Vec<&str> = scenario.stations(hop).collect();
+    scenario.host.keys().map(|host| names.iter().position(|name| name == host)).collect()
+}
+
+/// The numbers of the hosts at the ends of each lane, server and client.
+fn ends(scenario: &Scenario) -> Vec<[Option<usize>; 2]> {
+    let of_lane = |lane: &lasthop_scenario::Lane<'_>| {
+        let flow = &scenario.flow[lane.instance.entry];
+        [Host::Server, Host::Client].map(|end| {
+            let name = scenario.host_at(flow, lane.part, end);
+            scenario.host.keys().position(|host| *host == name)
+        })
+    };
+    scenario.lanes().iter().map(of_lane).collect()
 }
 
 /// Passes on the events of packets, but not those of the copies that links make: like on the link that made

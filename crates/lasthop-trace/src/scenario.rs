@@ -106,7 +106,7 @@ fn bottlenecks(scenario: &Scenario) -> Bottlenecks {
         return Bottlenecks::single([Some(Capacity::at(&scenario.rates(Direction::Down))), None]);
     }
     let (tree, places) = (scenario.tree(), scenario.bottlenecks());
-    let capacity = |place| Some(Capacity::of(scenario.path(&tree, place), scenario.mtu.0 as u32));
+    let capacity = |place| Some(scenario.side(&tree, place).capacity(scenario.mtu.0 as u32));
     let crosses = |lane: &Lane<'_>| {
         let avoided = passes_by(scenario, lane, &tree, places);
         avoided.into_iter().map(|way| way.map(|passes_by| !passes_by)).collect()

@@ -1,7 +1,7 @@
 //! Hops and hosts with names: what is assumed, and what cannot be.
 
 use lasthop_core::{Direction, FlowId, Host, Part, QueueSize};
-use lasthop_scenario::Scenario;
+use lasthop_scenario::{HopConfig, Scenario};
 
 use crate::support::{errors, read};
 
@@ -28,11 +28,12 @@ fn scenario(text: &str) -> Scenario {
 fn each_hop_is_completed_like_the_hop_of_a_scenario_that_has_one() {
     let cell = read(&format!("{HOME}{FLOW}")).cells.remove(0);
     let [cable, wifi] = ["cable", "wifi"].map(|hop| &cell.scenario.hop[hop]);
-    assert_eq!(cable.side(Direction::Up).link.delay, cable.down.link.delay);
-    assert_eq!(wifi.side(Direction::Up), &wifi.down);
+    let down = |hop: &HopConfig| hop.side(Direction::Down).cloned().unwrap();
+    assert_eq!(cable.side(Direction::Up).unwrap().link.delay, down(cable).link.delay);
+    assert_eq!(wifi.side(Direction::Up), Some(&down(wifi)));
     // The round trip is 20 ms.
-    assert_eq!(cable.down.queue.limit, QueueSize::Packets(17));
-    assert_eq!(wifi.down.queue.limit, QueueSize::Packets(100));
+    assert_eq!(down(cable).queue.limit, QueueSize::Packets(17));
+    assert_eq!(down(wifi).queue.limit, QueueSize::Packets(100));
     let why = |key: &str| cell.assumed.iter().find(|one| one.key == key).unwrap().why.clone();
     assert_eq!(why("hop.wifi.up"), "a copy of [down]");
     assert!(why("hop.wifi.down.queue.limit").contains("60 Mbit/s x 20 ms of photos"));

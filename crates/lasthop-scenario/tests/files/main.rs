@@ -7,6 +7,7 @@ mod extends;
 mod flows;
 mod hops;
 mod limits;
+mod media;
 mod range;
 mod short;
 mod study;

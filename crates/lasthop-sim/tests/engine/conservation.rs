@@ -5,7 +5,7 @@ use crate::random::{self, Streams};
 use crate::support::observe;
 use lasthop_core::{Direction, DropCause, Duration, Protocol, Seed, TransportEvent};
 use lasthop_link::{CourseConfig, Discard, LinkConfig, PathConfig};
-use lasthop_scenario::{Flow, Scenario, Topology};
+use lasthop_scenario::{Flow, Hop, Scenario, Side, Topology};
 use lasthop_sim::{HostMemory, run};
 use lasthop_tcp::TcpConfig;
 use lasthop_trace::{Analysis, Conservation, FlowRecord, HopRecord, Outcome, PageRecord, Records, RunRecord};
@@ -198,7 +198,10 @@ fn least_delay_of_ways(scenario: &Scenario, flow: &FlowRecord) -> Duration {
     let ways = [Direction::Down, Direction::Up].map(|way| scenario.route(&tree, entry, way));
     let delays = ways.iter().flatten().map(|place| {
         let (hop, side) = tree.at(*place);
-        least_delay(hops[hop].side(side))
+        match hops[hop].side(side) {
+            Side::Link(path) => least_delay(path),
+            Side::Medium(_) => Duration::ZERO,
+        }
     });
     delays.fold(Duration::ZERO, |sum, delay| sum + delay)
 }
@@ -225,10 +228,8 @@ fn at_each_hop(
     for hop in hops {
         let drops = hop.drops_queue + hop.drops_red + hop.drops_aqm + hop.drops_error;
         dropped += drops;
-        let copies = scenario
-            .hops()
-            .iter()
-            .any(|own| [own.down, own.up].iter().any(|path| path.link.duplicate.is_some()));
+        let copies =
+            scenario.hops().iter().any(|own| own.links().any(|(_, path)| path.link.duplicate.is_some()));
         prop_assert!(copies || hop.packets_in == hop.packets_out + drops, "{:?}", hop);
         prop_assert!(hop.busy_share.is_none_or(|share| share >= 0.0));
     }
@@ -272,12 +273,12 @@ fn causes(
     let (swallowed, listed) = (streams.drops(DropCause::Blackhole), streams.drops(DropCause::DropList));
     prop_assert_eq!(error, lost + given_up + corrupt + behind + headers + swallowed + listed);
     let hops = scenario.hops();
-    let links: Vec<_> = hops.iter().flat_map(|hop| [&hop.down.link, &hop.up.link]).collect();
+    let links: Vec<_> = hops.iter().flat_map(|hop| hop.links().map(|(_, path)| &path.link)).collect();
     let any = |has: fn(&LinkConfig) -> bool| links.iter().any(|link| has(link));
     let errors: Vec<_> = links
         .iter()
         .filter_map(|link| link.errors.as_ref())
-        .chain(hops.iter().filter_map(|hop| hop.errors))
+        .chain(hops.iter().filter_map(Hop::errors))
         .collect();
     let loses = any(|link| link.loss.or(link.bit_error_rate).is_some() || link.gilbert_elliott.is_some());
     prop_assert!(lost == 0 || loses || errors.iter().any(|errors| errors.arq.is_none()));

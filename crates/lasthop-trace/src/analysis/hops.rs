@@ -94,7 +94,7 @@ impl Hops {
         let tree = scenario.tree();
         let side = |place| {
             let (hop, direction) = tree.at(place);
-            let capacity = Capacity::of(scenario.path(&tree, place), scenario.mtu.0 as u32);
+            let capacity = scenario.side(&tree, place).capacity(scenario.mtu.0 as u32);
             Side::new(capacity, tree.name(hop), direction)
         };
         let sides = tree.places().map(side).collect();

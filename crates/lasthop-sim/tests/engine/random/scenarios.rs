@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use std::iter;
 use std::num::NonZeroU16;
 
 use lasthop_core::{
@@ -76,7 +75,7 @@ pub fn scenarios() -> impl Strategy<Value = Scenario> {
 fn assert_valid(scenario: &Scenario) {
     let Scenario { mtu, down, up, atm, errors, hop, .. } = scenario;
     let faults = Faults::found_by(|faults| {
-        let sides = hop.values().flat_map(|hop| iter::once(&hop.down).chain(&hop.up));
+        let sides = hop.values().flat_map(|hop| hop.down.iter().chain(&hop.up));
         for path in down.iter().chain(up).chain(sides) {
             path.check(*mtu, faults);
         }
@@ -114,13 +113,15 @@ fn tree(mtu: u64) -> impl Strategy<Value = Between> {
             (down.queue.red, up.queue.red) = (None, None);
             let behind = behind.filter(|_| number > 0).map(|behind| name(behind.index(number)));
             let router = RouterConfig::default();
-            (name(number), HopConfig { behind, down, up: Some(up), errors, router, bottleneck: false })
+            let (down, up) = (Some(down), Some(up));
+            let hop = HopConfig { behind, down, up, medium: None, errors, router, bottleneck: false };
+            (name(number), hop)
         });
         let host = hosts.into_iter().enumerate().map(|(number, ways)| {
             let ways: BTreeSet<String> = ways.into_iter().map(|way| name(way.index(many))).collect();
             let behind = Some(Behind::Ways(ways.into_iter().collect::<Vec<_>>()))
                 .filter(|ways| *ways != Behind::Ways(Vec::new()));
-            (format!("host-{number}"), HostConfig { behind, tcp: None })
+            (format!("host-{number}"), HostConfig { behind, ..HostConfig::default() })
         });
         let lan = Some(LanConfig {
             rate: Rate::from_bits_per_second(100_000_000),
