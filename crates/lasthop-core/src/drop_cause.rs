@@ -163,6 +163,9 @@ causes! {
     HeaderCompression = "header" (Link, Error):
         "header not decompressed", "discarded, as its header was compressed against that of a lost packet",
         "y-right-open";
+    /// A node of a wireless medium reached its limit of retries.
+    AirGivenUp = "air" (Link, Error):
+        "given up on the air", "given up after its last try on the air", "star-diamond-open";
     /// It arrived corrupt, and the host discarded it.
     Corrupt = "corrupt" (Link, Error): "corrupt", "arrived corrupt and discarded", "y-up-open";
 }

@@ -47,6 +47,7 @@ pub use policer::PolicerConfig;
 pub(crate) use queue::Parameters;
 pub use queue::{Discipline, QueueConfig, UserDiscipline};
 pub use red::RedConfig;
+pub(crate) use wifi::WINDOW;
 pub use wifi::{Standard, WifiConfig, WifiQueue, WifiStation};
 
 /// One direction of the last hop: the router queue, then the link.

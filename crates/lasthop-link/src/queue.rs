@@ -10,13 +10,13 @@ mod cake;
 mod codel;
 mod drop_tail;
 mod dual_pi2;
-mod fifo;
+pub(crate) mod fifo;
 mod fq_codel;
 mod fq_pie;
 mod pie;
 mod push_out;
 mod red;
-mod rounds;
+pub(crate) mod rounds;
 mod sfq;
 mod user;
 

@@ -57,10 +57,20 @@ impl Scenario {
             Some("the connections of a real program are not known before the run")
         } else if flow.relay.is_some() || flow.stack == FlowStack::Mptcp {
             Some("several connections carry the flow, and the list is for one")
+        } else if self.begins_on_air(flow) {
+            Some("the first hop of its data is a medium, which does not know the numbers of packets")
         } else {
             None
         };
         faults.require(why.is_none(), "drop_list", || format!("{}; leave it out", why.unwrap_or_default()));
+    }
+
+    /// Whether the first hop that a flow's data cross is a medium.
+    fn begins_on_air(&self, flow: &Flow) -> bool {
+        let (tree, hops) = (self.tree(), self.hops());
+        let directions = flow.direction.directions().iter();
+        let mut firsts = directions.filter_map(|way| self.route(&tree, flow, *way).first().copied());
+        firsts.any(|place| matches!(hops[tree.at(place).0].kind, HopKind::Medium(_)))
     }
 }
 

@@ -40,6 +40,7 @@ _SYMBOLS: dict[str, Any] = {
     "triangle-up": "^",
     "triangle-down": "v",
     "star-open": "*",
+    "star-diamond-open": (4, 1, 0),
     "x-thin-open": "x",
     "cross-thin-open": "+",
     "asterisk-open": (6, 2, 0),

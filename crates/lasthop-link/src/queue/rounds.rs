@@ -42,7 +42,7 @@ struct Share {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Rounds {
+pub(crate) struct Rounds {
     quantum: i64,
     shares: Vec<Share>,
     /// The flows that have become active since their last turn, and the other flows.
@@ -51,7 +51,7 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
-    pub(super) fn new(config: FlowsConfig) -> Self {
+    pub(crate) fn new(config: FlowsConfig) -> Self {
         let flows = config.flows as usize;
         Self {
             quantum: config.quantum.0.cast_signed(),
@@ -63,7 +63,7 @@ impl Rounds {
 
     /// A flow has a packet: if it takes part in no round yet, it joins as a new flow with a quantum of
     /// credit.
-    pub(super) fn activate(&mut self, flow: usize) {
+    pub(crate) fn activate(&mut self, flow: usize) {
         let share = &mut self.shares[flow];
         if !share.is_listed {
             *share = Share { deficit: self.quantum, is_listed: true };
@@ -72,7 +72,7 @@ impl Rounds {
     }
 
     /// The flow whose turn it is. A flow without credit gets a quantum and moves behind the others.
-    pub(super) fn turn(&mut self) -> Option<usize> {
+    pub(crate) fn turn(&mut self) -> Option<usize> {
         loop {
             let list = if self.new.is_empty() { &mut self.old } else { &mut self.new };
             let flow = *list.front()?;
@@ -86,13 +86,13 @@ impl Rounds {
     }
 
     /// The flow whose turn it was has sent this number of bytes.
-    pub(super) fn charge(&mut self, flow: usize, ip_bytes: u32) {
+    pub(crate) fn charge(&mut self, flow: usize, ip_bytes: u32) {
         self.shares[flow].deficit -= i64::from(ip_bytes);
     }
 
     /// The flow whose turn it was had nothing to send. A new flow first moves to the old flows, so that it
     /// gains nothing by returning at once (section 4.2).
-    pub(super) fn retire(&mut self, flow: usize) {
+    pub(crate) fn retire(&mut self, flow: usize) {
         if self.new.front() == Some(&flow) {
             self.new.pop_front();
             if !self.old.is_empty() {

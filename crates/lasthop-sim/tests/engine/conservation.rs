@@ -271,7 +271,8 @@ fn causes(
     let behind = streams.drops(DropCause::ReceiveBuffer);
     let headers = streams.drops(DropCause::HeaderCompression);
     let (swallowed, listed) = (streams.drops(DropCause::Blackhole), streams.drops(DropCause::DropList));
-    prop_assert_eq!(error, lost + given_up + corrupt + behind + headers + swallowed + listed);
+    let on_air = streams.drops(DropCause::AirGivenUp);
+    prop_assert_eq!(error, lost + given_up + corrupt + behind + headers + swallowed + listed + on_air);
     let hops = scenario.hops();
     let links: Vec<_> = hops.iter().flat_map(|hop| hop.links().map(|(_, path)| &path.link)).collect();
     let any = |has: fn(&LinkConfig) -> bool| links.iter().any(|link| has(link));
@@ -283,9 +284,10 @@ fn causes(
     let loses = any(|link| link.loss.or(link.bit_error_rate).is_some() || link.gilbert_elliott.is_some());
     prop_assert!(lost == 0 || loses || errors.iter().any(|errors| errors.arq.is_none()));
     prop_assert!(given_up == 0 || errors.iter().any(|errors| errors.arq.is_some()));
+    prop_assert!(on_air == 0 || scenario.hop.values().any(|hop| hop.medium.is_some()));
     prop_assert!(headers == 0 || any(|link| link.header_compression.is_some()));
     prop_assert!(behind == 0 || any(|link| link.receive_buffer.is_some()));
-    let mut sides = hops.iter().flat_map(|hop| [hop.down, hop.up]);
+    let mut sides = hops.iter().flat_map(|hop| hop.links().map(|(_, path)| path));
     prop_assert!(swallowed == 0 || sides.clone().any(|side| side.blackhole.is_some()));
     prop_assert!(streams.drops(DropCause::Policer) == 0 || sides.any(|side| side.policer.is_some()));
     prop_assert!(listed == 0 || scenario.flow.iter().any(|flow| !flow.drop_list.is_empty()));
