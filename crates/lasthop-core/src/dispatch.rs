@@ -83,6 +83,7 @@ macro_rules! pass_events_on {
             fn retired(&mut self, now: $crate::Instant, flow: $crate::FlowId);
             fn secret(&mut self, flow: $crate::FlowId, line: &str);
             fn qlog(&mut self, flow: $crate::FlowId, host: $crate::Host, records: &[u8]);
+            fn air(&mut self, now: $crate::Instant, place: $crate::Place, event: $crate::AirEvent);
             fn transport(
                 &mut self,
                 now: $crate::Instant,

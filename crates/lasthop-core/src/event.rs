@@ -2,7 +2,9 @@
 //!
 //! Observers are chosen at compile time, so events cost nothing in a run without an observer.
 
-use crate::{DropCause, Dscp, Duration, Ecn, FlowId, Host, Instant, Packet, Protocol, QueueSize, Rate};
+use crate::{
+    DropCause, Dscp, Duration, Ecn, FlowId, Host, Instant, Packet, Place, Protocol, QueueSize, Rate,
+};
 
 /// What a flow is, where several connections carry the flows of applications.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -172,6 +174,21 @@ impl PacketEvent {
     pub const fn arrival_of(packet: &Packet) -> Self {
         if packet.is_copy { Self::Duplicated } else { Self::Delivered }
     }
+}
+
+/// A frame on a medium that several stations share, once its data are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AirEvent {
+    /// The station that it comes from or goes to, by its number among those of the medium.
+    pub station: u16,
+    /// Time on the air, with what precedes and answers it.
+    pub spent: Duration,
+    /// Packets in it.
+    pub packets: u32,
+    /// Those of them that did not arrive.
+    pub failed: u32,
+    /// True if another frame destroyed it.
+    pub collided: bool,
 }
 
 /// Why a segment was sent again.
@@ -374,6 +391,11 @@ pub trait Observer {
     /// Something happened to a packet.
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
         let _ = (now, event, packet);
+    }
+
+    /// A frame was sent over the medium of which `place` is a direction.
+    fn air(&mut self, now: Instant, place: Place, event: AirEvent) {
+        let _ = (now, place, event);
     }
 
     /// Something happened inside the transport of `flow` at `host`.

@@ -25,8 +25,8 @@ pub use dist::{Cut, Distribution, Quantity, Sampler};
 pub use drop_cause::{DropCause, DropCount, DropLabels, DropPlace};
 pub use dscp::Dscp;
 pub use event::{
-    FlowInfo, HttpEvent, Observer, PacketEvent, Part, PlaybackEvent, QueueDepth, RetransmissionKind,
-    TransportEvent, UndoCause,
+    AirEvent, FlowInfo, HttpEvent, Observer, PacketEvent, Part, PlaybackEvent, QueueDepth,
+    RetransmissionKind, TransportEvent, UndoCause,
 };
 pub use event_kind::{EventLabels, EventRole, PacketKind, PacketStep, TransportKind};
 pub use faults::{Fault, Faults};

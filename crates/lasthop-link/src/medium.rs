@@ -2,7 +2,7 @@
 //! [`Path`](crate::Path), with the same rules for its owner, but one for both directions.
 
 use lasthop_core::{
-    Direction, Instant, Observer, PacketArena, PacketId, QueueDepth, Seed, dispatched, forward,
+    Bytes, Direction, Instant, Observer, PacketArena, PacketId, Place, QueueDepth, Seed, dispatched, forward,
 };
 
 use crate::config::MediumSetup;
@@ -22,10 +22,11 @@ dispatched! {
 }
 
 impl Medium {
-    /// An idle medium. `setup` must have passed its checks.
-    pub fn new(setup: &MediumSetup<'_>, mtu: lasthop_core::Bytes, seed: Seed) -> Self {
+    /// An idle medium. `setup` must have passed its checks. `places` are those of its directions, down and
+    /// up, by which it reports [`AirEvent`](lasthop_core::AirEvent)s.
+    pub fn new(setup: &MediumSetup<'_>, mtu: Bytes, places: [Place; 2], seed: Seed) -> Self {
         match setup {
-            MediumSetup::Wifi(wifi, stations) => Self::Wifi(Wifi::new(wifi, stations, mtu, seed)),
+            MediumSetup::Wifi(wifi, stations) => Self::Wifi(Wifi::new(wifi, stations, mtu, places, seed)),
         }
     }
 

@@ -48,6 +48,11 @@ impl Results {
     }
 
     #[getter]
+    fn stations(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
+        self.table(py, "stations")
+    }
+
+    #[getter]
     fn runs(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
         self.table(py, "runs")
     }

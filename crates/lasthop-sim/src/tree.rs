@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use lasthop_core::{
-    Body, Direction, FlowId, Host, Instant, Observer, Packet, PacketArena, PacketEvent, PacketId, Part,
-    Place, QueueDepth, Seed,
+    AirEvent, Body, Direction, FlowId, Host, Instant, Observer, Packet, PacketArena, PacketEvent, PacketId,
+    Part, Place, QueueDepth, Seed,
 };
 use lasthop_link::{Medium, Path};
 use lasthop_scenario::{DropList, Flow, HopKind, LanConfig, Scenario, Tree};
@@ -76,11 +76,11 @@ impl Hops {
                 (HopKind::Links { down, errors, .. }, Direction::Down) => path(down, *errors),
                 (HopKind::Links { up, errors, .. }, Direction::Up) => path(up, *errors),
                 (HopKind::Medium(_), Direction::Up) => Port::Beside(tree.place(number, Direction::Down)),
-                (HopKind::Medium(setup), Direction::Down) => Port::Medium(Box::new(Shared {
-                    medium: Medium::new(setup, scenario.mtu, seed),
-                    places: [Direction::Down, Direction::Up].map(|way| tree.place(number, way)),
-                    stations: stations(scenario, hop.name),
-                })),
+                (HopKind::Medium(setup), Direction::Down) => {
+                    let places = [Direction::Down, Direction::Up].map(|way| tree.place(number, way));
+                    let medium = Medium::new(setup, scenario.mtu, places, seed);
+                    Port::Medium(Box::new(Shared { medium, places, stations: stations(scenario, hop.name) }))
+                }
             }
         };
         let mut ports: Vec<Port> = tree.places().map(port).collect();
@@ -305,6 +305,10 @@ impl<O: Observer> Observer for Originals<'_, O> {
         if !packet.is_copy {
             self.0.packet(now, event, packet);
         }
+    }
+
+    fn air(&mut self, now: Instant, place: Place, event: AirEvent) {
+        self.0.air(now, place, event);
     }
 }
 

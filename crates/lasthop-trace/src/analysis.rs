@@ -12,6 +12,7 @@ mod page;
 mod playback;
 mod relayed;
 mod short;
+mod stations;
 mod tcp;
 mod udp;
 mod voice;
@@ -19,7 +20,7 @@ mod voice;
 #[cfg(test)]
 mod tests;
 
-use crate::records::{FlowRecord, HopRecord, Outcome, PageRecord, RunRecord, ShortRecord};
+use crate::records::{FlowRecord, HopRecord, Outcome, PageRecord, RunRecord, ShortRecord, StationRecord};
 use crate::samples::Samples;
 use bottleneck::Bottleneck;
 use exchange::Exchanges;
@@ -28,8 +29,8 @@ use fairness::max_min_shares;
 use hops::Hops;
 use joint::Joint;
 use lasthop_core::{
-    Direction, Duration, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent, Part,
-    Place, PlaybackEvent, Protocol, TransportEvent,
+    AirEvent, Direction, Duration, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent,
+    Part, Place, PlaybackEvent, Protocol, TransportEvent,
 };
 use lasthop_link::Capacity;
 use lasthop_scenario::{ONLY_HOP, Scenario};
@@ -99,6 +100,8 @@ pub struct Records {
     /// Two for each hop, in the order of the tree; none with a single hop, whose numbers are those of the
     /// run.
     pub hops: Vec<HopRecord>,
+    /// Two for each station of a medium, hop by hop.
+    pub stations: Vec<StationRecord>,
     /// The run as a whole.
     pub run: RunRecord,
 }
@@ -252,8 +255,8 @@ impl Analysis {
             run.fairness_jain = jain(&throughputs).filter(|_| whole);
         }
         let shorts = self.groups.into_iter().filter(|group| group.is_recorded).map(Group::finish).collect();
-        let hops = self.hops.map_or_else(Vec::new, |hops| hops.finish(end, last_end));
-        Records { flows: records, shorts, pages, hops, run }
+        let (hops, stations) = self.hops.map_or_else(Default::default, |hops| hops.finish(end, last_end));
+        Records { flows: records, shorts, pages, hops, stations, run }
     }
 
     fn flow(&mut self, flow: FlowId) -> Option<&mut Flow> {
@@ -279,6 +282,12 @@ impl Analysis {
 }
 
 impl Observer for Analysis {
+    fn air(&mut self, _: Instant, place: Place, event: AirEvent) {
+        if let Some(hops) = &mut self.hops {
+            hops.air(place, event);
+        }
+    }
+
     fn announce(&mut self, info: &FlowInfo) {
         let application = &self.applications[info.application as usize];
         let data = Direction::from(info.sender);

@@ -1,7 +1,10 @@
 //! Records of several replications, as tables.
 
 use crate::roles::Rule;
-use crate::{Column, Columnar, FlowRecord, HopRecord, Meaning, PageRecord, Records, RunRecord, ShortRecord};
+use crate::{
+    Column, Columnar, FlowRecord, HopRecord, Meaning, PageRecord, Records, RunRecord, ShortRecord,
+    StationRecord,
+};
 use lasthop_scenario::Scenario;
 
 /// Rows of consecutive replications, with the replication of each.
@@ -39,6 +42,7 @@ pub struct Batch {
     pages: Table<PageRecord>,
     shorts: Table<ShortRecord>,
     hops: Table<HopRecord>,
+    stations: Table<StationRecord>,
     runs: Table<RunRecord>,
 }
 
@@ -52,6 +56,7 @@ impl Batch {
             pages: Table::default(),
             shorts: Table::default(),
             hops: Table::default(),
+            stations: Table::default(),
             runs: Table::default(),
         }
     }
@@ -63,15 +68,17 @@ impl Batch {
         self.pages.extend(replication, records.pages);
         self.shorts.extend(replication, records.shorts);
         self.hops.extend(replication, records.hops);
+        self.stations.extend(replication, records.stations);
         self.runs.extend(replication, vec![records.run]);
     }
 
     /// The meanings of the tables' columns, by table name.
-    pub const MEANINGS: [(&'static str, &'static [Meaning]); 5] = [
+    pub const MEANINGS: [(&'static str, &'static [Meaning]); 6] = [
         ("flows", FlowRecord::MEANINGS),
         ("pages", PageRecord::MEANINGS),
         ("shorts", ShortRecord::MEANINGS),
         ("hops", HopRecord::MEANINGS),
+        ("stations", StationRecord::MEANINGS),
         ("runs", RunRecord::MEANINGS),
     ];
 
@@ -82,14 +89,15 @@ impl Batch {
         columns
     }
 
-    /// The tables with their names: flows; page loads; kinds of short flows; hops; and a table with one row
+    /// The tables with their names: flows; page loads; kinds of short flows; hops; stations; and a table with one row
     /// per replication.
-    pub fn tables(&self) -> [(&'static str, Vec<(&'static str, Column)>); 5] {
+    pub fn tables(&self) -> [(&'static str, Vec<(&'static str, Column)>); 6] {
         [
             ("flows", self.flows()),
             ("pages", self.pages.columns()),
             ("shorts", self.shorts.columns()),
             ("hops", self.hops.columns()),
+            ("stations", self.stations.columns()),
             ("runs", self.runs.columns()),
         ]
     }

@@ -38,7 +38,7 @@ pub use observation::{Kept, Observation, Request, Watch};
 pub use overview::{LeftOut, Overview, OverviewTables};
 pub use pcap::{Addresses, Capture, CapturePoints, DROPS_FILE, SNAP_LENGTH, http_request, mark_congestion};
 pub use recorder::{ObjectRow, PacketRow, Recorder, TcpRow};
-pub use records::{FlowRecord, HopRecord, Outcome, PageRecord, RunRecord, ShortRecord};
+pub use records::{FlowRecord, HopRecord, Outcome, PageRecord, RunRecord, ShortRecord, StationRecord};
 pub use scenario::{CaptureTarget, SeriesTarget};
 pub use series::{Bottlenecks, FoldedSeries, Series, SeriesFile, SeriesRow, SeriesSink};
 pub use span::Span;

@@ -302,8 +302,35 @@ columnar! {
         /// Bytes that crossed it over what its rate allowed from the start to the end of the last flow.
         utilisation: Option<f64> = ("link utilisation", "ratio"),
         /// Share of the same time in which a packet waited or was being sent. On a recorded link, which has
-        /// no rate, only waiting counts.
+        /// no rate, only waiting counts. Of a medium: in which a frame of this direction was on the air.
         busy_share: Option<f64> = ("busy share", "ratio"),
+    }
+}
+
+columnar! {
+    /// One direction of one station of a medium in one run.
+    #[allow(non_snake_case)]
+    #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+    pub struct StationRecord {
+        /// Name of the hop.
+        hop: String = ("hop", ""),
+        /// Name of the host.
+        station: String = ("station", ""),
+        /// `down`, from the access point to the station, or `up`.
+        direction: Direction = ("direction", ""),
+        /// Share of the time from the start to the end of the last flow in which its frames, with what
+        /// precedes and answers them, were on the air.
+        airtime_share: Option<f64> = ("share of airtime", "ratio"),
+        /// Frames sent, repeated ones included.
+        frames: u64 = ("frames", ""),
+        /// Frames that collided with others.
+        collisions: u64 = ("collisions", ""),
+        /// Packets in its frames, repeated ones included.
+        sent_packets: u64 = ("packets sent", "packets"),
+        /// Those of them that did not arrive.
+        failed_packets: u64 = ("failed packets", "packets"),
+        /// Mean number of packets in a frame.
+        frame_packets_mean: Option<f64> = ("packets in a frame", "packets"),
     }
 }
 

@@ -89,6 +89,11 @@ class Results:
         return self._campaign.finished.hops()
 
     @functools.cached_property
+    def stations(self) -> pl.DataFrame | None:
+        """A row per station, direction and replication; `None` if no hop has a medium."""
+        return self._campaign.finished.stations()
+
+    @functools.cached_property
     def summary(self) -> pl.DataFrame:
         """The statistics of every metric in every cell with their 95 % intervals.
 

@@ -11,7 +11,17 @@ import polars as pl
 
 from lasthop import _core
 from lasthop.engines.programs import ERRORS, last_lines
-from lasthop.results.folder import FLOWS, HOPS, PAGES, RUNS, SHORTS, TRACES, read_rows, scan_rows
+from lasthop.results.folder import (
+    FLOWS,
+    HOPS,
+    PAGES,
+    RUNS,
+    SHORTS,
+    STATIONS,
+    TRACES,
+    read_rows,
+    scan_rows,
+)
 from lasthop.results.manifest import Difference, differences_of
 from lasthop.results.tables import factor_column
 from lasthop.scenario.points import factors_of
@@ -50,6 +60,11 @@ class Finished:
     def hops(self) -> pl.DataFrame | None:
         """Return one row per hop, direction and replication; `None` if the scenario names no hops."""
         file = self.out / HOPS
+        return read_rows(file) if file.is_file() else None
+
+    def stations(self) -> pl.DataFrame | None:
+        """Return one row per station, direction and replication; `None` if no hop has a medium."""
+        file = self.out / STATIONS
         return read_rows(file) if file.is_file() else None
 
     def traces_bytes(self) -> int:

@@ -24,13 +24,13 @@ from lasthop.commands.table_file import check_output, write_output
 from lasthop.errors import InputError, nearest
 from lasthop.extras import SQL, extra
 from lasthop.metrics.units import label
-from lasthop.results.folder import FLOWS, HOPS, PAGES, RUNS, SHORTS, check_table
+from lasthop.results.folder import FLOWS, HOPS, PAGES, RUNS, SHORTS, STATIONS, check_table
 from lasthop.results.manifest import finished
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
-_FILES = {"flows": FLOWS, "runs": RUNS, "pages": PAGES, "shorts": SHORTS, "hops": HOPS}
+_FILES = {"flows": FLOWS, "runs": RUNS, "pages": PAGES, "shorts": SHORTS, "hops": HOPS, "stations": STATIONS}
 _FOLDER = "folder"
 _ROWS = 100
 """Number of rows that are printed of a result."""
@@ -55,8 +55,8 @@ _SHUT_OFF: dict[str, str | bool | int | float | list[str]] = {
 def query_command(*, folder: Path, others: tuple[str, ...], out: Path | None, quiet: bool) -> None:
     """Answer an SQL query from finished results.
 
-    DIR is a results folder. Its files flows.parquet, runs.parquet, pages.parquet, shorts.parquet and
-    hops.parquet, if it has them, are the tables flows, runs, pages, shorts and hops. If you give several
+    DIR is a results folder. Its files flows.parquet, runs.parquet, pages.parquet, shorts.parquet, hops.parquet
+    and stations.parquet, if it has them, are the tables of the same names. If you give several
     folders, each table holds the rows of all of them, and its column 'folder' says where a row comes from.
     Without SQL, lasthop lists the tables and their columns.
 

@@ -28,6 +28,7 @@ class HostResults:
     pages: Columns
     shorts: Columns
     hops: Columns
+    stations: Columns
     runs: dict[str, list[object]]
     facts: Mapping[str, Any]
     trace: Recording | None

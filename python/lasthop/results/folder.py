@@ -26,6 +26,7 @@ RUNS = "runs.parquet"
 PAGES = "pages.parquet"
 SHORTS = "shorts.parquet"
 HOPS = "hops.parquet"
+STATIONS = "stations.parquet"
 TRACES = "traces"
 LOCK = ".lock"
 MERGING = ".merging"
@@ -52,6 +53,7 @@ _OWN = (
     PAGES,
     SHORTS,
     HOPS,
+    STATIONS,
     TRACES,
     MERGING,
     _PARTS,
@@ -161,13 +163,15 @@ def digest(file: Path) -> str:
 
 def tables_are_whole(folder: Path, manifest: Mapping[str, Any]) -> bool:
     """Whether all tables that a manifest names are there, unchanged since they were written."""
-    files = {folder / name: manifest["tables"].get(name) for name in (FLOWS, RUNS, PAGES, SHORTS, HOPS)}
+    files = {
+        folder / name: manifest["tables"].get(name) for name in (FLOWS, RUNS, PAGES, SHORTS, HOPS, STATIONS)
+    }
     return all(file.is_file() and digest(file) == known for file, known in files.items() if known is not None)
 
 
 def forget_tables(folder: Path) -> None:
     """Remove the merged records and everything made of them; the contents of the store stay."""
-    for name in (MANIFEST, FLOWS, RUNS, PAGES, SHORTS, HOPS, *_OTHERS):
+    for name in (MANIFEST, FLOWS, RUNS, PAGES, SHORTS, HOPS, STATIONS, *_OTHERS):
         (folder / name).unlink(missing_ok=True)
 
 

@@ -14,13 +14,13 @@ from pathlib import Path
 import polars as pl
 
 from lasthop.results.atomic import write_parquet
-from lasthop.results.folder import FLOWS, HOPS, PAGES, RUNS, SHORTS
+from lasthop.results.folder import FLOWS, HOPS, PAGES, RUNS, SHORTS, STATIONS
 from lasthop.results.store import PIECE, TABLES, DamagedBatchError, Store
 
-FILES = {"flows": FLOWS, "pages": PAGES, "shorts": SHORTS, "hops": HOPS, "runs": RUNS}
+FILES = {"flows": FLOWS, "pages": PAGES, "shorts": SHORTS, "hops": HOPS, "stations": STATIONS, "runs": RUNS}
 BATCH = "_batch"
 CELL = "_cell"
-_OPTIONAL = ("pages", "shorts", "hops")
+_OPTIONAL = ("pages", "shorts", "hops", "stations")
 """Tables that are left out if no run has a row."""
 _PART_ROWS = 8192
 """A part has about this many rows of flows and runs."""

@@ -69,6 +69,7 @@ _MANIFEST: Shape = {
         "pages.parquet?": str,
         "shorts.parquet?": str,
         "hops.parquet?": str,
+        "stations.parquet?": str,
     },
 }
 _STORE: Shape = {

@@ -33,14 +33,14 @@ from lasthop.results.columns import Gathered, Number, gathered_frame
 STORE = "store.sqlite"
 UNBORN = f"{STORE}.new"
 """The format of a new store."""
-TABLES = ("flows", "pages", "shorts", "hops", "runs")
+TABLES = ("flows", "pages", "shorts", "hops", "stations", "runs")
 PIECE = "_piece"
 """The column of a stored table with the position of the row's piece in its batch."""
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE batch (
     id INTEGER PRIMARY KEY, flows BLOB NOT NULL, pages BLOB NOT NULL, shorts BLOB NOT NULL,
-    hops BLOB NOT NULL, runs BLOB NOT NULL
+    hops BLOB NOT NULL, stations BLOB NOT NULL, runs BLOB NOT NULL
 );
 CREATE TABLE piece (
     batch INTEGER NOT NULL REFERENCES batch, position INTEGER NOT NULL, source TEXT NOT NULL,
@@ -86,6 +86,10 @@ class Results(Protocol):
     @property
     def hops(self) -> Columns:
         """A row per hop, direction and replication; none if the scenario names no hops."""
+
+    @property
+    def stations(self) -> Columns:
+        """A row per station of a medium, direction and replication; none if no hop has a medium."""
 
     @property
     def runs(self) -> Columns:

@@ -12,8 +12,8 @@
 use std::collections::VecDeque;
 
 use lasthop_core::{
-    Bytes, Direction, DropCause, Duration, Instant, Observer, PacketArena, PacketEvent, PacketId, QueueDepth,
-    RandomStream, Rate, Seed,
+    AirEvent, Bytes, Direction, DropCause, Duration, Instant, Observer, PacketArena, PacketEvent, PacketId,
+    Place, QueueDepth, RandomStream, Rate, Seed,
 };
 
 use crate::config::{WINDOW, WifiConfig, WifiStation};
@@ -37,6 +37,8 @@ use window::Outcome;
 #[derive(Debug)]
 pub struct Wifi {
     phy: Phy,
+    /// Of its directions, down and up.
+    places: [Place; 2],
     limits: FrameLimits,
     stations: Vec<Station>,
     /// For each node and category a contender and what it sends; first those of the access point, then those
@@ -107,7 +109,13 @@ impl Station {
 impl Wifi {
     /// Random numbers come from the streams `wifi.backoff`, `wifi.error` and `wifi.others`, and those of the
     /// queues from `wifi.<node>.<category>.<station>`.
-    pub(super) fn new(wifi: &WifiConfig, stations: &[&WifiStation], mtu: Bytes, seed: Seed) -> Self {
+    pub(super) fn new(
+        wifi: &WifiConfig,
+        stations: &[&WifiStation],
+        mtu: Bytes,
+        places: [Place; 2],
+        seed: Seed,
+    ) -> Self {
         let phy = Phy::new(wifi.standard);
         let kinds = categories(wifi.standard, phy);
         let several = if wifi.standard.aggregates() { WINDOW } else { 1 };
@@ -123,6 +131,7 @@ impl Wifi {
         };
         Self {
             phy,
+            places,
             limits: FrameLimits {
                 retries: wifi.retries,
                 rts_above: wifi
@@ -351,14 +360,18 @@ impl Wifi {
             let sender = &mut self.senders[frame.contender];
             let window = sender.window(frame.receiver);
             let (error, stream) = (self.stations[frame.station].error, &mut self.errors);
-            let mut arrived = 0;
+            let (mut arrived, mut failed) = (0, 0);
             let fails = || collided || error > 0.0 && stream.unit() < error;
             window.end(self.limits.retries, fails, |id, outcome| match outcome {
                 Outcome::Arrived => arrived += 1,
                 Outcome::Again => {
+                    failed += 1;
                     packets.observer.packet(now, PacketEvent::LinkRetry, packets.arena.get(id));
                 }
-                Outcome::GivenUp => packets.discard(now, id, DropCause::AirGivenUp),
+                Outcome::GivenUp => {
+                    failed += 1;
+                    packets.discard(now, id, DropCause::AirGivenUp);
+                }
             });
             while let Some(id) = window.release() {
                 self.released.push_back(id);
@@ -377,6 +390,18 @@ impl Wifi {
             contender.waits = has_more;
             let category = frame.contender % self.categories;
             self.senders[category].charge(frame.station, time);
+            let place = self.places[usize::from(frame.contender >= self.categories)];
+            packets.observer.air(
+                now,
+                place,
+                AirEvent {
+                    station: frame.station as u16,
+                    spent: time,
+                    packets: arrived + failed,
+                    failed,
+                    collided,
+                },
+            );
         }
         self.frames = frames;
         self.end = Instant::MAX;

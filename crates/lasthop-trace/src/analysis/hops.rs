@@ -3,12 +3,14 @@
 use std::collections::VecDeque;
 
 use lasthop_core::{
-    Direction, DropCause, DropCount, DropPlace, Duration, FlowId, FlowInfo, Instant, Packet, PacketEvent,
+    AirEvent, Direction, DropCause, DropCount, DropPlace, Duration, FlowId, FlowInfo, Instant, Packet,
+    PacketEvent, Place,
 };
 use lasthop_link::Capacity;
 use lasthop_scenario::{Scenario, Tree};
 
-use crate::records::{FlowRecord, HopRecord};
+use super::stations::{Station, share};
+use crate::records::{FlowRecord, HopRecord, StationRecord};
 use crate::samples::Samples;
 
 /// The places of a run and the flows that cross them.
@@ -20,6 +22,8 @@ pub(super) struct Hops {
     /// By [`FlowId`].
     flows: Vec<FlowHops>,
     waited: Waited,
+    /// By place: the stations, of a medium.
+    stations: Vec<Vec<Station>>,
 }
 
 /// How long each packet on its way has waited so far. Serials rise, and a packet is not on its way for long,
@@ -98,7 +102,8 @@ impl Hops {
             Side::new(capacity, tree.name(hop), direction)
         };
         let sides = tree.places().map(side).collect();
-        Some(Self { tree, sides, flows: Vec::new(), waited: Waited::default() })
+        let stations = tree.places().map(|place| Station::all(scenario, &tree, place)).collect();
+        Some(Self { tree, sides, flows: Vec::new(), waited: Waited::default(), stations })
     }
 
     pub fn announce(&mut self, info: &FlowInfo, is_kept: bool) {
@@ -138,6 +143,11 @@ impl Hops {
         }
     }
 
+    /// A frame of a medium.
+    pub fn air(&mut self, place: Place, event: AirEvent) {
+        self.stations[usize::from(place.0)][usize::from(event.station)].count(event);
+    }
+
     /// Fills in what the flow's packets met along their way.
     pub fn finish_flow(&mut self, id: FlowId, record: &mut FlowRecord) {
         let flow = &mut self.flows[id.0 as usize];
@@ -154,17 +164,23 @@ impl Hops {
     }
 
     /// The records of a run that ended at `end`, in the order of the tree, and whose last flow ended at
-    /// `last_end`.
-    pub fn finish(mut self, end: Instant, last_end: Instant) -> Vec<HopRecord> {
-        let mut records = Vec::new();
+    /// `last_end`: those of hops, and those of stations.
+    pub fn finish(mut self, end: Instant, last_end: Instant) -> (Vec<HopRecord>, Vec<StationRecord>) {
+        let (mut records, mut of_stations) = (Vec::new(), Vec::new());
         for hop in 0..self.tree.len() {
             for direction in [Direction::Down, Direction::Up] {
                 let place = self.tree.place(hop, direction);
                 let side = &mut self.sides[usize::from(place.0)];
-                records.push(side.finish(end, last_end));
+                let mut record = side.finish(end, last_end);
+                let stations = std::mem::take(&mut self.stations[usize::from(place.0)]);
+                if !stations.is_empty() {
+                    record.busy_share = share(stations.iter().map(|station| station.spent), last_end);
+                }
+                of_stations.extend(stations.into_iter().map(|station| station.finish(last_end)));
+                records.push(record);
             }
         }
-        records
+        (records, of_stations)
     }
 }
 

@@ -33,7 +33,7 @@ impl Air {
     fn new(config: &WifiConfig, stations: &[WifiStation]) -> Self {
         let stations: Vec<&WifiStation> = stations.iter().collect();
         Self {
-            wifi: Wifi::new(config, &stations, MTU, SEED),
+            wifi: Wifi::new(config, &stations, MTU, [Place(0), Place(1)], SEED),
             arena: PacketArena::default(),
             log: Log::default(),
             sent: 0,
