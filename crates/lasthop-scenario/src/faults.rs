@@ -5,6 +5,7 @@ use lasthop_core::{Direction, Faults, FlowId, Host, Place};
 
 use crate::flow::{Flow, FlowStack};
 use crate::hops::RouterImplementation;
+use crate::topology::HopKind;
 use crate::types::Scenario;
 
 /// The packets of a flow that are lost by number, and where.

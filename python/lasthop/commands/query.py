@@ -55,9 +55,10 @@ _SHUT_OFF: dict[str, str | bool | int | float | list[str]] = {
 def query_command(*, folder: Path, others: tuple[str, ...], out: Path | None, quiet: bool) -> None:
     """Answer an SQL query from finished results.
 
-    DIR is a results folder. Its files flows.parquet, runs.parquet, pages.parquet, shorts.parquet, hops.parquet
-    and stations.parquet, if it has them, are the tables of the same names. If you give several
-    folders, each table holds the rows of all of them, and its column 'folder' says where a row comes from.
+    DIR is a results folder. Its files flows.parquet, runs.parquet, pages.parquet, shorts.parquet,
+    hops.parquet and stations.parquet, if it has them, are the tables flows, runs, pages, shorts, hops and
+    stations. If you give several folders, each table holds the rows of all of them, and its column 'folder'
+    says where a row comes from.
     Without SQL, lasthop lists the tables and their columns.
 
     SQL is one query in DuckDB's dialect. It can only read these tables: it cannot write, and it reaches no

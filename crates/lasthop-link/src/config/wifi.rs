@@ -138,7 +138,7 @@ impl WifiConfig {
             WifiQueue::FqCodel => "fq_codel",
             WifiQueue::Airtime => "airtime",
         };
-        format!("{queue}, {}", self.limit())
+        format!("Wi-Fi, {queue}, {}", self.limit())
     }
 
     pub(super) fn check(&self, faults: &mut Faults) {

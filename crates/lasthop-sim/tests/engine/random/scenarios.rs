@@ -10,8 +10,8 @@ use lasthop_core::{
 use lasthop_link::{
     AckFilter, ArqConfig, AtmConfig, BlackholeConfig, BufferRelease, ClassConfig, CourseConfig, Discard,
     Discipline, ErrorConfig, Framing, GilbertElliott, GrantConfig, HeaderCompression, HtbConfig, LinkChange,
-    LinkConfig, MatchConfig, PathConfig, PolicerConfig, QueueConfig, RedConfig, RequestKind, SlotsConfig,
-    Start, StateLookup, Timetable,
+    LinkConfig, MatchConfig, MediumConfig, PathConfig, PolicerConfig, QueueConfig, RedConfig, RequestKind,
+    SlotsConfig, Standard, Start, StateLookup, Timetable, WifiConfig, WifiQueue, WifiStation,
 };
 use lasthop_scenario::{
     AccessConfig, Behind, Flow, HopConfig, HostConfig, LanConfig, Roles, RouterConfig, Scenario, Ways,
@@ -41,8 +41,9 @@ pub fn scenarios() -> impl Strategy<Value = Scenario> {
             |(mtu, Between { lan, down, up, errors, atm, hop, host }, tcp, http, (mut flow, ends))| {
                 for ((index, flow), ends) in flow.iter_mut().enumerate().zip(ends) {
                     flow.kind.rename(format!("flow-{index}"));
-                    between_hosts(flow, &host, ends);
-                    if atm.is_none() && index == 1 && !flow.traffic().opens_later() {
+                    between_hosts(flow, (&hop, &host), ends);
+                    let has_media = hop.values().any(|hop| hop.medium.is_some());
+                    if atm.is_none() && index == 1 && !flow.traffic().opens_later() && !has_media {
                         flow.drop_list = vec![2, 3, 7];
                     }
                     if atm.is_some() {
@@ -75,6 +76,8 @@ pub fn scenarios() -> impl Strategy<Value = Scenario> {
 fn assert_valid(scenario: &Scenario) {
     let Scenario { mtu, down, up, atm, errors, hop, .. } = scenario;
     let faults = Faults::found_by(|faults| {
+        let media = hop.values().filter_map(|hop| hop.medium.as_ref());
+        media.for_each(|medium| medium.check(faults));
         let sides = hop.values().flat_map(|hop| hop.down.iter().chain(&hop.up));
         for path in down.iter().chain(up).chain(sides) {
             path.check(*mtu, faults);
@@ -101,40 +104,79 @@ struct Between {
     host: BTreeMap<String, HostConfig>,
 }
 
-/// Up to six hops and twenty hosts.
+/// A Wi-Fi network, from one that loses nothing to one that gives up at once.
+fn wifi() -> impl Strategy<Value = WifiConfig> {
+    let standards = [Standard::B, Standard::A, Standard::G, Standard::N, Standard::Ac, Standard::Ax];
+    let queues = [WifiQueue::Fifo, WifiQueue::FqCodel, WifiQueue::Airtime];
+    let limit = option::of((1_u32..=60).prop_map(QueueSize::Packets));
+    let rts = option::of((0_u64..=3_000).prop_map(Bytes));
+    let frames = (option::of(1_u32..=64), option::of((4_096_u64..=70_000).prop_map(Bytes)));
+    let busy = prop_oneof![3 => Just(0.0), 1 => 0.0..=0.6].prop_map(probability);
+    (select(standards.to_vec()), select(queues.to_vec()), limit, 0_u32..=8, rts, frames, busy).prop_map(
+        |(standard, queue, limit, retries, rts_threshold, (max_mpdus, max_ampdu), busy)| {
+            let aggregates = matches!(standard, Standard::N | Standard::Ac | Standard::Ax);
+            let max_mpdus = max_mpdus.filter(|_| aggregates);
+            let max_ampdu = max_ampdu.filter(|_| aggregates);
+            WifiConfig { standard, queue, limit, retries, rts_threshold, max_mpdus, max_ampdu, busy }
+        },
+    )
+}
+
+fn station() -> impl Strategy<Value = WifiStation> {
+    let rate = option::of(doublings(1_000_000, 500_000_000).prop_map(Rate::from_bits_per_second));
+    let error = prop_oneof![1 => Just(0.0), 2 => 0.0..=0.4].prop_map(probability);
+    (rate, error).prop_map(|(rate, error)| WifiStation { rate, course: None, error })
+}
+
+/// Up to six hops and twenty hosts. Some hops that no other hangs behind are media.
 fn tree(mtu: u64) -> impl Strategy<Value = Between> {
-    let hop = (path(mtu), path(mtu), option::of(errors()), option::of(any::<Index>()));
-    let host = collection::vec(any::<Index>(), 0..=2);
+    let air = option::weighted(0.4, wifi());
+    let hop = (path(mtu), path(mtu), option::of(errors()), option::of(any::<Index>()), air);
+    let host = (collection::vec(any::<Index>(), 0..=2), station());
     (collection::vec(hop, 1..=6), collection::vec(host, 1..=20)).prop_map(|(hops, hosts)| {
         let many = hops.len();
         let name = |hop: usize| format!("hop-{hop}");
-        let hop = hops.into_iter().enumerate().map(|(number, (mut down, mut up, errors, behind))| {
+        let behind = |number: usize, behind: &Option<Index>| {
+            behind.filter(|_| number > 0).map(|behind| behind.index(number))
+        };
+        let with_others: BTreeSet<usize> =
+            hops.iter().enumerate().filter_map(|(number, hop)| behind(number, &hop.3)).collect();
+        let hop = hops.into_iter().enumerate().map(|(number, (mut down, mut up, errors, under, air))| {
             // The oracle of RED knows one queue.
             (down.queue.red, up.queue.red) = (None, None);
-            let behind = behind.filter(|_| number > 0).map(|behind| name(behind.index(number)));
+            let behind = behind(number, &under).map(name);
             let router = RouterConfig::default();
+            let medium = air.filter(|_| !with_others.contains(&number)).map(MediumConfig::Wifi);
             let (down, up) = (Some(down), Some(up));
-            let hop = HopConfig { behind, down, up, medium: None, errors, router, bottleneck: false };
+            let links = HopConfig { behind, down, up, medium: None, errors, router, bottleneck: false };
+            let hop = match medium {
+                None => links,
+                Some(_) => HopConfig { medium, down: None, up: None, errors: None, ..links },
+            };
             (name(number), hop)
         });
-        let host = hosts.into_iter().enumerate().map(|(number, ways)| {
+        let hop: BTreeMap<String, HopConfig> = hop.collect();
+        let host = hosts.into_iter().enumerate().map(|(number, (ways, station))| {
             let ways: BTreeSet<String> = ways.into_iter().map(|way| name(way.index(many))).collect();
             let behind = Some(Behind::Ways(ways.into_iter().collect::<Vec<_>>()))
                 .filter(|ways| *ways != Behind::Ways(Vec::new()));
-            (format!("host-{number}"), HostConfig { behind, ..HostConfig::default() })
+            let host = HostConfig { behind, ..HostConfig::default() };
+            let on_air = host.ways().iter().any(|way| hop[way].medium.is_some());
+            (format!("host-{number}"), HostConfig { wifi: Some(station).filter(|_| on_air), ..host })
         });
         let lan = Some(LanConfig {
             rate: Rate::from_bits_per_second(100_000_000),
             delay: Duration::from_micros(150),
         });
-        Between { lan, hop: hop.collect(), host: host.collect(), ..Between::default() }
+        let host = host.collect();
+        Between { lan, hop, host, ..Between::default() }
     })
 }
 
 /// Puts a flow between hosts, if they have names.
 fn between_hosts(
     flow: &mut Flow,
-    hosts: &BTreeMap<String, HostConfig>,
+    (hops, hosts): (&BTreeMap<String, HopConfig>, &BTreeMap<String, HostConfig>),
     (host, peer, via): (Index, Option<Index>, Index),
 ) {
     if hosts.is_empty() {
@@ -144,7 +186,13 @@ fn between_hosts(
     flow.host = Some(names[host.index(names.len())].clone());
     flow.peer = peer
         .map(|peer| names[peer.index(names.len())].clone())
-        .filter(|peer| Some(peer) != flow.host.as_ref());
+        .filter(|peer| Some(peer) != flow.host.as_ref())
+        // Stations of one medium do not talk to each other.
+        .filter(|peer| {
+            let own = flow.host.as_ref().map_or(&[][..], |host| hosts[host].ways());
+            let shared = hosts[peer].ways().iter().filter(|way| own.contains(way));
+            shared.into_iter().all(|way| hops[way].medium.is_none())
+        });
     flow.access = flow.access.take().filter(|_| flow.peer.is_none());
     let ways = flow.host.as_ref().map_or(&[][..], |host| hosts[host].ways());
     flow.via = (!ways.is_empty()).then(|| ways[via.index(ways.len())].clone());

@@ -1,0 +1,73 @@
+"""Wi-Fi against Bianchi's model of saturated stations (JSAC 2000)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+from scipy.optimize import brentq
+
+Main = Callable[..., int]
+
+SLOT, SIFS, DIFS = 9.0, 16.0, 34.0
+"""Microseconds of 802.11a (IEEE 802.11-2020, table 17-21)."""
+W, STAGES = 16, 6
+"""Contention windows: 16 slots, doubled up to six times."""
+PACKET, DATA, ACK, EIFS_ACK, RTS, CTS = 1500, 248.0, 28.0, 44.0, 28.0, 28.0
+"""An IP packet in bytes; the times of its frame at 54 Mbit/s, and of answers."""
+
+
+def _tau(collision: float) -> float:
+    """Return the probability that a station sends in a slot (Bianchi, equation 7)."""
+    p = collision
+    return 2 * (1 - 2 * p) / ((1 - 2 * p) * (W + 1) + p * W * (1 - (2 * p) ** STAGES))
+
+
+def saturation(stations: int, *, rts: bool) -> float:
+    """Return the throughput of IP packets in Mbit/s: the fixed point, and equation 13.
+
+    After a collision, stations wait for EIFS, which the standard prescribes and Bianchi leaves out.
+    """
+
+    def off(p: float) -> float:
+        return float(1 - (1 - _tau(p)) ** (stations - 1) - p)
+
+    p = brentq(off, 0, 0.999) if stations > 1 else 0.0
+    tau = _tau(p)
+    some = 1 - (1 - tau) ** stations
+    one = stations * tau * (1 - tau) ** (stations - 1)
+    asked = RTS + SIFS + CTS + SIFS if rts else 0.0
+    success = asked + DATA + SIFS + ACK + DIFS
+    collision = (RTS if rts else DATA) + SIFS + EIFS_ACK + DIFS
+    return one * PACKET * 8 / ((1 - some) * SLOT + one * success + (some - one) * collision)
+
+
+def _scenario(stations: int, *, rts: bool) -> str:
+    threshold = ', rts_threshold = "0 B"' if rts else ""
+    hosts = "\n".join(f'[host.s{n}]\nbehind = "air"' for n in range(stations))
+    flows = "\n".join(
+        f'[[flow]]\nkind = "constant-udp"\nname = "s{n}"\nhost = "s{n}"\ndirection = "up"\n'
+        f'rate = "{60 / stations + 1:.3f} Mbit/s"\npayload = "1472 B"\nduration = "10 s"'
+        for n in range(stations)
+    )
+    return (
+        f'time_limit = "11 s"\n[hop.air]\n'
+        f'medium = {{ kind = "wifi", standard = "a", queue = "fifo", retries = 255{threshold} }}\n{hosts}\n{flows}\n'
+    )
+
+
+@pytest.mark.parametrize("rts", [False, True], ids=["basic", "rts"])
+@pytest.mark.parametrize("stations", [1, 2, 5, 10, 20, 50])
+def test_saturated_stations_get_what_bianchis_model_says(
+    lasthop_main: Main, tmp_path: Path, stations: int, rts: bool
+) -> None:
+    """The model is an approximation: it lets each backoff count the slot in which another station sends."""
+    file = tmp_path / "saturated.toml"
+    file.write_text(_scenario(stations, rts=rts), encoding="utf-8")
+    assert lasthop_main("run", file, "--out", tmp_path / "out", "--quiet") == 0
+    hops = pl.read_parquet(tmp_path / "out" / "hops.parquet").filter(direction="up")
+    runs = pl.read_parquet(tmp_path / "out" / "runs.parquet")
+    measured = hops["bytes_out"][0] * 8 / 1e6 / runs["duration_s"][0]
+    assert measured == pytest.approx(saturation(stations, rts=rts), rel=0.02)
