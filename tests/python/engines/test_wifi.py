@@ -1,4 +1,4 @@
-"""Wi-Fi against Bianchi's model of saturated stations (JSAC 2000)."""
+"""Wi-Fi against Bianchi's model of saturated stations (JSAC 2000), and the claims of its examples."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 from scipy.optimize import brentq
+
+from commands import ROOT
 
 Main = Callable[..., int]
 
@@ -53,8 +55,9 @@ def _scenario(stations: int, *, rts: bool) -> str:
         for n in range(stations)
     )
     return (
-        f'time_limit = "11 s"\n[hop.air]\n'
-        f'medium = {{ kind = "wifi", standard = "a", queue = "fifo", retries = 255{threshold} }}\n{hosts}\n{flows}\n'
+        'time_limit = "11 s"\n[hop.air]\n'
+        f'medium = {{ kind = "wifi", standard = "a", queue = "fifo", retries = 255{threshold} }}\n'
+        f"{hosts}\n{flows}\n"
     )
 
 
@@ -71,3 +74,43 @@ def test_saturated_stations_get_what_bianchis_model_says(
     runs = pl.read_parquet(tmp_path / "out" / "runs.parquet")
     measured = hops["bytes_out"][0] * 8 / 1e6 / runs["duration_s"][0]
     assert measured == pytest.approx(saturation(stations, rts=rts), rel=0.02)
+
+
+def _run(main: Main, name: str, out: Path) -> dict[str, pl.DataFrame]:
+    assert main("run", ROOT / "examples" / f"{name}.toml", "--out", out, "--quiet") == 0
+    return {table: pl.read_parquet(out / f"{table}.parquet") for table in ("flows", "stations")}
+
+
+def test_shares_of_the_air_end_the_anomaly(lasthop_main: Main, tmp_path: Path) -> None:
+    """The claim of examples/wifi-anomaly.toml."""
+    tables = _run(lasthop_main, "wifi-anomaly", tmp_path / "out")
+    rate = {key: rows["throughput_Bps"].mean() for key, rows in tables["flows"].group_by("queue", "role")}
+    air = {
+        key: rows.group_by("replication").agg(pl.sum("airtime_share"))["airtime_share"].mean()
+        for key, rows in tables["stations"].group_by("queue", "station")
+    }
+    assert air["fifo", "phone"] > 0.85
+    assert rate["fifo", "laptop"] < 0.1 * rate["airtime", "laptop"]
+    assert air["fq_codel", "phone"] == pytest.approx(2 * air["fq_codel", "laptop"], rel=0.2)
+    assert rate["fifo", "laptop"] < rate["fq_codel", "laptop"] < 0.85 * rate["airtime", "laptop"]
+    for queue, station in (("airtime", "laptop"), ("airtime", "tablet")):
+        assert air[queue, station] == pytest.approx(air[queue, "phone"], rel=0.15)
+
+
+def test_the_queue_of_the_bottleneck_decides_about_a_call(lasthop_main: Main, tmp_path: Path) -> None:
+    """The claim of examples/wifi-bufferbloat.toml."""
+    flows = _run(lasthop_main, "wifi-bufferbloat", tmp_path / "out")["flows"]
+    call = {
+        key: rows["mos"]
+        for key, rows in flows.filter(pl.col("role").str.starts_with("call")).group_by(
+            "laptop", "cable", "wifi", "role"
+        )
+    }
+    for wifi in ("fifo", "fq_codel"):
+        assert call["near", "drop-tail", wifi, "call-up"].max() < 3.5
+        assert call["near", "fq_codel", wifi, "call-up"].min() > 4.1
+    for cable in ("drop-tail", "fq_codel"):
+        by_wifi = [call["near", cable, wifi, "call-up"].mean() for wifi in ("fifo", "fq_codel")]
+        assert by_wifi[0] == pytest.approx(by_wifi[1], abs=0.3)
+        assert call["far", cable, "fifo", "call-down"].max() < 1.5
+        assert call["far", cable, "fq_codel", "call-down"].min() > 4.3
