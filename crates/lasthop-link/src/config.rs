@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::blackhole::BlackholeConfig;
 
 pub(crate) mod cake;
+pub(crate) mod cell;
 pub(crate) mod codel;
 mod course;
 pub(crate) mod dual_pi2;
@@ -32,6 +33,7 @@ mod tests;
 pub(crate) mod wifi;
 
 pub use cake::{AckFilter, CakeConfig, Isolation, Tins};
+pub use cell::{CellConfig, CellUp, CellUser, DrxConfig, HarqConfig, Scheduler};
 pub use course::{CourseConfig, DrawnCourse, Epochs, StateConfig, States, Walk};
 pub use errors::{ArqConfig, ErrorConfig, Start, StateLookup};
 pub use framing::Framing;

@@ -61,12 +61,13 @@ pub use atm::{AtmConfig, AtmSwitch, Discard};
 pub use blackhole::BlackholeConfig;
 pub use capacity::Capacity;
 pub use config::{
-    AckFilter, ArqConfig, BufferRelease, CakeConfig, ClassConfig, CourseConfig, Discipline, DrawnCourse,
-    Epochs, ErrorConfig, Framing, GilbertElliott, GrantConfig, HeaderCompression, HtbConfig, Isolation,
-    LinkChange, LinkConfig, LinuxCoDel, LinuxDiscipline, LinuxDualPi2, LinuxFlows, LinuxPie, LinuxQueue,
-    LinuxQueues, LinuxRed, MatchConfig, MediumConfig, MediumSetup, PathConfig, PolicerConfig, QueueConfig,
-    RedConfig, RequestKind, SlotsConfig, Standard, Start, StateConfig, StateLookup, States, Tins,
-    UserDiscipline, UserErrors, Walk, WifiConfig, WifiQueue, WifiStation,
+    AckFilter, ArqConfig, BufferRelease, CakeConfig, CellConfig, CellUp, CellUser, ClassConfig, CourseConfig,
+    Discipline, DrawnCourse, DrxConfig, Epochs, ErrorConfig, Framing, GilbertElliott, GrantConfig,
+    HarqConfig, HeaderCompression, HtbConfig, Isolation, LinkChange, LinkConfig, LinuxCoDel, LinuxDiscipline,
+    LinuxDualPi2, LinuxFlows, LinuxPie, LinuxQueue, LinuxQueues, LinuxRed, MatchConfig, MediumConfig,
+    MediumSetup, PathConfig, PolicerConfig, QueueConfig, RedConfig, RequestKind, Scheduler, SlotsConfig,
+    Standard, Start, StateConfig, StateLookup, States, Tins, UserDiscipline, UserErrors, Walk, WifiConfig,
+    WifiQueue, WifiStation,
 };
 pub use errors::{LinkState, Period, Periods, bad_periods};
 pub use htb::Classifier;

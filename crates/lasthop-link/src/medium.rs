@@ -7,8 +7,10 @@ use lasthop_core::{
 
 use crate::config::MediumSetup;
 
+mod cell;
 mod wifi;
 
+use cell::Cell;
 use wifi::Wifi;
 
 dispatched! {
@@ -18,6 +20,8 @@ dispatched! {
     pub enum Medium {
         /// Wi-Fi.
         Wifi(Wifi),
+        /// A cell of a mobile network.
+        Cell(Cell),
     }
 }
 
@@ -27,6 +31,7 @@ impl Medium {
     pub fn new(setup: &MediumSetup<'_>, mtu: Bytes, places: [Place; 2], seed: Seed) -> Self {
         match setup {
             MediumSetup::Wifi(wifi, stations) => Self::Wifi(Wifi::new(wifi, stations, mtu, places, seed)),
+            MediumSetup::Cell(cell, users) => Self::Cell(Cell::new(cell, users, places, seed)),
         }
     }
 

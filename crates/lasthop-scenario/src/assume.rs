@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
 use lasthop_core::{Bytes, Direction, Duration, Rate};
-use lasthop_link::{CourseConfig, Framing, MediumConfig, PathConfig, Schedule, WifiStation};
+use lasthop_link::{CellUser, CourseConfig, Framing, MediumConfig, PathConfig, Schedule, WifiStation};
 use lasthop_tcp::{Profile, RULES, TcpConfig};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -258,7 +258,8 @@ impl Assume<'_> {
         let station = |host: &Entry| {
             let behind = Behind::deserialize(host.node.get("behind")?.to_toml()).ok();
             let wifi = host.node.get("wifi").and_then(|wifi| WifiStation::deserialize(wifi.to_toml()).ok());
-            Some((host.key.clone(), HostConfig { behind, wifi, ..HostConfig::default() }))
+            let cell = host.node.get("cell").and_then(|cell| CellUser::deserialize(cell.to_toml()).ok());
+            Some((host.key.clone(), HostConfig { behind, wifi, cell, ..HostConfig::default() }))
         };
         let hosts = stations.filter_map(station).collect();
         let slowest = |hop: &str| {

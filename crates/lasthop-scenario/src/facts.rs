@@ -146,12 +146,12 @@ impl SideFacts {
     }
 
     /// A direction of a medium: the rate is that of its fastest station.
-    fn of_medium(place: Place, setup: &MediumSetup<'_>) -> Self {
-        let fastest = setup.rates().into_iter().map(|(_, rate)| rate).fold(1.0, f64::max);
+    fn of_medium(place: Place, setup: &MediumSetup<'_>, direction: Direction) -> Self {
+        let fastest = setup.rates(direction).into_iter().map(|(_, rate)| rate).fold(1.0, f64::max);
         Self {
             place: place.0,
             rate: Rate::from_bits_per_second(fastest as u64).to_string(),
-            delay: String::new(),
+            delay: if setup.delay().is_zero() { String::new() } else { setup.delay().to_string() },
             queue: setup.words(),
             retry_delay_ns: 0,
             queues: vec![QueueFacts { name: String::new(), red_in_bytes: false }],
@@ -224,7 +224,7 @@ impl Scenario {
             let place = tree.place(number, direction);
             match hop.side(direction) {
                 Side::Link(path) => SideFacts::of(place, path, hop.errors()),
-                Side::Medium(setup) => SideFacts::of_medium(place, &setup),
+                Side::Medium(setup, direction) => SideFacts::of_medium(place, &setup, direction),
             }
         };
         let hops = self.hops();

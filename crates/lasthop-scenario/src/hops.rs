@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use lasthop_core::{Bytes, Direction, Duration, Faults};
-use lasthop_link::{ErrorConfig, MediumConfig, MediumSetup, PathConfig, WifiStation};
+use lasthop_link::{CellUser, ErrorConfig, MediumConfig, MediumSetup, PathConfig, WifiStation};
 use lasthop_tcp::TcpConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -140,6 +140,9 @@ pub struct HostConfig {
     /// What it is as a station, if it hangs behind a hop with a medium of the kind "wifi".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wifi: Option<WifiStation>,
+    /// What it is as a user, if it hangs behind a hop with a medium of the kind "cell".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cell: Option<CellUser>,
 }
 
 /// The hop or hops behind which a host hangs.
@@ -222,12 +225,23 @@ pub(crate) fn hang_together(hops: &Hops, hosts: &HostsByName, faults: &mut Fault
 
 /// Requires that what a host states as a station is for a medium that it hangs directly behind.
 fn check_station(hops: &Hops, host: &HostConfig, faults: &mut Faults) {
-    let mut media = host.ways().iter().filter_map(|hop| hops.get(hop)?.medium.as_ref());
+    let media = host.ways().iter().filter_map(|hop| hops.get(hop)?.medium.as_ref());
+    let kinds: Vec<&str> = media.map(MediumConfig::kind).collect();
     if let Some(wifi) = &host.wifi {
-        faults.require(media.any(|medium| medium.kind() == "wifi"), "wifi", || {
+        faults.require(kinds.contains(&"wifi"), "wifi", || {
             "the host hangs behind no hop with medium.kind = \"wifi\"; leave it out".into()
         });
         faults.below("wifi", |faults| wifi.check(faults));
+    }
+    let needs_cell = kinds.contains(&"cell");
+    faults.require(host.cell.is_none() || needs_cell, "cell", || {
+        "the host hangs behind no hop with medium.kind = \"cell\"; leave it out".into()
+    });
+    faults.require(host.cell.is_some() || !needs_cell, "cell", || {
+        "is missing; write cell.rate = \"30 Mbit/s\" for a user with this rate if it had all slots".into()
+    });
+    if let Some(cell) = &host.cell {
+        faults.below("cell", |faults| cell.check(faults));
     }
 }
 
@@ -247,6 +261,10 @@ pub(crate) fn setup<'a>(hop: &'a str, medium: &'a MediumConfig, hosts: &'a Hosts
         MediumConfig::Wifi(wifi) => {
             let own = |(_, host): (_, &'a HostConfig)| host.wifi.as_ref().unwrap_or(&PLAIN_WIFI);
             MediumSetup::Wifi(wifi, stations.map(own).collect())
+        }
+        MediumConfig::Cell(cell) => {
+            // Users without a rate are faults.
+            MediumSetup::Cell(cell, stations.filter_map(|(_, host)| host.cell.as_ref()).collect())
         }
     }
 }

@@ -63,8 +63,8 @@ pub enum HopKind<'a> {
 pub enum Side<'a> {
     /// A link with its router.
     Link(&'a PathConfig),
-    /// A medium, which the other direction shares.
-    Medium(MediumSetup<'a>),
+    /// A direction of a medium.
+    Medium(MediumSetup<'a>, Direction),
 }
 
 impl<'a> Hop<'a> {
@@ -73,7 +73,7 @@ impl<'a> Hop<'a> {
         match (&self.kind, direction) {
             (HopKind::Links { down, .. }, Direction::Down) => Side::Link(down),
             (HopKind::Links { up, .. }, Direction::Up) => Side::Link(up),
-            (HopKind::Medium(setup), _) => Side::Medium(setup.clone()),
+            (HopKind::Medium(setup), _) => Side::Medium(setup.clone(), direction),
         }
     }
 
@@ -97,11 +97,11 @@ impl<'a> Hop<'a> {
 
 impl Side<'_> {
     /// The capacity in bit/s of IP packets of `ip_bytes` bytes, from the start and after each change. Of a
-    /// medium it is the rate of the fastest station, which packets never reach.
+    /// medium it is the rate of the fastest station.
     pub fn ip_rates(&self, ip_bytes: u32) -> Vec<(Instant, f64)> {
         match self {
             Self::Link(path) => path.ip_rates(ip_bytes),
-            Self::Medium(setup) => setup.rates(),
+            Self::Medium(setup, direction) => setup.rates(*direction),
         }
     }
 
@@ -109,15 +109,15 @@ impl Side<'_> {
     pub fn capacity(&self, ip_bytes: u32) -> Capacity {
         match self {
             Self::Link(path) => Capacity::of(path, ip_bytes),
-            Self::Medium(setup) => Capacity::at(&setup.rates()),
+            Self::Medium(setup, direction) => Capacity::at(&setup.rates(*direction)),
         }
     }
 
-    /// Propagation delay; that of a medium is negligible.
+    /// Propagation delay, or what a medium adds to each packet.
     pub const fn delay(&self) -> Duration {
         match self {
             Self::Link(path) => path.link.delay,
-            Self::Medium(_) => Duration::ZERO,
+            Self::Medium(setup, _) => setup.delay(),
         }
     }
 }
@@ -263,7 +263,7 @@ impl Scenario {
             return Side::Link(path.as_ref().expect("a hop has both directions"));
         };
         match &hop.medium {
-            Some(medium) => Side::Medium(hops::setup(name, medium, &self.host)),
+            Some(medium) => Side::Medium(hops::setup(name, medium, &self.host), direction),
             None => Side::Link(hop.side(direction).expect("a hop has links or a medium")),
         }
     }

@@ -54,8 +54,13 @@ pub fn read(
         Value::Table(entries) => {
             for entry in entries {
                 // A link, or a station of a medium.
-                if entry.key == "link" || entry.key == "wifi" {
+                if entry.key == "link" || entry.key == "wifi" || entry.key == "cell" {
                     read_all(&OF_LINK, &mut entry.node, folder, files, found);
+                }
+                if entry.key == "cell"
+                    && let Some(up) = entry.node.child("up")
+                {
+                    read_all(&OF_LINK, up, folder, files, found);
                 }
                 read(&mut entry.node, folder, files, found);
             }

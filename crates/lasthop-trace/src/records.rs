@@ -316,7 +316,7 @@ columnar! {
         hop: String = ("hop", ""),
         /// Name of the host.
         station: String = ("station", ""),
-        /// `down`, from the access point to the station, or `up`.
+        /// `down`, from the access point or base station to the station, or `up`.
         direction: Direction = ("direction", ""),
         /// Share of the time from the start to the end of the last flow in which its frames, with what
         /// precedes and answers them, were on the air.

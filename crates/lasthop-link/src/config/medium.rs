@@ -1,9 +1,10 @@
 //! Media: what several stations and both directions of a hop share.
 
-use lasthop_core::{Faults, Instant};
+use lasthop_core::{Direction, Duration, Faults, Instant};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::cell::{CellConfig, CellUser};
 use super::wifi::{WifiConfig, WifiStation};
 
 /// A medium that both directions of a hop and all stations behind it share.
@@ -13,6 +14,9 @@ pub enum MediumConfig {
     /// Wi-Fi (IEEE 802.11): an access point and its stations.
     #[serde(rename = "wifi")]
     Wifi(WifiConfig),
+    /// A cell of a mobile network: a base station and its users.
+    #[serde(rename = "cell")]
+    Cell(CellConfig),
 }
 
 impl MediumConfig {
@@ -20,6 +24,7 @@ impl MediumConfig {
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Wifi(_) => "wifi",
+            Self::Cell(_) => "cell",
         }
     }
 
@@ -27,6 +32,7 @@ impl MediumConfig {
     pub fn check(&self, faults: &mut Faults) {
         match self {
             Self::Wifi(wifi) => wifi.check(faults),
+            Self::Cell(cell) => cell.check(faults),
         }
     }
 }
@@ -36,14 +42,18 @@ impl MediumConfig {
 pub enum MediumSetup<'a> {
     /// Wi-Fi.
     Wifi(&'a WifiConfig, Vec<&'a WifiStation>),
+    /// A cell with its users.
+    Cell(&'a CellConfig, Vec<&'a CellUser>),
 }
 
 impl MediumSetup<'_> {
-    /// The capacity in bit/s, from the start and after each change: the rate of the station that is the
-    /// fastest then. It is no rate that packets reach: headers, waiting and acknowledgements take time, too.
-    pub fn rates(&self) -> Vec<(Instant, f64)> {
+    /// The capacity of a direction in bit/s, from the start and after each change: the rate of the station
+    /// that is the fastest then. On Wi-Fi no packets reach it: headers, waiting and acknowledgements take
+    /// time, too.
+    pub fn rates(&self, direction: Direction) -> Vec<(Instant, f64)> {
         let courses: Vec<Vec<(Instant, f64)>> = match self {
             Self::Wifi(wifi, stations) => stations.iter().map(|station| station.rates(wifi)).collect(),
+            Self::Cell(_, users) => users.iter().map(|user| user.rates(direction)).collect(),
         };
         let mut times: Vec<Instant> = courses.iter().flatten().map(|(since, _)| *since).collect();
         times.push(Instant::ZERO);
@@ -63,6 +73,12 @@ impl MediumSetup<'_> {
                 let rates = stations.iter().flat_map(|station| station.rates(wifi));
                 rates.map(|(_, rate)| rate).fold(f64::INFINITY, f64::min)
             }
+            Self::Cell(_, users) => {
+                let ways = [Direction::Down, Direction::Up];
+                let rates = users.iter().flat_map(|user| ways.into_iter().flat_map(|way| user.rates(way)));
+                let rates = rates.map(|(_, rate)| rate).filter(|rate| *rate > 0.0);
+                rates.fold(f64::INFINITY, f64::min)
+            }
         }
     }
 
@@ -70,6 +86,7 @@ impl MediumSetup<'_> {
     pub const fn stations(&self) -> usize {
         match self {
             Self::Wifi(_, stations) => stations.len(),
+            Self::Cell(_, users) => users.len(),
         }
     }
 
@@ -77,6 +94,7 @@ impl MediumSetup<'_> {
     pub fn places(&self) -> f64 {
         match self {
             Self::Wifi(wifi, stations) => wifi.places() * stations.len().max(1) as f64,
+            Self::Cell(cell, users) => cell.places() * users.len().max(1) as f64,
         }
     }
 
@@ -84,6 +102,15 @@ impl MediumSetup<'_> {
     pub fn words(&self) -> String {
         match self {
             Self::Wifi(wifi, _) => wifi.words(),
+            Self::Cell(cell, _) => cell.words(),
+        }
+    }
+
+    /// The delay that it adds to each packet; that of Wi-Fi is negligible.
+    pub const fn delay(&self) -> Duration {
+        match self {
+            Self::Wifi(..) => Duration::ZERO,
+            Self::Cell(cell, _) => cell.delay,
         }
     }
 }

@@ -200,7 +200,7 @@ fn least_delay_of_ways(scenario: &Scenario, flow: &FlowRecord) -> Duration {
         let (hop, side) = tree.at(*place);
         match hops[hop].side(side) {
             Side::Link(path) => least_delay(path),
-            Side::Medium(_) => Duration::ZERO,
+            Side::Medium(setup, _) => setup.delay(),
         }
     });
     delays.fold(Duration::ZERO, |sum, delay| sum + delay)

@@ -8,10 +8,11 @@ use lasthop_core::{
     Bytes, Distribution, Dscp, Duration, Faults, Probability, Protocol, QueueSize, Rate, named,
 };
 use lasthop_link::{
-    AckFilter, ArqConfig, AtmConfig, BlackholeConfig, BufferRelease, ClassConfig, CourseConfig, Discard,
-    Discipline, ErrorConfig, Framing, GilbertElliott, GrantConfig, HeaderCompression, HtbConfig, LinkChange,
-    LinkConfig, MatchConfig, MediumConfig, PathConfig, PolicerConfig, QueueConfig, RedConfig, RequestKind,
-    SlotsConfig, Standard, Start, StateLookup, Timetable, WifiConfig, WifiQueue, WifiStation,
+    AckFilter, ArqConfig, AtmConfig, BlackholeConfig, BufferRelease, CellConfig, CellUp, CellUser,
+    ClassConfig, CourseConfig, Discard, Discipline, DrxConfig, ErrorConfig, Framing, GilbertElliott,
+    GrantConfig, HarqConfig, HeaderCompression, HtbConfig, LinkChange, LinkConfig, MatchConfig, MediumConfig,
+    PathConfig, PolicerConfig, QueueConfig, RedConfig, RequestKind, Scheduler, SlotsConfig, Standard, Start,
+    StateLookup, Timetable, WifiConfig, WifiQueue, WifiStation,
 };
 use lasthop_scenario::{
     AccessConfig, Behind, Flow, HopConfig, HostConfig, LanConfig, Roles, RouterConfig, Scenario, Ways,
@@ -128,11 +129,50 @@ fn station() -> impl Strategy<Value = WifiStation> {
     (rate, error).prop_map(|(rate, error)| WifiStation { rate, course: None, error })
 }
 
+/// A cell, from one without errors to one that gives up at once.
+fn cell() -> impl Strategy<Value = CellConfig> {
+    let tti = select(vec![125, 500, 1_000, 10_000]).prop_map(Duration::from_micros);
+    let window = option::of(1_u64..=500);
+    let scheduler = (select(vec![Scheduler::RoundRobin, Scheduler::ProportionalFair]), window);
+    let limit = (1_u32..=60).prop_map(QueueSize::Packets);
+    let harq = option::of((0.0..=0.9, option::of(1_u64..=20), 1_u32..=6));
+    let drx = option::of((1_u64..=10, 0_u64..=100, 10_u64..=300));
+    (tti, scheduler, millis(50), limit, harq, drx).prop_map(
+        |(tti, (scheduler, window), delay, limit, harq, drx)| CellConfig {
+            tti,
+            scheduler,
+            window: window.filter(|_| scheduler == Scheduler::ProportionalFair).map(|slots| tti * slots),
+            delay,
+            limit,
+            harq: harq.map(|(error, round_trip, tries)| HarqConfig {
+                error: probability(error),
+                round_trip: round_trip.map(|slots| tti * slots),
+                tries,
+            }),
+            drx: drx.map(|(on, inactivity, cycle)| DrxConfig {
+                on: tti * on,
+                inactivity: tti * inactivity,
+                cycle: tti * cycle,
+            }),
+        },
+    )
+}
+
+fn cell_user() -> impl Strategy<Value = CellUser> {
+    let rate = || doublings(100_000, 200_000_000).prop_map(Rate::from_bits_per_second);
+    (rate(), option::of(rate())).prop_map(|(rate, up)| CellUser {
+        rate: Some(rate),
+        course: None,
+        up: up.map(|rate| CellUp { rate: Some(rate), course: None }),
+    })
+}
+
 /// Up to six hops and twenty hosts. Some hops that no other hangs behind are media.
 fn tree(mtu: u64) -> impl Strategy<Value = Between> {
-    let air = option::weighted(0.4, wifi());
+    let media = prop_oneof![wifi().prop_map(MediumConfig::Wifi), cell().prop_map(MediumConfig::Cell)];
+    let air = option::weighted(0.5, media);
     let hop = (path(mtu), path(mtu), option::of(errors()), option::of(any::<Index>()), air);
-    let host = (collection::vec(any::<Index>(), 0..=2), station());
+    let host = (collection::vec(any::<Index>(), 0..=2), station(), cell_user());
     (collection::vec(hop, 1..=6), collection::vec(host, 1..=20)).prop_map(|(hops, hosts)| {
         let many = hops.len();
         let name = |hop: usize| format!("hop-{hop}");
@@ -146,7 +186,7 @@ fn tree(mtu: u64) -> impl Strategy<Value = Between> {
             (down.queue.red, up.queue.red) = (None, None);
             let behind = behind(number, &under).map(name);
             let router = RouterConfig::default();
-            let medium = air.filter(|_| !with_others.contains(&number)).map(MediumConfig::Wifi);
+            let medium = air.filter(|_| !with_others.contains(&number));
             let (down, up) = (Some(down), Some(up));
             let links = HopConfig { behind, down, up, medium: None, errors, router, bottleneck: false };
             let hop = match medium {
@@ -156,13 +196,16 @@ fn tree(mtu: u64) -> impl Strategy<Value = Between> {
             (name(number), hop)
         });
         let hop: BTreeMap<String, HopConfig> = hop.collect();
-        let host = hosts.into_iter().enumerate().map(|(number, (ways, station))| {
+        let host = hosts.into_iter().enumerate().map(|(number, (ways, station, user))| {
             let ways: BTreeSet<String> = ways.into_iter().map(|way| name(way.index(many))).collect();
             let behind = Some(Behind::Ways(ways.into_iter().collect::<Vec<_>>()))
                 .filter(|ways| *ways != Behind::Ways(Vec::new()));
             let host = HostConfig { behind, ..HostConfig::default() };
-            let on_air = host.ways().iter().any(|way| hop[way].medium.is_some());
-            (format!("host-{number}"), HostConfig { wifi: Some(station).filter(|_| on_air), ..host })
+            let media = host.ways().iter().filter_map(|way| hop[way].medium.as_ref());
+            let kinds: Vec<&str> = media.map(MediumConfig::kind).collect();
+            let wifi = Some(station).filter(|_| kinds.contains(&"wifi"));
+            let cell = Some(user).filter(|_| kinds.contains(&"cell"));
+            (format!("host-{number}"), HostConfig { wifi, cell, ..host })
         });
         let lan = Some(LanConfig {
             rate: Rate::from_bits_per_second(100_000_000),
