@@ -9,6 +9,7 @@ macro_rules! presets {
 
 const PRESETS: &[(&str, &str)] = presets![
     "5g",
+    "5g-cell",
     "base",
     "cable",
     "cable-low-latency",
@@ -19,6 +20,7 @@ const PRESETS: &[(&str, &str)] = presets![
     "gprs",
     "leo",
     "lte",
+    "lte-cell",
     "none",
     "starlink",
     "umts",

@@ -159,7 +159,7 @@ fn cell() -> impl Strategy<Value = CellConfig> {
 }
 
 fn cell_user() -> impl Strategy<Value = CellUser> {
-    let rate = || doublings(100_000, 200_000_000).prop_map(Rate::from_bits_per_second);
+    let rate = || doublings(1_000_000, 200_000_000).prop_map(Rate::from_bits_per_second);
     (rate(), option::of(rate())).prop_map(|(rate, up)| CellUser {
         rate: Some(rate),
         course: None,
