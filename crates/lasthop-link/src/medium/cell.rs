@@ -240,7 +240,7 @@ impl Side {
     fn send<O: Observer>(
         &mut self,
         now: Instant,
-        listening: Option<&mut Listening>,
+        mut listening: Option<&mut Listening>,
         direction: Direction,
         arena: &mut PacketArena,
         observer: &mut O,
@@ -257,7 +257,6 @@ impl Side {
         };
         let mut wishes: Vec<Wish> = self.bearers.iter().enumerate().filter_map(wish).collect();
         self.schedule.divide(now, left, &mut wishes);
-        let mut listening = listening;
         for Wish { user, rate, given, .. } in wishes.into_iter().filter(|wish| wish.given > 0) {
             let taken = self.bearers[user].take(rate, given);
             self.begin(now, user, arena, observer);

@@ -66,3 +66,69 @@ fn a_medium_takes_the_place_of_links_and_has_hosts_as_stations() {
         assert!(errors.iter().any(|error| error.contains(wanted)), "wanted {wanted:?}, got {errors:#?}");
     }
 }
+
+const CELL: &str = r#"
+[hop.mast.medium]
+kind = "cell"
+scheduler = "round-robin"
+delay = "20 ms"
+harq.error = "10 %"
+drx = { on = "4 ms", inactivity = "10 ms", cycle = "40 ms" }
+
+[host.phone]
+behind = "mast"
+cell = { rate = "6 Mbit/s", up.rate = "2 Mbit/s" }
+
+[host.tablet]
+behind = "mast"
+cell.rate = "10 Mbit/s"
+
+[[flow]]
+kind = "bulk-tcp"
+name = "photos"
+host = "tablet"
+bytes = "1 MB"
+"#;
+
+#[test]
+fn a_cell_has_a_rate_in_each_direction_and_a_delay() {
+    let scenario = read(CELL).cells.remove(0).scenario;
+    let tree = scenario.tree();
+    let rates = tree.places().map(|place| scenario.side(&tree, place).ip_rates(1500)[0].1);
+    // The tablet's way up is as fast as its way down.
+    assert_eq!(rates.collect::<Vec<_>>(), [10e6, 10e6]);
+    assert!(tree.places().all(|place| scenario.side(&tree, place).delay().to_string() == "20 ms"));
+    // 60 s, and ten times 1 MB at 2 Mbit/s.
+    assert_eq!(scenario.time_limit.to_string(), "100 s");
+}
+
+#[test]
+fn a_cell_needs_users_with_rates_and_whole_slots() {
+    let cell = |from: &str, to: &str| {
+        assert!(CELL.contains(from));
+        CELL.replace(from, to)
+    };
+    for (text, wanted) in [
+        (cell("cell.rate = \"10 Mbit/s\"", ""), "`host.tablet.cell`: is missing; write cell.rate"),
+        (cell("cell = { rate = \"6 Mbit/s\", ", "cell = { "), "`host.phone.cell.rate`: is missing"),
+        (cell("up.rate = \"2 Mbit/s\"", "up = {}"), "`host.phone.cell.up.rate`: is missing"),
+        (cell("cell.rate = \"10 Mbit/s\"", "cell.rate = \"1 bit/s\""), "write from 1 kbit/s to 20 Gbit/s"),
+        (cell("cell.rate = \"10", "wifi.rate = \"10"), "`host.tablet.wifi`: the host hangs behind no hop"),
+        (
+            cell("kind = \"cell\"", "kind = \"cell\"\nwindow = \"1 s\""),
+            "belongs to scheduler = \"proportional-fair\"",
+        ),
+        (cell("scheduler = \"round-robin\"", "scheduler = \"round\""), "unknown value \"round\""),
+        (cell("kind = \"cell\"", "kind = \"cell\"\ntti = \"1 s\""), "`hop.mast.medium.tti`"),
+        (
+            cell("on = \"4 ms\"", "on = \"4.5 ms\""),
+            "`hop.mast.medium.drx.on`: is no multiple of the tti, 1 ms",
+        ),
+        (cell("on = \"4 ms\"", "on = \"41 ms\""), "write from 1 ms to 40 ms"),
+        (cell("harq.error = \"10 %\"", "harq = { error = 0.1, tries = 0 }"), "write from 1 to 16"),
+        (cell("harq.error = \"10 %\"", "harq.error = \"99 %\""), "leaves hardly any block"),
+    ] {
+        let errors: Vec<String> = errors(&text).iter().map(ToString::to_string).collect();
+        assert!(errors.iter().any(|error| error.contains(wanted)), "wanted {wanted:?}, got {errors:#?}");
+    }
+}
