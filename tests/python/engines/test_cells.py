@@ -41,7 +41,8 @@ def test_a_preset_has_the_round_trip_that_it_states(
 ) -> None:
     scenario = tmp_path / "calls.toml"
     scenario.write_text(
-        f"extends = '{preset}'\n[[flow]]\nkind = 'voip'\nname = 'call'\ndirection = 'both'\nduration = '20 s'\n",
+        f"extends = '{preset}'\n"
+        "[[flow]]\nkind = 'voip'\nname = 'call'\ndirection = 'both'\nduration = '20 s'\n",
         encoding="utf-8",
     )
     assert lasthop_main("run", scenario, "--out", tmp_path / "out", "--quiet") == 0
