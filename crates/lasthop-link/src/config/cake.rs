@@ -22,7 +22,7 @@ pub enum Tins {
     /// Three: voice (EF, VA, CS6, CS7, 4), best effort, and bulk (CS1, LE).
     #[default]
     Diffserv3,
-    /// Four: voice (EF, VA, CS4 to CS7), video (AF2x to AF4x, CS2, CS3, 4), best effort, and bulk (CS1, LE).
+    /// Four: voice (EF, VA, CS4 to CS7), video (AF21 to AF43, CS2, CS3, 4), best effort, and bulk (CS1, LE).
     Diffserv4,
 }
 

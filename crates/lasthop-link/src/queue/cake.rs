@@ -206,7 +206,7 @@ impl Discipline for Cake {
                 let bytes = self.config.bytes(ip_bytes);
                 tin.charge(now, flow, bytes);
                 if let Some(pace) = self.pace {
-                    self.next = self.next + pace.time(bytes);
+                    self.next += pace.time(bytes);
                 }
                 return Ok(Dequeued { id, ip_bytes, depth: self.depth() });
             }
@@ -239,9 +239,9 @@ const fn tin_of(tins: Tins, dscp: Dscp) -> usize {
     match (tins, dscp.get()) {
         (Tins::Besteffort, _) => 0,
         (_, 1 | 8) => 1,
-        (Tins::Diffserv3, 4 | 44 | 46 | 48 | 56) => 2,
         (Tins::Diffserv4, 32 | 40 | 44 | 46 | 48 | 56) => 3,
-        (Tins::Diffserv4, 4 | 16 | 18 | 20 | 22 | 24 | 26 | 28 | 30 | 34 | 36 | 38) => 2,
+        (Tins::Diffserv3, 4 | 44 | 46 | 48 | 56)
+        | (Tins::Diffserv4, 4 | 16 | 18 | 20 | 22 | 24 | 26 | 28 | 30 | 34 | 36 | 38) => 2,
         _ => 0,
     }
 }

@@ -20,7 +20,7 @@ impl Hash {
         Self { key: stream.bits(), queues }
     }
 
-    /// The hash of a number: SplitMix64's finaliser (Steele et al. 2014).
+    /// The hash of a number: the finaliser of `SplitMix64` (Steele et al. 2014).
     pub(super) fn of(self, number: u32) -> u32 {
         let mut bits = self.key.wrapping_add(u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

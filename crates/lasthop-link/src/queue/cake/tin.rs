@@ -187,7 +187,7 @@ impl Tin {
         self.deficit -= i64::from(bytes);
         let Some(time) = self.pace.map(|pace| pace.time(bytes)) else { return };
         if self.next < now {
-            self.next = self.next + time;
+            self.next += time;
         } else {
             self.next = self.next.max(now + time);
         }
