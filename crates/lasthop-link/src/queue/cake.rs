@@ -233,8 +233,8 @@ const fn shifts(tins: Tins) -> &'static [u32] {
     }
 }
 
-/// The tin of a code point. Bulk is CS1 and LE (RFC 8622). 4 and 44 are the old TOS of low delay and VOICE-ADMIT
-/// (RFC 5865).
+/// The tin of a code point. Bulk is CS1 and LE (RFC 8622). 4 and 44 are the old TOS of low delay and
+/// VOICE-ADMIT (RFC 5865).
 const fn tin_of(tins: Tins, dscp: Dscp) -> usize {
     match (tins, dscp.get()) {
         (Tins::Besteffort, _) => 0,

@@ -301,7 +301,9 @@ fn a_full_queue_drops_the_head_of_the_longest_flow() {
 
 fn ack(number: u64, flags: Flags, blocks: &[[u64; 2]]) -> Packet {
     let mut sack = SackList::default();
-    blocks.iter().for_each(|&[start, end]| sack.push(SackBlock { start, end }));
+    for &[start, end] in blocks {
+        sack.push(SackBlock { start, end });
+    }
     let timestamps = Some(Timestamps { value: number as u32, echo: 1 });
     let segment =
         Segment { ack: number, flags: Flags::ACK.with(flags), sack, timestamps, ..Segment::default() };
