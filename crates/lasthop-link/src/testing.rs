@@ -69,27 +69,7 @@ pub(crate) fn studied_path() -> PathConfig {
 }
 
 pub(crate) fn drop_tail(packets: u32) -> QueueConfig {
-    QueueConfig {
-        limit: QueueSize::Packets(packets),
-        discipline: Discipline::DropTail,
-        red: None,
-        target: None,
-        interval: None,
-        tupdate: None,
-        step_threshold: None,
-        min_qlen_step: None,
-        ce_threshold: None,
-        ecn: None,
-        flows: None,
-        quantum: None,
-        rate: None,
-        tins: None,
-        isolation: None,
-        ack_filter: None,
-        overhead: None,
-        mpu: None,
-        rtt: None,
-    }
+    QueueConfig::drop_tail(QueueSize::Packets(packets))
 }
 
 pub(crate) fn red(min: u32, max: u32, max_probability: f64, weight: f64) -> RedConfig {

@@ -308,8 +308,9 @@ impl Cell {
                 names.join(", ")
             )));
         };
-        let path = if direction == Direction::Up.name() { hop.up } else { hop.down };
-        Ok(path.link.course.as_ref().and_then(CourseConfig::table).map(ToString::to_string))
+        let path = hop.links().find(|(way, _)| way.name() == direction).map(|(_, path)| path);
+        let course = path.and_then(|path| path.link.course.as_ref());
+        Ok(course.and_then(CourseConfig::table).map(ToString::to_string))
     }
 
     #[getter]

@@ -12,7 +12,7 @@ impl Scenario {
     /// What engines and analysis are given must be drawn.
     pub fn drawn(&self, seed: Seed) -> Cow<'_, Self> {
         let sides = self.down.iter().chain(&self.up);
-        let of_hops = self.hop.values().flat_map(|hop| std::iter::once(&hop.down).chain(&hop.up));
+        let of_hops = self.hop.values().flat_map(|hop| hop.down.iter().chain(&hop.up));
         if sides.chain(of_hops).all(|path| !is_drawn(path)) {
             return Cow::Borrowed(self);
         }
@@ -25,9 +25,10 @@ impl Scenario {
         }
         for (name, hop) in &mut drawn.hop {
             let seed = self.seed_of(name, seed);
-            let up = hop.up.get_or_insert_with(|| hop.down.clone());
+            let Some(down) = &mut hop.down else { continue };
+            let up = hop.up.get_or_insert_with(|| down.clone());
             draw(up, Direction::Up, seed, until);
-            draw(&mut hop.down, Direction::Down, seed, until);
+            draw(down, Direction::Down, seed, until);
         }
         Cow::Owned(drawn)
     }
@@ -44,7 +45,7 @@ impl Scenario {
         check("down".into(), self.down.as_ref());
         check("up".into(), self.up.as_ref());
         for (name, hop) in &self.hop {
-            check(format!("hop.{name}.down"), Some(&hop.down));
+            check(format!("hop.{name}.down"), hop.down.as_ref());
             check(format!("hop.{name}.up"), hop.up.as_ref());
         }
     }

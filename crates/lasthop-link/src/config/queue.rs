@@ -195,6 +195,31 @@ impl Parameters<'_> {
 }
 
 impl QueueConfig {
+    /// A queue of this limit that drops the newest packet.
+    pub fn drop_tail(limit: QueueSize) -> Self {
+        Self {
+            limit,
+            discipline: Discipline::DropTail,
+            red: None,
+            target: None,
+            interval: None,
+            tupdate: None,
+            step_threshold: None,
+            min_qlen_step: None,
+            ce_threshold: None,
+            ecn: None,
+            flows: None,
+            quantum: None,
+            rate: None,
+            tins: None,
+            isolation: None,
+            ack_filter: None,
+            overhead: None,
+            mpu: None,
+            rtt: None,
+        }
+    }
+
     /// What the discipline is given, for packets of up to `mtu` bytes.
     pub(crate) fn parameters(&self, mtu: Bytes) -> Parameters<'_> {
         // FQ-CoDel marks unless told otherwise (RFC 8290, section 5.2.6), CoDel does not.

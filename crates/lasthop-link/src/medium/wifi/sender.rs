@@ -318,18 +318,11 @@ fn changed(total: &mut QueueDepth, before: QueueDepth, after: QueueDepth) {
 /// A queue with FQ-CoDel, as mac80211 has it for each station.
 fn fair(limit: QueueSize, mtu: Bytes, receiver: usize, name: &str, seed: Seed) -> Box<Queue> {
     let config = QueueConfig {
-        limit,
         discipline: Name::FqCodel,
-        red: None,
         target: Some(TARGET),
         interval: Some(INTERVAL),
-        tupdate: None,
-        step_threshold: None,
-        min_qlen_step: None,
-        ce_threshold: None,
-        ecn: None,
-        flows: None,
         quantum: Some(QUANTUM),
+        ..QueueConfig::drop_tail(limit)
     };
     // FQ-CoDel does not ask for the rate.
     let outlet = Outlet { rate: Rate::from_bits_per_second(1), framing: None, mtu };

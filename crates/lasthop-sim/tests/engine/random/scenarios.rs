@@ -449,27 +449,7 @@ fn impairments() -> impl Strategy<Value = LinkConfig> {
 
 /// A queue whose limit is still to be stated.
 fn discipline() -> impl Strategy<Value = QueueConfig> {
-    let drop_tail = |red| QueueConfig {
-        limit: QueueSize::Packets(1),
-        discipline: Discipline::DropTail,
-        red,
-        target: None,
-        interval: None,
-        tupdate: None,
-        step_threshold: None,
-        min_qlen_step: None,
-        ce_threshold: None,
-        ecn: None,
-        flows: None,
-        quantum: None,
-        rate: None,
-        tins: None,
-        isolation: None,
-        ack_filter: None,
-        overhead: None,
-        mpu: None,
-        rtt: None,
-    };
+    let drop_tail = |red| QueueConfig { red, ..QueueConfig::drop_tail(QueueSize::Packets(1)) };
     let others = named::<Discipline>().into_iter().filter(|discipline| *discipline != Discipline::DropTail);
     let others = select(others.collect::<Vec<_>>());
     let flows = (prop_oneof![1..8_u32, Just(1_024)], prop_oneof![Just(1_500_u64), 50..3_000_u64]);
