@@ -1,7 +1,9 @@
 //! Slots by hand. In most tests a slot is 1 ms, and 12 Mbit/s are 1500 bytes in each.
 
 use lasthop_core::units::QueueSize;
-use lasthop_core::{Direction, DropCause, Duration, Ecn, Instant, Packet, PacketArena, Probability, Rate};
+use lasthop_core::{
+    Direction, DropCause, Duration, Ecn, Instant, Packet, PacketArena, Place, Probability, Rate,
+};
 
 use super::Cell;
 use crate::config::{CellConfig, CellUp, CellUser, DrxConfig, HarqConfig, Scheduler};
