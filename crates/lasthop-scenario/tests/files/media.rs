@@ -112,7 +112,10 @@ fn a_cell_needs_users_with_rates_and_whole_slots() {
         (cell("cell.rate = \"10 Mbit/s\"", ""), "`host.tablet.cell`: is missing; write cell.rate"),
         (cell("cell = { rate = \"6 Mbit/s\", ", "cell = { "), "`host.phone.cell.rate`: is missing"),
         (cell("up.rate = \"2 Mbit/s\"", "up = {}"), "`host.phone.cell.up.rate`: is missing"),
-        (cell("cell.rate = \"10 Mbit/s\"", "cell.rate = \"1 bit/s\""), "write from 1 kbit/s to 20 Gbit/s"),
+        (
+            cell("cell.rate = \"10 Mbit/s\"", "cell.rate = \"1 bit/s\""),
+            "write from \"1 kbit/s\" to \"20 Gbit/s\"",
+        ),
         (cell("cell.rate = \"10", "wifi.rate = \"10"), "`host.tablet.wifi`: the host hangs behind no hop"),
         (
             cell("kind = \"cell\"", "kind = \"cell\"\nwindow = \"1 s\""),
@@ -124,7 +127,7 @@ fn a_cell_needs_users_with_rates_and_whole_slots() {
             cell("on = \"4 ms\"", "on = \"4.5 ms\""),
             "`hop.mast.medium.drx.on`: is no multiple of the tti, 1 ms",
         ),
-        (cell("on = \"4 ms\"", "on = \"41 ms\""), "write from 1 ms to 40 ms"),
+        (cell("on = \"4 ms\"", "on = \"41 ms\""), "write from \"1 ms\" to \"40 ms\""),
         (cell("harq.error = \"10 %\"", "harq = { error = 0.1, tries = 0 }"), "write from 1 to 16"),
         (cell("harq.error = \"10 %\"", "harq.error = \"99 %\""), "leaves hardly any block"),
     ] {
