@@ -26,7 +26,7 @@ pub(super) fn rows(
     let longest = Duration::from_nanos(epochs.every.as_nanos() - 1);
     while rows.is_empty() || at < until {
         let rate = rates.sample(&mut of_rates);
-        let delay = delays.as_mut().map(|delays| delays.sample(&mut of_delays)).unwrap_or(link_delay);
+        let delay = delays.as_mut().map_or(link_delay, |delays| delays.sample(&mut of_delays));
         let delay = epochs.delay.is_some().then_some(delay);
         let gap = gaps.as_mut().map(|gaps| gaps.sample(&mut of_gaps).min(longest)).unwrap_or_default();
         let begins_before = rows.is_empty() && (first.is_none() || !next.is_zero());

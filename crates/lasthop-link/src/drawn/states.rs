@@ -1,6 +1,6 @@
 //! States with exponential times, a Markov chain in continuous time.
 
-use lasthop_core::{Distribution, Duration, RandomStream};
+use lasthop_core::{Cut, Distribution, Duration, RandomStream};
 
 use super::row;
 use crate::config::{StateConfig, States};
@@ -17,9 +17,9 @@ pub(super) fn rows(
     while rows.is_empty() || at < until {
         let StateConfig { rate, delay, mean, .. } = &states[now];
         rows.push(row(at, *rate, has_delays.then_some(delay.unwrap_or(link_delay))));
-        let times = Distribution::Exponential { mean: *mean, min: None, max: None, cut: Default::default() };
+        let times = Distribution::Exponential { mean: *mean, min: None, max: None, cut: Cut::default() };
         // No two rows have the same time.
-        at = at + times.sampler().sample(&mut stream).max(Duration::from_nanos(1));
+        at += times.sampler().sample(&mut stream).max(Duration::from_nanos(1));
         now = following(states, now, stream.unit());
     }
     rows

@@ -20,7 +20,7 @@ pub(super) fn rows(walk: &Walk, mut stream: RandomStream, until: Duration) -> Ve
         let bits = libm::round(libm::exp(middle + away)).clamp(1.0, RATE_MAX);
         rows.push(row(at, Some(Rate::from_bits_per_second(bits as u64)), None));
         away = kept * away + fresh * normal(&mut stream);
-        at = at + step;
+        at += step;
     }
     rows
 }
