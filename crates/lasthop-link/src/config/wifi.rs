@@ -97,6 +97,7 @@ const fn retries() -> u32 {
     7
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(share: &Probability) -> bool {
     share.get() == 0.0
 }

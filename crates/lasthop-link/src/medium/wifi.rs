@@ -298,7 +298,7 @@ impl Wifi {
         if let [frame] = &mut self.frames[..]
             && let Some(rest) = frame.after_rts
         {
-            frame.end = frame.end + rest;
+            frame.end += rest;
             self.end = frame.end;
         }
     }
@@ -315,7 +315,7 @@ impl Wifi {
             mpdus: most.mpdus,
             bytes: phy.most_ampdu(stations[receiver].rate(), txop, most.ampdu),
         };
-        let bytes_of = |ip_bytes| phy.several_bytes(ip_bytes);
+        let bytes_of = Phy::several_bytes;
         let direction = if node == 0 { Direction::Down } else { Direction::Up };
         let (packets_now, bytes_now) = self.senders[index].depth();
         let all = self.queue_depth(direction);
@@ -383,7 +383,7 @@ impl Wifi {
             if arrived > 0 {
                 contender.succeeded(&mut self.backoff);
                 self.free = now + self.phy.sifs + frame.ack;
-                time = time + self.phy.sifs + frame.ack;
+                time += self.phy.sifs + frame.ack;
             } else {
                 contender.failed(self.limits.retries, self.phy.early(), &mut self.backoff);
             }

@@ -138,7 +138,7 @@ impl Phy {
 
     /// Bytes that a packet adds to a frame with several, and how many of them are padding, which the last
     /// packet has not.
-    pub(super) const fn several_bytes(self, ip_bytes: u32) -> (u32, u32) {
+    pub(super) const fn several_bytes(ip_bytes: u32) -> (u32, u32) {
         let mpdu = ip_bytes + FRAMING + QOS;
         let padded = mpdu.next_multiple_of(4);
         (DELIMITER + padded, padded - mpdu)
@@ -173,17 +173,17 @@ mod tests {
     fn a_packet_of_1500_bytes_takes_what_the_standards_symbols_take() {
         let time = |standard, rate| {
             let phy = Phy::new(standard);
-            phy.frame(mbit(rate), phy.single_bytes(1500)).as_nanos() as f64 / 1000.0
+            phy.frame(mbit(rate), phy.single_bytes(1500)).as_nanos()
         };
         // 1536 bytes at 216 bits a symbol: 57 symbols. ns-3.37 takes 248 us, too.
-        assert_eq!(time(Standard::A, 54.0), 20.0 + 57.0 * 4.0);
-        assert_eq!(time(Standard::G, 54.0), 20.0 + 57.0 * 4.0 + 6.0);
+        assert_eq!(time(Standard::A, 54.0), 20_000 + 57 * 4_000);
+        assert_eq!(time(Standard::G, 54.0), 20_000 + 57 * 4_000 + 6_000);
         // 1536 bytes of 8 bits at 11 Mbit/s are 1117.1 us.
-        assert_eq!(time(Standard::B, 11.0), 192.0 + 1118.0);
+        assert_eq!(time(Standard::B, 11.0), 192_000 + 1_118_000);
         // 1538 bytes at 260 bits a symbol.
-        assert_eq!(time(Standard::N, 65.0), 36.0 + 48.0 * 4.0);
+        assert_eq!(time(Standard::N, 65.0), 36_000 + 48 * 4_000);
         // 1542 bytes at 1950 bits a symbol of 13.6 us; 139.2 us in ns-3.37.
-        assert_eq!(time(Standard::Ax, 143.4), 139.2);
+        assert_eq!(time(Standard::Ax, 143.4), 139_200);
     }
 
     #[test]
