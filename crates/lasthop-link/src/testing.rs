@@ -7,8 +7,8 @@ use lasthop_core::{
 };
 
 use crate::config::{
-    ArqConfig, BufferRelease, Discipline, ErrorConfig, LinkChange, LinkConfig, PathConfig, QueueConfig,
-    RedConfig, Start, StateLookup,
+    ArqConfig, BufferRelease, ErrorConfig, LinkChange, LinkConfig, PathConfig, QueueConfig, RedConfig, Start,
+    StateLookup,
 };
 use crate::discipline::{Outlet, Packets};
 use crate::path::Path;

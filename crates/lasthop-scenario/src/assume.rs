@@ -117,7 +117,8 @@ pub fn complete(tree: &mut Node, for_link: bool) -> Vec<Assumption> {
     }
     assume.flows();
     let hops = assume.hops();
-    if !(hops.is_empty() && assume.media().is_empty()) && !assume.has("atm") {
+    let has_hops = !hops.is_empty() || !assume.media().is_empty();
+    if has_hops && !assume.has("atm") {
         assume.network(&hops);
     }
     if !assume.has("atm") {

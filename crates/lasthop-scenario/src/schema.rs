@@ -139,6 +139,49 @@ fn range_schema() -> Value {
     })
 }
 
+fn claims_schema() -> Value {
+    json!({
+        "type": "array",
+        "description": "What must hold of the results: statements that `lasthop check` judges and `lasthop \
+                        run` shows. docs/claims.md describes their other keys. A file that extends \
+                        another one does not inherit them",
+        "items": {
+            "type": "object",
+            "required": ["id", "text"],
+            "properties": {
+                "id": { "type": "string", "description": "Name of the claim" },
+                "text": { "type": "string", "description": "The statement in words" },
+                "holds": {
+                    "description": "The statement as an expression, or several that must all hold",
+                    "anyOf": [
+                        { "type": "string", "examples": ["p95(elapsed_s) < 9"] },
+                        { "type": "array", "items": { "type": "string" }, "minItems": 1 },
+                    ],
+                },
+            },
+        },
+    })
+}
+
+fn sample_schema() -> Value {
+    json!({
+        "type": "object",
+        "description": "The points at which factors with a range are sampled",
+        "properties": {
+            "method": {
+                "description": "How points are spread: a scrambled Sobol sequence, or a Latin hypercube",
+                "oneOf": [{ "const": "sobol" }, { "const": "latin-hypercube" }],
+                "default": "sobol",
+            },
+            "points": {
+                "type": "integer", "minimum": 1, "maximum": matrix::CELLS_MAX, "default": range::POINTS,
+                "description": "Number of points; for a Sobol sequence a power of two",
+            },
+        },
+        "additionalProperties": false,
+    })
+}
+
 fn study_properties() -> Map<String, Value> {
     let name = r"^[A-Za-z0-9][A-Za-z0-9._-]*$";
     let label = r"^[^\s,=]+$";
@@ -179,22 +222,7 @@ fn study_properties() -> Map<String, Value> {
                 ],
             },
         },
-        "sample": {
-            "type": "object",
-            "description": "The points at which factors with a range are sampled",
-            "properties": {
-                "method": {
-                    "description": "How points are spread: a scrambled Sobol sequence, or a Latin hypercube",
-                    "oneOf": [{ "const": "sobol" }, { "const": "latin-hypercube" }],
-                    "default": "sobol",
-                },
-                "points": {
-                    "type": "integer", "minimum": 1, "maximum": matrix::CELLS_MAX, "default": range::POINTS,
-                    "description": "Number of points; for a Sobol sequence a power of two",
-                },
-            },
-            "additionalProperties": false,
-        },
+        "sample": sample_schema(),
         "matrix": {
             "type": "array", "minItems": 1,
             "description": "Blocks of cells. Each block is the product of the levels it lists; a factor \
@@ -205,27 +233,7 @@ fn study_properties() -> Map<String, Value> {
                 "additionalProperties": { "type": "array", "items": { "type": "string" }, "minItems": 1 },
             },
         },
-        "claim": {
-            "type": "array",
-            "description": "What must hold of the results: statements that `lasthop check` judges and `lasthop \
-                            run` shows. docs/claims.md describes their other keys. A file that extends \
-                            another one does not inherit them",
-            "items": {
-                "type": "object",
-                "required": ["id", "text"],
-                "properties": {
-                    "id": { "type": "string", "description": "Name of the claim" },
-                    "text": { "type": "string", "description": "The statement in words" },
-                    "holds": {
-                        "description": "The statement as an expression, or several that must all hold",
-                        "anyOf": [
-                            { "type": "string", "examples": ["p95(elapsed_s) < 9"] },
-                            { "type": "array", "items": { "type": "string" }, "minItems": 1 },
-                        ],
-                    },
-                },
-            },
-        },
+        "claim": claims_schema(),
     });
     match properties {
         Value::Object(properties) => properties,

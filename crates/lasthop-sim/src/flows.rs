@@ -164,10 +164,10 @@ impl ScenarioHosts {
             let quic = flow.quic().map(|config| {
                 let moves = Moves { at: Rc::clone(&handovers), rebinds: false };
                 let once = |at, rebinds| Moves { at: [Instant::ZERO + at].into(), rebinds };
-                let moved = flow.migrate.as_ref().map(|to| once(to.at, false));
-                let moved = moved.or(flow.rebind.as_ref().map(|rebind| once(rebind.at, true)));
-                let migration = config.migration || moved.is_some();
-                (Rc::new(QuicConfig { migration, ..config }), moved.unwrap_or(moves))
+                let stated = flow.migrate.as_ref().map(|to| once(to.at, false));
+                let stated = stated.or(flow.rebind.as_ref().map(|rebind| once(rebind.at, true)));
+                let migration = config.migration || stated.is_some();
+                (Rc::new(QuicConfig { migration, ..config }), stated.unwrap_or(moves))
             });
             iter::repeat_n(quic, flow.applications())
         });

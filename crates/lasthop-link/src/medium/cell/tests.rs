@@ -39,8 +39,8 @@ fn fading(rates: impl IntoIterator<Item = u64>) -> CellUser {
 }
 
 /// Errors so likely that the seed decides which tries fail: none is certain.
-fn harq(error: f64, tries: u32) -> Option<HarqConfig> {
-    Some(HarqConfig { error: Probability::new(error).unwrap(), round_trip: None, tries })
+fn harq(error: f64, tries: u32) -> HarqConfig {
+    HarqConfig { error: Probability::new(error).unwrap(), round_trip: None, tries }
 }
 
 /// A cell with an owner that records what happens.
@@ -222,7 +222,7 @@ fn proportional_fairness_rides_the_crests_of_rayleigh_fading() {
 fn a_failed_block_returns_after_a_round_trip_and_holds_back_what_follows() {
     // One packet per slot. Each failed try adds 8 slots; the packets leave in order.
     let mut cell = config(Scheduler::RoundRobin);
-    cell.harq = harq(0.3, 4);
+    cell.harq = Some(harq(0.3, 4));
     cell.delay = Duration::from_millis(2);
     let mut lab = Lab::new(&cell, &[user(12 * MEGABIT)]);
     for _ in 0..40 {
@@ -253,7 +253,7 @@ fn a_failed_block_returns_after_a_round_trip_and_holds_back_what_follows() {
 #[test]
 fn a_block_that_fails_in_each_try_takes_its_packets_with_it() {
     let mut cell = config(Scheduler::RoundRobin);
-    cell.harq = harq(0.5, 1);
+    cell.harq = Some(harq(0.5, 1));
     let mut lab = Lab::new(&cell, &[user(12 * MEGABIT)]);
     for _ in 0..1000 {
         lab.down(Instant::ZERO, 0, 1000);
@@ -271,7 +271,7 @@ fn a_block_that_fails_in_each_try_takes_its_packets_with_it() {
 #[test]
 fn each_try_fails_with_the_next_power_of_the_first_ones_error() {
     let mut cell = config(Scheduler::RoundRobin);
-    cell.harq = harq(0.5, 3);
+    cell.harq = Some(harq(0.5, 3));
     let mut lab = Lab::new(&cell, &[user(12 * MEGABIT)]);
     for _ in 0..20_000 {
         lab.down(Instant::ZERO, 0, 1500);
@@ -289,7 +289,7 @@ fn small_packets_see_the_delay_that_3gpp_computes() {
     // TR 36.912, annex B.2: processing at both ends 1 and 1.5 ms, half a slot until the next one begins, the
     // slot; and a tenth of the blocks 8 ms later. That is 4.8 ms.
     let mut cell = config(Scheduler::ProportionalFair);
-    cell.harq = harq(0.1, 4);
+    cell.harq = Some(harq(0.1, 4));
     cell.delay = Duration::from_micros(2_500);
     let mut lab = Lab::new(&cell, &[user(12 * MEGABIT)]);
     let mut stream = SEED.stream("arrivals");
