@@ -287,9 +287,9 @@ fn causes(
     prop_assert!(on_air == 0 || scenario.hop.values().any(|hop| hop.medium.is_some()));
     prop_assert!(headers == 0 || any(|link| link.header_compression.is_some()));
     prop_assert!(behind == 0 || any(|link| link.receive_buffer.is_some()));
-    let mut sides = hops.iter().flat_map(|hop| hop.links().map(|(_, path)| path));
-    prop_assert!(swallowed == 0 || sides.clone().any(|side| side.blackhole.is_some()));
-    prop_assert!(streams.drops(DropCause::Policer) == 0 || sides.any(|side| side.policer.is_some()));
+    let sides: Vec<_> = hops.iter().flat_map(|hop| hop.links().map(|(_, path)| path)).collect();
+    prop_assert!(swallowed == 0 || sides.iter().any(|side| side.blackhole.is_some()));
+    prop_assert!(streams.drops(DropCause::Policer) == 0 || sides.iter().any(|side| side.policer.is_some()));
     prop_assert!(listed == 0 || scenario.flow.iter().any(|flow| !flow.drop_list.is_empty()));
     prop_assert!(corrupt == 0 || any(|link| link.corrupt.is_some()));
     match scenario.topology() {

@@ -7,13 +7,7 @@ use std::num::NonZeroU16;
 use lasthop_core::{
     Bytes, Distribution, Dscp, Duration, Faults, Probability, Protocol, QueueSize, Rate, named,
 };
-use lasthop_link::{
-    AckFilter, ArqConfig, AtmConfig, BlackholeConfig, BufferRelease, CellConfig, CellUp, CellUser,
-    ClassConfig, CourseConfig, Discard, Discipline, DrxConfig, ErrorConfig, Framing, GilbertElliott,
-    GrantConfig, HarqConfig, HeaderCompression, HtbConfig, LinkChange, LinkConfig, MatchConfig, MediumConfig,
-    PathConfig, PolicerConfig, QueueConfig, RedConfig, RequestKind, Scheduler, SlotsConfig, Standard, Start,
-    StateLookup, Timetable, WifiConfig, WifiQueue, WifiStation,
-};
+use lasthop_link::{AckFilter, ArqConfig, AtmConfig, BlackholeConfig, BufferRelease, CellConfig, CellUp, CellUser, ClassConfig, CourseConfig, Discard, Discipline, DrxConfig, ErrorConfig, Framing, GilbertElliott, GrantConfig, HarqConfig, HeaderCompression, HtbConfig, Isolation, LinkChange, LinkConfig, MatchConfig, MediumConfig, PathConfig, PolicerConfig, QueueConfig, RedConfig, RequestKind, Scheduler, SlotsConfig, Standard, Start, StateLookup, Timetable, Tins, WifiConfig, WifiQueue, WifiStation};
 use lasthop_scenario::{
     AccessConfig, Behind, Flow, HopConfig, HostConfig, LanConfig, Roles, RouterConfig, Scenario, Ways,
 };

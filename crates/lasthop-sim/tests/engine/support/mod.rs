@@ -6,7 +6,7 @@ use std::num::NonZeroU16;
 use std::path::Path;
 
 use lasthop_core::{Bytes, Distribution, Dscp, Duration, Observer, QueueSize, Rate, Seed};
-use lasthop_link::{BufferRelease, Discipline, LinkConfig, PathConfig, QueueConfig};
+use lasthop_link::{BufferRelease, LinkConfig, PathConfig, QueueConfig};
 use lasthop_scenario::{Flow, LanConfig, Roles, RouterConfig, Scenario, Study};
 use lasthop_sim::{HostMemory, RunEnd, run};
 use lasthop_tcp::{Profile, TcpConfig};
