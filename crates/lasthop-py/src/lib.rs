@@ -22,7 +22,7 @@ use std::sync::OnceLock;
 
 use lasthop_core::amount::Scale;
 use lasthop_core::{
-    Direction, DropCause, DropLabels, EventLabels, Failure, Fault, PacketStep, Protocol, Seed, TransportKind,
+    DropCause, DropLabels, EventLabels, Failure, Fault, PacketStep, Protocol, Seed, TransportKind,
 };
 use lasthop_host::run::needs_real_hosts;
 use lasthop_link::CourseConfig;

@@ -139,25 +139,41 @@ fn range_schema() -> Value {
     })
 }
 
+/// Python reads the claims (`docs/claims.md`).
 fn claims_schema() -> Value {
+    let text = |description: &str| json!({ "type": "string", "description": description });
+    let list = json!({ "type": "array", "items": { "type": "string" } });
     json!({
         "type": "array",
         "description": "What must hold of the results: statements that `lasthop check` judges and `lasthop \
-                        run` shows. docs/claims.md describes their other keys. A file that extends \
-                        another one does not inherit them",
+                        run` shows, in the language of docs/claims.md. A file that extends another one does \
+                        not inherit them",
         "items": {
             "type": "object",
             "required": ["id", "text"],
             "properties": {
-                "id": { "type": "string", "description": "Name of the claim" },
-                "text": { "type": "string", "description": "The statement in words" },
+                "id": text("Name of the claim"),
+                "text": text("The statement in words"),
+                "section": text("Where the source of the statement has it"),
+                "reading": text("How its words were understood"),
+                "explanation": text("Why it does not hold"),
+                "contradicts_source": text("What the same source says against it"),
+                "story": text("The command that tells of one run"),
+                "uncomputable": text("Why no number answers it, in place of `holds`"),
                 "holds": {
                     "description": "The statement as an expression, or several that must all hold",
-                    "anyOf": [
-                        { "type": "string", "examples": ["p95(elapsed_s) < 9"] },
-                        { "type": "array", "items": { "type": "string" }, "minItems": 1 },
-                    ],
+                    "anyOf": [{ "type": "string", "examples": ["p95(elapsed_s) < 9"] }, list],
                 },
+                "where": {
+                    "type": "object",
+                    "description": "The levels that it is about, by factor",
+                    "additionalProperties": {
+                        "anyOf": [{ "type": "string" }, { "type": "number" }, list],
+                    },
+                },
+                "every": list, "most": list, "some": list, "contradicts": list, "statements": list,
+                "at_least": { "type": "integer", "minimum": 1 },
+                "within": { "type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1 },
             },
         },
     })

@@ -49,7 +49,7 @@ fn a_course_is_drawn_by_hop_and_direction_whatever_the_variant() {
         drawn
             .hops()
             .iter()
-            .flat_map(|hop| [hop.down, hop.up])
+            .flat_map(|hop| hop.links().map(|(_, path)| path))
             .map(|path| path.link.course.clone().unwrap())
             .map(|course| course.table().unwrap().to_string())
             .collect::<Vec<_>>()

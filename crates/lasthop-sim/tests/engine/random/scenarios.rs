@@ -7,7 +7,13 @@ use std::num::NonZeroU16;
 use lasthop_core::{
     Bytes, Distribution, Dscp, Duration, Faults, Probability, Protocol, QueueSize, Rate, named,
 };
-use lasthop_link::{AckFilter, ArqConfig, AtmConfig, BlackholeConfig, BufferRelease, CellConfig, CellUp, CellUser, ClassConfig, CourseConfig, Discard, Discipline, DrxConfig, ErrorConfig, Framing, GilbertElliott, GrantConfig, HarqConfig, HeaderCompression, HtbConfig, Isolation, LinkChange, LinkConfig, MatchConfig, MediumConfig, PathConfig, PolicerConfig, QueueConfig, RedConfig, RequestKind, Scheduler, SlotsConfig, Standard, Start, StateLookup, Timetable, Tins, WifiConfig, WifiQueue, WifiStation};
+use lasthop_link::{
+    AckFilter, ArqConfig, AtmConfig, BlackholeConfig, BufferRelease, CellConfig, CellUp, CellUser,
+    ClassConfig, CourseConfig, Discard, Discipline, DrxConfig, ErrorConfig, Framing, GilbertElliott,
+    GrantConfig, HarqConfig, HeaderCompression, HtbConfig, Isolation, LinkChange, LinkConfig, MatchConfig,
+    MediumConfig, PathConfig, PolicerConfig, QueueConfig, RedConfig, RequestKind, Scheduler, SlotsConfig,
+    Standard, Start, StateLookup, Timetable, Tins, WifiConfig, WifiQueue, WifiStation,
+};
 use lasthop_scenario::{
     AccessConfig, Behind, Flow, HopConfig, HostConfig, LanConfig, Roles, RouterConfig, Scenario, Ways,
 };
@@ -60,6 +66,7 @@ pub fn scenarios() -> impl Strategy<Value = Scenario> {
                     flow,
                     roles: Roles::ByName,
                     time_limit: Duration::from_secs(1_000_000),
+                    kernel: None,
                 };
                 assert_valid(&scenario);
                 scenario
