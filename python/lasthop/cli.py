@@ -40,6 +40,10 @@ _SECTIONS = {
         "study": ("study:study_group", "List, show and run published studies."),
         "example": ("example:example_group", "List, show and copy the examples that come with lasthop."),
         "check": ("check:check_command", "Run scenarios that can fail, and judge what they claim."),
+        "evaluate": (
+            "evaluate:evaluate_command",
+            "Evaluate a congestion control in the order of RFC 9743.",
+        ),
         "baseline": ("baseline:baseline_group", "Keep records of a version, to check later ones against."),
         "validate": ("validate:validate_command", "Check scenario files without running them."),
         "schema": ("schema:schema_command", "Print the JSON Schema of scenario files."),

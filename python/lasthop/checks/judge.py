@@ -82,7 +82,7 @@ def check_file(file: Path, asked: Asked, ways: Ways) -> Checked:
         with locked(out):
             campaign = Campaign(plan, out)
             simulate(campaign, jobs=ways.jobs, cluster=None, quiet=ways.quiet, say=lambda _: None)
-        judged = _judge(claims, out, baseline, 1 if ways.at_most is None else len(LOOKS))
+        judged = judge(claims, out, baseline, 1 if ways.at_most is None else len(LOOKS))
         return Checked(file, claims, plan, baseline, judged, warnings_of(campaign), lateness(campaign))
 
     if ways.at_most is None:
@@ -92,7 +92,8 @@ def check_file(file: Path, asked: Asked, ways: Ways) -> Checked:
     return next(decided, None) or look(last)
 
 
-def _judge(claims: Claims, out: Path, baseline: Path | None, looks: int) -> list[Judged]:
+def judge(claims: Claims, out: Path, baseline: Path | None = None, looks: int = 1) -> list[Judged]:
+    """Judge claims on finished results."""
     records = Records.read(out, claims.factors, looks)
     earlier = None if baseline is None else Records.read(baseline, claims.factors, beside=records)
     outcomes = map(_doubted, evaluate(claims, records, earlier))

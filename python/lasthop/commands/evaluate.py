@@ -1,0 +1,122 @@
+"""The command `lasthop evaluate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lasthop.api.simulate import Asked
+from lasthop.commands.options import (
+    anyway_option,
+    engine_option,
+    kernel_option,
+    limit_memory_option,
+    quiet_option,
+    seed_option,
+)
+from lasthop.engines.model_engine import ModelEngine
+from lasthop.errors import InputError
+
+if TYPE_CHECKING:
+    from lasthop.evaluation.dossier import Judgement
+
+
+@click.command("evaluate")
+@click.argument("control", metavar="CONTROL")
+@click.option(
+    "--against",
+    default="reno,cubic",
+    show_default=True,
+    metavar="NAME,...",
+    help="The controls with which CONTROL is compared.",
+)
+@click.option(
+    "--set",
+    "set_name",
+    type=click.Choice(["quick", "whole"]),
+    default="quick",
+    show_default=True,
+    help="quick: a few levels and replications. whole: more of both.",
+)
+@seed_option
+@engine_option
+@kernel_option
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Threads. They do not change the results.  [default: one per core]",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder for the dossier, which keeps the runs it holds.  [default: dossiers/NAME]",
+)
+@anyway_option
+@limit_memory_option
+@quiet_option
+def evaluate_command(
+    *,
+    control: str,
+    against: str,
+    set_name: str,
+    seed: int | None,
+    engine: str,
+    kernel: str | None,
+    jobs: int | None,
+    out: Path | None,
+    anyway: bool,
+    limit_memory: float | None,
+    quiet: bool,
+) -> int:
+    """Evaluate a congestion control in the order of RFC 9743.
+
+    CONTROL is a name of tcp.congestion_control, such as bbr3, or a class of your own: FILE.py:CLASS. It runs
+    through a fixed set of scenarios, and so do Reno and CUBIC. For each section of RFC 9743 the command
+    prints a verdict, where the section has a criterion, and the number behind it. The folder then has:
+
+    \b
+      dossier.html  criteria, verdicts, numbers with intervals, pictures
+      dossier.csv   the numbers: a row per section, scenario, cell, control and metric
+      scenarios/    the scenarios, which 'lasthop run', plot and explain take, too
+      results/      their results
+
+    Ctrl-C stops it; the same command goes on. docs/evaluate.md says what each section asks, and where its
+    limits come from. Exit codes are those of 'lasthop check': 4 if a section is not upheld, 5 if one is
+    undecided.
+
+    Example: lasthop evaluate my_control.py:Mine --set whole
+    """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
+    from lasthop.evaluation import tell
+    from lasthop.evaluation.controls import built_in, read_control
+    from lasthop.evaluation.dossier import build
+    from lasthop.evaluation.page import write_page
+    from lasthop.evaluation.rows import read_set
+
+    tested = read_control(control)
+    references = list(dict.fromkeys(built_in(name.strip()) for name in against.split(",") if name.strip()))
+    if not references:
+        raise InputError("--against names no control; write for example --against reno,cubic.")
+    name = tested.name if engine == ModelEngine.name else f"{tested.name}-{engine}"
+    folder = out or Path("dossiers") / name
+    asked = Asked((), None, (), 1, seed, engine, kernel, anyway, limit_memory)
+    chosen = read_set(set_name)
+    if not quiet:
+        beside = " and ".join(references)
+        click.echo(f"{control} beside {beside}: {set_name} set, version {chosen.version}, engine {engine}")
+
+    def say(judgement: Judgement) -> None:
+        if not quiet:
+            click.echo("\n".join(tell.lines(judgement)))
+
+    dossier = build(tested, references, chosen, asked, out=folder, jobs=jobs, quiet=quiet, say=say)
+    tell.write_csv(dossier, folder / "dossier.csv")
+    write_page(dossier, folder / "dossier.html")
+    if dossier.late is not None:
+        click.echo(dossier.late, err=True)
+    if not quiet:
+        click.echo(f"dossier: {folder / 'dossier.html'}")
+    return dossier.exit_code

@@ -1,0 +1,206 @@
+"""From a congestion control to its dossier: write the scenarios, run what is missing, judge, and measure."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lasthop import _core
+from lasthop.api.simulate import Asked, lateness, simulate
+from lasthop.campaign.campaign import Campaign
+from lasthop.checks.judge import Checked, judge
+from lasthop.errors import InputError
+from lasthop.evaluation.controls import Control
+from lasthop.evaluation.rows import FACTOR, TESTED, Number, Row, Section, Set
+from lasthop.results.atomic import replace_atomically
+from lasthop.results.folder import locked
+from lasthop.statistics.estimates import Interval
+from lasthop.studies.claims import NOT_RUN, NOT_UPHELD, UNDECIDED, UPHELD
+from lasthop.studies.claims.design import Design, Place, lay_out
+from lasthop.studies.claims.evaluate import evaluate
+from lasthop.studies.claims.file import CLAIMS_FILE, Claim, Claims
+from lasthop.studies.claims.language import Parser, Vocabulary
+from lasthop.studies.claims.records import Records
+from lasthop.studies.loading import load
+
+NUMBERS_ONLY = "numbers only"
+_WORST_FIRST = (NOT_UPHELD, UNDECIDED, NOT_RUN, UPHELD)
+SCENARIOS, RESULTS = "scenarios", "results"
+
+
+@dataclass(frozen=True)
+class Value:
+    """A number in one cell: its mean over replications, with the 95 % interval; `None` if it has none."""
+
+    place: Place
+    control: str
+    interval: Interval | None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A number of the dossier in all cells of its row."""
+
+    number: Number
+    values: Sequence[Value]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A row that was run; `checked` has the verdicts on its claims. Or `refused` says why the engine cannot."""
+
+    row: Row
+    file: Path
+    checked: Checked | None
+    measured: Sequence[Measured]
+    refused: str = ""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A section with its rows and the verdict: the worst of its claims'."""
+
+    section: Section
+    rows: Sequence[Ran]
+
+    @property
+    def verdict(self) -> str:
+        """The verdict on the section."""
+        if all(ran.refused for ran in self.rows):
+            return NOT_RUN
+        given = [one.outcome.verdict for ran in self.rows if ran.checked for one in ran.checked.judged]
+        return next((verdict for verdict in _WORST_FIRST if verdict in given), NUMBERS_ONLY)
+
+
+@dataclass(frozen=True)
+class Dossier:
+    """All that was found about a control."""
+
+    control: Control
+    against: Sequence[str]
+    set: Set
+    engine: str
+    judgements: Sequence[Judgement]
+    late: str | None
+
+    @property
+    def controls(self) -> dict[str, str]:
+        """The levels of the factor `control`, each with its name for people."""
+        return {TESTED: self.control.name, **{name: name for name in self.against}}
+
+    @property
+    def exit_code(self) -> int:
+        """As `lasthop check` has it: 3 if runs are invalid, 4 if a section is not upheld, 5 if undecided."""
+        verdicts = {one.verdict for one in self.judgements}
+        if self.late:
+            return 3
+        return 4 if NOT_UPHELD in verdicts else 5 if verdicts & {UNDECIDED, NOT_RUN} else 0
+
+
+def build(
+    control: Control,
+    against: Sequence[str],
+    chosen: Set,
+    asked: Asked,
+    *,
+    out: Path,
+    jobs: int | None,
+    quiet: bool,
+    say: Callable[[Judgement], object],
+) -> Dossier:
+    """Write the scenarios of the set into `out`, run what is missing, and `say` each section's judgement."""
+    _check_folder(out)
+    levels = {TESTED: control.tcp, **{name: Control(name, name).tcp for name in against}}
+    files = _write(control, chosen, levels, out / SCENARIOS)
+    judgements = []
+    for section in chosen.sections:
+        rows = [_run(row, files[row.name], asked, out / RESULTS, jobs=jobs, quiet=quiet) for row in section.rows]
+        judgements.append(Judgement(section, rows))
+        say(judgements[-1])
+    ran = [row for one in judgements for row in one.rows]
+    if all(row.refused for row in ran):
+        raise InputError(ran[0].refused)
+    late = next((row.checked.late for row in ran if row.checked and row.checked.late), None)
+    return Dossier(control, against, chosen, asked.engine, judgements, late)
+
+
+def _check_folder(out: Path) -> None:
+    """Refuse a place that is no folder, or that holds something other than a dossier."""
+    if out.is_file():
+        raise InputError(f"{out} is a file, not a folder; choose another place with --out DIR.")
+    if out.is_dir() and any(out.iterdir()) and not (out / SCENARIOS).is_dir():
+        raise InputError(
+            f"{out} exists and holds something other than a dossier; nothing was changed. Choose another place "
+            "with --out DIR."
+        )
+
+
+def _write(
+    control: Control, chosen: Set, levels: Mapping[str, Mapping[str, object]], folder: Path
+) -> dict[str, Path]:
+    """Write each row as a scenario that is complete in itself, with the files that it names."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {}
+    for section in chosen.sections:
+        for row in section.rows:
+            files[row.name] = folder / f"{row.name}.toml"
+            head = (
+                f"# {section.title} (RFC 9743): {section.criterion}\n"
+                f"# Written by 'lasthop evaluate', {chosen.name} set, version {chosen.version}.\n\n"
+            )
+            _save(files[row.name], head + row.file_text(levels))
+            claims = files[row.name].with_suffix(f".{CLAIMS_FILE}")
+            if text := row.claims_text([name for name in levels if name != TESTED]):
+                _save(claims, head + text)
+            else:
+                claims.unlink(missing_ok=True)
+            for file in (*row.files(), *filter(None, [control.file])):
+                if folder / file.name != file:
+                    shutil.copyfile(file, folder / file.name)
+    return files
+
+
+def _save(file: Path, text: str) -> None:
+    replace_atomically(file, lambda path: path.write_text(text, encoding="utf-8"))
+
+
+def _run(row: Row, file: Path, asked: Asked, results: Path, *, jobs: int | None, quiet: bool) -> Ran:
+    loaded = load(file)
+    try:
+        plan, _ = asked.plan(loaded.study, file)
+    except (InputError, _core.ScenarioError) as error:
+        if asked.engine == "model":
+            raise
+        return Ran(row, file, None, (), str(error))
+    out = results / row.name
+    out.mkdir(parents=True, exist_ok=True)
+    with locked(out):
+        campaign = Campaign(plan, out)
+        simulate(campaign, jobs=jobs, cluster=None, quiet=quiet, say=lambda _: None)
+    factors = list(loaded.study.factors)
+    claims = loaded.claims or Claims(file, (), factors=factors)
+    judged = judge(claims, out)
+    checked = Checked(file, claims, plan, None, judged, (), lateness(campaign))
+    measured = list(_measure(row, file, loaded.study, Records.read(out, factors)))
+    return Ran(row, file, checked, measured)
+
+
+def _measure(row: Row, file: Path, study: _core.Study, records: Records) -> Iterator[Measured]:
+    """Compute each number in each cell, with the interval that a claim about it would have."""
+    design = Design.of(study)
+    parser = Parser(Vocabulary(design.factors))
+    for number in row.numbers:
+        laid = tuple(lay_out(one, {}, design) for one in parser.statements(f"{number.formula} >= 0"))
+        claim = Claim(number.name, number.name, holds=laid)
+        (outcome,) = evaluate(Claims(file, (claim,)), records)
+        values = [
+            Value(
+                {factor: level for factor, level in part.place.items() if factor != FACTOR},
+                part.place[FACTOR],
+                part.difference,
+            )
+            for part in outcome.cells
+        ]
+        yield Measured(number, values)

@@ -1,0 +1,79 @@
+"""The dossier as an HTML page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jinja2 import Environment, StrictUndefined
+
+from lasthop import _core
+from lasthop.checks.judge import Judged
+from lasthop.checks.tell import command_of, numbers
+from lasthop.evaluation.dossier import NUMBERS_ONLY, Dossier, Ran
+from lasthop.evaluation.picture import cells_of, colours, picture
+from lasthop.evaluation.rows import TESTED
+from lasthop.evaluation.tell import short
+from lasthop.report.template import text
+from lasthop.results.atomic import replace_atomically
+from lasthop.statistics.estimates import Interval
+from lasthop.studies.claims import NOT_UPHELD, UPHELD
+
+_CSS = {UPHELD: "good", NOT_UPHELD: "bad", NUMBERS_ONLY: ""}
+
+
+@dataclass(frozen=True)
+class _Line:
+    """The numbers of a control in a cell; `cell` is empty but for the first control there."""
+
+    cell: str
+    control: str
+    tested: bool
+    numbers: Sequence[tuple[str, str]]
+
+
+def write_page(dossier: Dossier, file: Path) -> None:
+    """Write the page."""
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    template = environment.from_string(
+        Path(__file__).with_name("dossier.html.j2").read_text(encoding="utf-8")
+    )
+    html = template.render(
+        dossier=dossier,
+        css=text("report.css"),
+        version=f"{_core.VERSION} (commit {_core.COMMIT})",
+        names=dossier.controls,
+        colours=colours(dossier.controls),
+        tested=TESTED,
+        badge=lambda verdict: _CSS.get(verdict, "open"),
+        short=short,
+        numbers=numbers,
+        command=_command,
+        lines=lambda ran: list(_lines(ran, dossier)),
+        drawn=lambda ran: picture(ran.measured[0], dossier.controls),
+    )
+    replace_atomically(file, lambda path: path.write_text(html, encoding="utf-8"))
+
+
+def _command(ran: Ran, judged: Judged) -> str:
+    return "" if ran.checked is None else command_of(ran.checked, judged) or ""
+
+
+def _lines(ran: Ran, dossier: Dossier) -> Iterator[_Line]:
+    """Yield the table of a row, cell by cell and control by control."""
+    found = [
+        {(cell, value.control): value.interval for cell, values in cells_of(one).items() for value in values}
+        for one in ran.measured
+    ]
+    for cell in cells_of(ran.measured[0]):
+        for control, name in dossier.controls.items():
+            first = control == TESTED
+            numbers = [_written(one.get((cell, control))) for one in found]
+            yield _Line(cell if first else "", name, first, numbers)
+
+
+def _written(interval: Interval | None) -> tuple[str, str]:
+    if interval is None:
+        return "–", ""
+    return f"{interval.estimate:.3g}", f"{interval.low:.3g} .. {interval.high:.3g}"

@@ -1,0 +1,117 @@
+"""The set: sections in the order of RFC 9743, and a scenario for each of their rows.
+
+A row's file is a scenario whose factor `control` is missing, with a table `[evaluation]`: the numbers that the
+dossier shows, and the levels and replications of the quick set. In its claims, `control=against` stands for
+the controls that the tested one is compared with.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lasthop.scenario.named import named_files
+from lasthop.scenario.toml import to_toml
+
+FOLDER = Path(__file__).with_name("set")
+_EXAMPLES = Path(__file__).parents[1] / "scenario" / "examples"
+FACTOR = "control"
+TESTED = "tested"
+QUICK, WHOLE = SETS = ("quick", "whole")
+_AGAINST = re.compile(r"\bcontrol=against\b")
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number that the dossier shows: `formula` is an expression of the language of claims."""
+
+    name: str
+    unit: str
+    formula: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """A scenario of the set."""
+
+    name: str
+    numbers: Sequence[Number]
+    scenario: Mapping[str, Any]
+    claims: Sequence[Mapping[str, Any]]
+    text: str
+
+    @property
+    def title(self) -> str:
+        """What the scenario is."""
+        return str(self.scenario["title"])
+
+    def file_text(self, controls: Mapping[str, Mapping[str, object]]) -> str:
+        """Return the complete scenario: with a level of the factor for each control, `TESTED` first."""
+        levels = {name: {"tcp": tcp} for name, tcp in controls.items()}
+        factors = {**self.scenario.get("factor", {}), FACTOR: levels}
+        return to_toml({"name": self.name, **self.scenario, "factor": factors})
+
+    def claims_text(self, against: Sequence[str]) -> str:
+        """Return the file of claims beside it; an empty text without claims."""
+        quoted = ", ".join(f"'{name}'" for name in against)
+        claims = [
+            {**claim, "holds": _AGAINST.sub(lambda _: f"control=[{quoted}]", claim["holds"])}
+            for claim in self.claims
+        ]
+        return to_toml({"claim": claims}) if claims else ""
+
+    def files(self) -> list[Path]:
+        """Return the recordings that the scenario names."""
+        names = named_files(self.text)
+        return [next(f / name for f in (FOLDER, _EXAMPLES) if (f / name).is_file()) for name in names]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of RFC 9743 with its criterion in a sentence."""
+
+    id: str
+    title: str
+    part: str
+    criterion: str
+    rows: Sequence[Row]
+
+
+@dataclass(frozen=True)
+class Set:
+    """All sections, and the version of their contents."""
+
+    name: str
+    version: int
+    sections: Sequence[Section]
+
+
+def read_set(name: str) -> Set:
+    """Read the set, quick or whole."""
+    data = _read(FOLDER / "set.toml")
+    sections = [
+        Section(**{**entry, "rows": [_row(row, quick=name == QUICK) for row in entry["rows"]]})
+        for entry in data["section"]
+    ]
+    return Set(name, data["version"], sections)
+
+
+def _row(name: str, *, quick: bool) -> Row:
+    file = FOLDER / f"{name}.toml"
+    scenario = _read(file)
+    evaluation = scenario.pop("evaluation")
+    numbers = [Number(one["name"], one.get("unit", ""), one["is"]) for one in evaluation["number"]]
+    if quick:
+        levels = dict(evaluation["quick"])
+        scenario["replications"] = levels.pop("replications")
+        for factor, kept in levels.items():
+            scenario["factor"][factor] = {level: scenario["factor"][factor][level] for level in kept}
+    return Row(name, numbers, scenario, scenario.pop("claim", []), file.read_text(encoding="utf-8"))
+
+
+def _read(file: Path) -> dict[str, Any]:
+    return tomllib.loads(file.read_text(encoding="utf-8"))
