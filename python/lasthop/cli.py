@@ -124,9 +124,9 @@ class _Commands(click.Group):
       1    standard output cannot be written
       2    the request is wrong; the error says how to mend it
       3    the live engine left runs that are too late to be valid
-      4    a claim of 'lasthop check' is not upheld; a program of 'lasthop repeat --fail' or a script of
-           'lasthop packetdrill' failed
-      5    no claim of 'lasthop check' fails, but one is undecided
+      4    a claim of 'lasthop check' or a section of 'lasthop evaluate' is not upheld; a program of
+           'lasthop repeat --fail' or a script of 'lasthop packetdrill' failed
+      5    no claim of 'lasthop check' or 'lasthop evaluate' fails, but one is undecided
       125  a kernel that is to be tested cannot be built; 'git bisect run' skips it
       130  stopped by Ctrl-C
 

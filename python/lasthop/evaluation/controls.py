@@ -64,8 +64,9 @@ def _in_file(text: str, file: Path, kind: str) -> Control:
         raise InputError(f"{text}: there is no Python file {file}; write FILE.py:CLASS.")
     module = file.stem
     if not (module.isidentifier() and kind.isidentifier()):
-        raise InputError(f"{text}: file and class need names that Python can import, as in my_control.py:Mine.")
+        raise InputError(
+            f"{text}: file and class need names that Python can import, as in my_control.py:Mine."
+        )
     if module in sys.stdlib_module_names:
         raise InputError(f"{text}: Python itself has a module '{module}'; give the file another name.")
     return Control(kind, f"{PREFIX}{module}.{kind}", file.resolve())
-

@@ -49,7 +49,10 @@ class Measured:
 
 @dataclass(frozen=True)
 class Ran:
-    """A row that was run; `checked` has the verdicts on its claims. Or `refused` says why the engine cannot."""
+    """A row that was run; `checked` has the verdicts on its claims.
+
+    If the engine cannot run it, `refused` says why.
+    """
 
     row: Row
     file: Path
@@ -116,7 +119,9 @@ def build(
     files = _write(control, chosen, levels, out / SCENARIOS)
     judgements = []
     for section in chosen.sections:
-        rows = [_run(row, files[row.name], asked, out / RESULTS, jobs=jobs, quiet=quiet) for row in section.rows]
+        rows = [
+            _run(row, files[row.name], asked, out / RESULTS, jobs=jobs, quiet=quiet) for row in section.rows
+        ]
         judgements.append(Judgement(section, rows))
         say(judgements[-1])
     ran = [row for one in judgements for row in one.rows]
@@ -132,8 +137,8 @@ def _check_folder(out: Path) -> None:
         raise InputError(f"{out} is a file, not a folder; choose another place with --out DIR.")
     if out.is_dir() and any(out.iterdir()) and not (out / SCENARIOS).is_dir():
         raise InputError(
-            f"{out} exists and holds something other than a dossier; nothing was changed. Choose another place "
-            "with --out DIR."
+            f"{out} exists and holds something other than a dossier; nothing was changed. "
+            "Choose another place with --out DIR."
         )
 
 

@@ -35,7 +35,9 @@ class _Line:
 
 def write_page(dossier: Dossier, file: Path) -> None:
     """Write the page."""
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     template = environment.from_string(
         Path(__file__).with_name("dossier.html.j2").read_text(encoding="utf-8")
     )

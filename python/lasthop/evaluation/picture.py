@@ -25,9 +25,7 @@ def cells_of(measured: Measured) -> dict[str, list[Value]]:
 
 def picture(measured: Measured, names: Mapping[str, str]) -> str:
     """Draw a number; an empty text if no cell has it."""
-    ends = [
-        end for value in measured.values if (i := value.interval) for end in (i.low, i.high, i.estimate)
-    ]
+    ends = [end for value in measured.values if (i := value.interval) for end in (i.low, i.high, i.estimate)]
     if not ends:
         return ""
     cells = cells_of(measured)
@@ -38,12 +36,11 @@ def picture(measured: Measured, names: Mapping[str, str]) -> str:
     def x(value: float) -> float:
         return round(_LEFT + (value - low) / (high - low) * (_WIDTH - _LEFT - _RIGHT), 1)
 
-    parts = []
-    for tick in axis:
-        parts.append(
-            f'<line x1="{x(tick)}" x2="{x(tick)}" y1="{_TOP}" y2="{height - _BOTTOM}" stroke="{GRID}"/>'
-            f'<text x="{x(tick)}" y="{height - _BOTTOM + 15}" text-anchor="middle">{tick:g}</text>'
-        )
+    parts = [
+        f'<line x1="{x(tick)}" x2="{x(tick)}" y1="{_TOP}" y2="{height - _BOTTOM}" stroke="{GRID}"/>'
+        f'<text x="{x(tick)}" y="{height - _BOTTOM + 15}" text-anchor="middle">{tick:g}</text>'
+        for tick in axis
+    ]
     at = _TOP + _GAP
     for name, values in cells.items():
         middle = at + (len(values) - 1) * _LINE / 2 + 4
@@ -56,7 +53,9 @@ def picture(measured: Measured, names: Mapping[str, str]) -> str:
     number = measured.number
     title = f"{number.name} ({number.unit})" if number.unit else number.name
     centre = (_LEFT + _WIDTH - _RIGHT) / 2
-    parts.append(f'<text x="{centre}" y="{height - 6}" text-anchor="middle" fill="{INK}">{escape(title)}</text>')
+    parts.append(
+        f'<text x="{centre}" y="{height - 6}" text-anchor="middle" fill="{INK}">{escape(title)}</text>'
+    )
     return (
         f'<svg viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" role="img" aria-label="{escape(title)}" '
         f'font-size="12.5" fill="{MUTED}">{"".join(parts)}</svg>'

@@ -1,8 +1,8 @@
 """The set: sections in the order of RFC 9743, and a scenario for each of their rows.
 
-A row's file is a scenario whose factor `control` is missing, with a table `[evaluation]`: the numbers that the
-dossier shows, and the levels and replications of the quick set. In its claims, `control=against` stands for
-the controls that the tested one is compared with.
+A row's file is a scenario whose factor `control` is missing, with a table `[evaluation]`: the numbers that
+the dossier shows, and the levels and replications of the quick set. In its claims, `control=against` stands
+for the controls that the tested one is compared with.
 """
 
 from __future__ import annotations

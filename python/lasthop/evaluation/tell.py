@@ -8,16 +8,17 @@ from pathlib import Path
 
 from lasthop.checks.judge import Judged
 from lasthop.evaluation.dossier import Dossier, Judgement
+from lasthop.evaluation.rows import TESTED
 from lasthop.results.atomic import replace_atomically
 from lasthop.studies.claims import UPHELD
 from lasthop.studies.claims.verdicts import place_text
 
 _WIDTH = 14
-COLUMNS = ("section", "scenario", "cell", "control", "metric", "unit", "value", "low", "high")
+COLUMNS = ("section", "scenario", "cell", "control", "tested", "metric", "unit", "value", "low", "high")
 
 
 def lines(judgement: Judgement) -> Iterator[str]:
-    """Say the verdict on a section, and the numbers behind what is not upheld, or behind the nearest claim."""
+    """Say the verdict on a section, and the numbers behind it."""
     yield f"{judgement.verdict:<{_WIDTH}}{judgement.section.title}"
     for ran in judgement.rows:
         if ran.refused:
@@ -76,6 +77,7 @@ def _rows(dossier: Dossier) -> Iterator[tuple[object, ...]]:
                         ran.row.name,
                         cell,
                         names[value.control],
+                        value.control == TESTED,
                         measured.number.name,
                         measured.number.unit,
                         *ends,

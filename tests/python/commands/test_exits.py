@@ -34,6 +34,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "study show": ["kulve2003"],
     "example copy": ["queue", "new"],
     "check": [str(CLAIMED), "--replications", "2", "--quiet"],
+    "evaluate": ["reno", "--quiet"],
     "baseline save": ["up", "--from", "finished"],
     "validate": [str(EXAMPLE)],
     "summary": ["finished"],

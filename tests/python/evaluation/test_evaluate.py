@@ -1,0 +1,175 @@
+"""`lasthop evaluate`: planted faults are found where they belong, and Reno and CUBIC pass."""
+
+from __future__ import annotations
+
+import csv
+import tomllib
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lasthop.api.simulate import Asked
+from lasthop.cli import main
+from lasthop.commands import evaluate as command
+from lasthop.evaluation import dossier as dossiers
+from lasthop.evaluation import rows
+from lasthop.evaluation.controls import read_control
+from lasthop.evaluation.dossier import Dossier, Judgement
+from lasthop.evaluation.page import write_page
+from lasthop.evaluation.rows import SETS, Set, read_set
+from lasthop.scenario.examples import find_example
+from lasthop.studies.claims import NOT_UPHELD, UPHELD
+from lasthop.studies.loading import load
+
+Main = Callable[..., int]
+FAULTS = Path(__file__).with_name("planted_faults.py")
+CAUGHT_BY = {
+    "NeverBacksOff": "collapse",
+    "IgnoresMarks": "aqm",
+    "StarvesFarFlows": "fairness",
+    "FillsBuffers": "bufferbloat",
+}
+
+
+def only(chosen: Set, sections: Collection[str]) -> Set:
+    """Return the set with these sections."""
+    return replace(chosen, sections=[one for one in chosen.sections if one.id in sections])
+
+
+def build(control: str, sections: Collection[str], out: Path, replications: int | None = None) -> Dossier:
+    asked = Asked((), replications, (), 1, None, "model", None, anyway=False, limit_memory=None)
+    said: list[Judgement] = []
+    found = dossiers.build(
+        read_control(control),
+        ["reno", "cubic"],
+        only(read_set("quick"), sections),
+        asked,
+        out=out,
+        jobs=2,
+        quiet=True,
+        say=said.append,
+    )
+    assert said == found.judgements
+    return found
+
+
+@pytest.mark.parametrize(("fault", "section"), CAUGHT_BY.items())
+def test_a_planted_fault_is_found_by_the_section_that_should(
+    fault: str, section: str, tmp_path: Path
+) -> None:
+    (judgement,) = build(f"{FAULTS}:{fault}", [section], tmp_path / "out").judgements
+    assert judgement.verdict == NOT_UPHELD
+
+
+@pytest.mark.parametrize("control", ["reno", "cubic"])
+def test_reno_and_cubic_pass_these_sections(control: str, tmp_path: Path) -> None:
+    found = build(control, list(CAUGHT_BY.values()), tmp_path / "out")
+    verdicts = {one.section.id: one.verdict for one in found.judgements}
+    assert verdicts == dict.fromkeys(CAUGHT_BY.values(), UPHELD)
+    assert found.exit_code == 0
+
+
+def test_ignored_marks_are_found_by_no_other_of_these_sections(tmp_path: Path) -> None:
+    found = build(f"{FAULTS}:IgnoresMarks", ["envelope", "bufferbloat"], tmp_path / "out")
+    assert {one.verdict for one in found.judgements} == {UPHELD}
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_every_row_is_a_scenario_with_claims_on_all_its_levels(name: str, tmp_path: Path) -> None:
+    chosen = read_set(name)
+    levels = {"tested": {"congestion_control": "prague", "ecn": True}, "reno": {"congestion_control": "reno"}}
+    used = set()
+    for section in chosen.sections:
+        for row in section.rows:
+            used.add(f"{row.name}.toml")
+            file = tmp_path / f"{row.name}.toml"
+            file.write_text(row.file_text(levels), encoding="utf-8")
+            if claims := row.claims_text(["reno"]):
+                file.with_suffix(".claims.toml").write_text(claims, encoding="utf-8")
+            for named in row.files():
+                (tmp_path / named.name).write_bytes(named.read_bytes())
+            loaded = load(file)
+            assert list(loaded.study.factors)[-1] == "control"
+            assert bool(loaded.claims) == bool(row.claims)
+            assert all(claim["section"].startswith(("RFC ", "ITU-T ")) for claim in row.claims), row.name
+    assert used == {file.name for file in rows.FOLDER.glob("*.toml")} - {"set.toml"}
+
+
+def test_the_quick_set_takes_levels_of_the_whole_one() -> None:
+    for file in rows.FOLDER.glob("*.toml"):
+        data = tomllib.loads(file.read_text(encoding="utf-8"))
+        for factor, levels in data.get("evaluation", {}).get("quick", {}).items():
+            if factor != "replications":
+                assert set(levels) < data["factor"][factor].keys(), file.name
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the command know one section that is done at once."""
+    monkeypatch.setattr(rows, "read_set", lambda name: only(read_set(name), ["low-rate"]))
+
+
+@pytest.mark.usefixtures("short")
+def test_the_command_leaves_a_page_a_table_and_scenarios(
+    lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    example = find_example("own").with_name("own.py")
+    assert lasthop_main("evaluate", f"{example}:Gentle", "--jobs", "2") == 0
+    said = capsys.readouterr().out
+    assert "numbers only  Internet of Things" in said
+    out = Path("dossiers/Gentle")
+    table = list(csv.DictReader((out / "dossier.csv").read_text(encoding="utf-8").splitlines()))
+    assert {row["control"] for row in table} == {"Gentle", "reno", "cubic"}
+    assert all(float(row["low"]) <= float(row["value"]) <= float(row["high"]) for row in table)
+    page = (out / "dossier.html").read_text(encoding="utf-8")
+    assert len(page) < 3e6
+    assert all(row["metric"] in page for row in table)
+    assert page.count("<svg") == 1
+    assert main(["run", str(out / "scenarios" / "low-rate.toml"), "--only", "control=tested", "--quiet"]) == 0
+    before = {file: file.read_bytes() for file in out.glob("dossier.*")}
+    assert lasthop_main("evaluate", f"{example}:Gentle", "--quiet") == 0
+    assert {file: file.read_bytes() for file in out.glob("dossier.*")} == before
+
+
+@pytest.mark.usefixtures("short")
+def test_a_control_that_the_engine_lacks_is_an_error(
+    lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert lasthop_main("evaluate", f"{FAULTS}:FillsBuffers", "--engine", "kernel", "--quiet") == 2
+    assert capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["bbr4"], "did you mean 'bbr'"),
+        ([f"{FAULTS}"], "name the class in the file, too"),
+        (["missing.py:Mine"], "there is no Python file missing.py"),
+        ([f"{FAULTS}:FillBuffers"], "did you mean 'python:planted_faults.FillsBuffers'"),
+        (["reno", "--against", "cubik"], "did you mean 'cubic'"),
+        (["reno", "--against", ","], "--against names no control"),
+        (["reno", "--out", "occupied"], "something other than a dossier"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_an_error_in_a_line(
+    words: list[str], said: str, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("occupied").mkdir()
+    Path("occupied/thesis.tex").touch()
+    assert lasthop_main("evaluate", *words) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_page_says_what_was_refused(tmp_path: Path) -> None:
+    found = build("reno", ["low-rate"], tmp_path / "out", replications=2)
+    (judgement,) = found.judgements
+    refused = replace(judgement.rows[0], checked=None, measured=(), refused="no <such> thing")
+    write_page(replace(found, judgements=[replace(judgement, rows=[refused])]), tmp_path / "page.html")
+    assert "Not run: no &lt;such&gt; thing" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_the_command_names_the_sets_that_there_are() -> None:
+    (option,) = [one for one in command.evaluate_command.params if one.name == "set_name"]
+    assert option.type.choices == SETS  # type: ignore[attr-defined]
