@@ -338,7 +338,7 @@ fn path(mtu: u64) -> impl Strategy<Value = PathConfig> {
             }
         },
     );
-    let grant = option::weighted(0.3, grant());
+    let grant = option::weighted(0.1, grant());
     let policer = option::weighted(0.1, policer(mtu));
     let lost = (policer, blackhole());
     (discipline(), queue, option::weighted(0.3, htb()), grant, link, lost).prop_map(
@@ -349,7 +349,7 @@ fn path(mtu: u64) -> impl Strategy<Value = PathConfig> {
             let mut path = PathConfig { policer, blackhole, queue, htb, grant: None, link };
             // The oracle of RED knows packets that wait, not one that has begun.
             if let Some(grant) = grant.filter(|_| path.queue.red.is_none()) {
-                granted(&mut path, grant);
+                granted(&mut path, &grant);
             }
             path
         },
@@ -357,13 +357,13 @@ fn path(mtu: u64) -> impl Strategy<Value = PathConfig> {
 }
 
 /// Lets the link grant, and removes what cannot be beside grants.
-fn granted(path: &mut PathConfig, grant: GrantConfig) {
+fn granted(path: &mut PathConfig, grant: &GrantConfig) {
     path.htb = None;
     let link = &mut path.link;
     (link.course, link.framing, link.header_compression) = (None, None, None);
     link.change.iter_mut().for_each(|change| change.rate = None);
     let proactive = grant.proactive.map(|rate| rate.min(link.rate));
-    path.grant = Some(GrantConfig { proactive, ..grant });
+    path.grant = Some(GrantConfig { proactive, ..grant.clone() });
 }
 
 /// Grants for any rate from 8 kbit/s.
