@@ -24,6 +24,7 @@ const PRESETS: &[(&str, &str)] = presets![
     "none",
     "starlink",
     "umts",
+    "wifi",
     "wifi-lossy"
 ];
 

@@ -213,7 +213,7 @@ fn starlink_has_epochs_that_each_replication_draws() {
     assert_eq!(begins.len(), 40);
     // Of a course that is not drawn yet, the means are known.
     let link = &scenario.down.as_ref().unwrap().link;
-    assert_eq!((link.rate.to_string(), link.delay.to_string()), ("117 Mbit/s".into(), "23.5 ms".into()));
+    assert_eq!((link.rate.to_string(), link.delay.to_string()), ("117 Mbit/s".into(), "23500 us".into()));
     // What is drawn already stays as it is.
     let drawn = scenario.drawn(Seed { study: 1, replication: 1 }).into_owned();
     assert_eq!(*drawn.drawn(Seed { study: 2, replication: 2 }), drawn);
@@ -231,7 +231,8 @@ fn an_unknown_preset_is_an_error_that_names_the_nearest() {
     for (over, part) in [
         (
             "ltee",
-            "there is no preset or file \"ltee\"; did you mean `lte`? (accepted: 5g, congested-64k, dsl",
+            "there is no preset or file \"ltee\"; did you mean `lte`? (accepted: 5g, 5g-cell, cable, \
+             cable-low-latency, congested-64k, dsl",
         ),
         ("star-link", "did you mean `starlink`?"),
         ("lte.toml", "there is no such file; the preset is called \"lte\""),

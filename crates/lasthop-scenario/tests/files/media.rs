@@ -128,7 +128,10 @@ fn a_cell_needs_users_with_rates_and_whole_slots() {
             "`hop.mast.medium.drx.on`: is no multiple of the tti, 1 ms",
         ),
         (cell("on = \"4 ms\"", "on = \"41 ms\""), "write from \"1 ms\" to \"40 ms\""),
-        (cell("harq.error = \"10 %\"", "harq = { error = 0.1, tries = 0 }"), "write from 1 to 16"),
+        (
+            cell("harq.error = \"10 %\"", "harq = { error = 0.1, tries = 0 }"),
+            "write a whole number from 1 to 16",
+        ),
         (cell("harq.error = \"10 %\"", "harq.error = \"99 %\""), "leaves hardly any block"),
     ] {
         let errors: Vec<String> = errors(&text).iter().map(ToString::to_string).collect();
