@@ -209,6 +209,9 @@ impl Grants {
         if let Some(at) = self.header.take_if(|at| *at <= now) {
             return self.request(at, waiting);
         }
+        if self.has_all() {
+            return;
+        }
         let missing = waiting.saturating_sub(self.granted);
         let has_slot = self.next().is_some_and(|slot| self.start_of(slot.interval) <= now);
         if missing == 0 || has_slot || now < self.retry || self.opportunity(now) != now {
@@ -226,6 +229,9 @@ impl Grants {
 
     /// The sender asks, and is heard: that also ends a request in contention (MULPI, section 7.2.1.2).
     fn request(&mut self, at: Instant, waiting: u64) {
+        if self.has_all() {
+            return;
+        }
         (self.collisions, self.retry) = (0, Instant::ZERO);
         self.grant(at, waiting.saturating_sub(self.granted));
     }
@@ -253,8 +259,16 @@ impl Grants {
         end
     }
 
+    /// True if the whole link is granted without a request: there is nothing left to ask for.
+    fn has_all(&self) -> bool {
+        self.proactive == self.rate.bits_per_second()
+    }
+
     /// When the sender may ask next.
     fn next_request(&self, now: Instant) -> Instant {
+        if self.has_all() {
+            return Instant::MAX;
+        }
         let next = self.opportunity(now + Duration::from_nanos(1)).max(self.retry);
         next.min(self.header.unwrap_or(next))
     }

@@ -114,6 +114,14 @@ impl GrantConfig {
         faults.require(proactive <= link.rate, "proactive", || {
             format!("more than the link carries; write \"{}\" at most", link.rate)
         });
+        let rest = link.rate.bits_per_second().saturating_sub(proactive.bits_per_second());
+        let nanobits = u128::from(self.interval.as_nanos()) * u128::from(rest);
+        faults.require(rest == 0 || nanobits >= 8_000_000_000, "proactive", || {
+            format!(
+                "leaves no byte of an interval to ask for; write less, or \"{}\", the whole link",
+                link.rate
+            )
+        });
         Self::check_link(link, faults);
     }
 

@@ -87,6 +87,13 @@ fn data_in_a_slot_ask_for_what_waits_behind_them() {
 }
 
 #[test]
+fn a_link_that_is_granted_as_a_whole_is_never_asked_for() {
+    // The slot that had begun is lost; from 2 ms on, each interval is a slot.
+    let grant = GrantConfig { proactive: Some(RATE), ..grant() };
+    assert_eq!(trace(grant, &[(1_000, 1_500); 3]), [3_000, 4_000, 5_000]);
+}
+
+#[test]
 fn a_slot_without_data_is_lost() {
     // 750 bytes are granted at the beginning of each interval. At 2 ms nothing waits.
     let proactive = Some(Rate::from_bits_per_second(3_000_000));

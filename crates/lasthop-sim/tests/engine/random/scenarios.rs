@@ -362,7 +362,10 @@ fn granted(path: &mut PathConfig, grant: &GrantConfig) {
     let link = &mut path.link;
     (link.course, link.framing, link.header_compression) = (None, None, None);
     link.change.iter_mut().for_each(|change| change.rate = None);
-    let proactive = grant.proactive.map(|rate| rate.min(link.rate));
+    // Either a byte of each interval is left to ask for, or nothing.
+    let least = 8_000_000_000_u64.div_ceil(grant.interval.as_nanos());
+    let has_rest = |rate: Rate| rate.bits_per_second().saturating_add(least) <= link.rate.bits_per_second();
+    let proactive = grant.proactive.map(|rate| if has_rest(rate) { rate } else { link.rate });
     path.grant = Some(GrantConfig { proactive, ..grant.clone() });
 }
 
