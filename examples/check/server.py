@@ -12,7 +12,7 @@ class Parts(http.server.BaseHTTPRequestHandler):
         self.send_response(204)
         self.end_headers()
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  as the base class has it
         """Print nothing."""
 
 
