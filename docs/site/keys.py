@@ -111,8 +111,8 @@ class Reference:
         elif _is_choice(found):
             self.choices.setdefault(name, (above, below))
             for choice in _choices(found):
-                for inner in choice.get("properties", {"": choice}).values():
-                    self._look(above, below, inner)
+                for key, inner in choice.get("properties", {"": choice}).items():
+                    self._look(above, f"{below}.{key}" if key else below, inner)
         elif name not in self.values:
             self.values[name] = None
             self._look(above, below, {"anyOf": _choices(found)[:1]})

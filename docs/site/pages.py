@@ -21,7 +21,12 @@ from lasthop.scenario.examples import comment, list_examples, title
 
 ROOT = Path(__file__).resolve().parents[2]
 GENERATED = ROOT / "docs" / "generated"
-EXAMPLES = [file.resolve() for file in list_examples().values() if file.suffix == ".toml"]
+# Those in `check` are tests, without a picture; docs/check.md tells of them.
+EXAMPLES = [
+    file.resolve()
+    for file in list_examples().values()
+    if file.suffix == ".toml" and file.parent.name != "check"
+]
 NOTEBOOKS = [file.resolve() for file in list_examples().values() if file.suffix == ".ipynb"]
 THUMBNAIL = (240, 125)
 """Width and height. The files have twice as many pixels, for fine screens."""
