@@ -55,6 +55,7 @@ class Results:
     pages: dict[str, list[Any]]
     shorts: dict[str, list[Any]]
     hops: dict[str, list[Any]]
+    stations: dict[str, list[Any]]
     runs: dict[str, list[Any]]
     trace: Trace | None
 
@@ -187,7 +188,7 @@ class Cell:
             file.write_text(f"{capture['comment']} {capture['snap_length']}", encoding="utf-8")
         trace = self._overview() if any(each["overview"] for each in wanted) else None
         if not records:
-            return Results({}, {}, {}, {}, {}, trace)
+            return Results({}, {}, {}, {}, {}, {}, trace)
         for replication in range(first, first + count):
             self.on_run(self.key, replication)
         rows = [
@@ -203,7 +204,8 @@ class Cell:
         runs = {"replication": replications, "duration_s": [60.0] * count, "efficiency": [None] * count}
         pages, shorts = {"replication": [], "page": []}, {"replication": [], "application": []}
         hops: dict[str, list[Any]] = {"replication": [], "hop": [], "direction": []}
-        return Results(flows, pages, shorts, hops, runs, trace)
+        stations: dict[str, list[Any]] = {"replication": [], "hop": [], "station": [], "direction": []}
+        return Results(flows, pages, shorts, hops, stations, runs, trace)
 
     def _overview(self) -> Trace:
         """Make up a transfer of 40 segments with one loss and a bad period."""

@@ -62,4 +62,6 @@ TRANSFER_PROTOCOLS = tuple(name for name, is_transfer in _core.PROTOCOLS.items()
 DROP_COUNTS: dict[str, str] = {}
 """Words for drops, by their common count."""
 for _cause in DROP_CAUSES.values():
-    DROP_COUNTS.setdefault(_cause.count, "link" if _cause.on_link else _cause.label)
+    DROP_COUNTS.setdefault(_cause.count, _cause.label)
+    if _cause.on_link:
+        DROP_COUNTS[_cause.count] = "link"

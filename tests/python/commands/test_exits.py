@@ -249,7 +249,8 @@ def test_live_runs_that_are_too_late_have_an_exit_code(
         results = cell.run(request.seed, request.first, request.count)
         runs = results.runs | {"valid": [number != 1 for number in results.runs["replication"]]}
         facts = {"priority": "ordinary", "differences": []}
-        return HostResults(results.flows, results.pages, results.shorts, results.hops, runs, facts, None)
+        tables = (results.flows, results.pages, results.shorts, results.hops, results.stations)
+        return HostResults(*tables, runs, facts, None)
 
     monkeypatch.setattr(LiveEngine, "run_cell", late_cell)
     assert lasthop_main("run", scenario_file, "--engine", "live", "--quiet") == 3
