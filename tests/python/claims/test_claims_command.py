@@ -220,7 +220,7 @@ def test_a_scenario_without_claims_is_refused(
 ) -> None:
     (claimed.parent / "claims.toml").unlink()
     assert lasthop_main("claims", finished, "--scenario", claimed) == 2
-    assert "its folder has no claims.toml" in capsys.readouterr().err
+    assert "its folder has neither study.claims.toml nor claims.toml" in capsys.readouterr().err
 
 
 def test_the_scenario_is_by_default_that_of_the_study(

@@ -30,8 +30,11 @@ ONLY_READ = {
     r"|plot results/(kulve2003|saarto2003|iip2004|atmf1998|balekaki2012|coexistence) ": (
         "reads a whole study's results; other tests do"
     ),
-    r"(query results/(my|kulve2003|model)|sensitivity results/my) ": (
+    r"(query results/(my|kulve2003|model|cell-neighbours)|sensitivity results/my) ": (
         "reads results of the reader's; test_query.py and docs/data.md have others"
+    ),
+    r"(check|baseline|evaluate) |explain dossiers/": (
+        "runs what the reader has, or takes half a minute; tests/python/checks and evaluation run them"
     ),
     r"lab( |$)": "serves until Ctrl-C; test_lab.py runs it",
     r"packetdrill ": "reads scripts of others; tests of packetdrill run it, and the site runs ours",
@@ -59,6 +62,7 @@ OF_THE_READER = {
     "linux.toml": MY_FILE,
     "cellular.trace": "1\n",
     "server.pcapng": "",
+    "tcp_cubic.c": "",
     # For `lasthop example copy`, which stands in each document but is run once.
     **{f"{name}.toml": find_example(name).read_text(encoding="utf-8") for name in ("queue", "two-flows")},
 }

@@ -14,7 +14,6 @@ from lasthop.engines.kernel.store import Kernel, find_kernel, kernels, recipe
 from lasthop.errors import BuildError, InputError
 
 
-@functools.cache
 def kernel_called(name: str | None) -> Kernel:
     """Return the kernel of this name, of the source tree at this path, or by default the newest.
 
@@ -23,7 +22,11 @@ def kernel_called(name: str | None) -> Kernel:
     """
     if name is None or ("/" not in name and name not in (".", "..")):
         return find_kernel(name)
-    tree = Path(name).expanduser().resolve()
+    return _of_tree(Path(name).expanduser().resolve())
+
+
+@functools.cache
+def _of_tree(tree: Path) -> Kernel:
     if not (tree / "arch" / "um").is_dir():
         raise InputError(f"There is no source tree of a kernel at {tree}.")
     called = f"tree-{_content(tree)[:12]}"
