@@ -33,7 +33,7 @@ ONLY_READ = {
     r"(query results/(my|kulve2003|model|cell-neighbours)|sensitivity results/my) ": (
         "reads results of the reader's; test_query.py and docs/data.md have others"
     ),
-    r"(check|baseline|evaluate) |explain dossiers/": (
+    r"(check|baseline|evaluate) |(explain|plot) dossiers/": (
         "runs what the reader has, or takes half a minute; tests/python/checks and evaluation run them"
     ),
     r"lab( |$)": "serves until Ctrl-C; test_lab.py runs it",
