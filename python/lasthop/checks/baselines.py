@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lasthop.errors import InputError, nearest
-from lasthop.results.folder import FLOWS, HOPS, MANIFEST, PAGES, RUNS, SHORTS
+from lasthop.results.folder import MANIFEST, RECORDS
 from lasthop.results.manifest import finished
 
 FOLDER = Path("baselines")
-_FILES = (RUNS, FLOWS, PAGES, SHORTS, HOPS, MANIFEST)
+_FILES = (*RECORDS, MANIFEST)
 """The records and what made them. The manifest is copied last: it makes the folder a whole one."""
 
 
@@ -81,7 +81,6 @@ def find(wanted: Path | None, scenario: str) -> Path | None:
         return place if (place / MANIFEST).is_file() else None
     for place in (wanted, wanted / scenario, FOLDER / wanted):
         if (place / MANIFEST).is_file():
-            finished(place)
             return place
     raise InputError(
         f"--baseline {wanted}: there are no records in it, nor in {wanted / scenario} or {FOLDER / wanted}. "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -79,10 +79,9 @@ def check_file(file: Path, asked: Asked, ways: Ways) -> Checked:
 
     def look(replications: int | None) -> Checked:
         plan, _ = replace(asked, replications=replications).plan(loaded.study, file)
-        with locked(out):
-            campaign = Campaign(plan, out)
-            simulate(campaign, jobs=ways.jobs, cluster=None, quiet=ways.quiet, say=lambda _: None)
-        judged = judge(claims, out, baseline, 1 if ways.at_most is None else len(LOOKS))
+        campaign = complete(plan, out, jobs=ways.jobs, quiet=ways.quiet)
+        records = Records.read(out, claims.factors, 1 if ways.at_most is None else len(LOOKS))
+        judged = judge(claims, records, baseline)
         return Checked(file, claims, plan, baseline, judged, warnings_of(campaign), lateness(campaign))
 
     if ways.at_most is None:
@@ -92,9 +91,16 @@ def check_file(file: Path, asked: Asked, ways: Ways) -> Checked:
     return next(decided, None) or look(last)
 
 
-def judge(claims: Claims, out: Path, baseline: Path | None = None, looks: int = 1) -> list[Judged]:
-    """Judge claims on finished results."""
-    records = Records.read(out, claims.factors, looks)
+def complete(plan: Plan, out: Path, *, jobs: int | None, quiet: bool) -> Campaign:
+    """Run what a folder lacks of a plan; return the campaign."""
+    with locked(out):
+        campaign = Campaign(plan, out)
+        simulate(campaign, jobs=jobs, cluster=None, quiet=quiet, say=lambda _: None)
+    return campaign
+
+
+def judge(claims: Claims, records: Records, baseline: Path | None = None) -> list[Judged]:
+    """Judge claims on records, beside those in the folder of a baseline."""
     earlier = None if baseline is None else Records.read(baseline, claims.factors, beside=records)
     outcomes = map(_doubted, evaluate(claims, records, earlier))
     return [Judged(outcome, telling_run(outcome, records)) for outcome in outcomes]
@@ -120,10 +126,9 @@ def _must_match(baseline: Path, name: str, file: Path) -> None:
         raise InputError(f"The baseline {baseline} is one of the scenario '{scenario}', not of {file}.")
 
 
-def exit_code(checked: Sequence[Checked]) -> int:
-    """Return the exit code: 3 if runs are invalid, 4 if a claim is not upheld, 5 if one is undecided."""
-    if any(one.late for one in checked):
+def exit_code(verdicts: Iterable[str], *, late: bool) -> int:
+    """Return the exit code: 3 if runs are invalid, 4 if something is not upheld, 5 if it is undecided."""
+    given = set(verdicts)
+    if late:
         return 3
-    if any(one.any(NOT_UPHELD) for one in checked):
-        return 4
-    return 5 if any(one.any(UNDECIDED, NOT_RUN) for one in checked) else 0
+    return 4 if NOT_UPHELD in given else 5 if given & {UNDECIDED, NOT_RUN} else 0

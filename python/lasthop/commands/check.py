@@ -13,6 +13,8 @@ from lasthop.commands.options import (
     COUNT,
     anyway_option,
     engine_option,
+    jobs_option,
+    junit_option,
     kernel_option,
     limit_memory_option,
     quiet_option,
@@ -59,25 +61,14 @@ _AT_MOST = 1000
 @seed_option
 @engine_option
 @kernel_option
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Threads. They do not change the results.  [default: one per core]",
-)
+@jobs_option
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     metavar="DIR",
     help="Folder for the results of a single FILE, which keeps the runs it holds.  [default: results/NAME]",
 )
-@click.option(
-    "--junit",
-    "junit_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Also write the verdicts to this file in JUnit's format.",
-)
+@junit_option
 @click.option(
     "--json",
     "json_file",
@@ -168,4 +159,5 @@ def check_command(
         junit_file.write_bytes(tell.as_junit(checked))
     if not quiet:
         click.echo(tell.totals(checked))
-    return exit_code(checked)
+    verdicts = [judged.outcome.verdict for one in checked for judged in one.judged]
+    return exit_code(verdicts, late=any(one.late for one in checked))

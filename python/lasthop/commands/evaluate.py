@@ -11,6 +11,7 @@ from lasthop.api.simulate import Asked
 from lasthop.commands.options import (
     anyway_option,
     engine_option,
+    jobs_option,
     kernel_option,
     limit_memory_option,
     quiet_option,
@@ -43,12 +44,7 @@ if TYPE_CHECKING:
 @seed_option
 @engine_option
 @kernel_option
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Threads. They do not change the results.  [default: one per core]",
-)
+@jobs_option
 @click.option(
     "--out",
     type=click.Path(path_type=Path),

@@ -87,6 +87,19 @@ table_out_option = click.option(
     metavar="FILE",
     help="Also write every column, unrounded, to this new file: .csv, .json or .parquet.",
 )
+jobs_option = click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Threads. They do not change the results.  [default: one per core]",
+)
+junit_option = click.option(
+    "--junit",
+    "junit_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Also write the verdicts to this file in JUnit's format.",
+)
 quiet_option = click.option("--quiet", is_flag=True, help="Print only errors.")
 over_option = click.option(
     "--over",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import click
 from click.core import ParameterSource
 
+from lasthop.commands.options import junit_option
 from lasthop.errors import InputError
 from lasthop.packetdrill.on_model import STACKS, run_on_model
 from lasthop.packetdrill.verdict import State, Verdict, junit
@@ -90,13 +91,7 @@ class _OfKernel(TypedDict):
     help="Write what packetdrill prints, with each packet and its time, to a file for each script that does "
     "not pass.",
 )
-@click.option(
-    "--junit",
-    "junit_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Also write the verdicts to this file in JUnit's format.",
-)
+@junit_option
 @click.option("--quiet", is_flag=True, help="Print only scripts that do not pass, and errors.")
 def packetdrill_command(
     *,

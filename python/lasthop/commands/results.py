@@ -11,11 +11,7 @@ import click
 
 from lasthop.errors import InputError
 from lasthop.results.folder import (
-    FLOWS,
-    HOPS,
-    PAGES,
-    RUNS,
-    SHORTS,
+    RECORDS,
     TRACES,
     locked,
     opened_to_read,
@@ -89,7 +85,7 @@ def _describe(folder: Path, holding: Holding) -> Iterator[str]:
         yield f"{'':<12}{count} missing of {cell or 'the only cell'}"
     others = sum(piece.count for piece in holding.unused)
     yield f"{'others':<12}{others} runs that the last command did not ask for"
-    tables = sum(_bytes(folder / name) for name in (FLOWS, RUNS, PAGES, SHORTS, HOPS))
+    tables = sum(_bytes(folder / name) for name in RECORDS)
     sizes = (("store", _bytes(folder / STORE)), ("tables", tables), ("captures", _bytes(folder / TRACES)))
     yield f"{'size':<12}" + ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in sizes)
     yield f"{'simulated':<12}{simulation.get('runs', 0)} runs in {simulation.get('wall_s', 0.0):.2f} s"

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lasthop import _core
-from lasthop.api.simulate import Asked, lateness, simulate
-from lasthop.campaign.campaign import Campaign
-from lasthop.checks.judge import Checked, judge
+from lasthop.api.simulate import Asked, lateness
+from lasthop.checks.judge import Checked, complete, exit_code, judge
 from lasthop.errors import InputError
 from lasthop.evaluation.controls import Control
 from lasthop.evaluation.rows import FACTOR, TESTED, Number, Row, Section, Set
 from lasthop.results.atomic import replace_atomically
-from lasthop.results.folder import locked
 from lasthop.statistics.estimates import Interval
 from lasthop.studies.claims import NOT_RUN, NOT_UPHELD, UNDECIDED, UPHELD
 from lasthop.studies.claims.design import Design, Place, lay_out
@@ -96,10 +94,7 @@ class Dossier:
     @property
     def exit_code(self) -> int:
         """As `lasthop check` has it: 3 if runs are invalid, 4 if a section is not upheld, 5 if undecided."""
-        verdicts = {one.verdict for one in self.judgements}
-        if self.late:
-            return 3
-        return 4 if NOT_UPHELD in verdicts else 5 if verdicts & {UNDECIDED, NOT_RUN} else 0
+        return exit_code((one.verdict for one in self.judgements), late=self.late is not None)
 
 
 def build(
@@ -181,14 +176,12 @@ def _run(row: Row, file: Path, asked: Asked, results: Path, *, jobs: int | None,
         return Ran(row, file, None, (), str(error))
     out = results / row.name
     out.mkdir(parents=True, exist_ok=True)
-    with locked(out):
-        campaign = Campaign(plan, out)
-        simulate(campaign, jobs=jobs, cluster=None, quiet=quiet, say=lambda _: None)
+    campaign = complete(plan, out, jobs=jobs, quiet=quiet)
     factors = list(loaded.study.factors)
     claims = loaded.claims or Claims(file, (), factors=factors)
-    judged = judge(claims, out)
-    checked = Checked(file, claims, plan, None, judged, (), lateness(campaign))
-    measured = list(_measure(row, file, loaded.study, Records.read(out, factors)))
+    records = Records.read(out, factors)
+    checked = Checked(file, claims, plan, None, judge(claims, records), (), lateness(campaign))
+    measured = list(_measure(row, file, loaded.study, records))
     return Ran(row, file, checked, measured)
 
 

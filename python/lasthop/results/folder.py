@@ -27,6 +27,8 @@ PAGES = "pages.parquet"
 SHORTS = "shorts.parquet"
 HOPS = "hops.parquet"
 STATIONS = "stations.parquet"
+RECORDS = (FLOWS, RUNS, PAGES, SHORTS, HOPS, STATIONS)
+"""The tables of records that a campaign leaves. Some have none of the last four."""
 TRACES = "traces"
 LOCK = ".lock"
 MERGING = ".merging"
@@ -48,12 +50,7 @@ _OWN = (
     STORE,
     f"{STORE}-wal",
     f"{STORE}-shm",
-    FLOWS,
-    RUNS,
-    PAGES,
-    SHORTS,
-    HOPS,
-    STATIONS,
+    *RECORDS,
     TRACES,
     MERGING,
     _PARTS,
@@ -163,15 +160,13 @@ def digest(file: Path) -> str:
 
 def tables_are_whole(folder: Path, manifest: Mapping[str, Any]) -> bool:
     """Whether all tables that a manifest names are there, unchanged since they were written."""
-    files = {
-        folder / name: manifest["tables"].get(name) for name in (FLOWS, RUNS, PAGES, SHORTS, HOPS, STATIONS)
-    }
+    files = {folder / name: manifest["tables"].get(name) for name in RECORDS}
     return all(file.is_file() and digest(file) == known for file, known in files.items() if known is not None)
 
 
 def forget_tables(folder: Path) -> None:
     """Remove the merged records and everything made of them; the contents of the store stay."""
-    for name in (MANIFEST, FLOWS, RUNS, PAGES, SHORTS, HOPS, STATIONS, *_OTHERS):
+    for name in (MANIFEST, *RECORDS, *_OTHERS):
         (folder / name).unlink(missing_ok=True)
 
 

@@ -152,16 +152,18 @@ def read_toml(file: Path) -> tuple[str, dict[str, object]]:
 
 def error_at(file: Path, text: str, pattern: str, what: str, reason: str) -> InputError:
     """Make an error about the first line that begins with the pattern, or about the file if none does."""
-    line = next(
-        (n for n, line in enumerate(text.splitlines(), 1) if pattern and re.match(pattern, line)), None
-    )
+    line = _first_line(text, pattern) if pattern else None
     return InputError(": ".join(filter(None, (f"{file}:{line}" if line else str(file), what, reason))))
 
 
 def line_of(file: Path, name: str) -> int:
     """Return the line of a file that gives an entry this id."""
     text, _ = read_toml(file)
-    return next(n for n, line in enumerate(text.splitlines(), 1) if re.match(id_pattern(name), line))
+    return _first_line(text, id_pattern(name)) or 1
+
+
+def _first_line(text: str, pattern: str) -> int | None:
+    return next((n for n, line in enumerate(text.splitlines(), 1) if re.match(pattern, line)), None)
 
 
 def id_pattern(name: str) -> str:
