@@ -1,0 +1,1 @@
+"""From measurements of a line to a scenario that behaves like it."""

@@ -1,0 +1,77 @@
+"""What a file tells of a line: transfers and delays, whatever program wrote it.
+
+Times are in seconds since the first record of the file. `down` is towards the user's host, as in scenarios.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+Direction = Literal["down", "up"]
+Kind = Literal["capture", "iperf3", "flent", "irtt", "ping"]
+End = Literal["sender", "receiver", "both"]
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """The data of one flow in one direction."""
+
+    name: str
+    direction: Direction
+    time_s: Floats
+    """When `bytes` was known to be delivered."""
+    bytes: Floats
+    """Bytes delivered until then: acked, as the sender learns it, or received for the first time."""
+    lost_s: Floats = field(default_factory=lambda: np.empty(0))
+    """When losses or retransmissions were seen."""
+    sent: int | None = None
+    """Data packets sent, retransmissions included; of a capture at the receiver, those that arrived."""
+    mss: int | None = None
+    """Bytes of data in a full packet."""
+    app_limited: bool | None = None
+    """Whether the application had too little to send for much of the time; None if the file cannot tell."""
+    protocol: Literal["tcp", "udp"] = "tcp"
+    control: str | None = None
+    """The congestion control, where the file names it."""
+    initial_window: int | None = None
+    """Packets of the first flight."""
+    overhead: int = 40
+    """Bytes of IP and transport headers in front of the data of each packet."""
+
+
+@dataclass(frozen=True)
+class Delays:
+    """Round trips, or one-way delays where the clocks of both ends agree."""
+
+    time_s: Floats
+    rtt_ms: Floats
+    """NaN where a probe was lost."""
+    down_ms: Floats | None = None
+    up_ms: Floats | None = None
+    loaded: Bools | None = None
+    """Whether a transfer ran at that time; None if the file does not tell."""
+    lost: int = 0
+    sent: int | None = None
+    """Probes sent; None for round trips of a transfer's own packets."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What one file tells."""
+
+    file: Path
+    kind: Kind
+    transfers: tuple[Transfer, ...] = ()
+    delays: Delays | None = None
+    seen_at: End | None = None
+    """Which end of its transfers a capture was made at."""
+    notes: tuple[str, ...] = ()
+    """What the file cannot tell, each a sentence that starts with what is missing."""
