@@ -97,6 +97,16 @@ def analyze(path: str) -> list[_Columns]:
     Releases the GIL.
     """
 
+def packets(path: str) -> dict[str, Any]:
+    """Read the TCP and UDP packets of a pcap or pcapng file as columns, a few dozen bytes for each.
+
+    A column is a type code of `struct` and the numbers as bytes in native order: `time_ns`, `flow`,
+    `reverse`, `seq`, `ack`, `bytes`, `flags`, `window`, `stamp`, `echo`, `sack_from`, `sack_to`. `flows` has,
+    for each flow, source, port, destination and port of its first packet, whether it is TCP, and the two
+    ends' MSS and window scale, if their SYNs are there. `left_out` counts other packets; `cut_at` is that of
+    `analyze`. Raises `CaptureError`. Releases the GIL.
+    """
+
 def initial_file_system(init: bytes, spec: str) -> bytes:
     """Return a guest kernel's boot archive (cpio): program `init`, `spec` as `/spec.json`, and a console."""
 

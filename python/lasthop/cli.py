@@ -71,6 +71,7 @@ _SECTIONS = {
         "series": ("series:series_command", "Write what happens over time as a table."),
         "trace": ("one_run:trace_command", "Write the packets of one replication as pcapng files."),
         "analyze": ("analyze:analyze_command", "Compute flow metrics from packet captures."),
+        "fit": ("fit:fit_command", "Make a scenario that behaves like a measured line."),
     },
     "Use a real TCP": {
         "shell": ("shell:shell_command", "Run a program behind an emulated last hop."),

@@ -9,6 +9,7 @@ mod interrupt;
 mod kernel;
 mod live;
 mod packetdrill;
+mod packets;
 mod results;
 mod run;
 mod trace;
@@ -543,6 +544,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(read_file, module)?)?;
     module.add_function(wrap_pyfunction!(results::gather, module)?)?;
     module.add_function(wrap_pyfunction!(analyze, module)?)?;
+    module.add_function(wrap_pyfunction!(packets::packets, module)?)?;
     module.add_function(wrap_pyfunction!(kernel::initial_file_system, module)?)?;
     module.add_function(wrap_pyfunction!(live::live_run, module)?)?;
     module.add_function(wrap_pyfunction!(live::live_shell, module)?)?;

@@ -6,6 +6,7 @@
 mod composition;
 mod datagrams;
 mod decode;
+mod packets;
 mod record;
 mod sent;
 mod stream;
@@ -14,6 +15,7 @@ mod stream;
 mod tests;
 
 pub use lasthop_capture::CaptureError;
+pub use packets::{PacketFlow, Packets, packets};
 pub use record::{CaptureRecord, Ending, ProtocolRecord, SizeRecord, StreamRecord};
 
 use composition::Composition;

@@ -29,7 +29,8 @@ mod thinned;
 
 pub use analysis::{Analysis, ApplicationInfo, Records, RunInfo};
 pub use analyze::{
-    CaptureAnalysis, CaptureError, CaptureRecord, Ending, ProtocolRecord, SizeRecord, StreamRecord, analyze,
+    CaptureAnalysis, CaptureError, CaptureRecord, Ending, PacketFlow, Packets, ProtocolRecord, SizeRecord,
+    StreamRecord, analyze, packets,
 };
 pub use batch::Batch;
 pub use columns::{Column, Columnar, Meaning};

@@ -43,6 +43,8 @@ class Transfer:
     """The congestion control, where the file names it."""
     initial_window: int | None = None
     """Packets of the first flight."""
+    receive_window: int | None = None
+    """The largest window that the receiver offered, in bytes."""
     overhead: int = 40
     """Bytes of IP and transport headers in front of the data of each packet."""
 

@@ -76,7 +76,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Fit:
-    """The whole result. `output.write` makes the scenario of it, `page.page` the report."""
+    """The whole result. `output.text_of` makes the scenario of it, `page.page(fit, scenario)` the report."""
 
     measurements: tuple[Measurement, ...]
     parameters: tuple[Parameter, ...]

@@ -38,6 +38,7 @@ ONLY_READ = {
     ),
     r"lab( |$)": "serves until Ctrl-C; test_lab.py runs it",
     r"packetdrill ": "reads scripts of others; tests of packetdrill run it, and the site runs ours",
+    r"fit ": "reads a measurement of the reader's, and takes half a minute; tests/python/fit runs it",
     r"analyze ": "reads a capture of the reader's; test_analyze.py runs it",
 }
 """Commands, by how they start, whose options and files are checked but which are not run, and why."""

@@ -51,6 +51,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "series": [*TWO_FLOWS, "--out", "new.csv"],
     "trace": [*TWO_FLOWS, "--out", "new"],
     "analyze": ["finished/manifest.json"],
+    "fit": ["finished/manifest.json", "--out", "new.toml"],
     "shell": ["--", "true"],
     "repeat": ["--link", "umts", "--replications", "1", "--", "true"],
     "crosscheck": TWO_FLOWS,

@@ -9,7 +9,7 @@ use lasthop_core::Flags;
 use std::net::IpAddr;
 
 /// One end of a flow.
-pub(super) type Endpoint = (IpAddr, u16);
+pub type Endpoint = (IpAddr, u16);
 
 /// The content of a frame.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,6 +48,8 @@ pub(super) struct Header {
     pub(super) window_scale: Option<u8>,
     /// In the order of the option.
     pub(super) sack: [Option<(u32, u32)>; 4],
+    /// Timestamp and its echo (RFC 7323).
+    pub(super) stamps: Option<(u32, u32)>,
 }
 
 /// The protocols of a frame and what it carries; an error if its link type is unknown.
@@ -143,11 +145,11 @@ fn read_options(mut options: &[u8], header: &mut Header) {
                     (tcp_option::KIND_WINDOW_SCALE, &[shift]) => header.window_scale = Some(shift),
                     (tcp_option::KIND_SELECTIVE_ACK, blocks) => {
                         for (block, bytes) in header.sack.iter_mut().zip(blocks.chunks_exact(8)) {
-                            let edge = |at: usize| {
-                                u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
-                            };
-                            *block = Some((edge(0), edge(4)));
+                            *block = Some(pair(bytes));
                         }
+                    }
+                    (tcp_option::KIND_TIMESTAMP, stamps) if stamps.len() == 8 => {
+                        header.stamps = Some(pair(stamps));
                     }
                     _ => {}
                 }
@@ -156,6 +158,12 @@ fn read_options(mut options: &[u8], header: &mut Header) {
             _ => return,
         };
     }
+}
+
+/// Two numbers in eight bytes.
+fn pair(bytes: &[u8]) -> (u32, u32) {
+    let word = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    (word(0), word(4))
 }
 
 fn udp(datagram: &[u8]) -> Option<(u16, u16, usize, Option<Header>)> {

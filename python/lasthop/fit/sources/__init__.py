@@ -37,8 +37,11 @@ def head(path: Path) -> bytes:
     return found
 
 
-def read(path: Path) -> Measurement:
-    """Read a file of a format that is known by its first bytes. Raises InputError."""
+def read(path: Path, host: str | None = None) -> Measurement:
+    """Read a file of a format that is known by its first bytes. Raises InputError.
+
+    `host` is the address of the user's end, where a capture's connections do not tell it.
+    """
     start = head(path)
     for name in FORMATS:
         try:
@@ -46,7 +49,7 @@ def read(path: Path) -> Measurement:
         except ModuleNotFoundError:  # being written
             continue
         if module.claims(start, path):
-            measurement: Measurement = module.read(path)
+            measurement: Measurement = module.read(path, host) if name == "capture" else module.read(path)
             return measurement
     known = "; ".join(FORMATS.values())
     raise InputError(f"{path}: not a measurement that lasthop reads (accepted: {known})")

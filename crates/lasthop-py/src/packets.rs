@@ -1,0 +1,46 @@
+//! The packets of a capture for Python, as bytes that numpy takes as they are.
+
+use std::path::PathBuf;
+
+use lasthop_scenario::open_file;
+use lasthop_trace::Packets;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use crate::CaptureError;
+
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
+pub fn packets(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
+    // Any length is fine: what is kept of a packet is small.
+    let file = open_file(&path, u64::MAX).map_err(CaptureError::new_err)?;
+    let found = py
+        .detach(|| lasthop_trace::packets(file))
+        .map_err(|error| CaptureError::new_err(error.to_string()))?;
+    table(py, found)
+}
+
+fn table(py: Python<'_>, found: Packets) -> PyResult<Bound<'_, PyDict>> {
+    let table = PyDict::new(py);
+    macro_rules! columns {
+        ($($kind:literal: $($name:ident)+;)+) => {$($({
+            let bytes: Vec<u8> = found.$name.iter().flat_map(|cell| cell.to_ne_bytes()).collect();
+            table.set_item(stringify!($name), ($kind, PyBytes::new(py, &bytes)))?;
+        })+)+};
+    }
+    columns! {
+        "Q": time_ns;
+        "I": flow seq ack bytes stamp echo sack_from sack_to;
+        "H": window;
+        "B": flags reverse;
+    }
+    let flows = found.flows.into_iter().map(|flow| {
+        let ((source, source_port), (destination, destination_port)) = flow.ends;
+        let ends = (source.to_string(), source_port, destination.to_string(), destination_port);
+        (ends, flow.tcp, flow.mss, flow.scale)
+    });
+    table.set_item("flows", flows.collect::<Vec<_>>())?;
+    table.set_item("left_out", found.left_out)?;
+    table.set_item("cut_at", found.cut_at)?;
+    Ok(table)
+}

@@ -1,0 +1,126 @@
+//! The packets of a capture as columns, for those who fit a scenario to it.
+
+use super::decode::{Decoded, Endpoint, Header, TransportPacket, decode};
+use lasthop_capture::{CaptureError, read};
+use lasthop_core::Flags;
+use std::collections::BTreeMap;
+use std::io::Read;
+
+/// The TCP and UDP packets of a capture, in its order. A number in a column takes as many bytes as it needs:
+/// a long capture has millions of packets.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Packets {
+    /// Nanoseconds since 1970.
+    pub time_ns: Vec<u64>,
+    /// Index of the flow in `flows`.
+    pub flow: Vec<u32>,
+    /// 1 if it goes against the flow's first packet.
+    pub reverse: Vec<u8>,
+    /// Sequence number.
+    pub seq: Vec<u32>,
+    /// Acknowledgement number.
+    pub ack: Vec<u32>,
+    /// Payload on the wire.
+    pub bytes: Vec<u32>,
+    /// The byte of TCP's flags.
+    pub flags: Vec<u8>,
+    /// Window, not scaled.
+    pub window: Vec<u16>,
+    /// Timestamp and its echo (RFC 7323); 0 without.
+    pub stamp: Vec<u32>,
+    /// See `stamp`.
+    pub echo: Vec<u32>,
+    /// The first SACK block; 0 without.
+    pub sack_from: Vec<u32>,
+    /// See `sack_from`.
+    pub sack_to: Vec<u32>,
+    /// The flows, in the order of their first packets.
+    pub flows: Vec<PacketFlow>,
+    /// Packets that are not in the columns: neither TCP nor UDP, fragments, or too short for their headers.
+    pub left_out: u64,
+    /// If the file ends within a record, the byte at which that record begins.
+    pub cut_at: Option<u64>,
+}
+
+/// A flow in a capture.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PacketFlow {
+    /// Source and destination of its first packet.
+    pub ends: (Endpoint, Endpoint),
+    /// True for TCP.
+    pub tcp: bool,
+    /// The sequence number of the first packet's SYN.
+    syn: Option<u32>,
+    /// The largest segments that the ends accept, and their window scales, as the SYNs say: of the end that
+    /// sent the first packet, then of the other.
+    pub mss: [Option<u16>; 2],
+    /// See `mss`.
+    pub scale: [Option<u8>; 2],
+}
+
+/// Reads the packets of a pcap or pcapng file.
+pub fn packets<R: Read>(input: R) -> Result<Packets, CaptureError> {
+    let mut found = Packets::default();
+    let mut index = BTreeMap::new();
+    found.cut_at = read(input, |frame| {
+        match decode(&frame)?.1 {
+            Decoded::Transport(packet) => {
+                let flow = found.flow_of(&packet, &mut index);
+                found.push(frame.time_ns, flow, &packet);
+            }
+            Decoded::Other | Decoded::Fragment | Decoded::Incomplete => found.left_out += 1,
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// Both ends, the lower one first, and whether it is TCP.
+type Key = (Endpoint, Endpoint, bool);
+
+impl Packets {
+    /// The index of the packet's flow. A SYN with a new sequence number begins a new one.
+    fn flow_of(&mut self, packet: &TransportPacket, index: &mut BTreeMap<Key, usize>) -> usize {
+        let (source, destination) = (packet.source, packet.destination);
+        let key = (source.min(destination), source.max(destination), packet.tcp.is_some());
+        let syn = packet.tcp.and_then(|header| {
+            let opens = header.flags.contains(Flags::SYN) && !header.flags.contains(Flags::ACK);
+            opens.then_some(header.seq)
+        });
+        match index.get(&key) {
+            Some(&known) if syn.is_none() || syn == self.flows[known].syn => known,
+            _ => {
+                let ends = (source, destination);
+                let tcp = packet.tcp.is_some();
+                self.flows.push(PacketFlow { ends, tcp, syn, mss: [None; 2], scale: [None; 2] });
+                index.insert(key, self.flows.len() - 1);
+                self.flows.len() - 1
+            }
+        }
+    }
+
+    fn push(&mut self, now_ns: u64, index: usize, packet: &TransportPacket) {
+        let flow = &mut self.flows[index];
+        let reverse = packet.source != flow.ends.0;
+        let header = packet.tcp.unwrap_or_default();
+        if header.flags.contains(Flags::SYN) {
+            flow.mss[usize::from(reverse)] = header.mss;
+            flow.scale[usize::from(reverse)] = header.window_scale;
+        }
+        let Header { seq, ack, window, .. } = header;
+        let (stamp, echo) = header.stamps.unwrap_or_default();
+        let (sack_from, sack_to) = header.sack[0].unwrap_or_default();
+        self.time_ns.push(now_ns);
+        self.flow.push(index as u32);
+        self.reverse.push(u8::from(reverse));
+        self.seq.push(seq);
+        self.ack.push(ack);
+        self.bytes.push(u32::try_from(packet.payload_bytes).unwrap_or(u32::MAX));
+        self.flags.push(header.flags.byte());
+        self.window.push(window);
+        self.stamp.push(stamp);
+        self.echo.push(echo);
+        self.sack_from.push(sack_from);
+        self.sack_to.push(sack_to);
+    }
+}

@@ -1,0 +1,111 @@
+"""First estimates of a line from what was measured, and what the data cannot tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lasthop.fit.measurement import Delays, Direction, Floats, Transfer
+from lasthop.fit.summary import delivered
+
+# Fewer packets or round trips do not leave slow start behind.
+LEAST_PACKETS = 150
+LEAST_ROUND_TRIPS = 8
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Of one direction: Mbit/s, ms and packets."""
+
+    rate: float
+    rtt: float
+    queue_ms: float
+    """How long the longest usual wait was."""
+    loss: float
+    jitter: float
+    packets: int
+    losses: int
+    refused: dict[str, str] = field(default_factory=dict)
+    """Reasons, by parameter."""
+
+    @property
+    def buffer(self) -> float:
+        """Packets that the longest usual wait is worth."""
+        return max(1.0, self.queue_ms * self.rate / 12)
+
+
+def estimate(transfers: tuple[Transfer, ...], delays: Delays | None, until_s: float) -> Estimate:
+    """Look at plateaus, minima and losses."""
+    good = np.isfinite(delays.rtt_ms) if delays is not None else np.zeros(0, bool)
+    rtt = delays.rtt_ms[good] if delays is not None else np.empty(0)
+    base = float(rtt.min()) if len(rtt) else float("nan")
+    span = until_s
+    grid = np.linspace(0, span, int(np.clip(span / max(4e-3 * (base if base > 0 else 50), 0.05), 5, 200)))
+    rates = np.diff(delivered(transfers, grid)) * 8e-6 / np.diff(grid)
+    rate = float(np.percentile(rates, 90))
+    packets = sum(one.sent or int(one.bytes[-1] // (one.mss or 1448)) for one in transfers)
+    losses = sum(int((one.lost_s <= until_s).sum()) for one in transfers)
+    queue = float(np.percentile(rtt, 98) - base) if len(rtt) else 0.0
+    steps = np.abs(np.diff(rtt)) if len(rtt) > 2 else np.zeros(1)
+    packet_ms = 12 / max(rate, 1e-3)
+    refused = _refused(transfers, rtt, base, queue, packets, losses, span, rate)
+    jitter = float(np.percentile(steps, 75)) - packet_ms
+    return Estimate(rate, base, queue, losses / max(packets, 1), max(jitter, 0.0), packets, losses, refused)
+
+
+def _refused(
+    transfers: tuple[Transfer, ...],
+    rtt: Floats,
+    base: float,
+    queue: float,
+    packets: int,
+    losses: int,
+    span: float,
+    rate: float,
+) -> dict[str, str]:
+    """Which parameters these data cannot tell, and why."""
+    refused = {}
+    if not len(rtt):
+        refused["delay"] = "these data have no round trips"
+        trips = np.inf
+    else:
+        trips = span * 1e3 / base
+    filled = queue > max(4 * 12 / max(rate, 1e-3), 0.05 * base, 1.5) if len(rtt) else losses > 0
+    why = None
+    if packets < LEAST_PACKETS or trips < LEAST_ROUND_TRIPS:
+        why = (
+            f"the transfer is too short: {packets} packets in {trips:.0f} round trips, and slow start alone "
+            "takes as many"
+        )
+    elif all(one.app_limited for one in transfers):
+        why = "the application limited the transfer: it was silent for more than a fifth of the time"
+    elif not filled and not losses:
+        limit = _window_limited(transfers, rtt, rate)
+        why = (
+            "the receiver's window limited the transfer, and nothing filled the line"
+            if limit
+            else "nothing filled the line: no packet was lost, and round trips did not grow"
+        )
+    if why is not None:
+        refused["rate"] = refused["buffer"] = refused["queue"] = refused["control"] = why
+    elif not filled:
+        refused["buffer"] = "no queue grew: round trips stayed near their minimum, so losses had other causes"
+        refused["queue"] = refused["buffer"]
+    elif not losses:
+        refused["buffer"] = (
+            f"nothing overflowed it: it holds at least {max(1, round(queue * rate / 12))} packets"
+        )
+    return refused
+
+
+def _window_limited(transfers: tuple[Transfer, ...], rtt: Floats, rate: float) -> bool:
+    windows = [one.receive_window for one in transfers if one.receive_window]
+    if not windows or not len(rtt):
+        return False
+    return rate * 1e6 / 8 * float(np.median(rtt)) / 1e3 > 0.8 * sum(windows)
+
+
+def way(transfers: tuple[Transfer, ...], direction: Direction) -> tuple[Transfer, ...]:
+    """The transfers of one direction."""
+    return tuple(one for one in transfers if one.direction == direction)

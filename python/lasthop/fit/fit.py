@@ -1,0 +1,297 @@
+"""The fit: from measurements to parameters with intervals, draws and simulated transfers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lasthop.errors import InputError
+from lasthop.fit.estimate import Estimate, estimate, way
+from lasthop.fit.infer import FIRST, LAST, LEFT, MODELS, SECOND, THIRD, Found, Inference
+from lasthop.fit.line import OTHER, Model, Setting, cut, line_keys
+from lasthop.fit.measurement import Delays, Direction, Floats, Measurement, Transfer
+from lasthop.fit.posterior import Check, Draw, Fit, Parameter, Series
+from lasthop.fit.summary import delivered
+
+# What the model is off from real hosts and links at least, as a standard deviation of the logarithm. Without
+# it the intervals would only say how closely the model agrees with itself.
+MODEL_ERROR = {"rate": 0.002, "rtt": 0.003, "buffer": 0.01, "loss": 0.05, "jitter": 0.05}
+# Draws for the quantiles, for the scenario, and for the transfers laid over the measured one.
+MANY, DRAWS, SHOWN = 4000, 20, 8
+# More packets are not compared: the runs would take too long, and say little more.
+MOST_PACKETS = 20_000
+LONGEST_S, LEAST_S = 30.0, 2.0
+# A 90 % interval that takes more of the first box has learnt nothing.
+UNTOLD = 0.6
+UNITS = {"rate": "Mbit/s", "rtt": "ms", "buffer": "packets", "loss": "", "jitter": "ms"}
+NAMES = {"rtt": "delay"}
+KEYS = {
+    "rate": "{way}.link.rate",
+    "rtt": "{way}.link.delay",
+    "buffer": "{way}.queue.limit",
+    "loss": "{way}.link.loss",
+    "jitter": "{way}.link.jitter",
+}
+
+
+def runs_of_a_fit(ways: int) -> int:
+    """How many runs the inference takes at most."""
+    return ways * (len(MODELS) * FIRST + LEFT * SECOND + THIRD + LAST + SHOWN)
+
+
+@dataclass(frozen=True)
+class Way:
+    """The data of one direction: those of the file that says most of it."""
+
+    direction: Direction
+    measurement: Measurement
+    transfers: tuple[Transfer, ...]
+    delays: Delays | None
+    until_s: float
+    first: Estimate
+
+
+def ways_of(measurements: Sequence[Measurement]) -> list[Way]:
+    """The directions that have transfers. Raises InputError if none says anything of a rate."""
+    ways, reasons = [], []
+    for direction in ("down", "up"):
+        having = [one for one in measurements if way(one.transfers, direction)]
+        if not having:
+            continue
+        best = max(having, key=lambda one: _worth(one, direction))
+        found = _way(best, direction)
+        if "rate" in found.first.refused or "delay" in found.first.refused:
+            reasons += [f"{best.file}: {reason}" for reason in dict.fromkeys(found.first.refused.values())]
+        else:
+            ways.append(found)
+    if not ways:
+        said = (
+            "; ".join(dict.fromkeys(reasons)) or "there is no transfer in them, and delays alone tell no rate"
+        )
+        raise InputError(
+            f"These data do not identify the line: {said}. Measure a transfer that fills it for ten seconds, "
+            "for example a download with 'tcpdump -s 120 -w line.pcap tcp' running."
+        )
+    return ways
+
+
+def _worth(one: Measurement, direction: Direction) -> tuple[bool, bool, float]:
+    """Captures before counters, the sender's end before the receiver's, more bytes before fewer."""
+    total = sum(float(part.bytes[-1]) for part in way(one.transfers, direction))
+    return one.kind == "capture", one.seen_at == "sender", total
+
+
+def _way(one: Measurement, direction: Direction) -> Way:
+    transfers = way(one.transfers, direction)
+    end = max(float(part.time_s[-1]) for part in transfers)
+    packets = sum(part.sent or float(part.bytes[-1]) / (part.mss or 1448) for part in transfers)
+    until = min(0.999 * end, LONGEST_S, max(LEAST_S, end * MOST_PACKETS / max(packets, 1)))
+    parts, delays = cut(transfers, one.delays, until)
+    return Way(direction, one, transfers, delays, until, estimate(parts, delays, until))
+
+
+def fit(
+    measurements: Sequence[Measurement],
+    *,
+    seed: int = 1,
+    jobs: int = 1,
+    advance: Callable[[int], object] = lambda _: None,
+) -> Fit:
+    """Fit a line to measurements of it. Raises InputError if they say nothing of its rate."""
+    rng = np.random.default_rng(seed)
+    results = [_direction(one, seed, jobs, rng, advance) for one in ways_of(measurements)]
+    parameters = tuple(parameter for result in results for parameter in result.parameters)
+    merged: list[dict[str, object]] = []
+    for number in range(DRAWS + 1):
+        overrides: dict[str, object] = {}
+        # A direction that was not measured keeps what the other one assumes of it.
+        for result in results:
+            overrides = _laid(overrides, result.overrides[number], result.direction)
+        merged.append(overrides)
+    notes = [note for one in measurements for note in one.notes]
+    notes.append(_untold(results))
+    return Fit(
+        measurements=tuple(measurements),
+        parameters=parameters,
+        best=merged[0],
+        draws=tuple(Draw(overrides) for overrides in merged[1:]),
+        checks=tuple(check for result in results for check in result.checks),
+        runs=sum(result.runs for result in results),
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _untold(results: Sequence[_Result]) -> str:
+    if len(results) == 2:
+        return "The round trip is shared evenly between both directions: one clock cannot tell them apart."
+    other = OTHER[results[0].direction]
+    return (
+        f"The direction {other} carried ACKs only, so its rate and queue are assumed; the round trip is shared "
+        "evenly between both directions, because one clock cannot tell them apart."
+    )
+
+
+def _laid(under: dict[str, object], over: dict[str, object], direction: Direction) -> dict[str, object]:
+    if not under:
+        return over
+    return under | {key: value for key, value in over.items() if key.startswith(direction)}
+
+
+@dataclass(frozen=True)
+class _Result:
+    direction: Direction
+    parameters: tuple[Parameter, ...]
+    overrides: list[dict[str, object]]
+    """Of the best estimate, then of the draws."""
+    checks: tuple[Check, ...]
+    runs: int
+
+
+def _direction(
+    one: Way, seed: int, jobs: int, rng: np.random.Generator, advance: Callable[[int], object]
+) -> _Result:
+    setting = Setting(one.transfers, one.direction, one.measurement.seen_at or "sender", one.until_s)
+    fine = one.measurement.kind == "capture"
+    inference = Inference(setting, one.delays, one.first, fine=fine, seed=seed, jobs=jobs, advance=advance)
+    found = inference.run(MODELS)
+    weights = found.posterior.weights / found.posterior.weights.sum()
+    chosen = rng.choice(len(weights), MANY, p=weights)
+    noise = rng.normal(0, [MODEL_ERROR[name] for name in found.names], (MANY, len(found.names)))
+    drawn = np.exp(found.posterior.draws[chosen] + noise)
+    middle = np.median(drawn, axis=0)
+    refused = _refused(one.first, found)
+    values = [_values(found.names, row, refused, one.first) for row in (middle, *drawn[:DRAWS])]
+    seen = [
+        _series(*inference.seen(row, found.model, number), one) for number, row in enumerate(values[:SHOWN])
+    ]
+    advance(len(seen))
+    measured = _series(one.transfers, one.delays, one)
+    check = Check(str(one.measurement.file), one.direction, measured, tuple(seen))
+    model = Model(found.model.control, "drop-tail") if "queue" in refused else found.model
+    overrides = [_flat(line_keys(row, model, one.direction)) for row in values]
+    parameters = (*_numbers(one, found, drawn, refused), *_words(one, found, refused))
+    return _Result(one.direction, parameters, overrides, (check,), found.runs)
+
+
+def _refused(first: Estimate, found: Found) -> dict[str, str]:
+    refused = dict(first.refused)
+    for name, share in zip(found.names, found.shares, strict=True):
+        if share > UNTOLD and name not in {"rate", "rtt"}:
+            refused.setdefault(
+                name, "simulated lines with very different values behave like the measured one"
+            )
+    return refused
+
+
+def _values(
+    names: tuple[str, ...], row: Floats, refused: dict[str, str], first: Estimate
+) -> dict[str, float]:
+    values = {name: float(value) for name, value in zip(names, row, strict=True)}
+    for name in ("loss", "jitter"):
+        if name in refused:
+            values.pop(name, None)
+    if "buffer" in refused or "buffer" not in values:
+        values["buffer"] = assumed_buffer(values, first)
+    return values
+
+
+def assumed_buffer(values: dict[str, float], first: Estimate) -> float:
+    """A queue of a round trip, or what the data prove it to hold, if that is more."""
+    return max(10.0, values["rate"] * values["rtt"] / 12, 1.2 * first.buffer)
+
+
+def _numbers(one: Way, found: Found, drawn: Floats, refused: dict[str, str]) -> list[Parameter]:
+    source = f"{one.measurement.file}, {one.measurement.kind}"
+    parameters = []
+    for name in UNITS:
+        if name in {"loss", "jitter"} and name not in found.names:
+            parameters.append(_absent(name, one, source))
+            continue
+        key = KEYS[name].format(way=one.direction)
+        public = NAMES.get(name, name)
+        if name in refused or name not in found.names:
+            reason = refused.get(name, f"{found.model.queue} drops by time, so its length never matters")
+            assumed = {"buffer": "a queue of a round trip"}.get(name, "none")
+            parameters.append(
+                Parameter(public, key, UNITS[name], reason=reason, assumed=assumed, source=source)
+            )
+            continue
+        low, value, high = np.percentile(drawn[:, found.names.index(name)], [5, 50, 95]).tolist()
+        parameters.append(Parameter(public, key, UNITS[name], value, low, high, source=source))
+    return parameters
+
+
+def _absent(name: str, one: Way, source: str) -> Parameter:
+    """A loss or jitter of which nothing was seen."""
+    key = KEYS[name].format(way=one.direction)
+    if name == "loss":
+        # Rule of three, at 90 %: that nothing of n was lost still happens in a tenth of all cases.
+        high = 2.3 / max(one.first.packets, 1)
+        return Parameter(name, key, "", 0.0, 0.0, high, source=source)
+    return Parameter(name, key, UNITS[name], 0.0, 0.0, 12 / one.first.rate, source=source)
+
+
+def _words(one: Way, found: Found, refused: dict[str, str]) -> list[Parameter]:
+    source = f"{one.measurement.file}, {one.measurement.kind}"
+    chances: dict[str, dict[str, float]] = {"control": {}, "queue": {}}
+    for model in MODELS:
+        chance = found.chances.get(str(model), 0.0)
+        for name, word in (("control", model.control), ("queue", model.queue)):
+            chances[name][word] = chances[name].get(word, 0.0) + chance
+    keys = {"control": "tcp.congestion_control", "queue": f"{one.direction}.queue.discipline"}
+    words = []
+    for name, word in (("control", found.model.control), ("queue", found.model.queue)):
+        chance = chances[name][word]
+        reason = refused.get(name)
+        if reason is None and chance < 0.7:
+            others = ", ".join(
+                other for other, share in chances[name].items() if share > 0.1 and other != word
+            )
+            reason = f"{word} and {others} behave alike on this line"
+        if reason is None:
+            words.append(Parameter(name, keys[name], "", word, probability=chance, source=source))
+        else:
+            words.append(Parameter(name, keys[name], "", reason=reason, assumed=word, source=source))
+    return [*words, _initial_window(one, source), _stalls(one, source)]
+
+
+def _initial_window(one: Way, source: str) -> Parameter:
+    window = one.transfers[0].initial_window
+    if window is None:
+        reason = "the start of the connection is missing"
+        return Parameter(
+            "initial_window", "tcp.initial_window", "packets", reason=reason, assumed="10", source=source
+        )
+    ends = float(window)
+    return Parameter("initial_window", "tcp.initial_window", "packets", ends, ends, ends, source=source)
+
+
+def _stalls(one: Way, source: str) -> Parameter:
+    reason = "a round trip that is stretched by repairs of the link looks like jitter here"
+    return Parameter(
+        "stalls", f"{one.direction}.link.errors", "ms", reason=reason, assumed="none", source=source
+    )
+
+
+def _flat(keys: object, path: str = "") -> dict[str, object]:
+    """Tables as keys with dots; distributions stay tables."""
+    if not isinstance(keys, dict) or "distribution" in keys:
+        return {path: keys}
+    flat: dict[str, object] = {}
+    for key, value in keys.items():
+        flat |= _flat(value, f"{path}.{key}" if path else key)
+    return flat
+
+
+def _series(transfers: tuple[Transfer, ...], delays: Delays | None, one: Way) -> Series:
+    """Goodput in about a hundred steps, and some thousand round trips at most."""
+    grid = np.linspace(0, one.until_s, 101)
+    if one.measurement.kind != "capture":
+        grid = np.concatenate([[0.0], one.transfers[0].time_s])
+    goodput = np.diff(delivered(transfers, grid)) * 8e-6 / np.maximum(np.diff(grid), 1e-9)
+    empty = np.empty(0)
+    time, rtt = (empty, empty) if delays is None else (delays.time_s, delays.rtt_ms)
+    step = max(1, len(time) // 1000)
+    return Series((grid[1:] + grid[:-1]) / 2, goodput, time[::step], rtt[::step])

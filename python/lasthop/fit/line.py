@@ -1,0 +1,132 @@
+"""A line with unknown properties, and what the model makes of it: one run, seen from where the data were."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from lasthop.engines.engine import CaptureTarget, Observation, Request
+from lasthop.fit.measurement import Delays, Direction, End, Measurement, Transfer
+from lasthop.fit.sources import capture
+from lasthop.scenario.points import parse_study
+from lasthop.scenario.toml import to_toml
+
+# Bytes kept of a packet: headers with all options.
+SNAP = 120
+OTHER: dict[str, Direction] = {"down": "up", "up": "down"}
+# Bytes of a full packet, in which a policer's bucket is counted.
+PACKET = 1500
+
+
+@dataclass(frozen=True)
+class Model:
+    """The names that a fit chooses among."""
+
+    control: str
+    queue: str
+
+    def __str__(self) -> str:
+        """Name both."""
+        return f"{self.control} through {self.queue}"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is the same in all runs: the transfers and where they were seen."""
+
+    transfers: tuple[Transfer, ...]
+    direction: Direction
+    seen_at: End
+    until_s: float
+    """The runs last as long, and so much of the measurement is compared with them."""
+
+    def keys(self, values: Mapping[str, float], model: Model) -> dict[str, Any]:
+        """The scenario of a line with these values: Mbit/s, ms and packets."""
+        return {"time_limit": "10 min", **line_keys(values, model, self.direction), **self._traffic(model)}
+
+    def _traffic(self, model: Model) -> dict[str, Any]:
+        first = self.transfers[0]
+        packet = (first.mss or 1448) + first.overhead
+        tcp: dict[str, Any] = {"profile": "linux-6", "congestion_control": model.control}
+        tcp["initial_window"] = first.initial_window or 10
+        window = max((one.receive_window or 0) for one in self.transfers)
+        tcp["receive_window_max"] = (
+            max(64, min(30_000, -(-window // (first.mss or 1448)))) if window else 30_000
+        )
+        if first.overhead < 52:
+            tcp["timestamps"] = False
+        flows = [
+            {
+                "kind": "bulk-tcp",
+                "name": f"transfer-{number}",
+                "direction": self.direction,
+                "start": f"{max(0.0, float(one.time_s[0])):.6f} s",
+                "duration": f"{max(0.05, min(self.until_s, float(one.time_s[-1])) - float(one.time_s[0])):.6f} s",
+            }
+            for number, one in enumerate(self.transfers, 1)
+        ]
+        return {"mtu": f"{max(packet, 296)} B", "tcp": tcp, "flow": flows}
+
+
+def line_keys(values: Mapping[str, float], model: Model, direction: Direction) -> dict[str, Any]:
+    """The keys of the last hop. The round trip is shared evenly between both directions."""
+    delay = f"{values['rtt'] / 2:.4f} ms"
+    rate = f"{values['rate'] * 1e3:.3f} kbit/s"
+    link: dict[str, Any] = {"rate": rate, "delay": delay}
+    if values.get("loss", 0.0) > 0:
+        link["loss"] = f"{100 * values['loss']:.5f} %"
+    if values.get("jitter", 0.0) > 0:
+        link["jitter"] = {"distribution": "uniform", "min": "0 ms", "max": f"{values['jitter']:.4f} ms"}
+    way: dict[str, Any] = {"link": link}
+    packets = max(1, round(values["buffer"]))
+    way["queue"] = {"limit": f"{packets} packets"}
+    if model.queue == "codel":
+        way["queue"] = {"discipline": "codel", "limit": "1000 packets"}
+    elif model.queue == "policer":
+        way["queue"] = {"limit": "1000 packets"}
+        way["policer"] = {"rate": rate, "burst": f"{(packets + 1) * PACKET} B"}
+        link["rate"] = f"{values['rate'] * 1e4:.3f} kbit/s"
+    back = {"link": {"rate": f"{max(values['rate'], 1) * 1e3:.3f} kbit/s", "delay": delay}}
+    back["queue"] = {"limit": "1000 packets"}
+    return {direction: way, OTHER[direction]: back}
+
+
+def simulate(setting: Setting, values: Mapping[str, float], model: Model, seed: int) -> Measurement:
+    """Run the line once and read the capture of it as the measured one was read."""
+    cell = parse_study(to_toml(setting.keys(values, model))).cells[0]
+    folder = Path(tempfile.mkdtemp(prefix="lasthop-fit-", dir=_memory()))
+    try:
+        request = Request.of_one(seed, 0, 0, Observation(capture=CaptureTarget(folder, "fit", SNAP)))
+        cell.run(seed, 0, 1, json.dumps(request.messages()), records=False)
+        at_server = (setting.seen_at == "sender") == (setting.direction == "down")
+        file = folder / ("server.pcapng" if at_server else "client.pcapng")
+        return capture.read(file)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _memory() -> str | None:
+    """A folder in memory, where there is one: each run writes a few MB that live for a moment."""
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None
+
+
+Seen = tuple[tuple[Transfer, ...], Delays | None]
+
+
+def cut(transfers: tuple[Transfer, ...], delays: Delays | None, until_s: float) -> Seen:
+    """The part before a time."""
+    parts = []
+    for one in transfers:
+        chosen = one.time_s <= until_s
+        if chosen.sum() >= 2:
+            lost = one.lost_s[one.lost_s <= until_s]
+            parts.append(replace(one, time_s=one.time_s[chosen], bytes=one.bytes[chosen], lost_s=lost))
+    if delays is not None:
+        chosen = delays.time_s <= until_s
+        delays = Delays(delays.time_s[chosen], delays.rtt_ms[chosen])
+    return tuple(parts), delays

@@ -1,0 +1,287 @@
+"""Packet captures (pcap, pcapng): transfers and round trips of their TCP flows.
+
+The capture may come from either end. At the sender an ACK tells what arrived and how long its round trip
+took. At the receiver a packet's echoed timestamp (RFC 7323) leads back to the ACK that released it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lasthop import _core
+from lasthop.errors import InputError
+from lasthop.fit.measurement import Bools, Delays, Direction, End, Floats, Measurement, Transfer
+
+MAGIC = (
+    b"\x0a\x0d\x0d\x0a",
+    b"\xa1\xb2\xc3\xd4",
+    b"\xd4\xc3\xb2\xa1",
+    b"\xa1\xb2\x3c\x4d",
+    b"\x4d\x3c\xb2\xa1",
+)
+# Data of a flow that is worth a look: below, there is no transfer but a request or a handshake.
+LEAST_BYTES = 15_000
+SYN, ACK = 0x02, 0x10
+KINDS = {"Q": np.uint64, "I": np.uint32, "H": np.uint16, "B": np.uint8}
+
+Columns = dict[str, Any]
+Trips = tuple[Floats, Floats]
+Ints = npt.NDArray[np.int64]
+Flow = tuple[tuple[str, int, str, int], bool, list[int | None], list[int | None]]
+
+
+def claims(head: bytes, path: Path) -> bool:
+    """Whether the file begins as a capture does, or its name says that it should."""
+    return head.startswith(MAGIC) or path.suffix in {".pcap", ".pcapng", ".cap"}
+
+
+def read(path: Path, host: str | None = None) -> Measurement:
+    """Read a capture. Raises InputError if it is damaged or has no TCP transfer.
+
+    `host` is the address of the user's end; without it, that is the end that opened a connection.
+    """
+    try:
+        table = _core.packets(str(path))
+    except _core.CaptureError as error:
+        raise InputError(f"{path}: {error}. It was not used.") from error
+    columns = {
+        name: np.frombuffer(cells[1], KINDS[cells[0]]) for name, cells in table.items() if _is_column(cells)
+    }
+    notes = []
+    if table["cut_at"] is not None:
+        notes.append(f"The end: the file was cut short within a packet at byte {table['cut_at']}.")
+    flows = [
+        found for index, flow in enumerate(table["flows"]) if (found := _flow(columns, index, flow, host))
+    ]
+    if not flows:
+        raise InputError(
+            f"{path}: no TCP flow has {LEAST_BYTES // 1000} kB of data in one direction, which is the least "
+            "that says anything of a line"
+        )
+    start = min(found.transfer.time_s[0] for found in flows)
+    ends: set[End] = {found.end for found in flows}
+    rtt_time = np.concatenate([found.rtt_time for found in flows])
+    rtt = np.concatenate([found.rtt_ms for found in flows])
+    order = np.argsort(rtt_time, kind="stable")
+    if not len(rtt):
+        notes.append("Round trips: no timestamps are echoed, so a capture at the receiver has none.")
+    for found in flows:
+        notes += found.notes
+    return Measurement(
+        file=path,
+        kind="capture",
+        transfers=tuple(_from(found.transfer, start) for found in flows),
+        delays=Delays(rtt_time[order] - start, rtt[order]) if len(rtt) else None,
+        seen_at=ends.pop() if len(ends) == 1 else "both",
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _is_column(cells: object) -> bool:
+    return isinstance(cells, tuple) and len(cells) == 2
+
+
+def _from(transfer: Transfer, start: float) -> Transfer:
+    return replace(transfer, time_s=transfer.time_s - start, lost_s=transfer.lost_s - start)
+
+
+@dataclass(frozen=True)
+class _Found:
+    transfer: Transfer
+    end: End
+    rtt_time: Floats
+    rtt_ms: Floats
+    notes: list[str]
+
+
+def _flow(columns: Columns, index: int, flow: Flow, host: str | None) -> _Found | None:
+    """The larger direction of a TCP flow, if it has data enough."""
+    (source, port, destination, other), tcp, mss, scale = flow
+    if not tcp:
+        return None
+    own = columns["flow"] == index
+    if own.all():
+        packets = dict(columns)
+    else:
+        packets = {name: cells[own] for name, cells in columns.items()}
+    packets["time"] = (packets["time_ns"] - columns["time_ns"][0]).astype(np.int64) / 1e9
+    amounts = [int(packets["bytes"][packets["reverse"] == way].sum(dtype=np.int64)) for way in (0, 1)]
+    way = int(amounts[1] > amounts[0])
+    if amounts[way] < LEAST_BYTES:
+        return None
+    packets["data"] = (packets["reverse"] == way) & (packets["bytes"] > 0)
+    packets["answer"] = (packets["reverse"] != way) & (packets["flags"] & ACK > 0)
+    if not packets["answer"].any():
+        raise InputError(
+            f"flow {source}:{port} to {destination}:{other}: the capture has one direction only; the ACKs are "
+            "missing, and without them nothing tells round trips from queues"
+        )
+    # Whoever sent the SYN is the user's host; without it, whoever has the higher port.
+    opened = bool((packets["flags"][0] & (SYN | ACK)) == SYN)
+    by_first = source == host if host in {source, destination} else opened or port > other
+    direction: Direction = "up" if (way == 0) == by_first else "down"
+    usual = int(mss[way] or 0) and min(m for m in mss if m)
+    name = f"{source}:{port} to {destination}:{other}"
+    return _transfer(packets, name, direction, int(usual), scale[1 - way] or 0)
+
+
+def _unwrapped(numbers: npt.NDArray[np.uint32], first: int) -> Ints:
+    """Sequence numbers from `first` on, without their wrap at 2**32."""
+    relative = numbers.astype(np.int64) - first
+    steps = np.diff(relative, prepend=0)
+    steps = (steps + 2**31) % 2**32 - 2**31
+    return np.cumsum(steps)
+
+
+def _transfer(packets: Columns, name: str, direction: Direction, mss: int, scale: int) -> _Found:
+    data, answer, time = packets["data"], packets["answer"], packets["time"]
+    first = int(packets["seq"][data][0])
+    begin = _unwrapped(packets["seq"][data], first)
+    size = packets["bytes"][data].astype(np.int64)
+    acked = np.maximum.accumulate(_unwrapped(packets["ack"][answer], first))
+    if not mss:
+        mss = int(np.percentile(size, 90)) if len(size) else 1460
+    stamps = bool((packets["stamp"][data] > 0).any())
+    mss -= 12 if stamps and mss > 500 and int(size.max()) % mss else 0
+    flight = _Flight(time[data], begin, size, time[answer], acked, packets, mss)
+    sender, receiver = _sender_trips(flight), _receiver_trips(flight)
+    end = _seen_at(packets, data, sender, receiver)
+    windows = packets["window"][answer].astype(np.int64) << scale
+    if end == "sender":
+        at, total, lost, (rtt_time, rtt) = flight.ack_time, np.clip(acked, 0, None), _resent(flight), sender
+    else:
+        at, total, lost, (rtt_time, rtt) = flight.time, _unique(flight), _holes(flight), receiver
+    base = float(np.min(rtt)) / 1e3 if len(rtt) else 0.05
+    transfer = Transfer(
+        name=name,
+        direction=direction,
+        time_s=at,
+        bytes=total.astype(np.float64),
+        lost_s=lost,
+        sent=int(np.ceil(size / mss).sum()),
+        mss=mss,
+        app_limited=_app_limited(flight, rtt),
+        initial_window=_initial_window(flight, base, end),
+        overhead=52 if stamps else 40,
+        receive_window=int(np.max(windows)) if len(windows) else None,
+    )
+    return _Found(transfer, end, rtt_time, rtt, [])
+
+
+@dataclass(frozen=True)
+class _Flight:
+    time: Floats
+    begin: Ints
+    size: Ints
+    ack_time: Floats
+    acked: Ints
+    packets: Columns
+    mss: int
+
+    @property
+    def fresh(self) -> Bools:
+        """Whether a data packet begins at or behind all data before it."""
+        highest = np.maximum.accumulate(self.begin + self.size)
+        before = np.concatenate([[0], highest[:-1]])
+        return self.begin >= before
+
+
+def _sender_trips(flight: _Flight) -> Trips:
+    """From a packet to the ACK of it; none from ACKs that follow duplicates, which wait for a repair."""
+    fresh = flight.fresh
+    ends, times = (flight.begin + flight.size)[fresh], flight.time[fresh]
+    advance = np.diff(flight.acked, prepend=0) > 0
+    after_duplicate = np.concatenate([[False], ~advance[:-1]])
+    after_duplicate[:3] = False
+    chosen = advance & ~after_duplicate & (flight.acked > 0)
+    # The last packet that lies in what was acked; with offload it may be one of 64 kB.
+    place = np.searchsorted(ends, flight.acked[chosen])
+    inside = place < len(ends)
+    at = flight.ack_time[chosen][inside]
+    trips = (at - times[place[inside]]) * 1e3
+    good = trips > 0
+    return at[good], trips[good]
+
+
+def _receiver_trips(flight: _Flight) -> Trips:
+    """From the first ACK with a timestamp to the first data that echo it."""
+    packets = flight.packets
+    stamps, first = np.unique(packets["stamp"][packets["answer"]], return_index=True)
+    echo = packets["echo"][packets["data"]]
+    chosen = (echo > 0) & flight.fresh
+    if not len(stamps) or not chosen.any() or stamps[-1] == 0:
+        return np.empty(0), np.empty(0)
+    # Only the first packet with an echo: those behind it may have been released by something else.
+    new = chosen & (np.diff(echo.astype(np.int64), prepend=-1) != 0)
+    place = np.minimum(np.searchsorted(stamps, echo[new]), len(stamps) - 1)
+    known = stamps[place] == echo[new]
+    at = flight.time[new][known]
+    trips = (at - flight.ack_time[first[place[known]]]) * 1e3
+    good = trips > 0
+    return at[good], trips[good]
+
+
+def _seen_at(packets: Columns, data: Bools, sender: Trips, receiver: Trips) -> End:
+    """The end at which the answer to a packet comes after no time is the one where the capture was made."""
+    flags, time, reverse = packets["flags"], packets["time"], packets["reverse"]
+    syn = np.flatnonzero((flags & (SYN | ACK)) == SYN)
+    both = np.flatnonzero((flags & (SYN | ACK)) == (SYN | ACK))
+    if len(syn) and len(both):
+        third = np.flatnonzero((reverse == reverse[syn[0]]) & ((flags & (SYN | ACK)) == ACK))
+        third = third[third > both[-1]]
+        if len(third):
+            there = float(time[both[-1]] - time[syn[-1]])
+            back = float(time[third[0]] - time[both[-1]])
+            opener_sends = reverse[data][0] == reverse[syn[0]]
+            return "sender" if (there > back) == opener_sends else "receiver"
+    if not len(receiver[1]):
+        return "sender"
+    return "sender" if np.median(sender[1]) > 0.5 * np.median(receiver[1]) else "receiver"
+
+
+def _resent(flight: _Flight) -> Floats:
+    return np.asarray(flight.time[~flight.fresh])
+
+
+def _unique(flight: _Flight) -> Ints:
+    _, first = np.unique(flight.begin, return_index=True)
+    new = np.zeros(len(flight.begin), bool)
+    new[first] = True
+    return np.cumsum(np.where(new, flight.size, 0))
+
+
+def _holes(flight: _Flight) -> Floats:
+    """The packets that were missing when the one behind them came."""
+    highest = np.maximum.accumulate(flight.begin + flight.size)
+    gap = flight.begin[1:] - highest[:-1]
+    count = np.where(gap > 0, -(-gap // flight.mss), 0)
+    return np.asarray(np.repeat(flight.time[1:], count))
+
+
+def _app_limited(flight: _Flight, rtt: Floats) -> bool | None:
+    """Whether the sender was silent, with nothing to repair, for more than a fifth of the time."""
+    if len(rtt) < 5 or len(flight.time) < 5:
+        return None
+    long = max(1.5 * float(np.percentile(rtt, 90)) / 1e3, 0.02)
+    gaps = np.diff(flight.time)
+    repaired = ~flight.fresh[1:]
+    idle = gaps[(gaps > long) & ~repaired].sum()
+    return bool(idle > 0.2 * (flight.time[-1] - flight.time[0]))
+
+
+def _initial_window(flight: _Flight, base_s: float, end: End) -> int | None:
+    """Packets before the first answer can have come back."""
+    if flight.begin[0] != 0:
+        return None
+    if end == "sender":
+        answered = flight.ack_time[flight.acked > 0]
+        first = flight.time < (answered[0] if len(answered) else np.inf)
+    else:
+        first = flight.time < flight.time[0] + 0.6 * base_s
+    sent = int(flight.size[first & flight.fresh].sum())
+    return max(1, round(sent / flight.mss))
