@@ -1,4 +1,4 @@
-"""The sections of an answer (page loads, short flows, flows, hops, runs) and the headline metrics of each."""
+"""The sections of an answer, from page loads to runs, and the headline metrics of each."""
 
 from __future__ import annotations
 
@@ -53,6 +53,8 @@ HOPS = [
     "marks",
 ]
 """The main metrics of hops."""
+STATIONS = ["airtime_share", "frames", "collisions", "frame_packets_mean", "failed_packets"]
+"""The main metrics of the stations of a medium."""
 _RUNS = ["duration_s", "efficiency", "fairness_jain", "utilisation", "queue_mean_packets"]
 _LINK = ["utilisation", "fairness_jain"]
 """Metrics of whole runs that are shown beside flows."""
@@ -195,6 +197,8 @@ def _kinds(tables: Tables) -> list[_Kind]:
         kinds.append(_Kind("Flows", flows, pl.col("role"), _FLOWS, Topic.TRANSFERS))
     if tables.hops is not None:
         kinds.append(_Kind("Hops", tables.hops, pl.col(PLACE), HOPS, Topic.LINK, noun="hop"))
+    if tables.stations is not None:
+        kinds.append(_Kind("Stations", tables.stations, pl.col(PLACE), STATIONS, Topic.LINK, noun="station"))
     if PROGRAM in (columns := tables.runs.collect_schema().names()):
         own = ["program_s", *(name for name in columns if name.startswith(PRINTED))]
         shown = own[: 1 + _MOST_PRINTED]

@@ -360,6 +360,7 @@ def _all_rows(tables: Tables) -> list[_Rows]:
         (tables.shorts, "application"),
         (flows, "role"),
         (tables.hops, PLACE),
+        (tables.stations, PLACE),
         (tables.runs, None),
     ]
     found = []

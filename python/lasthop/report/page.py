@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from lasthop import _core
-from lasthop.answer.sections import HOPS
+from lasthop.answer.sections import HOPS, STATIONS
 from lasthop.campaign.campaign import Campaign
 from lasthop.findings.files import write_tables
 from lasthop.findings.findings import Findings, times
@@ -139,13 +139,16 @@ def _engine(campaign: Campaign) -> str:
 
 
 def _groups(findings: Findings) -> list[TableGroup]:
-    """Return the tables; hops, if there are any, come last."""
-    if findings.tables.hops is None:
-        return _groups_of_flows(findings, findings.summary)
-    names = findings.tables.hops.select(PLACE).unique().collect()[PLACE]
-    of_hops = pl.col("flow").is_in(names.implode())
-    hops = generic_table(findings.summary.filter(of_hops), list(findings.factors), "Hops", HOPS, "hop")
-    return [*_groups_of_flows(findings, findings.summary.filter(~of_hops)), hops]
+    """Return the tables; hops and the stations of media, if there are any, come last."""
+    tables, factors = findings.tables, list(findings.factors)
+    flows, last = findings.summary, []
+    kinds = (("Hops", tables.hops, HOPS, "hop"), ("Stations", tables.stations, STATIONS, "station"))
+    for title, rows, metrics, noun in kinds:
+        if rows is not None:
+            own = pl.col("flow").is_in(rows.select(PLACE).unique().collect()[PLACE].implode())
+            last.append(generic_table(flows.filter(own), factors, title, metrics, noun))
+            flows = flows.filter(~own)
+    return [*_groups_of_flows(findings, flows), *last]
 
 
 def _groups_of_flows(findings: Findings, summary: pl.DataFrame) -> list[TableGroup]:

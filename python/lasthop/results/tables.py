@@ -1,6 +1,6 @@
 """The tables of finished results, and what follows from their columns.
 
-The tables are flows, runs, page loads, short flows and hops.
+The tables are flows, runs, page loads, short flows, hops and stations.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import polars as pl
 
 from lasthop import _core
 from lasthop.metrics.labels import TRANSFER_PROTOCOLS
-from lasthop.results.folder import FLOWS, HOPS, PAGES, RUNS, SHORTS, read_manifest, scan_rows
+from lasthop.results.folder import FLOWS, HOPS, PAGES, RUNS, SHORTS, STATIONS, read_manifest, scan_rows
 from lasthop.results.hops import with_places
 from lasthop.results.manifest import looks_of
 from lasthop.results.space import read_space
@@ -52,6 +52,7 @@ class Tables:
     pages: pl.LazyFrame | None
     shorts: pl.LazyFrame | None
     hops: pl.LazyFrame | None = None
+    stations: pl.LazyFrame | None = None
     looks: int = 1
     """Number of looks that share an interval's error: above one if the campaign stopped when precise."""
 
@@ -60,17 +61,19 @@ class Tables:
         """Open the tables of a results folder; in a space, every point is a replication."""
         tables, space = cls.read_points(folder), read_space(folder)
         runs = tables.runs
-        pages, shorts, hops = (
-            None if t is None else space.folded(t, runs) for t in (tables.pages, tables.shorts, tables.hops)
+        pages, shorts, hops, stations = (
+            None if t is None else space.folded(t, runs)
+            for t in (tables.pages, tables.shorts, tables.hops, tables.stations)
         )
         flows, folded = space.folded(tables.flows, runs), space.folded(runs, runs)
-        return cls(flows, folded, pages, shorts, hops, tables.looks)
+        return cls(flows, folded, pages, shorts, hops, stations, tables.looks)
 
     @classmethod
     def read_points(cls, folder: Path) -> Tables:
         """Open the tables of a results folder as they are."""
-        pages, shorts, hops = (
-            scan_rows(folder / name) if (folder / name).is_file() else None for name in (PAGES, SHORTS, HOPS)
+        pages, shorts, hops, stations = (
+            scan_rows(folder / name) if (folder / name).is_file() else None
+            for name in (PAGES, SHORTS, HOPS, STATIONS)
         )
         return cls(
             scan_rows(folder / FLOWS),
@@ -78,6 +81,7 @@ class Tables:
             pages,
             None if shorts is None else with_rates(shorts),
             None if hops is None else with_places(hops),
+            None if stations is None else with_places(stations),
             looks_of(read_manifest(folder)),
         )
 

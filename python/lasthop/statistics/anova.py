@@ -42,7 +42,17 @@ from numpy.typing import NDArray
 
 from lasthop.errors import InputError, nearest
 from lasthop.extras import ANOVA, extra
-from lasthop.results.folder import FLOWS, HOPS, PAGES, RUNS, SHORTS, read_manifest, read_rows, scan_rows
+from lasthop.results.folder import (
+    FLOWS,
+    HOPS,
+    PAGES,
+    RUNS,
+    SHORTS,
+    STATIONS,
+    read_manifest,
+    read_rows,
+    scan_rows,
+)
 from lasthop.results.hops import PLACE, with_places
 from lasthop.results.manifest import looks_of
 from lasthop.results.space import read_space
@@ -54,9 +64,9 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 REPLICATION_COLUMNS = ("set", "replication")
-_WHO = {RUNS: "", PAGES: "page", SHORTS: "application", FLOWS: "role", HOPS: PLACE}
+_WHO = {RUNS: "", PAGES: "page", SHORTS: "application", FLOWS: "role", HOPS: PLACE, STATIONS: PLACE}
 """The tables in the order of the search for a response, and the column that tells a run's rows apart."""
-_ROWS = {PAGES: "page loads", SHORTS: "short flows", FLOWS: "flows", HOPS: "hops"}
+_ROWS = {PAGES: "page loads", SHORTS: "short flows", FLOWS: "flows", HOPS: "hops", STATIONS: "stations"}
 _NAMED_AT_MOST = 5
 _NOT_METRICS = frozenset({"start_s"})
 _KINDS = ("overall mean", "main effect", "interaction")
@@ -209,8 +219,9 @@ def from_folder(folder: Path, response: str, role: str | None, option: str = "--
     tables = {name: _read_parquet(folder / name) for name in _WHO if (folder / name).is_file()}
     if SHORTS in tables:
         tables[SHORTS] = with_rates(tables[SHORTS].lazy()).collect()
-    if HOPS in tables:
-        tables[HOPS] = with_places(tables[HOPS].lazy()).collect()
+    for name in (HOPS, STATIONS):
+        if name in tables:
+            tables[name] = with_places(tables[name].lazy()).collect()
     runs = tables[RUNS]
     factors = runs.columns[: runs.columns.index("set")]
     keys = [*factors, *REPLICATION_COLUMNS]

@@ -89,6 +89,7 @@ def whole_summary(tables: Tables, factors: Sequence[str]) -> pl.DataFrame:
         factors,
         shorts=tables.shorts,
         hops=tables.hops,
+        stations=tables.stations,
         programs=programs,
         looks=tables.looks,
     )
@@ -115,16 +116,20 @@ def generic_summary(
     *,
     shorts: pl.LazyFrame | None = None,
     hops: pl.LazyFrame | None = None,
+    stations: pl.LazyFrame | None = None,
     programs: pl.LazyFrame | None = None,
     looks: int = 1,
 ) -> pl.DataFrame:
-    """Compute the statistics of every metric for every program, page, short flow, role and hop in every cell.
+    """Compute the statistics of every metric in every cell.
+
+    They are those of programs, pages, short flows, roles, hops and stations.
 
     With `only`, compute only these metrics. Intervals hold over this many `looks`.
     """
     columns = [factor_column(factor) for factor in factors]
     records: list[tuple[object, ...]] = []
-    things = ((programs, PROGRAM), (pages, "page"), (shorts, _HOSTS), (flows, "role"), (hops, PLACE))
+    places = ((hops, PLACE), (stations, PLACE))
+    things = ((programs, PROGRAM), (pages, "page"), (shorts, _HOSTS), (flows, "role"), *places)
     frames = [(frame, who) for frame, who in things if frame is not None]
     names = [*factors, "flow"]
     schemas = [frame.collect_schema() for frame, _ in frames]

@@ -28,7 +28,18 @@ _FORM = re.compile(
     r"\s+within\s+(?P<number>\d+(?:\.\d+)?|\.\d+)\s*(?P<unit>%|[^\W\d][\w/]*)?"
     r"(?:\s+at\s+(?P<level>\d+(?:\.\d+)?)\s*%)?\s*"
 )
-_TEXTS = ("flow", "application", "protocol", "direction", "outcome", "page", "role", "valid", "hop")
+_TEXTS = (
+    "flow",
+    "application",
+    "protocol",
+    "direction",
+    "outcome",
+    "page",
+    "role",
+    "valid",
+    "hop",
+    "station",
+)
 """Columns that hold no numbers."""
 _RANGE = (50.0, 99.99)
 
@@ -40,8 +51,8 @@ def known_metrics() -> Sequence[str]:
     def row(table: str) -> pl.LazyFrame:
         return pl.LazyFrame({name: ["-"] if name in _TEXTS else [0.0] for name in dictionary()[table]})
 
-    hops = with_places(row("hops"))
-    return metrics_of(Tables(row("flows"), row("runs"), row("pages"), with_rates(row("shorts")), hops))
+    places = with_places(row("hops")), with_places(row("stations"))
+    return metrics_of(Tables(row("flows"), row("runs"), row("pages"), with_rates(row("shorts")), *places))
 
 
 def parse(text: str) -> Condition:

@@ -79,8 +79,9 @@ def _by_levels(cells: Sequence[_core.Cell]) -> dict[Levels, list[int]]:
 
 
 def _tables(records: Mapping[str, pl.DataFrame]) -> Tables:
-    pages, shorts, hops = (
-        None if (frame := records[name]).is_empty() else frame.lazy() for name in ("pages", "shorts", "hops")
+    pages, shorts, hops, stations = (
+        None if (frame := records[name]).is_empty() else frame.lazy()
+        for name in ("pages", "shorts", "hops", "stations")
     )
     flows, runs = records["flows"].lazy(), records["runs"].lazy()
     return Tables(
@@ -89,6 +90,7 @@ def _tables(records: Mapping[str, pl.DataFrame]) -> Tables:
         pages,
         None if shorts is None else with_rates(shorts),
         None if hops is None else with_places(hops),
+        None if stations is None else with_places(stations),
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 from scipy.optimize import brentq
 
 from commands import ROOT
+from lasthop.studies.claims.records import Records
 
 Main = Callable[..., int]
 
@@ -95,6 +96,19 @@ def test_shares_of_the_air_end_the_anomaly(lasthop_main: Main, tmp_path: Path) -
     assert rate["fifo", "laptop"] < rate["fq_codel", "laptop"] < 0.85 * rate["airtime", "laptop"]
     for queue, station in (("airtime", "laptop"), ("airtime", "tablet")):
         assert air[queue, station] == pytest.approx(air[queue, "phone"], rel=0.15)
+    _told(tmp_path / "out", tables["stations"])
+
+
+def _told(out: Path, stations: pl.DataFrame) -> None:
+    """Summary, report and claims have the rows of stations under their names."""
+    own = stations.filter(queue="fifo", station="phone", direction="down")["airtime_share"]
+    rows = pl.read_csv(out / "summary.csv").filter(
+        queue="fifo", flow="wifi phone down", metric="airtime_share", statistic="median"
+    )
+    assert rows["value"].item() == pytest.approx(own.median(), abs=1e-6)
+    records = Records.read(out, ["queue"])
+    assert records.values("airtime_share", ("wifi phone down",), ("fifo",)).tolist() == own.to_list()
+    assert "<h3>Stations</h3>" in (out / "report.html").read_text(encoding="utf-8")
 
 
 def test_the_queue_of_the_bottleneck_decides_about_a_call(lasthop_main: Main, tmp_path: Path) -> None:

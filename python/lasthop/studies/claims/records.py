@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from lasthop.errors import nearest
-from lasthop.results.folder import FLOWS, HOPS, PAGES, RUNS, SHORTS, read_manifest, read_rows
+from lasthop.results.folder import FLOWS, HOPS, PAGES, RUNS, SHORTS, STATIONS, read_manifest, read_rows
 from lasthop.results.hops import PLACE, with_places
 from lasthop.results.manifest import looks_of
 from lasthop.results.tables import factor_column, with_computed, with_rates
@@ -19,8 +19,15 @@ from lasthop.statistics.quantiles import CONFIDENCE, shared
 from lasthop.studies.claims.design import Key
 from lasthop.studies.claims.language import REPLICATION, ClaimError, ends, number
 
-_FILES = {"runs": RUNS, "pages": PAGES, "shorts": SHORTS, "flows": FLOWS, "hops": HOPS}
-_WHO = {"pages": "page", "shorts": "application", "flows": "role", "hops": PLACE}
+_FILES = {
+    "runs": RUNS,
+    "pages": PAGES,
+    "shorts": SHORTS,
+    "flows": FLOWS,
+    "hops": HOPS,
+    "stations": STATIONS,
+}
+_WHO = {"pages": "page", "shorts": "application", "flows": "role", "hops": PLACE, "stations": PLACE}
 """The column that tells the rows of a replication apart."""
 _PAIRED_BY = ["set", "replication"]
 
@@ -30,9 +37,9 @@ Values = NDArray[np.float64]
 class Records:
     """The tables of a campaign.
 
-    A column is looked up in `runs`, `pages`, `shorts`, `flows` and `hops`, in this order. If flows are named,
-    the first table that has them counts. A replication's value is the mean over its rows, or another
-    aggregate of them.
+    A column is looked up in `runs`, `pages`, `shorts`, `flows`, `hops` and `stations`, in this order. If
+    flows are named, the first table that has them counts. A replication's value is the mean over its rows, or
+    another aggregate of them.
     """
 
     def __init__(
@@ -74,8 +81,9 @@ class Records:
         tables = {name: read_rows(file) for name, file in files.items() if file.is_file()}
         if "shorts" in tables:
             tables["shorts"] = with_rates(tables["shorts"].lazy()).collect()
-        if "hops" in tables:
-            tables["hops"] = with_places(tables["hops"].lazy()).collect()
+        for name in ("hops", "stations"):
+            if name in tables:
+                tables[name] = with_places(tables[name].lazy()).collect()
         if "flows" in tables:
             tables["flows"] = with_computed(tables["flows"].lazy()).collect()
         return cls(tables, factors, max(looks, looks_of(read_manifest(folder))), beside)
@@ -107,8 +115,8 @@ class Records:
 
         The value of a factor is its level, if it is a number.
 
-        `flows` names roles, page loads, applications or hops with their directions (`wifi down`), or patterns
-        such as `tcp-*`; `None` takes all rows.
+        `flows` names roles, page loads, applications, hops with their directions (`wifi down`), stations
+        (`wifi tv down`), or patterns such as `tcp-*`; `None` takes all rows.
         `rows` says how a value follows from its rows: by their mean, sum, min or max. Raises ClaimError if no
         table has the column, or the flows.
         """
