@@ -53,7 +53,7 @@ def write_page(dossier: Dossier, file: Path) -> None:
         numbers=numbers,
         command=_command,
         lines=lambda ran: list(_lines(ran, dossier)),
-        drawn=lambda ran: picture(ran.measured[0], dossier.controls),
+        drawn=lambda ran: picture(ran.measured[0], dossier.controls, ran.row.laws),
     )
     replace_atomically(file, lambda path: path.write_text(html, encoding="utf-8"))
 
@@ -68,11 +68,16 @@ def _lines(ran: Ran, dossier: Dossier) -> Iterator[_Line]:
         {(cell, value.control): value.interval for cell, values in cells_of(one).items() for value in values}
         for one in ran.measured
     ]
-    for cell in cells_of(ran.measured[0]):
+    for cell, values in cells_of(ran.measured[0]).items():
+        place = values[0].place
         for control, name in dossier.controls.items():
             first = control == TESTED
             numbers = [_written(one.get((cell, control))) for one in found]
             yield _Line(cell if first else "", name, first, numbers)
+        for law in ran.row.laws:
+            (level,) = place.values()
+            rest = [("", "")] * (len(found) - 1)
+            yield _Line("", law.name, tested=False, numbers=[(f"{law.values[level]:.3g}", ""), *rest])
 
 
 def _written(interval: Interval | None) -> tuple[str, str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 
 from lasthop.evaluation.dossier import Measured, Value
+from lasthop.evaluation.rows import Law
 from lasthop.report.style import CONTRASTING, GRID, INK, MUTED
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 760, 170, 24, 8, 40
@@ -23,12 +24,17 @@ def cells_of(measured: Measured) -> dict[str, list[Value]]:
     return cells
 
 
-def picture(measured: Measured, names: Mapping[str, str]) -> str:
-    """Draw a number; an empty text if no cell has it."""
+def picture(measured: Measured, names: Mapping[str, str], laws: Sequence[Law] = ()) -> str:
+    """Draw a number, with what laws say of it; an empty text if no cell has it."""
     ends = [end for value in measured.values if (i := value.interval) for end in (i.low, i.high, i.estimate)]
     if not ends:
         return ""
     cells = cells_of(measured)
+    expected = {
+        name: [(law.name, law.values[level]) for law in laws for level in values[0].place.values()]
+        for name, values in cells.items()
+    }
+    ends += [value for found in expected.values() for _, value in found]
     axis = _axis(min(0.0, *ends), max(ends))
     low, high = axis[0], axis[-1]
     height = _TOP + _BOTTOM + sum(len(values) * _LINE + _GAP for values in cells.values())
@@ -45,6 +51,11 @@ def picture(measured: Measured, names: Mapping[str, str]) -> str:
     for name, values in cells.items():
         middle = at + (len(values) - 1) * _LINE / 2 + 4
         parts.append(f'<text x="{_LEFT - 12}" y="{middle}" text-anchor="end">{escape(name)}</text>')
+        parts += [
+            f'<line x1="{x(value)}" x2="{x(value)}" y1="{at - 8}" y2="{at + (len(values) - 1) * _LINE + 8}" '
+            f'stroke="{INK}" stroke-dasharray="2 3"><title>{escape(law)}</title></line>'
+            for law, value in expected[name]
+        ]
         for value in values:
             if (found := value.interval) is not None:
                 parts.append(_dot(x(found.low), x(found.high), x(found.estimate), at, _colour(value, names)))

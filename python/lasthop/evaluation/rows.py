@@ -1,8 +1,8 @@
 """The set: sections in the order of RFC 9743, and a scenario for each of their rows.
 
 A row's file is a scenario whose factor `control` is missing, with a table `[evaluation]`: the numbers that
-the dossier shows, and the levels and replications of the quick set. In its claims, `control=against` stands
-for the controls that the tested one is compared with.
+the dossier shows, what laws say of the first of them, and the levels and replications of the quick set. In
+its claims, `control=against` stands for the controls that the tested one is compared with.
 """
 
 from __future__ import annotations
@@ -35,11 +35,20 @@ class Number:
 
 
 @dataclass(frozen=True)
+class Law:
+    """What an equation says of the first number of a row: a value for each level of its only factor."""
+
+    name: str
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class Row:
     """A scenario of the set."""
 
     name: str
     numbers: Sequence[Number]
+    laws: Sequence[Law]
     scenario: Mapping[str, Any]
     claims: Sequence[Mapping[str, Any]]
     text: str
@@ -105,12 +114,13 @@ def _row(name: str, *, quick: bool) -> Row:
     scenario = _read(file)
     evaluation = scenario.pop("evaluation")
     numbers = [Number(one["name"], one.get("unit", ""), one["is"]) for one in evaluation["number"]]
+    laws = [Law(one["name"], one["values"]) for one in evaluation.get("law", [])]
     if quick:
         levels = dict(evaluation["quick"])
         scenario["replications"] = levels.pop("replications")
         for factor, kept in levels.items():
             scenario["factor"][factor] = {level: scenario["factor"][factor][level] for level in kept}
-    return Row(name, numbers, scenario, scenario.pop("claim", []), file.read_text(encoding="utf-8"))
+    return Row(name, numbers, laws, scenario, scenario.pop("claim", []), file.read_text(encoding="utf-8"))
 
 
 def _read(file: Path) -> dict[str, Any]:

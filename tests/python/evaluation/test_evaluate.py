@@ -71,6 +71,23 @@ def test_reno_and_cubic_pass_these_sections(control: str, tmp_path: Path) -> Non
     assert found.exit_code == 0
 
 
+def test_reno_and_cubic_follow_the_laws_of_random_loss(tmp_path: Path) -> None:
+    dossier = build("reno", ["loss"], tmp_path / "out")
+    ran = next(one for one in dossier.judgements[0].rows if one.row.name == "loss-law")
+    reno, cubic = (law.values for law in ran.row.laws)
+    found = {
+        (value.control, value.place["loss"]): value.interval.estimate
+        for value in ran.measured[0].values
+        if value.interval is not None
+    }
+    for level in ("0.1", "1", "3"):
+        assert found["reno", level] == pytest.approx(reno[level], rel=0.2), level
+        assert found["cubic", level] == pytest.approx(max(reno[level], cubic[level]), rel=0.3), level
+    write_page(dossier, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert page.count("<title>RFC 5348</title>") == page.count("<td>RFC 5348</td>") == 3
+
+
 def test_ignored_marks_are_found_by_no_other_of_these_sections(tmp_path: Path) -> None:
     found = build(f"{FAULTS}:IgnoresMarks", ["envelope", "bufferbloat"], tmp_path / "out")
     assert {one.verdict for one in found.judgements} == {UPHELD}
