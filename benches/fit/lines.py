@@ -1,0 +1,130 @@
+"""Lines drawn at random within stated ranges, and captures of transfers over them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+RANGES = {
+    "rate": "2 to 20 Mbit/s, logarithmic",
+    "rtt": "10 to 150 ms, logarithmic",
+    "buffer": "0.4 to 3 round trips of packets, logarithmic, 8 at least",
+    "loss": "none for two of three lines, else 0.01 to 1 %, logarithmic",
+    "jitter": "none for three of four lines, else uniform up to 0.5 to 3 ms",
+    "queue": "drop-tail for seven of ten lines, CoDel for two, a policer for one",
+    "control": "CUBIC, BBR or Reno",
+    "seen_at": "the sender's or the receiver's end",
+}
+SECONDS = 10
+SNAPLEN = 120
+HOST = "10.0.1.1"
+"""The user's end in captures of lasthop."""
+PACKET = 1500
+
+
+@dataclass(frozen=True)
+class Line:
+    """What is true. Delays in ms, the buffer in packets."""
+
+    number: int
+    rate: float
+    rtt: float
+    buffer: int
+    loss: float
+    jitter: float
+    queue: str
+    control: str
+    seen_at: str
+
+    @classmethod
+    def drawn(cls, number: int, seed: int) -> Line:
+        """Draw the line with this number."""
+        rng = np.random.default_rng([seed, number])
+        rate = float(np.exp(rng.uniform(np.log(2), np.log(20))))
+        rtt = float(np.exp(rng.uniform(np.log(10), np.log(150))))
+        trips = float(np.exp(rng.uniform(np.log(0.4), np.log(3))))
+        loss = float(np.exp(rng.uniform(np.log(1e-4), np.log(1e-2)))) if rng.random() < 1 / 3 else 0.0
+        jitter = float(rng.uniform(0.5, 3)) if rng.random() < 1 / 4 else 0.0
+        return cls(
+            number,
+            round(rate, 3),
+            round(rtt, 2),
+            max(8, round(trips * rate * rtt / 12)),
+            round(loss, 6),
+            round(jitter, 2),
+            str(rng.choice(["drop-tail", "codel", "policer"], p=[0.7, 0.2, 0.1])),
+            str(rng.choice(["cubic", "bbr", "reno"])),
+            str(rng.choice(["sender", "receiver"])),
+        )
+
+    @property
+    def hop(self) -> str:
+        """The hop as a scenario has it."""
+        rate, queue = self.rate, f'queue.limit = "{self.buffer} packets"'
+        if self.queue == "codel":
+            queue = 'queue = { discipline = "codel", limit = "1000 packets" }'
+        elif self.queue == "policer":
+            burst = (self.buffer + 1) * PACKET
+            queue = (
+                f'queue.limit = "1000 packets"\npolicer = {{ rate = "{rate} Mbit/s", burst = "{burst} B" }}'
+            )
+            rate *= 10
+        more = f', loss = "{100 * self.loss:.4f} %"' if self.loss else ""
+        if self.jitter:
+            jitter = f'{{ distribution = "uniform", min = "0 ms", max = "{self.jitter} ms" }}'
+            more += f", jitter = {jitter}"
+        return f"""
+[down]
+link = {{ rate = "{rate} Mbit/s", delay = "{self.rtt / 2} ms"{more} }}
+{queue}
+[up]
+link = {{ rate = "{max(self.rate, 2)} Mbit/s", delay = "{self.rtt / 2} ms" }}
+queue.limit = "1000 packets"
+"""
+
+    def scenario(self) -> str:
+        """A download that lasts ten seconds."""
+        return f"""time_limit = "60 s"
+{self.hop}
+[tcp]
+profile = "linux-6"
+congestion_control = "{self.control}"
+[[flow]]
+kind = "bulk-tcp"
+name = "download"
+direction = "down"
+duration = "{SECONDS} s"
+"""
+
+
+def captured(line: Line, folder: Path, engine: str) -> Path:
+    """Run the download and return its capture."""
+    folder.mkdir(parents=True, exist_ok=True)
+    scenario = folder / "line.toml"
+    scenario.write_text(line.scenario(), encoding="utf-8")
+    end = "server" if line.seen_at == "sender" else "client"
+    run = [
+        "trace",
+        str(scenario),
+        "--out",
+        str(folder / "captures"),
+        "--engine",
+        engine,
+        "--quiet",
+        "--seed",
+    ]
+    lasthop(*run, str(1000 + line.number), "--snaplen", str(SNAPLEN))
+    return folder / "captures" / f"{end}.pcapng"
+
+
+def lasthop(*words: str) -> None:
+    """Run a command; its error is ours."""
+    done = subprocess.run(
+        [sys.executable, "-m", "lasthop.cli", *words], check=False, text=True, capture_output=True
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"lasthop {' '.join(words)}: {done.stderr.strip()}")
