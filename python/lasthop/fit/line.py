@@ -47,9 +47,13 @@ class Setting:
 
     def keys(self, values: Mapping[str, float], model: Model) -> dict[str, Any]:
         """The scenario of a line with these values: Mbit/s, ms and packets."""
-        return {"time_limit": "10 min", **line_keys(values, model, self.direction), **self._traffic(model)}
+        return {
+            "time_limit": "10 min",
+            **line_keys(values, model, self.direction),
+            **self._traffic(values, model),
+        }
 
-    def _traffic(self, model: Model) -> dict[str, Any]:
+    def _traffic(self, values: Mapping[str, float], model: Model) -> dict[str, Any]:
         first = self.transfers[0]
         packet = (first.mss or 1448) + first.overhead
         tcp: dict[str, Any] = {"profile": "linux-6", "congestion_control": model.control}
@@ -60,17 +64,20 @@ class Setting:
         )
         if first.overhead < 52:
             tcp["timestamps"] = False
-        flows = [
-            {
-                "kind": "bulk-tcp",
-                "name": f"transfer-{number}",
-                "direction": self.direction,
-                "start": f"{max(0.0, float(one.time_s[0])):.6f} s",
-                "duration": f"{max(0.05, min(self.until_s, float(one.time_s[-1])) - float(one.time_s[0])):.6f} s",
-            }
-            for number, one in enumerate(self.transfers, 1)
-        ]
+        flows = [self._flow(number, one, values["rtt"] / 1e3) for number, one in enumerate(self.transfers, 1)]
         return {"mtu": f"{max(packet, 296)} B", "tcp": tcp, "flow": flows}
+
+    def _flow(self, number: int, one: Transfer, rtt_s: float) -> dict[str, Any]:
+        """A flow from its first delivery on: two round trips go before it, and what comes late is cut off."""
+        first, last = float(one.time_s[0]), float(one.time_s[-1])
+        more = 2 * rtt_s if last < 0.98 * self.until_s else 2 * rtt_s + 1
+        return {
+            "kind": "bulk-tcp",
+            "name": f"transfer-{number}",
+            "direction": self.direction,
+            "start": f"{max(0.0, first):.6f} s",
+            "duration": f"{max(0.05, min(self.until_s, last) - first) + more:.6f} s",
+        }
 
 
 def line_keys(values: Mapping[str, float], model: Model, direction: Direction) -> dict[str, Any]:

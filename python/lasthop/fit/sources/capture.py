@@ -55,27 +55,25 @@ def read(path: Path, host: str | None = None) -> Measurement:
     notes = []
     if table["cut_at"] is not None:
         notes.append(f"The end: the file was cut short within a packet at byte {table['cut_at']}.")
-    flows = [
-        found for index, flow in enumerate(table["flows"]) if (found := _flow(columns, index, flow, host))
-    ]
+    found = [_flow(columns, index, flow, host) for index, flow in enumerate(table["flows"])]
+    flows = [one for one in found if isinstance(one, _Found)]
+    notes += [one for one in found if isinstance(one, str)]
     if not flows:
-        raise InputError(
-            f"{path}: no TCP flow has {LEAST_BYTES // 1000} kB of data in one direction, which is the least "
-            "that says anything of a line"
+        why = (
+            f"no TCP flow has {LEAST_BYTES // 1000} kB of data in one direction, the least that says anything"
         )
-    start = min(found.transfer.time_s[0] for found in flows)
-    ends: set[End] = {found.end for found in flows}
-    rtt_time = np.concatenate([found.rtt_time for found in flows])
-    rtt = np.concatenate([found.rtt_ms for found in flows])
+        raise InputError(f"{path} tells nothing of a line: {notes[-1] if notes else why}")
+    start = min(one.transfer.time_s[0] for one in flows)
+    ends: set[End] = {one.end for one in flows}
+    rtt_time = np.concatenate([one.rtt_time for one in flows])
+    rtt = np.concatenate([one.rtt_ms for one in flows])
     order = np.argsort(rtt_time, kind="stable")
     if not len(rtt):
         notes.append("Round trips: no timestamps are echoed, so a capture at the receiver has none.")
-    for found in flows:
-        notes += found.notes
     return Measurement(
         file=path,
         kind="capture",
-        transfers=tuple(_from(found.transfer, start) for found in flows),
+        transfers=tuple(_from(one.transfer, start) for one in flows),
         delays=Delays(rtt_time[order] - start, rtt[order]) if len(rtt) else None,
         seen_at=ends.pop() if len(ends) == 1 else "both",
         notes=tuple(dict.fromkeys(notes)),
@@ -96,19 +94,16 @@ class _Found:
     end: End
     rtt_time: Floats
     rtt_ms: Floats
-    notes: list[str]
 
 
-def _flow(columns: Columns, index: int, flow: Flow, host: str | None) -> _Found | None:
-    """The larger direction of a TCP flow, if it has data enough."""
+def _flow(columns: Columns, index: int, flow: Flow, host: str | None) -> _Found | str | None:
+    """The larger direction of a TCP flow, if it has data enough; a text says why it cannot be used."""
     (source, port, destination, other), tcp, mss, scale = flow
     if not tcp:
         return None
     own = columns["flow"] == index
-    if own.all():
-        packets = dict(columns)
-    else:
-        packets = {name: cells[own] for name, cells in columns.items()}
+    # A flow alone in its file needs no copies.
+    packets = dict(columns) if own.all() else {name: cells[own] for name, cells in columns.items()}
     packets["time"] = (packets["time_ns"] - columns["time_ns"][0]).astype(np.int64) / 1e9
     amounts = [int(packets["bytes"][packets["reverse"] == way].sum(dtype=np.int64)) for way in (0, 1)]
     way = int(amounts[1] > amounts[0])
@@ -117,9 +112,9 @@ def _flow(columns: Columns, index: int, flow: Flow, host: str | None) -> _Found 
     packets["data"] = (packets["reverse"] == way) & (packets["bytes"] > 0)
     packets["answer"] = (packets["reverse"] != way) & (packets["flags"] & ACK > 0)
     if not packets["answer"].any():
-        raise InputError(
-            f"flow {source}:{port} to {destination}:{other}: the capture has one direction only; the ACKs are "
-            "missing, and without them nothing tells round trips from queues"
+        return (
+            f"One direction: the ACKs of {source}:{port} to {destination}:{other} are missing, and without "
+            "them nothing tells round trips from queues."
         )
     # Whoever sent the SYN is the user's host; without it, whoever has the higher port.
     opened = bool((packets["flags"][0] & (SYN | ACK)) == SYN)
@@ -170,7 +165,7 @@ def _transfer(packets: Columns, name: str, direction: Direction, mss: int, scale
         overhead=52 if stamps else 40,
         receive_window=int(np.max(windows)) if len(windows) else None,
     )
-    return _Found(transfer, end, rtt_time, rtt, [])
+    return _Found(transfer, end, rtt_time, rtt)
 
 
 @dataclass(frozen=True)
@@ -275,8 +270,8 @@ def _app_limited(flight: _Flight, rtt: Floats) -> bool | None:
 
 
 def _initial_window(flight: _Flight, base_s: float, end: End) -> int | None:
-    """Packets before the first answer can have come back."""
-    if flight.begin[0] != 0:
+    """Packets before the first answer can have come back; None if the connection was open before."""
+    if not (flight.packets["flags"] & SYN).any():
         return None
     if end == "sender":
         answered = flight.ack_time[flight.acked > 0]

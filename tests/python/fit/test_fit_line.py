@@ -1,0 +1,140 @@
+"""The fit finds lines that are known, and refuses what data do not tell."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from made import LINE, captured, measured
+
+from lasthop.errors import InputError
+from lasthop.fit.abc import posterior, probabilities
+from lasthop.fit.fit import fit, ways_of
+from lasthop.fit.line import Model, Setting, simulate
+from lasthop.fit.measurement import Measurement, Transfer
+from lasthop.fit.output import text_of
+from lasthop.fit.posterior import Fit
+from lasthop.fit.sources import read
+from lasthop.scenario.points import parse_study
+
+TRUE = {"rate": 4.0, "rtt": 40.0, "buffer": 30.0}
+CUBIC, BBR = Model("cubic", "drop-tail"), Model("bbr", "drop-tail")
+
+
+@pytest.fixture(scope="module")
+def cubic() -> tuple[Measurement, Fit]:
+    seen = measured(TRUE, CUBIC, 11)
+    return seen, fit([seen], jobs=2)
+
+
+def covers(found: Fit, true: dict[str, float]) -> dict[str, bool]:
+    covered = {}
+    for name, value in true.items():
+        parameter = found.parameter({"rtt": "delay"}.get(name, name))
+        assert parameter is not None
+        if parameter.low is not None and parameter.high is not None:
+            covered[name] = parameter.low <= value <= parameter.high
+    return covered
+
+
+def test_a_known_line_is_found_within_its_intervals(cubic: tuple[Measurement, Fit]) -> None:
+    _, found = cubic
+    assert covers(found, TRUE) == {"rate": True, "rtt": True, "buffer": True}
+    control, queue, buffer = map(found.parameter, ("control", "queue", "buffer"))
+    assert control is not None
+    assert queue is not None
+    assert buffer is not None
+    assert (control.value, queue.value) == ("cubic", "drop-tail")
+    # An interval that holds everything would cover, too.
+    assert buffer.low is not None
+    assert buffer.high is not None
+    assert buffer.high < 1.3 * buffer.low
+
+
+def test_the_scenario_has_the_estimate_and_its_draws_as_levels(cubic: tuple[Measurement, Fit]) -> None:
+    text = text_of(cubic[1], "my-line")
+    study = parse_study(text)
+    assert [*study.factors] == ["line"]
+    assert study.factors["line"][:2] == ["best", "draw-01"]
+    assert len(study.cells) == 21
+    assert "90 % interval" in text
+    assert "assumed" in text
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("model", "more"), [(CUBIC, {}), (BBR, {}), (CUBIC, {"loss": 0.002}), (BBR, {"loss": 0.01})]
+)
+def test_most_known_lines_are_found(model: Model, more: dict[str, float], seed: int) -> None:
+    true = {"rate": 6.0 + seed, "rtt": 30.0 * seed, "buffer": 40.0} | more
+    found = fit([measured(true, model, seed, end="receiver")], jobs=2)
+    covered = covers(found, true)
+    assert covered["rate"]
+    assert covered["rtt"]
+    assert sum(covered.values()) >= len(covered) - 1
+
+
+@pytest.mark.long
+def test_the_same_seed_gives_the_same_fit_whatever_the_jobs(cubic: tuple[Measurement, Fit]) -> None:
+    seen, found = cubic
+    assert text_of(fit([seen], jobs=1), "a") == text_of(found, "a")
+    assert text_of(fit([seen], jobs=1, seed=2), "a") != text_of(found, "a")
+
+
+def test_a_simulated_capture_is_read_as_the_file_of_the_same_run(tmp_path: Path) -> None:
+    text = LINE + 'duration = "6 s"\n'
+    text = text.replace("5 Mbit/s", "5000.000 kbit/s").replace("20 ms", "20.0000 ms")
+    seen = simulate(Setting((whole(),), "down", "receiver", 6.0), TRUE | {"rate": 5.0}, CUBIC, 1)
+    kept = captured(tmp_path / "made", text)
+    of_file = read(kept).transfers[0]
+    size = min(len(of_file.bytes), len(seen.transfers[0].bytes)) // 2
+    assert np.array_equal(of_file.bytes[:size], seen.transfers[0].bytes[:size])
+    assert np.allclose(of_file.time_s[:size], seen.transfers[0].time_s[:size], atol=1e-6)
+
+
+def whole() -> Transfer:
+    """A transfer that takes the whole time."""
+    ends = np.array([0.0, 6.0])
+    return Transfer("whole", "down", ends, ends * 1e6, mss=1448, overhead=52, initial_window=10)
+
+
+def test_what_is_short_or_limited_by_the_application_is_refused(cubic: tuple[Measurement, Fit]) -> None:
+    seen, _ = cubic
+    (transfer,) = seen.transfers
+    limited = replace(seen, transfers=(replace(transfer, app_limited=True),))
+    with pytest.raises(InputError, match="application limited"):
+        ways_of([limited])
+    early = transfer.time_s < 0.2
+    start = replace(transfer, time_s=transfer.time_s[early], bytes=transfer.bytes[early], sent=90)
+    with pytest.raises(InputError, match="too short"):
+        ways_of([replace(seen, transfers=(start,))])
+    with pytest.raises(InputError, match="no transfer"):
+        ways_of([replace(seen, transfers=())])
+
+
+def test_a_transfer_that_fills_nothing_tells_no_rate(tmp_path: Path) -> None:
+    text = LINE + 'duration = "6 s"\ntcp.receive_window_max = 8\n'
+    with pytest.raises(InputError, match="window limited"):
+        ways_of([read(captured(tmp_path / "made", text))])
+
+
+def test_regression_adjustment_finds_the_posterior_of_a_linear_model() -> None:
+    """A normal mean with known variance: its posterior has the sample mean and a variance of 1/n."""
+    rng = np.random.default_rng(3)
+    parameters = rng.uniform(-2, 2, (600, 1))
+    summaries = parameters + rng.normal(0, 0.1, (600, 1))
+    found = posterior(
+        parameters, np.hstack([summaries, rng.normal(0, 1, (600, 3))]), np.array([0.5, 0, 0, 0])
+    )
+    low, middle, high = found.quantiles((0.05, 0.5, 0.95))[:, 0]
+    assert middle == pytest.approx(0.5, abs=0.02)
+    assert high - low == pytest.approx(2 * 1.645 * 0.1, rel=0.15)
+
+
+def test_the_model_whose_simulations_lie_nearest_is_the_probable_one() -> None:
+    rng = np.random.default_rng(3)
+    near, far = rng.normal(0, 1, (64, 4)), rng.normal(4, 1, (64, 4))
+    assert probabilities([far, near], np.zeros(4))[1] > 0.95
