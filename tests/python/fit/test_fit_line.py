@@ -116,7 +116,7 @@ def test_what_is_short_or_limited_by_the_application_is_refused(cubic: tuple[Mea
 
 
 def test_a_transfer_that_fills_nothing_tells_no_rate(tmp_path: Path) -> None:
-    text = LINE + 'duration = "6 s"\ntcp.receive_window_max = 8\n'
+    text = LINE + 'duration = "6 s"\ntcp.receive_window_max = 8\ntcp.receive_window_initial = 8\n'
     with pytest.raises(InputError, match="window limited"):
         ways_of([read(captured(tmp_path / "made", text))])
 

@@ -44,10 +44,7 @@ def read(path: Path, host: str | None = None) -> Measurement:
     """
     start = head(path)
     for name in FORMATS:
-        try:
-            module = import_module(f"{__name__}.{name}")
-        except ModuleNotFoundError:  # being written
-            continue
+        module = import_module(f"{__name__}.{name}")
         if module.claims(start, path):
             measurement: Measurement = module.read(path, host) if name == "capture" else module.read(path)
             return measurement
