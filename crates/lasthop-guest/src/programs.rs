@@ -164,9 +164,11 @@ fn make_devices(files: &[(String, u64)]) -> Result<(), Box<dyn Error>> {
     {
         symlink(target, Path::new("/dev").join(name))?;
     }
-    fs::create_dir_all(FILES)?;
     for (name, number) in files {
         let file = Path::new(FILES).join(name);
+        if let Some(folder) = file.parent() {
+            fs::create_dir_all(folder)?;
+        }
         mknod(&file, SFlag::S_IFCHR, everyone, makedev(HOST_FILES, *number))?;
     }
     Ok(())

@@ -37,14 +37,40 @@ impl ProgramHosts {
     /// network namespace of one of them afterwards.
     pub fn create(scenario: &Scenario, servers: &[&str]) -> Result<Self, Error> {
         let (names, network) = (names(scenario, servers), network(scenario, servers));
+        let mut hosts = Self { names, namespaces: Vec::new(), network, servers: servers.len() };
+        hosts.add_missing(scenario)?;
+        Ok(hosts)
+    }
+
+    /// Replaces the hosts at the edge, and the network. The caller is in the network namespace of one of the
+    /// new hosts afterwards.
+    pub fn renew(&mut self, scenario: &Scenario, servers: &[&str]) -> Result<(), Error> {
+        self.network = network(scenario, servers);
+        self.namespaces.truncate(self.servers);
+        self.add_missing(scenario)
+    }
+
+    fn add_missing(&mut self, scenario: &Scenario) -> Result<(), Error> {
         let mtu = scenario.mtu.0 as u32;
-        let address = |number: usize| match number.checked_sub(servers.len()) {
-            None => Address::server(number as u8),
-            Some(number) => Address::edge(number),
-        };
-        let create = |number| HostNamespace::create(address(number), mtu, &HostConfig::default());
-        let namespaces = (0..names.len()).map(create).collect::<Result<_, _>>()?;
-        Ok(Self { names, namespaces, network, servers: servers.len() })
+        for number in self.namespaces.len()..self.names.len() {
+            let address = match number.checked_sub(self.servers) {
+                None => Address::server(number as u8),
+                Some(number) => Address::edge(number),
+            };
+            self.namespaces.push(HostNamespace::create(address, mtu, &HostConfig::default())?);
+        }
+        Ok(())
+    }
+
+    /// The servers' hosts.
+    pub fn servers(&self) -> &[HostNamespace] {
+        &self.namespaces[..self.servers]
+    }
+
+    /// The number of the host to which a packet is addressed.
+    pub fn destination(&self, bytes: &[u8]) -> Option<usize> {
+        let address = destination(bytes)?;
+        self.namespaces.iter().position(|host| host.address.all().contains(&address))
     }
 
     /// The host with this name, or the first one at the edge.
@@ -70,6 +96,11 @@ impl ProgramHosts {
         let has_ways = !self.network.hop.is_empty();
         BetweenHosts { flows, addresses, servers: self.servers, has_ways, applications: Vec::new() }
     }
+}
+
+/// The address to which a packet goes.
+fn destination(bytes: &[u8]) -> Option<IpAddr> {
+    Some(IpSlice::from_slice(bytes).ok()?.destination_addr())
 }
 
 /// The names of servers and of the scenario's hosts.
@@ -123,7 +154,7 @@ impl<F> BetweenHosts<F> {
 
     /// The number of the host to which a packet is addressed.
     fn destination(&self, bytes: &[u8]) -> Option<usize> {
-        self.number(IpSlice::from_slice(bytes).ok()?.destination_addr())
+        self.number(destination(bytes)?)
     }
 
     /// The application of a packet, if its hosts are known.

@@ -4,6 +4,7 @@ use crate::clock::Waiter;
 use crate::emulator::{Emulator, RunFacts, tun_name, tun_named};
 use crate::error::{Context, Error};
 use crate::hop::Hop;
+use crate::kept_servers::KeptServers;
 use crate::program_hosts::{BetweenHosts, ProgramHosts};
 use crate::programs::{Commands, HostProgram, Programs};
 use crate::shell::{self, Guest};
@@ -25,6 +26,9 @@ const TIMED_OUT: i32 = 124;
 const PRINTED_BYTES: u64 = 1 << 24;
 const ERRORS_BYTES: u64 = 1 << 12;
 const SIGNALS: u64 = 0;
+/// Servers that stay have closed their connections when nothing has been sent for so long after the program's
+/// end: computing takes no time in a guest.
+const REST: Duration = Duration::from_millis(1);
 
 /// The outcome of a program.
 #[derive(Clone, Debug, Serialize)]
@@ -45,6 +49,8 @@ pub struct ProgramFacts {
 pub struct Setting<'a> {
     /// The guest that it runs in, if any.
     pub guest: Option<&'a Guest<'a>>,
+    /// Servers that run already.
+    pub kept: Option<&'a KeptServers>,
     /// Whether the emulator has real-time priority, and so must rest.
     pub rests: bool,
     /// The time before a deadline that is spent in a busy loop.
@@ -62,8 +68,15 @@ pub fn run<O: Observer>(
     setting: &Setting<'_>,
     mut observer: O,
 ) -> Result<(Instant, O, RunFacts, ProgramFacts), Error> {
-    let servers = servers_of(program);
-    let hosts = ProgramHosts::create(scenario, &server_names(program))?;
+    let (servers, made);
+    let hosts = if let Some(kept) = setting.kept {
+        servers = Vec::new();
+        &kept.hosts
+    } else {
+        servers = servers_of(program);
+        made = ProgramHosts::create(scenario, &server_names(program))?;
+        &made
+    };
     let flows = hosts.carrying(Connections::between(&hosts.namespaces)?);
     let kept = || memfd_create("printed", MFdFlags::MFD_CLOEXEC).map(File::from);
     let [output, errors] = [kept(), kept()].map(|file| file.context("cannot keep what a program prints"));
@@ -72,7 +85,7 @@ pub fn run<O: Observer>(
     let others = others_of(program);
     let own = scenario.flow.iter().find(|flow| flow.real_program().is_some());
     let commands = Commands {
-        hosts: &hosts,
+        hosts,
         main: &program.command,
         host: own.and_then(|flow| flow.host.as_deref()),
         servers: &servers,
@@ -90,7 +103,8 @@ pub fn run<O: Observer>(
     for host in 0..hosts.namespaces.len() {
         waiter.watch(emulator.tun(host), EpollFlags::EPOLLIN, tun_name(host))?;
     }
-    let (end, exit_code, ended) = forward(scenario, &mut emulator, &mut programs, &mut waiter)?;
+    let rest = if setting.kept.is_some() { REST } else { Duration::ZERO };
+    let (end, exit_code, ended) = forward((scenario, rest), &mut emulator, &mut programs, &mut waiter)?;
     let facts = emulator.facts(seed.replication);
     let BetweenHosts { flows, applications, .. } = &*emulator.hop.flows().0;
     let flows = flows.flows(applications);
@@ -124,7 +138,7 @@ pub fn server_names(program: &ProgramConfig) -> Vec<&str> {
 }
 
 /// The servers of a program; at least one.
-fn servers_of(program: &ProgramConfig) -> Vec<HostProgram> {
+pub fn servers_of(program: &ProgramConfig) -> Vec<HostProgram> {
     let servers = program.servers.iter();
     let named: Vec<_> = servers
         .map(|server| HostProgram { name: server.name.clone(), command: Some(server.command.clone()) })
@@ -132,29 +146,32 @@ fn servers_of(program: &ProgramConfig) -> Vec<HostProgram> {
     if named.is_empty() { vec![HostProgram { name: SERVER.into(), command: None }] } else { named }
 }
 
-/// Carries packets until the program has ended and no packet is in flight. Returns the time of that, the exit
+/// Carries packets until the program has ended and no packet has been in flight for this rest. Returns the time of that, the exit
 /// code, and the time at which the program ended.
 fn forward<O: Observer>(
-    scenario: &Scenario,
+    (scenario, rest): (&Scenario, Duration),
     emulator: &mut Emulator<'_, BetweenHosts<Connections>, O>,
     programs: &mut Programs,
     waiter: &mut Waiter,
 ) -> Result<(Instant, i32, Instant), Error> {
     waiter.watch(programs.signals(), EpollFlags::EPOLLIN, SIGNALS)?;
     let limit = Instant::ZERO + scenario.time_limit;
-    let mut ended = None;
-    let mut ready = Vec::new();
+    let (mut ended, mut idle_since) = (None, None);
+    let (mut now, mut ready) = (Instant::ZERO, Vec::new());
     loop {
         let idle = ended.is_some() && emulator.hop.packets_inside() == 0;
         let due = emulator.hop.next_wakeup().map_or(limit, |due| due.min(limit));
         // Packets that a host has just sent may still be in its device.
-        let due = if idle { Instant::ZERO } else { due };
-        let now = waiter.wait(Some(due), &mut ready)?;
+        idle_since = if idle { idle_since.or(Some(now)) } else { None };
+        let due = idle_since.map_or(due, |since| since + rest);
+        now = waiter.wait(Some(due), &mut ready)?;
         emulator.deliver(now.min(limit), None)?;
         if let Some((code, at)) = ended
             && ((idle && ready.is_empty()) || now >= limit)
         {
-            return Ok((now.min(limit), code, at));
+            let now = now.min(limit);
+            let end = if idle { Instant::from_nanos(now.as_nanos() - rest.as_nanos()) } else { now };
+            return Ok((end, code, at));
         }
         if now >= limit {
             programs.end()?;

@@ -68,6 +68,7 @@ pub struct Commands<'a> {
 }
 
 /// The running programs.
+#[derive(Debug)]
 pub struct Programs {
     init: Pid,
     /// Pipe for the signal to start the programs of hosts at the edge.

@@ -6,6 +6,7 @@ use crate::error::{Context, Error};
 use crate::features::{Difference, needs_linux};
 use crate::hop::{Hop, needs_single_packets};
 use crate::hosts::{Hosts, needs_hosts};
+use crate::kept_servers::KeptServers;
 use crate::mptcp::{needs_no_mptcp, needs_plain_mptcp};
 use crate::namespace::{HostNamespace, acquire_rights};
 use crate::priority::Priority;
@@ -17,6 +18,7 @@ use crate::workload::{Nginx, Workload, needs_plain_quic, needs_sockets};
 use lasthop_core::{Body, Datagram, Duration, Host, Instant, Observer, Packet, PacketEvent, Protocol, Seed};
 use lasthop_scenario::{SERVER, Scenario};
 use lasthop_trace::{Analysis, Batch, Column, Kept, Records, Request};
+use lasthop_traffic::ProgramConfig;
 use nix::sys::epoll::EpollFlags;
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
@@ -133,7 +135,7 @@ pub fn run(
     let program = scenario.real_program();
     let mut made = if program.is_none() { create_hosts()? } else { (Vec::new(), None) };
     let (mut records, mut facts, mut programs) = (Batch::of(scenario), Vec::new(), Vec::new());
-    let mut kept = None;
+    let (mut kept, mut kept_servers) = (None, None);
     for (index, replication) in (0..).zip(spec.wanted.numbers()) {
         // The hosts of a chain are kept, because they cache metrics of each other.
         let in_chain = if scenario.sequential() { index } else { 0 };
@@ -155,7 +157,11 @@ pub fn run(
         let router = LinuxRouter::create(scenario, seed)?;
         let spin = Duration::from_micros(spec.spin_us);
         let (end, Known((analysis, watch), _), of_run) = if let Some(program) = program {
-            let setting = Setting { guest, rests, spin, capture: target.as_ref() };
+            if let Some(guest) = guest.filter(|_| program.keep_servers.is_some()) {
+                serve_again(&mut kept_servers, scenario, program, guest)?;
+            }
+            let kept = kept_servers.as_ref();
+            let setting = Setting { guest, kept, rests, spin, capture: target.as_ref() };
             let (end, observer, of_run, of_program) =
                 program_run::run(scenario, program, seed, &setting, observer)?;
             programs.push(of_program);
@@ -175,6 +181,24 @@ pub fn run(
     }
     let differences = if program.is_none() { hosts.differences() } else { Vec::new() };
     Ok(Runs { records, facts, differences, priority, kept, programs })
+}
+
+/// Starts the servers, or prepares those that run already for the next replication.
+fn serve_again(
+    kept: &mut Option<KeptServers>,
+    scenario: &Scenario,
+    program: &ProgramConfig,
+    guest: &Guest<'_>,
+) -> Result<(), Error> {
+    let names = program_run::server_names(program);
+    let servers = match kept {
+        Some(servers) => servers,
+        None => {
+            let servers = program_run::servers_of(program);
+            kept.insert(KeptServers::start(scenario, &names, &servers, guest.user)?)
+        }
+    };
+    servers.prepare(scenario, &names)
 }
 
 /// Removes values that Linux does not report: a probe with new data looks like any other segment.

@@ -26,6 +26,11 @@ pub struct ProgramConfig {
     /// have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostProgramConfig>,
+    /// On the kernel engine: the number of replications that the servers serve before they are started anew.
+    /// Replications 1 to N have the same servers, N + 1 to 2 N the next, and so on. If absent, each
+    /// replication starts its servers. On the live engine each does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_servers: Option<u32>,
     /// Whether the program prints JSON, whose numbers become columns.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub json: bool,
@@ -71,6 +76,7 @@ const CLIENT: &str = "client";
 /// Servers' addresses are 10.0.0.1 and so on.
 const SERVERS_MAX: usize = 200;
 const CPU_COST_MAX: f64 = 1000.0;
+const KEEP_SERVERS_MAX: u32 = 1000;
 
 fn server_name() -> String {
     SERVER.into()
@@ -142,6 +148,10 @@ impl Traffic for ProgramConfig {
                 });
             }
         }
+        let kept = self.keep_servers.unwrap_or(1);
+        faults.require((1..=KEEP_SERVERS_MAX).contains(&kept), "keep_servers", || {
+            format!("{kept} is out of range; write from 1 to {KEEP_SERVERS_MAX}")
+        });
         faults.require((0.0..=CPU_COST_MAX).contains(&self.cpu_cost), "cpu_cost", || {
             format!("{} is out of range; write from 0 to {CPU_COST_MAX}", self.cpu_cost)
         });

@@ -287,10 +287,11 @@ class Campaign:
             if self.snap_length is None and (source, first) in asked:
                 continue
             asked.add((source, first))
-            chained = self.plan.engine.chained(self.plan.cells[unit.cell])
+            cell, engine = self.plan.cells[unit.cell], self.plan.engine
+            together = None if engine.chained(cell) else engine.served_together(cell)
             unrecorded = [not complete and owner == _NOWHERE for owner in owners]
             missing = list(zip(unrecorded, self._missing_captures(unit, source), strict=True))
-            work += _stretches(unit, source, first, missing, chained=chained)
+            work += _stretches(unit, source, first, missing, together)
         return work
 
     def outlook(self) -> Outlook:
@@ -557,16 +558,22 @@ def _version_text(identity: Mapping[str, object]) -> str:
 
 
 def _stretches(
-    unit: Unit, source: str, first: int, missing: Sequence[tuple[bool, bool]], *, chained: bool
+    unit: Unit, source: str, first: int, missing: Sequence[tuple[bool, bool]], together: int | None
 ) -> Iterator[Work]:
-    """Yield the stretches of a unit's replications that lack the same things: records, captures."""
-    if chained:
+    """Yield the stretches of a unit's replications that lack the same things: records, captures.
+
+    Replications that share servers are in one stretch; all share them if `together` is absent.
+    """
+    if together is None:
         record, capture = any(record for record, _ in missing), any(capture for _, capture in missing)
         if record or capture:
             yield Work(unit, source, first, len(missing), record, capture, whole=True)
         return
-    for (record, capture), alike in itertools.groupby(missing):
+    servers = [
+        (number - 1) // together if together > 1 else 0 for number in range(first, first + len(missing))
+    ]
+    for ((record, capture), _), alike in itertools.groupby(zip(missing, servers, strict=True)):
         count = len(list(alike))
         if record or capture:
-            yield Work(unit, source, first, count, record, capture, whole=False)
+            yield Work(unit, source, first, count, record, capture, whole=together > 1)
         first += count

@@ -80,6 +80,13 @@ _engine_option = click.option(
 @write_option
 @cpu_cost_option
 @click.option(
+    "--keep-servers",
+    type=click.IntRange(min=1, max=1000),
+    metavar="N",
+    help="For --engine kernel: start the servers once for N replications. It helps if they are slow "
+    "to start.",
+)
+@click.option(
     "--fail", is_flag=True, help=f"Return exit code {EXIT_FAILED} if the program failed in any run."
 )
 @run_options(_engine_option)
@@ -97,6 +104,7 @@ def repeat_command(
     inputs: tuple[Path, ...],
     write: tuple[Path, ...],
     cpu_cost: float,
+    keep_servers: int | None,
     fail: bool,
     command: tuple[str, ...],
     **_: object,
@@ -141,6 +149,7 @@ def repeat_command(
         "input": [str(path.resolve()) for path in inputs],
         "write": [str(folder.resolve()) for folder in write],
         "cpu_cost": cpu_cost,
+        "keep_servers": keep_servers,
     }
     what = (
         " and ".join(levels)

@@ -253,7 +253,9 @@ def _run_in_guest(kernel: Kernel, request: GuestRequest, pcap: Path | None) -> O
     sys.stderr.flush()
     core = next(iter(cores := claimed_cores(1)))
     with ExitStack() as stack:
-        guest = stack.enter_context(start_guest(kernel, request, core=core, capture=pcap is not None))
+        guest = stack.enter_context(
+            start_guest(kernel, request, core=core, captured=() if pcap is None else (1,))
+        )
         for number in _FORWARDED if request.terminal is None else (*_FORWARDED, signal.SIGWINCH):
             signal.signal(number, lambda number, _frame: guest.signal(number))
         if request.terminal is not None:
@@ -261,7 +263,7 @@ def _run_in_guest(kernel: Kernel, request: GuestRequest, pcap: Path | None) -> O
         outcome = guest.wait()
         if pcap is not None:
             pcap.mkdir(parents=True)
-            guest.write_captures(pcap)
+            guest.write_captures(pcap, 1)
     cores[core].close()
     return outcome
 

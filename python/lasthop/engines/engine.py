@@ -196,6 +196,14 @@ class Engine(Protocol):
         """Whether a replication depends on earlier ones of its set."""
         return cell.sequential
 
+    def served_together(self, cell: _core.Cell) -> int:
+        """Return how many replications in a row share servers: 1 to N, N + 1 to 2 N, and so on.
+
+        They are best run at once: to run some of them, the engine runs those before them, too.
+        """
+        del cell
+        return 1
+
     @abstractmethod
     def run(self, cell: _core.Cell, request: Request, *, stop: Stop | None = None) -> Outcome:
         """Run replications of a cell.

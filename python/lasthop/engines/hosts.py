@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
+import itertools
 import json
 import time
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from lasthop import _core
 from lasthop.engines.engine import Engine, Outcome, Recording, Request, Stop
@@ -49,22 +49,55 @@ class HostEngine(Engine):
         if (program := program_of(cell)) is None:
             results = self.run_cell(cell, request)
         else:
-            single = functools.partial(self._run_program, program, cell, request)
+            together = self.served_together(cell)
+            stretches = _stretches(range(request.first, request.first + request.count), together)
             results = _together(
-                [single(number) for number in range(request.first, request.first + request.count)]
+                [self._run_program(program, cell, request, wanted, before) for wanted, before in stretches]
             )
         facts = json.dumps({key: results.facts[key] for key in ("priority", "differences")})
         return Outcome(results, facts, results.trace)
 
     def _run_program(
-        self, program: Mapping[str, object], cell: _core.Cell, request: Request, number: int
+        self,
+        program: Mapping[str, object],
+        cell: _core.Cell,
+        request: Request,
+        wanted: range,
+        before: int,
     ) -> HostResults:
-        """Run a replication of a program, on hosts of its own."""
-        wanted = {number: request.observations[number]} if number in request.observations else {}
+        """Run replications of a program that share servers, after others that are not wanted."""
+        observations = {n: one for n, one in request.observations.items() if n in wanted}
+        count = before + len(wanted)
         start = time.monotonic()
-        results = self.run_cell(cell, replace(request, first=number, count=1, observations=wanted))
-        results.runs.update(columns_of(program, results.facts["programs"][0], time.monotonic() - start))
-        return results
+        results = self.run_cell(
+            cell,
+            replace(request, first=wanted.start - before, count=count, observations=observations),
+        )
+        each_s = (time.monotonic() - start) / count
+        programs = [columns_of(program, facts, each_s) for facts in results.facts["programs"]]
+        results.runs.update(joined(programs))
+        return results if not before else _from(results, wanted.start)
+
+
+def _stretches(numbers: range, together: int) -> Iterator[tuple[range, int]]:
+    """Yield the parts of replications that share servers, and how many others these serve before."""
+    start = numbers.start
+    while start < numbers.stop:
+        before = (start - 1) % together
+        stop = min(numbers.stop, start - before + together)
+        yield range(start, stop), before
+        start = stop
+
+
+def _from(results: HostResults, first: int) -> HostResults:
+    """Leave out the replications before one."""
+
+    def left(table: Columns) -> Columns:
+        is_left = [cast("int", number) >= first for number in table["replication"]] if table else []
+        return {name: list(itertools.compress(cells, is_left)) for name, cells in table.items()}
+
+    tables: dict[str, Any] = {name: left(getattr(results, name)) for name in TABLES}
+    return replace(results, **tables)
 
 
 def _together(runs: Sequence[HostResults]) -> HostResults:

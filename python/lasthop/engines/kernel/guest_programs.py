@@ -12,7 +12,7 @@ import termios
 import time
 import tty
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -42,6 +42,8 @@ MEMORY = "2G"
 # Files of the guest by their numbers: initial file system, nothing, console, the programs' streams, and so
 # on; captures come last.
 _INITRD, _NOTHING, _CONSOLE, _STDIN, _STDOUT, _STDERR, _ANSWER, _SIGNALS, _SERIES, _CAPTURE = range(10)
+# A driver of the guest has so many devices (register_chrdev).
+_FILES_MAX = 256
 # How often to look whether a process of a guest was killed from outside, and the number of looks that proves
 # it.
 _LOOK_S, _LOOKS = 1.0, 3
@@ -189,10 +191,12 @@ class Guest:
         """Return the names of the programs that the guest ended for want of memory, after the end."""
         return _KILLED.findall(read_file(self._files[_CONSOLE]).decode(errors="replace"))
 
-    def write_captures(self, folder: Path) -> None:
-        """Write the captures into an existing folder, after the end."""
+    def write_captures(self, folder: Path, replication: int) -> None:
+        """Write the captures of a replication into an existing folder, after the end."""
         for name, number in self._captures.items():
-            (folder / name).write_bytes(read_file(self._files[number]))
+            of, _, file = name.partition("/")
+            if of == str(replication):
+                (folder / file).write_bytes(read_file(self._files[number]))
 
     def write_series(self, file: Path) -> None:
         """Write the requested time series into a new file, after the end."""
@@ -242,16 +246,22 @@ def start_guest(
     *,
     core: int,
     streams: tuple[int, int, int] = (0, 1, 2),
-    capture: bool = False,
+    captured: Collection[int] = (),
 ) -> Iterator[Guest]:
     """Boot a guest on a core of this machine and run a command in it; the end of the context removes it all.
 
-    `streams` are the command's standard input, output and error. The same request and kernel give the same
+    `streams` are the command's standard input, output and error. The packets of the `captured` replications
+    are kept; a command is replication 1. The same request and kernel give the same
     packets and the same output, to the byte.
     """
-    names = request.cell.capture_files if capture else []
+    names = [f"{number}/{name}" for number in captured for name in request.cell.capture_files]
+    if _CAPTURE + len(names) > _FILES_MAX:
+        raise InputError(
+            f"A guest has room for {_FILES_MAX - _CAPTURE} captures, not for {len(names)}: choose a smaller "
+            "keep_servers."
+        )
     captures = {name: number for number, name in enumerate(names, _CAPTURE)}
-    shell = request.specification(spin_us=0, captures=FILES if captures else None)
+    shell = request.specification(spin_us=0, captures=FILES / "1" if captures else None)
     work = _Work(
         what={"shell": shell} if request.run is None else {"run": request.run},
         user={

@@ -124,6 +124,11 @@ class KernelEngine(HostEngine):
         """Whether a replication depends on earlier ones, by the random numbers that the guest has drawn."""
         return program_of(cell) is None
 
+    def served_together(self, cell: _core.Cell) -> int:
+        """Return how many replications the servers of one guest serve."""
+        program = program_of(cell)
+        return 1 if program is None else program.get("keep_servers") or 1
+
     def run_cell(self, cell: _core.Cell, request: Request) -> HostResults:
         """Run replications in one boot.
 
@@ -152,13 +157,13 @@ class KernelEngine(HostEngine):
         return results_of(answer)
 
     def _run_program_in_guest(self, cell: _core.Cell, request: Request) -> dict[str, object]:
-        """Run a replication of a program of this machine, in a guest that boots for it; return its tables."""
+        """Run replications of a program of this machine in a guest; return their tables."""
         program = program_of(cell)
         assert program is not None
         from lasthop.engines.kernel.guest_programs import FILES, MEMORY, GuestRequest, start_guest
 
-        capture, series = request.captures.get(request.first), request.series
-        message = message_of(cell, _inside(request, lambda _: FILES))
+        captures, series = request.captures, request.series
+        message = message_of(cell, _inside(request, lambda number: FILES / str(number)))
         wanted = GuestRequest(
             cell=cell,
             seed=_guest_seed(request),
@@ -176,13 +181,13 @@ class KernelEngine(HostEngine):
                     wanted,
                     core=core,
                     streams=(nothing.fileno(),) * 3,
-                    capture=capture is not None,
+                    captured=captures,
                 ) as guest,
             ):
                 answer = guest.answer()
                 killed = guest.out_of_memory()
-                if capture is not None:
-                    guest.write_captures(capture.folder)
+                for number, capture in captures.items():
+                    guest.write_captures(capture.folder, number)
                 if series is not None:
                     guest.write_series(series.file)
         finally:
