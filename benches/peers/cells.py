@@ -13,7 +13,7 @@ data. ns-3's division is not even: two users get less together than one, and wit
 whole slot, which is up to 7 % more. The headers of some 4 bytes that ns-3 puts before each packet are not
 taken off.
 
-Throughput, shares and processor time are those of benches/peers/wifi.py.
+Throughput, shares, processor time and the protocol `window` are those of benches/peers/wifi.py.
 """
 
 from __future__ import annotations

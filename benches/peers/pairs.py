@@ -14,10 +14,13 @@ from peers import cpu_of
 
 import lasthop
 
-# lasthop's congestion control, and ns-3's; neither for datagrams.
-CONTROLS = {"udp": "", "reno": "LinuxReno", "cubic": "Cubic"}
+# lasthop's congestion control, and ns-3's; neither for datagrams. With `window`, windows are those of the
+# receivers: no queue overflows, so it does not matter how the two recover.
+CONTROLS = {"udp": "", "window": "LinuxReno", "reno": "LinuxReno", "cubic": "Cubic"}
+# In segments.
+WINDOW = 40
 # Payload of a packet of 1500 bytes; TCP has timestamps.
-PAYLOAD = {"udp": 1472, "reno": 1448, "cubic": 1448}
+PAYLOAD = {"udp": 1472, "window": 1448, "reno": 1448, "cubic": 1448}
 THROUGHPUT_WITHIN = 0.05
 HEAD = (
     "lasthop Mbit/s | ns-3 Mbit/s | difference | lasthop's shares | ns-3's shares | "
@@ -69,9 +72,13 @@ def flows(protocol: str, direction: str, hosts: list[str], rate_bps: float, seco
             ],
         }
     start = {"distribution": "uniform", "min": "0 s", "max": "100 ms"}
+    tcp: dict[str, Any] = {"congestion_control": protocol}
+    if protocol == "window":
+        tcp = {"congestion_control": "reno", "receive_window_max": WINDOW}
     return {
         "time_limit": f"{seconds + 1} s",
-        "tcp": {"congestion_control": protocol},
+        # As in ns-3, each second segment is acknowledged. Linux also acknowledges the end of a burst at once.
+        "tcp": tcp | {"delayed_ack_adapts": False, "delayed_ack": "40 ms"},
         "flow": [
             {"kind": "bulk-tcp", "name": host, "host": host, "direction": direction}
             | {"duration": f"{seconds} s", "start": start}
@@ -97,6 +104,8 @@ def ours(scenario: lasthop.Scenario, protocol: str, seconds: int, seeds: int) ->
 def ns3_command(program: Path, protocol: str, seconds: int) -> list[str]:
     """Return the command of a program for ns-3, with what all have in common."""
     tcp = ["--protocol=tcp", f"--control={CONTROLS[protocol]}"] if CONTROLS[protocol] else []
+    if protocol == "window":
+        tcp.append(f"--window={WINDOW * PAYLOAD[protocol]}")
     return [str(program), f"--payload={PAYLOAD[protocol]}", f"--seconds={seconds}", *tcp]
 
 

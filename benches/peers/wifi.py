@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Stations of one access point in lasthop and in ns-3: the same throughput, and what does a packet cost?
 
-    benches/peers/wifi.py [--standards a ac] [--stations 1 2 5 10] [--protocols udp cubic] [--seconds 10]
+    benches/peers/wifi.py [--standards a ac] [--stations 1 2 5 10] [--protocols udp window] [--seconds 20]
 
 Needs Debian's libns3-dev, which `make bench-peers` installs. A server 5 ms away sends to each station, or
 gets from each, as fast as the air allows. All stations hear one another and the access point, so frames get
@@ -9,6 +9,9 @@ lost by collisions alone. The rate is fixed: 54 Mbit/s for a, and the fastest of
 long guard interval of n and ac, the short one of ax: 65, 78 and 143.4 Mbit/s. n, ac and ax run with
 aggregates of up to 65535 bytes, ns-3's default, and with single packets. Queues hold 1000 packets, the access
 point's those of all stations. Datagrams would need twice the rate, so no queue runs dry.
+
+With `window`, TCP's windows are 40 segments, so no queue overflows; with `reno` and `cubic` the two also
+differ in how windows grow and recover. All acknowledge each second segment.
 
 ns-3 is told to retry an aggregate whose block ACK is missing, instead of asking for the block ACK first; its
 access point demands 6, 12 and 24 Mbit/s, so ACKs take 24; beacons end before the flows begin. Both count what
@@ -95,11 +98,11 @@ def parse() -> argparse.Namespace:
     )
     lists = {"standards": list(RATES_BPS), "directions": ["up", "down"], "protocols": list(CONTROLS)}
     for name, choices in lists.items():
-        default = ["a", "ac"] if name == "standards" else choices
+        default = {"standards": ["a", "ac"], "protocols": ["udp", "window"]}.get(name, choices)
         parser.add_argument(f"--{name}", nargs="+", choices=choices, default=default)
     parser.add_argument("--stations", nargs="+", type=int, default=[1, 2, 5, 10])
     parser.add_argument("--rts", action="store_true", help="RTS and CTS before data")
-    parser.add_argument("--seconds", type=int, default=10, help="of each flow; default %(default)s")
+    parser.add_argument("--seconds", type=int, default=20, help="of each flow; default %(default)s")
     parser.add_argument("--seeds", type=int, default=3, help="runs of each case; default %(default)s")
     return parser.parse_args()
 

@@ -38,6 +38,7 @@ struct Options
     uint32_t payload = 1472;
     double rate_mbps = 80;
     uint32_t buffer = 2000000;
+    uint32_t window = 16 << 20;
     double delay_ms = 5;
     double seconds = 10;
     uint32_t run = 1;
@@ -98,7 +99,7 @@ void Defaults()
     Config::SetDefault("ns3::TcpSocket::DelAckCount", UintegerValue(2));
     Config::SetDefault("ns3::TcpSocket::DelAckTimeout", TimeValue(MilliSeconds(40)));
     Config::SetDefault("ns3::TcpSocket::SndBufSize", UintegerValue(16 << 20));
-    Config::SetDefault("ns3::TcpSocket::RcvBufSize", UintegerValue(16 << 20));
+    Config::SetDefault("ns3::TcpSocket::RcvBufSize", UintegerValue(g_options.window));
     Config::SetDefault("ns3::TcpSocketBase::MinRto", TimeValue(MilliSeconds(200)));
 }
 
@@ -158,6 +159,7 @@ void Read(int argc, char* argv[])
     line.AddValue("payload", "bytes of a datagram or segment", g_options.payload);
     line.AddValue("rate", "Mbit/s of datagrams to all users together", g_options.rate_mbps);
     line.AddValue("buffer", "bytes of each user's queue", g_options.buffer);
+    line.AddValue("window", "bytes of a receive buffer", g_options.window);
     line.AddValue("delay", "one way between server and core network in ms", g_options.delay_ms);
     line.AddValue("seconds", "of each flow", g_options.seconds);
     line.AddValue("run", "number of the random stream", g_options.run);

@@ -41,6 +41,7 @@ struct Options
     bool rts = false;
     bool bar = true;
     uint32_t queue = 1000;
+    uint32_t window = 16 << 20;
     double delay_ms = 5;
     double seconds = 10;
     uint32_t run = 1;
@@ -178,7 +179,7 @@ void Tcp()
     Config::SetDefault("ns3::TcpSocket::DelAckCount", UintegerValue(2));
     Config::SetDefault("ns3::TcpSocket::DelAckTimeout", TimeValue(MilliSeconds(40)));
     Config::SetDefault("ns3::TcpSocket::SndBufSize", UintegerValue(16 << 20));
-    Config::SetDefault("ns3::TcpSocket::RcvBufSize", UintegerValue(16 << 20));
+    Config::SetDefault("ns3::TcpSocket::RcvBufSize", UintegerValue(g_options.window));
     Config::SetDefault("ns3::TcpSocketBase::MinRto", TimeValue(MilliSeconds(200)));
 }
 
@@ -258,6 +259,7 @@ void Read(int argc, char* argv[])
     line.AddValue("rts", "whether RTS and CTS precede data", g_options.rts);
     line.AddValue("bar", "whether a BlockAckReq follows a lost BlockAck, else the data again", g_options.bar);
     line.AddValue("queue", "packets in the queue of each device", g_options.queue);
+    line.AddValue("window", "bytes of a receive buffer", g_options.window);
     line.AddValue("delay", "one way between server and access point in ms", g_options.delay_ms);
     line.AddValue("seconds", "of each flow", g_options.seconds);
     line.AddValue("run", "number of the random stream", g_options.run);
