@@ -98,14 +98,16 @@ impl Path {
         self.link.catch_up(now);
         self.link.note_arrival();
         let mut packets = Packets { arena, observer };
+        let mut is_first = false;
         if let Some(depth) = self.router.enqueue(now, id, &mut packets) {
             let packet = packets.arena.get_mut(id);
             packet.queued_at = now;
             packets.observer.packet(now, PacketEvent::Enqueued(depth), packet);
-            let is_first = depth.class_packets == 1;
-            if is_first || self.wait.is_over(now, self.link.room()) {
-                self.fill_send_buffer(now, &mut packets);
-            }
+            is_first = depth.class_packets == 1;
+        }
+        // A dropped packet may have come at the end of a serialisation, before its wakeup: others can go on.
+        if is_first || self.wait.is_over(now, self.link.room()) {
+            self.fill_send_buffer(now, &mut packets);
         }
         self.due = self.earliest();
     }

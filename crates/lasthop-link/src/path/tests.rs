@@ -10,7 +10,7 @@ use crate::config::{
     ArqConfig, BufferRelease, ErrorConfig, GilbertElliott, HeaderCompression, LinkChange, PathConfig, Start,
     StateLookup,
 };
-use crate::testing::{Lab, SEED, Seen, arq, at_us, datagram, errors, red, studied_path};
+use crate::testing::{Lab, SEED, Seen, arq, at_us, datagram, drop_tail, errors, red, studied_path};
 
 mod properties;
 mod reference;
@@ -29,6 +29,22 @@ fn packets_leave_at_the_serialisation_rate() {
     lab.run();
     assert_eq!(lab.delivered(), [(at_us(372_100), 0), (at_us(444_200), 1), (at_us(516_300), 2)]);
     assert!(lab.arena.is_empty());
+}
+
+#[test]
+fn a_packet_that_is_dropped_at_the_end_of_a_serialisation_stops_nothing() {
+    let mut config = studied_path();
+    config.queue = drop_tail(2);
+    config.link.send_buffer = Bytes(576);
+    config.link.release = BufferRelease::Serialised;
+    let mut lab = Lab::new(&config, None);
+    lab.burst(NOW, 3);
+    // In a tree, a packet may pass in before the wakeup of the same instant.
+    let id = lab.arena.insert(datagram(9, 576, Ecn::NotEct));
+    lab.path.handle_packet(at_us(72_100), id, &mut lab.arena, &mut lab.log);
+    lab.run();
+    assert_eq!(serials(&lab.dropped(DropCause::QueueOverflow)), [9]);
+    assert_eq!(serials(&lab.delivered()), [0, 1, 2]);
 }
 
 #[test]
