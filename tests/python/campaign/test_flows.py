@@ -96,6 +96,34 @@ def test_dualpi2_shares_the_link_and_keeps_pragues_packets_waiting_a_millisecond
     assert 10 * delays["dualpi2", "prague"] < 0.015 < delays["dualpi2", "cubic"], delays
 
 
+def test_bursts_cost_prague_its_throughput_and_cubic_behind_fq_codel() -> None:
+    """The claims of examples/l4s-bursts.toml."""
+    flows = example("l4s-bursts", 1)
+
+    def of(column: str, control: str, queue: str) -> dict[str, float]:
+        rows = flows.filter(control=control, queue=queue)
+        return dict(rows.select("bursts", column).iter_rows())
+
+    prague, cubic = (of("throughput_Bps", control, "dualpi2") for control in ("prague", "cubic"))
+    for bursts, least, most in (
+        ("slots-1ms", 0.95, 1.0),
+        ("wifi", 0.95, 1.0),
+        ("slots-4ms", 0.2, 0.4),
+        ("slots-16ms", 0.05, 0.1),
+        ("wifi-busy", 0.4, 0.6),
+    ):
+        assert least < prague[bursts] / prague["none"] < most, (bursts, prague)
+    assert max(of("queue_delay_p95_s", "prague", "dualpi2").values()) < 0.003
+    for bursts in ("slots-1ms", "slots-4ms", "wifi", "wifi-busy"):
+        assert cubic[bursts] > 0.9 * cubic["none"], cubic
+    assert min(of("queue_delay_p95_s", "cubic", "dualpi2").values()) > 0.01
+    behind_fq = of("throughput_Bps", "cubic", "fq_codel")
+    assert behind_fq["slots-1ms"] < 0.1 * behind_fq["none"], behind_fq
+    for control in ("prague", "cubic"):
+        long = of("throughput_Bps", control, "drop-tail")
+        assert min(long.values()) > 0.9 * long["none"], long
+
+
 def test_bbr_leaves_cubic_little_of_a_short_queue(kernel: Kernel, tmp_path: Path) -> None:
     """The claim of examples/coexistence-bbr.toml, of a shorter run."""
     for name in ("coexistence", "coexistence-bbr"):
