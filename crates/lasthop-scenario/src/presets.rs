@@ -17,6 +17,7 @@ const PRESETS: &[(&str, &str)] = presets![
     "dsl",
     "edge",
     "geo",
+    "geo-relay",
     "gprs",
     "leo",
     "lte",

@@ -108,3 +108,31 @@ def test_what_a_relay_cannot_be_is_refused_with_its_place(
     split.write_text(text, encoding="utf-8")
     assert lasthop_main("validate", split) != 0
     assert message in capsys.readouterr().err
+
+
+def test_the_preset_has_the_round_trip_of_geo_and_a_relay_that_may_move(
+    lasthop_main: Main, tmp_path: Path
+) -> None:
+    (geo,) = _core.load(str(_file(tmp_path, "geo", "extends = 'geo'\n"))).cells
+    scenario = _file(
+        tmp_path,
+        "moved",
+        "extends = 'geo-relay'\n[factor.at]\ngateway = {}\n"
+        "terminal.flow.download = { direction = 'up', relay.at = 'home' }\n",
+    )
+    assert lasthop_main("run", scenario, "--out", tmp_path / "out", "--quiet") == 0
+    flows = pl.read_parquet(tmp_path / "out" / "flows.parquet")
+    for at, relay in (("gateway", "geo-relay"), ("terminal", "home-relay")):
+        sides = flows.filter(at=at)
+        assert relay in {*sides["host"], *sides["peer"]}
+        # A relay's two sides share the round trip.
+        times = sides.filter(pl.col("role") != "download")["rtt_min_s"]
+        assert times.sum() == pytest.approx(0.629, rel=0.05)
+    (flow,) = pl.DataFrame(geo.run(1, 1, 1).flows)["rtt_min_s"]
+    assert flow == pytest.approx(0.629, rel=0.05)
+
+
+def _file(folder: Path, name: str, text: str) -> Path:
+    file = folder / f"{name}.toml"
+    file.write_text(text, encoding="utf-8")
+    return file
