@@ -63,6 +63,10 @@ class CongestionControl(_Algorithm):
     """Slow-start threshold in segments. Before the first sign of congestion it is 4294967295."""
     pacing_rate_Bps: float | None = None
     """Highest rate of sending in bytes per second; `None` if only ACKs clock the sender."""
+    state: str | None = None
+    """Name of the state that the algorithm is in, if it is a state machine: traces have an event for each
+    change. Use few names.
+    """
     segment_bytes: int
     """Payload of a full segment."""
     rate_based: ClassVar[bool] = False

@@ -213,3 +213,19 @@ class Huge(lasthop.Traffic):
 
 
 NotAnAlgorithm = 3
+
+
+class Stateful(lasthop.CongestionControl):
+    """Reno that says which of its two states it is in."""
+
+    def on_ack(self, ack: lasthop.Ack) -> None:
+        super().on_ack(ack)
+        self.state = "slow start" if self.window < self.ssthresh else "avoidance"
+
+
+class Numbered(lasthop.CongestionControl):
+    """A state must be a name."""
+
+    def on_ack(self, ack: lasthop.Ack) -> None:
+        super().on_ack(ack)
+        self.state = 3  # type: ignore[assignment]

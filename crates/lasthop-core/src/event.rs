@@ -269,6 +269,8 @@ pub enum TransportEvent {
         /// Segments in flight as the sender counts them.
         in_flight: u32,
     },
+    /// The congestion control is in another state, in its own words.
+    State(&'static str),
     /// A round-trip time was measured.
     RttSample {
         /// The sample.

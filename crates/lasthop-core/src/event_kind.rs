@@ -143,6 +143,8 @@ kinds! {
         "retransmission of lost data", "sent again because its packet counts as lost", "triangle-down";
     /// The window changed.
     Window = "window" (Transport): "window", "the window changed", "";
+    /// The congestion control is in another state.
+    State = "state" (Transport): "state of the congestion control", "the congestion control changed state", "";
     /// A round-trip time was measured.
     RttSample = "rtt-sample" (Transport): "RTT", "a round-trip time was measured", "circle";
     /// The connection is closed.
@@ -219,6 +221,7 @@ impl TransportEvent {
             Self::Retransmitted { kind: RetransmissionKind::Probe, .. } => TransportKind::RetransmittedProbe,
             Self::Retransmitted { kind: RetransmissionKind::Lost, .. } => TransportKind::RetransmittedLost,
             Self::Window { .. } => TransportKind::Window,
+            Self::State(_) => TransportKind::State,
             Self::RttSample { .. } => TransportKind::RttSample,
             Self::Closed => TransportKind::Closed,
             Self::Aborted => TransportKind::Aborted,

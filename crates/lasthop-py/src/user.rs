@@ -1,6 +1,7 @@
 //! User code in Python: adapts classes of `lasthop.algorithms` to the traits that the engine calls.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use lasthop_core::{Ecn, Failure, Instant, QueueSize, RandomStream, Rate};
 use lasthop_link::{ErrorAlgorithm, ErrorSetup, QueueAlgorithm, QueueSetup, QueuedPacket, Verdicts};
@@ -163,6 +164,7 @@ struct Control {
     /// The instance's attributes that Rust reads.
     known: CongestionWindow,
     rate_based: bool,
+    state: Option<&'static str>,
     starts: bool,
     samples: bool,
 }
@@ -178,7 +180,7 @@ impl Control {
             let instance = class.make(py, stream, facts)?;
             let rate_based = instance.object.getattr(py, "rate_based")?.extract(py)?;
             let (starts, samples) = (instance.does("on_start"), instance.does("on_rtt"));
-            Ok(Self { instance, segment_bytes, known: start, rate_based, starts, samples })
+            Ok(Self { instance, segment_bytes, known: start, rate_based, state: None, starts, samples })
         })
     }
 
@@ -189,7 +191,7 @@ impl Control {
         own: &mut CongestionWindow,
         call: impl for<'p> FnOnce(&Bound<'p, PyAny>) -> PyResult<Bound<'p, PyAny>>,
     ) {
-        let known = &mut self.known;
+        let (known, state) = (&mut self.known, &mut self.state);
         let decided = self.instance.call(did, |object| {
             let py = object.py();
             // A value that Rust has not changed keeps its fraction from Python.
@@ -200,6 +202,7 @@ impl Control {
                 object.setattr(intern!(py, "ssthresh"), own.ssthresh)?;
             }
             call(object)?;
+            *state = name(&object.getattr(intern!(py, "state"))?, *state)?;
             Ok(CongestionWindow {
                 window: segments(&object.getattr(intern!(py, "window"))?, "window")?,
                 ssthresh: segments(&object.getattr(intern!(py, "ssthresh"))?, "ssthresh")?,
@@ -223,6 +226,29 @@ fn segments(value: &Bound<'_, PyAny>, name: &str) -> PyResult<u32> {
             u32::from(name == "window")
         ))),
     }
+}
+
+/// A state's name, given the one before. Names live as long as the process, each of them once.
+fn name(value: &Bound<'_, PyAny>, before: Option<&'static str>) -> PyResult<Option<&'static str>> {
+    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    if value.is_none() {
+        return Ok(None);
+    }
+    let Ok(text) = value.cast::<PyString>() else {
+        let said = format!("state = {value}, which is no name; make it a text or None");
+        return Err(PyTypeError::new_err(said));
+    };
+    let text = text.to_str()?;
+    if before == Some(text) {
+        return Ok(before);
+    }
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = names.get(text).copied();
+    Ok(Some(known.unwrap_or_else(|| {
+        let kept: &'static str = Box::leak(text.to_owned().into_boxed_str());
+        names.insert(kept);
+        kept
+    })))
 }
 
 fn rate(value: &Bound<'_, PyAny>) -> PyResult<Option<Rate>> {
@@ -293,6 +319,10 @@ impl CongestionAlgorithm for Control {
 
     fn is_rate_based(&self) -> bool {
         self.rate_based
+    }
+
+    fn state(&self) -> Option<&'static str> {
+        self.state
     }
 }
 

@@ -45,6 +45,11 @@ pub trait CongestionAlgorithm: fmt::Debug {
     fn is_rate_based(&self) -> bool {
         false
     }
+
+    /// The name of its state, if it is a state machine: traces then tell each change.
+    fn state(&self) -> Option<&'static str> {
+        None
+    }
 }
 
 /// The decisions of an algorithm.

@@ -14,7 +14,7 @@ mod send_queue;
 mod state;
 mod stream;
 
-pub(crate) use context::{Context, Transmission, WindowReport};
+pub(crate) use context::{Context, StateReport, Transmission, WindowReport};
 pub(crate) use episode::Episode;
 pub(crate) use handshake::{Handshake, MARKS_FIRST};
 pub(crate) use minimum::{Maximum, Minimum};

@@ -234,6 +234,16 @@ pub(crate) trait Controller {
         None
     }
 
+    /// True if it is a state machine whose states have names.
+    fn has_states(&self) -> bool {
+        false
+    }
+
+    /// The name of its state, if it has one now.
+    fn state_name(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Minimum number of segments that leave together when paced.
     fn burst_min(&self) -> u32 {
         2
@@ -374,6 +384,8 @@ impl Controller for Control {
         fn on_persistent(&mut self, at: &Moment, window: u32);
         fn is_rate_based(&self) -> bool;
         fn pacing_rate(&self) -> Option<Rate>;
+        fn has_states(&self) -> bool;
+        fn state_name(&self) -> Option<&'static str>;
         fn burst_min(&self) -> u32;
         fn burst_max(&self) -> u32;
     }

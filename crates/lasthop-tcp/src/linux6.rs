@@ -28,7 +28,9 @@ use lasthop_core::{Duration, Observer, Rate, RetransmissionKind, TransportEvent}
 
 use crate::clock::{Tick, TickClock};
 use crate::common::metrics::{CachedMetrics, Knowledge};
-use crate::common::{Context, Cut, Episode, Handshake, NewSegment, Persist, SendQueue, State, WindowReport};
+use crate::common::{
+    Context, Cut, Episode, Handshake, NewSegment, Persist, SendQueue, State, StateReport, WindowReport,
+};
 use crate::config::{Pacing, TcpConfig};
 use crate::control::{
     Control, Controller, Counting, Fq, Moment, Pacer, Progress, RateSampler, Segments, Setup,
@@ -100,6 +102,7 @@ pub(crate) struct Sender {
     echo: Option<Tick>,
     syn_stamp: Tick,
     report: WindowReport,
+    states: StateReport,
 }
 
 impl Sender {
@@ -124,6 +127,7 @@ impl Sender {
             pacer: Pacer::default(),
             fq: (config.pacing == Pacing::Fq).then(Box::default),
             rates: RateSampler::new(control.is_rate_based()),
+            states: StateReport::new(control.has_states()),
             control,
             reduction: Reduction::default(),
             recovery: Recovery::new(config.dupack_threshold),
@@ -521,6 +525,9 @@ impl Sender {
 
     fn report_window<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         self.report.tell(cx, self.control.window(), self.control.ssthresh(), self.board.in_flight());
+        if self.states.are_there() {
+            self.states.tell(cx, self.control.state_name());
+        }
     }
 }
 

@@ -81,6 +81,7 @@ cells! {
     f64 => Float(|cell| Some(*cell));
     Option<f64> => Float(|cell| *cell);
     String => Text(Self::clone);
+    Option<&'static str> => Text(|cell| cell.unwrap_or_default().to_owned());
     Direction => Text(|cell| match cell {
         Direction::Down => "down".to_owned(),
         Direction::Up => "up".to_owned(),

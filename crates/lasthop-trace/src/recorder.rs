@@ -86,6 +86,8 @@ columnar! {
         rtt_ns: Option<u64>,
         /// Retransmission timeout after it.
         rto_ns: Option<u64>,
+        /// Name of the congestion control's state; empty for other events.
+        state: Option<&'static str>,
     }
 }
 
@@ -231,6 +233,7 @@ pub(crate) fn tcp_row(order: u64, now: Instant, flow: FlowId, host: Host, event:
         in_flight: None,
         rtt_ns: None,
         rto_ns: None,
+        state: None,
     };
     match event {
         TransportEvent::Timeout { seq, backoff } => (row.seq, row.backoff) = (Some(seq), Some(backoff)),
@@ -241,6 +244,7 @@ pub(crate) fn tcp_row(order: u64, now: Instant, flow: FlowId, host: Host, event:
             (row.cwnd, row.in_flight) = (Some(cwnd), Some(in_flight));
             row.ssthresh = (ssthresh != u32::MAX).then_some(ssthresh);
         }
+        TransportEvent::State(name) => row.state = Some(name),
         TransportEvent::RttSample { rtt, rto } => {
             row.rtt_ns = Some(rtt.as_nanos());
             row.rto_ns = Some(rto.as_nanos()).filter(|rto| *rto > 0);

@@ -41,9 +41,10 @@ class PacketRow(TypedDict):
 
 @final
 class TransportRow(TypedDict):
-    """An event within a sender. An event has only some of the columns from `seq` on; the others hold None.
+    """An event within a sender.
 
-    The types are those of the events that have a column.
+    An event has only some of the columns from `seq` on; the others hold None, `state` an empty text. The
+    types are those of the events that have a column.
     """
 
     order: int
@@ -58,6 +59,7 @@ class TransportRow(TypedDict):
     in_flight: int
     rtt_ns: int
     rto_ns: int | None
+    state: str
 
 
 @final

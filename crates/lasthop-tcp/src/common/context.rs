@@ -52,3 +52,32 @@ impl WindowReport {
         }
     }
 }
+
+/// Reports the state of a congestion control that has states, whenever it differs from the last report.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StateReport {
+    there: bool,
+    last: Option<&'static str>,
+}
+
+impl StateReport {
+    pub const fn new(there: bool) -> Self {
+        Self { there, last: None }
+    }
+
+    /// True if the congestion control has states.
+    pub const fn are_there(self) -> bool {
+        self.there
+    }
+
+    /// States that it passes through within one event are left out.
+    pub fn tell<O: Observer>(&mut self, cx: &mut Context<'_, O>, state: Option<&'static str>) {
+        if state == self.last {
+            return;
+        }
+        self.last = state;
+        if let Some(state) = state {
+            cx.emit(TransportEvent::State(state));
+        }
+    }
+}

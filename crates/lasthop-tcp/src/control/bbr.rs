@@ -59,6 +59,18 @@ enum Mode {
     ProbeRtt,
 }
 
+impl Mode {
+    /// Its name in draft-ietf-ccwg-bbr.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Startup => "Startup",
+            Self::Drain => "Drain",
+            Self::ProbeBandwidth => "ProbeBW",
+            Self::ProbeRtt => "ProbeRTT",
+        }
+    }
+}
+
 /// The window, the model of the path, and the state of the search.
 #[derive(Clone, Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "independent facts, each with a moment of its own")]
@@ -497,6 +509,14 @@ impl Controller for Bbr {
 
     fn pacing_rate(&self) -> Option<Rate> {
         (self.pacing_rate > 0).then(|| Rate::from_bits_per_second(8 * self.pacing_rate))
+    }
+
+    fn has_states(&self) -> bool {
+        true
+    }
+
+    fn state_name(&self) -> Option<&'static str> {
+        Some(self.mode.name())
     }
 
     fn burst_min(&self) -> u32 {

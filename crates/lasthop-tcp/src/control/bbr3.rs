@@ -58,6 +58,19 @@ impl Mode {
         matches!(self, Self::Startup | Self::Refill | Self::Up)
     }
 
+    /// Its name in the draft.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Startup => "Startup",
+            Self::Drain => "Drain",
+            Self::Down => "ProbeBW_DOWN",
+            Self::Cruise => "ProbeBW_CRUISE",
+            Self::Refill => "ProbeBW_REFILL",
+            Self::Up => "ProbeBW_UP",
+            Self::ProbeRtt => "ProbeRTT",
+        }
+    }
+
     /// Gains of pacing and of the window, in per cent.
     fn gains(self) -> (u64, u64) {
         match self {
@@ -624,6 +637,14 @@ impl Controller for Bbr3 {
 
     fn is_rate_based(&self) -> bool {
         true
+    }
+
+    fn has_states(&self) -> bool {
+        true
+    }
+
+    fn state_name(&self) -> Option<&'static str> {
+        Some(self.mode.name())
     }
 
     fn pacing_rate(&self) -> Option<Rate> {

@@ -109,6 +109,14 @@ impl Controller for User {
         self.algorithm.is_rate_based()
     }
 
+    fn has_states(&self) -> bool {
+        true
+    }
+
+    fn state_name(&self) -> Option<&'static str> {
+        self.algorithm.state()
+    }
+
     fn pacing_rate(&self) -> Option<Rate> {
         self.pacing_rate
     }

@@ -205,6 +205,7 @@ impl TcpFlow {
             TransportEvent::Aborted => self.aborted = Some(now),
             TransportEvent::Established
             | TransportEvent::Window { .. }
+            | TransportEvent::State(_)
             | TransportEvent::RttSample { .. }
             | TransportEvent::RecoveryLeft
             | TransportEvent::PersistentCongestion
