@@ -50,10 +50,11 @@ help: ## show this list
 
 build: $(BIN)/lasthop $(wildcard $(GUEST)) ## set everything up: system packages, .venv, the lasthop command
 
-demo: build ## run ten sets of the study kulve2003 and say where their report is
+demo: build ## run ten sets of the study kulve2003, say where their report is and how many statements hold
 	$(BIN)/lasthop study run kulve2003 --sets 10 --out $(STUDY)
 	@test -s $(STUDY)/report.html
 	@echo "Report: $(CURDIR)/$(STUDY)/report.html"
+	@$(BIN)/lasthop claims $(STUDY) | grep '^statements:'
 
 kernel: build guest-kernel $(GUEST) ## set up the kernel engine: build a guest kernel and what runs in it
 
