@@ -71,7 +71,7 @@ class _OfKernel(TypedDict):
     default=1,
     show_default=True,
     metavar="N",
-    help="Run each script so many times, in guests with other random numbers.",
+    help="Run each script this many times, in guests with other random numbers.",
 )
 @click.option(
     "--jobs", type=click.IntRange(min=1), metavar="N", help="Guests to run at once.  [default: one per core]"

@@ -18,7 +18,7 @@ from lasthop.errors import InputError
 from lasthop.packetdrill.verdict import State, Verdict
 
 HZ = 1000
-"""The scripts are written for kernels with so many ticks in a second."""
+"""Ticks per second of the kernels that the scripts are written for."""
 
 _IPV4 = (
     *("--local_ip=192.168.0.1", "--gateway_ip=192.168.0.1", "--netmask_ip=255.255.0.0"),
@@ -97,7 +97,7 @@ def _own_options(script: Path) -> dict[str, str]:
 def run_on_kernel(
     kernel: Kernel, program: Path, tasks: Sequence[Task], jobs: int, advance: Callable[[int], None]
 ) -> list[Ran]:
-    """Run scripts in guests, so many side by side; return the verdicts in the order of the tasks."""
+    """Run scripts in guests, several side by side; return the verdicts in the order of the tasks."""
     cores: SimpleQueue[int] = SimpleQueue()
     for core in (claims := claimed_cores(jobs)):
         cores.put(core)

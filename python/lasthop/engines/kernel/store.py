@@ -99,12 +99,12 @@ def _numbers(version: str) -> list[int]:
 
 
 def name_of(release: str, hz: int) -> str:
-    """Return the name of a kernel of a release with so many ticks in a second."""
+    """Return the name of a kernel of a release with this many ticks in a second."""
     return release if hz == HZ else f"{release}-{hz}hz"
 
 
 def find_kernel(name: str | None, hz: int = HZ) -> Kernel:
-    """Return the kernel called `name`, or the newest with so many ticks in a second.
+    """Return the kernel called `name`, or the newest with this many ticks in a second.
 
     Raise `InputError` if there is none, or if it is out of date.
     """

@@ -181,7 +181,7 @@ impl Tin {
         }
     }
 
-    /// A packet of this flow has left, which counts with so many bytes.
+    /// A packet of this flow has left. It counts with `bytes`.
     pub(super) fn charge(&mut self, now: Instant, flow: usize, bytes: u32) {
         self.flows[flow].deficit -= i64::from(bytes);
         self.deficit -= i64::from(bytes);
