@@ -75,11 +75,11 @@ impl KeptServers {
         for (host, tun) in tuns.iter().enumerate() {
             waiter.watch(tun, EpollFlags::EPOLLIN, tun_name(host))?;
         }
-        let (end, mut ready, mut reads) = (Instant::ZERO + PAUSE, Vec::new(), Reads::new(mtu));
+        let (end, mut ready, mut batch) = (Instant::ZERO + PAUSE, Vec::new(), Reads::new(mtu));
         while waiter.wait(Some(end), &mut ready)? < end {
             for name in &ready {
-                tuns[tun_named(*name)].read_some(&mut reads);
-                for frame in reads.packets()? {
+                tuns[tun_named(*name)].read_some(&mut batch);
+                for frame in batch.packets()? {
                     if let Some(host) = self.hosts.destination(frame.bytes()) {
                         tuns[host].write(frame.bytes());
                     }

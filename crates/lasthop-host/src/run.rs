@@ -191,12 +191,11 @@ fn serve_again(
     guest: &Guest<'_>,
 ) -> Result<(), Error> {
     let names = program_run::server_names(program);
-    let servers = match kept {
-        Some(servers) => servers,
-        None => {
-            let servers = program_run::servers_of(program);
-            kept.insert(KeptServers::start(scenario, &names, &servers, guest.user)?)
-        }
+    let servers = if let Some(servers) = kept {
+        servers
+    } else {
+        let servers = program_run::servers_of(program);
+        kept.insert(KeptServers::start(scenario, &names, &servers, guest.user)?)
     };
     servers.prepare(scenario, &names)
 }
