@@ -49,7 +49,9 @@ def estimate(transfers: tuple[Transfer, ...], delays: Delays | None, until_s: fl
     queue = float(np.percentile(rtt, 98) - base) if len(rtt) else 0.0
     steps = np.abs(np.diff(rtt)) if len(rtt) > 2 else np.zeros(1)
     packet_ms = 12 / max(rate, 1e-3)
-    refused = _refused(transfers, rtt, base, queue, packets, losses, span, rate)
+    refused = _refused(
+        transfers, rtt, base=base, queue=queue, packets=packets, losses=losses, span=span, rate=rate
+    )
     jitter = float(np.percentile(steps, 75)) - packet_ms
     return Estimate(rate, base, queue, losses / max(packets, 1), max(jitter, 0.0), packets, losses, refused)
 
@@ -57,6 +59,7 @@ def estimate(transfers: tuple[Transfer, ...], delays: Delays | None, until_s: fl
 def _refused(
     transfers: tuple[Transfer, ...],
     rtt: Floats,
+    *,
     base: float,
     queue: float,
     packets: int,

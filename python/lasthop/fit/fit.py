@@ -128,8 +128,8 @@ def _untold(results: Sequence[_Result]) -> str:
         return "The round trip is shared evenly between both directions: one clock cannot tell them apart."
     other = OTHER[results[0].direction]
     return (
-        f"The direction {other} carried ACKs only, so its rate and queue are assumed; the round trip is shared "
-        "evenly between both directions, because one clock cannot tell them apart."
+        f"The direction {other} carried ACKs only, so its rate and queue are assumed; the round trip is "
+        "shared evenly between both directions, because one clock cannot tell them apart."
     )
 
 
@@ -205,30 +205,28 @@ def assumed_buffer(values: dict[str, float], first: Estimate) -> float:
 def _numbers(one: Way, found: Found, drawn: Floats, refused: dict[str, str]) -> list[Parameter]:
     source = f"{one.measurement.file}, {one.measurement.kind}"
     parameters = []
-    for name in UNITS:
+    for name, unit in UNITS.items():
         if name in {"loss", "jitter"} and name not in found.names:
-            parameters.append(_absent(name, one, source))
+            parameters.append(_absent(name, one, found, source))
             continue
         key = KEYS[name].format(way=one.direction)
         public = NAMES.get(name, name)
         if name in refused or name not in found.names:
             reason = refused.get(name, f"{found.model.queue} drops by time, so its length never matters")
             assumed = {"buffer": "a queue of a round trip"}.get(name, "none")
-            parameters.append(
-                Parameter(public, key, UNITS[name], reason=reason, assumed=assumed, source=source)
-            )
+            parameters.append(Parameter(public, key, unit, reason=reason, assumed=assumed, source=source))
             continue
         low, value, high = np.percentile(drawn[:, found.names.index(name)], [5, 50, 95]).tolist()
-        parameters.append(Parameter(public, key, UNITS[name], value, low, high, source=source))
+        parameters.append(Parameter(public, key, unit, value, low, high, source=source))
     return parameters
 
 
-def _absent(name: str, one: Way, source: str) -> Parameter:
+def _absent(name: str, one: Way, found: Found, source: str) -> Parameter:
     """A loss or jitter of which nothing was seen."""
     key = KEYS[name].format(way=one.direction)
     if name == "loss":
         # Rule of three, at 90 %: that nothing of n was lost still happens in a tenth of all cases.
-        high = 2.3 / max(one.first.packets, 1)
+        high = max(2.3 / max(one.first.packets, 1), found.most_loss or 0.0)
         return Parameter(name, key, "", 0.0, 0.0, high, source=source)
     return Parameter(name, key, UNITS[name], 0.0, 0.0, 12 / one.first.rate, source=source)
 

@@ -30,6 +30,8 @@ MODELS = (
 )
 # Models that stay in the second round.
 LEFT = 3
+# Lines without loss are as good an explanation as others if they are at least so probable.
+NO_LOSS = 0.3
 # How much wider than the 90 % interval the next box is.
 WIDER = 2.0
 # Half the width that a box keeps at least, as a logarithm.
@@ -58,6 +60,11 @@ class Box:
         }
         ends = np.log([ranges[name] for name in names])
         return cls(tuple(names), ends[:, 0], ends[:, 1])
+
+    def without(self, name: str) -> Box:
+        """The same without one property."""
+        kept = [place for place, own in enumerate(self.names) if own != name]
+        return Box(tuple(self.names[place] for place in kept), self.low[kept], self.high[kept])
 
     def points(self, count: int, seed: int) -> Floats:
         """A scrambled Sobol sequence."""
@@ -91,6 +98,8 @@ class Found:
     runs: int
     shares: Floats
     """For each parameter, the part of the first box that its 90 % interval takes."""
+    most_loss: float | None = None
+    """If lines without loss behave like the measured one: the most loss that does so, too."""
 
 
 class Inference:
@@ -140,12 +149,29 @@ class Inference:
         named = {str(one): float(chance) for (one, _), chance in zip(rounds, chances, strict=True)}
         start = boxes[best[place]]
         result = self._learnt(parts[place])
-        for count in (THIRD, LAST):
-            box = box.narrowed(result)
-            result = self._learnt(self._round([(model, box)], count)[0])
+        box, result, most_loss = self._third(model, box.narrowed(result))
+        box = box.narrowed(result)
+        result = self._learnt(self._round([(model, box)], LAST)[0])
         ends = result.quantiles((0.05, 0.95))
-        shares = (ends[1] - ends[0]) / (start.high - start.low)
-        return Found(model, box.names, result, named, self.runs, shares)
+        widths = dict(zip(start.names, start.high - start.low, strict=True))
+        shares = (ends[1] - ends[0]) / [widths[name] for name in box.names]
+        return Found(model, box.names, result, named, self.runs, shares, most_loss)
+
+    def _third(self, model: Model, box: Box) -> tuple[Box, Posterior, float | None]:
+        """Whether there is any loss apart from the queue's: a logarithm has no place for none."""
+        if "loss" not in box.names:
+            return box, self._learnt(self._round([(model, box)], THIRD)[0]), None
+        none = box.without("loss")
+        parts = self._round([(model, box), (model, none)], THIRD // 2)
+        chances = probabilities([summaries for _, summaries in parts], self.observed)
+        some = self._learnt(parts[0])
+        if chances[1] < NO_LOSS:
+            return box, some, None
+        return (
+            none,
+            self._learnt(parts[1]),
+            float(np.exp(some.quantiles((0.95,))[0, box.names.index("loss")])),
+        )
 
     def _learnt(self, runs: tuple[Floats, Floats]) -> Posterior:
         parameters, summaries = runs
