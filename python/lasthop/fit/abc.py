@@ -14,7 +14,9 @@ from lasthop.fit.measurement import Floats
 
 # Share of the simulations that are kept, the nearest ones.
 KEPT = 0.5
-RIDGE = 1e-3
+RIDGES = (1e-3, 1e-2, 0.1, 1.0)
+# Of the discriminant, whose inputs are nearly as many as its simulations.
+DISCRIMINANT = 0.1
 
 
 @dataclass(frozen=True)
@@ -56,35 +58,59 @@ def _ridge(inputs: Floats, outputs: Floats, weights: Floats, penalty: float) -> 
     return slope, level - centre @ slope
 
 
+def _left_out(inputs: Floats, outputs: Floats, penalty: float) -> Floats:
+    """What a ridge regression predicts of each row from all others."""
+    around = inputs - inputs.mean(axis=0)
+    level = outputs.mean(axis=0)
+    gram = around.T @ around / len(inputs) + penalty * np.eye(inputs.shape[1])
+    hat = around @ np.linalg.solve(gram, around.T) / len(inputs) + 1 / len(inputs)
+    rest = outputs - (hat - 1 / len(inputs)) @ (outputs - level) - level
+    predicted: Floats = outputs - rest / np.maximum(1 - np.diag(hat), 1e-3)[:, None]
+    return predicted
+
+
 def posterior(parameters: Floats, summaries: Floats, observed: Floats) -> Posterior:
-    """Regress the parameters on the summary, near what was observed."""
+    """Regress the parameters on the summary, near what was observed.
+
+    Each simulation is predicted from the others, as the observation is, so errors are as large as they look.
+    """
     scaled, seen = _scaled(summaries, observed)
     count, size = len(parameters), parameters.shape[1]
-    even = np.ones(count)
-    slope, level = _ridge(scaled, parameters, even, RIDGE)
-    predicted, wanted = scaled @ slope + level, seen @ slope + level
+    spread = np.std(parameters, axis=0) + 1e-12
+    tries = [_left_out(scaled, parameters, penalty) for penalty in RIDGES]
+    errors = [float(np.log(np.std((parameters - one) / spread, axis=0) + 1e-6).sum()) for one in tries]
+    best = int(np.argmin(errors))
+    predicted = tries[best]
+    slope, level = _ridge(scaled, parameters, np.ones(count), RIDGES[best])
+    wanted = seen @ slope + level
     rest = np.std(parameters - predicted, axis=0) + 1e-9
     distance = np.sqrt((((predicted - wanted) / rest) ** 2).sum(axis=1))
     kept = np.argsort(distance, kind="stable")[: max(4 * size + 8, round(KEPT * count))]
     width = max(distance[kept[-1]], 1e-9) * 1.0001
     weights = 1 - (distance[kept] / width) ** 2
     nearer, _ = _ridge(predicted[kept], parameters[kept], weights, 1e-9)
-    # The residuals of a regression with so many inputs are smaller than its errors.
-    used = min(scaled.shape[1], count / 2)
-    stretch = np.sqrt(count / (count - used))
-    moved = parameters[kept] + (wanted - predicted[kept]) @ nearer
-    middle = (weights / weights.sum()) @ moved
-    return Posterior(middle + (moved - middle) * stretch, weights)
+    return Posterior(parameters[kept] + (wanted - predicted[kept]) @ nearer, weights)
 
 
 def probabilities(summaries: list[Floats], observed: Floats) -> Floats:
-    """How probable each model is: its share of the simulations nearest to what was observed."""
+    """How probable each model is: its share of the simulations nearest to what was observed.
+
+    Near is what a linear discriminant scores alike (Prangle and others 2014). The scores of each half of the
+    simulations come from the other half, so that they are no better than that of the observation.
+    """
     together = np.concatenate(summaries)
+    count = len(together)
     labels = np.repeat(np.arange(len(summaries)), [len(part) for part in summaries])
-    spread = np.median(np.abs(together - np.median(together, axis=0)), axis=0) * 1.4826
-    spread = np.maximum(spread, 0.25 * np.std(together, axis=0)) + 1e-9
-    distance = np.minimum(np.abs(together - observed) / spread, 4).sum(axis=1)
-    near = np.argsort(distance, kind="stable")[: max(12, len(together) // 16)]
+    scaled, seen = _scaled(together, observed)
+    wanted = np.eye(len(summaries))[labels]
+    scores, goal = np.zeros_like(wanted), np.zeros(len(summaries))
+    for half in (0, 1):
+        own = np.arange(count) % 2 == half
+        slope, level = _ridge(scaled[~own], wanted[~own], np.ones((~own).sum()), DISCRIMINANT)
+        scores[own] = scaled[own] @ slope + level
+        goal += (seen @ slope + level) / 2
+    distance = ((scores - goal) ** 2).sum(axis=1)
+    near = np.argsort(distance, kind="stable")[: max(12, count // 12)]
     shares = np.bincount(labels[near], minlength=len(summaries)).astype(float)
     shares /= np.asarray([len(part) for part in summaries])
     result: Floats = shares / shares.sum()

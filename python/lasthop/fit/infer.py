@@ -33,7 +33,7 @@ LEFT = 3
 # Lines without loss are as good an explanation as others if they are at least so probable.
 NO_LOSS = 0.3
 # How much wider than the 90 % interval the next box is.
-WIDER = 2.0
+WIDER = 3.0
 # Half the width that a box keeps at least, as a logarithm.
 LEAST_HALF = {"rate": 0.004, "rtt": 0.004, "buffer": 0.03, "loss": 0.3, "jitter": 0.2}
 
