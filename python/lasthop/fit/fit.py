@@ -18,6 +18,8 @@ from lasthop.fit.summary import delivered
 # What the model is off from real hosts and links at least, as a standard deviation of the logarithm. Without
 # it the intervals would only say how closely the model agrees with itself.
 MODEL_ERROR = {"rate": 0.002, "rtt": 0.003, "buffer": 0.01, "loss": 0.05, "jitter": 0.05}
+# A limit counts whole packets, and hosts that send two at a time meet it one earlier or later.
+PACKET_ERROR = 1.0
 # Draws for the quantiles, for the scenario, and for the transfers laid over the measured one.
 MANY, DRAWS, SHOWN = 4000, 20, 8
 # More packets are not compared: the runs would take too long, and say little more.
@@ -160,6 +162,9 @@ def _direction(
     chosen = rng.choice(len(weights), MANY, p=weights)
     noise = rng.normal(0, [MODEL_ERROR[name] for name in found.names], (MANY, len(found.names)))
     drawn = np.exp(found.posterior.draws[chosen] + noise)
+    if "buffer" in found.names:
+        place = found.names.index("buffer")
+        drawn[:, place] = np.maximum(drawn[:, place] + rng.normal(0, PACKET_ERROR, MANY), 1)
     middle = np.median(drawn, axis=0)
     refused = _refused(one.first, found)
     values = [_values(found.names, row, refused, one.first) for row in (middle, *drawn[:DRAWS])]
