@@ -19,7 +19,7 @@ from lasthop.fit.sources import read
 KEPT = Path(__file__).parent / "captures"
 LINES = json.loads((KEPT / "lines.json").read_text(encoding="utf-8"))
 HOST = "10.0.1.1"
-SHORT = ("bbr", "live-cubic", "policer")
+SHORT = ("bbr", "live-cubic", "reno")
 
 
 def fitted(name: str, folder: Path) -> Fit:
@@ -36,13 +36,13 @@ def within(found: Fit, name: str, true: float) -> bool:
 
 
 def check(found: Fit, name: str) -> None:
-    """What must hold of each fit: the right kind of queue, and a delay within 3 per cent."""
+    """What must hold of each fit: the right kind of queue, and a delay within 5 per cent."""
     true = LINES[name]
     queue, delay = found.parameter("queue"), found.parameter("delay")
     assert queue is not None
     assert queue.value in {true["queue"], None}
     assert delay is not None
-    assert delay.value == pytest.approx(true["delay"], rel=0.03)
+    assert delay.value == pytest.approx(true["delay"], rel=0.05)
     assert delay.key == "down.link.delay"
 
 
