@@ -212,7 +212,7 @@ def _numbers(one: Way, found: Found, drawn: Floats, refused: dict[str, str]) -> 
     parameters = []
     for name, unit in UNITS.items():
         if name in {"loss", "jitter"} and name not in found.names:
-            parameters.append(_absent(name, one, found, source))
+            parameters.append(_absent(name, one, source))
             continue
         key = KEYS[name].format(way=one.direction)
         public = NAMES.get(name, name)
@@ -226,12 +226,12 @@ def _numbers(one: Way, found: Found, drawn: Floats, refused: dict[str, str]) -> 
     return parameters
 
 
-def _absent(name: str, one: Way, found: Found, source: str) -> Parameter:
+def _absent(name: str, one: Way, source: str) -> Parameter:
     """A loss or jitter of which nothing was seen."""
     key = KEYS[name].format(way=one.direction)
     if name == "loss":
         # Rule of three, at 90 %: that nothing of n was lost still happens in a tenth of all cases.
-        high = max(2.3 / max(one.first.packets, 1), found.most_loss or 0.0)
+        high = 2.3 / max(one.first.packets, 1)
         return Parameter(name, key, "", 0.0, 0.0, high, source=source)
     return Parameter(name, key, UNITS[name], 0.0, 0.0, 12 / one.first.rate, source=source)
 

@@ -19,19 +19,19 @@ from lasthop.fit.summary import View, summarise
 # Runs of each round, powers of two as Sobol sequences want them: for each model, for each that is left, and
 # for the one that is chosen, twice.
 FIRST, SECOND, THIRD, LAST = 32, 32, 128, 128
-MODELS = (
-    Model("cubic", "drop-tail"),
-    Model("bbr", "drop-tail"),
-    Model("reno", "drop-tail"),
-    Model("cubic", "codel"),
-    Model("bbr", "codel"),
-    Model("cubic", "policer"),
-    Model("bbr", "policer"),
+KINDS = (
+    ("cubic", "drop-tail"),
+    ("bbr", "drop-tail"),
+    ("reno", "drop-tail"),
+    ("cubic", "codel"),
+    ("bbr", "codel"),
+    ("cubic", "policer"),
+    ("bbr", "policer"),
 )
+# A rate of random loss is drawn from numbers above 0, so a link without any is a model of its own.
+MODELS = tuple(Model(control, queue, lossy) for lossy in (False, True) for control, queue in KINDS)
 # Models that stay in the second round.
-LEFT = 3
-# Lines without loss are as good an explanation as others if they are at least so probable.
-NO_LOSS = 0.3
+LEFT = 4
 # How much wider than the 90 % interval the next box is.
 WIDER = 3.0
 # Half the width that a box keeps at least, as a logarithm.
@@ -60,11 +60,6 @@ class Box:
         }
         ends = np.log([ranges[name] for name in names])
         return cls(tuple(names), ends[:, 0], ends[:, 1])
-
-    def without(self, name: str) -> Box:
-        """The same without one property."""
-        kept = [place for place, own in enumerate(self.names) if own != name]
-        return Box(tuple(self.names[place] for place in kept), self.low[kept], self.high[kept])
 
     def points(self, count: int, seed: int) -> Floats:
         """A scrambled Sobol sequence."""
@@ -98,8 +93,6 @@ class Found:
     runs: int
     shares: Floats
     """For each parameter, the part of the first box that its 90 % interval takes."""
-    most_loss: float | None = None
-    """If lines without loss behave like the measured one: the most loss that does so, too."""
 
 
 class Inference:
@@ -127,7 +120,7 @@ class Inference:
         names = ["rate", "rtt"]
         if model.queue != "codel":
             names.append("buffer")
-        if self.first.losses:
+        if model.lossy:
             names.append("loss")
         if self.first.jitter > 0:
             names.append("jitter")
@@ -135,6 +128,7 @@ class Inference:
 
     def run(self, models: Sequence[Model]) -> Found:
         """All rounds."""
+        models = [model for model in models if self.first.losses or not model.lossy]
         rounds = [(model, Box.around(self.first, self.names(model))) for model in models]
         boxes = [box for _, box in rounds]
         parts = self._round(rounds, FIRST)
@@ -149,29 +143,12 @@ class Inference:
         named = {str(one): float(chance) for (one, _), chance in zip(rounds, chances, strict=True)}
         start = boxes[best[place]]
         result = self._learnt(parts[place])
-        box, result, most_loss = self._third(model, box.narrowed(result))
-        box = box.narrowed(result)
-        result = self._learnt(self._round([(model, box)], LAST)[0])
+        for count in (THIRD, LAST):
+            box = box.narrowed(result)
+            result = self._learnt(self._round([(model, box)], count)[0])
         ends = result.quantiles((0.05, 0.95))
-        widths = dict(zip(start.names, start.high - start.low, strict=True))
-        shares = (ends[1] - ends[0]) / [widths[name] for name in box.names]
-        return Found(model, box.names, result, named, self.runs, shares, most_loss)
-
-    def _third(self, model: Model, box: Box) -> tuple[Box, Posterior, float | None]:
-        """Whether there is any loss apart from the queue's: a logarithm has no place for none."""
-        if "loss" not in box.names:
-            return box, self._learnt(self._round([(model, box)], THIRD)[0]), None
-        none = box.without("loss")
-        parts = self._round([(model, box), (model, none)], THIRD // 2)
-        chances = probabilities([summaries for _, summaries in parts], self.observed)
-        some = self._learnt(parts[0])
-        if chances[1] < NO_LOSS:
-            return box, some, None
-        return (
-            none,
-            self._learnt(parts[1]),
-            float(np.exp(some.quantiles((0.95,))[0, box.names.index("loss")])),
-        )
+        shares = (ends[1] - ends[0]) / (start.high - start.low)
+        return Found(model, box.names, result, named, self.runs, shares)
 
     def _learnt(self, runs: tuple[Floats, Floats]) -> Posterior:
         parameters, summaries = runs

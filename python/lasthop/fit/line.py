@@ -29,10 +29,12 @@ class Model:
 
     control: str
     queue: str
+    lossy: bool = False
+    """Whether the link also loses packets at random."""
 
     def __str__(self) -> str:
-        """Name both."""
-        return f"{self.control} through {self.queue}"
+        """Name all."""
+        return f"{self.control} through {self.queue}{', with random loss' if self.lossy else ''}"
 
 
 @dataclass(frozen=True)
