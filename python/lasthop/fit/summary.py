@@ -57,7 +57,7 @@ def summarise(transfers: tuple[Transfer, ...], delays: Delays | None, view: View
     numbers = _goodput(volume, time, rates)
     numbers += _losses(transfers, view)
     if delays is not None and np.isfinite(delays.rtt_ms).sum() > 3:
-        numbers += _round_trips(transfers, delays, view)
+        numbers += _trips(transfers, delays, view)
     if view.fine:
         numbers += _spacing(transfers)
     return np.asarray(numbers)
@@ -95,7 +95,7 @@ def _losses(transfers: tuple[Transfer, ...], view: View) -> list[float]:
     return [*map(float, numbers), float(np.log(first + 0.01 * view.until_s))]
 
 
-def _round_trips(transfers: tuple[Transfer, ...], delays: Delays, view: View) -> list[float]:
+def _trips(transfers: tuple[Transfer, ...], delays: Delays, view: View) -> list[float]:
     good = np.isfinite(delays.rtt_ms)
     time, rtt = delays.time_s[good], delays.rtt_ms[good]
     if view.rtt_at_s is not None and len(time):
