@@ -323,10 +323,14 @@ impl Peer {
     /// Resets the connection.
     pub fn give_up(&mut self) {
         let Some(socket) = &self.socket else { return };
-        // A socket that does not linger resets when it is closed, or connected to nothing (tcp(7)).
-        let nowhere = socket2::SockAddr::from(SocketAddr::from(([0, 0, 0, 0], 0)));
-        let _ = socket.set_linger(Some(std::time::Duration::ZERO));
-        let _ = socket.connect(&nowhere);
+        // A connected socket resets when it is connected to an address of no family (connect(2)). Zeros are
+        // `AF_UNSPEC`.
+        #[allow(unsafe_code)]
+        // SAFETY: the storage is zeroed, and as long as it says.
+        let nowhere = unsafe { SockAddr::try_init(|_, _| Ok(())) };
+        if let Ok(((), nowhere)) = nowhere {
+            let _ = socket.connect(&nowhere);
+        }
     }
 
     /// It sends a segment, which no observer has seen yet; `again` if it was sent before.
@@ -411,3 +415,6 @@ pub fn socket(address: SocketAddr, dscp: Dscp, sending: Sending) -> io::Result<S
     socket.bind(&SockAddr::from(address))?;
     Ok(socket)
 }
+
+#[cfg(test)]
+pub(super) mod tests;

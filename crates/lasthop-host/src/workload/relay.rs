@@ -142,3 +142,6 @@ impl Workload<'_> {
         back.copy(relay.buffer, to, from)
     }
 }
+
+#[cfg(test)]
+mod tests;
