@@ -3,11 +3,10 @@
 
 use crate::random::{self, Streams};
 use crate::support::observe;
-use lasthop_core::{Direction, DropCause, Duration, Protocol, Seed, TransportEvent};
+use lasthop_core::{Direction, DropCause, Duration, Host, Part, Protocol, Seed, TransportEvent};
 use lasthop_link::{CourseConfig, Discard, LinkConfig, PathConfig};
 use lasthop_scenario::{Flow, Hop, Scenario, Side, Topology};
 use lasthop_sim::{HostMemory, run};
-use lasthop_tcp::TcpConfig;
 use lasthop_trace::{Analysis, Conservation, FlowRecord, HopRecord, Outcome, PageRecord, Records, RunRecord};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -45,17 +44,34 @@ fn keeps_every_promise(scenario: &Scenario, study: u64) -> TestCaseResult {
         prop_assert!(end.time.as_nanos() < scenario.time_limit.as_nanos(), "still busy at {}", end.time);
         conserved(&conservation, end.packets_inside, &record)?;
         prop_assert_eq!(streams.faults(), &[""; 0]);
-        let applications = scenario.applications();
+        let lanes = scenario.lanes();
         for ((index, flow), info) in flows.iter().enumerate().zip(scenario.flows()) {
-            let page = pages.iter().find(|page| page.page == flow.application);
+            let lane = &lanes[info.application as usize];
+            let page = pages.iter().find(|page| page.page == lane.instance.application());
             if page.is_none_or(|page| page.connections_aborted == 0) {
-                ended(flow, &streams, index, info.sends_for.is_some())?;
+                match info.part {
+                    Part::Relayed => relayed(&flows[index..][..3], &streams, index)?,
+                    // A side may wait forever if the other one has failed.
+                    part if part.is_side() && !other_side_closed(&flows, index, part) => {}
+                    _ => ended(flow, &streams, index, info.sends_for.is_some())?,
+                }
             }
-            consistent(scenario, flow, scenario.tcp_of(&applications[info.application as usize]))?;
+            consistent(scenario, flow, (&scenario.flow[lane.instance.entry], info.part))?;
         }
-        pages.iter().try_for_each(page_ended)?;
-        causes(scenario, &streams, &flows, &record)?;
-        at_each_hop(scenario, &hops, &flows, &record)?;
+        // A browser may wait forever for what the far side of a relay has given up.
+        let waits = |page: &&PageRecord| {
+            flows.iter().zip(scenario.flows()).any(|(flow, info)| {
+                let is_of_it = lanes[info.application as usize].instance.application() == page.page;
+                is_of_it && info.part.is_side() && flow.outcome != Outcome::Closed
+            })
+        };
+        pages.iter().filter(|page| !waits(page)).try_for_each(page_ended)?;
+        // A flow through a relay counts what its sides count.
+        let parts = scenario.flows().into_iter().map(|info| info.part);
+        let carried = flows.iter().zip(parts).filter(|(_, part)| *part != Part::Relayed);
+        let carried: Vec<&FlowRecord> = carried.map(|(flow, _)| flow).collect();
+        causes(scenario, &streams, &carried, &record)?;
+        at_each_hop(scenario, &hops, &carried, &record)?;
         // Packets delivered after the end of the last flow count in its utilisation, perhaps at another rate.
         // The capacity of a switch or a framed link depends on the packets' lengths, and compressed headers
         // leave more room. HTB lets bursts pass.
@@ -82,13 +98,16 @@ fn random_scenarios_reach_every_mechanism() {
     let mut runner = TestRunner::deterministic();
     // User code has its own tests.
     let causes = DropCause::ALL.iter().filter(|&&cause| cause != DropCause::User);
-    let (mut all, mut drops, mut aborted) = (FlowRecord::default(), vec![0; causes.clone().count()], 0);
+    let (mut all, mut drops) = (FlowRecord::default(), vec![0; causes.clone().count()]);
+    let (mut aborted, mut through_relays) = (0, 0);
     for study in 0..400 {
         let scenario = random::scenarios().new_tree(&mut runner).expect("no filters").current();
         let watch = (Analysis::of(&scenario), Streams::new(&scenario));
         let ((analysis, streams), end) = observe(&scenario, Seed { study, replication: 1 }, watch);
         drops.iter_mut().zip(causes.clone()).for_each(|(sum, cause)| *sum += streams.drops(*cause));
-        for flow in analysis.finish(end.time).flows {
+        let parts = scenario.flows().into_iter().map(|info| info.part);
+        for (flow, part) in analysis.finish(end.time).flows.into_iter().zip(parts) {
+            through_relays += u64::from(part == Part::Relayed && flow.outcome == Outcome::Closed);
             aborted += u64::from(flow.outcome == Outcome::Aborted);
             all.unnecessary_retransmissions += flow.unnecessary_retransmissions;
             all.spurious_timeouts += flow.spurious_timeouts;
@@ -108,6 +127,7 @@ fn random_scenarios_reach_every_mechanism() {
         all.data_marks_ecn,
         all.ack_drops_queue,
         aborted,
+        through_relays,
     ];
     assert!(reached.iter().chain(&drops).all(|&times| times >= 10), "{reached:?} {drops:?}");
 }
@@ -163,8 +183,26 @@ fn ended(flow: &FlowRecord, streams: &Streams, index: usize, stops: bool) -> Tes
     Ok(())
 }
 
-/// Consistency of the fields of one record.
-fn consistent(scenario: &Scenario, flow: &FlowRecord, tcp: &TcpConfig) -> TestCaseResult {
+/// Where the other side of a relay stands: the peer's comes first.
+fn other_side_closed(flows: &[FlowRecord], index: usize, part: Part) -> bool {
+    let other = if part == Part::PeerSide { index + 1 } else { index - 1 };
+    flows[other].outcome == Outcome::Closed
+}
+
+/// A flow that goes through a relay: it closes if both its sides do, and the relay has then passed on each
+/// byte, and added none.
+fn relayed(flows: &[FlowRecord], streams: &Streams, index: usize) -> TestCaseResult {
+    let [whole, sides @ ..] = flows else { unreachable!("it has two sides") };
+    let closed = sides.iter().all(|side| side.outcome == Outcome::Closed);
+    prop_assert_eq!(whole.outcome == Outcome::Closed, closed, "{}", whole.flow);
+    let [one, other] = [1, 2].map(|side| streams.bytes(index + side));
+    prop_assert!(!closed || one == other, "{}: {one:?} and {other:?}", whole.flow);
+    Ok(())
+}
+
+/// Consistency of the fields of one record, of a part of a flow.
+fn consistent(scenario: &Scenario, flow: &FlowRecord, (entry, part): (&Flow, Part)) -> TestCaseResult {
+    let tcp = scenario.tcp_of_part(entry, part, Host::Server);
     prop_assert!(flow.received_packets <= flow.sent_packets);
     prop_assert!(flow.retransmitted_packets <= flow.sent_packets);
     prop_assert!(flow.unnecessary_retransmissions <= flow.retransmitted_packets);
@@ -181,7 +219,7 @@ fn consistent(scenario: &Scenario, flow: &FlowRecord, tcp: &TcpConfig) -> TestCa
     prop_assert!(flow.queue_delay_min_s <= flow.queue_delay_max_s);
     let propagation = match &scenario.atm {
         Some(atm) => atm.one_way_delay() + atm.one_way_delay(),
-        None => least_delay_of_ways(scenario, flow),
+        None => least_delay_of_ways(scenario, entry, part),
     };
     let propagation_s = propagation.as_secs_f64();
     // The tick clock measures up to one tick short.
@@ -191,11 +229,9 @@ fn consistent(scenario: &Scenario, flow: &FlowRecord, tcp: &TcpConfig) -> TestCa
 }
 
 /// The shortest delay of the links there and back.
-fn least_delay_of_ways(scenario: &Scenario, flow: &FlowRecord) -> Duration {
+fn least_delay_of_ways(scenario: &Scenario, entry: &Flow, part: Part) -> Duration {
     let (tree, hops) = (scenario.tree(), scenario.hops());
-    let is_it = |entry: &&Flow| flow.application.starts_with(entry.traffic().name());
-    let entry = scenario.flow.iter().find(is_it).expect("a flow of the scenario");
-    let ways = [Direction::Down, Direction::Up].map(|way| scenario.route(&tree, entry, way));
+    let ways = [Direction::Down, Direction::Up].map(|way| scenario.route_of(&tree, entry, part, way));
     let delays = ways.iter().flatten().map(|place| {
         let (hop, side) = tree.at(*place);
         match hops[hop].side(side) {
@@ -220,7 +256,7 @@ fn least_delay(path: &PathConfig) -> Duration {
 fn at_each_hop(
     scenario: &Scenario,
     hops: &[HopRecord],
-    flows: &[FlowRecord],
+    flows: &[&FlowRecord],
     record: &RunRecord,
 ) -> TestCaseResult {
     prop_assert_eq!(hops.len(), if scenario.hop.is_empty() { 0 } else { 2 * scenario.hop.len() });
@@ -247,10 +283,10 @@ fn at_each_hop(
 fn causes(
     scenario: &Scenario,
     streams: &Streams,
-    flows: &[FlowRecord],
+    flows: &[&FlowRecord],
     record: &RunRecord,
 ) -> TestCaseResult {
-    let sum = |field: fn(&FlowRecord) -> u64| flows.iter().map(field).sum::<u64>();
+    let sum = |field: fn(&FlowRecord) -> u64| flows.iter().map(|flow| field(flow)).sum::<u64>();
     let queue = sum(|flow| flow.data_drops_queue + flow.ack_drops_queue);
     let red = sum(|flow| flow.data_drops_red + flow.ack_drops_red);
     let aqm = sum(|flow| flow.data_drops_aqm + flow.ack_drops_aqm);

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::num::NonZeroU16;
 
 use lasthop_core::{
-    Bytes, Distribution, Dscp, Duration, Faults, Probability, Protocol, QueueSize, Rate, named,
+    Bytes, Direction, Distribution, Dscp, Duration, Faults, Probability, Protocol, QueueSize, Rate, named,
 };
 use lasthop_link::{
     AckFilter, ArqConfig, AtmConfig, BlackholeConfig, BufferRelease, CellConfig, CellUp, CellUser,
@@ -15,7 +15,8 @@ use lasthop_link::{
     Standard, Start, StateLookup, Timetable, Tins, WifiConfig, WifiQueue, WifiStation,
 };
 use lasthop_scenario::{
-    AccessConfig, Behind, Flow, HopConfig, HostConfig, LanConfig, Roles, RouterConfig, Scenario, Ways,
+    AccessConfig, Behind, Flow, HopConfig, HostConfig, LanConfig, RelayConfig, Roles, RouterConfig, Scenario,
+    Ways,
 };
 use lasthop_tcp::{CongestionControl, FRtoMode, Profile, RecoveryRules, Stack, TcpConfig};
 use lasthop_traffic::{
@@ -40,9 +41,9 @@ pub fn scenarios() -> impl Strategy<Value = Scenario> {
         let ends = collection::vec((any::<Index>(), option::of(any::<Index>()), any::<Index>()), 5);
         (Just(mtu), between, tcp(), http(), (flow, ends)).prop_map(
             |(mtu, Between { lan, down, up, errors, atm, hop, host }, tcp, http, (mut flow, ends))| {
-                for ((index, flow), ends) in flow.iter_mut().enumerate().zip(ends) {
+                for ((index, flow), ends) in flow.iter_mut().enumerate().zip(&ends) {
                     flow.kind.rename(format!("flow-{index}"));
-                    between_hosts(flow, (&hop, &host), ends);
+                    between_hosts(flow, (&hop, &host), *ends);
                     let has_media = hop.values().any(|hop| hop.medium.is_some());
                     if atm.is_none() && index == 1 && !flow.traffic().opens_later() && !has_media {
                         flow.drop_list = vec![2, 3, 7];
@@ -51,7 +52,7 @@ pub fn scenarios() -> impl Strategy<Value = Scenario> {
                         (flow.direction, flow.access) = (Ways::Down, None);
                     }
                 }
-                let scenario = Scenario {
+                let mut scenario = Scenario {
                     mtu: Bytes(mtu),
                     lan,
                     down,
@@ -68,6 +69,7 @@ pub fn scenarios() -> impl Strategy<Value = Scenario> {
                     time_limit: Duration::from_secs(1_000_000),
                     kernel: None,
                 };
+                put_relays(&mut scenario, &ends);
                 assert_valid(&scenario);
                 scenario
             },
@@ -240,6 +242,30 @@ fn between_hosts(
     flow.access = flow.access.take().filter(|_| flow.peer.is_none());
     let ways = flow.host.as_ref().map_or(&[][..], |host| hosts[host].ways());
     flow.via = (!ways.is_empty()).then(|| ways[via.index(ways.len())].clone());
+}
+
+/// Lets a third of the flows over TCP between named hosts go through a relay, anywhere on their way, that holds
+/// from one packet to more than most flows send.
+fn put_relays(scenario: &mut Scenario, drawn: &[(Index, Option<Index>, Index)]) {
+    if scenario.hop.is_empty() {
+        return;
+    }
+    let (tree, mtu) = (scenario.tree(), scenario.mtu.0);
+    let names: Vec<String> = scenario.hop.keys().cloned().collect();
+    let relays = scenario.flow.iter().zip(drawn).map(|(flow, (host, _, via))| {
+        let traffic = flow.traffic();
+        let can = traffic.protocol() == Protocol::Tcp && !traffic.opens_later() && flow.drop_list.is_empty();
+        let way = scenario.route(&tree, flow, Direction::Down);
+        // Far digits of numbers whose near ones have chosen the hosts.
+        let [first, second] = [host, via].map(|index| index.index(10_007));
+        if !can || way.is_empty() || second % 3 > 0 {
+            return None;
+        }
+        let at = names[tree.at(way[first % way.len()]).0].clone();
+        Some(RelayConfig { at, buffer: Bytes(mtu << (first % 9)), tcp: None })
+    });
+    let relays: Vec<Option<RelayConfig>> = relays.collect();
+    scenario.flow.iter_mut().zip(relays).for_each(|(flow, relay)| flow.relay = relay);
 }
 
 fn last_hop(mtu: u64) -> impl Strategy<Value = Between> {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use lasthop_core::{
-    Direction, DropCause, Flags, FlowId, FlowInfo, Host, Instant, Observer, Packet, PacketEvent, QueueSize,
-    Segment, TransportEvent,
+    Direction, DropCause, Flags, FlowId, FlowInfo, Host, Instant, Observer, Packet, PacketEvent, Part,
+    QueueSize, Segment, TransportEvent,
 };
 use lasthop_link::PathConfig;
 use lasthop_scenario::Scenario;
@@ -14,6 +14,7 @@ use lasthop_tcp::CongestionControl;
 pub struct Streams {
     mtu: u32,
     flows: Vec<Stream>,
+    parts: Vec<Part>,
     /// Drops by cause, in the order of [`DropCause::ALL`].
     drops: [u64; DropCause::ALL.len()],
     /// Maximum number of packets of a class, and of bytes of all classes, in the router, down and up.
@@ -27,6 +28,8 @@ struct Stream {
     sender: Host,
     /// True if the application withdraws unsent data when it stops.
     stops: bool,
+    /// True if a relay receives it, whose window may close. What comes then is discarded.
+    to_relay: bool,
     written: u64,
     /// Next byte in order.
     next: u64,
@@ -46,15 +49,14 @@ impl Streams {
         Self {
             mtu: scenario.mtu.0 as u32,
             flows: Vec::new(),
+            parts: Vec::new(),
             drops: [0; DropCause::ALL.len()],
             longest: [(0, 0); 2],
             faults: Vec::new(),
             echoes: scenario
-                .applications()
+                .lanes()
                 .iter()
-                .map(|application| {
-                    scenario.tcp_of(application).congestion_control == CongestionControl::Dctcp
-                })
+                .map(|lane| scenario.tcp_of(&lane.instance).congestion_control == CongestionControl::Dctcp)
                 .collect(),
         }
     }
@@ -96,9 +98,12 @@ impl Streams {
 impl Observer for Streams {
     fn announce(&mut self, info: &FlowInfo) {
         self.flows.push(Stream::of(info, self.echoes[info.application as usize]));
+        self.parts.push(info.part);
     }
 
     fn written(&mut self, _now: Instant, flow: FlowId, host: Host, bytes: u64) {
+        // What an application writes, the connection on its side of a relay carries.
+        let flow = if self.parts[flow.0 as usize] == Part::Relayed { flow.side(host) } else { flow };
         let stream = &mut self.flows[flow.0 as usize];
         if host == stream.sender {
             stream.written += bytes;
@@ -115,7 +120,13 @@ impl Observer for Streams {
             _ => {}
         }
         let Some(segment) = packet.tcp() else { return };
-        let stream = &mut self.flows[packet.flow.0 as usize];
+        let flow = packet.flow.0 as usize;
+        if self.parts[flow].relay_end() == Some(self.flows[flow].sender) {
+            // A relay writes what has reached it over its other connection.
+            let other = if self.parts[flow] == Part::PeerSide { flow + 1 } else { flow - 1 };
+            self.flows[flow].written = Self::bytes(self, other).0;
+        }
+        let stream = &mut self.flows[flow];
         let verdict = match (packet.direction.sender() == stream.sender, event) {
             (true, PacketEvent::Sent) => stream.sends(segment),
             (false, PacketEvent::Sent) => stream.acknowledges(segment),
@@ -146,11 +157,13 @@ impl Observer for Streams {
 
 impl Stream {
     fn of(info: &FlowInfo, is_dctcp: bool) -> Self {
-        let (sender, stops) = (info.sender, info.sends_for.is_some());
+        let sender = info.sender;
+        let stops = info.sends_for.is_some() && info.part.relay_end() != Some(sender);
         let echoed = is_dctcp.then_some(0);
         Self {
             sender,
             stops,
+            to_relay: info.part.relay_end() == Some(sender.other()),
             written: 0,
             next: 0,
             echoed,
@@ -198,7 +211,8 @@ impl Stream {
 
     /// The receiver acknowledges exactly the data that it has in order, and SACKs only data that it has.
     fn acknowledges(&self, segment: &Segment) -> Result<(), &'static str> {
-        let known = segment.ack == self.next || self.echoed == Some(segment.ack);
+        let discarded = self.to_relay && segment.ack < self.next;
+        let known = segment.ack == self.next || self.echoed == Some(segment.ack) || discarded;
         if segment.flags.contains(Flags::ACK) && !known {
             return Err("acknowledges something else than it has");
         }
