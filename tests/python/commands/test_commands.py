@@ -38,7 +38,9 @@ ONLY_READ = {
     ),
     r"lab( |$)": "serves until Ctrl-C; test_lab.py runs it",
     r"packetdrill ": "reads scripts of others; tests of packetdrill run it, and the site runs ours",
-    r"fit ": "reads a measurement of the reader's, and takes half a minute; tests/python/fit runs it",
+    r"fit |(run|compare) (my-line|what-if|results/what-if)": (
+        "reads a measurement of the reader's, and takes half a minute; tests/python/fit and the site run it"
+    ),
     r"analyze ": "reads a capture of the reader's; test_analyze.py runs it",
 }
 """Commands, by how they start, whose options and files are checked but which are not run, and why."""
@@ -52,7 +54,7 @@ MY_FILE = """extends = "examples/first.toml"
 OF_THE_READER = {
     **{
         file.name: file.read_text(encoding="utf-8")
-        for folder in ("tutorial", "paths")
+        for folder in ("tutorial", "paths", "fit")
         for file in (ROOT / "docs" / folder).glob("*.toml")
     },
     **{

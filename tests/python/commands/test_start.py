@@ -77,7 +77,7 @@ def test_the_overview_says_of_each_command_what_its_own_help_says_first(
     shown = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
     said = {words[0]: words[1] for words in shown if len(words) == 2}
     commands = commands_of(cli)
-    assert len(commands) == 27
+    assert len(commands) == 28
     for name, command in commands.items():
         assert said[name] == command.get_short_help_str(limit=80)
         assert command.name == name
