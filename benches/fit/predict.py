@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Fit a CUBIC download, and predict transfers that the fit did not see.
+
+    .venv/bin/python benches/fit/predict.py [--lines 50] [--from 0] [--out results/fit]
+
+Each line of `lines.py` is captured with CUBIC and fitted. Then the true line and the fitted one carry a BBR
+download, four CUBIC downloads, and a call beside a CUBIC download. An upload is not among them, because a
+download tells nothing of the other direction. It writes `predictions.csv` (a row per line, transfer and
+quantity: true, predicted) as it goes, continues a file that is there, and prints for each quantity the median
+over the lines of how far the prediction is off. Lines whose buffer the fit does not tell count, too: it
+assumes one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import tempfile
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from calibrate import SEED, rows_of
+from lines import HOST, SECONDS, Line, captured
+
+import lasthop
+from lasthop.errors import InputError
+from lasthop.fit.fit import fit
+from lasthop.fit.output import text_of
+from lasthop.fit.sources import read
+
+COLUMNS = ["line", "transfer", "quantity", "true", "predicted"]
+DOWNLOAD = {"kind": "bulk-tcp", "direction": "down", "duration": f"{SECONDS} s"}
+TRANSFERS = {
+    "bbr": [{**DOWNLOAD, "name": "download", "tcp": {"congestion_control": "bbr"}}],
+    "four": [{**DOWNLOAD, "name": f"download-{number}"} for number in range(1, 5)],
+    "call": [
+        {**DOWNLOAD, "name": "download"},
+        {"kind": "voip", "name": "call", "direction": "down", "duration": f"{SECONDS} s"},
+    ],
+}
+REPLICATIONS = 5
+# Seeds differ, as nobody repeats the accidents of a line.
+TRUE_SEED, FITTED_SEED = 11, 12
+
+
+def quantities(hop: Mapping[str, object], transfer: str, seed: int) -> dict[str, float]:
+    """Means over replications: goodput, and quantiles of round trips or of the call's delay."""
+    tcp = {"profile": "linux-6", "congestion_control": "cubic"}
+    scenario = lasthop.Scenario(time_limit="60 s", tcp=tcp, flow=TRANSFERS[transfer], **hop)
+    flows = lasthop.run(scenario, replications=REPLICATIONS, seed=seed, progress=False).flows
+    downloads = flows.filter(flows["protocol"] == "tcp")
+    said = {"goodput": float(downloads["throughput_Bps"].sum()) / REPLICATIONS}
+    said |= {f"rtt {name}": float(downloads[f"rtt_{name}_s"].mean()) for name in ("median", "p95")}
+    if transfer == "call":
+        call = flows.filter(flows["flow"] == "call")
+        said |= {f"delay {name}": float(call[f"one_way_delay_{name}_s"].mean()) for name in ("p50", "p95")}
+    return said
+
+
+def predicted(line: Line, jobs: int) -> Iterator[dict[str, object]]:
+    """Yield a row for each transfer and quantity of a line; one that says so where there is no fit."""
+    with tempfile.TemporaryDirectory(prefix="lasthop-fit-") as folder:
+        try:
+            found = fit([read(captured(line, Path(folder), "model"), HOST)], jobs=jobs)
+        except InputError:
+            yield {"line": line.number, "transfer": "", "quantity": "not fitted"}
+            return
+    keys = tomllib.loads(text_of(found, "line"))
+    hops = [tomllib.loads(line.hop), {way: keys[way] for way in ("down", "up")}]
+    for transfer in TRANSFERS:
+        true, said = (
+            quantities(hop, transfer, seed) for hop, seed in zip(hops, (TRUE_SEED, FITTED_SEED), strict=True)
+        )
+        for name, value in true.items():
+            facts = {"line": line.number, "transfer": transfer, "quantity": name}
+            yield {**facts, "true": f"{value:.6g}", "predicted": f"{said[name]:.6g}"}
+
+
+def summary(rows: list[dict[str, str]]) -> Iterator[str]:
+    """Yield the lines of the summary."""
+    lines = {row["line"] for row in rows}
+    refused = sum(row["quantity"] == "not fitted" for row in rows)
+    yield f"{len(lines)} lines, {refused} of them not fitted"
+    errors: dict[tuple[str, str], list[float]] = {}
+    for row in rows:
+        if row["true"]:
+            off = abs(float(row["predicted"]) / float(row["true"]) - 1)
+            errors.setdefault((row["transfer"], row["quantity"]), []).append(100 * off)
+    yield f"{'transfer':9} {'quantity':10} {'median off':>11} {'within 10 %':>12}"
+    for (transfer, name), off in errors.items():
+        near = sum(one <= 10 for one in off)
+        yield f"{transfer:9} {name:10} {np.median(off):9.1f} % {near:5} of {len(off)}"
+
+
+def main() -> None:
+    """Predict for the lines that are missing, then summarise all."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--lines", type=int, default=50, help="how many; default %(default)s")
+    parser.add_argument("--from", dest="first", type=int, default=0, help="number of the first")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path("results/fit"))
+    asked = parser.parse_args()
+    asked.out.mkdir(parents=True, exist_ok=True)
+    table = asked.out / "predictions.csv"
+    if not table.exists():
+        table.write_text(",".join(COLUMNS) + "\n", encoding="utf-8")
+    done = {int(row["line"]) for row in rows_of(table)}
+    for number in range(asked.first, asked.first + asked.lines):
+        if number in done:
+            continue
+        made = list(predicted(replace(Line.drawn(number, SEED), control="cubic"), asked.jobs))
+        with table.open("a", encoding="utf-8", newline="") as file:
+            csv.DictWriter(file, COLUMNS).writerows(made)
+    print("\n".join(summary(rows_of(table))))
+
+
+if __name__ == "__main__":
+    main()
