@@ -36,6 +36,7 @@ LONGEST_FIRST = (
     "test_cluster",
     "test_random_kills_of_runner_workers_and_scheduler_change_nothing",
     "test_a_campaign_that_is_killed_again_and_again_ends_with_the_rows_of_an_undisturbed_one",
+    "test_a_dossier_has_numbers_in_each_section_and_its_page_shows_them",
     "test_browser",
     "test_analyze",
     "test_iip2004",

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lasthop import _core
 from lasthop.api.progress import progress
-from lasthop.campaign.campaign import Campaign
+from lasthop.campaign.campaign import Campaign, Simulated
 from lasthop.campaign.limits import Limits
 from lasthop.campaign.plan import Plan
 from lasthop.campaign.provenance import usable_cores
-from lasthop.campaign.runner import Threads
+from lasthop.campaign.runner import Place, Threads
 from lasthop.cluster import opened
 from lasthop.engines.registry import ENGINES
 from lasthop.errors import InputError, nearest
@@ -81,22 +81,9 @@ def simulate(
     """Run the rest of a campaign, here or on a cluster, and `say` in lines what was done."""
     for line in _outlook_lines(campaign):
         say(line)
-    pending = sum(work.count for work in campaign.pending())
-    what = "runs" if campaign.stopping is None else "runs up to the next look"
-    there = campaign.runs - pending
-    complete = campaign.complete and not pending
-    elsewhere = None if cluster is None or complete else opened(cluster, say)
-    with (
-        elsewhere or nullcontext(Threads(jobs or usable_cores())) as place,
-        progress(
-            lambda: there + max(pending, campaign.assigned),
-            there,
-            quiet=quiet,
-            what=what,
-            detail=place.detail,
-        ) as advance,
-    ):
-        simulated = campaign.run(place, advance)
+    complete = campaign.complete and not campaign.pending()
+    with place_of(None if complete else cluster, jobs, say) as place:
+        simulated = simulate_at(place, campaign, quiet=quiet)
     for line in place.summary():
         say(line)
     if campaign.damaged:
@@ -108,6 +95,31 @@ def simulate(
         say(warning)
     if campaign.snap_length is not None:
         say(f"captures: {campaign.out / TRACES}, {campaign.finished.traces_bytes() / 1e6:.1f} MB")
+
+
+@contextmanager
+def place_of(cluster: str | None, jobs: int | None, say: Callable[[str], object]) -> Iterator[Place]:
+    """Give the place where campaigns run: a cluster, or threads of this process."""
+    if cluster is None:
+        yield Threads(jobs or usable_cores())
+        return
+    with opened(cluster, say) as place:
+        yield place
+
+
+def simulate_at(place: Place, campaign: Campaign, *, quiet: bool) -> Simulated:
+    """Run the rest of a campaign at a place, and show the progress."""
+    pending = sum(work.count for work in campaign.pending())
+    what = "runs" if campaign.stopping is None else "runs up to the next look"
+    there = campaign.runs - pending
+    with progress(
+        lambda: there + max(pending, campaign.assigned),
+        there,
+        quiet=quiet,
+        what=what,
+        detail=place.detail,
+    ) as advance:
+        return campaign.run(place, advance)
 
 
 def warnings_of(campaign: Campaign) -> list[str]:

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lasthop.api.simulate import Asked, lateness, simulate, warnings_of
+from lasthop.api.simulate import Asked, lateness, place_of, simulate_at, warnings_of
 from lasthop.campaign.campaign import Campaign
 from lasthop.campaign.plan import Plan
+from lasthop.campaign.runner import Place
 from lasthop.checks import baselines
 from lasthop.errors import InputError
 from lasthop.results.folder import check_folder, locked
@@ -79,7 +80,8 @@ def check_file(file: Path, asked: Asked, ways: Ways) -> Checked:
 
     def look(replications: int | None) -> Checked:
         plan, _ = replace(asked, replications=replications).plan(loaded.study, file)
-        campaign = complete(plan, out, jobs=ways.jobs, quiet=ways.quiet)
+        with place_of(None, ways.jobs, lambda _: None) as place:
+            campaign = complete(plan, out, place, quiet=ways.quiet)
         records = Records.read(out, claims.factors, 1 if ways.at_most is None else len(LOOKS))
         judged = judge(claims, records, baseline)
         return Checked(file, claims, plan, baseline, judged, warnings_of(campaign), lateness(campaign))
@@ -91,11 +93,11 @@ def check_file(file: Path, asked: Asked, ways: Ways) -> Checked:
     return next(decided, None) or look(last)
 
 
-def complete(plan: Plan, out: Path, *, jobs: int | None, quiet: bool) -> Campaign:
-    """Run what a folder lacks of a plan; return the campaign."""
+def complete(plan: Plan, out: Path, place: Place, *, quiet: bool) -> Campaign:
+    """Run at a place what a folder lacks of a plan; return the campaign."""
     with locked(out):
         campaign = Campaign(plan, out)
-        simulate(campaign, jobs=jobs, cluster=None, quiet=quiet, say=lambda _: None)
+        simulate_at(place, campaign, quiet=quiet)
     return campaign
 
 

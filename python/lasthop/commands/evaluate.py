@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lasthop.api.simulate import Asked
+from lasthop.algorithms import PREFIX
+from lasthop.api.simulate import Asked, place_of
+from lasthop.cluster import check_cluster
 from lasthop.commands.options import (
     anyway_option,
+    cluster_option,
     engine_option,
     jobs_option,
     kernel_option,
@@ -18,6 +21,7 @@ from lasthop.commands.options import (
     seed_option,
 )
 from lasthop.engines.model_engine import ModelEngine
+from lasthop.engines.registry import ENGINES
 from lasthop.errors import InputError
 
 if TYPE_CHECKING:
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
 @engine_option
 @kernel_option
 @jobs_option
+@cluster_option
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -63,6 +68,7 @@ def evaluate_command(
     engine: str,
     kernel: str | None,
     jobs: int | None,
+    cluster: str | None,
     out: Path | None,
     anyway: bool,
     limit_memory: float | None,
@@ -100,19 +106,22 @@ def evaluate_command(
     folder = out or Path("dossiers") / name
     asked = Asked((), None, (), 1, seed, engine, kernel, anyway, limit_memory)
     chosen = read_set(set_name)
-    if not quiet:
-        beside = " and ".join(references)
-        click.echo(f"{control} beside {beside}: {set_name} set, version {chosen.version}, engine {engine}")
+    if cluster is not None:
+        code = [tested.name] if tested.key.startswith(PREFIX) else []
+        check_cluster(cluster, engine=ENGINES[engine].choose(kernel), jobs=jobs, captures=False, code=code)
+    write = (lambda _: None) if quiet else click.echo
+    beside = " and ".join(references)
+    write(f"{control} beside {beside}: {set_name} set, version {chosen.version}, engine {engine}")
 
     def say(judgement: Judgement) -> None:
-        if not quiet:
-            click.echo("\n".join(tell.lines(judgement)))
+        write("\n".join(tell.lines(judgement)))
 
-    dossier = build(tested, references, chosen, asked, out=folder, jobs=jobs, quiet=quiet, say=say)
+    with place_of(cluster, jobs, write) as place:
+        dossier = build(tested, references, chosen, asked, out=folder, place=place, quiet=quiet, say=say)
     tell.write_csv(dossier, folder / "dossier.csv")
     write_page(dossier, folder / "dossier.html")
     if dossier.late is not None:
         click.echo(dossier.late, err=True)
-    if not quiet:
-        click.echo(f"dossier: {folder / 'dossier.html'}")
+    for line in (*place.summary(), f"dossier: {folder / 'dossier.html'}"):
+        write(line)
     return dossier.exit_code

@@ -93,6 +93,13 @@ jobs_option = click.option(
     metavar="N",
     help="Threads. They do not change the results.  [default: one per core]",
 )
+cluster_option = click.option(
+    "--cluster",
+    metavar="WHERE",
+    help="Run on a Dask cluster: tcp://HOST:8786 (a scheduler that runs), local:N (N processes here) "
+    "or slurm:FILE, pbs:FILE, sge:FILE, lsf:FILE (jobs of a batch system). docs/cluster.md tells "
+    "more.",
+)
 junit_option = click.option(
     "--junit",
     "junit_file",

@@ -18,6 +18,7 @@ from lasthop.commands.completion import complete_files, complete_only
 from lasthop.commands.options import (
     COUNT,
     anyway_option,
+    cluster_option,
     each_of,
     engine_option,
     jobs_option,
@@ -124,13 +125,7 @@ def run_options(engine: Callable[..., object] = engine_option) -> Callable[[F], 
         snaplen_option,
         engine,
         kernel_option,
-        click.option(
-            "--cluster",
-            metavar="WHERE",
-            help="Run on a Dask cluster: tcp://HOST:8786 (a scheduler that runs), local:N (N processes here) "
-            "or slurm:FILE, pbs:FILE, sge:FILE, lsf:FILE (jobs of a batch system). docs/cluster.md tells "
-            "more.",
-        ),
+        cluster_option,
         click.option(
             "--dry-run",
             is_flag=True,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from lasthop import _core
 from lasthop.api.simulate import Asked, lateness
+from lasthop.campaign import runner
 from lasthop.checks.judge import Checked, complete, exit_code, judge
 from lasthop.errors import InputError
 from lasthop.evaluation.controls import Control
@@ -104,7 +105,7 @@ def build(
     asked: Asked,
     *,
     out: Path,
-    jobs: int | None,
+    place: runner.Place,
     quiet: bool,
     say: Callable[[Judgement], object],
 ) -> Dossier:
@@ -114,9 +115,7 @@ def build(
     files = _write(control, chosen, levels, out / SCENARIOS)
     judgements = []
     for section in chosen.sections:
-        rows = [
-            _run(row, files[row.name], asked, out / RESULTS, jobs=jobs, quiet=quiet) for row in section.rows
-        ]
+        rows = [_run(row, files[row.name], asked, out / RESULTS, place, quiet=quiet) for row in section.rows]
         judgements.append(Judgement(section, rows))
         say(judgements[-1])
     ran = [row for one in judgements for row in one.rows]
@@ -166,7 +165,7 @@ def _save(file: Path, text: str) -> None:
     replace_atomically(file, lambda path: path.write_text(text, encoding="utf-8"))
 
 
-def _run(row: Row, file: Path, asked: Asked, results: Path, *, jobs: int | None, quiet: bool) -> Ran:
+def _run(row: Row, file: Path, asked: Asked, results: Path, place: runner.Place, *, quiet: bool) -> Ran:
     loaded = load(file)
     try:
         plan, _ = asked.plan(loaded.study, file)
@@ -176,7 +175,7 @@ def _run(row: Row, file: Path, asked: Asked, results: Path, *, jobs: int | None,
         return Ran(row, file, None, (), str(error))
     out = results / row.name
     out.mkdir(parents=True, exist_ok=True)
-    campaign = complete(plan, out, jobs=jobs, quiet=quiet)
+    campaign = complete(plan, out, place, quiet=quiet)
     factors = list(loaded.study.factors)
     claims = loaded.claims or Claims(file, (), factors=factors)
     records = Records.read(out, factors)

@@ -12,7 +12,7 @@ from lasthop import _core
 from lasthop.checks.judge import Judged
 from lasthop.checks.tell import command_of, numbers
 from lasthop.evaluation.dossier import NUMBERS_ONLY, Dossier, Ran
-from lasthop.evaluation.picture import cells_of, colours, picture
+from lasthop.evaluation.picture import cells_of, colours, picture, strokes
 from lasthop.evaluation.rows import TESTED
 from lasthop.evaluation.tell import short
 from lasthop.report.template import text
@@ -47,6 +47,7 @@ def write_page(dossier: Dossier, file: Path) -> None:
         version=f"{_core.VERSION} (commit {_core.COMMIT})",
         names=dossier.controls,
         colours=colours(dossier.controls),
+        strokes=strokes,
         tested=TESTED,
         badge=lambda verdict: _CSS.get(verdict, "open"),
         short=short,

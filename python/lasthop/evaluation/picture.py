@@ -14,6 +14,7 @@ _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 760, 170, 24, 8, 40
 _LINE = 13
 _GAP = 9
 _TICKS = 6
+_STROKES = {"dotted": "2 3", "dashed": "8 4", "dash-dotted": "8 3 2 3"}
 
 
 def cells_of(measured: Measured) -> dict[str, list[Value]]:
@@ -24,12 +25,18 @@ def cells_of(measured: Measured) -> dict[str, list[Value]]:
     return cells
 
 
+def strokes(laws: Sequence[Law]) -> dict[str, str]:
+    """Return in a word how each law is drawn."""
+    return dict(zip((law.name for law in laws), _STROKES, strict=False))
+
+
 def picture(measured: Measured, names: Mapping[str, str], laws: Sequence[Law] = ()) -> str:
     """Draw a number, with what laws say of it; an empty text if no cell has it."""
     ends = [end for value in measured.values if (i := value.interval) for end in (i.low, i.high, i.estimate)]
     if not ends:
         return ""
     cells = cells_of(measured)
+    drawn = strokes(laws)
     expected = {
         name: [(law.name, law.values[level]) for law in laws for level in values[0].place.values()]
         for name, values in cells.items()
@@ -53,7 +60,7 @@ def picture(measured: Measured, names: Mapping[str, str], laws: Sequence[Law] = 
         parts.append(f'<text x="{_LEFT - 12}" y="{middle}" text-anchor="end">{escape(name)}</text>')
         parts += [
             f'<line x1="{x(value)}" x2="{x(value)}" y1="{at - 8}" y2="{at + (len(values) - 1) * _LINE + 8}" '
-            f'stroke="{INK}" stroke-dasharray="2 3"><title>{escape(law)}</title></line>'
+            f'stroke="{INK}" stroke-dasharray="{_STROKES[drawn[law]]}"><title>{escape(law)}</title></line>'
             for law, value in expected[name]
         ]
         for value in values:

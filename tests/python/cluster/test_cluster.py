@@ -14,6 +14,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -31,6 +32,7 @@ from lasthop.campaign.runner import Agenda, Work
 from lasthop.cluster import jobs, where
 from lasthop.cluster.place import DaskPlace
 from lasthop.errors import InputError, PlaceLostError
+from lasthop.evaluation import rows
 
 Main = Callable[..., int]
 
@@ -94,6 +96,26 @@ def test_the_records_are_those_of_threads_to_the_byte(cluster: Cluster, tmp_path
     assert equal(tmp_path / "threads", tmp_path / "dask")
     summaries = [(tmp_path / name / "summary.csv").read_bytes() for name in ("threads", "dask")]
     assert summaries[0] == summaries[1]
+
+
+def test_a_dossier_is_that_of_threads_to_the_byte(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # A scenario with recordings of a link, which workers do not have, and one without.
+    quick = rows.read_set("quick")
+    some = [section for section in quick.sections if section.id in ("wireless", "low-rate")]
+    monkeypatch.setattr(rows, "read_set", lambda _: replace(quick, sections=some))
+    assert lasthop_main("evaluate", "reno", "--out", "threads", "--quiet") == 0
+    assert lasthop_main("evaluate", "reno", "--out", "dask", "--cluster", cluster.address) == 0
+    said = capsys.readouterr().out
+    assert said.count(f"cluster {cluster.address}, dashboard") == 1
+    shares = re.findall(r"^tcp://127\.0\.0\.1:\d+: 1 thread, (\d+) runs", said, re.MULTILINE)
+    runs = 0
+    for folder in Path("threads/results").iterdir():
+        assert equal(folder, Path("dask/results") / folder.name)
+        runs += json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["simulation"]["runs"]
+    assert sum(map(int, shares)) == runs > 0
+    assert Path("threads/dossier.csv").read_bytes() == Path("dask/dossier.csv").read_bytes()
 
 
 def test_cells_are_precise_after_as_many_replications_as_on_threads(cluster: Cluster, tmp_path: Path) -> None:
