@@ -14,6 +14,10 @@ from lasthop.fit.measurement import Delays, Floats, Transfer
 
 # Milliseconds below which differences of round trips say nothing: Linux counts timestamps in milliseconds.
 FLOOR_MS = 0.2
+# Of clocks and hosts, below which the steps of a busy line are even.
+UNEVEN_FLOOR_MS = 0.02
+# Packets of a step that says how evenly they came, and how many such steps it takes.
+MOST_OF_A_STEP, LEAST_STEPS = 4.5, 50
 
 
 @dataclass(frozen=True)
@@ -150,4 +154,25 @@ def _spacing(transfers: tuple[Transfer, ...]) -> list[float]:
             numbers += [0.0] * 4
         else:
             numbers += np.log(np.percentile(pace, [25, 50, 75, 90])).tolist()
-    return numbers
+    return [*numbers, float(np.log(unevenness(transfers) + UNEVEN_FLOOR_MS))]
+
+
+def unevenness(transfers: tuple[Transfer, ...]) -> float:
+    """How much the time that packets took beside each other varies in a busy line, in ms.
+
+    It is the distance between the quartiles of what each step of few packets took beyond its share of the
+    usual pace. A busy line without jitter serialises evenly.
+    """
+    late = []
+    for one in transfers:
+        took, packets = np.diff(one.time_s) * 1e3, np.diff(one.bytes) / (one.mss or 1448)
+        good = (packets > 0) & (packets < MOST_OF_A_STEP)
+        if good.sum() < LEAST_STEPS:
+            continue
+        pace = float(np.median(took[good] / packets[good]))
+        expected = packets[good] * pace
+        late.append((took[good] - expected)[took[good] < 3 * expected])
+    if not late:
+        return 0.0
+    ends = np.percentile(np.concatenate(late), [25, 75])
+    return float(ends[1] - ends[0])
