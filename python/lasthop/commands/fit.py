@@ -50,16 +50,14 @@ def fit_command(
     jobs: int | None,
     quiet: bool,
 ) -> None:
-    r"""Make a scenario that behaves like a measured line.
+    """Make a scenario that behaves like a measured line.
 
     FILE is a packet capture of a transfer, from either end, or what iperf3 -J, flent, irtt or ping wrote. The
     command estimates rate, delay, queue, loss and jitter, each with a 90 % interval, and names the congestion
     control and the queue discipline. It says of each which data do not identify it, and why. The scenario
     has a factor 'line' with the best estimate and draws of what else the data allow.
 
-    \b
     Example: lasthop fit download.pcapng --out my-line.toml --report my-line.html
-             lasthop run my-line.toml
     """
     from lasthop.api.progress import progress
     from lasthop.campaign.provenance import usable_cores
