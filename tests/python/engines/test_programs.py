@@ -375,15 +375,15 @@ def test_sigkill_of_any_process_leaves_nothing(own_kernel: Kernel, tmp_path: Pat
         takes = time.monotonic() - begun
         os.kill(process.pid, signal.SIGKILL)
         process.wait(20)
-    most = 0
-    for _ in range(int(os.environ.get("LASTHOP_KILLS", "12"))):
+    for number in range(int(os.environ.get("LASTHOP_KILLS", "12"))):
         with Forked("lasthop", *shell(own_kernel, *program(WAITS))) as process:
-            time.sleep(chance.uniform(0, 1.5 * takes))
+            if number % 4 == 0:  # On a machine that has become busier no random moment may come so late.
+                wait_until(lambda: len(guests(own_kernel)) >= 3, "no program runs")
+            else:
+                time.sleep(chance.uniform(0, 1.5 * takes))
             # Nobody misses a process of the guest that was about to end anyway, so another one follows.
             for _ in range(3):
-                processes = [process.pid, *guests(own_kernel)]
-                most = max(most, len(processes))
-                victim = chance.choice(processes)
+                victim = chance.choice([process.pid, *guests(own_kernel)])
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(victim, signal.SIGKILL)
                 with contextlib.suppress(AssertionError):
@@ -392,7 +392,6 @@ def test_sigkill_of_any_process_leaves_nothing(own_kernel: Kernel, tmp_path: Pat
                 assert not Path(f"/proc/{victim}").exists(), "nobody has noticed its death"
             process.wait(0)
         assert_no_guests(own_kernel)
-    assert most >= 4, "no program ever ran"
     assert _mounts_but_of_other_tests(tmp_path) == mounts
     assert {file for place in places for file in place.expanduser().glob("*vm_file*")} <= own_files
 
