@@ -19,6 +19,8 @@ from lasthop.scenario.toml import to_toml
 # Bytes kept of a packet: headers with all options.
 SNAP = 120
 OTHER: dict[str, Direction] = {"down": "up", "up": "down"}
+# Inference widens its ranges where the best lies at an edge; no transfer lives on a line that loses more.
+MOST_LOSS = 0.5
 # Bytes of a full packet, in which a policer's bucket is counted.
 PACKET = 1500
 
@@ -88,7 +90,7 @@ def line_keys(values: Mapping[str, float], model: Model, direction: Direction) -
     rate = f"{values['rate'] * 1e3:.3f} kbit/s"
     link: dict[str, Any] = {"rate": rate, "delay": delay}
     if values.get("loss", 0.0) > 0:
-        link["loss"] = f"{100 * values['loss']:.5f} %"
+        link["loss"] = f"{100 * min(values['loss'], MOST_LOSS):.5f} %"
     if values.get("jitter", 0.0) > 0:
         link["jitter"] = {"distribution": "uniform", "min": "0 ms", "max": f"{values['jitter']:.4f} ms"}
     way: dict[str, Any] = {"link": link}

@@ -12,7 +12,7 @@ from made import LINE, captured, measured
 from lasthop.errors import InputError
 from lasthop.fit.abc import posterior, probabilities
 from lasthop.fit.fit import fit, ways_of
-from lasthop.fit.line import Model, Setting, simulate
+from lasthop.fit.line import Model, Setting, line_keys, simulate
 from lasthop.fit.measurement import Measurement, Transfer
 from lasthop.fit.output import text_of
 from lasthop.fit.posterior import Fit
@@ -138,3 +138,8 @@ def test_the_model_whose_simulations_lie_nearest_is_the_probable_one() -> None:
     rng = np.random.default_rng(3)
     near, far = rng.normal(0, 1, (64, 4)), rng.normal(4, 1, (64, 4))
     assert probabilities([far, near], np.zeros(4))[1] > 0.95
+
+
+def test_a_range_that_grew_beyond_any_loss_still_makes_a_line() -> None:
+    values = {"rate": 4.0, "rtt": 30.0, "buffer": 20.0, "loss": 1.08}
+    assert line_keys(values, Model("cubic", "drop-tail"), "down")["down"]["link"]["loss"] == "50.00000 %"
