@@ -16,7 +16,7 @@ import csv
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -132,29 +132,45 @@ def picture(rows: list[dict[str, str]], file: Path) -> None:
 
 def main() -> None:
     """Fit the lines that are missing, then summarise all."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--lines", type=int, default=200, help="how many; default %(default)s")
-    parser.add_argument("--from", dest="first", type=int, default=0, help="number of the first")
+    parser = arguments(__doc__, lines=200)
     parser.add_argument("--engine", choices=("model", "kernel", "live"), default="model")
+    asked = parser.parse_args()
+    rows = completed(asked, "lines.csv", COLUMNS, lambda line: fitted(line, asked.engine, asked.jobs))
+    picture(rows, asked.out / "calibration.png")
+    print("\n".join(summary(rows)))
+
+
+def arguments(description: str | None, *, lines: int) -> argparse.ArgumentParser:
+    """Return the options that the programs here share."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--lines", type=int, default=lines, help="how many; default %(default)s")
+    parser.add_argument("--from", dest="first", type=int, default=0, help="number of the first")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("results/fit"))
-    asked = parser.parse_args()
+    return parser
+
+
+def completed(
+    asked: argparse.Namespace,
+    name: str,
+    columns: list[str],
+    rows: Callable[[Line], Iterator[dict[str, object]]],
+) -> list[dict[str, str]]:
+    """Add the rows of the lines that a table lacks, as they come; return all its rows."""
     asked.out.mkdir(parents=True, exist_ok=True)
-    table = asked.out / "lines.csv"
+    table = asked.out / name
     if not table.exists():
-        table.write_text(",".join(COLUMNS) + "\n", encoding="utf-8")
+        table.write_text(",".join(columns) + "\n", encoding="utf-8")
     done = {int(row["line"]) for row in rows_of(table)}
     for number in range(asked.first, asked.first + asked.lines):
         if number in done:
             continue
-        made = list(fitted(Line.drawn(number, SEED), asked.engine, asked.jobs))
+        made = list(rows(Line.drawn(number, SEED)))
         with table.open("a", encoding="utf-8", newline="") as file:
-            csv.DictWriter(file, COLUMNS).writerows(made)
-    rows = rows_of(table)
-    picture(rows, asked.out / "calibration.png")
-    print("\n".join(summary(rows)))
+            csv.DictWriter(file, columns).writerows(made)
+    return rows_of(table)
 
 
 def rows_of(table: Path) -> list[dict[str, str]]:

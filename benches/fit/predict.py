@@ -13,8 +13,6 @@ assumes one.
 
 from __future__ import annotations
 
-import argparse
-import csv
 import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -22,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from calibrate import SEED, rows_of
+from calibrate import arguments, completed
 from lines import HOST, SECONDS, Line, captured
 
 import lasthop
@@ -97,26 +95,11 @@ def summary(rows: list[dict[str, str]]) -> Iterator[str]:
 
 def main() -> None:
     """Predict for the lines that are missing, then summarise all."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    asked = arguments(__doc__, lines=50).parse_args()
+    rows = completed(
+        asked, "predictions.csv", COLUMNS, lambda line: predicted(replace(line, control="cubic"), asked.jobs)
     )
-    parser.add_argument("--lines", type=int, default=50, help="how many; default %(default)s")
-    parser.add_argument("--from", dest="first", type=int, default=0, help="number of the first")
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=Path("results/fit"))
-    asked = parser.parse_args()
-    asked.out.mkdir(parents=True, exist_ok=True)
-    table = asked.out / "predictions.csv"
-    if not table.exists():
-        table.write_text(",".join(COLUMNS) + "\n", encoding="utf-8")
-    done = {int(row["line"]) for row in rows_of(table)}
-    for number in range(asked.first, asked.first + asked.lines):
-        if number in done:
-            continue
-        made = list(predicted(replace(Line.drawn(number, SEED), control="cubic"), asked.jobs))
-        with table.open("a", encoding="utf-8", newline="") as file:
-            csv.DictWriter(file, COLUMNS).writerows(made)
-    print("\n".join(summary(rows_of(table))))
+    print("\n".join(summary(rows)))
 
 
 if __name__ == "__main__":
