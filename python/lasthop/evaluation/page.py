@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jinja2 import Environment, StrictUndefined
-
 from lasthop import _core
 from lasthop.checks.judge import Judged
 from lasthop.checks.tell import command_of, numbers
@@ -15,7 +13,7 @@ from lasthop.evaluation.dossier import NUMBERS_ONLY, Dossier, Ran
 from lasthop.evaluation.picture import cells_of, colours, picture, strokes
 from lasthop.evaluation.rows import TESTED
 from lasthop.evaluation.tell import short
-from lasthop.report.template import text
+from lasthop.report.template import page, text
 from lasthop.results.atomic import replace_atomically
 from lasthop.statistics.estimates import Interval
 from lasthop.studies.claims import NOT_UPHELD, UPHELD
@@ -35,27 +33,22 @@ class _Line:
 
 def write_page(dossier: Dossier, file: Path) -> None:
     """Write the page."""
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    template = environment.from_string(
-        Path(__file__).with_name("dossier.html.j2").read_text(encoding="utf-8")
-    )
-    html = template.render(
-        dossier=dossier,
-        css=text("report.css"),
-        version=f"{_core.VERSION} (commit {_core.COMMIT})",
-        names=dossier.controls,
-        colours=colours(dossier.controls),
-        strokes=strokes,
-        tested=TESTED,
-        badge=lambda verdict: _CSS.get(verdict, "open"),
-        short=short,
-        numbers=numbers,
-        command=_command,
-        lines=lambda ran: list(_lines(ran, dossier)),
-        drawn=lambda ran: picture(ran.measured[0], dossier.controls, ran.row.laws),
-    )
+    context = {
+        "dossier": dossier,
+        "css": text("report.css"),
+        "version": f"{_core.VERSION} (commit {_core.COMMIT})",
+        "names": dossier.controls,
+        "colours": colours(dossier.controls),
+        "strokes": strokes,
+        "tested": TESTED,
+        "badge": lambda verdict: _CSS.get(verdict, "open"),
+        "short": short,
+        "numbers": numbers,
+        "command": _command,
+        "lines": lambda ran: list(_lines(ran, dossier)),
+        "drawn": lambda ran: picture(ran.measured[0], dossier.controls, ran.row.laws),
+    }
+    html = page(Path(__file__).with_name("dossier.html.j2"), context)
     replace_atomically(file, lambda path: path.write_text(html, encoding="utf-8"))
 
 

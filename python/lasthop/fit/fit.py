@@ -12,7 +12,7 @@ from lasthop.fit.estimate import Estimate, estimate, way
 from lasthop.fit.infer import FIRST, LAST, LEFT, MODELS, SECOND, THIRD, Found, Inference
 from lasthop.fit.line import OTHER, Model, Setting, cut, line_keys
 from lasthop.fit.measurement import Delays, Direction, Floats, Measurement, Transfer
-from lasthop.fit.posterior import Check, Draw, Fit, Parameter, Series
+from lasthop.fit.posterior import Check, Fit, Keys, Parameter, Series
 from lasthop.fit.summary import delivered
 
 # What the model is off from real hosts and links at least, as a standard deviation of the logarithm. Without
@@ -105,20 +105,18 @@ def fit(
     rng = np.random.default_rng(seed)
     results = [_direction(one, seed, jobs, rng, advance) for one in ways_of(measurements)]
     parameters = tuple(parameter for result in results for parameter in result.parameters)
-    merged: list[dict[str, object]] = []
-    for number in range(DRAWS + 1):
-        overrides: dict[str, object] = {}
-        # A direction that was not measured keeps what the other one assumes of it.
-        for result in results:
-            overrides = _laid(overrides, result.overrides[number], result.direction)
-        merged.append(overrides)
+    # A direction that was not measured keeps what the other one assumes of it.
+    merged = [dict(keys) for keys in results[0].keys]
+    for result in results[1:]:
+        for keys, own in zip(merged, result.keys, strict=True):
+            keys[result.direction] = own[result.direction]
     notes = [note for one in measurements for note in one.notes]
     notes.append(_untold(results))
     return Fit(
         measurements=tuple(measurements),
         parameters=parameters,
         best=merged[0],
-        draws=tuple(Draw(overrides) for overrides in merged[1:]),
+        draws=tuple(merged[1:]),
         checks=tuple(check for result in results for check in result.checks),
         runs=sum(result.runs for result in results),
         notes=tuple(dict.fromkeys(notes)),
@@ -135,17 +133,11 @@ def _untold(results: Sequence[_Result]) -> str:
     )
 
 
-def _laid(under: dict[str, object], over: dict[str, object], direction: Direction) -> dict[str, object]:
-    if not under:
-        return over
-    return under | {key: value for key, value in over.items() if key.startswith(direction)}
-
-
 @dataclass(frozen=True)
 class _Result:
     direction: Direction
     parameters: tuple[Parameter, ...]
-    overrides: list[dict[str, object]]
+    keys: list[Keys]
     """Of the best estimate, then of the draws."""
     checks: tuple[Check, ...]
     runs: int
@@ -175,9 +167,9 @@ def _direction(
     measured = _series(one.transfers, one.delays, one)
     check = Check(str(one.measurement.file), one.direction, measured, tuple(seen))
     model = Model(found.model.control, "drop-tail") if "queue" in refused else found.model
-    overrides = [_flat(line_keys(row, model, one.direction)) for row in values]
+    keys: list[Keys] = [line_keys(row, model, one.direction) for row in values]
     parameters = (*_numbers(one, found, drawn, refused), *_words(one, found, refused))
-    return _Result(one.direction, parameters, overrides, (check,), found.runs)
+    return _Result(one.direction, parameters, keys, (check,), found.runs)
 
 
 def _refused(first: Estimate, found: Found) -> dict[str, str]:
@@ -276,16 +268,6 @@ def _stalls(one: Way, source: str) -> Parameter:
     return Parameter(
         "stalls", f"{one.direction}.link.errors", "ms", reason=reason, assumed="none", source=source
     )
-
-
-def _flat(keys: object, path: str = "") -> dict[str, object]:
-    """Tables as keys with dots; distributions stay tables."""
-    if not isinstance(keys, dict) or "distribution" in keys:
-        return {path: keys}
-    flat: dict[str, object] = {}
-    for key, value in keys.items():
-        flat |= _flat(value, f"{path}.{key}" if path else key)
-    return flat
 
 
 def _series(transfers: tuple[Transfer, ...], delays: Delays | None, one: Way) -> Series:

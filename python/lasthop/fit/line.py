@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -110,15 +109,13 @@ def line_keys(values: Mapping[str, float], model: Model, direction: Direction) -
 def simulate(setting: Setting, values: Mapping[str, float], model: Model, seed: int) -> Measurement:
     """Run the line once and read the capture of it as the measured one was read."""
     cell = parse_study(to_toml(setting.keys(values, model))).cells[0]
-    folder = Path(tempfile.mkdtemp(prefix="lasthop-fit-", dir=_memory()))
-    try:
+    with tempfile.TemporaryDirectory(prefix="lasthop-fit-", dir=_memory()) as name:
+        folder = Path(name)
         request = Request.of_one(seed, 0, 0, Observation(capture=CaptureTarget(folder, "fit", SNAP)))
         cell.run(seed, 0, 1, json.dumps(request.messages()), records=False)
         at_server = (setting.seen_at == "sender") == (setting.direction == "down")
         file = folder / ("server.pcapng" if at_server else "client.pcapng")
         return capture.read(file)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _memory() -> str | None:

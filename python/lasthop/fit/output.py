@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
+from textwrap import wrap
 
 from lasthop.errors import InputError
 from lasthop.fit.posterior import Fit, Parameter
@@ -24,25 +25,12 @@ def said(parameter: Parameter) -> str:
     if parameter.reason is not None:
         instead = f" (assumed: {parameter.assumed})" if parameter.assumed else ""
         return f"{label}: not identified by these data, because {parameter.reason}{instead}"
-    if isinstance(parameter.value, str):
-        chance = "" if parameter.probability is None else f", probability {parameter.probability:.2f}"
-        return f"{label}: {parameter.value}{chance}"
-    value, low, high = (
-        _number(parameter, number) for number in (parameter.value, parameter.low, parameter.high)
-    )
-    unit = "%" if parameter.name == "loss" else parameter.unit
-    interval = "" if low == high else f", 90 % interval {low} to {high} {unit}"
-    return f"{label}: {value} {unit}{interval}"
-
-
-def _number(parameter: Parameter, value: float | None) -> str:
-    scaled = (value or 0.0) * (100 if parameter.name == "loss" else 1)
-    return f"{scaled:.4g}"
+    value, behind = parameter.texts()
+    kind = "" if isinstance(parameter.value, str) else "90 % interval "
+    return f"{label}: {value}{f', {kind}{behind}' if behind else ''}"
 
 
 def _wrapped(text: str) -> Iterator[str]:
-    from textwrap import wrap
-
     yield from (f"# {line}" for line in wrap(text, WIDTH - 2))
 
 
@@ -73,8 +61,7 @@ def _scenario(fit: Fit, name: str) -> Iterator[str]:
         tcp["congestion_control"] = control.value or control.assumed or "cubic"
     if window is not None and window.value is not None:
         tcp["initial_window"] = round(float(window.value))
-    best = _nested(fit.best)
-    yield to_toml({"tcp": tcp, **best, "flow": _flows(fit)}).strip()
+    yield to_toml({"tcp": tcp, **fit.best, "flow": _flows(fit)}).strip()
 
 
 def _flows(fit: Fit) -> list[dict[str, object]]:
@@ -93,22 +80,9 @@ def _flows(fit: Fit) -> list[dict[str, object]]:
 
 def _levels(fit: Fit) -> Iterator[str]:
     yield ""
-    levels = {"best": _nested(fit.best)}
-    levels |= {f"draw-{number:02}": _nested(draw.overrides) for number, draw in enumerate(fit.draws, 1)}
+    levels = {"best": fit.best}
+    levels |= {f"draw-{number:02}": draw for number, draw in enumerate(fit.draws, 1)}
     yield to_toml({"factor": {"line": levels}}).strip()
-
-
-def _nested(flat: Mapping[str, object]) -> dict[str, object]:
-    keys: dict[str, object] = {}
-    for path, value in flat.items():
-        *tables, last = path.split(".")
-        table = keys
-        for part in tables:
-            inside = table.setdefault(part, {})
-            assert isinstance(inside, dict)
-            table = inside
-        table[last] = value
-    return keys
 
 
 def write_text(out: Path, text: str) -> None:

@@ -7,44 +7,38 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from jinja2 import Environment, StrictUndefined
 
 from lasthop import _core
 from lasthop.fit.measurement import Measurement
-from lasthop.fit.posterior import Check, Course, Fit, Parameter, Series
-from lasthop.report import style
+from lasthop.fit.posterior import Check, Fit, Parameter, Series
+from lasthop.report import style, template
 from lasthop.report.packed import plotly_js
 from lasthop.report.page import FigureView, PackedFigures
 from lasthop.report.style import Figure
-from lasthop.report.template import text
 
 _MEASURED, _SIMULATED = style.INK, "#c8553d"
 _HEIGHT_PX, _ROW_PX = 520, 0.46
 _KINDS = {"capture": "a packet capture", "iperf3": "iperf3", "flent": "flent", "irtt": "irtt", "ping": "ping"}
 _WAYS = {"down": "download", "up": "upload"}
-_COURSE_PX = 260
 
 
 def page(fit: Fit, scenario: Path) -> str:
     """Return the page as HTML; it loads nothing from anywhere else."""
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    template = environment.from_string(Path(__file__).with_name("page.html.j2").read_text(encoding="utf-8"))
-    return template.render(
-        fit=fit,
-        scenario=scenario.name,
-        files=[one.file.name for one in fit.measurements],
-        version=f"{_core.VERSION} (commit {_core.COMMIT})",
-        rows=[_Row.of(one) for one in fit.parameters],
-        views=list(_views(fit)),
-        said=[_Said.of(one) for one in fit.measurements],
-        what_if=what_if(fit, scenario),
-        figures=PackedFigures(),
-        css=text("report.css"),
-        script=text("report.js"),
-        plotly=plotly_js().decode(),
-    )
+    context = {
+        "fit": fit,
+        "scenario": scenario.name,
+        "files": [one.file.name for one in fit.measurements],
+        "version": f"{_core.VERSION} (commit {_core.COMMIT})",
+        "rows": [_Row.of(one) for one in fit.parameters],
+        "views": list(_views(fit)),
+        "said": [_Said.of(one) for one in fit.measurements],
+        "what_if": what_if(fit, scenario),
+        "figures": PackedFigures(),
+        "css": template.text("report.css"),
+        "script": template.text("report.js"),
+        "plotly": plotly_js().decode(),
+    }
+    return template.page(Path(__file__).with_name("page.html.j2"), context)
 
 
 @dataclass(frozen=True)
@@ -61,20 +55,10 @@ class _Row:
 
     @classmethod
     def of(cls, one: Parameter) -> _Row:
-        value, interval = _numbers(one) if one.reason is None else ("", "")
+        value, interval = one.texts() if one.reason is None else ("", "")
         file, _, kind = one.source.rpartition(", ")
         source = f"{Path(file).name}, {kind}"
         return cls(one.name.replace("_", " "), one.key, value, interval, source, one.reason, one.assumed)
-
-
-def _numbers(one: Parameter) -> tuple[str, str]:
-    """Return estimate and interval as texts; a share is shown in per cent."""
-    if isinstance(one.value, str):
-        return one.value, "" if one.probability is None else f"probability {one.probability:.2f}"
-    is_share = one.name == "loss"
-    unit, factor = ("%", 100.0) if is_share else (one.unit, 1.0)
-    value, low, high = (f"{factor * (number or 0.0):.4g}" for number in (one.value, one.low, one.high))
-    return f"{value} {unit}", "" if low == high else f"{low} to {high} {unit}"
 
 
 @dataclass(frozen=True)
@@ -109,8 +93,6 @@ def _views(fit: Fit) -> Iterator[FigureView]:
         title = f"The {way} in {Path(check.name).name}"
         caption = f"Goodput and round-trip times: measured, and {len(check.simulated)} simulated transfers."
         yield FigureView(title, caption, _overlay(check))
-    if fit.course is not None:
-        yield FigureView("The rate over time", "What the line carried, step by step.", _course(fit.course))
 
 
 def _overlay(check: Check) -> Figure:
@@ -149,20 +131,6 @@ def _lines(one: Series, name: str, colour: str, *, first: bool) -> Iterator[Figu
         "showlegend": False,
         "hovertemplate": "%{x:.2f} s\n%{y:.4~r} ms",
     }
-
-
-def _course(course: Course) -> Figure:
-    steps: Figure = {
-        "type": "scatter",
-        "name": "rate",
-        "x": style.rounded(course.time_s.tolist(), 3),
-        "y": style.rounded(course.rate_mbps.tolist(), 3),
-        "mode": "lines",
-        "line": {"color": _MEASURED, "shape": "hv"},
-        "hovertemplate": "%{x:.2f} s\n%{y:.4~r} Mbit/s",
-    }
-    axes = {"xaxis": style.axis("time (s)"), "yaxis": style.axis("rate (Mbit/s)", rangemode="tozero")}
-    return {"data": [steps], "layout": style.layout(_COURSE_PX, **axes)}
 
 
 def what_if(fit: Fit, scenario: Path) -> str:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lasthop.fit.measurement import Floats, Measurement
+
+Keys = Mapping[str, object]
+"""Tables of a scenario, as in a file."""
 
 
 @dataclass(frozen=True)
@@ -14,7 +18,7 @@ class Parameter:
     name: str
     """`rate`, `delay`, `buffer`, `loss`, `jitter`, `stalls`, `queue`, `control`, `initial_window`, ..."""
     key: str
-    """The key of the scenario that it sets, such as `link.down.rate`."""
+    """The key of the scenario that it sets, such as `down.link.rate`."""
     unit: str
     """As in the scenario (`Mbit/s`, `ms`, `packets`); empty for names and probabilities."""
     value: float | str | None = None
@@ -30,27 +34,13 @@ class Parameter:
     assumed: str | None = None
     """What the scenario has instead, as written there."""
 
-    @property
-    def identified(self) -> bool:
-        """Whether the data told it."""
-        return self.reason is None
-
-
-@dataclass(frozen=True)
-class Draw:
-    """One draw from the posterior."""
-
-    overrides: dict[str, object]
-    """Keys of the scenario, with dots, and their values as in a file."""
-    weight: float = 1.0
-
-
-@dataclass(frozen=True)
-class Course:
-    """The rate over time, where it varies: steps that each begin at a time."""
-
-    time_s: Floats
-    rate_mbps: Floats
+    def texts(self) -> tuple[str, str]:
+        """What the data told: estimate, and interval or probability. A loss is in per cent."""
+        if isinstance(self.value, str):
+            return self.value, "" if self.probability is None else f"probability {self.probability:.2f}"
+        unit, factor = ("%", 100.0) if self.name == "loss" else (self.unit, 1.0)
+        value, low, high = (f"{factor * (number or 0.0):.4g}" for number in (self.value, self.low, self.high))
+        return f"{value} {unit}", "" if low == high else f"{low} to {high} {unit}"
 
 
 @dataclass(frozen=True)
@@ -80,10 +70,10 @@ class Fit:
 
     measurements: tuple[Measurement, ...]
     parameters: tuple[Parameter, ...]
-    best: dict[str, object]
-    """The overrides of the best estimate."""
-    draws: tuple[Draw, ...] = ()
-    course: Course | None = None
+    best: Keys
+    """The scenario's keys of the best estimate."""
+    draws: tuple[Keys, ...] = ()
+    """The same of each draw from the posterior."""
     checks: tuple[Check, ...] = ()
     runs: int = 0
     """How many simulations it took."""

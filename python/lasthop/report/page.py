@@ -399,7 +399,7 @@ def write_report(findings: Findings, path: Path) -> None:
         "plotly": _PLOTLY_HERE,
         "figures": PackedFigures(),
     }
-    page = template.page(_context(findings) | parts).encode()
+    page = template.page(Path(__file__).with_name("report.html.j2"), _context(findings) | parts).encode()
     # Two megabytes are inserted as bytes: as text they would cost ten times as much memory.
     before, _, after = page.partition(_PLOTLY_HERE.encode())
     with path.open("wb") as file:

@@ -1,10 +1,11 @@
-"""The report's page, made from its template.
+"""Pages, made from templates: the report's own, and those of other rooms that look like it.
 
 It is loaded late, as loading Jinja takes longer than a short run.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -32,14 +33,14 @@ def text(name: str) -> str:
     return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
-def page(context: dict[str, object]) -> str:
-    """Return the page as HTML."""
+def page(template: Path, context: Mapping[str, object]) -> str:
+    """Return the page of a template as HTML."""
     environment = Environment(
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        loader=FunctionLoader(text),
+        loader=FunctionLoader(lambda name: template.with_name(name).read_text(encoding="utf-8")),
         bytecode_cache=_Compiled(str(cache_folder("templates"))),
     )
-    return environment.get_template("report.html.j2").render(context)
+    return environment.get_template(template.name).render(context)
