@@ -19,6 +19,7 @@ pub mod guest;
 pub mod header;
 pub mod hop;
 pub mod hosts;
+mod generic_netlink;
 mod kept_servers;
 pub mod lateness;
 mod metrics_cache;

@@ -2,27 +2,16 @@
 //! from each (`ip-mptcp(8)`; `Documentation/netlink/specs/mptcp_pm.yaml`).
 
 use crate::error::{Context, Error};
+use crate::generic_netlink::Requests;
 use crate::namespace::{Address, sysctl};
 use lasthop_core::Host;
 use lasthop_scenario::{Flow, FlowStack, MptcpConfig, Scenario};
 use lasthop_tcp::Pacing;
-use netlink_packet_core::{
-    DefaultNla, Emitable, NLM_F_ACK, NLM_F_REQUEST, NetlinkDeserializable, NetlinkHeader, NetlinkMessage,
-    NetlinkPayload, NetlinkSerializable, NlaBuffer, NlasIterator,
-};
-use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_GENERIC};
-use std::convert::Infallible;
+use netlink_packet_core::{DefaultNla, Emitable};
+use netlink_packet_generic::GenlFamily;
 use std::fs;
-use std::io;
 
-/// The controller of generic netlink: its number, its request for a family, and attributes of families
-/// (`linux/genetlink.h`).
-const CONTROLLER: u16 = 16;
-const GET_FAMILY: u8 = 3;
-const FAMILY_ID: u16 = 1;
-const FAMILY_NAME: u16 = 2;
-/// The path manager: its requests, attributes and flags (`linux/mptcp_pm.h`, `linux/mptcp.h`).
-const PATH_MANAGER: &[u8] = b"mptcp_pm\0";
+/// Requests of the path manager, attributes and flags (`linux/mptcp_pm.h`, `linux/mptcp.h`).
 const ADD_ADDRESS: u8 = 1;
 const SET_LIMITS: u8 = 5;
 const ENDPOINT: u16 = 1;
@@ -36,8 +25,6 @@ const NESTED: u16 = 1 << 15;
 /// Linux' own limits of send buffers. A connection whose application has closed gets no further subflows, so
 /// an application must not be able to write everything at once.
 const WRITE_BUFFERS: &str = "4096 16384 4194304";
-/// A reply to one request, with room to spare.
-const REPLY_BYTES: usize = 8192;
 
 /// MPTCP at one end of a flow, as the scenario has it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -98,9 +85,10 @@ impl Mptcp {
             sysctl("mptcp/stale_loss_cnt", &count.to_string())?;
         }
         let set_up = || {
-            let manager = PathManager::open()?;
-            manager.request(SET_LIMITS, vec![number(LIMIT_SUBFLOWS, self.further_subflows)])?;
-            self.endpoints.iter().try_for_each(|(address, is_backup)| manager.add(*address, *is_backup))
+            let manager = Requests::open()?;
+            manager.send(PathManager::limit(self.further_subflows))?;
+            let mut endpoints = self.endpoints.iter();
+            endpoints.try_for_each(|(address, is_backup)| manager.send(PathManager::add(*address, *is_backup)))
         };
         set_up().context("cannot tell the kernel's MPTCP about the ways of a host")
     }
@@ -139,39 +127,30 @@ pub fn needs_plain_mptcp(scenario: &Scenario) -> Result<(), Error> {
     })
 }
 
-/// The kernel's path manager of a network namespace.
+/// A request to the kernel's path manager.
+#[derive(Debug)]
 struct PathManager {
-    socket: Socket,
-    family: u16,
+    command: u8,
+    attributes: Vec<DefaultNla>,
 }
 
 impl PathManager {
-    /// That of the caller's network namespace.
-    fn open() -> io::Result<Self> {
-        let mut socket = Socket::new(NETLINK_GENERIC)?;
-        socket.bind_auto()?;
-        socket.connect(&SocketAddr::new(0, 0))?;
-        let name = DefaultNla::new(FAMILY_NAME, PATH_MANAGER.to_vec());
-        let question = Generic { family: CONTROLLER, command: GET_FAMILY, attributes: vec![name] };
-        let answer = exchange(&socket, question)?;
-        let family = answer.and_then(|answer| answer.number(FAMILY_ID));
-        let family = family.ok_or_else(|| io::Error::other("the kernel has no MPTCP"))?;
-        Ok(Self { socket, family })
+    /// A connection may open this many subflows besides its first.
+    fn limit(further_subflows: u32) -> Self {
+        Self { command: SET_LIMITS, attributes: vec![number(LIMIT_SUBFLOWS, further_subflows)] }
     }
 
     /// A subflow is to be opened from this address.
-    fn add(&self, address: Address, is_backup: bool) -> io::Result<()> {
+    fn add(address: Address, is_backup: bool) -> Self {
         let flags = FLAG_SUBFLOW | if is_backup { FLAG_BACKUP } else { 0 };
         let inner = [
             DefaultNla::new(FAMILY, (libc::AF_INET as u16).to_ne_bytes().into()),
             DefaultNla::new(ADDRESS_V4, address.v4().octets().into()),
             number(FLAGS, flags),
         ];
-        self.request(ADD_ADDRESS, vec![DefaultNla::new(ENDPOINT | NESTED, emit(&inner))])
-    }
-
-    fn request(&self, command: u8, attributes: Vec<DefaultNla>) -> io::Result<()> {
-        exchange(&self.socket, Generic { family: self.family, command, attributes }).map(drop)
+        let mut bytes = vec![0; inner.as_slice().buffer_len()];
+        inner.as_slice().emit(&mut bytes);
+        Self { command: ADD_ADDRESS, attributes: vec![DefaultNla::new(ENDPOINT | NESTED, bytes)] }
     }
 }
 
@@ -179,100 +158,41 @@ fn number(kind: u16, value: u32) -> DefaultNla {
     DefaultNla::new(kind, value.to_ne_bytes().into())
 }
 
-fn emit(attributes: &[DefaultNla]) -> Vec<u8> {
-    let mut bytes = vec![0; attributes.buffer_len()];
-    attributes.emit(&mut bytes);
-    bytes
-}
+impl GenlFamily for PathManager {
+    fn family_name() -> &'static str {
+        "mptcp_pm"
+    }
 
-/// Sends a request, and returns the answer if there is one besides a confirmation.
-fn exchange(socket: &Socket, request: Generic) -> io::Result<Option<Generic>> {
-    let mut header = NetlinkHeader::default();
-    // The controller's answer takes the place of a confirmation.
-    header.flags = NLM_F_REQUEST | if request.family == CONTROLLER { 0 } else { NLM_F_ACK };
-    let mut message = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(request));
-    message.finalize();
-    let mut bytes = vec![0; message.buffer_len()];
-    message.serialize(&mut bytes);
-    socket.send(&bytes, 0)?;
-    let mut reply = vec![0; REPLY_BYTES];
-    let length = socket.recv(&mut &mut reply[..], 0)?;
-    let reply = NetlinkMessage::<Generic>::deserialize(&reply[..length]).map_err(io::Error::other)?;
-    match reply.payload {
-        NetlinkPayload::InnerMessage(answer) => Ok(Some(answer)),
-        NetlinkPayload::Error(error) if error.code.is_some() => Err(error.to_io()),
-        _ => Ok(None),
+    fn command(&self) -> u8 {
+        self.command
+    }
+
+    fn version(&self) -> u8 {
+        1
     }
 }
 
-/// A message of generic netlink.
-#[derive(Clone, Debug)]
-struct Generic {
-    family: u16,
-    command: u8,
-    attributes: Vec<DefaultNla>,
-}
-
-impl Generic {
-    const VERSION: u8 = 1;
-    const HEADER_BYTES: usize = 4;
-
-    /// The attribute of this kind, a number of 16 bits.
-    fn number(&self, kind: u16) -> Option<u16> {
-        let found =
-            self.attributes.iter().find(|attribute| netlink_packet_core::Nla::kind(*attribute) == kind)?;
-        let bytes = emit(std::slice::from_ref(found));
-        let value = bytes.get(Self::HEADER_BYTES..Self::HEADER_BYTES + 2)?;
-        Some(u16::from_ne_bytes([value[0], value[1]]))
-    }
-}
-
-impl NetlinkSerializable for Generic {
-    fn message_type(&self) -> u16 {
-        self.family
-    }
-
+impl Emitable for PathManager {
     fn buffer_len(&self) -> usize {
-        Self::HEADER_BYTES + self.attributes.as_slice().buffer_len()
+        self.attributes.as_slice().buffer_len()
     }
 
-    fn serialize(&self, buffer: &mut [u8]) {
-        buffer[..Self::HEADER_BYTES].copy_from_slice(&[self.command, Self::VERSION, 0, 0]);
-        self.attributes.as_slice().emit(&mut buffer[Self::HEADER_BYTES..]);
-    }
-}
-
-impl NetlinkDeserializable for Generic {
-    type Error = Infallible;
-
-    fn deserialize(header: &NetlinkHeader, payload: &[u8]) -> Result<Self, Infallible> {
-        let (head, rest) = payload.split_at(payload.len().min(Self::HEADER_BYTES));
-        let attribute =
-            |attribute: NlaBuffer<&[u8]>| DefaultNla::new(attribute.kind(), attribute.value().to_vec());
-        let attributes = NlasIterator::new(rest).map_while(Result::ok).map(attribute).collect();
-        let command = head.first().copied().unwrap_or_default();
-        Ok(Self { family: header.message_type, command, attributes })
+    fn emit(&self, buffer: &mut [u8]) {
+        self.attributes.as_slice().emit(buffer);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use netlink_packet_generic::GenlMessage;
 
     #[test]
     fn an_endpoint_has_the_bytes_of_the_kernels_interface() {
-        let inner = [
-            DefaultNla::new(FAMILY, 2_u16.to_ne_bytes().into()),
-            DefaultNla::new(ADDRESS_V4, [10, 0, 1, 102].into()),
-            number(FLAGS, FLAG_SUBFLOW | FLAG_BACKUP),
-        ];
-        let request = Generic {
-            family: 30,
-            command: ADD_ADDRESS,
-            attributes: vec![DefaultNla::new(ENDPOINT | NESTED, emit(&inner))],
-        };
-        let mut bytes = vec![0; request.buffer_len()];
-        request.serialize(&mut bytes);
+        let address = Address { network: 1, number: 101 };
+        let message = GenlMessage::from_payload(PathManager::add(address, true));
+        let mut bytes = vec![0; message.buffer_len()];
+        message.emit(&mut bytes);
         let wanted: [u8; 32] = [
             1, 1, 0, 0, // command, version
             28, 0, 1, 0x80, // endpoint, nested
