@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-from importlib import resources
+from pathlib import Path
 
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from lasthop.lab.lessons import lessons
 from lasthop.lab.opened import Opened
 from lasthop.lab.picture import DARK
+from lasthop.report import template
 
 _SCRIPTS = ("base", "source", "chart", "controls", "editor", "story", "compare", "lessons", "results", "main")
+_STATIC = Path(__file__).with_name("static")
 
 
 def _text(name: str) -> str:
-    return resources.files("lasthop.lab").joinpath("static", name).read_text(encoding="utf-8")
+    return (_STATIC / name).read_text(encoding="utf-8")
 
 
 def page(opened: Opened, **more: object) -> str:
@@ -33,8 +34,5 @@ def page(opened: Opened, **more: object) -> str:
         "css": _text("lab.css"),
         "script": "\n".join(_text(f"{name}.js") for name in _SCRIPTS),
     }
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    template = environment.from_string(_text("lab.html.j2"))
-    return template.render(title="lasthop lab", **{name: Markup(text) for name, text in parts.items()})
+    context = {"title": "lasthop lab", **{name: Markup(text) for name, text in parts.items()}}
+    return template.page(_STATIC / "lab.html.j2", context)
