@@ -5,6 +5,7 @@ The statistics of a single replication need no numpy, whose loading takes a fift
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -77,56 +78,74 @@ def describe_one(row: Sequence[float | None], metrics: Sequence[str], looks: int
 def describe(
     rows: NDArray[np.float64],
     sets: NDArray[np.int64],
+    groups: Sequence[NDArray[np.intp]],
     metrics: Sequence[str],
     method: PercentileMethod = "linear",
     *,
     ends_of_mean: bool = False,
     looks: int = 1,
-) -> list[Statistic]:
-    """Compute the statistics of metrics (columns of `rows`, with their `sets`); skip metrics without values.
+) -> list[list[Statistic]]:
+    """Compute for each group of rows the statistics of metrics; skip those without values.
 
-    A missing value, and a missing end of an interval, is NaN.
+    Metrics are the columns of `rows`, `sets` has the set of each row, and `groups` the numbers of its rows. A
+    missing value, and a missing end of an interval, is NaN.
     """
     import numpy as np
 
-    from lasthop.statistics.estimates import (
-        mean_interval,
-        mean_intervals,
-        quantiles_over_sets,
-        quartile_ranges_over_sets,
-    )
-
-    confidence = shared(CONFIDENCE, looks)
-    values = rows.T
-    present = ~np.isnan(values)
-    # Metrics that have values in the same rows are computed at once.
-    patterns: dict[bytes, list[int]] = {}
-    for place, where in enumerate(present):
-        patterns.setdefault(where.tobytes(), []).append(place)
-    found: dict[int, dict[str, Sequence[float]]] = {}
-    for places in patterns.values():
-        kept = present[places[0]]
+    present = ~np.isnan(rows)
+    # Whatever their group and metric, values in the same rows and sets are computed at once.
+    alike: dict[tuple[bytes, bytes], list[tuple[int, int]]] = {}
+    for group, own in enumerate(groups):
+        of_sets = sets[own].tobytes()
+        for place, where in enumerate(np.ascontiguousarray(present[own].T)):
+            alike.setdefault((of_sets, where.tobytes()), []).append((group, place))
+    found: list[list[list[Statistic]]] = [[[] for _ in metrics] for _ in groups]
+    for cases in alike.values():
+        group, place = cases[0]
+        kept = present[groups[group], place]
         if not kept.any():
             continue
-        block = np.ascontiguousarray(values[places][:, kept])
-        quantiles = quantiles_over_sets(block, sets[kept], list(QUANTILES.values()), method, confidence)
-        means = mean_intervals(block, confidence)
-        # A single replication per set does not show how steady a metric is.
-        _, sizes = np.unique(sets[kept], return_counts=True)
-        ranges = quartile_ranges_over_sets(block, sets[kept], method, confidence) if sizes.min() > 1 else None
-        for number, place in enumerate(places):
-            lines = dict(zip(QUANTILES, quantiles[:, :, number].T.tolist(), strict=True))
-            lines["mean"] = means[:, number].tolist()
-            if ranges is not None:
-                lines[QUARTILE_RANGE] = ranges[:, number].tolist()
-            if ends_of_mean and kept.sum() > 1:
-                narrower = mean_interval(block[number], shared(0.90, looks))
-                nothing = math.nan, math.nan
-                lines |= {"ci_low": (narrower.low, *nothing), "ci_high": (narrower.high, *nothing)}
-            found[place] = lines
-    return [
-        (metric, statistic, value, count, unit_of(metric), low, high)
-        for place, metric in enumerate(metrics)
-        if (count := int(present[place].sum()))
-        for statistic, (value, low, high) in found[place].items()
-    ]
+        held = np.stack([groups[group][kept] for group, _ in cases])
+        block = rows[held, np.array([[place] for _, place in cases])]
+        narrower = shared(0.90, looks) if ends_of_mean else None
+        names, numbers = _statistics(block, sets[held[0]], method, shared(CONFIDENCE, looks), narrower)
+        for (group, place), lines in zip(cases, numbers.transpose(2, 1, 0).tolist(), strict=True):
+            metric, count = metrics[place], block.shape[1]
+            unit = unit_of(metric)
+            found[group][place] = [
+                (metric, name, value, count, unit, low, high)
+                for name, (value, low, high) in zip(names, lines, strict=True)
+            ]
+    return [list(itertools.chain.from_iterable(lines)) for lines in found]
+
+
+def _statistics(
+    block: NDArray[np.float64],
+    sets: NDArray[np.int64],
+    method: PercentileMethod,
+    confidence: float,
+    narrower: float | None,
+) -> tuple[list[str], NDArray[np.float64]]:
+    """Compute the statistics of each row of `block`, whose columns are of these `sets`: names and numbers.
+
+    The axes of the numbers are: estimate, low, high; statistic; row. With a confidence `narrower`, the ends
+    of the mean's interval at it are two statistics more.
+    """
+    import numpy as np
+
+    from lasthop.statistics.estimates import mean_intervals, quantiles_over_sets, quartile_ranges_over_sets
+
+    names = [*QUANTILES, "mean"]
+    means = mean_intervals(block, confidence)
+    numbers = [quantiles_over_sets(block, sets, list(QUANTILES.values()), method, confidence), means[:, None]]
+    # A single replication per set does not show how steady a metric is.
+    _, sizes = np.unique(sets, return_counts=True)
+    if sizes.min() > 1:
+        names.append(QUARTILE_RANGE)
+        numbers.append(quartile_ranges_over_sets(block, sets, method, confidence)[:, None])
+    if narrower is not None and block.shape[1] > 1:
+        names += ["ci_low", "ci_high"]
+        ends = np.full((3, 2, len(block)), np.nan)
+        ends[0] = mean_intervals(block, narrower)[1:]
+        numbers.append(ends)
+    return names, np.concatenate(numbers, axis=1)

@@ -141,8 +141,20 @@ def generic_summary(
         metrics = [metric for metric in metric_columns(frame, factors) if only is None or metric in only]
         records += by_group(frame, [*columns, who], metrics, method, ends_of_mean=who == _HOSTS, looks=looks)
     whole = pl.DataFrame(records, schema=dict(zip(names, kinds, strict=True)) | STATISTIC, orient="row")
-    rounded = [pl.Series(name, [round(value, DIGITS) for value in whole[name]]) for name in FLOATS]
-    return whole.with_columns(rounded).with_columns(pl.col(FLOATS).fill_nan(None))
+    return whole.with_columns(map(rounded, whole.select(FLOATS))).with_columns(pl.col(FLOATS).fill_nan(None))
+
+
+def rounded(values: pl.Series) -> pl.Series:
+    """Round numbers to `DIGITS` as Python's `round` does, which goes by their exact decimal values."""
+    scaled = values * 10.0**DIGITS
+    whole = scaled.round()
+    # The product is off by half its last binary digit at most: not enough to cross the middle from here.
+    from_middle = ((scaled - whole).abs() - 0.5).abs()
+    clear = (scaled.abs() < 2.0**50) & (from_middle > scaled.abs() * 2.0**-52)
+    # Polars would divide by a single number by multiplying with its inverse, which is not exact.
+    found = whole / pl.repeat(10.0**DIGITS, len(whole), eager=True)
+    doubtful = (values.is_finite() & ~clear).arg_true()
+    return found.scatter(doubtful, [round(value, DIGITS) for value in values.gather(doubtful)])
 
 
 def by_group(
@@ -180,8 +192,10 @@ def by_group(
                 lines.extend(describe_one(row, metrics_read, looks))
             continue
         sets, values = rows["set"].to_numpy(), rows.select(metrics_read).to_numpy()
-        for lines, place in zip(found, places, strict=True):
-            own = values[place], sets[place], metrics_read
-            lines.extend(describe(*own, method, ends_of_mean=ends_of_mean, looks=looks))
+        described = describe(
+            values, sets, places, metrics_read, method, ends_of_mean=ends_of_mean, looks=looks
+        )
+        for lines, more in zip(found, described, strict=True):
+            lines.extend(more)
     for group, lines in zip(groups.select(keys).iter_rows(), found, strict=True):
         yield from ((*group, *line) for line in lines)

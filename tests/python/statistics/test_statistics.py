@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -21,6 +22,7 @@ from lasthop.statistics.estimates import (
 )
 from lasthop.statistics.quantiles import QUANTILES, PercentileMethod
 from lasthop.statistics.resampling import Jackknife
+from lasthop.statistics.summary import rounded
 
 values = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40)
 methods = st.sampled_from(["linear", "lower"])
@@ -68,8 +70,32 @@ def test_missing_values_are_left_out(data: list[float]) -> None:
 def test_a_single_replication_is_described_as_several_are(row: list[float | None], looks: int) -> None:
     metrics = ["elapsed_s", "throughput_Bps", "timeouts", "rtt_ms", "new"][: len(row)]
     rows = np.array([row], dtype=np.float64)
-    expected = describe(rows, np.array([1]), metrics, looks=looks)
+    [expected] = describe(rows, np.array([1]), [np.array([0])], metrics, looks=looks)
     assert repr(describe_one(row, metrics, looks)) == repr(expected)
+
+
+@given(st.data())
+def test_groups_are_described_together_as_each_alone(data: st.DataObject) -> None:
+    numbers = st.lists(st.floats(-1e6, 1e6) | st.just(math.nan), min_size=2, max_size=2)
+    rows = np.array(data.draw(st.lists(numbers, min_size=1, max_size=12)), dtype=np.float64)
+    sets = np.array(data.draw(st.lists(st.integers(1, 2), min_size=len(rows), max_size=len(rows))))
+    of_rows = np.array(data.draw(st.lists(st.integers(0, 3), min_size=len(rows), max_size=len(rows))))
+    groups = [np.flatnonzero(of_rows == group) for group in sorted(set(of_rows.tolist()))]
+    together = describe(rows, sets, groups, ["elapsed_s", "new"], ends_of_mean=True)
+    for group, lines in zip(groups, together, strict=True):
+        alone = describe(
+            rows[group], sets[group], [np.arange(group.size)], ["elapsed_s", "new"], ends_of_mean=True
+        )
+        assert repr([lines]) == repr(alone)
+
+
+@given(st.lists(st.floats() | st.integers(-(10**9), 10**9).map(lambda number: number / 2e6)))
+@example(
+    [0.0000005, 2.5e-6, 1.0000005, -0.0000001, 2.0**50, 1e305, 5e-324, 1234567.8901235, math.inf, math.nan]
+)
+def test_numbers_are_rounded_as_python_rounds_them(data: list[float]) -> None:
+    expected = [round(value, 6) for value in data]
+    assert repr(rounded(pl.Series(data, dtype=pl.Float64)).to_list()) == repr(expected)
 
 
 def test_nothing_to_summarise() -> None:
@@ -240,7 +266,7 @@ def test_the_quartile_range_of_several_sets_is_the_mean_of_theirs() -> None:
 
 def test_one_replication_of_a_set_says_nothing_of_steadiness() -> None:
     for sets, expected in (([1, 1], {"iqr"}), ([1, 2], set())):
-        lines = describe(np.array([[1.0], [3.0]]), np.array(sets), ["elapsed_s"])
+        [lines] = describe(np.array([[1.0], [3.0]]), np.array(sets), [np.array([0, 1])], ["elapsed_s"])
         assert {statistic for _, statistic, *_ in lines} & {"iqr"} == expected
 
 
