@@ -27,7 +27,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -210,10 +210,18 @@ def _outcome(claim: Claim, records: Records, baseline: Records | None, *, by_mea
         return _Evaluation(laid, places, claim.within, records, baseline, by_means=by_means).part(place)
 
     for laid in claim.holds:
-        cells += [part(laid, place, [place]) for place in laid.places]
+        alone = {id(place): part(laid, place, [place]) for place in laid.places}
+        cells += alone.values()
         for place, members in laid.groups(claim.every):
             several = laid.groups(claim.most or claim.some, members)
-            whole.append([part(laid, {**place, **one}, group) for one, group in several])
+            whole.append(
+                [
+                    part(laid, {**place, **one}, group)
+                    if len(group) > 1
+                    else replace(alone[id(group[0])], place={**place, **one})
+                    for one, group in several
+                ]
+            )
     return _conclude(claim, whole, cells, 1 - records.confidence)
 
 
@@ -284,8 +292,8 @@ class _Evaluation:
     def _raw(self, term: Term, here: Mapping[str, tuple[str, ...]]) -> Iterator[Values]:
         """Yield a term's values in each of its cells."""
         levels = {**here, **term.levels}
-        chosen, sets = self._records.chosen(levels.get(REPLICATION)), self._records.sets
-        parts = [chosen & (sets == number) for number in np.unique(sets)] if self._by_set else []
+        chosen = self._records.chosen(levels.get(REPLICATION))
+        parts = [chosen & of_set for of_set in self._records.of_sets] if self._by_set else []
         records = self._baseline if term.baseline and self._baseline is not None else self._records
         for key in combinations(records.factors, levels):
             values = records.values(term.column, levels.get(FLOW), key, term.rows)

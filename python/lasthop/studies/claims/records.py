@@ -30,6 +30,7 @@ _FILES = {
 _WHO = {"pages": "page", "shorts": "application", "flows": "role", "hops": PLACE, "stations": PLACE}
 """The column that tells the rows of a replication apart."""
 _PAIRED_BY = ["set", "replication"]
+_NUMBER, _VALUE = "_number", "_value"
 
 Values = NDArray[np.float64]
 
@@ -59,18 +60,19 @@ class Records:
         self._tables = {name: self._own(tables[name]) for name in _FILES if name in tables}
         own = pl.concat([table.select(_PAIRED_BY) for table in self._tables.values()])
         pairs = own.unique().sort(_PAIRED_BY)
-        self._pairs: dict[tuple[object, ...], int] = (
-            {pair: number for number, pair in enumerate(pairs.rows())} if beside is None else beside._pairs
-        )
+        self._pairs: pl.DataFrame = pairs.with_row_index(_NUMBER) if beside is None else beside._pairs
         self.cells = frozenset(
             key
             for table in self._tables.values()
             for key in (table.select(self.factors).unique().rows() if self.factors else [()])
         )
+        self._absent = np.full(len(self._pairs), np.nan)
+        self._chosen: dict[tuple[str, ...] | None, NDArray[np.bool_]] = {}
         self._columns: dict[tuple[str, tuple[str, ...] | None, str], dict[Key, Values]] = {}
         # Numbers of replications continue from set to set.
         number = pl.col("replication") - pl.col("replication").min().over("set") + 1
         self.sets, self._numbers = pairs.select("set", number).to_numpy().T
+        self.of_sets = [self.sets == one for one in np.unique(self.sets)]
 
     @classmethod
     def read(
@@ -102,9 +104,11 @@ class Records:
 
         `None` chooses all of them.
         """
-        ranges = [ends(REPLICATION, word) for word in words or ("..",)]
-        inside = [(low <= self._numbers) & (self._numbers <= high) for low, high in ranges]
-        return np.asarray(np.any(inside, axis=0))
+        if words not in self._chosen:
+            ranges = [ends(REPLICATION, word) for word in words or ("..",)]
+            inside = [(low <= self._numbers) & (self._numbers <= high) for low, high in ranges]
+            self._chosen[words] = np.asarray(np.any(inside, axis=0))
+        return self._chosen[words]
 
     def pair(self, number: int) -> tuple[int, int]:
         """Return the set, and the replication within it, of the values at this position."""
@@ -124,24 +128,21 @@ class Records:
             return np.full(len(self._pairs), _level(column, key[self.factors.index(column)]))
         if (column, flows, rows) not in self._columns:
             self._columns[column, flows, rows] = self._collect(column, flows, rows)
-        absent = np.full(len(self._pairs), np.nan)
-        return self._columns[column, flows, rows].get(key, absent)
+        return self._columns[column, flows, rows].get(key, self._absent)
 
     def _collect(self, column: str, flows: tuple[str, ...] | None, rows: str) -> dict[Key, Values]:
         table = self._rows(column, flows)
         value_of_rows = getattr(pl.col(column).cast(pl.Float64), rows)()
         values = (
             table.group_by([*self.factors, *_PAIRED_BY], maintain_order=True)
-            .agg(pl.when(pl.col(column).is_not_null().all()).then(value_of_rows))
-            .rows()
+            .agg(pl.when(pl.col(column).is_not_null().all()).then(value_of_rows).alias(_VALUE))
+            .join(self._pairs, on=_PAIRED_BY)
         )
+        cells = values.partition_by(self.factors, as_dict=True) if self.factors else {(): values}
         found: dict[Key, Values] = {}
-        for row in values:
-            *key, set_number, replication, value = row
-            cell = found.setdefault(tuple(key), np.full(len(self._pairs), np.nan))
-            pair = self._pairs.get((set_number, replication))
-            if pair is not None and value is not None:
-                cell[pair] = value
+        for key, cell in cells.items():
+            found[key] = self._absent.copy()
+            found[key][cell[_NUMBER].to_numpy()] = cell[_VALUE].to_numpy()
         return found
 
     def _rows(self, column: str, flows: tuple[str, ...] | None) -> pl.DataFrame:
