@@ -27,6 +27,8 @@ Panels = Mapping[str, Sequence[str]]
 
 No level without a factor.
 """
+Line = Mapping[tuple[object, ...], pl.DataFrame]
+"""A line's rows by their level on the x axis, followed by that of the panels' factor if there is one."""
 
 
 def curve_figures(
@@ -84,6 +86,9 @@ def _figure(
     domains = style.grid_of(len(places), in_a_row, 0.08 if alone else 0.03, 0.14 if alone else 0.035)
     in_a_row = len({tuple(x) for x, _ in domains})
     rows = len({tuple(y) for _, y in domains})
+    by = [factor_column(factor) for factor in (spec.x, spec.panels) if factor is not None]
+    parts = {name: line.partition_by(by, as_dict=True, maintain_order=True) for name, line in lines.items()}
+    scales = {metric: _scale(lines.values(), spec, metric) for metric in spec.metrics}
     data: list[Figure] = []
     axes: Figure = {}
     titles = []
@@ -110,7 +115,7 @@ def _figure(
         )
         first = alone or column == 0
         axes[f"yaxis{ref}"] = style.axis(
-            _title(spec.metrics[metric], _scale(lines.values(), spec, metric)) if first else None,
+            _title(spec.metrics[metric], scales[metric]) if first else None,
             domain=y_domain,
             anchor=f"x{ref}",
             rangemode="normal" if spec.quotients else "tozero",
@@ -119,7 +124,16 @@ def _figure(
         if row == 0 and title:
             titles.append(style.panel_title(title, sum(x_domain) / 2, y_domain[1]))
         place = {"xaxis": f"x{ref}", "yaxis": f"y{ref}", "showlegend": index == 0}
-        data += [trace | place for trace in _traces(lines, spec, metric, levels, ticks, looks=looks)]
+        keys = [()] if alone else [(level,) for level in levels]
+        values = {
+            name: [
+                scales[metric].factor * _values([line.get((tick, *key)) for key in keys], metric)
+                for tick in ticks
+            ]
+            for name, line in parts.items()
+        }
+        traces = _traces(values, connected=spec.connected, looks=looks)
+        data += [trace | place for trace in traces]
     height = _ROW_PX * rows
     legend = style.legend_above(height, 26)
     settings = style.layout(height + _AROUND_PX, annotations=titles, legend=legend, **axes)
@@ -139,33 +153,24 @@ def _title(words: str, scale: units.Scale) -> str:
 
 
 def _traces(
-    lines: Mapping[str, pl.DataFrame],
-    spec: CurvesSpec,
-    metric: str,
-    levels: Sequence[str],
-    ticks: Sequence[str],
-    *,
-    looks: int,
+    lines: Mapping[str, Sequence[NDArray[np.float64]]], *, connected: bool, looks: int
 ) -> Iterator[Figure]:
-    """Yield a line with intervals for each class of hosts."""
+    """Yield a line with intervals for each class of hosts, from its values at each level."""
     middle = (len(lines) - 1) / 2
-    dodge = _DODGE if spec.connected else _DODGE_MARKS
-    factor = _scale(lines.values(), spec, metric).factor
-    for number, (name, rows) in enumerate(lines.items()):
-        at = [rows.filter(pl.col(factor_column(spec.x)) == tick) for tick in ticks]
-        values = [factor * _values(own, spec, metric, levels) for own in at]
+    dodge = _DODGE if connected else _DODGE_MARKS
+    for number, (name, values) in enumerate(lines.items()):
         points = [(place, own) for place, own in enumerate(values) if own.size]
         intervals = [mean_interval(own, shared(0.90, looks)) if own.size > 1 else None for _, own in points]
         color, symbol = (kinds[number % len(kinds)] for kinds in (style.CONTRASTING, style.SYMBOLS))
         half = [interval.high - interval.estimate if interval else None for interval in intervals]
         yield {
             "type": "scatter",
-            "mode": "lines+markers" if spec.connected else "markers",
+            "mode": "lines+markers" if connected else "markers",
             "name": name,
             "legendgroup": name,
             "x": [round(place + dodge * (number - middle), 3) for place, _ in points],
             "y": style.rounded(float(own.mean()) for _, own in points),
-            "marker": {"symbol": symbol, "size": 6 if spec.connected else 8, "color": color},
+            "marker": {"symbol": symbol, "size": 6 if connected else 8, "color": color},
             "line": {"color": color, "width": 1.5},
             "error_y": {"array": style.rounded(half), "thickness": 1.2, "width": 2, "color": color},
             "cliponaxis": False,
@@ -173,17 +178,16 @@ def _traces(
         }
 
 
-def _values(rows: pl.DataFrame, spec: CurvesSpec, metric: str, levels: Sequence[str]) -> NDArray[np.float64]:
-    """Return a metric's values, one per replication, or their quotients between two levels."""
-    if spec.panels is None:
-        return _numbers(rows[metric])
-    column = factor_column(spec.panels)
-    parts = [rows.filter(pl.col(column) == level) for level in levels]
-    if len(parts) == 1:
-        return _numbers(parts[0][metric])
+def _values(parts: Sequence[pl.DataFrame | None], metric: str) -> NDArray[np.float64]:
+    """Return a metric's values, one per replication, or their quotients between two parts."""
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return np.empty(0)
+    if len(known) == 1:
+        return _numbers(known[0][metric])
     by = ["set", "replication", "application"]
     upper, lower = (
-        part.select(*by, pl.col(metric).alias(name)) for part, name in zip(parts, "ab", strict=True)
+        part.select(*by, pl.col(metric).alias(name)) for part, name in zip(known, "ab", strict=True)
     )
     pairs = upper.join(lower, on=by, how="inner").filter(pl.col("b") != 0)
     return _numbers(pairs["a"] / pairs["b"])
