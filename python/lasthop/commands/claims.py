@@ -69,8 +69,11 @@ def claims_command(
     cells that uphold their part on their own. A statement of the source holds if all claims that name it do.
     docs/claims.md describes the language.
 
-    A study may have readings.toml beside its claims: other ways to read its source. --readings prints a line
-    for each reading. With --out, it also writes a row for each statement under each reading.
+    A study may have readings.toml beside its claims: other ways to read its source, or mechanisms that were
+    looked into. --readings prints a line for each reading. If the source has published numbers, it also
+    counts how many of these hold: a number is upheld if the 95 % interval of the measured one lies within its
+    tolerance, not upheld if it lies outside, else undecided. With --out, it also writes a row for each
+    statement under each reading.
 
     Example: lasthop claims results/balekaki2012 --verdict 'not upheld' --out failed.csv
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace

@@ -69,14 +69,26 @@ def judge(metric: str, published: float, measured: float | None) -> tuple[bool |
     rule = RULES.get(metric)
     if rule is None:
         return None, "no rule for this metric"
-    tolerance, text = rule.tolerance, rule.text
-    if rule.relative:
-        tolerance = rule.tolerance * abs(published)
-        if published == 0:
-            tolerance, text = _ABSOLUTE_AT_ZERO, f"within {_ABSOLUTE_AT_ZERO} (published is zero)"
+    text = f"within {_ABSOLUTE_AT_ZERO} (published is zero)" if rule.relative and not published else rule.text
     if measured is None:
         return None, text
+    tolerance = _tolerance(rule, published)
     return abs(measured - published) <= tolerance + _EPSILON, text
+
+
+def band(metric: str, published: float) -> tuple[float, float] | None:
+    """Return the least and the greatest value that the metric's rule takes for the published one."""
+    rule = RULES.get(metric)
+    if rule is None:
+        return None
+    tolerance = _tolerance(rule, published) + _EPSILON
+    return published - tolerance, published + tolerance
+
+
+def _tolerance(rule: Rule, published: float) -> float:
+    if not rule.relative:
+        return rule.tolerance
+    return rule.tolerance * abs(published) if published else _ABSOLUTE_AT_ZERO
 
 
 def compare(summary: pl.DataFrame, assets: Assets, extra: Sequence[str] = ()) -> pl.DataFrame:

@@ -14,6 +14,7 @@ from lasthop.errors import InputError
 from lasthop.studies.claims.evaluate import evaluate
 from lasthop.studies.claims.readings import load_readings
 from lasthop.studies.claims.records import Records
+from lasthop.studies.claims.standing import verdict
 from test_claims_command import CLAIMS
 
 Command = Callable[..., int]
@@ -122,6 +123,35 @@ def test_errors_name_place_reason_and_what_is_near(tmp_path: Path, text: str, re
         assert reason in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("metric", "published", "measured", "low", "high", "expected"),
+    [
+        # 10 s within 5 %.
+        ("elapsed_s", 10.0, 10.4, 10.3, 10.5, "upheld"),
+        ("elapsed_s", 10.0, 10.4, 10.3, 10.51, "undecided"),
+        ("elapsed_s", 10.0, 10.7, 10.51, 11.0, "not upheld"),
+        ("elapsed_s", 10.0, 9.0, 8.0, 9.4, "not upheld"),
+        ("elapsed_s", 10.0, 10.0, 9.0, 11.0, "undecided"),
+        ("elapsed_s", 0.0, 0.04, 0.03, 0.05, "upheld"),
+        ("drops_error", 4.0, 6.0, 5.0, 6.0, "upheld"),
+        # No interval: the number decides.
+        ("drops_sum_of_maxima", 11.0, 14.0, None, None, "upheld"),
+        ("drops_sum_of_maxima", 11.0, 14.5, None, None, "not upheld"),
+        ("elapsed_s", 10.0, None, None, None, "uncomputable"),
+        ("unheard_of", 10.0, 10.0, 10.0, 10.0, ""),
+    ],
+)
+def test_a_published_number_has_a_verdict_by_its_tolerance_and_the_measured_interval(
+    metric: str,
+    published: float,
+    measured: float | None,
+    low: float | None,
+    high: float | None,
+    expected: str,
+) -> None:
+    assert verdict(metric, published, measured, low, high) == expected
+
+
 @pytest.fixture
 def finished(engine: fake_core.Engine, study_file: Path, lasthop_main: Command, tmp_path: Path) -> Path:
     folder = study_file.parent
@@ -140,19 +170,20 @@ def test_the_command_counts_verdicts_under_each_reading_and_shows_one(
     claims = ("claims", finished, "--scenario", study_file)
     table = finished.parent / "readings.csv"
     assert lasthop_main(*claims, "--readings", "--out", table) == 0
-    title, *lines = capsys.readouterr().out.splitlines()
-    assert title.split() == [
-        "reading",
-        "upheld",
-        "not",
-        "upheld",
-        "undecided",
-        "uncomputable",
-        "what",
-        "it",
-        "changes",
-    ]
+    claimed, numbers = capsys.readouterr().out.split("\n\n")
+    title, *lines = claimed.splitlines()
+    heads = "upheld not upheld undecided uncomputable what the reading changes"
+    assert title.split() == ["claims", *heads.split()]
     assert [line.split()[-6:-2] for line in lines] == [["1", "1", "0", "1"]] * 2
+    title, *lines = numbers.splitlines()
+    assert title.split() == ["published", "numbers", *heads.split()]
+    counts = [[int(word) for word in line.split()[-6:-2]] for line in lines]
+    compared = pl.read_csv(finished / "comparison.csv").filter(pl.col("rule").str.starts_with("within"))
+    assert counts[0] == counts[1]
+    assert sum(counts[0]) == compared.height
+    assert counts[0][-1] == compared["measured"].null_count()
+    # Some that are upheld by their estimate have an interval that reaches beyond.
+    assert 0 < counts[0][0] <= compared["within"].sum()
     found = pl.read_csv(table)
     assert found.columns == ["reading", "id", "section", "text", "verdict"]
     assert found["reading"].to_list() == ["as said"] * 4 + ["two"] * 4

@@ -10,13 +10,14 @@ from lasthop import _core
 from lasthop.errors import InputError, nearest
 from lasthop.results.manifest import finished
 from lasthop.scenario.points import read_study
-from lasthop.studies.catalogue import SCENARIO_FILE, find_study
+from lasthop.studies.catalogue import SCENARIO_FILE, find_study, load_assets
 from lasthop.studies.claims import NOT_UPHELD, UPHELD, VERDICTS
 from lasthop.studies.claims.answers import Answer, answers
 from lasthop.studies.claims.evaluate import Outcome, evaluate
 from lasthop.studies.claims.file import CLAIMS_FILE, Claims, claims_file, find_claims, load_claims
 from lasthop.studies.claims.readings import READINGS_FILE, Judged, Reading, load_readings
 from lasthop.studies.claims.records import Records
+from lasthop.studies.claims.standing import standing
 from lasthop.studies.claims.verdicts import place_text
 
 _STYLES = {UPHELD: "green", NOT_UPHELD: "red"}
@@ -34,18 +35,32 @@ def check(
     """
     file, study = _scenario(folder, scenario)
     if reading is None:
-        return _judge(_claims(file, study), folder)
+        return _judged(_claims(file, study), folder)
     readings = {one.id: one for one in _readings(file, study)}
     if reading not in readings:
         raise InputError(f"--reading {reading}: there is none; did you mean '{nearest(reading, readings)}'?")
-    return _judge(readings[reading].claims, folder)
+    return _judged(readings[reading].claims, folder)
 
 
 def check_readings(folder: Path, scenario: Path | None) -> list[Judged]:
-    """Evaluate the claims under each of the readings that stand beside a scenario file, as `check` does."""
+    """Evaluate the claims under each of the readings that stand beside a scenario file, as `check` does.
+
+    Where the source has published numbers, count under each reading how many of them hold. They depend on
+    levels only: not on its metrics, its replications or who decides.
+    """
+    file, study = _scenario(folder, scenario)
+    readings, factors = _readings(file, study), list(study.factors)
+    assets = load_assets(file, factors)
+    numbers = {} if assets is None else standing(folder, factors, assets)
+    extra = [] if assets is None else assets.extra_factors(factors)
+    records = Records.read(folder, factors)
     return [
-        Judged(reading, *_judge(reading.claims, folder))
-        for reading in _readings(*_scenario(folder, scenario))
+        Judged(
+            reading,
+            *_judge(reading.claims, records),
+            numbers.get(tuple(str(reading.where.get(factor)) for factor in extra)),
+        )
+        for reading in readings
     ]
 
 
@@ -80,8 +95,12 @@ def _readings(file: Path, study: _core.Study) -> list[Reading]:
     return load_readings(place, study)
 
 
-def _judge(claims: Claims, folder: Path) -> tuple[list[Outcome], list[Answer]]:
-    outcomes = evaluate(claims, Records.read(folder, claims.factors))
+def _judged(claims: Claims, folder: Path) -> tuple[list[Outcome], list[Answer]]:
+    return _judge(claims, Records.read(folder, claims.factors))
+
+
+def _judge(claims: Claims, records: Records) -> tuple[list[Outcome], list[Answer]]:
+    outcomes = evaluate(claims, records)
     return outcomes, answers(claims.sentences, outcomes)
 
 
@@ -136,20 +155,34 @@ def show(outcomes: Sequence[Outcome]) -> None:
 
 
 def show_readings(found: Sequence[Judged]) -> None:
-    """Print a line per reading with the numbers of statements, or of claims if statements are not listed."""
+    """Print a line per reading with the numbers of statements, or of claims if statements are not listed.
+
+    The published numbers have a table of their own.
+    """
+    what = "statements" if any(judged.answers for judged in found) else "claims"
+    _show_counts(
+        what,
+        [(one.reading, Counter(said.verdict for said in one.answers or one.outcomes)) for one in found],
+    )
+    numbers = [(one.reading, one.numbers) for one in found if one.numbers is not None]
+    if numbers:
+        print()
+        _show_counts("published numbers", numbers)
+
+
+def _show_counts(what: str, found: Sequence[tuple[Reading, Counter[str]]]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False)
-    table.add_column("reading", no_wrap=True)
+    table.add_column(what, no_wrap=True)
     for verdict in VERDICTS[:-1]:
         table.add_column(verdict, justify="right", no_wrap=True)
-    table.add_column("what it changes", no_wrap=True)
-    for judged in found:
-        counts = Counter(one.verdict for one in judged.answers or judged.outcomes)
+    table.add_column("what the reading changes", no_wrap=True)
+    for reading, counts in found:
         numbers = (str(counts[verdict]) for verdict in VERDICTS[:-1])
-        table.add_row(judged.reading.id, *numbers, Text(judged.reading.text))
+        table.add_row(reading.id, *numbers, Text(reading.text))
     Console(width=1000, highlight=False).print(table)
 
 

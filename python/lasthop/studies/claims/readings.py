@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,20 +31,25 @@ _MEANS = "means"
 
 @dataclass(frozen=True)
 class Reading:
-    """A way to read the source, in a sentence, and the claims under it."""
+    """A way to read the source, in a sentence, the levels that it names, and the claims under it."""
 
     id: str
     text: str
+    where: Mapping[str, object]
     claims: Claims
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A reading, the outcomes of the claims under it, and their answers to the source's statements."""
+    """A reading, the outcomes of the claims under it, and their answers to the source's statements.
+
+    `numbers` counts the verdicts on the published numbers, if the source has any.
+    """
 
     reading: Reading
     outcomes: Sequence[Outcome]
     answers: Sequence[Answer]
+    numbers: Counter[str] | None = None
 
 
 def load_readings(file: Path, study: Scenario) -> list[Reading]:
@@ -68,7 +74,9 @@ def load_readings(file: Path, study: Scenario) -> list[Reading]:
         except (ClaimError, RecursionError) as error:
             raise error_at(file, text, id_pattern(str(name)), f"reading {name}", str(error)) from None
         readings.append(
-            Reading(name, entry["text"], load_claims(file.with_name(CLAIMS_FILE), study, changes))
+            Reading(
+                name, entry["text"], changes.where, load_claims(file.with_name(CLAIMS_FILE), study, changes)
+            )
         )
     return readings
 
