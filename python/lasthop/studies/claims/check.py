@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lasthop import _core
 from lasthop.errors import InputError, nearest
@@ -19,6 +20,9 @@ from lasthop.studies.claims.readings import READINGS_FILE, Judged, Reading, load
 from lasthop.studies.claims.records import Records
 from lasthop.studies.claims.standing import standing
 from lasthop.studies.claims.verdicts import place_text
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _STYLES = {UPHELD: "green", NOT_UPHELD: "red"}
 
@@ -159,19 +163,19 @@ def show_readings(found: Sequence[Judged]) -> None:
 
     The published numbers have a table of their own.
     """
+    from rich.console import Console
+
+    console = Console(width=1000, highlight=False)
+    verdicts = [(one.reading, Counter(said.verdict for said in one.answers or one.outcomes)) for one in found]
     what = "statements" if any(judged.answers for judged in found) else "claims"
-    _show_counts(
-        what,
-        [(one.reading, Counter(said.verdict for said in one.answers or one.outcomes)) for one in found],
-    )
+    console.print(_counts(what, verdicts))
     numbers = [(one.reading, one.numbers) for one in found if one.numbers is not None]
     if numbers:
-        print()
-        _show_counts("published numbers", numbers)
+        console.print()
+        console.print(_counts("published numbers", numbers))
 
 
-def _show_counts(what: str, found: Sequence[tuple[Reading, Counter[str]]]) -> None:
-    from rich.console import Console
+def _counts(what: str, found: Sequence[tuple[Reading, Counter[str]]]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
@@ -183,7 +187,7 @@ def _show_counts(what: str, found: Sequence[tuple[Reading, Counter[str]]]) -> No
     for reading, counts in found:
         numbers = (str(counts[verdict]) for verdict in VERDICTS[:-1])
         table.add_row(reading.id, *numbers, Text(reading.text))
-    Console(width=1000, highlight=False).print(table)
+    return table
 
 
 def _figure(value: float | None) -> str:
