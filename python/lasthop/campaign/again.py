@@ -38,7 +38,8 @@ def runs_of(
         )
     if not engine.repeatable:
         raise InputError(f"{folder} was made by the {engine.name} engine, whose runs cannot be made again.")
-    study = read_study(file, manifest.get(SPACE, {}).get("points"))
+    space = manifest.get(SPACE)
+    study = read_study(file, None if space is None else space["points"])
     cells = [
         cell for cell in select_cells(study.cells, all_levels(study), only) if cell.key in identity["cells"]
     ]
@@ -61,7 +62,7 @@ def runs_of(
     )
     if not plan.repeatable:
         raise InputError(f"The programs of {folder} ran with cpu_cost, so their runs cannot be made again.")
-    if any(identity[key] != value for key, value in plan.version().items()):
+    if any(identity.get(key) != value for key, value in plan.version().items()):
         raise InputError(
             f"{folder} was made by another version of lasthop: run {file} again, or give the file itself."
         )

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol, cast
 from urllib.parse import quote
 
 import polars as pl
@@ -42,6 +42,7 @@ from lasthop.results.folder import (
 )
 from lasthop.results.manifest import NOTES, SCENARIO_FILE, UNTIL
 from lasthop.results.merge import BATCH, CELL, DamagedBatchesError, Runs, merge_tables, read_runs
+from lasthop.results.shapes import Manifest, Notes, StoreFacts, UntilFacts
 from lasthop.results.store import PIECE, STORE, TABLES, Piece, Store, was_left_open
 from lasthop.results.tables import factor_column
 from lasthop.scenario.assumptions import for_manifest
@@ -93,10 +94,10 @@ class Stopping(Protocol):
         """Decide on `cells`, which have all their `counts`; `read` returns chosen records, from 0 on."""
 
     @property
-    def record(self) -> dict[str, object]:
+    def record(self) -> UntilFacts:
         """The record of the decisions, for the manifest."""
 
-    def restore(self, record: Mapping[str, object]) -> None:
+    def restore(self, record: UntilFacts) -> None:
         """Take over the record of a manifest."""
 
 
@@ -142,11 +143,11 @@ class Campaign:
         self._manifest = read_manifest(out) if out.exists() else None
         self._whole = self._manifest is not None and tables_are_whole(out, self._manifest)
         self.existed = (out / STORE).is_file()
-        self._found: dict[str, Any] = {}
+        self._found: StoreFacts = {}
         self._holdings: list[Piece] = []
         self._captures: dict[str, tuple[str, int]] = {}
-        if stopping is not None and self.complete:
-            stopping.restore((self._manifest or {})[UNTIL])
+        if stopping is not None and self._manifest is not None and self.complete:
+            stopping.restore(self._manifest[UNTIL])
         if self.existed:
             # If a kill left the store open, it is repaired, which takes a writer.
             with Store(out, read_only=not was_left_open(out)) as store:
@@ -211,7 +212,8 @@ class Campaign:
     def changed_inputs(self) -> list[str]:
         """Return the files that programs name and that differ from those of the present results."""
         digests = self.plan.input_digests
-        before = self._found.get("identity", {}).get(INPUTS, {})
+        identity = self._found.get("identity")
+        before = {} if identity is None else identity.get(INPUTS, {})
         return [path for path, known in before.items() if digests.get(path, known) != known]
 
     @property
@@ -232,9 +234,11 @@ class Campaign:
     @property
     def complete(self) -> bool:
         """Whether the merged records are there, unchanged since they were written."""
-        manifest = self._manifest or {}
+        manifest = self._manifest
+        if manifest is None or not self._whole:
+            return False
         told = self.stopping is None or UNTIL in manifest
-        return self._whole and told and manifest.get("identity") == self.plan.identity()
+        return told and manifest["identity"] == self.plan.identity()
 
     def _capture_folders(self, unit: Unit, source: str) -> Iterator[tuple[str, tuple[str, int]]]:
         """Yield the folder of each replication's captures, below `traces`, and what they should capture."""
@@ -313,11 +317,11 @@ class Campaign:
     @property
     def simulated(self) -> Simulated:
         """How much was simulated for this folder so far, over all sessions."""
-        data = self._found.get("simulation") or (self._manifest or {}).get("simulation", {})
-        return Simulated(int(data.get("runs", 0)), float(data.get("wall_s", 0.0)))
+        data = self._found.get("simulation") or (self._manifest and self._manifest.get("simulation"))
+        return Simulated(data["runs"], float(data["wall_s"])) if data else Simulated(0, 0.0)
 
     @property
-    def manifest(self) -> dict[str, Any]:
+    def manifest(self) -> Manifest:
         """The manifest of the merged records, or the manifest that they would have without a run."""
         if self._manifest is not None and self.complete:
             return self._manifest
@@ -327,7 +331,7 @@ class Campaign:
         assumed = for_manifest(self.plan.study, self.plan.cells)
         space = space_for_manifest(self.plan.study, self.plan.cells, factor_column)
         file = {} if self.plan.file is None else {SCENARIO_FILE: str(self.plan.file.resolve())}
-        return {
+        manifest = {
             "identity": self.plan.identity(),
             **file,
             "repeatable": self.plan.repeatable,
@@ -335,6 +339,7 @@ class Campaign:
             **space,
             "host": host,
         }
+        return cast("Manifest", manifest)
 
     def run(self, place: Place, advance: Callable[[int], None]) -> Simulated:
         """Run what is pending at `place`, merge, and return what this session simulated.
@@ -480,7 +485,8 @@ class Campaign:
                 meanings,
             )
             tables = {name: digest(merging / name) for name in files}
-            manifest = {**self._new_manifest(self._owners()), "tables": tables}
+            manifest = self._new_manifest(self._owners())
+            manifest["tables"] = tables
             # From here on the folder is not finished until its new manifest is written.
             forget_tables(self.out)
             for name in files:
@@ -516,9 +522,9 @@ class Campaign:
         ]
         return pl.DataFrame(columns)
 
-    def _new_manifest(self, owners: Sequence[Sequence[int]]) -> dict[str, object]:
+    def _new_manifest(self, owners: Sequence[Sequence[int]]) -> Manifest:
         simulated = self.simulated
-        manifest = {
+        manifest: Manifest = {
             **self.manifest,
             "simulation": {"runs": simulated.runs, "wall_s": simulated.wall_s},
         }
@@ -526,13 +532,15 @@ class Campaign:
             manifest["snap_length"] = self.snap_length
         if self.stopping is not None:
             manifest[UNTIL] = self.stopping.record
-        notes: dict[str, Any] = {}
+        notes: Notes | None = None
         for unit, row in zip(self.units, owners, strict=True):
             if (facts := self._holdings[row[0]].facts) is not None:
                 found = json.loads(facts)
-                notes.setdefault("priority", found["priority"])
-                notes.setdefault("differences", {})[self.plan.cells[unit.cell].key] = found["differences"]
-        return manifest | ({NOTES: notes} if notes else {})
+                notes = notes or {"priority": found["priority"], "differences": {}}
+                notes["differences"][self.plan.cells[unit.cell].key] = found["differences"]
+        if notes is not None:
+            manifest[NOTES] = notes
+        return manifest
 
 
 def _distinct(holdings: Sequence[Piece]) -> int:

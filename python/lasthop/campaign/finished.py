@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from lasthop.results.folder import (
     scan_rows,
 )
 from lasthop.results.manifest import Difference, differences_of
+from lasthop.results.shapes import Manifest
 from lasthop.results.tables import factor_column
 from lasthop.scenario.points import factors_of
 
@@ -33,7 +34,7 @@ class Finished:
 
     out: Path
     cells: Sequence[_core.Cell]
-    manifest: Mapping[str, object]
+    manifest: Manifest
 
     def live_differences(self) -> list[Difference]:
         """Return where Linux differed from the scenario's TCP settings; nothing for the model."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, cast
 
 from lasthop import _core
 from lasthop.campaign.limits import Limits
@@ -27,6 +27,7 @@ from lasthop.engines.model_engine import ModelEngine
 from lasthop.engines.programs import program_of
 from lasthop.errors import InputError
 from lasthop.metrics.dictionary import dictionary
+from lasthop.results.shapes import Identity
 from lasthop.results.tables import factor_column
 from lasthop.scenario.points import factors_of
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from lasthop.engines.inputs import Inputs
 
 FORMAT = 4
-INPUTS = "inputs"
+INPUTS: Final = "inputs"
 """The key of the files that real programs name."""
 """The engine counts nanoseconds below this."""
 
@@ -122,12 +123,12 @@ class Plan:
         parts = [*self.version().values(), self.engine.name, *own, digest, self.seed, start]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
-    def identity(self) -> dict[str, object]:
+    def identity(self) -> Identity:
         """Return everything that decides the results. Two campaigns with equal identity have equal records.
 
         If runs are not repeatable, the machine and chance decide as well.
         """
-        return {
+        identity = {
             **self.version(),
             "lasthop_commit": _core.COMMIT,
             "scenario": self.study.name,
@@ -142,6 +143,7 @@ class Plan:
             **({} if not self.inputs else {INPUTS: self.input_digests}),
             "cells": [cell.key for cell in self.cells],
         }
+        return cast("Identity", identity)
 
     def facts(self) -> dict[str, str]:
         """Return how tables made of this plan describe themselves."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 import polars as pl
@@ -97,7 +96,7 @@ def analyze(files: Sequence[Path], table: str) -> tuple[pl.DataFrame, list[str]]
     return pl.concat(frames), remarks
 
 
-def _kinds(columns: dict[str, list[object]]) -> dict[str, Any]:
+def _kinds(columns: dict[str, list[object]]) -> dict[str, type[pl.DataType]]:
     """Give columns without any value the type that their unit implies."""
     floats, texts = ("_s", "_ms", "_Bps"), ("protocol", "source", "destination", "outcome")
     empty = {name for name, cells in columns.items() if all(cell is None for cell in cells)}

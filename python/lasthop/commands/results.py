@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -18,6 +17,7 @@ from lasthop.results.folder import (
     read_manifest,
     tables_are_whole,
 )
+from lasthop.results.shapes import Identity, Simulation
 from lasthop.results.store import STORE, DamagedBatchError, Piece, Store
 
 _CELLS_NAMED = 10
@@ -27,8 +27,8 @@ _CELLS_NAMED = 10
 class Holding:
     """The pieces of a store compared with the last plan; `missing` counts runs by cell."""
 
-    identity: dict[str, Any]
-    simulation: dict[str, object]
+    identity: Identity | None
+    simulation: Simulation | None
     used: Sequence[Piece]
     unused: Sequence[Piece]
     there: int
@@ -43,8 +43,8 @@ class Holding:
 def look(store: Store) -> Holding:
     """Compare the contents of a store with the last plan."""
     facts, pieces = store.facts(), store.pieces()
-    identity = facts.get("identity", {"cells": []})
-    cells = identity["cells"]
+    identity = facts.get("identity")
+    cells = [] if identity is None else identity["cells"]
     by_source: dict[str, list[Piece]] = {}
     for piece in pieces:
         by_source.setdefault(piece.source, []).append(piece)
@@ -60,7 +60,7 @@ def look(store: Store) -> Holding:
         there += len(owners)
         missing[cells[unit % len(cells)]] += count - len(owners)
     unused = [piece for piece in pieces if piece not in used]
-    return Holding(identity, facts.get("simulation", {}), sorted(used, key=_place), unused, there, missing)
+    return Holding(identity, facts.get("simulation"), sorted(used, key=_place), unused, there, missing)
 
 
 def _place(piece: Piece) -> tuple[int, int]:
@@ -69,15 +69,14 @@ def _place(piece: Piece) -> tuple[int, int]:
 
 def _describe(folder: Path, holding: Holding) -> Iterator[str]:
     identity, simulation = holding.identity, holding.simulation
-    name, engine, cells = (
-        identity.get("scenario", "none"),
-        identity.get("engine", "none"),
-        len(identity["cells"]),
-    )
+    name, engine = ("none", "none") if identity is None else (identity["scenario"], identity["engine"])
+    cells = 0 if identity is None else len(identity["cells"])
     yield f"{'scenario':<12}{name}, {cells} {'cell' if cells == 1 else 'cells'}, engine {engine}"
-    version, commit = identity.get("lasthop_version"), identity.get("lasthop_commit")
+    version, commit = (
+        (None, None) if identity is None else (identity["lasthop_version"], identity["lasthop_commit"])
+    )
     yield f"{'made by':<12}lasthop {version} (commit {commit})"
-    for condition in identity.get("until", ()):
+    for condition in identity.get("until", ()) if identity is not None else ():
         yield f"{'until':<12}{condition}"
     lacking = holding.asked - holding.there
     yield f"{'runs':<12}{holding.asked} asked for, {holding.there} there, {lacking} missing"
@@ -88,7 +87,8 @@ def _describe(folder: Path, holding: Holding) -> Iterator[str]:
     tables = sum(_bytes(folder / name) for name in RECORDS)
     sizes = (("store", _bytes(folder / STORE)), ("tables", tables), ("captures", _bytes(folder / TRACES)))
     yield f"{'size':<12}" + ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in sizes)
-    yield f"{'simulated':<12}{simulation.get('runs', 0)} runs in {simulation.get('wall_s', 0.0):.2f} s"
+    runs, wall_s = (0, 0.0) if simulation is None else (simulation["runs"], simulation["wall_s"])
+    yield f"{'simulated':<12}{runs} runs in {wall_s:.2f} s"
     manifest = read_manifest(folder)
     if manifest is None or manifest["identity"] != identity:
         state = "not finished: the same command continues"

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -19,6 +17,7 @@ from lasthop.engines.registry import ENGINES
 from lasthop.errors import InputError
 from lasthop.metrics.units import scale
 from lasthop.scenario.assumptions import Assumption, assumptions
+from lasthop.scenario.resolved import WAYS, Resolved, resolved
 from lasthop.studies.catalogue import find_scenario
 from lasthop.studies.loading import load
 
@@ -68,7 +67,7 @@ def _lines(file: Path, study: _core.Study, engine: str) -> Iterator[str]:
         f"{file}: {study.name}, {_count(cells, 'cell')} x {_count(replications, 'replication')} = "
         f"{_count(cells * replications, 'run')} on the {engine} engine"
     )
-    scenarios = [json.loads(cell.scenario) for cell in study.cells]
+    scenarios = [resolved(cell) for cell in study.cells]
     if study.space is not None:
         ranges = study.space["ranges"]
         yield f"  {'sample':<11}{_count(study.space['points'], 'point')} by {study.space['method']}"
@@ -116,15 +115,16 @@ def _count(number: int, thing: str) -> str:
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
-def _flows(scenario: dict[str, Any]) -> str:
+def _flows(scenario: Resolved) -> str:
     kinds: Counter[str] = Counter()
     for flow in scenario.get("flow", []):
         kinds[flow["kind"]] += flow.get("count", 1)
     return " and ".join(f"{number} {kind}" for kind, number in kinds.items())
 
 
-def _queues(scenario: dict[str, Any]) -> str:
-    limits = [f"{scenario[way]['queue']['limit']} {way}" for way in ("down", "up") if scenario.get(way)]
+def _queues(scenario: Resolved) -> str:
+    sides = [(way, scenario.get(way)) for way in WAYS]
+    limits = [f"{side['queue']['limit']} {way}" for way, side in sides if side]
     return ", ".join(limits)
 
 

@@ -213,7 +213,7 @@ class Engine(Protocol):
         """
 
     @classmethod
-    def on_worker(cls, identity: Mapping[str, str]) -> Self:
+    def on_worker(cls, identity: Mapping[str, object]) -> Self:
         """Return the engine of this identity on a worker's machine; raise `InputError` if it is not there."""
         del identity
         return cls()

@@ -6,14 +6,67 @@ import itertools
 import json
 import time
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Literal, NotRequired, TypedDict, cast
 
 from lasthop import _core
 from lasthop.engines.engine import Engine, Outcome, Recording, Request, Stop
-from lasthop.engines.programs import columns_of, joined, program_of
+from lasthop.engines.programs import ProgramFacts, columns_of, joined, program_of
 from lasthop.results.store import TABLES, Columns
+from lasthop.scenario.resolved import Flow
+
+_LATENESS: tuple[Literal["p50_us"], Literal["p99_us"], Literal["p999_us"], Literal["max_us"]] = (
+    "p50_us",
+    "p99_us",
+    "p999_us",
+    "max_us",
+)
+
+
+class _Lateness(TypedDict):
+    p50_us: float
+    p99_us: float
+    p999_us: float
+    max_us: float
+    valid: bool
+
+
+class _RunFacts(TypedDict):
+    lateness: _Lateness
+
+
+class EmulatorFacts(TypedDict):
+    """What the emulator tells of its runs."""
+
+    priority: object
+    differences: object
+    programs: list[ProgramFacts]
+    runs: list[_RunFacts]
+
+
+class _Kept(TypedDict):
+    packets: Columns
+    transport: Columns
+    objects: Columns
+    flows: Columns
+    bad_periods: Columns
+    left_out: dict[str, int]
+    series: Columns
+    delays: Columns
+
+
+class Answer(TypedDict):
+    """An answer of crates/lasthop-host."""
+
+    flows: Columns
+    pages: Columns
+    shorts: Columns
+    hops: Columns
+    stations: Columns
+    runs: dict[str, list[object]]
+    facts: EmulatorFacts
+    trace: _Kept | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +83,7 @@ class HostResults:
     hops: Columns
     stations: Columns
     runs: dict[str, list[object]]
-    facts: Mapping[str, Any]
+    facts: EmulatorFacts
     trace: Recording | None
 
 
@@ -54,12 +107,13 @@ class HostEngine(Engine):
             results = _together(
                 [self._run_program(program, cell, request, wanted, before) for wanted, before in stretches]
             )
-        facts = json.dumps({key: results.facts[key] for key in ("priority", "differences")})
+        told = results.facts
+        facts = json.dumps({"priority": told["priority"], "differences": told["differences"]})
         return Outcome(results, facts, results.trace)
 
     def _run_program(
         self,
-        program: Mapping[str, object],
+        program: Flow,
         cell: _core.Cell,
         request: Request,
         wanted: range,
@@ -106,9 +160,26 @@ def _together(runs: Sequence[HostResults]) -> HostResults:
     return HostResults(**tables, facts=runs[0].facts, trace=trace)
 
 
-def message_of(cell: _core.Cell, request: Request) -> dict[str, object]:
+class Wanted(TypedDict):
+    """Replications of a cell, and what is kept of them."""
+
+    seed: int
+    first: int
+    count: int
+    observations: dict[int, dict[str, object]]
+
+
+class RunSpec(TypedDict):
+    """The work of an engine with real hosts."""
+
+    scenario: object
+    wanted: Wanted
+    spin_us: NotRequired[int]
+
+
+def message_of(cell: _core.Cell, request: Request) -> RunSpec:
     """Return the work as `RunSpec` of crates/lasthop-host."""
-    wanted = {
+    wanted: Wanted = {
         "seed": request.seed,
         "first": request.first,
         "count": request.count,
@@ -117,12 +188,20 @@ def message_of(cell: _core.Cell, request: Request) -> dict[str, object]:
     return {"scenario": json.loads(cell.scenario), "wanted": wanted}
 
 
-def results_of(answer: dict[str, Any]) -> HostResults:
+def results_of(answer: Answer) -> HostResults:
     """Return the results in an answer of crates/lasthop-host."""
     lateness = [run["lateness"] for run in answer["facts"]["runs"]]
-    for column in ("p50_us", "p99_us", "p999_us", "max_us"):
+    for column in _LATENESS:
         answer["runs"][f"lateness_{column}"] = [summary[column] for summary in lateness]
     answer["runs"]["valid"] = [summary["valid"] for summary in lateness]
-    if (trace := answer["trace"]) is not None:
-        answer["trace"] = Recording(**trace)
-    return HostResults(**answer)
+    trace = None if answer["trace"] is None else Recording(**answer["trace"])
+    return HostResults(
+        answer["flows"],
+        answer["pages"],
+        answer["shorts"],
+        answer["hops"],
+        answer["stations"],
+        answer["runs"],
+        answer["facts"],
+        trace,
+    )

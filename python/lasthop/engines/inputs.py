@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from lasthop.errors import InputError
 from lasthop.results.folder import digest, is_results
+from lasthop.scenario.resolved import Flow
 
 _SHELLS = frozenset({"ash", "bash", "dash", "ksh", "sh", "zsh"})
 _SCRIPT_OPTION = re.compile(r"-\w*c")
@@ -37,7 +37,7 @@ class Inputs:
     """Whatever else may decide the results, in words."""
 
 
-def inputs_of(program: Mapping[str, Any]) -> Inputs:
+def inputs_of(program: Flow) -> Inputs:
     """Return the files that a scenario's program names; raise `InputError` if an `input` is unreadable."""
     named = [Path(path) for path in program.get("input", ())]
     reader = _Reader(named, [Path(path) for path in program.get("write", ())])

@@ -7,11 +7,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from lasthop import _core
 from lasthop.errors import InputError
 from lasthop.metrics.dictionary import PRINTED
+from lasthop.scenario.resolved import Flow, resolved
 
 if TYPE_CHECKING:
     from lasthop.results.store import Columns
@@ -79,22 +80,28 @@ class ShellRequest:
         }
 
 
-def program_of(cell: _core.Cell) -> Mapping[str, Any] | None:
+def program_of(cell: _core.Cell) -> Flow | None:
     """Return the flow of a cell that is a real program; `None` if it has none."""
-    flows: Sequence[Mapping[str, object]] = json.loads(cell.scenario)["flow"]
-    return next((flow for flow in flows if flow["kind"] == "program"), None)
+    return next((flow for flow in resolved(cell)["flow"] if flow["kind"] == "program"), None)
 
 
-def columns_of(
-    program: Mapping[str, object], facts: Mapping[str, Any], wall_s: float
-) -> dict[str, list[object]]:
+class ProgramFacts(TypedDict):
+    """The end of a program: its output, its last words, and how long it took."""
+
+    exit_code: int
+    errors: str
+    printed: str
+    program_s: float
+
+
+def columns_of(program: Flow, facts: ProgramFacts, wall_s: float) -> dict[str, list[object]]:
     """Return the columns that a program's run adds to `runs.parquet`, one row each."""
     if facts["exit_code"] in _CANNOT_RUN:
         said = last_lines(facts["errors"])[-1]
         raise InputError(
             f"The program {program['name']} cannot be run (exit code {facts['exit_code']}): {said}"
         )
-    own = {
+    own: dict[str, object] = {
         "program": program["name"],
         "exit_code": facts["exit_code"],
         ERRORS: facts["errors"].rstrip(),

@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict, cast
 
 from lasthop.scenario.named import named_files
 from lasthop.scenario.toml import to_toml
@@ -42,6 +42,30 @@ class Law:
     values: Mapping[str, float]
 
 
+_Number = TypedDict("_Number", {"name": str, "unit": NotRequired[str], "is": str})
+
+
+class _Law(TypedDict):
+    name: str
+    values: dict[str, float]
+
+
+class _Evaluation(TypedDict):
+    number: list[_Number]
+    law: NotRequired[list[_Law]]
+    quick: dict[str, list[str]]
+
+
+class RowScenario(TypedDict, total=False):
+    """A scenario as its file has it; the other keys are those of any scenario."""
+
+    title: str
+    replications: object
+    factor: dict[str, dict[str, object]]
+    claim: list[dict[str, object]]
+    evaluation: _Evaluation
+
+
 @dataclass(frozen=True)
 class Row:
     """A scenario of the set."""
@@ -49,8 +73,8 @@ class Row:
     name: str
     numbers: Sequence[Number]
     laws: Sequence[Law]
-    scenario: Mapping[str, Any]
-    claims: Sequence[Mapping[str, Any]]
+    scenario: RowScenario
+    claims: Sequence[Mapping[str, object]]
     text: str
 
     @property
@@ -68,7 +92,7 @@ class Row:
         """Return the file of claims beside it; an empty text without claims."""
         quoted = ", ".join(f"'{name}'" for name in against)
         claims = [
-            {**claim, "holds": _AGAINST.sub(lambda _: f"control=[{quoted}]", claim["holds"])}
+            {**claim, "holds": _AGAINST.sub(lambda _: f"control=[{quoted}]", str(claim["holds"]))}
             for claim in self.claims
         ]
         return to_toml({"claim": claims}) if claims else ""
@@ -101,7 +125,7 @@ class Set:
 
 def read_set(name: str) -> Set:
     """Read the set, quick or whole."""
-    data = _read(FOLDER / "set.toml")
+    data = tomllib.loads((FOLDER / "set.toml").read_text(encoding="utf-8"))
     sections = [
         Section(**{**entry, "rows": [_row(row, quick=name == QUICK) for row in entry["rows"]]})
         for entry in data["section"]
@@ -123,5 +147,5 @@ def _row(name: str, *, quick: bool) -> Row:
     return Row(name, numbers, laws, scenario, scenario.pop("claim", []), file.read_text(encoding="utf-8"))
 
 
-def _read(file: Path) -> dict[str, Any]:
-    return tomllib.loads(file.read_text(encoding="utf-8"))
+def _read(file: Path) -> RowScenario:
+    return cast("RowScenario", tomllib.loads(file.read_text(encoding="utf-8")))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from lasthop.engines.rows import Record
 from lasthop.explain.words import Story, ends_of
 
 
-def tell_relayed(record: Mapping[str, Any]) -> Story:
+def tell_relayed(record: Record) -> Story:
     """Tell what a flow took from end to end. Its packets belong to its connections."""
     name = record["flow"]
     way = ends_of(record, record["direction"])

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from lasthop.engines.rows import Record
 from lasthop.explain.packets import Packet
 from lasthop.metrics.units import scale_of
 
@@ -57,7 +58,7 @@ def count(number: int, thing: str) -> str:
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
-def ends_of(record: Mapping[str, Any], direction: str) -> str:
+def ends_of(record: Record, direction: str) -> str:
     """Return from which host to which a flow's packets go in a direction."""
     host, peer = record["host"], record["peer"]
     return f"{peer} to {host}" if direction == "down" else f"{host} to {peer}"

@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from lasthop.engines.engine import CaptureTarget, Observation, Request
 from lasthop.fit.measurement import Delays, Direction, End, Measurement, Transfer
@@ -48,7 +47,7 @@ class Setting:
     until_s: float
     """The runs last as long, and so much of the measurement is compared with them."""
 
-    def keys(self, values: Mapping[str, float], model: Model) -> dict[str, Any]:
+    def keys(self, values: Mapping[str, float], model: Model) -> dict[str, object]:
         """The scenario of a line with these values: Mbit/s, ms and packets."""
         return {
             "time_limit": "10 min",
@@ -56,10 +55,10 @@ class Setting:
             **self._traffic(values, model),
         }
 
-    def _traffic(self, values: Mapping[str, float], model: Model) -> dict[str, Any]:
+    def _traffic(self, values: Mapping[str, float], model: Model) -> dict[str, object]:
         first = self.transfers[0]
         packet = (first.mss or 1448) + first.overhead
-        tcp: dict[str, Any] = {"profile": "linux-6", "congestion_control": model.control}
+        tcp: dict[str, object] = {"profile": "linux-6", "congestion_control": model.control}
         tcp["initial_window"] = first.initial_window or 10
         window = max((one.receive_window or 0) for one in self.transfers)
         tcp["receive_window_max"] = (
@@ -70,7 +69,7 @@ class Setting:
         flows = [self._flow(number, one, values["rtt"] / 1e3) for number, one in enumerate(self.transfers, 1)]
         return {"mtu": f"{max(packet, 296)} B", "tcp": tcp, "flow": flows}
 
-    def _flow(self, number: int, one: Transfer, rtt_s: float) -> dict[str, Any]:
+    def _flow(self, number: int, one: Transfer, rtt_s: float) -> dict[str, object]:
         """A flow from its first delivery on: two round trips go before it, and what comes late is cut off."""
         first, last = float(one.time_s[0]), float(one.time_s[-1])
         more = 2 * rtt_s if last < 0.98 * self.until_s else 2 * rtt_s + 1
@@ -83,16 +82,16 @@ class Setting:
         }
 
 
-def line_keys(values: Mapping[str, float], model: Model, direction: Direction) -> dict[str, Any]:
+def line_keys(values: Mapping[str, float], model: Model, direction: Direction) -> dict[str, object]:
     """The keys of the last hop. The round trip is shared evenly between both directions."""
     delay = f"{values['rtt'] / 2:.4f} ms"
     rate = f"{values['rate'] * 1e3:.3f} kbit/s"
-    link: dict[str, Any] = {"rate": rate, "delay": delay}
+    link: dict[str, object] = {"rate": rate, "delay": delay}
     if values.get("loss", 0.0) > 0:
         link["loss"] = f"{100 * min(values['loss'], MOST_LOSS):.5f} %"
     if values.get("jitter", 0.0) > 0:
         link["jitter"] = {"distribution": "uniform", "min": "0 ms", "max": f"{values['jitter']:.4f} ms"}
-    way: dict[str, Any] = {"link": link}
+    way: dict[str, object] = {"link": link}
     packets = max(1, round(values["buffer"]))
     way["queue"] = {"limit": f"{packets} packets"}
     if model.queue == "codel":

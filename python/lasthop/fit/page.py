@@ -14,7 +14,7 @@ from lasthop.fit.posterior import Check, Fit, Parameter, Series
 from lasthop.report import style, template
 from lasthop.report.packed import plotly_js
 from lasthop.report.page import FigureView, PackedFigures
-from lasthop.report.style import Figure
+from lasthop.report.style import Figure, Part
 
 _MEASURED, _SIMULATED = style.INK, "#c8553d"
 _HEIGHT_PX, _ROW_PX = 520, 0.46
@@ -97,7 +97,7 @@ def _views(fit: Fit) -> Iterator[FigureView]:
 
 def _overlay(check: Check) -> Figure:
     """Goodput above round trips, over one axis of time."""
-    data: list[Figure] = []
+    data: list[Part] = []
     for number, one in enumerate(check.simulated):
         data += _lines(one, "simulated", _SIMULATED, first=number == 0)
     data += _lines(check.measured, "measured", _MEASURED, first=True)
@@ -110,7 +110,7 @@ def _overlay(check: Check) -> Figure:
     return {"data": data, "layout": style.layout(_HEIGHT_PX, **axes)}
 
 
-def _lines(one: Series, name: str, colour: str, *, first: bool) -> Iterator[Figure]:
+def _lines(one: Series, name: str, colour: str, *, first: bool) -> Iterator[Part]:
     """Goodput as a line, round trips as dots."""
     measured = name == "measured"
     common = {"type": "scatter", "name": name, "legendgroup": name, "opacity": 1 if measured else 0.45}

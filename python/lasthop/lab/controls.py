@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from lasthop import _core
+from lasthop.scenario.resolved import WAYS, Flow, Resolved, Side
 
 Schema: TypeAlias = Mapping[str, Any]
 Control: TypeAlias = dict[str, object]
@@ -120,9 +121,7 @@ def _flow_kinds() -> Mapping[str, Schema]:
     return {each["properties"]["kind"]["const"]: each for each in _definition("Flow")["oneOf"]}
 
 
-def _of_flow(
-    number: int, flow: Mapping[str, Any], scenario: Mapping[str, Any], *, several: bool
-) -> Iterator[Control]:
+def _of_flow(number: int, flow: Flow, scenario: Resolved, *, several: bool) -> Iterator[Control]:
     schema = _flow_kinds().get(flow["kind"])
     if schema is None:
         return
@@ -139,7 +138,7 @@ def _of_flow(
         yield from _of(_definition("TcpConfig"), ["congestion_control"], f"{prefix}.tcp", group, own)
 
 
-def _of_side(side: Mapping[str, Any] | None, path: str, group: str) -> Iterator[Control]:
+def _of_side(side: Side | None, path: str, group: str) -> Iterator[Control]:
     """Yield the controls of one direction of a hop."""
     if not side:
         return
@@ -153,14 +152,14 @@ def _of_side(side: Mapping[str, Any] | None, path: str, group: str) -> Iterator[
         yield {**control, "label": f"queue {control['label']}"}
 
 
-def controls(scenario: Mapping[str, Any]) -> list[Control]:
+def controls(scenario: Resolved) -> list[Control]:
     """Return the controls of a resolved scenario, with their values, group by group."""
     found: list[Control] = []
-    for way, group in (("down", "Downlink"), ("up", "Uplink")):
-        found += _of_side(scenario.get(way), way, group)
-    hops: Mapping[str, Any] = scenario.get("hop") or {}
+    for way in WAYS:
+        found += _of_side(scenario.get(way), way, f"{way.capitalize()}link")
+    hops = scenario.get("hop") or {}
     for name, hop in list(hops.items())[:_MOST_HOPS]:
-        for way in ("down", "up"):
+        for way in WAYS:
             found += _of_side(hop.get(way), f"hop.{name}.{way}", f"Hop: {name}, {way}")
     if errors := scenario.get("errors"):
         stated = [key for key in _ERRORS if errors.get(key) is not None]

@@ -5,10 +5,19 @@ from __future__ import annotations
 import functools
 import tomllib
 from importlib import resources
-from typing import Any
+from typing import TypedDict, cast
 
-Lesson = dict[str, Any]
-"""`title`, `statement`, `text`, `look_for`, `questions`, `knobs` and `scenario`."""
+
+class Lesson(TypedDict):
+    """A lesson as its file has it."""
+
+    title: str
+    statement: str
+    text: str
+    look_for: object
+    questions: object
+    knobs: list[str]
+    scenario: str
 
 
 @functools.cache
@@ -20,5 +29,6 @@ def lessons() -> list[Lesson]:
         if file.name.endswith(".toml")
     ]
     return [
-        tomllib.loads(file.read_text(encoding="utf-8")) for file in sorted(files, key=lambda file: file.name)
+        cast("Lesson", tomllib.loads(file.read_text(encoding="utf-8")))
+        for file in sorted(files, key=lambda file: file.name)
     ]

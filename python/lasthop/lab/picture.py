@@ -11,10 +11,10 @@ import numpy as np
 
 from lasthop.pictures import marks
 from lasthop.pictures.cast import Cast
-from lasthop.pictures.marks import Mark
+from lasthop.pictures.marks import Look, Mark
 from lasthop.pictures.panels import panels
 from lasthop.pictures.shapes import Layer, Panel
-from lasthop.pictures.trace_tables import TraceTables
+from lasthop.pictures.trace_tables import FlowOf, TraceTables
 
 KINDS = ("sequence", "cwnd", "queue", "goodput", "rtt")
 _HEAD = struct.Struct("<I")
@@ -92,7 +92,7 @@ def picture(tables: TraceTables, numbers: Numbers) -> dict[str, object]:
     }
 
 
-def _coloured(cast: Cast) -> list[tuple[Any, Any]]:
+def _coloured(cast: Cast) -> list[tuple[FlowOf, Look]]:
     return [(flow, cast.looks[flow.number]) for flow in cast.flows if flow.number in cast.looks]
 
 

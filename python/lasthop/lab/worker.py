@@ -14,7 +14,7 @@ import resource
 import select
 import struct
 import sys
-from typing import Any
+from typing import TypedDict, cast
 
 LENGTH = struct.Struct("<I")
 """What goes before each question and answer."""
@@ -36,7 +36,17 @@ def _read(size: int) -> bytes:
     return parts
 
 
-def _question() -> dict[str, Any]:
+class _First(TypedDict):
+    """The first message: whether it may wait, and what was opened."""
+
+    patient: bool
+    text: str
+    file: str
+    files: list[str]
+    code: list[str]
+
+
+def _question() -> dict[str, object]:
     (length,) = LENGTH.unpack(_read(LENGTH.size))
     question: dict[str, object] = json.loads(_read(length))
     return question
@@ -63,10 +73,11 @@ def main() -> None:
     from lasthop.lab.desk import Desk
     from lasthop.lab.opened import Opened
 
-    first = _question()
-    if first.pop("patient"):
+    first = cast("_First", _question())
+    if first["patient"]:
         os.nice(_PATIENT)
-    desk = Desk(Opened(**first), _waiting)
+    opened = Opened(first["text"], first["file"], tuple(first["files"]), tuple(first["code"]))
+    desk = Desk(opened, _waiting)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     while True:

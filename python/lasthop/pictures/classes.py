@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from lasthop.campaign.plan import ChosenRun
 from lasthop.errors import InputError
 from lasthop.pictures.captions import made_by
 from lasthop.pictures.shapes import Panel, ScenarioPicture
+from lasthop.scenario.resolved import WAYS, Hop, HtbClass, Queue, Side, resolved
 
 CLASSES = "classes"
 _ROOT = "root"
@@ -44,13 +43,14 @@ class ClassPicture(ScenarioPicture):
 
 def picture_classes(run: ChosenRun) -> ClassPicture:
     """Return the trees of a run's cell; raise `InputError` if its routers have no classes."""
-    scenario = json.loads(run.cell.scenario)
-    hops = {"": scenario} | {f"{name} ": hop for name, hop in scenario.get("hop", {}).items()}
+    scenario = resolved(run.cell)
+    hops: dict[str, Hop] = {"": {"down": scenario.get("down"), "up": scenario.get("up")}}
+    hops |= {f"{name} ": hop for name, hop in (scenario.get("hop") or {}).items()}
     sides = {
         f"{name}{way}": side
         for name, hop in hops.items()
-        for way in ("down", "up")
-        if (side := hop.get(way) or {}).get("htb")
+        for way in WAYS
+        if (side := hop.get(way)) and side.get("htb")
     }
     where = run.cell.key or run.plan.study.name
     if not sides:
@@ -65,9 +65,10 @@ def picture_classes(run: ChosenRun) -> ClassPicture:
     return ClassPicture(panels, f"{run.plan.study.name}, {where}, {made_by(run.plan)}")
 
 
-def _tree(side: Mapping[str, Any]) -> Node:
+def _tree(side: Side) -> Node:
     """Return the tree of one direction's router, from its resolved configuration."""
     htb = side["htb"]
+    assert htb is not None
     rate = htb.get("rate")
     said = [f"rate {rate}" if rate else "lends nothing"]
     if str(htb.get("overhead", "0 B")) != "0 B":
@@ -77,7 +78,7 @@ def _tree(side: Mapping[str, Any]) -> Node:
     return Node(_ROOT, said, _below(None, htb["class"], side.get("queue", {})))
 
 
-def _below(parent: str | None, classes: Sequence[Mapping[str, Any]], queue: Mapping[str, Any]) -> list[Node]:
+def _below(parent: str | None, classes: Sequence[HtbClass], queue: Queue) -> list[Node]:
     """Return the nodes below a class, or below the root.
 
     Classes without a queue of their own have `queue`.
@@ -94,15 +95,15 @@ def _below(parent: str | None, classes: Sequence[Mapping[str, Any]], queue: Mapp
     return nodes
 
 
-def _rates(one: Mapping[str, Any]) -> str:
+def _rates(one: HtbClass) -> str:
     return f"rate {one['rate']}" + (f", ceiling {one['ceil']}" if one.get("ceil") else "")
 
 
-def _turns(one: Mapping[str, Any]) -> str:
+def _turns(one: HtbClass) -> str:
     return f"priority {one['priority']}" + (f", quantum {one['quantum']}" if one.get("quantum") else "")
 
 
-def _matched(one: Mapping[str, Any]) -> str:
+def _matched(one: HtbClass) -> str:
     """Say which packets belong to a class."""
     words = {"dscp": "{}", "port": "port {}", "protocol": "{}"}
     rules = [
@@ -112,7 +113,7 @@ def _matched(one: Mapping[str, Any]) -> str:
     return " or ".join([*rules, *(["all others"] if one.get("default") else [])])
 
 
-def _queued(queue: Mapping[str, Any]) -> str:
+def _queued(queue: Queue) -> str:
     """Name the discipline of a queue, and its limit."""
     red = queue.get("red")
     if red:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeVar
 
 from lasthop.campaign.plan import ChosenRun
 from lasthop.metrics.units import scale
@@ -14,6 +13,7 @@ from lasthop.pictures.captions import made_by
 from lasthop.pictures.marks import FLOW_COLORS
 from lasthop.pictures.shapes import Panel, ScenarioPicture
 from lasthop.scenario.facts import Facts, Hop, Side
+from lasthop.scenario.resolved import Flow, resolved
 
 NETWORK = "network"
 SERVERS = "servers"
@@ -91,15 +91,18 @@ class NetworkPicture(ScenarioPicture):
         return f"The network: {shown}. {self.source}."
 
 
+_Thing = TypeVar("_Thing", "Node", "Host")
+
+
 def picture_network(run: ChosenRun) -> NetworkPicture:
     """Return the network of a run's cell."""
-    network = network_of(Facts.of(run.cell), json.loads(run.cell.scenario)["flow"])
+    network = network_of(Facts.of(run.cell), resolved(run.cell)["flow"])
     where = run.cell.key or "its only cell"
     panel = NetworkPanel(NETWORK, "network", "", [], network=network)
     return NetworkPicture([panel], f"{run.plan.study.name}, {where}, {made_by(run.plan)}")
 
 
-def network_of(facts: Facts, flows: Sequence[Mapping[str, Any]]) -> Network:
+def network_of(facts: Facts, flows: Sequence[Flow]) -> Network:
     """Return the network of a scenario with these facts and entries of flows."""
     only = next(iter(facts.hosts))
     arrows, kinds, relays = [], [], {}
@@ -134,7 +137,9 @@ class _Grown:
         self.behind: dict[str | None, list[Hop]] = {}
         for hop in facts.hops:
             self.behind.setdefault(hop.behind, []).append(hop)
-        self.does: dict[str, list[tuple[Any, ...]]] = {name: [] for name in (*facts.hosts, *relays, _SERVER)}
+        self.does: dict[str, list[tuple[object, ...]]] = {
+            name: [] for name in (*facts.hosts, *relays, _SERVER)
+        }
         for arrow, kind in zip(arrows, kinds, strict=True):
             peer, host = arrow.ends
             self.does[host].append((kind, arrow.direction, arrow.via, peer))
@@ -171,9 +176,9 @@ class _Grown:
         return list(node.said), hosts, [(len(child.names), self._signature(child)) for child in node.children]
 
 
-def _joined(things: list[Any], looks: Any) -> list[Any]:  # noqa: ANN401  hops or hosts
+def _joined(things: list[_Thing], looks: Callable[[_Thing], object]) -> list[_Thing]:
     """Join things that look alike into the first of them, if they are many."""
-    groups: dict[str, list[Any]] = {}
+    groups: dict[str, list[_Thing]] = {}
     for thing in things:
         groups.setdefault(repr(looks(thing)), []).append(thing)
     found = []
@@ -186,14 +191,15 @@ def _joined(things: list[Any], looks: Any) -> list[Any]:  # noqa: ANN401  hops o
     return found
 
 
-def _join(group: Sequence[Any]) -> None:
+def _join(group: Sequence[Node] | Sequence[Host]) -> None:
     first, *others = group
     for other in others:
         first.names += other.names
-        if isinstance(first, Node):
-            of_first = [*first.hosts, *first.children]
-            for pair in zip(of_first, [*other.hosts, *other.children], strict=True):
-                _join(pair)
+    nodes = [one for one in group if isinstance(one, Node)]
+    for hosts in zip(*(node.hosts for node in nodes), strict=True):
+        _join(hosts)
+    for children in zip(*(node.children for node in nodes), strict=True):
+        _join(children)
 
 
 def _title(names: Sequence[str]) -> str:
@@ -229,7 +235,7 @@ def _merged(arrows: Sequence[Arrow], kinds: Sequence[str], root: Node) -> list[A
         ((first[arrow.ends[0]], first[arrow.ends[1]]), arrow.direction, arrow.via, kind)
         for arrow, kind in zip(arrows, kinds, strict=True)
     ]
-    labels: dict[tuple[Any, ...], list[str]] = {}
+    labels: dict[tuple[tuple[str, str], str, str | None, str], list[str]] = {}
     for key, arrow in zip(keys, arrows, strict=True):
         labels.setdefault(key, []).append(arrow.label)
     return [

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -25,6 +24,7 @@ from lasthop.pictures.ratio import Ratio, quotients, read_ratio
 from lasthop.results.folder import RUNS, scan_rows
 from lasthop.results.hops import PLACE
 from lasthop.results.manifest import finished, looks_of
+from lasthop.results.shapes import Identity
 from lasthop.results.space import AT, Range, Space, read_space
 from lasthop.results.tables import Tables, factor_name, with_computed
 from lasthop.scenario.selection import check_role, select_combinations
@@ -318,7 +318,7 @@ def _ratios(rows: _Rows, metric: str, request: ResultRequest) -> _Rows:
     return replace(rows, frame=frame, factors=factors, ratio=ratio, alone=alone)
 
 
-def _source(identity: Mapping[str, Any], request: ResultRequest) -> str:
+def _source(identity: Identity, request: ResultRequest) -> str:
     """Name the scenario of the results, the chosen part, and how they were made."""
     chosen = [*request.only, *([] if request.role is None else [f"role {request.role}"])]
     made = [

@@ -6,7 +6,6 @@ import functools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import polars as pl
 
@@ -181,7 +180,7 @@ def _table(trace: Trace, name: str) -> pl.DataFrame:
     return as_frame(getattr(trace, name)) if buffers is None else gathered_frame(buffers)
 
 
-def as_events(table: Mapping[str, Sequence[Any]]) -> pl.DataFrame:
+def as_events(table: Mapping[str, Sequence[object]]) -> pl.DataFrame:
     """Return a table of events, with their times in seconds, too."""
     return _in_seconds(as_frame(table))
 
@@ -190,7 +189,7 @@ def _in_seconds(events: pl.DataFrame) -> pl.DataFrame:
     return events.with_columns((pl.col("time_ns") / _NANO).alias("time_s"))
 
 
-def as_frame(table: Mapping[str, Sequence[Any]]) -> pl.DataFrame:
+def as_frame(table: Mapping[str, Sequence[object]]) -> pl.DataFrame:
     """Return a table of a trace as a typed data frame."""
     frame = pl.DataFrame(dict(table), strict=False, infer_schema_length=None)
     # A column without a value has no type. Without a packet or a TCP event, no column has one.

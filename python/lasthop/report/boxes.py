@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lasthop.report import style
-from lasthop.report.style import Figure
+from lasthop.report.style import Figure, Part
 from lasthop.statistics.description import summarise
 from lasthop.statistics.quantiles import FIVE_NUMBERS, PercentileMethod
 
@@ -59,13 +59,13 @@ def _jitter(count: int) -> list[float]:
     return [((i * 0.6180339887) % 1.0 - 0.5) * 0.24 for i in range(count)]
 
 
-def _measured(panel: BoxPanel, axes: BoxAxes, method: PercentileMethod, index: int) -> list[Figure]:
+def _measured(panel: BoxPanel, axes: BoxAxes, method: PercentileMethod, index: int) -> list[Part]:
     rows = [(i, level, summarise(panel.values.get(level, ()), method)) for i, level in enumerate(axes.levels)]
     offset = _OFFSET_MEASURED if panel.published else 0.0
     boxes = [(i, level, s) for i, level, s in rows if s is not None]
     ref = style.axis_number(index)
     place = {"xaxis": f"x{ref}", "yaxis": f"y{ref}"}
-    box: Figure = {
+    box: Part = {
         "type": "box",
         "name": "measured",
         "legendgroup": "measured",
@@ -81,7 +81,7 @@ def _measured(panel: BoxPanel, axes: BoxAxes, method: PercentileMethod, index: i
         "hoverinfo": "y",
         **place,
     }
-    points: Figure = {
+    points: Part = {
         "type": "scatter",
         "mode": "markers",
         "name": "replications",
@@ -99,15 +99,15 @@ def _measured(panel: BoxPanel, axes: BoxAxes, method: PercentileMethod, index: i
     return [box, points]
 
 
-def _published(panel: BoxPanel, axes: BoxAxes, index: int) -> list[Figure]:
+def _published(panel: BoxPanel, axes: BoxAxes, index: int) -> list[Part]:
     """Draw published boxes; draw a line if only a median or a mean was published."""
     known = [(i, panel.published[level]) for i, level in enumerate(axes.levels) if level in panel.published]
     ref = style.axis_number(index)
     place = {"legendgroup": "published", "xaxis": f"x{ref}", "yaxis": f"y{ref}"}
-    drawn: list[Figure] = []
+    drawn: list[Part] = []
     if boxes := [(i, five) for i, five in known if set(FIVE_NUMBERS) <= set(five)]:
         names = {"q1": "p25", "median": "median", "q3": "p75", "lowerfence": "min", "upperfence": "max"}
-        box = {
+        box: Part = {
             "type": "box",
             "name": "published",
             "x": [i + _OFFSET_PUBLISHED for i, _ in boxes],
@@ -120,7 +120,7 @@ def _published(panel: BoxPanel, axes: BoxAxes, index: int) -> list[Figure]:
         drawn.append(box | place)
     for middle in ("median", "mean"):
         lone = [(i, own[middle]) for i, own in known if middle in own and not set(FIVE_NUMBERS) <= set(own)]
-        line = {
+        line: Part = {
             "type": "scatter",
             "mode": "markers",
             "name": f"published {middle}",
@@ -135,8 +135,8 @@ def _published(panel: BoxPanel, axes: BoxAxes, index: int) -> list[Figure]:
 
 def box_figure(panels: Sequence[BoxPanel], shown: BoxAxes, method: PercentileMethod) -> Figure:
     """Draw panels over a common y axis. Boxes span the quartiles, whiskers the extremes."""
-    data: list[Figure] = []
-    axes: Figure = {}
+    data: list[Part] = []
+    axes: Part = {}
     annotations = []
     levels = shown.levels
     domains = style.grid_of(len(panels), _IN_A_ROW, gap_x=0.03, gap_y=0.24)
@@ -167,7 +167,7 @@ def box_figure(panels: Sequence[BoxPanel], shown: BoxAxes, method: PercentileMet
         height + _AROUND_PX, annotations=annotations, legend=legend, boxmode="overlay", **axes
     )
     settings["showlegend"] = any(panel.published for panel in panels)
-    settings["margin"] = settings["margin"] | {"t": 64 if settings["showlegend"] else 48, "b": 60}
+    settings["margin"] = style.MARGIN | {"t": 64 if settings["showlegend"] else 48, "b": 60}
     return {"data": _named_once(data), "layout": settings}
 
 
@@ -183,8 +183,8 @@ def _range(panels: Sequence[BoxPanel], shown: BoxAxes) -> list[float]:
     return [low - room, high + room]
 
 
-def _named_once(data: list[Figure]) -> list[Figure]:
-    named: set[str] = set()
+def _named_once(data: list[Part]) -> list[Part]:
+    named: set[object] = set()
     for trace in data:
         trace["showlegend"] = trace["name"] not in named
         named.add(trace["name"])

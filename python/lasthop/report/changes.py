@@ -10,7 +10,7 @@ from lasthop.answer.words import sentences
 from lasthop.metrics import units
 from lasthop.report import style
 from lasthop.report.comparisons import first_place, place
-from lasthop.report.style import Figure
+from lasthop.report.style import Figure, Part
 
 _SENTENCES = 4
 _CHART_PX = 330
@@ -33,8 +33,8 @@ def change_chart(found: Sequence[Difference]) -> Figure:
     """
     metrics = list(dict.fromkeys(one.metric for one in found))
     groups = list(dict.fromkeys(first_place(one) for one in found))
-    data: list[Figure] = []
-    axes: Figure = {}
+    data: list[Part] = []
+    axes: Part = {}
     titles = []
     in_percent = [metric for metric in metrics if metric not in units.SCORES]
     gap = 0.03 if len(in_percent) == len(metrics) else 0.1
@@ -56,7 +56,7 @@ def change_chart(found: Sequence[Difference]) -> Figure:
             range=[-0.6, len(levels) - 0.4],
             showgrid=False,
         )
-        shared: Figure = {}
+        shared: Part = {}
         title: str | None = "change (points)" if metric in units.SCORES else "change (%)"
         if metric in in_percent[1:]:
             first = style.axis_number(metrics.index(in_percent[0]))
@@ -67,7 +67,7 @@ def change_chart(found: Sequence[Difference]) -> Figure:
         titles.append(style.panel_title(units.label(metric), sum(domain) / 2))
     legend = style.legend_above(_CHART_PX, 26)
     settings = style.layout(_CHART_PX + 120, annotations=titles, legend=legend, **axes)
-    settings["margin"] = settings["margin"] | {"t": 70, "b": 50}
+    settings["margin"] = style.MARGIN | {"t": 70, "b": 50}
     return {"data": data, "layout": settings}
 
 
@@ -78,7 +78,7 @@ def _change(one: Difference) -> float:
     return 100 * one.relative
 
 
-def _changes(own: Sequence[Difference], levels: Sequence[str], group: str, lane: float, look: int) -> Figure:
+def _changes(own: Sequence[Difference], levels: Sequence[str], group: str, lane: float, look: int) -> Part:
     unit = "points" if own and own[0].metric in units.SCORES else "%"
     color, symbol = (kinds[look % len(kinds)] for kinds in (style.CONTRASTING, style.SYMBOLS))
     return {

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from lasthop.metrics import units
 from lasthop.report import style
-from lasthop.report.style import Figure
+from lasthop.report.style import Figure, Part
 from lasthop.results.tables import factor_column
 from lasthop.statistics.estimates import mean_interval
 from lasthop.statistics.quantiles import shared
@@ -89,8 +89,8 @@ def _figure(
     by = [factor_column(factor) for factor in (spec.x, spec.panels) if factor is not None]
     parts = {name: line.partition_by(by, as_dict=True, maintain_order=True) for name, line in lines.items()}
     scales = {metric: _scale(lines.values(), spec, metric) for metric in spec.metrics}
-    data: list[Figure] = []
-    axes: Figure = {}
+    data: list[Part] = []
+    axes: Part = {}
     titles = []
     for index, ((metric, title, levels), (x_domain, y_domain)) in enumerate(
         zip(places, domains, strict=True)
@@ -137,7 +137,7 @@ def _figure(
     height = _ROW_PX * rows
     legend = style.legend_above(height, 26)
     settings = style.layout(height + _AROUND_PX, annotations=titles, legend=legend, **axes)
-    settings["margin"] = settings["margin"] | {"t": 80, "b": 54}
+    settings["margin"] = style.MARGIN | {"t": 80, "b": 54}
     return {"data": data, "layout": settings}
 
 
@@ -154,7 +154,7 @@ def _title(words: str, scale: units.Scale) -> str:
 
 def _traces(
     lines: Mapping[str, Sequence[NDArray[np.float64]]], *, connected: bool, looks: int
-) -> Iterator[Figure]:
+) -> Iterator[Part]:
     """Yield a line with intervals for each class of hosts, from its values at each level."""
     middle = (len(lines) - 1) / 2
     dodge = _DODGE if connected else _DODGE_MARKS

@@ -9,7 +9,7 @@ import polars as pl
 from lasthop.metrics import units
 from lasthop.pictures import heatmap
 from lasthop.report import style
-from lasthop.report.style import Figure
+from lasthop.report.style import Figure, Part
 from lasthop.results.tables import Tables, factor_column, with_computed
 from lasthop.studies.presentation.spec import HeatmapSpec
 
@@ -71,7 +71,7 @@ def _figure(
     plain = {"type": "category", "showgrid": False, "showline": False, "ticks": ""}
     across = style.axis(spec.columns, tickangle=-35, **plain)
     down = style.axis(spec.rows, autorange="reversed", **plain)
-    trace: Figure = {
+    trace: Part = {
         "type": "heatmap",
         "x": columns,
         "y": rows,
@@ -89,5 +89,5 @@ def _figure(
         f"{scale.unit}<extra></extra>",
     }
     layout = style.layout(_ROW_PX * len(rows) + _AROUND_PX, xaxis=across, yaxis=down)
-    layout["margin"] = layout["margin"] | {"t": _TOP_PX}
+    layout["margin"] = style.MARGIN | {"t": _TOP_PX}
     return {"data": [trace], "layout": layout}

@@ -8,7 +8,7 @@ import polars as pl
 
 from lasthop.findings.findings import telling
 from lasthop.report import style
-from lasthop.report.style import Figure
+from lasthop.report.style import Figure, Part
 from lasthop.studies.catalogue import Assets
 from lasthop.studies.lines import SHARE, VALUE
 from lasthop.studies.presentation.spec import FactorialSpec
@@ -74,8 +74,8 @@ def _interaction(rows: Rows, spec: FactorialSpec, metric: str) -> Figure:
     """Draw a row of panels per path: a panel per level of the third factor, over the levels of the second."""
     _, across, panels = spec.factors
     ticks = list(spec.factors[across].levels.values())
-    data: list[Figure] = []
-    axes: Figure = {}
+    data: list[Part] = []
+    axes: Part = {}
     titles = []
     in_a_row = len(spec.factors[panels].levels)
     domains = iter(style.grid_of(len(rows) * in_a_row, in_a_row, 0.05, 0.13 if len(rows) > 1 else 0))
@@ -124,11 +124,11 @@ def _interaction(rows: Rows, spec: FactorialSpec, metric: str) -> Figure:
     height = _ROW_PX * len(rows)
     legend = style.legend_above(height, 26)
     settings = style.layout(height + _AROUND_PX, annotations=titles, legend=legend, **axes)
-    settings["margin"] = settings["margin"] | {"t": 76, "b": 54}
+    settings["margin"] = style.MARGIN | {"t": 76, "b": 54}
     return {"data": data, "layout": settings}
 
 
-def _lines(part: pl.DataFrame, spec: FactorialSpec, *, hollow: bool) -> Iterator[Figure]:
+def _lines(part: pl.DataFrame, spec: FactorialSpec, *, hollow: bool) -> Iterator[Part]:
     """Yield a line per level of the first factor, with intervals if there are any.
 
     Published numbers get only marks.
@@ -140,7 +140,7 @@ def _lines(part: pl.DataFrame, spec: FactorialSpec, *, hollow: bool) -> Iterator
         own = part.filter(pl.col(lines) == level).sort(pl.col(across).replace_strict(places))
         values = own.filter(statistic=VALUE)
         color, symbol = (kinds[number % len(kinds)] for kinds in (style.CONTRASTING, style.SYMBOLS))
-        trace: Figure = {
+        trace: Part = {
             "type": "scatter",
             "mode": "markers" if hollow else "lines+markers",
             "name": word,
@@ -169,8 +169,8 @@ def _bars(bars: Sequence[tuple[str, pl.DataFrame]], spec: FactorialSpec) -> Figu
     flows = bars[-1][1].filter(
         pl.col("metric").str.starts_with(SHARE), ~pl.col("flow").is_in([_WHOLE, _REST])
     )
-    data: list[Figure] = []
-    axes: Figure = {}
+    data: list[Part] = []
+    axes: Part = {}
     titles = []
     for index, (metric, domain) in enumerate(
         zip(spec.metrics.values(), style.columns_of(len(spec.metrics), 0.05), strict=True)
@@ -208,5 +208,5 @@ def _bars(bars: Sequence[tuple[str, pl.DataFrame]], spec: FactorialSpec) -> Figu
     settings = style.layout(
         height + _AROUND_PX, annotations=titles, legend=legend, barmode="stack", bargap=0.3, **axes
     )
-    settings["margin"] = settings["margin"] | {"t": 84, "b": 50}
+    settings["margin"] = style.MARGIN | {"t": 84, "b": 50}
     return {"data": data, "layout": settings}

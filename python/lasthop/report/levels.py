@@ -10,7 +10,7 @@ import json
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from lasthop.scenario.recordings import Recorded, recorded
 
@@ -80,7 +80,7 @@ def level_views(
     return {factor: _views(cells, factor, levels, known) for factor, levels in run.items() if levels}
 
 
-def short(value: object, known: Sequence[Recorded]) -> Any:  # noqa: ANN401  JSON
+def short(value: object, known: Sequence[Recorded]) -> object:
     """Return a value of a resolved scenario with recordings in place of their long texts."""
     if isinstance(value, dict):
         return {key: short(item, known) for key, item in value.items()}

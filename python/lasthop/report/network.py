@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from lasthop.pictures.network import Network
 from lasthop.pictures.network_layout import Box, Sheet, Stroke, Text, heads, lay_out
 from lasthop.report import style
-from lasthop.report.style import Figure
+from lasthop.report.style import Figure, Part
 
 _WIDTH_IN = 9.0
 _PX_PER_IN = 112
@@ -19,7 +17,7 @@ def network_plotly(network: Network) -> Figure:
     sheet = lay_out(network, _WIDTH_IN)
     size = _WIDTH_IN / sheet.width
     hidden = {"visible": False, "fixedrange": True}
-    settings: dict[str, Any] = {
+    settings: Part = {
         "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
         "shapes": [_box(box) for box in sheet.boxes],
         "annotations": [_text(text, round(_TEXT_PX * size)) for text in sheet.texts],
@@ -32,17 +30,17 @@ def network_plotly(network: Network) -> Figure:
     return {"data": _lines(sheet), "layout": style.layout(height, **settings)}
 
 
-def _lines(sheet: Sheet) -> list[dict[str, Any]]:
+def _lines(sheet: Sheet) -> list[Part]:
     return [trace for stroke in sheet.strokes for trace in (_line(stroke), *_heads(stroke))]
 
 
-def _line(stroke: Stroke) -> dict[str, Any]:
+def _line(stroke: Stroke) -> Part:
     x, y = zip(*stroke.points, strict=True)
     line = {"color": stroke.color, "width": 2.2}
     return {"type": "scatter", "mode": "lines", "x": style.rounded(x), "y": style.rounded(y), "line": line}
 
 
-def _heads(stroke: Stroke) -> list[dict[str, Any]]:
+def _heads(stroke: Stroke) -> list[Part]:
     return [
         {
             "type": "scatter",
@@ -55,7 +53,7 @@ def _heads(stroke: Stroke) -> list[dict[str, Any]]:
     ]
 
 
-def _box(box: Box) -> dict[str, Any]:
+def _box(box: Box) -> Part:
     (left, top), (width, height) = box.corner, box.size
     dash = "dash" if box.is_dashed else "solid"
     return {
@@ -68,7 +66,7 @@ def _box(box: Box) -> dict[str, Any]:
     }
 
 
-def _text(text: Text, size: int) -> dict[str, Any]:
+def _text(text: Text, size: int) -> Part:
     return {
         "text": text.text,
         "x": round(text.at[0], 3),

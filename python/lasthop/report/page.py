@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import polars as pl
 
@@ -28,6 +28,7 @@ from lasthop.results.atomic import replace_atomically
 from lasthop.results.hops import PLACE
 from lasthop.scenario.facts import Facts
 from lasthop.scenario.recordings import Recorded, recordings_of
+from lasthop.scenario.resolved import resolved
 from lasthop.studies.presentation.spec import HeatmapSpec
 
 if TYPE_CHECKING:
@@ -51,16 +52,18 @@ class FigureView:
     def width(self) -> int:
         """The least width in pixels at which it is readable; in a narrower window it scrolls."""
         layout = self.figure["layout"]
-        axes = [layout[name] for name in layout if name.startswith("xaxis")]
+        axes = [axis for name, axis in layout.items() if name.startswith("xaxis") and isinstance(axis, dict)]
         columns = len({tuple(axis["domain"]) for axis in axes if "domain" in axis})
-        right: int = layout["margin"]["r"]
+        margin = layout["margin"]
+        assert isinstance(margin, dict)
+        right: int = margin["r"]
         return (_PANEL_PX * columns if columns > 1 else _ONE_PANEL_PX) + right
 
     @property
     def flows(self) -> list[str]:
         """The flows that the reader may highlight."""
-        flows: list[str] = self.figure["layout"].get("meta", {}).get("flows", [])
-        return flows
+        meta = self.figure["layout"].get("meta")
+        return meta["flows"] if isinstance(meta, dict) else []
 
     @property
     def json(self) -> str:
@@ -294,7 +297,7 @@ def _curves(shorts: pl.DataFrame, findings: Findings) -> Iterator[tuple[str, Fig
         yield from curve_figures(shorts, spec, findings.factors, findings.tables.looks)
 
 
-def _context(findings: Findings) -> dict[str, Any]:
+def _context(findings: Findings) -> dict[str, object]:
     campaign, presentation = findings.campaign, findings.presentation
     factors = list(findings.factors)
     cells = campaign.plan.cells
@@ -327,7 +330,9 @@ def _context(findings: Findings) -> dict[str, Any]:
         "cells": cells,
         "first_scenario": json.dumps(first, indent=2, default=str),
         "recordings": [
-            (key, value) for key, value in Flat.of(first).values.items() if isinstance(value, Recorded)
+            (key, value)
+            for key, value in Flat.of(cast("dict[str, object]", first)).values.items()
+            if isinstance(value, Recorded)
         ],
         "facts": _facts(findings),
         "sets": campaign.plan.sets,
@@ -351,14 +356,16 @@ def _network(cell: _core.Cell) -> FigureView | None:
     from lasthop.pictures.network import network_of
     from lasthop.report.network import network_plotly
 
-    figure = network_plotly(network_of(facts, json.loads(cell.scenario)["flow"]))
+    figure = network_plotly(network_of(facts, resolved(cell)["flow"]))
     where = f" of the cell {cell.key.replace(',', ', ')}" if cell.key else ""
     return FigureView("", f"The network{where}: hops, hosts, and flows as arrows.", figure)
 
 
-def _seldom(findings: Findings) -> dict[str, Any]:
+def _seldom(findings: Findings) -> dict[str, object]:
     """Return the parts that few reports have; their code is loaded only if it is used."""
-    found: dict[str, Any] = dict.fromkeys(("claims", "precision", "agreement", "rules", "scatter", "engines"))
+    found: dict[str, object] = dict.fromkeys(
+        ("claims", "precision", "agreement", "rules", "scatter", "engines")
+    )
     if findings.claims:
         from lasthop.report.claims import claims_view
 

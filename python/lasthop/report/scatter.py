@@ -6,13 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any
 
 import polars as pl
 
 from lasthop.metrics import units
 from lasthop.report import style
-from lasthop.report.style import Figure
+from lasthop.report.style import Figure, Part
 from lasthop.studies.comparison import CENTRES, RATIO, RULES, misprinted
 
 _ZERO_AT = 0.5
@@ -71,16 +70,18 @@ def _in_own_unit(panel: _Panel, part: pl.DataFrame) -> tuple[_Panel, pl.DataFram
     return replace(panel, title=f"throughput ({scale.unit})"), shown
 
 
-def _axis_settings(scale: _Scale, values: Sequence[float]) -> dict[str, Any]:
-    """Return the common settings of both axes of a panel that shows `values`."""
+def _axis_settings(scale: _Scale, values: Sequence[float]) -> tuple[list[float], dict[str, object]]:
+    """Return the range of both axes of a panel that shows `values`, and the settings that they share."""
     low, high = min(values), max(values)
     if scale in (_Scale.LINEAR, _Scale.SHARE):
         margin = 0.05 * (high - low) or 1.0
-        return {"range": [low - margin, high + margin]}
+        span = [low - margin, high + margin]
+        return span, {"range": span}
     ticks: dict[str, object] = {"tickvals": _TICKS, "ticktext": [f"{tick:g}" for tick in _TICKS]}
     if scale is _Scale.COUNT:
         ticks = {"tickvals": _COUNT_TICKS, "ticktext": ["0", *(f"{tick:g}" for tick in _COUNT_TICKS[1:])]}
-    return {"type": "log", "range": [math.log10(low) - 0.05, math.log10(high) + 0.05], **ticks}
+    span = [math.log10(low) - 0.05, math.log10(high) + 0.05]
+    return span, {"type": "log", "range": span, **ticks}
 
 
 def _diagonal(span: Sequence[float], ref: str, scale: _Scale) -> list[dict[str, object]]:
@@ -118,8 +119,8 @@ def published_figure(comparison: pl.DataFrame, misprints: Sequence[str] = ()) ->
     panels = _panels(rows, keys)
     if not panels:
         return None
-    data: list[Figure] = []
-    axes: Figure = {}
+    data: list[Part] = []
+    axes: Part = {}
     shapes: list[dict[str, object]] = []
     lines = max(rows.filter(pl.col("metric").is_in(panel.metrics))[panel.by].n_unique() for panel in panels)
     below = _BELOW_AXIS_PX + _LEGEND_LINE_PX * lines
@@ -131,13 +132,13 @@ def published_figure(comparison: pl.DataFrame, misprints: Sequence[str] = ()) ->
         panel, part = _in_own_unit(kind, rows.filter(pl.col("metric").is_in(kind.metrics)))
         if panel.scale is _Scale.COUNT:
             part = part.with_columns(pl.col("published", "measured").clip(lower_bound=_ZERO_AT))
-        settings = _axis_settings(panel.scale, [*part["published"], *part["measured"]])
-        shapes += _diagonal(settings["range"], ref, panel.scale)
+        span, shared = _axis_settings(panel.scale, [*part["published"], *part["measured"]])
+        shapes += _diagonal(span, ref, panel.scale)
         left = "measured" if x_domain[0] == 0 else None
         axes[f"xaxis{ref}"] = style.axis(
-            f"published {panel.title}", domain=x_domain, anchor=f"y{ref}", **settings
+            f"published {panel.title}", domain=x_domain, anchor=f"y{ref}", **shared
         )
-        axes[f"yaxis{ref}"] = style.axis(left, domain=y_domain, anchor=f"x{ref}", **settings)
+        axes[f"yaxis{ref}"] = style.axis(left, domain=y_domain, anchor=f"x{ref}", **shared)
         data += _points(part, panel, keys, ref)
         axes[f"legend{ref}"] = {
             "x": x_domain[0],
@@ -147,11 +148,11 @@ def published_figure(comparison: pl.DataFrame, misprints: Sequence[str] = ()) ->
             "visible": part[panel.by].n_unique() > 1,
         }
     settings = style.layout(height + _ABOVE_PX + below, shapes=shapes, **axes)
-    settings["margin"] = settings["margin"] | {"t": _ABOVE_PX, "b": below}
+    settings["margin"] = style.MARGIN | {"t": _ABOVE_PX, "b": below}
     return {"data": data, "layout": settings}
 
 
-def _points(part: pl.DataFrame, panel: _Panel, keys: Sequence[str], ref: str) -> list[Figure]:
+def _points(part: pl.DataFrame, panel: _Panel, keys: Sequence[str], ref: str) -> list[Part]:
     traces = []
     groups = part.partition_by(panel.by, as_dict=True, maintain_order=True)
     for number, ((group,), points) in enumerate(groups.items()):

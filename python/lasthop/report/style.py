@@ -8,11 +8,20 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
-from typing import Any
+from typing import TypedDict
 
-Figure = dict[str, Any]
+Part = dict[str, object]
+"""A trace, an axis or another part of a figure."""
+
+
+class Figure(TypedDict):
+    """A figure as plotly takes it."""
+
+    data: Sequence[Part]
+    layout: Part
+
 
 INK = "#22272e"
 MUTED = "#6b7480"
@@ -26,6 +35,9 @@ CONTRASTING = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9",
 """Colours that colour-blind readers can tell apart as well (Okabe and Ito 2008)."""
 SYMBOLS = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x"]
 FONT = "'Source Sans 3', 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
+
+MARGIN = {"l": 64, "r": 16, "t": 36, "b": 48}
+"""Pixels around the panels."""
 
 _TEXTS = frozenset({"text", "name", "ticktext", "hovertemplate", "x", "y", "categoryarray"})
 """Keys of plotly whose texts it shows."""
@@ -62,11 +74,11 @@ def axis(title: str | None = None, **settings: object) -> dict[str, object]:
     return {**_AXIS, **titled, **settings}
 
 
-def layout(height: int, **settings: object) -> dict[str, Any]:
+def layout(height: int, **settings: object) -> dict[str, object]:
     """Return a layout in the common style; `height` in pixels."""
     common: dict[str, object] = {
         "height": height,
-        "margin": {"l": 64, "r": 16, "t": 36, "b": 48},
+        "margin": MARGIN,
         "font": {"family": FONT, "size": 13, "color": INK},
         "paper_bgcolor": "#ffffff",
         "plot_bgcolor": "#ffffff",

@@ -13,7 +13,7 @@ from lasthop.pictures.panels import USUAL_KINDS, panels
 from lasthop.pictures.shapes import Layer, Panel, Picture
 from lasthop.pictures.trace_tables import TraceTables
 from lasthop.report import style
-from lasthop.report.style import Figure
+from lasthop.report.style import Figure, Part
 from lasthop.scenario.facts import Facts
 
 _HEIGHTS_PX = {"sequence": 320, "stack": 250}
@@ -84,9 +84,9 @@ def _band(layer: Layer) -> dict[str, object]:
     }
 
 
-def _trace(layer: Layer, axis: str, unit: str) -> Figure:
+def _trace(layer: Layer, axis: str, unit: str) -> Part:
     mark = layer.mark
-    drawn: Figure = {
+    drawn: Part = {
         "type": "scatter",
         "name": mark.name,
         "legendgroup": mark.name,
@@ -121,9 +121,9 @@ def _trace(layer: Layer, axis: str, unit: str) -> Figure:
     return drawn | ({"visible": "legendonly"} if mark.optional else {})
 
 
-def _named_once(drawn: Sequence[Figure]) -> None:
+def _named_once(drawn: Sequence[Part]) -> None:
     """Show each kind once in its panel's legend, where a click switches it in all panels."""
-    named: set[tuple[str, str]] = set()
+    named: set[tuple[object, object]] = set()
     for trace in drawn:
         key = trace["legend"], trace["name"]
         trace["showlegend"] = key not in named
@@ -203,7 +203,7 @@ def _shared(tables: TraceTables) -> tuple[str, ...]:
 def _layout(picture: Picture, shapes: list[dict[str, object]]) -> dict[str, object]:
     heights = [_height_px(panel) for panel in picture.panels]
     total = sum(heights) + _GAP_PX * (len(heights) - 1)
-    axes: Figure = {}
+    axes: Part = {}
     top = float(total)
     last = len(heights) - 1
     for row, (panel, height) in enumerate(zip(picture.panels, heights, strict=True)):

@@ -8,16 +8,16 @@ import os
 import shutil
 import socket
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
 from lasthop.errors import InputError, InUseError
 from lasthop.results import shapes
 from lasthop.results.atomic import check_name
+from lasthop.results.shapes import Manifest
 from lasthop.results.store import STORE, UNBORN, Store, was_left_open
 
 MANIFEST = "manifest.json"
@@ -79,7 +79,7 @@ def is_results(folder: Path) -> bool:
     return (folder / STORE).is_file() or (folder / MANIFEST).is_file()
 
 
-def read_manifest(folder: Path) -> dict[str, Any] | None:
+def read_manifest(folder: Path) -> Manifest | None:
     """Return the manifest of a folder's merged tables; `None` if there is no readable one beside a store."""
     file = folder / MANIFEST
     try:
@@ -158,7 +158,7 @@ def digest(file: Path) -> str:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
 
-def tables_are_whole(folder: Path, manifest: Mapping[str, Any]) -> bool:
+def tables_are_whole(folder: Path, manifest: Manifest) -> bool:
     """Whether all tables that a manifest names are there, unchanged since they were written."""
     files = {folder / name: manifest["tables"].get(name) for name in RECORDS}
     return all(file.is_file() and digest(file) == known for file, known in files.items() if known is not None)

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 from lasthop.errors import InputError
 from lasthop.results import shapes
 from lasthop.results.folder import FLOWS, MANIFEST, RUNS
+from lasthop.results.shapes import Manifest
 from lasthop.results.store import STORE
 
-NOTES = "live"
+NOTES: Final = "live"
 """The key of the engine's facts about its runs."""
-UNTIL = "until"
+UNTIL: Final = "until"
 """The key of the conditions that ended the cells, if no given number did."""
-SCENARIO_FILE = "scenario_file"
+SCENARIO_FILE: Final = "scenario_file"
 """The key of the file's path at the time."""
 
 
@@ -29,7 +30,7 @@ class Difference:
     cells: Sequence[str]
 
 
-def finished(folder: Path) -> dict[str, Any]:
+def finished(folder: Path) -> Manifest:
     """Return the manifest of finished results; raise `InputError` if `folder` holds none."""
     absent = [name for name in (MANIFEST, RUNS, FLOWS) if not (folder / name).is_file()]
     if absent:
@@ -47,15 +48,17 @@ def finished(folder: Path) -> dict[str, Any]:
         ) from error
 
 
-def looks_of(manifest: Mapping[str, Any] | None) -> int:
+def looks_of(manifest: Manifest | None) -> int:
     """Return how many looks share the error of a campaign's intervals: one for a given number of runs."""
-    return int((manifest or {}).get(UNTIL, {}).get("shares", 1))
+    until = None if manifest is None else manifest.get(UNTIL)
+    return 1 if until is None else until["shares"]
 
 
-def differences_of(manifest: Mapping[str, Any]) -> list[Difference]:
+def differences_of(manifest: Manifest) -> list[Difference]:
     """Return the differences of Linux from the scenario's TCP settings, as a manifest lists them."""
     cells: dict[tuple[str, str], list[str]] = {}
-    for cell, found in manifest.get(NOTES, {}).get("differences", {}).items():
+    notes = manifest.get(NOTES)
+    for cell, found in notes["differences"].items() if notes is not None else ():
         for difference in found:
             cells.setdefault((difference["what"], difference["effect"]), []).append(cell)
     return [Difference(what, effect, named) for (what, effect), named in cells.items()]

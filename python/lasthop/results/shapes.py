@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict, cast
 
 Shape = type | list[Any] | tuple[Any, ...] | Mapping[str, object]
 """The shape of a value: text, whole number, number, truth value, anything; a list; these entries; a table.
@@ -81,9 +81,128 @@ _STORE: Shape = {
 }
 
 
-def manifest(file: Path) -> dict[str, object]:
+class Identity(TypedDict):
+    """What decides the results of a campaign."""
+
+    format: int
+    lasthop_version: str
+    lasthop_rules: str
+    lasthop_commit: str
+    scenario: str
+    scenario_digest: str
+    engine: str
+    kernel: NotRequired[str]
+    seed: int
+    replications: int
+    sets: int
+    until: NotRequired[list[str]]
+    code: NotRequired[dict[str, str]]
+    inputs: NotRequired[dict[str, str]]
+    cells: list[str]
+
+
+class Simulation(TypedDict):
+    """How much was simulated."""
+
+    runs: int
+    wall_s: float
+
+
+class DifferenceFacts(TypedDict):
+    """A difference of Linux from a scenario's TCP settings."""
+
+    what: str
+    effect: str
+
+
+class Notes(TypedDict):
+    """An engine's facts about its runs; differences by cell."""
+
+    priority: object
+    differences: dict[str, list[DifferenceFacts]]
+
+
+RangeFacts = TypedDict(
+    "RangeFacts",
+    {
+        "column": str,
+        "unit": str,
+        "from": float,
+        "to": float,
+        "counts": bool,
+        "scale": str,
+        "levels": dict[str, float],
+    },
+)
+"""A factor with a range, and its levels by the texts in its column."""
+
+
+class SpaceFacts(TypedDict):
+    """The points at which factors with a range were sampled."""
+
+    method: str
+    points: int
+    ranges: dict[str, RangeFacts]
+
+
+class UntilFacts(TypedDict):
+    """The conditions that ended the cells."""
+
+    conditions: list[str]
+    looks: list[int]
+    shares: int
+    replications: list[int]
+    short: list[int]
+
+
+class HostFacts(TypedDict):
+    """The machine that ran a campaign."""
+
+    system: str
+    processor: str
+    cores: int
+    python: str
+    guest: NotRequired[str]
+
+
+class Assumed(TypedDict):
+    """A value that a scenario does not state."""
+
+    key: str
+    value: str
+    why: str
+    cells: int
+
+
+class Manifest(TypedDict):
+    """The manifest of a campaign. `simulation` and `tables` are missing before its first run."""
+
+    identity: Identity
+    scenario_file: NotRequired[str]
+    repeatable: bool
+    assumed: list[Assumed]
+    space: NotRequired[SpaceFacts]
+    host: HostFacts
+    simulation: NotRequired[Simulation]
+    snap_length: NotRequired[int]
+    until: NotRequired[UntilFacts]
+    live: NotRequired[Notes]
+    tables: NotRequired[dict[str, str]]
+
+
+class StoreFacts(TypedDict, total=False):
+    """The facts about a store."""
+
+    identity: Identity
+    asked: list[tuple[str, int]]
+    counts: list[int]
+    simulation: Simulation
+    snap_length: int
+
+
+def manifest(file: Path) -> Manifest:
     """Read a manifest; raise `ValueError` with the key and the reason if it is not one."""
-    found: dict[str, Any] = parsed(file.read_text(encoding="utf-8"), _MANIFEST)
+    found: Manifest = parsed(file.read_text(encoding="utf-8"), _MANIFEST)
     cells, until = len(found["identity"]["cells"]), found.get("until")
     if until and (
         len(until["replications"]) != cells or not until["looks"] or max(until["short"], default=0) >= cells
@@ -92,7 +211,7 @@ def manifest(file: Path) -> dict[str, object]:
     return found
 
 
-def store_facts(rows: Sequence[tuple[str, str]]) -> dict[str, object]:
+def store_facts(rows: Sequence[tuple[str, str]]) -> StoreFacts:
     """Read the facts about a store by their keys.
 
     Raise `ValueError` with the key and the reason if they are none.
@@ -107,7 +226,7 @@ def store_facts(rows: Sequence[tuple[str, str]]) -> dict[str, object]:
         asked, cells = len(found["asked"]), len(found["identity"]["cells"])
         if len(found["counts"]) != asked or not cells or asked % cells:
             raise ValueError("`asked` is not about its cells")
-    return found
+    return cast("StoreFacts", found)
 
 
 def parsed(text: str, shape: Shape) -> Any:  # noqa: ANN401  JSON of any shape

@@ -11,11 +11,12 @@ import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from lasthop.results.folder import RUNS, read_manifest, scan_rows
+from lasthop.results.shapes import RangeFacts
 from lasthop.scenario.points import KEY
 
 if TYPE_CHECKING:
@@ -95,12 +96,13 @@ class Space:
 
 def read_space(folder: Path) -> Space:
     """Return the manifest's facts about ranges, in a results folder."""
-    manifest = read_manifest(folder) or {}
-    found = manifest.get(KEY, {}).get("ranges", {})
+    manifest = read_manifest(folder)
+    space = None if manifest is None else manifest.get(KEY)
+    found = {} if space is None else space["ranges"]
     return Space({facts["column"]: _range(name, facts) for name, facts in found.items()})
 
 
-def _range(name: str, facts: Mapping[str, Any]) -> Range:
+def _range(name: str, facts: RangeFacts) -> Range:
     return Range(
         name, facts["unit"], facts["from"], facts["to"], facts["counts"], facts["scale"], facts["levels"]
     )

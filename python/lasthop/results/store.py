@@ -29,6 +29,7 @@ from lasthop import _core
 from lasthop.errors import InputError
 from lasthop.results import shapes
 from lasthop.results.columns import Gathered, Number, gathered_frame
+from lasthop.results.shapes import StoreFacts
 
 STORE = "store.sqlite"
 UNBORN = f"{STORE}.new"
@@ -256,7 +257,7 @@ class Store:
         with self._lock, self._failures_told():
             return self._database.execute(query, values).fetchall()
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> StoreFacts:
         """Return the facts about the store."""
         rows = self._rows("SELECT key, value FROM meta")
         try:
@@ -375,7 +376,7 @@ def _frame(parts: Sequence[Columns]) -> pl.DataFrame:
     """Stack columns of Python objects; a column that a part lacks is null there."""
     names = dict.fromkeys(chain.from_iterable(parts))
     heights = [len(part["replication"]) for part in parts]
-    columns: dict[str, list[Any]] = {
+    columns: dict[str, list[object]] = {
         PIECE: list(chain.from_iterable(repeat(position, height) for position, height in enumerate(heights)))
     }
     for name in names:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from lasthop.errors import InputError, nearest
 from lasthop.scenario.named import named_files
@@ -59,7 +59,11 @@ def title(file: Path) -> str:
     return question.strip().rstrip(".")
 
 
+class _NotebookCell(TypedDict):
+    source: list[str]
+
+
 def cells(notebook: Path) -> list[str]:
     """Return the text of each cell of a notebook."""
-    found: list[dict[str, Any]] = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    found: list[_NotebookCell] = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     return ["".join(cell["source"]) for cell in found]

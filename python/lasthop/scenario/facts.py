@@ -9,7 +9,7 @@ import functools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, TypedDict
+from typing import Self, TypedDict
 
 from lasthop import _core
 
@@ -111,10 +111,10 @@ class Facts:
     @classmethod
     def of(cls, cell: _core.Cell) -> Self:
         """Return the facts of a cell's scenario."""
-        told = json.loads(cell.facts)
+        told: _Told = json.loads(cell.facts)
         return cls(
-            {name: _application(**facts) for name, facts in told["applications"].items()},
-            [_hop(**facts) for facts in told["hops"]],
+            {name: _application(facts) for name, facts in told["applications"].items()},
+            [_hop(facts) for facts in told["hops"]],
             told["hosts"],
             dict(zip(DIRECTIONS, told["bottlenecks"], strict=True)),
         )
@@ -155,18 +155,66 @@ class Facts:
         return f"{self.hop_names.get(place, '')} {self.directions[place]}".strip()
 
 
-def _application(
-    voice: Mapping[str, Any] | None,
-    routes: Sequence[Sequence[int]],
-    **facts: Any,  # noqa: ANN401  the other keys are as they are
-) -> Application:
-    ways = dict(zip(DIRECTIONS, routes, strict=True))
-    return Application(voice=None if voice is None else Voice(**voice), routes=ways, **facts)
+class _QueueFacts(TypedDict):
+    name: str
+    red_in_bytes: bool
 
 
-def _hop(name: str, behind: str | None, **sides: Mapping[str, Any]) -> Hop:
-    return Hop(name, behind, {way: _side(**sides[way]) for way in DIRECTIONS})
+class _SideFacts(TypedDict):
+    place: int
+    rate: str
+    delay: str
+    queue: str
+    retry_delay_ns: int
+    queues: list[_QueueFacts]
 
 
-def _side(queues: Sequence[Mapping[str, Any]], **facts: Any) -> Side:  # noqa: ANN401
-    return Side(queues=[Queue(**queue) for queue in queues], **facts)
+class _HopFacts(TypedDict):
+    name: str
+    behind: str | None
+    down: _SideFacts
+    up: _SideFacts
+
+
+class _VoiceFacts(TypedDict):
+    codec: str
+    frame_ns: int
+    codec_delay_ns: int
+    jitter_buffer_ns: int
+    impairment: float
+    loss_robustness: float
+    conceals_ns: int | None
+
+
+class _ApplicationFacts(TypedDict):
+    kind: str
+    tcp: Switches
+    voice: _VoiceFacts | None
+    host: str
+    peer: str
+    routes: list[list[int]]
+
+
+class _Told(TypedDict):
+    """The facts as `facts.rs` writes them."""
+
+    applications: dict[str, _ApplicationFacts]
+    hops: list[_HopFacts]
+    hosts: dict[str, list[str]]
+    bottlenecks: list[int]
+
+
+def _application(facts: _ApplicationFacts) -> Application:
+    voice = None if facts["voice"] is None else Voice(**facts["voice"])
+    ways = dict(zip(DIRECTIONS, facts["routes"], strict=True))
+    return Application(facts["kind"], facts["tcp"], voice, facts["host"], facts["peer"], ways)
+
+
+def _hop(facts: _HopFacts) -> Hop:
+    return Hop(facts["name"], facts["behind"], {"down": _side(facts["down"]), "up": _side(facts["up"])})
+
+
+def _side(facts: _SideFacts) -> Side:
+    queues = [Queue(**queue) for queue in facts["queues"]]
+    own = (facts["place"], facts["rate"], facts["delay"], facts["queue"], facts["retry_delay_ns"])
+    return Side(*own, queues)

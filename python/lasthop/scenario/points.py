@@ -9,7 +9,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lasthop import _core
 from lasthop.errors import InputError
@@ -17,7 +17,7 @@ from lasthop.errors import InputError
 if TYPE_CHECKING:
     import polars as pl
 
-KEY = "space"
+KEY: Final = "space"
 """The key of a manifest."""
 
 

@@ -34,7 +34,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -327,7 +327,7 @@ def keep(table: Table, only: Sequence[str]) -> Table:
     return replace(table, frame=frame)
 
 
-def _cell(levels: dict[str, Any]) -> str:
+def _cell(levels: Mapping[str, object]) -> str:
     return ",".join(f"{name}={level}" for name, level in levels.items())
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -17,6 +16,7 @@ from lasthop import _core
 from lasthop.campaign.plan import Plan
 from lasthop.errors import InputError
 from lasthop.results.manifest import Difference, differences_of, finished
+from lasthop.results.shapes import Manifest
 from lasthop.results.tables import Tables, height
 from lasthop.studies.catalogue import Assets
 from lasthop.studies.comparison import Agreement, agreement, compare
@@ -29,7 +29,7 @@ class Side:
 
     name: str
     folder: Path
-    manifest: dict[str, Any]
+    manifest: Manifest
     tables: Tables
 
     @property

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -12,6 +11,7 @@ import polars as pl
 from lasthop.answer.sections import WHO, sections
 from lasthop.answer.show import laid_out, width
 from lasthop.metrics.units import Scale, axis_title, scale_of, unit_of
+from lasthop.results.shapes import Manifest
 from lasthop.results.tables import Tables
 from lasthop.until.language import parse
 from lasthop.until.looks import Condition
@@ -33,12 +33,13 @@ _SCHEMA = {
 _SHORT_NAMED = 5
 
 
-def conditions_of(manifest: Mapping[str, Any]) -> list[Condition]:
+def conditions_of(manifest: Manifest) -> list[Condition]:
     """Return the conditions that ended the cells of a campaign.
 
     There are none if it had a given number of replications.
     """
-    return [parse(text) for text in manifest.get("until", {}).get("conditions", ())]
+    until = manifest.get("until")
+    return [] if until is None else [parse(text) for text in until["conditions"]]
 
 
 def precision_table(conditions: Sequence[Condition], tables: Tables) -> pl.DataFrame:
@@ -70,9 +71,7 @@ def precision_table(conditions: Sequence[Condition], tables: Tables) -> pl.DataF
     )
 
 
-def precision_lines(
-    tables: Tables, manifest: Mapping[str, object], *, rows: int | None, rest: str
-) -> list[str]:
+def precision_lines(tables: Tables, manifest: Manifest, *, rows: int | None, rest: str) -> list[str]:
     """Say how precise finished results are, condition by condition.
 
     It shows at most `rows` rows of a table; `rest` tells the user how to see the others.
@@ -143,7 +142,7 @@ def precision_text(condition: Condition, reached: float | None) -> str:
     )
 
 
-def verdict(manifest: Mapping[str, Any]) -> Iterator[str]:
+def verdict(manifest: Manifest) -> Iterator[str]:
     """Say how many cells are precise, and which cells the cap has stopped."""
     until, cells = manifest["until"], manifest["identity"]["cells"]
     counts, short = until["replications"], until["short"]

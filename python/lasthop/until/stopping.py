@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -21,6 +20,7 @@ from lasthop.answer.sections import COMPLETED, WHO, Section, by_replication, met
 from lasthop.errors import InputError, nearest
 from lasthop.metrics.labels import TRANSFER_PROTOCOLS
 from lasthop.results.hops import with_places
+from lasthop.results.shapes import UntilFacts
 from lasthop.results.tables import Tables, with_rates
 from lasthop.scenario.points import factors_of, level_column
 from lasthop.until.looks import LOOKS, Condition, looks_up_to
@@ -191,7 +191,7 @@ class Stopping:
                 raise InputError(f"{start} a value of {condition.metric}.")
 
     @property
-    def record(self) -> dict[str, object]:
+    def record(self) -> UntilFacts:
         """The manifest's record: the rule, each cell's replications, and the cells that the cap stopped."""
         return {
             "conditions": [condition.text for condition in self.conditions],
@@ -201,6 +201,6 @@ class Stopping:
             "short": sorted(self._short),
         }
 
-    def restore(self, record: Mapping[str, Any]) -> None:
+    def restore(self, record: UntilFacts) -> None:
         """Take over the record of a manifest."""
         self.counts, self.undecided, self._short = list(record["replications"]), [], list(record["short"])

@@ -17,9 +17,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from lasthop import _core
+from lasthop.engines.hosts import Answer, RunSpec
 from lasthop.engines.kernel.boot import (
     NEEDED_TOOLS,
     command_of,
@@ -71,7 +71,7 @@ class GuestRequest(ShellRequest):
     """Settings of the command's terminal (`terminal_settings`), if it has its own and not the streams."""
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     folder: Path = field(default_factory=Path.cwd)
-    run: Mapping[str, Any] | None = None
+    run: RunSpec | None = None
     """In place of one run of `command`: replications of the cell's own program.
 
     `RunSpec` of crates/lasthop-host.
@@ -101,6 +101,15 @@ class _Work:
     terminal: Mapping[str, object] | None = None
     captures: Mapping[str, int] = field(default_factory=dict)
     series: bool = False
+
+
+class GuestAnswer(Answer, total=False):
+    """The report of a guest, with an answer if it ran replications."""
+
+    error: str
+    code: int
+    elapsed_ns: int
+    overlay_full: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +142,7 @@ class Guest:
         with suppress(OSError):
             os.write(self._signals, bytes([number]))
 
-    def answer(self) -> dict[str, Any]:
+    def answer(self) -> GuestAnswer:
         """Wait for the end and return the guest's report; raise `InputError` if the command could not run."""
         self._watch()
         _, status = os.waitpid(self._pid, 0)
@@ -141,7 +150,7 @@ class Guest:
         lines = self.lines()
         if self._code != 0 or not lines:
             raise InputError(_failure(self._code, self._files[_CONSOLE]))
-        told: dict[str, object] = json.loads(lines[-1])
+        told: GuestAnswer = json.loads(lines[-1])
         if (reason := told.get("error")) is not None:
             raise InputError(f"The guest kernel cannot run this: {reason}")
         return told

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import BinaryIO, ClassVar, Self
+from typing import TYPE_CHECKING, BinaryIO, ClassVar, Self
 
 from lasthop import _core
 from lasthop.engines.engine import CaptureTarget, Observation, Request, SeriesTarget
-from lasthop.engines.hosts import HostEngine, HostResults, message_of, results_of
+from lasthop.engines.hosts import Answer, HostEngine, HostResults, message_of, results_of
 from lasthop.engines.kernel.boot import (
     NEEDED_TOOLS,
     claimed_cores,
@@ -32,7 +32,9 @@ from lasthop.engines.kernel.store import Kernel, kernels
 from lasthop.engines.kernel.wanted import kernel_called
 from lasthop.engines.programs import program_of
 from lasthop.errors import InputError
-from lasthop.results.store import TABLES
+
+if TYPE_CHECKING:
+    from lasthop.engines.kernel.guest_programs import GuestAnswer
 
 # Enough memory that the limits of sockets are those of a common machine; untouched memory is not used.
 _MEMORY = "1G"
@@ -74,10 +76,10 @@ class KernelEngine(HostEngine):
         return cls(kernel_called(kernel))
 
     @classmethod
-    def on_worker(cls, identity: Mapping[str, str]) -> Self:
+    def on_worker(cls, identity: Mapping[str, object]) -> Self:
         """Return the engine with the kernel of this digest."""
         guest_program()
-        digest, found = identity["kernel"], kernels()
+        digest, found = str(identity["kernel"]), kernels()
         for kernel in found:
             if kernel.digest == digest:
                 return cls(kernel)
@@ -156,7 +158,7 @@ class KernelEngine(HostEngine):
             raise InputError(f"The kernel engine cannot run {cell.key or 'the scenario'}: {reason}")
         return results_of(answer)
 
-    def _run_program_in_guest(self, cell: _core.Cell, request: Request) -> dict[str, object]:
+    def _run_program_in_guest(self, cell: _core.Cell, request: Request) -> Answer:
         """Run replications of a program of this machine in a guest; return their tables."""
         program = program_of(cell)
         assert program is not None
@@ -200,7 +202,7 @@ class KernelEngine(HostEngine):
                 f"The programs of {what} need more memory than the guest has ({MEMORY}): it ended "
                 f"{', '.join(killed)}."
             )
-        return {name: answer[name] for name in (*TABLES, "facts", "trace")}
+        return answer
 
     def _boot(self, kernel: Kernel, spec: str, request: Request, sent: BinaryIO) -> None:
         """Boot, run and power off; leave only the guest's messages in `sent`."""
@@ -314,11 +316,11 @@ def _sent_to(series: SeriesTarget | None) -> BinaryIO:
 
 def _unpacked(
     sent: BinaryIO, captures: Mapping[int, CaptureTarget], series: SeriesTarget | None
-) -> dict[str, object]:
+) -> GuestAnswer:
     """Put the files that a guest sent where they belong; return its answer."""
     import tarfile
 
-    answer: dict[str, object] = {}
+    answer: GuestAnswer | None = None
     sent.seek(0)
     with tarfile.open(fileobj=sent, mode="r|") as archive, ExitStack() as stack:
         rows = None if series is None else stack.enter_context(series.file.open("wb"))
@@ -334,4 +336,5 @@ def _unpacked(
             else:
                 _, number, name = member.name.split("/")
                 (captures[int(number)].folder / name).write_bytes(file.read())
+    assert answer is not None
     return answer

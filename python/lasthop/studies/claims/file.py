@@ -6,9 +6,9 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from lasthop import _core
 from lasthop.errors import InputError, nearest
@@ -248,7 +248,7 @@ class _Reader:
             raise self._error(place, f"{key} is no list of texts.")
         return tuple(value)
 
-    def _claim(self, number: int, entry: Mapping[str, Any]) -> Claim:
+    def _claim(self, number: int, entry: Mapping[str, object]) -> Claim:
         name = entry.get("id")
         if not isinstance(name, str) or not name or name.startswith("["):
             raise self._error(
@@ -266,13 +266,23 @@ class _Reader:
             raise self._error(
                 name, "give either holds, what must hold, or uncomputable, why nothing can be computed."
             )
-        texts = {key: entry[key] for key in _TEXTS if key in entry}
-        if not texts.get("story", _STORY).startswith(_STORY):
+        texts = {key: str(entry.get(key, "")) for key in _TEXTS}
+        if "story" in entry and not texts["story"].startswith(_STORY):
             raise self._error(name, f"story is no command that begins with '{_STORY}'.")
-        contradicts = self._list(name, "contradicts", entry.get("contradicts", []))
-        answered = self._answered(name, entry)
+        claim = Claim(
+            id=name,
+            text=texts["text"],
+            section=texts["section"],
+            contradicts=self._list(name, "contradicts", entry.get("contradicts", [])),
+            statements=self._answered(name, entry),
+            reading=texts["reading"],
+            explanation=texts["explanation"],
+            uncomputable=texts["uncomputable"],
+            story=texts["story"],
+            contradicts_source=texts["contradicts_source"],
+        )
         if "holds" not in entry:
-            return Claim(**texts, contradicts=contradicts, statements=answered)
+            return claim
         holds = self._holds(name, entry)
         quantified = {key: self._quantified(name, key, entry, holds) for key in _QUANTIFIERS}
         factors = [factor for chosen in quantified.values() for factor in chosen]
@@ -282,17 +292,15 @@ class _Reader:
         if quantified["most"] and quantified["some"]:
             raise self._error(name, "give either most or some.")
         within = self._within(name, entry, holds)
-        return Claim(
-            **texts,
+        return replace(
+            claim,
             holds=holds,
             every=quantified["every"],
             most=quantified["most"],
             some=quantified["some"],
             at_least=self._at_least(name, entry, quantified, holds),
             within=within,
-            contradicts=contradicts,
-            statements=answered,
-            where=_levels_text(entry.get("where", {})),
+            where=_levels_text(cast("Mapping[str, object]", entry.get("where", {}))),
         )
 
     def _answered(self, name: str, entry: Mapping[str, object]) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from lasthop.errors import InputError, nearest
 from lasthop.studies.claims.answers import Answer
@@ -81,7 +80,7 @@ def load_readings(file: Path, study: Scenario) -> list[Reading]:
     return readings
 
 
-def _changes(where: object, entry: Mapping[str, Any], earlier: Sequence[str], design: Design) -> Changes:
+def _changes(where: object, entry: Mapping[str, object], earlier: Sequence[str], design: Design) -> Changes:
     for key in entry:
         if key not in _KEYS:
             raise ClaimError(f"there is no key '{key}'; did you mean '{nearest(key, _KEYS)}'?")
@@ -90,15 +89,19 @@ def _changes(where: object, entry: Mapping[str, Any], earlier: Sequence[str], de
             raise ClaimError(f"{key} is missing, or no text.")
     if entry["id"] in earlier:
         raise ClaimError("the id is given twice.")
-    own, metrics = entry.get("where", {}), entry.get("metrics", {})
-    if not all(isinstance(table, dict) for table in (where, own, metrics)):
-        raise ClaimError('where and metrics are tables, such as { window = "iw10" }.')
+    together = {**_table(where), **_table(entry.get("where", {}))}
+    metrics = _table(entry.get("metrics", {}))
     if entry.get("judged_by", _MEANS) != _MEANS:
         raise ClaimError(
             f"judged_by is '{entry['judged_by']}'; write \"{_MEANS}\", or leave it out for intervals."
         )
-    together = {**where, **own}  # type: ignore[dict-item]  # both are tables
     Vocabulary(design.factors).selection(together)
     for metric, formula in metrics.items():
         parse_metric(metric, str(formula))
     return Changes(together, metrics, by_means="judged_by" in entry)
+
+
+def _table(value: object) -> dict[str, object]:
+    if not isinstance(value, dict):
+        raise ClaimError('where and metrics are tables, such as { window = "iw10" }.')
+    return value

@@ -1,0 +1,126 @@
+"""Parts of a resolved scenario, as JSON has them: the keys that Python reads. There are more."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Literal, TypedDict
+
+from lasthop import _core
+
+WAYS: tuple[Literal["down"], Literal["up"]] = ("down", "up")
+
+
+class Red(TypedDict):
+    """RED's thresholds."""
+
+    min: str
+    max: str
+
+
+class Queue(TypedDict, total=False):
+    """A queue of a router."""
+
+    discipline: str
+    limit: str
+    red: Red | None
+
+
+class HtbClass(TypedDict, total=False):
+    """A class of HTB."""
+
+    name: str
+    parent: str | None
+    rate: str
+    ceil: str | None
+    priority: int
+    quantum: str | None
+    match: list[dict[str, object]]
+    default: bool
+    queue: Queue | None
+
+
+Htb = TypedDict("Htb", {"rate": str | None, "overhead": str, "class": list[HtbClass]}, total=False)
+"""The classes of one direction's router."""
+
+
+class Link(TypedDict, total=False):
+    """The link of one direction. Its rate is a table if it changes."""
+
+    rate: object
+    gilbert_elliott: object
+    bit_error_rate: object
+
+
+class Side(TypedDict, total=False):
+    """One direction of a hop."""
+
+    link: Link
+    queue: Queue
+    htb: Htb | None
+
+
+class Hop(TypedDict, total=False):
+    """A hop of a tree."""
+
+    down: Side | None
+    up: Side | None
+
+
+class Errors(TypedDict, total=False):
+    """Errors of the link."""
+
+    arq: dict[str, object] | None
+
+
+class Relay(TypedDict):
+    """A relay of a flow."""
+
+    at: str
+
+
+class Command(TypedDict):
+    """A command line of a program's host or server."""
+
+    command: str
+
+
+class Flow(TypedDict, total=False):
+    """A flow. The last keys are those of a program."""
+
+    kind: str
+    name: str
+    count: int
+    direction: str | None
+    host: str | None
+    peer: str | None
+    via: str | None
+    stack: str
+    relay: Relay | None
+    tcp: dict[str, object] | None
+    json: bool
+    command: Sequence[str]
+    input: Sequence[str]
+    write: Sequence[str]
+    cpu_cost: float
+    keep_servers: int
+    hosts: Sequence[Command]
+    servers: Sequence[Command]
+
+
+class Resolved(TypedDict, total=False):
+    """A scenario without factors, all defaults filled in."""
+
+    time_limit: str
+    down: Side | None
+    up: Side | None
+    hop: dict[str, Hop] | None
+    errors: Errors | None
+    flow: list[Flow]
+    tcp: dict[str, object]
+
+
+def resolved(cell: _core.Cell) -> Resolved:
+    """Return a cell's scenario."""
+    scenario: Resolved = json.loads(cell.scenario)
+    return scenario
