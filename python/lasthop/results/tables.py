@@ -72,18 +72,19 @@ class Tables:
     def read_points(cls, folder: Path) -> Tables:
         """Open the tables of a results folder as they are."""
         pages, shorts, hops, stations = (
-            scan_rows(folder / name) if (folder / name).is_file() else None
+            with_derived(name, scan_rows(folder / name)) if (folder / name).is_file() else None
             for name in (PAGES, SHORTS, HOPS, STATIONS)
         )
-        return cls(
-            scan_rows(folder / FLOWS),
-            scan_rows(folder / RUNS),
-            pages,
-            None if shorts is None else with_rates(shorts),
-            None if hops is None else with_places(hops),
-            None if stations is None else with_places(stations),
-            looks_of(read_manifest(folder)),
-        )
+        looks = looks_of(read_manifest(folder))
+        flows, runs = scan_rows(folder / FLOWS), scan_rows(folder / RUNS)
+        return cls(flows, runs, pages, shorts, hops, stations, looks)
+
+
+def with_derived(name: str, rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Add to the table of a file what readers expect: rates to `SHORTS`, places to `HOPS` and `STATIONS`."""
+    if name == SHORTS:
+        return with_rates(rows)
+    return with_places(rows) if name in (HOPS, STATIONS) else rows
 
 
 def height(rows: pl.LazyFrame) -> int:

@@ -53,10 +53,10 @@ from lasthop.results.folder import (
     read_rows,
     scan_rows,
 )
-from lasthop.results.hops import PLACE, with_places
+from lasthop.results.hops import PLACE
 from lasthop.results.manifest import looks_of
 from lasthop.results.space import read_space
-from lasthop.results.tables import factor_column, with_rates
+from lasthop.results.tables import factor_column, with_derived
 from lasthop.scenario.selection import select_cells
 from lasthop.statistics.quantiles import shared
 
@@ -216,12 +216,11 @@ def from_folder(folder: Path, response: str, role: str | None, option: str = "--
             f"{folder} holds no {' and no '.join(absent)}: give a folder that 'lasthop run' or 'lasthop "
             "study run' made. To finish a run that was stopped, repeat its command."
         )
-    tables = {name: _read_parquet(folder / name) for name in _WHO if (folder / name).is_file()}
-    if SHORTS in tables:
-        tables[SHORTS] = with_rates(tables[SHORTS].lazy()).collect()
-    for name in (HOPS, STATIONS):
-        if name in tables:
-            tables[name] = with_places(tables[name].lazy()).collect()
+    tables = {
+        name: with_derived(name, _read_parquet(folder / name).lazy()).collect()
+        for name in _WHO
+        if (folder / name).is_file()
+    }
     runs = tables[RUNS]
     factors = runs.columns[: runs.columns.index("set")]
     keys = [*factors, *REPLICATION_COLUMNS]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import polars as pl
 
@@ -17,8 +18,8 @@ from lasthop.answer.sections import metrics_of
 from lasthop.errors import InputError, nearest
 from lasthop.metrics.dictionary import dictionary
 from lasthop.metrics.units import units_for
-from lasthop.results.hops import with_places
-from lasthop.results.tables import Tables, with_rates
+from lasthop.results.folder import HOPS, PAGES, SHORTS, STATIONS
+from lasthop.results.tables import Tables, with_derived
 from lasthop.statistics.quantiles import CONFIDENCE
 from lasthop.until.looks import STATISTICS, Condition
 
@@ -51,8 +52,10 @@ def known_metrics() -> Sequence[str]:
     def row(table: str) -> pl.LazyFrame:
         return pl.LazyFrame({name: ["-"] if name in _TEXTS else [0.0] for name in dictionary()[table]})
 
-    places = with_places(row("hops")), with_places(row("stations"))
-    return metrics_of(Tables(row("flows"), row("runs"), row("pages"), with_rates(row("shorts")), *places))
+    pages, shorts, hops, stations = (
+        with_derived(name, row(Path(name).stem)) for name in (PAGES, SHORTS, HOPS, STATIONS)
+    )
+    return metrics_of(Tables(row("flows"), row("runs"), pages, shorts, hops, stations))
 
 
 def parse(text: str) -> Condition:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -19,9 +20,9 @@ from lasthop import _core
 from lasthop.answer.sections import COMPLETED, WHO, Section, by_replication, metrics_of, sections
 from lasthop.errors import InputError, nearest
 from lasthop.metrics.labels import TRANSFER_PROTOCOLS
-from lasthop.results.hops import with_places
+from lasthop.results.folder import HOPS, PAGES, SHORTS, STATIONS
 from lasthop.results.shapes import UntilFacts
-from lasthop.results.tables import Tables, with_rates
+from lasthop.results.tables import Tables, with_derived
 from lasthop.scenario.points import factors_of, level_column
 from lasthop.until.looks import LOOKS, Condition, looks_up_to
 
@@ -80,18 +81,10 @@ def _by_levels(cells: Sequence[_core.Cell]) -> dict[Levels, list[int]]:
 
 def _tables(records: Mapping[str, pl.DataFrame]) -> Tables:
     pages, shorts, hops, stations = (
-        None if (frame := records[name]).is_empty() else frame.lazy()
-        for name in ("pages", "shorts", "hops", "stations")
+        None if (frame := records[Path(name).stem]).is_empty() else with_derived(name, frame.lazy())
+        for name in (PAGES, SHORTS, HOPS, STATIONS)
     )
-    flows, runs = records["flows"].lazy(), records["runs"].lazy()
-    return Tables(
-        flows,
-        runs,
-        pages,
-        None if shorts is None else with_rates(shorts),
-        None if hops is None else with_places(hops),
-        None if stations is None else with_places(stations),
-    )
+    return Tables(records["flows"].lazy(), records["runs"].lazy(), pages, shorts, hops, stations)
 
 
 def _by_flow(section: Section, rows: pl.DataFrame, metric: str) -> Iterator[Values]:

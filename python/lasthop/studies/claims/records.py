@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from lasthop.errors import nearest
 from lasthop.results.folder import FLOWS, HOPS, PAGES, RUNS, SHORTS, STATIONS, read_manifest, read_rows
-from lasthop.results.hops import PLACE, with_places
+from lasthop.results.hops import PLACE
 from lasthop.results.manifest import looks_of
-from lasthop.results.tables import factor_column, with_computed, with_rates
+from lasthop.results.tables import factor_column, with_computed, with_derived
 from lasthop.statistics.quantiles import CONFIDENCE, shared
 from lasthop.studies.claims.design import Key
 from lasthop.studies.claims.language import REPLICATION, ClaimError, ends, number
@@ -80,12 +80,11 @@ class Records:
     ) -> Records:
         """Read the tables that a results folder has. It may have been looked at more often than `looks`."""
         files = {name: folder / file for name, file in _FILES.items()}
-        tables = {name: read_rows(file) for name, file in files.items() if file.is_file()}
-        if "shorts" in tables:
-            tables["shorts"] = with_rates(tables["shorts"].lazy()).collect()
-        for name in ("hops", "stations"):
-            if name in tables:
-                tables[name] = with_places(tables[name].lazy()).collect()
+        tables = {
+            name: with_derived(file.name, read_rows(file).lazy()).collect()
+            for name, file in files.items()
+            if file.is_file()
+        }
         if "flows" in tables:
             tables["flows"] = with_computed(tables["flows"].lazy()).collect()
         return cls(tables, factors, max(looks, looks_of(read_manifest(folder))), beside)
