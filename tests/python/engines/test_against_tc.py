@@ -1,4 +1,4 @@
-"""Slots beside those of Linux: the same datagrams pass a hop of lasthop's, or `tc` in a guest.
+"""Slots and policers beside those of Linux: the same datagrams pass a hop of lasthop's, or `tc` in a guest.
 
 Time is virtual, so both meet the same packets at the same microsecond, whatever this machine does. `tc` is
 this machine's, the kernel is the guest.
@@ -72,3 +72,17 @@ def test_slots_deliver_when_those_of_netem_do(tmp_path: Path, seed: int) -> None
     # Some opened a slot, others joined it.
     assert min(waits[0]) < 1_000_000
     assert 4_000_000 <= max(waits[0]) < 4_010_000
+
+
+@pytest.mark.usefixtures("kernel")
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_policer_drops_what_that_of_linux_drops(tmp_path: Path, seed: int) -> None:
+    """Both have a bucket of tokens, which a packet's bytes of IP must find full enough."""
+    police = (
+        "tc qdisc replace dev hop root handle 1: htb; tc filter add dev hop parent 1: protocol all u32 "
+        "match u32 0 0 action police rate 1mbit burst 10000 conform-exceed drop/pass"
+    )
+    linux = passed(tmp_path, seed, linux=police)
+    model = passed(tmp_path, seed, 'policer = { rate = "1 Mbit/s", burst = "10 kB" }\n')
+    assert DATAGRAMS / 2 < len(model) < DATAGRAMS - 20, "it drops some"
+    assert linux.keys() == model.keys()
