@@ -53,7 +53,6 @@ def scenario(scheduler: str, rates: list[float], protocol: str, seconds: int) ->
         medium["window"] = f"{WINDOW} ms"
     return lasthop.Scenario(
         name="cell-peers",
-        lan={"delay": "5 ms"},
         hop={"cell": {"medium": medium}},
         host={
             host: {"behind": "cell", "cell": {"rate": f"{rate:.0f} bit/s"}}

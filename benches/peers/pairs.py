@@ -19,6 +19,8 @@ import lasthop
 CONTROLS = {"udp": "", "window": "LinuxReno", "reno": "LinuxReno", "cubic": "Cubic"}
 # In segments.
 WINDOW = 40
+# How far the server is from the hop, at its end alone, as in ns-3.
+ACCESS = {"rate": "10 Gbit/s", "delay": "5 ms"}
 # Payload of a packet of 1500 bytes; TCP has timestamps.
 PAYLOAD = {"udp": 1472, "window": 1448, "reno": 1448, "cubic": 1448}
 THROUGHPUT_WITHIN = 0.05
@@ -65,7 +67,7 @@ def flows(protocol: str, direction: str, hosts: list[str], rate_bps: float, seco
         return {
             "time_limit": f"{seconds} s",
             "flow": [
-                {"kind": "constant-udp", "name": host, "host": host, "direction": direction}
+                {"kind": "constant-udp", "name": host, "host": host, "direction": direction, "access": ACCESS}
                 | {"payload": f"{PAYLOAD['udp']} B", "duration": f"{seconds} s"}
                 | {"rate": f"{rate_bps / len(hosts) * (100 + number) / 100:.0f} bit/s"}
                 for number, host in enumerate(hosts)
@@ -80,7 +82,7 @@ def flows(protocol: str, direction: str, hosts: list[str], rate_bps: float, seco
         # As in ns-3, each second segment is acknowledged. Linux also acknowledges the end of a burst at once.
         "tcp": tcp | {"delayed_ack_adapts": False, "delayed_ack": "40 ms"},
         "flow": [
-            {"kind": "bulk-tcp", "name": host, "host": host, "direction": direction}
+            {"kind": "bulk-tcp", "name": host, "host": host, "direction": direction, "access": ACCESS}
             | {"duration": f"{seconds} s", "start": start}
             for host in hosts
         ],

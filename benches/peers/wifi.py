@@ -14,7 +14,8 @@ With `window`, TCP's windows are 40 segments, so no queue overflows; with `reno`
 differ in how windows grow and recover. All acknowledge each second segment.
 
 ns-3 is told to retry an aggregate whose block ACK is missing, instead of asking for the block ACK first; its
-access point demands 6, 12 and 24 Mbit/s, so ACKs take 24; beacons end before the flows begin. Both count what
+hosts answer a frame 20 us after its end, when its ACK is on the air, not at once; its access point demands 6,
+12 and 24 Mbit/s, so ACKs take 24; beacons end before the flows begin. Both count what
 arrives in the time of each flow, the mean of several seeds. Processor time is the median: of a whole process
 of ns-3, and of `lasthop.run` with analysis, without the start of Python. A share is a flow's part of the sum:
 the least and the greatest. A packet counts once, if its data arrived; ACKs of TCP do not.
@@ -66,7 +67,6 @@ class Case:
         hosts = [f"s{number}" for number in range(1, self.stations + 1)]
         return lasthop.Scenario(
             name="wifi-peers",
-            lan={"delay": "5 ms"},
             hop={"air": {"medium": medium | {"limit": "1000 packets"}}},
             host={host: {"behind": "air", "wifi": {"rate": f"{rate_bps} bit/s"}} for host in hosts},
             **flows(self.protocol, self.direction, hosts, 2 * rate_bps, self.seconds),

@@ -4,15 +4,8 @@
 // alone. One line of JSON tells the payload that each flow brought in SECONDS from its start, the frames that the
 // air carried, and what ns-3's MAC used. --air=N first prints the first N frames after the start.
 
-#include <iostream>
-#include <string>
-#include <vector>
-
-#include "ns3/applications-module.h"
-#include "ns3/core-module.h"
-#include "ns3/internet-module.h"
+#include "flows.h"
 #include "ns3/mobility-module.h"
-#include "ns3/network-module.h"
 #include "ns3/neighbor-cache-helper.h"
 #include "ns3/ofdm-phy.h"
 #include "ns3/point-to-point-module.h"
@@ -27,24 +20,19 @@ namespace {
 // When the stations have associated, beacons have ended, and the first source may start; when the last has started.
 constexpr double SOURCES_START = 2, SOURCES_STARTED = 2.1;
 
-struct Options
+struct Options : flows::Options
 {
     std::string standard = "a";
     std::string mode;
     uint32_t width = 20;
     uint32_t stations = 1;
-    std::string protocol = "udp";
-    std::string control = "NewReno";
     std::string direction = "down";
     uint32_t ampdu = 65535;
-    uint32_t payload = 1472;
     bool rts = false;
     bool bar = true;
+    bool headers = false;
+    uint32_t answer_us = 20;
     uint32_t queue = 1000;
-    uint32_t window = 16 << 20;
-    double delay_ms = 5;
-    double seconds = 10;
-    uint32_t run = 1;
     uint32_t air = 0;
 };
 
@@ -130,6 +118,28 @@ std::string Standard(WifiHelper& wifi)
     return "HeMcs11";
 }
 
+// Of frames that collide, all nodes understand the header of the first and no data.
+class UnderstoodHeaders : public ErrorRateModel
+{
+  private:
+    double DoGetChunkSuccessRate(WifiMode, const WifiTxVector&, double snr, uint64_t, uint8_t, WifiPpduField field,
+                                 uint16_t) const override
+    {
+        return field != WIFI_PPDU_FIELD_DATA || snr > 10 ? 1 : 0;
+    }
+};
+
+// What hands a frame to the layer above, which ns-3 keeps to itself.
+struct Above : WifiNetDevice
+{
+    static constexpr auto HANDS_OVER = &Above::ForwardUp;
+};
+
+void Later(Ptr<WifiNetDevice> device, Ptr<const Packet> packet, Mac48Address from, Mac48Address to)
+{
+    Simulator::Schedule(MicroSeconds(g_options.answer_us), Above::HANDS_OVER, device, packet, from, to);
+}
+
 // The same strength everywhere, so no frame outlives a collision.
 NetDeviceContainer Air(Ptr<Node> point, NodeContainer stations)
 {
@@ -159,6 +169,11 @@ NetDeviceContainer Air(Ptr<Node> point, NodeContainer stations)
         // Access points demand 6, 12 and 24 Mbit/s, so an ACK takes 24.
         device->GetRemoteStationManager()->AddBasicMode(OfdmPhy::GetOfdmRate12Mbps());
         device->GetRemoteStationManager()->AddBasicMode(OfdmPhy::GetOfdmRate24Mbps());
+        device->GetMac()->SetForwardUpCallback(MakeBoundCallback(&Later, device));
+        if (g_options.headers)
+        {
+            device->GetPhy()->SetErrorRateModel(CreateObject<UnderstoodHeaders>());
+        }
         device->GetPhy()->TraceConnectWithoutContext("PhyTxPsduBegin", MakeCallback(&Sent));
         device->GetMac()->TraceConnectWithoutContext("DroppedMpdu", MakeCallback(&GivenUp));
     }
@@ -167,57 +182,6 @@ NetDeviceContainer Air(Ptr<Node> point, NodeContainer stations)
     mobility.Install(point);
     mobility.Install(stations);
     return devices;
-}
-
-void Tcp()
-{
-    const auto type = TypeId::LookupByName("ns3::Tcp" + g_options.control);
-    Config::SetDefault("ns3::TcpL4Protocol::SocketType", TypeIdValue(type));
-    Config::SetDefault("ns3::TcpSocket::SegmentSize", UintegerValue(g_options.payload));
-    Config::SetDefault("ns3::TcpSocket::InitialCwnd", UintegerValue(10));
-    Config::SetDefault("ns3::TcpSocket::ConnTimeout", TimeValue(Seconds(1)));
-    Config::SetDefault("ns3::TcpSocket::DelAckCount", UintegerValue(2));
-    Config::SetDefault("ns3::TcpSocket::DelAckTimeout", TimeValue(MilliSeconds(40)));
-    Config::SetDefault("ns3::TcpSocket::SndBufSize", UintegerValue(16 << 20));
-    Config::SetDefault("ns3::TcpSocket::RcvBufSize", UintegerValue(g_options.window));
-    Config::SetDefault("ns3::TcpSocketBase::MinRto", TimeValue(MilliSeconds(200)));
-}
-
-struct Flow
-{
-    double start = 0;
-    uint64_t bytes = 0;
-};
-
-void Received(Flow* flow, Ptr<const Packet> packet, const Address&)
-{
-    if (Simulator::Now().GetSeconds() <= flow->start + g_options.seconds)
-    {
-        flow->bytes += packet->GetSize();
-    }
-}
-
-// A flow that never runs dry: the datagrams of all would need twice the rate of the physical layer.
-void Source(Ptr<Node> from, Ptr<Node> to, Ipv4Address address, uint16_t port, uint64_t rate_bps, Flow* flow)
-{
-    const InetSocketAddress target(address, port);
-    const std::string kind = g_options.protocol == "udp" ? "ns3::UdpSocketFactory" : "ns3::TcpSocketFactory";
-    if (g_options.protocol == "udp")
-    {
-        UdpClientHelper client(target);
-        client.SetAttribute("PacketSize", UintegerValue(g_options.payload));
-        client.SetAttribute("Interval", TimeValue(Seconds(8.0 * g_options.payload / rate_bps)));
-        client.SetAttribute("MaxPackets", UintegerValue(UINT32_MAX));
-        client.Install(from).Start(Seconds(flow->start));
-    }
-    else
-    {
-        BulkSendHelper client(kind, target);
-        client.SetAttribute("SendSize", UintegerValue(g_options.payload));
-        client.Install(from).Start(Seconds(flow->start));
-    }
-    PacketSinkHelper sink(kind, InetSocketAddress(Ipv4Address::GetAny(), port));
-    sink.Install(to).Get(0)->TraceConnectWithoutContext("Rx", MakeBoundCallback(&Received, flow));
 }
 
 // One packet while the air is quiet, which makes a block ACK agreement. In busy air, some agreements left stations
@@ -247,22 +211,18 @@ void Mac(Ptr<WifiNetDevice> device, uint64_t rate_bps)
 void Read(int argc, char* argv[])
 {
     CommandLine line;
+    g_options.Add(line);
     line.AddValue("standard", "a, n, ac or ax", g_options.standard);
     line.AddValue("mode", "of data frames, such as VhtMcs9; the fastest of one stream at 20 MHz", g_options.mode);
     line.AddValue("width", "of the channel in MHz", g_options.width);
     line.AddValue("stations", "number of stations, a flow each", g_options.stations);
-    line.AddValue("protocol", "udp or tcp", g_options.protocol);
-    line.AddValue("control", "NewReno, LinuxReno or Cubic", g_options.control);
     line.AddValue("direction", "down or up", g_options.direction);
     line.AddValue("ampdu", "most bytes of an A-MPDU; 0 for none", g_options.ampdu);
-    line.AddValue("payload", "bytes of a datagram or segment", g_options.payload);
     line.AddValue("rts", "whether RTS and CTS precede data", g_options.rts);
     line.AddValue("bar", "whether a BlockAckReq follows a lost BlockAck, else the data again", g_options.bar);
     line.AddValue("queue", "packets in the queue of each device", g_options.queue);
-    line.AddValue("window", "bytes of a receive buffer", g_options.window);
-    line.AddValue("delay", "one way between server and access point in ms", g_options.delay_ms);
-    line.AddValue("seconds", "of each flow", g_options.seconds);
-    line.AddValue("run", "number of the random stream", g_options.run);
+    line.AddValue("headers", "whether the first header of those that collide is understood", g_options.headers);
+    line.AddValue("answer", "us from the end of a frame until its receiver may answer it", g_options.answer_us);
     line.AddValue("air", "frames to print", g_options.air);
     line.Parse(argc, argv);
 }
@@ -272,8 +232,7 @@ void Read(int argc, char* argv[])
 int main(int argc, char* argv[])
 {
     Read(argc, argv);
-    RngSeedManager::SetRun(g_options.run);
-    Tcp();
+    g_options.Apply();
     const QueueSize limit(PACKETS, g_options.queue);
     Config::SetDefault("ns3::WifiMacQueue::MaxSize", QueueSizeValue(limit));
     Config::SetDefault("ns3::QosTxop::UseExplicitBarAfterMissedBlockAck", BooleanValue(g_options.bar));
@@ -291,7 +250,7 @@ int main(int argc, char* argv[])
     const NetDeviceContainer air = Air(point, stations);
     PointToPointHelper cable;
     cable.SetDeviceAttribute("DataRate", StringValue("10Gbps"));
-    cable.SetChannelAttribute("Delay", TimeValue(MicroSeconds(static_cast<uint64_t>(g_options.delay_ms * 1000 + 0.5))));
+    cable.SetChannelAttribute("Delay", TimeValue(g_options.Delay()));
     cable.SetQueue("ns3::DropTailQueue", "MaxSize", StringValue("100000p"));
     const NetDeviceContainer ends = cable.Install(server, point);
     InternetStackHelper stack;
@@ -318,28 +277,25 @@ int main(int argc, char* argv[])
         NeighborCacheHelper().PopulateNeighborCache();
     });
     Ptr<UniformRandomVariable> start = CreateObject<UniformRandomVariable>();
-    std::vector<Flow> flows(g_options.stations);
+    std::vector<flows::Flow> sent(g_options.stations);
     const bool up = g_options.direction == "up";
     for (uint32_t i = 0; i < g_options.stations; ++i)
     {
         const Ptr<Node> station = stations.Get(i);
-        flows[i].start = start->GetValue(SOURCES_START, SOURCES_STARTED);
+        sent[i].start = start->GetValue(SOURCES_START, SOURCES_STARTED);
         const double quiet = SOURCES_START - 0.4 + 0.3 * i / g_options.stations;
         Greet(server, station, at_air.GetAddress(i + 1), 4000 + i, quiet);
         Greet(station, server, at_server, 4000 + i, quiet + 0.15 / g_options.stations);
         // No two streams keep step, or one of them would find the queue full each time.
-        const uint64_t each_bps = 2 * rate_bps / g_options.stations * (100 + i) / 100;
+        const double each_bps = 2 * rate_bps / g_options.stations * (100 + i) / 100;
         const Ipv4Address to = up ? at_server : at_air.GetAddress(i + 1);
-        Source(up ? station : server, up ? server : station, to, 5000 + i, each_bps, &flows[i]);
+        flows::Source(g_options, up ? station : server, up ? server : station, to, 5000 + i, each_bps, &sent[i]);
     }
     Simulator::Stop(Seconds(SOURCES_STARTED + g_options.seconds));
     Simulator::Run();
-    std::cout << "{\"bytes\": [";
-    for (size_t i = 0; i < flows.size(); ++i)
-    {
-        std::cout << (i ? ", " : "") << flows[i].bytes;
-    }
-    std::cout << "], \"data_frames\": " << g_count.data << ", \"mpdus\": " << g_count.mpdus << ", \"acks\": " << g_count.acks
+    std::cout << "{";
+    flows::List("bytes", sent.size(), [&](size_t i) { return sent[i].bytes; });
+    std::cout << ", \"data_frames\": " << g_count.data << ", \"mpdus\": " << g_count.mpdus << ", \"acks\": " << g_count.acks
               << ", \"other_frames\": " << g_count.other << ", \"dropped\": " << g_dropped
               << ", \"airtime_s\": " << g_count.busy.GetSeconds() << ", ";
     Mac(device, rate_bps);
