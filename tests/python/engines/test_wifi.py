@@ -28,7 +28,7 @@ def _tau(collision: float) -> float:
     return 2 * (1 - 2 * p) / ((1 - 2 * p) * (W + 1) + p * W * (1 - (2 * p) ** STAGES))
 
 
-def saturation(stations: int, *, rts: bool) -> float:
+def saturation(stations: int, *, rts: bool, data: float = DATA, idle: float = DIFS) -> float:
     """Return the throughput of IP packets in Mbit/s: the fixed point, and equation 13.
 
     After a collision, stations wait for EIFS, which the standard prescribes and Bianchi leaves out.
@@ -42,14 +42,13 @@ def saturation(stations: int, *, rts: bool) -> float:
     some = 1 - (1 - tau) ** stations
     one = stations * tau * (1 - tau) ** (stations - 1)
     asked = RTS + SIFS + CTS + SIFS if rts else 0.0
-    success = asked + DATA + SIFS + ACK + DIFS
-    collision = (RTS if rts else DATA) + SIFS + EIFS_ACK + DIFS
+    success = asked + data + SIFS + ACK + idle
+    collision = (RTS if rts else data) + SIFS + EIFS_ACK + idle
     return one * PACKET * 8 / ((1 - some) * SLOT + one * success + (some - one) * collision)
 
 
-def _scenario(stations: int, *, rts: bool) -> str:
-    threshold = ', rts_threshold = "0 B"' if rts else ""
-    hosts = "\n".join(f'[host.s{n}]\nbehind = "air"' for n in range(stations))
+def _scenario(stations: int, keys: str, rate: str = "54 Mbit/s") -> str:
+    hosts = "\n".join(f'[host.s{n}]\nbehind = "air"\nwifi.rate = "{rate}"' for n in range(stations))
     flows = "\n".join(
         f'[[flow]]\nkind = "constant-udp"\nname = "s{n}"\nhost = "s{n}"\ndirection = "up"\n'
         f'rate = "{60 / stations + 1:.3f} Mbit/s"\npayload = "1472 B"\nduration = "10 s"'
@@ -57,7 +56,7 @@ def _scenario(stations: int, *, rts: bool) -> str:
     )
     return (
         'time_limit = "11 s"\n[hop.air]\n'
-        f'medium = {{ kind = "wifi", standard = "a", queue = "fifo", retries = 255{threshold} }}\n'
+        f'medium = {{ kind = "wifi", queue = "fifo", retries = 255, {keys} }}\n'
         f"{hosts}\n{flows}\n"
     )
 
@@ -68,13 +67,27 @@ def test_saturated_stations_get_what_bianchis_model_says(
     lasthop_main: Main, tmp_path: Path, stations: int, rts: bool
 ) -> None:
     """The model is an approximation: it lets each backoff count the slot in which another station sends."""
-    file = tmp_path / "saturated.toml"
-    file.write_text(_scenario(stations, rts=rts), encoding="utf-8")
-    assert lasthop_main("run", file, "--out", tmp_path / "out", "--quiet") == 0
-    hops = pl.read_parquet(tmp_path / "out" / "hops.parquet").filter(direction="up")
-    runs = pl.read_parquet(tmp_path / "out" / "runs.parquet")
-    measured = hops["bytes_out"][0] * 8 / 1e6 / runs["duration_s"][0]
+    keys = 'standard = "a"' + (', rts_threshold = "0 B"' if rts else "")
+    measured = _throughput(lasthop_main, tmp_path, _scenario(stations, keys))
     assert measured == pytest.approx(saturation(stations, rts=rts), rel=0.02)
+
+
+@pytest.mark.parametrize("stations", [2, 10, 50])
+def test_saturated_stations_of_ax_get_what_bianchis_model_says(
+    lasthop_main: Main, tmp_path: Path, stations: int
+) -> None:
+    """MCS 11 at 20 MHz without aggregates: frames of 139.2 us, and best effort, which waits for 43 us."""
+    keys = 'standard = "ax", max_mpdus = 1'
+    measured = _throughput(lasthop_main, tmp_path, _scenario(stations, keys, "143.4 Mbit/s"))
+    assert measured == pytest.approx(saturation(stations, rts=False, data=139.2, idle=43.0), rel=0.01)
+
+
+def _throughput(main: Main, folder: Path, scenario: str) -> float:
+    (folder / "saturated.toml").write_text(scenario, encoding="utf-8")
+    assert main("run", folder / "saturated.toml", "--out", folder / "out", "--quiet") == 0
+    hops = pl.read_parquet(folder / "out" / "hops.parquet").filter(direction="up")
+    runs = pl.read_parquet(folder / "out" / "runs.parquet")
+    return float(hops["bytes_out"][0] * 8 / 1e6 / runs["duration_s"][0])
 
 
 def _run(main: Main, name: str, out: Path) -> dict[str, pl.DataFrame]:
