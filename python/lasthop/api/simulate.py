@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lasthop import _core
 from lasthop.api.progress import progress
@@ -73,6 +73,12 @@ class Asked:
                 "--until chooses the number of replications, and sets need a given one: leave --sets out."
             )
         return Stopping([parse(text) for text in self.until], cells, self.replications or CAP)
+
+
+def asked_of(given: Mapping[str, Any]) -> Asked:
+    """Return the request in a command's parameters, which is for all cells."""
+    known = {field.name: given[field.name] for field in fields(Asked) if field.name in given}
+    return Asked(**{"only": (), "replications": None, "until": (), "sets": 1, **known})
 
 
 def simulate(

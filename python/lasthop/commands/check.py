@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 
 import click
 
-from lasthop.api.simulate import Asked
+from lasthop.api.simulate import asked_of
 from lasthop.commands.completion import complete_files
 from lasthop.commands.options import (
     COUNT,
-    anyway_option,
-    engine_option,
-    jobs_option,
+    judging_options,
     junit_option,
-    kernel_option,
-    limit_memory_option,
-    quiet_option,
-    seed_option,
 )
 from lasthop.errors import InputError
 from lasthop.studies.claims import NOT_RUN, NOT_UPHELD, UNDECIDED
@@ -58,10 +51,6 @@ _AT_MOST = 1000
     metavar="N",
     help=f"With --until-decided: the most replications per cell.  [default: {_AT_MOST}]",
 )
-@seed_option
-@engine_option
-@kernel_option
-@jobs_option
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -84,9 +73,7 @@ _AT_MOST = 1000
     show_default=True,
     help="github: also print annotations, which GitHub shows at the lines of the claims.",
 )
-@anyway_option
-@limit_memory_option
-@quiet_option
+@judging_options
 @click.pass_context
 def check_command(
     context: click.Context,
@@ -134,10 +121,7 @@ def check_command(
         raise InputError("--at-most limits --until-decided: give both, or --replications.")
     if until_decided and context.params["replications"] is not None:
         raise InputError("--until-decided chooses the number of replications; give --at-most instead.")
-    given = {
-        field.name: context.params[field.name] for field in fields(Asked) if field.name in context.params
-    }
-    asked = Asked(**{"only": (), "until": (), "sets": 1, **given})
+    asked = asked_of(context.params)
     limit = (at_most or _AT_MOST) if until_decided else None
     ways = Ways(out, baseline, limit, jobs, quiet)
     checked = []

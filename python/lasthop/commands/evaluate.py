@@ -8,18 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from lasthop.algorithms import PREFIX
-from lasthop.api.simulate import Asked, place_of
+from lasthop.api.simulate import asked_of, place_of
 from lasthop.cluster import check_cluster
-from lasthop.commands.options import (
-    anyway_option,
-    cluster_option,
-    engine_option,
-    jobs_option,
-    kernel_option,
-    limit_memory_option,
-    quiet_option,
-    seed_option,
-)
+from lasthop.commands.options import cluster_option, judging_options
 from lasthop.engines.model_engine import ModelEngine
 from lasthop.engines.registry import ENGINES
 from lasthop.errors import InputError
@@ -45,10 +36,6 @@ if TYPE_CHECKING:
     show_default=True,
     help="quick: a few levels and replications. whole: more of both.",
 )
-@seed_option
-@engine_option
-@kernel_option
-@jobs_option
 @cluster_option
 @click.option(
     "--out",
@@ -56,23 +43,20 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="Folder for the dossier, which keeps the runs it holds.  [default: dossiers/NAME]",
 )
-@anyway_option
-@limit_memory_option
-@quiet_option
+@judging_options
+@click.pass_context
 def evaluate_command(
+    context: click.Context,
+    /,
     *,
     control: str,
     against: str,
     set_name: str,
-    seed: int | None,
-    engine: str,
-    kernel: str | None,
     jobs: int | None,
     cluster: str | None,
     out: Path | None,
-    anyway: bool,
-    limit_memory: float | None,
     quiet: bool,
+    **_: object,
 ) -> int:
     """Evaluate a congestion control in the order of RFC 9743.
 
@@ -102,13 +86,15 @@ def evaluate_command(
     references = list(dict.fromkeys(built_in(name.strip()) for name in against.split(",") if name.strip()))
     if not references:
         raise InputError("--against names no control; write for example --against reno,cubic.")
+    asked = asked_of(context.params)
+    engine = asked.engine
     name = tested.name if engine == ModelEngine.name else f"{tested.name}-{engine}"
     folder = out or Path("dossiers") / name
-    asked = Asked((), None, (), 1, seed, engine, kernel, anyway, limit_memory)
     chosen = read_set(set_name)
     if cluster is not None:
         code = [tested.name] if tested.key.startswith(PREFIX) else []
-        check_cluster(cluster, engine=ENGINES[engine].choose(kernel), jobs=jobs, captures=False, code=code)
+        run_by = ENGINES[engine].choose(asked.kernel)
+        check_cluster(cluster, engine=run_by, jobs=jobs, captures=False, code=code)
     write = (lambda _: None) if quiet else click.echo
     beside = " and ".join(references)
     write(f"{control} beside {beside}: {set_name} set, version {chosen.version}, engine {engine}")
