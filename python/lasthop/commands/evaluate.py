@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from lasthop.algorithms import PREFIX
-from lasthop.api.simulate import asked_of, place_of
+from lasthop.api.simulate import Asked, asked_of, place_of
 from lasthop.cluster import check_cluster
-from lasthop.commands.options import cluster_option, judging_options
+from lasthop.commands.options import cluster_option, is_given, judging_options
+from lasthop.engines.kernel.kernel_engine import KernelEngine
 from lasthop.engines.model_engine import ModelEngine
 from lasthop.engines.registry import ENGINES
 from lasthop.errors import InputError
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command("evaluate")
-@click.argument("control", metavar="CONTROL")
+@click.argument("control", metavar="CONTROL", required=False)
 @click.option(
     "--against",
     default="reno,cubic",
@@ -36,6 +38,14 @@ if TYPE_CHECKING:
     show_default=True,
     help="quick: a few levels and replications. whole: more of both.",
 )
+@click.option(
+    "--module",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A C file with a congestion control, tcp_NAME.c: lasthop builds it into the guest kernel, once for "
+    "each content, and runs everything with that. NAME must be one that scenarios know; it is CONTROL if "
+    "you leave that out.",
+)
 @cluster_option
 @click.option(
     "--out",
@@ -49,9 +59,10 @@ def evaluate_command(
     context: click.Context,
     /,
     *,
-    control: str,
+    control: str | None,
     against: str,
     set_name: str,
+    module: Path | None,
     jobs: int | None,
     cluster: str | None,
     out: Path | None,
@@ -70,6 +81,8 @@ def evaluate_command(
       scenarios/    the scenarios, which 'lasthop run', plot and explain take, too
       results/      their results
 
+    A control of your own in C goes into a kernel with --module.
+
     Ctrl-C stops it; the same command goes on. docs/evaluate.md says what each section asks, and where its
     limits come from. Exit codes are those of 'lasthop check': 4 if a section is not upheld, 5 if one is
     undecided.
@@ -82,13 +95,20 @@ def evaluate_command(
     from lasthop.evaluation.page import write_page
     from lasthop.evaluation.rows import read_set
 
+    asked = asked_of(context.params)
+    if module is not None:
+        control = control or module.stem.removeprefix("tcp_")
+        asked = _with_module(asked, module, is_given(context, "engine"))
+    if control is None:
+        raise InputError("Name a congestion control, such as bbr3 or my_control.py:Mine, or give --module.")
     tested = read_control(control)
     references = list(dict.fromkeys(built_in(name.strip()) for name in against.split(",") if name.strip()))
     if not references:
         raise InputError("--against names no control; write for example --against reno,cubic.")
-    asked = asked_of(context.params)
     engine = asked.engine
     name = tested.name if engine == ModelEngine.name else f"{tested.name}-{engine}"
+    if module is not None:
+        name = f"{tested.name}-{asked.kernel}"
     folder = out or Path("dossiers") / name
     chosen = read_set(set_name)
     if cluster is not None:
@@ -111,3 +131,13 @@ def evaluate_command(
     for line in (*place.summary(), f"dossier: {folder / 'dossier.html'}"):
         write(line)
     return dossier.exit_code
+
+
+def _with_module(asked: Asked, module: Path, engine_given: bool) -> Asked:
+    """Return the request for the kernel engine, with the kernel that has the module."""
+    from lasthop.engines.kernel.wanted import kernel_with
+
+    if engine_given and asked.engine != KernelEngine.name:
+        raise InputError(f"--module builds a kernel: leave --engine {asked.engine} out.")
+    kernel = kernel_with(module, asked.kernel)
+    return replace(asked, engine=KernelEngine.name, kernel=kernel.name)

@@ -7,9 +7,10 @@ import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from lasthop.engines.kernel.modules import names_of
 from lasthop.engines.kernel.store import Kernel, find_kernel, kernels, recipe
 from lasthop.errors import BuildError, InputError
 
@@ -20,26 +21,42 @@ def kernel_called(name: str | None) -> Kernel:
     A tree is built once for each content, and called after it. Raises `InputError` if there is no such kernel
     and `BuildError` if a tree cannot be built.
     """
-    if name is None or ("/" not in name and name not in (".", "..")):
-        return find_kernel(name)
-    return _of_tree(Path(name).expanduser().resolve())
+    return find_kernel(name) if name is None or not _is_path(name) else _built(_tree_at(name))
+
+
+def kernel_with(module: Path, name: str | None) -> Kernel:
+    """Return the kernel that `kernel_called` returns, with a C file built in, once for each content."""
+    source = _tree_at(name) if name is not None and _is_path(name) else find_kernel(name).name
+    return _built(source, module.expanduser().resolve())
+
+
+def _is_path(name: str) -> bool:
+    return "/" in name or name in (".", "..")
+
+
+def _tree_at(path: str) -> Path:
+    tree = Path(path).expanduser().resolve()
+    if not (tree / "arch" / "um").is_dir():
+        raise InputError(f"There is no source tree of a kernel at {tree}.")
+    return tree
 
 
 @functools.cache
-def _of_tree(tree: Path) -> Kernel:
-    if not (tree / "arch" / "um").is_dir():
-        raise InputError(f"There is no source tree of a kernel at {tree}.")
-    called = f"tree-{_content(tree)[:12]}"
-    built = {kernel.name: kernel for kernel in kernels() if kernel.info.recipe == recipe()}
-    return built.get(called) or _build(tree, called)
+def _built(source: Path | str, *modules: Path) -> Kernel:
+    """Return the kernel of a tree or of a release, built if it has not been."""
+    base = source if isinstance(source, str) else f"tree-{_content(source)[:12]}"
+    called = base + names_of(modules)
+    there = {kernel.name: kernel for kernel in kernels() if kernel.info.recipe == recipe()}
+    return there.get(called) or _build(str(source), modules, called)
 
 
-def _build(tree: Path, called: str) -> Kernel:
+def _build(source: str, modules: Sequence[Path], called: str) -> Kernel:
     from lasthop.engines.kernel.build import Wanted, build
 
-    print(f"Building the kernel of {tree} as {called}; this takes some minutes.", file=sys.stderr)  # noqa: T201
+    print(f"Building the kernel of {source} as {called}; this takes some minutes.", file=sys.stderr)  # noqa: T201
+    wanted = Wanted(source, modules=modules, name=called)
     try:
-        return build(Wanted(str(tree), name=called), os.cpu_count() or 1, lambda _stage, _files: None)
+        return build(wanted, os.cpu_count() or 1, lambda _stage, _files: None)
     except InputError as error:
         raise BuildError(str(error)) from error
 
