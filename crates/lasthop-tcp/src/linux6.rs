@@ -348,15 +348,16 @@ impl Sender {
     fn send_next<O: Observer>(&mut self, cx: &mut Context<'_, O>, new: NewSegment) {
         let at = self.moment(cx);
         let segment = self.queue.send_new(new, self.transmission(cx));
+        // Linux checks when the application writes, so a control hears of a pause with what it told.
+        if self.rates.is_on() {
+            self.note_write();
+        }
         if new.payload_bytes > 0 {
             let idle = self.board.in_flight() == 0;
             let idle_since = idle.then_some(self.usage.last_sent);
             let is_app_limited = idle && self.rates.is_app_limited();
             self.control.on_sent(&crate::control::Sent { at, idle_since, is_app_limited });
             self.usage.last_sent = cx.tick;
-        }
-        if self.rates.is_on() {
-            self.note_write();
         }
         self.push(segment);
         self.rates.set_write_end(new.ends_write);

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import lasthop
 from lasthop import _core
 from observing import traced
 
@@ -98,6 +99,33 @@ def test_an_application_that_sends_little_keeps_bbr3_in_startup(tmp_path: Path) 
     events = traced(cell, 1, 1, 1).transport
     rows = zip(events["host"], events["state"], strict=True)
     assert [state for host, state in rows if host == "server" and state] == ["Startup"]
+
+
+# bbr measures the round trip after ten seconds, bbr3 after five.
+@pytest.mark.parametrize(("control", "think"), [("bbr", 11), ("bbr3", 6)])
+def test_a_pause_takes_the_place_of_a_measurement(tmp_path: Path, control: str, think: int) -> None:
+    more = """
+[[flow]]
+kind = "request-response"
+name = "asks"
+response = "2 MB"
+requests = 3
+"""
+    file = tmp_path / "pause.toml"
+    text = LINK.partition("{more}")[0].format(control=control)
+    file.write_text(f'{text}{more}think = "{think} s"\n', encoding="utf-8")
+    (cell,) = _core.load(str(file)).cells
+    events = traced(cell, 1, 1, 1).transport
+    names = {state for host, state in zip(events["host"], events["state"], strict=True) if host == "server"}
+    assert "Drain" in names
+    assert "ProbeRTT" not in names
+    if control == "bbr":
+        # Measuring the round trip after each pause would take a tenth longer.
+        model, linux = (
+            lasthop.run(file, engine=engine, replications=1, progress=False).flows["completion_mean_s"][0]
+            for engine in ("model", "kernel")
+        )
+        assert model == pytest.approx(linux, rel=1e-3)
 
 
 def test_a_control_of_ones_own_names_its_states(tmp_path: Path) -> None:
