@@ -11,7 +11,9 @@ from lasthop import _core
 from lasthop.api.simulate import Asked, lateness
 from lasthop.campaign import runner
 from lasthop.checks.judge import Checked, complete, exit_code, judge
+from lasthop.engines.model_engine import ModelEngine
 from lasthop.errors import InputError
+from lasthop.evaluation.bbr import Told, read_cases, tell_all
 from lasthop.evaluation.controls import Control
 from lasthop.evaluation.rows import FACTOR, TESTED, Number, Row, Section, Set
 from lasthop.results.atomic import replace_atomically
@@ -62,17 +64,19 @@ class Ran:
 
 @dataclass(frozen=True)
 class Judgement:
-    """A section with its rows and the verdict: the worst of its claims'."""
+    """A section with its rows, or the test cases of BBR, and the verdict: the worst of its claims'."""
 
     section: Section
     rows: Sequence[Ran]
+    cases: Sequence[Told] = ()
 
     @property
     def verdict(self) -> str:
         """The verdict on the section."""
-        if all(ran.refused for ran in self.rows):
+        if self.rows and all(ran.refused for ran in self.rows):
             return NOT_RUN
         given = [one.outcome.verdict for ran in self.rows if ran.checked for one in ran.checked.judged]
+        given += [NOT_UPHELD if told.faults else UPHELD for told in self.cases]
         return next((verdict for verdict in _WORST_FIRST if verdict in given), NUMBERS_ONLY)
 
 
@@ -117,6 +121,11 @@ def build(
     for section in chosen.sections:
         rows = [_run(row, files[row.name], asked, out / RESULTS, place, quiet=quiet) for row in section.rows]
         judgements.append(Judgement(section, rows))
+        say(judgements[-1])
+    # Only the model tells the states of a control.
+    cases = read_cases()
+    if asked.engine == ModelEngine.name and (told := tell_all(cases, control.tcp, out / SCENARIOS)):
+        judgements.append(Judgement(cases.section, (), told))
         say(judgements[-1])
     ran = [row for one in judgements for row in one.rows]
     if all(row.refused for row in ran):

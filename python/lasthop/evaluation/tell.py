@@ -27,8 +27,11 @@ def lines(judgement: Judgement) -> Iterator[str]:
 
 
 def short(judgement: Judgement) -> list[str]:
-    """Return the claims behind a verdict with their values, without formulas."""
-    return [_said(judged) for judged in behind(judgement)]
+    """Return the claims behind a verdict with their values, without formulas, or the cases that fail."""
+    failed = [f"{told.case.title}: {fault}" for told in judgement.cases for fault in told.faults]
+    if judgement.cases and not failed:
+        return [f"{len(judgement.cases)} cases hold"]
+    return [*(_said(judged) for judged in behind(judgement)), *failed]
 
 
 def _said(judged: Judged) -> str:
