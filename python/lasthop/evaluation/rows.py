@@ -129,6 +129,7 @@ def read_set(name: str) -> Set:
     sections = [
         Section(**{**entry, "rows": [_row(row, quick=name == QUICK) for row in entry["rows"]]})
         for entry in data["section"]
+        if not entry.pop("whole_only", False) or name == WHOLE
     ]
     return Set(name, data["version"], sections)
 

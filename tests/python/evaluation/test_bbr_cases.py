@@ -34,12 +34,6 @@ def tell(tmp_path: Path, control: str, *ids: str) -> dict[str, Told]:
     return {told.case.id: told for told in tell_all(cases, {"congestion_control": control}, tmp_path)}
 
 
-def test_bbr3_keeps_the_cases_of_the_draft(tmp_path: Path) -> None:
-    found = tell(tmp_path, "bbr3")
-    assert len(found) == len(CASES.cases)
-    assert {name: told.faults for name, told in found.items() if told.faults} == {}
-
-
 @pytest.mark.parametrize("control", ["reno", "bbr"])
 def test_a_control_without_the_states_of_the_draft_has_no_cases(tmp_path: Path, control: str) -> None:
     assert tell(tmp_path, control) == {}
@@ -79,9 +73,11 @@ def test_each_bound_can_be_missed(tmp_path: Path, case: str, change: dict[str, o
     assert any(fault in one for one in told.faults), told.faults
 
 
-def test_the_dossier_has_a_section_of_its_own(tmp_path: Path) -> None:
+def test_bbr3_keeps_the_cases_of_the_draft_in_a_section_of_their_own(tmp_path: Path) -> None:
     found = build("bbr3", ["low-rate"], tmp_path / "out", replications=2)
     judgement = found.judgements[-1]
+    assert {told.case.id: told.faults for told in judgement.cases if told.faults} == {}
+    assert len(judgement.cases) == len(CASES.cases)
     assert (judgement.section.id, judgement.verdict) == ("bbr", UPHELD)
     failed = [replace(told, faults=["<planted>"]) for told in judgement.cases[:1]]
     broken = replace(judgement, cases=[*failed, *judgement.cases[1:]])

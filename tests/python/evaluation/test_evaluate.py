@@ -16,12 +16,16 @@ from lasthop.api.simulate import Asked
 from lasthop.campaign.runner import Assignment, Ledger, Threads
 from lasthop.cli import main
 from lasthop.commands import evaluate as command
+from lasthop.engines.kernel import build as kernels
+from lasthop.engines.kernel import wanted as kernel_names
+from lasthop.engines.kernel.store import Kernel, find_kernel
+from lasthop.errors import InputError
 from lasthop.evaluation import dossier as dossiers
 from lasthop.evaluation import rows
 from lasthop.evaluation.controls import read_control
 from lasthop.evaluation.dossier import Dossier, Judgement
 from lasthop.evaluation.page import write_page
-from lasthop.evaluation.rows import SETS, Set, read_set
+from lasthop.evaluation.rows import SETS, WHOLE, Set, read_set
 from lasthop.scenario.examples import find_example
 from lasthop.studies.claims import NOT_UPHELD, UPHELD
 from lasthop.studies.loading import load
@@ -118,8 +122,12 @@ def test_every_row_is_a_scenario_with_claims_on_all_its_levels(name: str, tmp_pa
             loaded = load(file)
             assert list(loaded.study.factors)[-1] == "control"
             assert bool(loaded.claims) == bool(row.claims)
+            assert row.numbers
             assert all(claim["section"].startswith(("RFC ", "ITU-T ")) for claim in row.claims), row.name
-    assert used == {file.name for file in rows.FOLDER.glob("*.toml")} - {"set.toml"}
+    # The quick set leaves out the section that is not quick.
+    whole_only = set() if name == WHOLE else set(rows.FOLDER.glob("tcpeval-*.toml"))
+    expected = {file.name for file in set(rows.FOLDER.glob("*.toml")) - whole_only}
+    assert used == expected - {"set.toml"}
 
 
 def test_the_quick_set_takes_levels_of_the_whole_one() -> None:
@@ -221,6 +229,36 @@ def test_what_cannot_be_evaluated_is_an_error_in_a_line(
     Path("occupied/thesis.tex").touch()
     assert lasthop_main("evaluate", *words) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_module_goes_into_a_kernel_once_for_each_content(
+    lasthop_main: Main, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted: list[kernels.Wanted] = []
+
+    def build(one: kernels.Wanted, *_: object) -> Kernel:
+        wanted.append(one)
+        raise InputError("it does not compile")
+
+    monkeypatch.setattr(kernels, "build", build)
+    file = tmp_path / "tcp_vegas.c"
+    file.write_text("struct tcp_congestion_ops mine;", encoding="utf-8")
+    assert lasthop_main("evaluate", "--module", file) == 125
+    assert "it does not compile" in capsys.readouterr().err
+    (one,) = wanted
+    release = find_kernel(None).name
+    assert (one.source, one.modules) == (release, (file,))
+    assert re.fullmatch(rf"{re.escape(release)}\+tcp_vegas-[0-9a-f]{{8}}", one.name or "")
+    # With a kernel of that name there is nothing to build.
+    there = replace(find_kernel(None), name=one.name or "")
+    monkeypatch.setattr(kernel_names, "kernels", lambda: [there])
+    asked = Asked((), None, (), 1, None, "model", None, anyway=False, limit_memory=None)
+    found = command._with_module(asked, file, engine_given=False)
+    assert (found.engine, found.kernel) == ("kernel", one.name)
+    with pytest.raises(InputError, match="leave --engine model out"):
+        command._with_module(asked, file, engine_given=True)
+    assert lasthop_main("evaluate") == 2
+    assert "or give --module" in capsys.readouterr().err
 
 
 def test_a_page_says_what_was_refused(tmp_path: Path) -> None:
