@@ -161,6 +161,32 @@ def test_git_finds_the_commit_that_doubled_a_retry_timer(lasthop_main: Main) -> 
 
 
 @pytest.mark.long
+def test_git_finds_the_commit_after_which_a_quic_client_asks_in_turn(
+    lasthop_main: Main, tmp_path: Path
+) -> None:
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "quic"], check=True)
+    own = tmp_path / "quic" / "bin"
+    subprocess.run([own / "pip", "install", "--quiet", "aioquic==1.2.0"], check=True)
+    for name in ("quic.toml", "quic_client.py", "quic_server.py"):
+        text = (EXAMPLES / name).read_text(encoding="utf-8")
+        Path(name).write_text(text.replace("python3", str(own / "python3")), encoding="utf-8")
+    change = "asyncio.gather(*(fetch(connection) for _ in range(PARTS)))", "in_turn(connection)"
+    client = Path("quic_client.py")
+    both = "async def in_turn(connection):\n    for _ in range(PARTS):\n        await fetch(connection)\n\n\n"
+    text = client.read_text(encoding="utf-8")
+    assert change[0] in text
+    client.write_text(text.replace("async def download", f"{both}async def download"), encoding="utf-8")
+    planted = _history(client, change, at=4)
+    once = ("check", "quic.toml", "--engine", "kernel", "--replications", "10", "--quiet")
+    _git("checkout", "-q", "HEAD~7")
+    assert lasthop_main(*once, "--out", "../good") == 5  # nothing to compare with
+    _git("checkout", "-q", "-")
+    _git("bisect", "start", "HEAD", "HEAD~7")
+    found = _git("bisect", "run", "lasthop", *once, "--baseline", "../good", "--out", "../results")
+    assert f"{planted} is the first bad commit" in found
+
+
+@pytest.mark.long
 def test_a_kernel_module_whose_beta_was_changed_is_found(lasthop_main: Main, tmp_path: Path) -> None:
     usual = find_kernel(None)
     source = _source(usual.info.source, tmp_path)
