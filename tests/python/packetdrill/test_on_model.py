@@ -141,7 +141,7 @@ def _changed(line: str) -> Iterator[str]:
         # Its place in the stream, its length, PSH, and ECN-Echo.
         yield _range(line, lambda start, end: (start + 1, end + 1))
         yield _range(line, lambda start, end: (start, end + 1))
-        flags = re.search(r"> (?:\[\w+\] )?([A-Z]*)", line)
+        flags = re.search(r"> +(?:\[\w+\] +)?([A-Z]*)", line)
         assert flags
         for letter in "PE":
             kept = flags[1].replace(letter, "") if letter in flags[1] else flags[1] + letter

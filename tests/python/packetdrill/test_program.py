@@ -12,12 +12,32 @@ from lasthop.packetdrill.program import VARIABLE, find_program
 
 # What a build of ours changes in packetdrill's source, in a program that prints it.
 _RUN = """#include <stdio.h>
+#include "run.h"
 const int MAX_SPIN_USECS = 20;
-int write_symbols(int);
+int write_symbols(int), run_command_event(void);
+static int sleeps;
+static int run_cleanup_command(void) { return STATUS_ERR; }
+int usleep(unsigned time) { sleeps += time; return 0; }
 int main(void) {
 	const int TARGET_JIFFY_TICKS = 10;
-	printf("%d %d %d", MAX_SPIN_USECS, TARGET_JIFFY_TICKS, write_symbols(1));
+	int state = run_command_event();
+	if (run_cleanup_command() == STATUS_ERR)
+		printf("%d %d %d %d", MAX_SPIN_USECS, TARGET_JIFFY_TICKS, write_symbols(1), sleeps);
 	return 0;
+}
+"""
+_RUN_H = """#define STATUS_ERR 1
+#define run_lock(state) (void)state
+#define run_unlock(state) (void)state
+int usleep(unsigned);
+"""
+_RUN_COMMAND = """#include "run.h"
+#define wait_for_event(state) (void)state
+int run_command_event(void) {
+	int state = 0;
+	wait_for_event(state);
+
+	return state;
 }
 """
 _CODE = """#include <assert.h>
@@ -29,7 +49,7 @@ int write_symbols(int len) {
 	return len;
 }
 """
-_MAKE = "packetdrill: run.c code.c\n\t$(CC) $(CFLAGS) -o packetdrill run.c code.c\n"
+_MAKE = "packetdrill: run.c code.c\n\t$(CC) $(CFLAGS) -o packetdrill run.c run_command.c code.c\n"
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +62,8 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def checkout(tmp_path: Path) -> Path:
     source = tmp_path / "checkout" / "gtests" / "net" / "packetdrill"
     source.mkdir(parents=True)
-    for name, text in (("run.c", _RUN), ("code.c", _CODE), ("Makefile.Linux", _MAKE)):
+    files = {"run.c": _RUN, "run.h": _RUN_H, "run_command.c": _RUN_COMMAND, "code.c": _CODE}
+    for name, text in (files | {"Makefile.Linux": _MAKE}).items():
         (source / name).write_text(text, encoding="utf-8")
     return tmp_path / "checkout"
 
@@ -53,7 +74,7 @@ def test_a_checkout_is_built_once_without_waits_and_left_as_it_is(
     before = sorted(checkout.rglob("*"))
     program = find_program(checkout)
     built = program.stat().st_mtime_ns
-    assert subprocess.run([program], capture_output=True, text=True, check=True).stdout == "0 1 1"
+    assert subprocess.run([program], capture_output=True, text=True, check=True).stdout == "0 1 1 2"
     monkeypatch.setenv(VARIABLE, str(checkout / "gtests" / "net" / "packetdrill"))
     assert find_program(None) == program
     assert program.stat().st_mtime_ns == built
