@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The same two scenarios in lasthop, ns-2 and ns-3: do they simulate the same, and what does a packet cost?
 
-    benches/peers/peers.py [--rounds 3] [--seconds 1000] [fat] [thin]
+    benches/peers/peers.py [--rounds 3] [--seconds 1000] [--htsim CHECKOUT] [fat] [thin]
 
 Needs Debian's ns2 and libns3-dev; `make bench-peers` installs them, and gives the compiler the counts it
 needs for lasthop's engine. Each round runs all programs in turn. What counts is processor time: the median of
@@ -40,9 +40,11 @@ SCENARIOS = HERE.parent / "scenarios"
 NS3_LIBRARIES = ("core", "network", "internet", "applications", "point-to-point", "traffic-control")
 RATE_BPS = {"fat": 45e6, "thin": 64e3}
 REPLICATIONS = 200
+HTSIM = ("htsim", "htsim, bare")
 # Least and greatest ratio of a peer's value to lasthop's.
 UTILISATION_WITHIN = {"fat": 0.02, "thin": 0.03}
-DROPS_WITHIN = {"ns-2": (0.4, 2.5), "ns-3": (0.2, 2.5)}
+UTILISATION_OF_HTSIM_WITHIN = 0.12
+DROPS_WITHIN = {"ns-2": (0.4, 2.5), "ns-3": (0.2, 2.5)} | dict.fromkeys(HTSIM, (0.4, 2.5))
 COMPLETION_WITHIN = 0.15
 
 
@@ -138,7 +140,8 @@ def compare(scenario: str, peer_name: str, ours: Outcome, theirs: Outcome) -> li
     """Return the ways in which a peer did not simulate the same."""
     faults = []
     name = f"{scenario}: {peer_name}"
-    if abs(theirs.rate_bps / ours.rate_bps - 1) > UTILISATION_WITHIN[scenario]:
+    within = UTILISATION_OF_HTSIM_WITHIN if peer_name in HTSIM else UTILISATION_WITHIN[scenario]
+    if abs(theirs.rate_bps / ours.rate_bps - 1) > within:
         faults.append(f"{name} keeps the link {theirs.rate_bps / ours.rate_bps:.3f} times as busy as lasthop")
     low, high = DROPS_WITHIN[peer_name]
     if not low <= theirs.drops / ours.drops <= high:
@@ -159,13 +162,30 @@ def build_ns3(name: str, folder: Path, *more: str) -> Path:
     return program
 
 
-def table(scenario: str, seconds: int, rounds: int, folder: Path, ns3: Path) -> list[str]:
+def build_htsim(checkout: Path, folder: Path) -> Path:
+    """Compile our program for htsim, with the library of a checkout."""
+    library = checkout / "sim"
+    if not (library / "eventlist.h").exists():
+        raise SystemExit(f"{checkout} is no checkout of Broadcom/csg-htsim: sim/eventlist.h is missing")
+    subprocess.run(["make", "-C", str(library), "libhtsim.a"], check=True, stdout=subprocess.DEVNULL)
+    program = folder / "htsim"
+    source = str(HERE / "htsim" / "peer.cc")
+    paths = [f"-I{library}", f"-L{library}"]
+    subprocess.run(["g++", "-O3", "-std=c++11", source, "-o", str(program), *paths, "-lhtsim"], check=True)
+    return program
+
+
+def table(scenario: str, seconds: int, rounds: int, folder: Path, built: dict[str, Path]) -> list[str]:
     """Print a scenario's table. Return the disagreements."""
     programs: dict[str, Iterator[Outcome]] = {
         "lasthop": lasthop(scenario, seconds, folder),
         "ns-2": peer(["ns", str(HERE / "ns2" / f"{scenario}.tcl")], scenario, seconds, ["1"], ["0"]),
-        "ns-3": peer([str(ns3), scenario], scenario, seconds, [], []),
+        "ns-3": peer([str(built["ns-3"]), scenario], scenario, seconds, [], []),
     }
+    if "htsim" in built and scenario == "fat":
+        networks: list[list[str]] = [[], ["bare"]]
+        for name, network in zip(HTSIM, networks, strict=True):
+            programs[name] = peer([str(built["htsim"])], scenario, seconds, network, network)
     outcomes = {}
     alone = []
     for _ in range(rounds + 1):
@@ -208,14 +228,17 @@ def main() -> None:
     parser.add_argument(
         "--seconds", type=int, default=1000, help="virtual seconds of fat; default %(default)s"
     )
+    parser.add_argument("--htsim", type=Path, metavar="CHECKOUT", help="a checkout of htsim, to join fat")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        ns3 = build_ns3("peer", folder)
+        built = {"ns-3": build_ns3("peer", folder)}
+        if options.htsim:
+            built["htsim"] = build_htsim(options.htsim, folder)
         faults = [
             fault
             for scenario in options.scenarios
-            for fault in table(scenario, options.seconds, options.rounds, folder, ns3)
+            for fault in table(scenario, options.seconds, options.rounds, folder, built)
         ]
     if faults:
         raise SystemExit("\n".join(["", "Not the same:", *faults]))
