@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lasthop.fit.measurement import Delays, Direction, Floats, Transfer
-from lasthop.fit.summary import delivered, unevenness
+from lasthop.fit.summary import delivered, lost_of, unevenness
 
 # Fewer packets or round trips do not leave slow start behind.
 LEAST_PACKETS = 150
@@ -28,6 +28,8 @@ class Estimate:
     losses: int
     refused: dict[str, str] = field(default_factory=dict)
     """Reasons, by parameter."""
+    loaded: bool = False
+    """Whether the round trip is one of a busy line only, so that the line's own may be much less."""
 
     @property
     def buffer(self) -> float:
@@ -35,25 +37,47 @@ class Estimate:
         return max(1.0, self.queue_ms * self.rate / 12)
 
 
-def estimate(transfers: tuple[Transfer, ...], delays: Delays | None, until_s: float) -> Estimate:
-    """Look at plateaus, minima and losses."""
+def estimate(
+    transfers: tuple[Transfer, ...], delays: Delays | None, until_s: float, idle_ms: float | None = None
+) -> Estimate:
+    """Look at plateaus, minima and losses. `idle_ms` is a round trip that another file saw."""
     good = np.isfinite(delays.rtt_ms) if delays is not None else np.zeros(0, bool)
     rtt = delays.rtt_ms[good] if delays is not None else np.empty(0)
+    smoothed = delays is not None and delays.smoothed
     base = float(rtt.min()) if len(rtt) else float("nan")
+    if idle_ms is not None and (smoothed or not len(rtt)):
+        base = idle_ms
     span = until_s
     grid = np.linspace(0, span, int(np.clip(span / max(4e-3 * (base if base > 0 else 50), 0.05), 5, 200)))
     rates = np.diff(delivered(transfers, grid)) * 8e-6 / np.diff(grid)
     rate = float(np.percentile(rates, 90))
     packets = sum(one.sent or int(one.bytes[-1] // (one.mss or 1448)) for one in transfers)
-    losses = sum(int((one.lost_s <= until_s).sum()) for one in transfers)
+    losses = lost_of(transfers, until_s)
     queue = float(np.percentile(rtt, 98) - base) if len(rtt) else 0.0
     steps = np.abs(np.diff(rtt)) if len(rtt) > 2 else np.zeros(1)
     packet_ms = 12 / max(rate, 1e-3)
     refused = _refused(
-        transfers, rtt, base=base, queue=queue, packets=packets, losses=losses, span=span, rate=rate
+        transfers,
+        np.append(rtt, base) if base > 0 else rtt,
+        base=base,
+        queue=queue,
+        packets=packets,
+        losses=losses,
+        span=span,
+        rate=rate,
     )
     jitter = max(float(np.percentile(steps, 75)) - packet_ms, _jitter(transfers, packet_ms))
-    return Estimate(rate, base, queue, losses / max(packets, 1), max(jitter, 0.0), packets, losses, refused)
+    return Estimate(
+        rate,
+        base,
+        queue,
+        losses / max(packets, 1),
+        max(jitter, 0.0),
+        packets,
+        losses,
+        refused,
+        loaded=smoothed and idle_ms is None,
+    )
 
 
 def _jitter(transfers: tuple[Transfer, ...], packet_ms: float) -> float:

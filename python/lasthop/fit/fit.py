@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from lasthop.errors import InputError
 from lasthop.fit.estimate import Estimate, estimate, way
-from lasthop.fit.infer import FIRST, LAST, LEFT, MODELS, SECOND, THIRD, Found, Inference
+from lasthop.fit.infer import CALMED, FIRST, LAST, LEFT, MODELS, MOST, SECOND, THIRD, Found, Inference
 from lasthop.fit.line import OTHER, Model, Setting, cut, line_keys
 from lasthop.fit.measurement import Delays, Direction, Floats, Measurement, Transfer
 from lasthop.fit.posterior import Check, Fit, Keys, Parameter, Series
@@ -27,6 +29,10 @@ MOST_PACKETS = 20_000
 LONGEST_S, LEAST_S = 30.0, 2.0
 # A 90 % interval that takes more of the first box has learnt nothing.
 UNTOLD = 0.6
+Ints = npt.NDArray[np.int64]
+# Of the delay, where round trips are those of a busy line, from a tenth of the least to that.
+UNTOLD_DELAY = 0.25
+LOADED = "these are smoothed round trips of a busy line; a file of ping before the transfer would tell it"
 UNITS = {"rate": "Mbit/s", "rtt": "ms", "buffer": "packets", "loss": "", "jitter": "ms"}
 NAMES = {"rtt": "delay"}
 KEYS = {
@@ -40,7 +46,7 @@ KEYS = {
 
 def runs_of_a_fit(ways: int) -> int:
     """How many runs the inference takes at most."""
-    return ways * (len(MODELS) * FIRST + LEFT * SECOND + THIRD + LAST + SHOWN)
+    return ways * (len(MODELS) * FIRST + (LEFT + CALMED) * SECOND + (THIRD + LAST) * (1 + MOST) // 2 + SHOWN)
 
 
 @dataclass(frozen=True)
@@ -58,12 +64,13 @@ class Way:
 def ways_of(measurements: Sequence[Measurement]) -> list[Way]:
     """The directions that have transfers. Raises InputError if none says anything of a rate."""
     ways, reasons = [], []
+    idle = _idle(measurements)
     for direction in ("down", "up"):
         having = [one for one in measurements if way(one.transfers, direction)]
         if not having:
             continue
         best = max(having, key=lambda one: _worth(one, direction))
-        found = _way(best, direction)
+        found = _way(best, direction, idle)
         if "rate" in found.first.refused or "delay" in found.first.refused:
             reasons += [f"{best.file}: {reason}" for reason in dict.fromkeys(found.first.refused.values())]
         else:
@@ -79,19 +86,26 @@ def ways_of(measurements: Sequence[Measurement]) -> list[Way]:
     return ways
 
 
+def _idle(measurements: Sequence[Measurement]) -> float | None:
+    """The least round trip of probes, if there are any: they saw the line when nothing filled it."""
+    probes = [one.delays.rtt_ms for one in measurements if one.delays is not None and not one.transfers]
+    seen = np.concatenate([np.empty(0), *probes])
+    return float(np.nanmin(seen)) if np.isfinite(seen).any() else None
+
+
 def _worth(one: Measurement, direction: Direction) -> tuple[bool, bool, float]:
     """Captures before counters, the sender's end before the receiver's, more bytes before fewer."""
     total = sum(float(part.bytes[-1]) for part in way(one.transfers, direction))
     return one.kind == "capture", one.seen_at == "sender", total
 
 
-def _way(one: Measurement, direction: Direction) -> Way:
+def _way(one: Measurement, direction: Direction, idle_ms: float | None) -> Way:
     transfers = way(one.transfers, direction)
     end = max(float(part.time_s[-1]) for part in transfers)
     packets = sum(part.sent or float(part.bytes[-1]) / (part.mss or 1448) for part in transfers)
     until = min(0.999 * end, LONGEST_S, max(LEAST_S, end * MOST_PACKETS / max(packets, 1)))
     parts, delays = cut(transfers, one.delays, until)
-    return Way(direction, one, transfers, delays, until, estimate(parts, delays, until))
+    return Way(direction, one, transfers, delays, until, estimate(parts, delays, until, idle_ms))
 
 
 def fit(
@@ -149,47 +163,73 @@ def _direction(
     setting = Setting(one.transfers, one.direction, one.measurement.seen_at or "sender", one.until_s)
     fine = one.measurement.kind == "capture"
     inference = Inference(setting, one.delays, one.first, fine=fine, seed=seed, jobs=jobs, advance=advance)
-    found = inference.run(MODELS)
-    weights = found.posterior.weights / found.posterior.weights.sum()
-    chosen = rng.choice(len(weights), MANY, p=weights)
-    noise = rng.normal(0, [MODEL_ERROR[name] for name in found.names], (MANY, len(found.names)))
-    drawn = np.exp(found.posterior.draws[chosen] + noise)
-    if "buffer" in found.names:
-        place = found.names.index("buffer")
-        drawn[:, place] = np.maximum(drawn[:, place] + rng.normal(0, PACKET_ERROR, MANY), 1)
-    middle = np.median(drawn, axis=0)
+    found = inference.run(_models(one.transfers))
+    rows, whose = _drawn(found, rng)
+    middle = np.median(rows[whose == 0], axis=0)
     refused = _refused(one.first, found)
-    values = [_values(found.names, row, refused, one.first) for row in (middle, *drawn[:DRAWS])]
+    values = [_values(row, refused, one.first) for row in (middle, *rows[:DRAWS])]
+    models = [found.parts[number].model for number in (0, *whose[:DRAWS])]
     seen = [
-        _series(*inference.seen(row, found.model, number), one) for number, row in enumerate(values[:SHOWN])
+        _series(*inference.seen(row, model, number), one)
+        for number, (row, model) in enumerate(zip(values[:SHOWN], models[:SHOWN], strict=True))
     ]
     advance(len(seen))
     measured = _series(one.transfers, one.delays, one)
     check = Check(str(one.measurement.file), one.direction, measured, tuple(seen))
-    model = Model(found.model.control, "drop-tail") if "queue" in refused else found.model
-    keys: list[Keys] = [line_keys(row, model, one.direction) for row in values]
-    parameters = (*_numbers(one, found, drawn, refused), *_words(one, found, refused))
+    if "queue" in refused:
+        models = [Model(model.control, "drop-tail") for model in models]
+    keys: list[Keys] = [
+        line_keys(row, model, one.direction) for row, model in zip(values, models, strict=True)
+    ]
+    parameters = (*_numbers(one, found, rows, middle, refused), *_words(one, found, refused))
     return _Result(one.direction, parameters, keys, (check,), found.runs)
+
+
+def _models(transfers: tuple[Transfer, ...]) -> list[Model]:
+    """The models in question: those with the congestion control that the file names, if it does."""
+    named = {one.control for one in transfers}
+    return [model for model in MODELS if named == {model.control}] or list(MODELS)
+
+
+def _drawn(found: Found, rng: np.random.Generator) -> tuple[Floats, Ints]:
+    """Draws from the posterior, a column for each of UNITS, and of which part each is.
+
+    What a model has none of is 0; a queue that drops by time has no length, but NaN.
+    """
+    rows = np.zeros((MANY, len(UNITS)))
+    whose = rng.choice(len(found.parts), MANY, p=[part.chance for part in found.parts])
+    for number, part in enumerate(found.parts):
+        own = np.flatnonzero(whose == number)
+        weights = part.posterior.weights / part.posterior.weights.sum()
+        chosen = rng.choice(len(weights), len(own), p=weights)
+        noise = rng.normal(0, [MODEL_ERROR[name] for name in part.names], (len(own), len(part.names)))
+        drawn = dict(zip(part.names, np.exp(part.posterior.draws[chosen] + noise).T, strict=True))
+        lengths = drawn.get("buffer", np.full(len(own), np.nan))
+        drawn["buffer"] = np.maximum(lengths + rng.normal(0, PACKET_ERROR, len(own)), 1)
+        for place, name in enumerate(UNITS):
+            rows[own, place] = drawn.get(name, 0.0)
+    return rows, whose
 
 
 def _refused(first: Estimate, found: Found) -> dict[str, str]:
     refused = dict(first.refused)
-    for name, share in zip(found.names, found.shares, strict=True):
-        if share > UNTOLD and name not in {"rate", "rtt"}:
+    best = found.parts[0]
+    for name, share in zip(best.names, best.shares, strict=True):
+        if name == "rtt" and share > UNTOLD_DELAY and first.loaded:
+            refused["rtt"] = LOADED
+        elif share > UNTOLD and name not in {"rate", "rtt"}:
             refused.setdefault(
                 name, "simulated lines with very different values behave like the measured one"
             )
     return refused
 
 
-def _values(
-    names: tuple[str, ...], row: Floats, refused: dict[str, str], first: Estimate
-) -> dict[str, float]:
-    values = {name: float(value) for name, value in zip(names, row, strict=True)}
+def _values(row: Floats, refused: dict[str, str], first: Estimate) -> dict[str, float]:
+    values = {name: float(value) for name, value in zip(UNITS, row, strict=True)}
     for name in ("loss", "jitter"):
         if name in refused:
-            values.pop(name, None)
-    if "buffer" in refused or "buffer" not in values:
+            values.pop(name)
+    if "buffer" in refused or np.isnan(values["buffer"]):
         values["buffer"] = assumed_buffer(values, first)
     return values
 
@@ -199,40 +239,45 @@ def assumed_buffer(values: dict[str, float], first: Estimate) -> float:
     return max(10.0, values["rate"] * values["rtt"] / 12, 1.2 * first.buffer)
 
 
-def _numbers(one: Way, found: Found, drawn: Floats, refused: dict[str, str]) -> list[Parameter]:
+def _numbers(
+    one: Way, found: Found, rows: Floats, middle: Floats, refused: dict[str, str]
+) -> list[Parameter]:
     source = f"{one.measurement.file}, {one.measurement.kind}"
     parameters = []
-    for name, unit in UNITS.items():
-        if name in {"loss", "jitter"} and name not in found.names:
-            parameters.append(_absent(name, one, source))
-            continue
+    for place, (name, unit) in enumerate(UNITS.items()):
         key = KEYS[name].format(way=one.direction)
         public = NAMES.get(name, name)
-        if name in refused or name not in found.names:
+        if name in refused or np.isnan(middle[place]):
             reason = refused.get(name, f"{found.model.queue} drops by time, so its length never matters")
-            assumed = {"buffer": "a queue of a round trip"}.get(name, "none")
+            assumed = {"buffer": "a queue of a round trip", "rtt": f"{middle[place]:.3g} ms"}.get(
+                name, "none"
+            )
             parameters.append(Parameter(public, key, unit, reason=reason, assumed=assumed, source=source))
             continue
-        low, value, high = np.percentile(drawn[:, found.names.index(name)], [5, 50, 95]).tolist()
-        parameters.append(Parameter(public, key, unit, value, low, high, source=source))
+        low, high = np.nanpercentile(rows[:, place], [5, 95]).tolist()
+        value = float(middle[place])
+        if value == 0:
+            high = max(high, _hidden(name, one.first))
+        parameters.append(
+            Parameter(public, key, unit, value, min(low, value), max(high, value), source=source)
+        )
     return parameters
 
 
-def _absent(name: str, one: Way, source: str) -> Parameter:
-    """A loss or jitter of which nothing was seen."""
-    key = KEYS[name].format(way=one.direction)
-    if name == "loss":
-        # Rule of three, at 90 %: that nothing of n was lost still happens in a tenth of all cases.
-        high = 2.3 / max(one.first.packets, 1)
-        return Parameter(name, key, "", 0.0, 0.0, high, source=source)
-    return Parameter(name, key, UNITS[name], 0.0, 0.0, 12 / one.first.rate, source=source)
+def _hidden(name: str, first: Estimate) -> float:
+    """How much loss or jitter can be there, though none was found."""
+    if name == "jitter":
+        return 12 / first.rate
+    # Rule of three, at 90 %: that nothing of n was lost still happens in a tenth of all cases. Among losses
+    # of other causes, random ones hide as far as the number of those varies.
+    return (2.3 + 1.64 * math.sqrt(first.losses)) / max(first.packets, 1)
 
 
 def _words(one: Way, found: Found, refused: dict[str, str]) -> list[Parameter]:
     source = f"{one.measurement.file}, {one.measurement.kind}"
     chances: dict[str, dict[str, float]] = {"control": {}, "queue": {}}
     for model in MODELS:
-        chance = found.chances.get(str(model), 0.0)
+        chance = sum(found.chances.get(replace(model, jittery=jittery), 0.0) for jittery in (False, True))
         for name, word in (("control", model.control), ("queue", model.queue)):
             chances[name][word] = chances[name].get(word, 0.0) + chance
     keys = {"control": "tcp.congestion_control", "queue": f"{one.direction}.queue.discipline"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import qmc
@@ -17,7 +17,7 @@ from lasthop.fit.measurement import Delays, Floats, Transfer
 from lasthop.fit.summary import View, summarise
 
 # Runs of each round, powers of two as Sobol sequences want them: for each model, for each that is left, and
-# for the one that is chosen, twice.
+# twice for the most probable one. Others that may be true have half as many.
 FIRST, SECOND, THIRD, LAST = 32, 32, 128, 128
 KINDS = (
     ("cubic", "drop-tail"),
@@ -28,10 +28,12 @@ KINDS = (
     ("cubic", "policer"),
     ("bbr", "policer"),
 )
-# A rate of random loss is drawn from numbers above 0, so a link without any is a model of its own.
+# Loss and jitter are drawn from numbers above 0, so a link without any is a model of its own.
 MODELS = tuple(Model(control, queue, lossy) for lossy in (False, True) for control, queue in KINDS)
-# Models that stay in the second round.
-LEFT = 4
+# Models that stay in the second round, and those of them that are also tried without jitter.
+LEFT, CALMED = 4, 2
+# Models that stay in the last rounds, and how probable they are at least.
+MOST, LEAST_CHANCE = 3, 0.05
 # How much wider than the 90 % interval the next box is.
 WIDER = 3.0
 # Half the width that a box keeps at least, as a logarithm.
@@ -53,13 +55,22 @@ class Box:
         packet_ms = 12 / first.rate
         ranges = {
             "rate": (0.8 * first.rate, 1.5 * first.rate),
-            "rtt": (0.75 * first.rtt, 1.08 * first.rtt),
+            # The least round trip has the time of one packet in it, and often more.
+            "rtt": (
+                max((0.1 if first.loaded else 0.75) * first.rtt - packet_ms, 0.1 * first.rtt),
+                1.08 * first.rtt,
+            ),
             "buffer": (max(2.0, 0.3 * first.buffer), max(12.0, 3.0 * first.buffer)),
             "loss": (loss / 100, 3 * loss),
             "jitter": (0.05 * packet_ms, max(4 * first.jitter, 2 * packet_ms)),
         }
         ends = np.log([ranges[name] for name in names])
         return cls(tuple(names), ends[:, 0], ends[:, 1])
+
+    def without(self, name: str) -> Box:
+        """The same without one property."""
+        chosen = [place for place, one in enumerate(self.names) if one != name]
+        return Box(tuple(self.names[place] for place in chosen), self.low[chosen], self.high[chosen])
 
     def points(self, count: int, seed: int) -> Floats:
         """A scrambled Sobol sequence."""
@@ -73,8 +84,9 @@ class Box:
         middle = np.clip(ends[1], self.low, self.high)
         half = np.maximum(WIDER * (ends[2] - ends[0]) / 2, [LEAST_HALF[name] for name in self.names])
         low, high = np.maximum(middle - half, self.low), np.minimum(middle + half, self.high)
-        # At an edge there may be more beyond it.
-        width = self.high - self.low
+        # At an edge there may be more beyond it; but no more random loss than was counted, and less than the
+        # least is none.
+        width = np.where(np.asarray(self.names) == "loss", 0.0, self.high - self.low)
         at_edge = 0.02 * width
         low = np.where(middle - half < self.low - at_edge, self.low - 0.15 * width, low)
         high = np.where(middle + half > self.high + at_edge, self.high + 0.15 * width, high)
@@ -82,17 +94,36 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Found:
-    """The result of the last round."""
+class Part:
+    """What the last round learnt under one model."""
 
     model: Model
     names: tuple[str, ...]
     posterior: Posterior
-    chances: dict[str, float]
-    """Probabilities of the models compared."""
-    runs: int
+    chance: float
+    """How probable the model is."""
     shares: Floats
     """For each parameter, the part of the first box that its 90 % interval takes."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The result: the posterior is a mixture of those of the models that may be true."""
+
+    parts: tuple[Part, ...]
+    """The most probable first."""
+    chances: dict[Model, float]
+    """Probabilities of the models compared."""
+    runs: int
+
+    @property
+    def model(self) -> Model:
+        """The most probable one."""
+        return self.parts[0].model
+
+
+Rounds = Sequence[tuple[Model, Box]]
+Runs = list[tuple[Floats, Floats]]
 
 
 class Inference:
@@ -122,48 +153,66 @@ class Inference:
             names.append("buffer")
         if model.lossy:
             names.append("loss")
-        if self.first.jitter > 0:
+        if model.jittery:
             names.append("jitter")
         return tuple(names)
 
     def run(self, models: Sequence[Model]) -> Found:
         """All rounds."""
-        models = [model for model in models if self.first.losses or not model.lossy]
-        rounds = [(model, Box.around(self.first, self.names(model))) for model in models]
-        boxes = [box for _, box in rounds]
-        parts = self._round(rounds, FIRST)
-        chances = probabilities([summaries for _, summaries in parts], self.observed)
-        best = np.argsort(-chances, kind="stable")[: min(LEFT, int((chances > 0).sum()))]
-        found = [self._learnt(parts[place]) for place in best]
-        rounds = [(models[place], boxes[place].narrowed(one)) for place, one in zip(best, found, strict=True)]
-        parts = self._round(rounds, SECOND)
-        chances = probabilities([summaries for _, summaries in parts], self.observed)
-        place = int(np.argmax(chances))
-        model, box = rounds[place]
-        named = {str(one): float(chance) for (one, _), chance in zip(rounds, chances, strict=True)}
-        start = boxes[best[place]]
-        result = self._learnt(parts[place])
+        jittery = self.first.jitter > 0
+        models = [replace(model, jittery=jittery) for model in models if self.first.losses or not model.lossy]
+        wide = {model: Box.around(self.first, self.names(model)) for model in models}
+        rounds: Rounds = list(wide.items())
+        parts = self._round(rounds, [FIRST] * len(rounds))
+        rounds, parts, _ = self._likely(rounds, parts, LEFT, 0.0)
+        rounds = self._narrowed(rounds, parts)
+        if jittery:
+            rounds += [
+                (replace(model, jittery=False), box.without("jitter")) for model, box in rounds[:CALMED]
+            ]
+        parts = self._round(rounds, [SECOND] * len(rounds))
+        compared = [model for model, _ in rounds]
+        rounds, parts, chances = self._likely(rounds, parts, MOST, LEAST_CHANCE)
         for count in (THIRD, LAST):
-            box = box.narrowed(result)
-            result = self._learnt(self._round([(model, box)], count)[0])
-        ends = result.quantiles((0.05, 0.95))
-        shares = (ends[1] - ends[0]) / (start.high - start.low)
-        return Found(model, box.names, result, named, self.runs, shares)
+            rounds = self._narrowed(rounds, parts)
+            parts = self._round(rounds, [count] + [count // 2] * (len(rounds) - 1))
+            rounds, parts, chances = self._likely(rounds, parts, MOST, LEAST_CHANCE)
+        told = dict.fromkeys(compared, 0.0)
+        told |= {model: float(chance) for (model, _), chance in zip(rounds, chances, strict=True)}
+        found = []
+        for (model, box), runs in zip(rounds, parts, strict=True):
+            learnt = self._learnt(runs)
+            ends = learnt.quantiles((0.05, 0.95))
+            start = wide.get(model) or wide[replace(model, jittery=True)].without("jitter")
+            shares = (ends[1] - ends[0]) / (start.high - start.low)
+            found.append(Part(model, box.names, learnt, told[model], shares))
+        return Found(tuple(found), told, self.runs)
+
+    def _likely(self, rounds: Rounds, parts: Runs, most: int, least: float) -> tuple[Rounds, Runs, Floats]:
+        """The models that may be true, the most probable first, with their probabilities."""
+        chances = probabilities([summaries for _, summaries in parts], self.observed)
+        best = [place for place in np.argsort(-chances, kind="stable")[:most] if chances[place] > least]
+        left = chances[best] / chances[best].sum()
+        return [rounds[place] for place in best], [parts[place] for place in best], left
+
+    def _narrowed(self, rounds: Rounds, parts: Runs) -> list[tuple[Model, Box]]:
+        learnt = [self._learnt(one) for one in parts]
+        return [(model, box.narrowed(one)) for (model, box), one in zip(rounds, learnt, strict=True)]
 
     def _learnt(self, runs: tuple[Floats, Floats]) -> Posterior:
         parameters, summaries = runs
         return posterior(parameters, summaries, self.observed)
 
-    def _round(self, rounds: Sequence[tuple[Model, Box]], count: int) -> list[tuple[Floats, Floats]]:
-        """Parameters and summaries of `count` runs of each model in its box."""
+    def _round(self, rounds: Rounds, counts: Sequence[int]) -> Runs:
+        """Parameters and summaries of so many runs of each model in its box."""
         tasks = []
-        for place, (model, box) in enumerate(rounds):
+        for place, ((model, box), count) in enumerate(zip(rounds, counts, strict=True)):
             points = box.points(count, self.seed + self.runs + place)
             tasks += [
                 (place, model, box.names, point, self.runs + number) for number, point in enumerate(points)
             ]
             self.runs += count
-        rows: list[list[tuple[Floats, Floats]]] = [[] for _ in rounds]
+        rows: list[Runs] = [[] for _ in rounds]
         with ThreadPoolExecutor(self.jobs) as pool:
             try:
                 for (place, _, _, point, _), summary in zip(tasks, pool.map(self._one, tasks), strict=True):
@@ -175,7 +224,7 @@ class Inference:
                 raise
         return [self._table(part, box) for part, (_, box) in zip(rows, rounds, strict=True)]
 
-    def _table(self, rows: list[tuple[Floats, Floats]], box: Box) -> tuple[Floats, Floats]:
+    def _table(self, rows: Runs, box: Box) -> tuple[Floats, Floats]:
         if not rows:
             empty = np.full((1, len(self.observed)), 1e6)
             return (box.low + box.high)[None, :] / 2, empty

@@ -31,10 +31,13 @@ class Model:
     queue: str
     lossy: bool = False
     """Whether the link also loses packets at random."""
+    jittery: bool = False
+    """Whether packets also wait at random."""
 
     def __str__(self) -> str:
         """Name all."""
-        return f"{self.control} through {self.queue}{', with random loss' if self.lossy else ''}"
+        more = [word for word, has in (("random loss", self.lossy), ("jitter", self.jittery)) if has]
+        return f"{self.control} through {self.queue}{', with ' if more else ''}{' and '.join(more)}"
 
 
 @dataclass(frozen=True)

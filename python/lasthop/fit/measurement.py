@@ -32,6 +32,10 @@ class Transfer:
     """Bytes delivered until then: acked, as the sender learns it, or received for the first time."""
     lost_s: Floats = field(default_factory=lambda: np.empty(0))
     """When losses or retransmissions were seen."""
+    timed: bool = True
+    """Whether `lost_s` is known; if not, `repeated` may be."""
+    repeated: int | None = None
+    """Packets sent again, where only their number is known."""
     sent: int | None = None
     """Data packets sent, retransmissions included; of a capture at the receiver, those that arrived."""
     mss: int | None = None
@@ -60,6 +64,8 @@ class Delays:
     up_ms: Floats | None = None
     loaded: Bools | None = None
     """Whether a transfer ran at that time; None if the file does not tell."""
+    smoothed: bool = False
+    """Whether each is the kernel's smoothed one (RFC 6298) during a transfer, and none is of an idle line."""
     lost: int = 0
     sent: int | None = None
     """Probes sent; None for round trips of a transfer's own packets."""

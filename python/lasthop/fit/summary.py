@@ -7,8 +7,10 @@ fit them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
+from scipy.signal import lfilter
 
 from lasthop.fit.measurement import Delays, Floats, Transfer
 
@@ -31,6 +33,10 @@ class View:
     """Whether single packets were seen."""
     rtt_at_s: Floats | None = None
     """When round trips were seen, where that is at few times only."""
+    smoothed: bool = False
+    """Whether these are smoothed."""
+    losses: Literal["times", "number", "none"] = "times"
+    """What is known of losses."""
 
     @classmethod
     def of(
@@ -41,7 +47,17 @@ class View:
             return cls(until_s, np.linspace(0, until_s, 101), fine=True)
         grid = transfers[0].time_s
         rtt = None if delays is None else delays.time_s
-        return cls(until_s, np.concatenate([[0.0], grid[grid > 0]]), fine=False, rtt_at_s=rtt)
+        losses: Literal["times", "number", "none"] = "times"
+        if not all(one.timed for one in transfers):
+            losses = "none" if any(one.repeated is None for one in transfers) else "number"
+        return cls(
+            until_s,
+            np.concatenate([[0.0], grid[grid > 0]]),
+            fine=False,
+            rtt_at_s=rtt,
+            smoothed=delays is not None and delays.smoothed,
+            losses=losses,
+        )
 
 
 def delivered(transfers: tuple[Transfer, ...], times: Floats) -> Floats:
@@ -59,7 +75,10 @@ def summarise(transfers: tuple[Transfer, ...], delays: Delays | None, view: View
     volume = delivered(transfers, time)
     rates = np.diff(volume) * 8 / 1e6 / np.maximum(np.diff(time), 1e-9)
     numbers = _goodput(volume, time, rates)
-    numbers += _losses(transfers, view)
+    if view.losses == "times":
+        numbers += _losses(transfers, view)
+    elif view.losses == "number":
+        numbers.append(float(np.log(lost_of(transfers, view.until_s) + 0.5)))
     if delays is not None and np.isfinite(delays.rtt_ms).sum() > 3:
         numbers += _trips(transfers, delays, view)
     if view.fine:
@@ -88,6 +107,13 @@ def means_floor(volume: Floats, until: float) -> float:
     return float(max(volume[-1] * 8e-6 / until * 0.01, 1e-4))
 
 
+def lost_of(transfers: tuple[Transfer, ...], until_s: float) -> int:
+    """How many packets were lost or sent again until then, as far as that is known."""
+    return sum(
+        int((one.lost_s <= until_s).sum()) if one.repeated is None else one.repeated for one in transfers
+    )
+
+
 def _losses(transfers: tuple[Transfer, ...], view: View) -> list[float]:
     lost = np.sort(np.concatenate([one.lost_s for one in transfers]))
     lost = lost[lost <= view.until_s]
@@ -103,6 +129,7 @@ def _trips(transfers: tuple[Transfer, ...], delays: Delays, view: View) -> list[
     good = np.isfinite(delays.rtt_ms)
     time, rtt = delays.time_s[good], delays.rtt_ms[good]
     if view.rtt_at_s is not None and len(time):
+        rtt = _smoothed(rtt) if view.smoothed and len(rtt) > len(view.rtt_at_s) else rtt
         rtt = np.interp(view.rtt_at_s[view.rtt_at_s <= view.until_s], time, rtt)
         time = view.rtt_at_s[view.rtt_at_s <= view.until_s]
     ranks = np.percentile(rtt, [0, 5, 25, 50, 75, 95, 99])
@@ -112,14 +139,20 @@ def _trips(transfers: tuple[Transfer, ...], delays: Delays, view: View) -> list[
     late_ranks = np.percentile(late if len(late) else rtt, [0, 10, 50, 90])
     steps = np.abs(np.diff(rtt)) if len(rtt) > 1 else np.zeros(1)
     jitter = np.log(np.percentile(steps, [50, 90]) + FLOOR_MS / 4)
+    at_losses = [_at_losses(transfers, time, rtt, view)] if view.losses == "times" else []
     return [
         float(np.log(least)),
         *np.log(ranks[1:]).tolist(),
         *above.tolist(),
         *np.log(late_ranks - least + FLOOR_MS).tolist(),
         *jitter.tolist(),
-        float(np.log(_at_losses(transfers, time, rtt, view) - least + FLOOR_MS)),
+        *(float(np.log(one - least + FLOOR_MS)) for one in at_losses),
     ]
+
+
+def _smoothed(rtt: Floats) -> Floats:
+    """As a sender smooths them (RFC 6298, section 2)."""
+    return np.asarray(lfilter([1 / 8], [1, -7 / 8], rtt, zi=[7 / 8 * rtt[0]])[0])
 
 
 def _at_losses(transfers: tuple[Transfer, ...], time: Floats, rtt: Floats, view: View) -> float:

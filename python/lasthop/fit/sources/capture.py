@@ -151,7 +151,6 @@ def _transfer(packets: Columns, name: str, direction: Direction, mss: int, scale
         at, total, lost, (rtt_time, rtt) = flight.ack_time, np.clip(acked, 0, None), _resent(flight), sender
     else:
         at, total, lost, (rtt_time, rtt) = flight.time, _unique(flight), _holes(flight), receiver
-    base = float(np.min(rtt)) / 1e3 if len(rtt) else 0.05
     transfer = Transfer(
         name=name,
         direction=direction,
@@ -161,7 +160,7 @@ def _transfer(packets: Columns, name: str, direction: Direction, mss: int, scale
         sent=int(np.ceil(size / mss).sum()),
         mss=mss,
         app_limited=_app_limited(flight, rtt),
-        initial_window=_initial_window(flight, base, end),
+        initial_window=_initial_window(flight, end),
         overhead=52 if stamps else 40,
         receive_window=int(np.max(windows)) if len(windows) else None,
     )
@@ -269,14 +268,24 @@ def _app_limited(flight: _Flight, rtt: Floats) -> bool | None:
     return bool(idle > 0.2 * (flight.time[-1] - flight.time[0]))
 
 
-def _initial_window(flight: _Flight, base_s: float, end: End) -> int | None:
-    """Packets before the first answer can have come back; None if the connection was open before."""
-    if not (flight.packets["flags"] & SYN).any():
+def _initial_window(flight: _Flight, end: End) -> int | None:
+    """Packets that no answer to them released; None if these packets cannot tell."""
+    packets = flight.packets
+    if not (packets["flags"] & SYN).any():
         return None
     if end == "sender":
         answered = flight.ack_time[flight.acked > 0]
         first = flight.time < (answered[0] if len(answered) else np.inf)
     else:
-        first = flight.time < flight.time[0] + 0.6 * base_s
+        # What the first answer released echoes it or a later one (RFC 7323). A slow line delivers few packets
+        # of a flight before others of it, so time does not tell them apart.
+        before = packets["stamp"][packets["answer"]][flight.ack_time < flight.time[0]]
+        if not len(before) or before[-1] == 0:
+            return None
+        later = (packets["echo"][packets["data"]] - before[-1]).astype(np.int32) > 0
+        first = np.cumsum(later) == 0
+        if (later & flight.fresh).any():
+            # It begins where the first flight ended, even if a short queue dropped the end of that.
+            return max(1, round(int(flight.begin[later & flight.fresh][0]) / flight.mss))
     sent = int(flight.size[first & flight.fresh].sum())
     return max(1, round(sent / flight.mss))

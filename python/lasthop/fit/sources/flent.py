@@ -66,13 +66,15 @@ def _transfers(series: dict[str, list[Part]], about: Part, zero_s: float) -> Ite
         time_s, delivered = _counted(points, factor or 1e6, zero_s)
         mss, control = int(facts.amount_of("TCP_MSS")), facts.get("CONG_CONTROL")
         again = facts.get("TCP_RETRANSMIT")
-        repeated = int(float(str(again.value))) if again and _digits(again) else 0
+        repeated = int(float(str(again.value))) if again and _digits(again) else None
         yield Transfer(
             name,
             direction,
             time_s,
             delivered,
-            sent=int(delivered[-1] / mss) + repeated if mss else None,
+            timed=False,
+            repeated=repeated,
+            sent=int(delivered[-1] / mss) + (repeated or 0) if mss else None,
             mss=mss or None,
             app_limited=False,
             control=control.word() if control else None,

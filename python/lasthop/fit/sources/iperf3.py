@@ -1,7 +1,8 @@
 """`iperf3 -J`: what was transferred in each interval, and what the sender's kernel said at its end.
 
 The user's host is the client. Of a transfer towards the server, the client's file counts what was handed to
-the kernel; the server's counts, in the file with `--get-server-output`, say what arrived.
+the kernel; the server's counts, in the file with `--get-server-output`, say what arrived. Of a transfer from
+the server, they say what was sent again, and the round trips.
 """
 
 from __future__ import annotations
@@ -86,14 +87,14 @@ def read(path: Path) -> Measurement:
     streams = _streams(intervals, is_udp=is_udp)
     if not streams:
         raise InputError(f"{path}: intervals: all are omitted (iperf3 -O); there is nothing to fit")
-    there = _server(whole, is_udp=is_udp) if at_client else {}
+    there = _server(whole, streams, is_udp=is_udp) if at_client else {}
     transfers = tuple(
         _transfer(f"stream {number}", one, there.get(number), whole, is_udp=is_udp, at_client=at_client)
         for number, one in streams.items()
     )
     senders = {one.is_sender for one in streams.values()}
     seen_at: End = "both" if len(senders) == 2 or there else ("sender" if senders == {True} else "receiver")
-    delays = _delays(streams.values())
+    delays = _delays([*streams.values(), *there.values()])
     notes = [_COARSE]
     if delays is not None:
         notes.append(_SMOOTHED)
@@ -101,7 +102,7 @@ def read(path: Path) -> Measurement:
         notes.append(_NOT_ANSWERED if is_udp else _NO_ROUND_TRIPS)
     if any(one.is_sender and number not in there for number, one in streams.items()):
         notes.append(_WRITTEN)
-    if False in senders and not is_udp:
+    if any(not one.is_sender and number not in there for number, one in streams.items()) and not is_udp:
         notes.append(_NO_LOSSES)
     if said:
         notes.append(f"Not the whole test: iperf3 says '{said.word()}'.")
@@ -123,20 +124,16 @@ def _streams(intervals: list[Part], *, is_udp: bool) -> dict[int, _Stream]:
     return found
 
 
-def _server(whole: Part, *, is_udp: bool) -> dict[int, _Stream]:
-    """Return the receiving streams of the server's own file within this one, by the client's numbers."""
+def _server(whole: Part, ours: dict[int, _Stream], *, is_udp: bool) -> dict[int, _Stream]:
+    """Return the streams' other ends from the server's own file within this one, by the client's numbers."""
     inner = whole.get("server_output_json")
     if inner is None or inner.get("intervals") is None:
         return {}
     theirs = _streams(list(inner["intervals"].items()), is_udp=is_udp)
-    ours = _streams(list(whole["intervals"].items()), is_udp=is_udp)
     if len(theirs) != len(ours):
         return {}
-    return {
-        number: stream
-        for (number, own), stream in zip(ours.items(), theirs.values(), strict=True)
-        if own.is_sender and not stream.is_sender
-    }
+    pairs = zip(ours.items(), theirs.values(), strict=True)
+    return {number: other for (number, own), other in pairs if own.is_sender != other.is_sender}
 
 
 def _transfer(
@@ -145,15 +142,19 @@ def _transfer(
     start = whole["start"]
     test = start["test_start"]
     direction: Direction = "up" if stream.is_sender == at_client else "down"
-    delivered = np.array((there or stream).bytes)
-    if stream.is_sender and there is None:
+    sender, receiver = (stream, there) if stream.is_sender else (there, stream)
+    counted = receiver or stream
+    delivered = np.array(counted.bytes)
+    if receiver is None:
         delivered = np.maximum(delivered - _never_arrived(whole, delivered[-1]), 0.0)
     mss = start.amount_of("tcp_mss_default") or test.amount_of("blksize")
     end = whole.get("end") or Part(whole.file, "end", {})
-    again = len(stream.lost_s)
-    if not stream.is_sender and test.amount_of("num_streams") == 1:
+    repeated = None
+    if sender is None and test.amount_of("num_streams") == 1:
         total = end.get("sum_sent")
-        again = int(total.amount_of("retransmits")) if total else 0
+        repeated = int(total.amount_of("retransmits")) if total else None
+    lost_s = np.array((sender or stream).lost_s)
+    again = len(lost_s) if repeated is None else repeated
     sent = stream.packets if is_udp else stream.bytes[-1] / max(mss, 1) + again
     control = end.get("sender_tcp_congestion")
     target = start.get("target_bitrate") or test.get("target_bitrate")
@@ -161,15 +162,17 @@ def _transfer(
     return Transfer(
         name,
         direction,
-        np.array((there or stream).time_s),
+        np.array(counted.time_s),
         delivered,
-        np.array(stream.lost_s),
-        int(sent),
-        int(mss) or None,
-        app_limited=target is not None and target.amount() > 0 and not stream.lost_s,
+        lost_s,
+        timed=is_udp or sender is not None,
+        repeated=repeated,
+        sent=int(sent),
+        mss=int(mss) or None,
+        app_limited=target is not None and target.amount() > 0 and not again,
         protocol=protocol,
         control=None if control is None else control.word(),
-        overhead=_overhead(start, stream.pmtu, mss, is_udp=is_udp),
+        overhead=_overhead(start, (sender or stream).pmtu, mss, is_udp=is_udp),
     )
 
 
@@ -197,4 +200,4 @@ def _delays(streams: Iterable[_Stream]) -> Delays | None:
     if not pairs:
         return None
     time_s, rtt_ms = np.array(pairs).T
-    return Delays(time_s, rtt_ms, loaded=np.ones(len(pairs), dtype=np.bool_))
+    return Delays(time_s, rtt_ms, loaded=np.ones(len(pairs), dtype=np.bool_), smoothed=True)
