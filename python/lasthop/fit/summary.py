@@ -203,6 +203,8 @@ def unevenness(transfers: tuple[Transfer, ...]) -> float:
         if good.sum() < LEAST_STEPS:
             continue
         pace = float(np.median(took[good] / packets[good]))
+        if pace <= 0:  # Most came at once, as after a wait of all.
+            continue
         expected = packets[good] * pace
         late.append((took[good] - expected)[took[good] < 3 * expected])
     if not late:

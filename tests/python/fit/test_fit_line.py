@@ -17,6 +17,7 @@ from lasthop.fit.measurement import Measurement, Transfer
 from lasthop.fit.output import text_of
 from lasthop.fit.posterior import Fit
 from lasthop.fit.sources import read
+from lasthop.fit.summary import unevenness
 from lasthop.scenario.points import parse_study
 
 TRUE = {"rate": 4.0, "rtt": 40.0, "buffer": 30.0}
@@ -143,3 +144,9 @@ def test_the_model_whose_simulations_lie_nearest_is_the_probable_one() -> None:
 def test_a_range_that_grew_beyond_any_loss_still_makes_a_line() -> None:
     values = {"rate": 4.0, "rtt": 30.0, "buffer": 20.0, "loss": 1.08}
     assert line_keys(values, Model("cubic", "drop-tail"), "down")["down"]["link"]["loss"] == "50.00000 %"
+
+
+def test_packets_that_come_at_once_have_no_pace() -> None:
+    times = np.repeat([0.0, 1.0, 2.0], 40)
+    at_once = replace(whole(), time_s=times, bytes=1448.0 * np.arange(120))
+    assert unevenness((at_once,)) == 0
