@@ -14,7 +14,7 @@ from lasthop.fit.estimate import Estimate, estimate, way
 from lasthop.fit.infer import CALMED, FIRST, LAST, LEFT, MODELS, MOST, SECOND, THIRD, Found, Inference
 from lasthop.fit.line import OTHER, Model, Setting, cut, line_keys
 from lasthop.fit.measurement import Delays, Direction, Floats, Measurement, Transfer
-from lasthop.fit.posterior import Check, Fit, Keys, Parameter, Series
+from lasthop.fit.posterior import Check, Fit, Keys, Parameter, Series, Source
 from lasthop.fit.summary import delivered
 
 # What the model is off from real hosts and links at least, as a standard deviation of the logarithm. Without
@@ -160,8 +160,10 @@ class _Result:
 def _direction(
     one: Way, seed: int, jobs: int, rng: np.random.Generator, advance: Callable[[int], object]
 ) -> _Result:
-    setting = Setting(one.transfers, one.direction, one.measurement.seen_at or "sender", one.until_s)
     fine = one.measurement.kind == "capture"
+    # Of counters, the sender's are those of round trips and of what was sent again.
+    seen_at = (one.measurement.seen_at or "sender") if fine else "sender"
+    setting = Setting(one.transfers, one.direction, seen_at, one.until_s)
     inference = Inference(setting, one.delays, one.first, fine=fine, seed=seed, jobs=jobs, advance=advance)
     found = inference.run(_models(one.transfers))
     rows, whose = _drawn(found, rng)
@@ -242,7 +244,7 @@ def assumed_buffer(values: dict[str, float], first: Estimate) -> float:
 def _numbers(
     one: Way, found: Found, rows: Floats, middle: Floats, refused: dict[str, str]
 ) -> list[Parameter]:
-    source = f"{one.measurement.file}, {one.measurement.kind}"
+    source = Source(one.measurement.file, one.measurement.kind)
     parameters = []
     for place, (name, unit) in enumerate(UNITS.items()):
         key = KEYS[name].format(way=one.direction)
@@ -274,7 +276,7 @@ def _hidden(name: str, first: Estimate) -> float:
 
 
 def _words(one: Way, found: Found, refused: dict[str, str]) -> list[Parameter]:
-    source = f"{one.measurement.file}, {one.measurement.kind}"
+    source = Source(one.measurement.file, one.measurement.kind)
     chances: dict[str, dict[str, float]] = {"control": {}, "queue": {}}
     for model in MODELS:
         chance = sum(found.chances.get(replace(model, jittery=jittery), 0.0) for jittery in (False, True))
@@ -297,7 +299,7 @@ def _words(one: Way, found: Found, refused: dict[str, str]) -> list[Parameter]:
     return [*words, _initial_window(one, source), _stalls(one, source)]
 
 
-def _initial_window(one: Way, source: str) -> Parameter:
+def _initial_window(one: Way, source: Source) -> Parameter:
     window = one.transfers[0].initial_window
     if window is None:
         reason = "the start of the connection is missing"
@@ -308,7 +310,7 @@ def _initial_window(one: Way, source: str) -> Parameter:
     return Parameter("initial_window", "tcp.initial_window", "packets", ends, ends, ends, source=source)
 
 
-def _stalls(one: Way, source: str) -> Parameter:
+def _stalls(one: Way, source: Source) -> Parameter:
     reason = "a round trip that is stretched by repairs of the link looks like jitter here"
     return Parameter(
         "stalls", f"{one.direction}.link.errors", "ms", reason=reason, assumed="none", source=source

@@ -138,5 +138,5 @@ def cut(transfers: tuple[Transfer, ...], delays: Delays | None, until_s: float) 
             parts.append(replace(one, time_s=one.time_s[chosen], bytes=one.bytes[chosen], lost_s=lost))
     if delays is not None:
         chosen = delays.time_s <= until_s
-        delays = Delays(delays.time_s[chosen], delays.rtt_ms[chosen])
+        delays = Delays(delays.time_s[chosen], delays.rtt_ms[chosen], smoothed=delays.smoothed)
     return tuple(parts), delays

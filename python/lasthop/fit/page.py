@@ -56,9 +56,8 @@ class _Row:
     @classmethod
     def of(cls, one: Parameter) -> _Row:
         value, interval = one.texts() if one.reason is None else ("", "")
-        file, _, kind = one.source.rpartition(", ")
-        source = f"{Path(file).name}, {kind}"
-        return cls(one.name.replace("_", " "), one.key, value, interval, source, one.reason, one.assumed)
+        name = one.name.replace("_", " ")
+        return cls(name, one.key, value, interval, one.source.short, one.reason, one.assumed)
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
-from lasthop.fit.measurement import Floats, Measurement
+from lasthop.fit.measurement import Floats, Kind, Measurement
 
 Keys = Mapping[str, object]
 """Tables of a scenario, as in a file."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Which data said something."""
+
+    file: Path
+    kind: Kind
+
+    def __str__(self) -> str:
+        """Name the file with its folder, and what it is."""
+        return f"{self.file}, {self.kind}"
+
+    @property
+    def short(self) -> str:
+        """The same without the folder."""
+        return f"{self.file.name}, {self.kind}"
 
 
 @dataclass(frozen=True)
@@ -21,14 +39,13 @@ class Parameter:
     """The key of the scenario that it sets, such as `down.link.rate`."""
     unit: str
     """As in the scenario (`Mbit/s`, `ms`, `packets`); empty for names and probabilities."""
+    source: Source = field(kw_only=True)
     value: float | str | None = None
     low: float | None = None
     """Lower end of the 90 % interval; None for names."""
     high: float | None = None
     probability: float | None = None
     """Of a name: how probable it is among the names compared."""
-    source: str = ""
-    """Which data said it."""
     reason: str | None = None
     """Why these data do not identify it; then there is no number."""
     assumed: str | None = None

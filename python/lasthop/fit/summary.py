@@ -6,7 +6,7 @@ fit them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -72,6 +72,8 @@ def delivered(transfers: tuple[Transfer, ...], times: Floats) -> Floats:
 def summarise(transfers: tuple[Transfer, ...], delays: Delays | None, view: View) -> Floats:
     """The numbers."""
     time = view.grid_s
+    if not view.fine:
+        transfers = tuple(replace(one, lost_s=_spread(one.lost_s, time)) for one in transfers)
     volume = delivered(transfers, time)
     rates = np.diff(volume) * 8 / 1e6 / np.maximum(np.diff(time), 1e-9)
     numbers = _goodput(volume, time, rates)
@@ -105,6 +107,13 @@ def _goodput(volume: Floats, time: Floats, rates: Floats) -> list[float]:
 def means_floor(volume: Floats, until: float) -> float:
     """A hundredth of the mean rate, below which rates are not told apart."""
     return float(max(volume[-1] * 8e-6 / until * 0.01, 1e-4))
+
+
+def _spread(lost: Floats, grid: Floats) -> Floats:
+    """The same losses at even times of each interval: counters know no others."""
+    counts = np.histogram(lost, grid)[0]
+    ends = zip(grid[:-1], grid[1:], counts, strict=True)
+    return np.concatenate([np.linspace(start, end, count + 2)[1:-1] for start, end, count in ends])
 
 
 def lost_of(transfers: tuple[Transfer, ...], until_s: float) -> int:

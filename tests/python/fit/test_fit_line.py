@@ -148,5 +148,5 @@ def test_a_range_that_grew_beyond_any_loss_still_makes_a_line() -> None:
 
 def test_packets_that_come_at_once_have_no_pace() -> None:
     times = np.repeat([0.0, 1.0, 2.0], 40)
-    at_once = replace(whole(), time_s=times, bytes=1448.0 * np.arange(120))
+    at_once = replace(whole(), time_s=times, bytes=np.arange(0.0, 120 * 1448, 1448))
     assert unevenness((at_once,)) == 0
