@@ -55,23 +55,28 @@ def fit_command(
     FILE is a packet capture of a transfer, from either end, or what iperf3 -J, flent, irtt or ping wrote. The
     command estimates rate, delay, queue, loss and jitter, each with a 90 % interval, and names the congestion
     control and the queue discipline. It says of each which data do not identify it, and why. The scenario
-    has a factor 'line' with the best estimate and draws of what else the data allow.
+    has a factor 'line' with the best estimate and draws of what else the data allow. If the rate varies, its
+    course is a CSV file beside the scenario.
 
     Example: lasthop fit download.pcapng --out my-line.toml --report my-line.html
     """
     from lasthop.api.progress import progress
     from lasthop.campaign.provenance import usable_cores
     from lasthop.fit.fit import fit, runs_of_a_fit, ways_of
-    from lasthop.fit.output import said, text_of, write_text
+    from lasthop.fit.output import course_name, courses_of, said, text_of, write_text
     from lasthop.fit.sources import read
 
     _check(out, ".toml", "--out")
     if report is not None:
         _check(report, ".html", "--report")
+    for way in ("down", "up"):
+        _check_new(out.with_name(course_name(out.stem, way)))
     measurements = [read(file, host) for file in files]
     total = runs_of_a_fit(len(ways_of(measurements)))
     with progress(total, 0, quiet=quiet, doing="fitting") as advance:
         found = fit(measurements, seed=seed, jobs=jobs or usable_cores(), advance=advance)
+    for name, text in courses_of(found, out.stem).items():
+        write_text(out.with_name(name), text)
     write_text(out, text_of(found, out.stem))
     if report is not None:
         from lasthop.fit.page import page
@@ -90,7 +95,11 @@ def _check(out: Path, suffix: str, option: str) -> None:
     if out.suffix != suffix:
         meant = f"{out.stem or 'my-line'}{suffix}"
         raise InputError(f"{option} {out}: the name must end in {suffix}; did you mean '{meant}'?")
-    if out.exists():
-        raise InputError(f"{out} exists, and nothing is overwritten: name a file that does not.")
+    _check_new(out)
     if not out.absolute().parent.is_dir():
         raise InputError(f"{option} {out}: there is no folder {out.absolute().parent}.")
+
+
+def _check_new(file: Path) -> None:
+    if file.exists():
+        raise InputError(f"{file} exists, and nothing is overwritten: name a file that does not.")

@@ -10,9 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from lasthop.errors import InputError
+from lasthop.fit.course import Course
 from lasthop.fit.estimate import Estimate, estimate, way
 from lasthop.fit.infer import CALMED, FIRST, LAST, LEFT, MODELS, MOST, SECOND, THIRD, Found, Inference
-from lasthop.fit.line import OTHER, Model, Setting, cut, line_keys
+from lasthop.fit.known import Known, beside, known
+from lasthop.fit.line import NOTHING, OTHER, Model, Setting, cut, line_keys
 from lasthop.fit.measurement import Delays, Direction, Floats, Measurement, Transfer
 from lasthop.fit.posterior import Check, Fit, Keys, Parameter, Series, Source
 from lasthop.fit.summary import delivered
@@ -59,6 +61,7 @@ class Way:
     delays: Delays | None
     until_s: float
     first: Estimate
+    known: Known = NOTHING
 
 
 def ways_of(measurements: Sequence[Measurement]) -> list[Way]:
@@ -105,7 +108,11 @@ def _way(one: Measurement, direction: Direction, idle_ms: float | None) -> Way:
     packets = sum(part.sent or float(part.bytes[-1]) / (part.mss or 1448) for part in transfers)
     until = min(0.999 * end, LONGEST_S, max(LEAST_S, end * MOST_PACKETS / max(packets, 1)))
     parts, delays = cut(transfers, one.delays, until)
-    return Way(direction, one, transfers, delays, until, estimate(parts, delays, until, idle_ms))
+    first = estimate(parts, delays, until, idle_ms)
+    if one.kind != "capture":
+        return Way(direction, one, transfers, delays, until, first)
+    shown = known(parts, delays, until, one.seen_at or "sender")
+    return Way(direction, one, transfers, delays, until, first, shown)
 
 
 def fit(
@@ -118,7 +125,7 @@ def fit(
     """Fit a line to measurements of it. Raises InputError if they say nothing of its rate."""
     rng = np.random.default_rng(seed)
     results = [_direction(one, seed, jobs, rng, advance) for one in ways_of(measurements)]
-    parameters = tuple(parameter for result in results for parameter in result.parameters)
+    found = tuple(parameter for result in results for parameter in result.parameters)
     # A direction that was not measured keeps what the other one assumes of it.
     merged = [dict(keys) for keys in results[0].keys]
     for result in results[1:]:
@@ -128,12 +135,14 @@ def fit(
     notes.append(_untold(results))
     return Fit(
         measurements=tuple(measurements),
-        parameters=parameters,
+        parameters=found,
         best=merged[0],
         draws=tuple(merged[1:]),
         checks=tuple(check for result in results for check in result.checks),
         runs=sum(result.runs for result in results),
         notes=tuple(dict.fromkeys(notes)),
+        courses={result.direction: result.course for result in results if result.course is not None},
+        others=tuple(flow for result in results for flow in result.others),
     )
 
 
@@ -155,6 +164,8 @@ class _Result:
     """Of the best estimate, then of the draws."""
     checks: tuple[Check, ...]
     runs: int
+    course: Course | None
+    others: tuple[Keys, ...]
 
 
 def _direction(
@@ -163,13 +174,16 @@ def _direction(
     fine = one.measurement.kind == "capture"
     # Of counters, the sender's are those of round trips and of what was sent again.
     seen_at = (one.measurement.seen_at or "sender") if fine else "sender"
-    setting = Setting(one.transfers, one.direction, seen_at, one.until_s)
+    setting = Setting(one.transfers, one.direction, seen_at, one.until_s, one.known)
     inference = Inference(setting, one.delays, one.first, fine=fine, seed=seed, jobs=jobs, advance=advance)
-    found = inference.run(_models(one.transfers))
+    found = inference.run(_models(one))
     rows, whose = _drawn(found, rng)
     middle = np.median(rows[whose == 0], axis=0)
     refused = _refused(one.first, found)
-    values = [_values(row, refused, one.first) for row in (middle, *rows[:DRAWS])]
+    stalled = {} if one.known.stalls is None else one.known.stalls.drawn(MANY, rng)
+    values = [_values(row, refused, one) for row in (middle, *rows[:DRAWS])]
+    for number, row in enumerate(values[1:]):
+        row |= {name: float(column[number]) for name, column in stalled.items()}
     models = [found.parts[number].model for number in (0, *whose[:DRAWS])]
     seen = [
         _series(*inference.seen(row, model, number), one)
@@ -181,16 +195,37 @@ def _direction(
     if "queue" in refused:
         models = [Model(model.control, "drop-tail") for model in models]
     keys: list[Keys] = [
-        line_keys(row, model, one.direction) for row, model in zip(values, models, strict=True)
+        line_keys(row, model, one.direction, one.known) for row, model in zip(values, models, strict=True)
     ]
-    parameters = (*_numbers(one, found, rows, middle, refused), *_words(one, found, refused))
-    return _Result(one.direction, parameters, keys, (check,), found.runs)
+    said = (
+        *_numbers(one, found, rows, middle, refused),
+        *_words(one, found, refused),
+        *_beside(one, stalled),
+    )
+    shift = setting.shift_s(values[0]["rtt"])
+    course = None if one.known.course is None else one.known.course.shifted(shift)
+    others = tuple(one.known.flows(one.direction, shift))
+    return _Result(one.direction, said, keys, (check,), found.runs, course, others)
 
 
-def _models(transfers: tuple[Transfer, ...]) -> list[Model]:
-    """The models in question: those with the congestion control that the file names, if it does."""
-    named = {one.control for one in transfers}
-    return [model for model in MODELS if named == {model.control}] or list(MODELS)
+def _beside(one: Way, stalled: dict[str, Floats]) -> list[Parameter]:
+    """What single packets show; counters have none."""
+    source = Source(one.measurement.file, one.measurement.kind)
+    if one.measurement.kind == "capture":
+        return beside(one.known, one.direction, source, stalled)
+    reason = "it takes single packets to see whether a queue stood"
+    key = f"{one.direction}.link.course"
+    return [Parameter("course", key, "", reason=reason, assumed="one rate", source=source)]
+
+
+def _models(one: Way) -> list[Model]:
+    """The models in question: those with the congestion control that the file names, if it does.
+
+    Where a queue stood while the rate changed, no policer made the rate.
+    """
+    models = [model for model in MODELS if one.known.verdict is None or model.queue != "policer"]
+    named = {part.control for part in one.transfers}
+    return [model for model in models if named == {model.control}] or models
 
 
 def _drawn(found: Found, rng: np.random.Generator) -> tuple[Floats, Ints]:
@@ -226,13 +261,13 @@ def _refused(first: Estimate, found: Found) -> dict[str, str]:
     return refused
 
 
-def _values(row: Floats, refused: dict[str, str], first: Estimate) -> dict[str, float]:
-    values = {name: float(value) for name, value in zip(UNITS, row, strict=True)}
+def _values(row: Floats, refused: dict[str, str], one: Way) -> dict[str, float]:
+    values = {name: float(value) for name, value in zip(UNITS, row, strict=True)} | one.known.values()
     for name in ("loss", "jitter"):
         if name in refused:
             values.pop(name)
     if "buffer" in refused or np.isnan(values["buffer"]):
-        values["buffer"] = assumed_buffer(values, first)
+        values["buffer"] = assumed_buffer(values, one.first)
     return values
 
 
@@ -245,25 +280,34 @@ def _numbers(
     one: Way, found: Found, rows: Floats, middle: Floats, refused: dict[str, str]
 ) -> list[Parameter]:
     source = Source(one.measurement.file, one.measurement.kind)
-    parameters = []
+    numbers = []
     for place, (name, unit) in enumerate(UNITS.items()):
         key = KEYS[name].format(way=one.direction)
         public = NAMES.get(name, name)
+        if name == "rate" and one.known.course is not None:
+            numbers.append(_mean_rate(one.known.course, one.direction, source))
+            continue
         if name in refused or np.isnan(middle[place]):
             reason = refused.get(name, f"{found.model.queue} drops by time, so its length never matters")
             assumed = {"buffer": "a queue of a round trip", "rtt": f"{middle[place]:.3g} ms"}.get(
                 name, "none"
             )
-            parameters.append(Parameter(public, key, unit, reason=reason, assumed=assumed, source=source))
+            numbers.append(Parameter(public, key, unit, reason=reason, assumed=assumed, source=source))
             continue
         low, high = np.nanpercentile(rows[:, place], [5, 95]).tolist()
         value = float(middle[place])
         if value == 0:
             high = max(high, _hidden(name, one.first))
-        parameters.append(
-            Parameter(public, key, unit, value, min(low, value), max(high, value), source=source)
-        )
-    return parameters
+        ends = min(low, value), max(high, value)
+        numbers.append(Parameter(public, key, unit, value, *ends, source=source))
+    return numbers
+
+
+def _mean_rate(course: Course, direction: Direction, source: Source) -> Parameter:
+    """That of a course, which was counted."""
+    half = 1.645 * course.mean * float(np.hypot(course.error, MODEL_ERROR["rate"]))
+    ends = course.mean - half, course.mean + half
+    return Parameter("rate", f"{direction}.link.course", "Mbit/s", course.mean, *ends, source=source)
 
 
 def _hidden(name: str, first: Estimate) -> float:
@@ -296,7 +340,7 @@ def _words(one: Way, found: Found, refused: dict[str, str]) -> list[Parameter]:
             words.append(Parameter(name, keys[name], "", word, probability=chance, source=source))
         else:
             words.append(Parameter(name, keys[name], "", reason=reason, assumed=word, source=source))
-    return [*words, _initial_window(one, source), _stalls(one, source)]
+    return [*words, _initial_window(one, source)]
 
 
 def _initial_window(one: Way, source: Source) -> Parameter:
@@ -308,13 +352,6 @@ def _initial_window(one: Way, source: Source) -> Parameter:
         )
     ends = float(window)
     return Parameter("initial_window", "tcp.initial_window", "packets", ends, ends, ends, source=source)
-
-
-def _stalls(one: Way, source: Source) -> Parameter:
-    reason = "a round trip that is stretched by repairs of the link looks like jitter here"
-    return Parameter(
-        "stalls", f"{one.direction}.link.errors", "ms", reason=reason, assumed="none", source=source
-    )
 
 
 def _series(transfers: tuple[Transfer, ...], delays: Delays | None, one: Way) -> Series:

@@ -148,7 +148,7 @@ class Inference:
 
     def names(self, model: Model) -> tuple[str, ...]:
         """The properties that are drawn under a model."""
-        names = ["rate", "rtt"]
+        names = ["rtt"] if self.setting.known.course is not None else ["rate", "rtt"]
         if model.queue != "codel":
             names.append("buffer")
         if model.lossy:
@@ -243,7 +243,7 @@ class Inference:
         self, values: dict[str, float], model: Model, number: int
     ) -> tuple[tuple[Transfer, ...], Delays | None]:
         """One run, as far as it is compared."""
-        values = {"buffer": 1000.0} | values
+        values = {"buffer": 1000.0} | self.setting.known.values() | values
         made = simulate(self.setting, values, model, self.seed * 100_003 + number)
         transfers, delays = cut(made.transfers, made.delays, self.setting.until_s)
         return transfers, delays

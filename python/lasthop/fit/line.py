@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lasthop.engines.engine import CaptureTarget, Observation, Request
+from lasthop.fit.known import Known
 from lasthop.fit.measurement import Delays, Direction, End, Measurement, Transfer
 from lasthop.fit.sources import capture
 from lasthop.scenario.points import parse_study
@@ -21,6 +22,7 @@ OTHER: dict[str, Direction] = {"down": "up", "up": "down"}
 MOST_LOSS = 0.5
 # Bytes of a full packet, in which a policer's bucket is counted.
 PACKET = 1500
+NOTHING = Known()
 
 
 @dataclass(frozen=True)
@@ -49,12 +51,21 @@ class Setting:
     seen_at: End
     until_s: float
     """The runs last as long, and so much of the measurement is compared with them."""
+    known: Known = NOTHING
+
+    def shift_s(self, rtt_ms: float) -> float:
+        """How much later than in the data something happens at the link of a run, which begins with a SYN.
+
+        The first that a sender sees is an answer, after a round trip, and what left the link then is seen as
+        much later. A receiver sees data first, after three ways, and what leaves the link after one.
+        """
+        return rtt_ms / 1e3 if self.seen_at == "receiver" else 0.0
 
     def keys(self, values: Mapping[str, float], model: Model) -> dict[str, object]:
         """The scenario of a line with these values: Mbit/s, ms and packets."""
         return {
             "time_limit": "10 min",
-            **line_keys(values, model, self.direction),
+            **line_keys(values, model, self.direction, self.known),
             **self._traffic(values, model),
         }
 
@@ -70,6 +81,7 @@ class Setting:
         if first.overhead < 52:
             tcp["timestamps"] = False
         flows = [self._flow(number, one, values["rtt"] / 1e3) for number, one in enumerate(self.transfers, 1)]
+        flows += self.known.flows(self.direction, self.shift_s(values["rtt"]))
         return {"mtu": f"{max(packet, 296)} B", "tcp": tcp, "flow": flows}
 
     def _flow(self, number: int, one: Transfer, rtt_s: float) -> dict[str, object]:
@@ -85,15 +97,21 @@ class Setting:
         }
 
 
-def line_keys(values: Mapping[str, float], model: Model, direction: Direction) -> dict[str, object]:
-    """The keys of the last hop. The round trip is shared evenly between both directions."""
+def line_keys(
+    values: Mapping[str, float], model: Model, direction: Direction, known: Known = NOTHING
+) -> dict[str, object]:
+    """The keys of the last hop. The round trip is shared evenly between both directions.
+
+    A course is a file, so it has no place here: `with_course` names it.
+    """
     delay = f"{values['rtt'] / 2:.4f} ms"
     rate = f"{values['rate'] * 1e3:.3f} kbit/s"
-    link: dict[str, object] = {"rate": rate, "delay": delay}
+    link: dict[str, object] = {"delay": delay} if known.course is not None else {"rate": rate, "delay": delay}
     if values.get("loss", 0.0) > 0:
         link["loss"] = f"{100 * min(values['loss'], MOST_LOSS):.5f} %"
     if values.get("jitter", 0.0) > 0:
         link["jitter"] = {"distribution": "uniform", "min": "0 ms", "max": f"{values['jitter']:.4f} ms"}
+    link |= known.link(values)
     way: dict[str, object] = {"link": link}
     packets = max(1, round(values["buffer"]))
     way["queue"] = {"limit": f"{packets} packets"}
@@ -108,11 +126,23 @@ def line_keys(values: Mapping[str, float], model: Model, direction: Direction) -
     return {direction: way, OTHER[direction]: back}
 
 
+def with_course(keys: Mapping[str, object], direction: str, file: str) -> dict[str, object]:
+    """The same keys with the file of a course."""
+    way = keys[direction]
+    return {**keys, direction: {**way, "link": way["link"] | {"course": file}}}
+
+
 def simulate(setting: Setting, values: Mapping[str, float], model: Model, seed: int) -> Measurement:
     """Run the line once and read the capture of it as the measured one was read."""
-    cell = parse_study(to_toml(setting.keys(values, model))).cells[0]
+    keys = setting.keys(values, model)
     with tempfile.TemporaryDirectory(prefix="lasthop-fit-", dir=_memory()) as name:
         folder = Path(name)
+        if setting.known.course is not None:
+            file = folder / "course.csv"
+            course = setting.known.course.shifted(setting.shift_s(values["rtt"]))
+            file.write_text(course.text(), encoding="utf-8")
+            keys = with_course(keys, setting.direction, str(file))
+        cell = parse_study(to_toml(keys)).cells[0]
         request = Request.of_one(seed, 0, 0, Observation(capture=CaptureTarget(folder, "fit", SNAP)))
         cell.run(seed, 0, 1, json.dumps(request.messages()), records=False)
         at_server = (setting.seen_at == "sender") == (setting.direction == "down")

@@ -7,6 +7,7 @@ from pathlib import Path
 from textwrap import wrap
 
 from lasthop.errors import InputError
+from lasthop.fit.line import with_course
 from lasthop.fit.posterior import Fit, Parameter
 from lasthop.results.atomic import replace_atomically
 from lasthop.scenario.toml import to_toml
@@ -15,8 +16,18 @@ WIDTH = 110
 
 
 def text_of(fit: Fit, name: str) -> str:
-    """The text of the scenario."""
+    """The text of the scenario. It names the files of `courses_of`."""
     return "\n".join([*_head(fit), *_scenario(fit, name), *_levels(fit)]) + "\n"
+
+
+def courses_of(fit: Fit, name: str) -> dict[str, str]:
+    """Names and texts of the files that lie beside the scenario."""
+    return {course_name(name, way): course.text() for way, course in fit.courses.items()}
+
+
+def course_name(name: str, way: str) -> str:
+    """The file of a direction's course beside the scenario with this name."""
+    return f"{name}-{way}.csv"
 
 
 def said(parameter: Parameter) -> str:
@@ -61,18 +72,22 @@ def _scenario(fit: Fit, name: str) -> Iterator[str]:
         tcp["congestion_control"] = control.value or control.assumed or "cubic"
     if window is not None and window.value is not None:
         tcp["initial_window"] = round(float(window.value))
-    yield to_toml({"tcp": tcp, **fit.best, "flow": _flows(fit)}).strip()
+    best = fit.best
+    for way in fit.courses:
+        best = with_course(best, way, course_name(name, way))
+    yield to_toml({"tcp": tcp, **best, "flow": [*_flows(fit), *fit.others]}).strip()
 
 
 def _flows(fit: Fit) -> list[dict[str, object]]:
     """A transfer in each direction that was measured."""
     ways = dict.fromkeys(check.direction for check in fit.checks)
+    lasts = max([10.0, *(course.until_s for course in fit.courses.values())])
     return [
         {
             "kind": "bulk-tcp",
             "name": "download" if way == "down" else "upload",
             "direction": way,
-            "duration": "10 s",
+            "duration": f"{lasts:.4g} s",
         }
         for way in ways
     ]

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from lasthop.fit.course import Course
 from lasthop.fit.measurement import Floats, Kind, Measurement
 
-Keys = Mapping[str, object]
+Keys = Mapping[str, Any]
 """Tables of a scenario, as in a file."""
 
 
@@ -96,6 +98,10 @@ class Fit:
     """How many simulations it took."""
     notes: tuple[str, ...] = ()
     """What was left out or assumed, in sentences."""
+    courses: Mapping[str, Course] = field(default_factory=dict)
+    """Of the directions whose rate varies; each takes the place of a rate."""
+    others: tuple[Keys, ...] = ()
+    """Flows of others beside the transfer."""
 
     def parameter(self, name: str) -> Parameter | None:
         """The parameter of that name, if the fit speaks of it."""

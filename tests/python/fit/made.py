@@ -42,3 +42,24 @@ def measured(values: dict[str, float], model: Model, seed: int, *, end: End = "s
     )
     made = simulate(Setting((whole,), "down", end, 8.0), values, model, seed)
     return replace(made, transfers=tuple(replace(one, direction="down") for one in made.transfers))
+
+
+CUBIC_LINE = """
+[tcp]
+profile = "linux-6"
+[down.link]
+rate = "8 Mbit/s"
+delay = "20 ms"
+{link}
+[down.queue]
+limit = "60 packets"
+[up.link]
+rate = "10 Mbit/s"
+delay = "20 ms"
+[up.queue]
+limit = "1000 packets"
+[[flow]]
+kind = "bulk-tcp"
+name = "download"
+duration = "10 s"
+"""

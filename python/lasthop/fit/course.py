@@ -1,0 +1,224 @@
+"""The course of a rate: what a line carried while a queue stood before it.
+
+A queue that stands keeps the link busy, so what is delivered then is the link's rate, or what others leave of
+it. A round trip tells of a wait, and for all that wait the link was busy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lasthop.fit.measurement import Bools, Delays, End, Floats, Transfer
+from lasthop.fit.stalls import Stalls
+from lasthop.fit.summary import delivered, unevenness
+
+# A window has so many packets and lasts so long at least, and there are no more windows than that.
+LEAST_PACKETS, LEAST_S, MOST_WINDOWS = 12, 0.05, 300
+# Packets by which a window's count is uncertain, as a standard deviation: ACKs speak of two.
+UNCERTAIN_PACKETS = 1.5
+# Part of what a window carries that says nothing: no line is evener.
+UNEVEN = 0.02
+# What a change must gain, in logarithms of the number of windows; 2 would be the Bayesian criterion.
+PENALTY = 4.0
+# Standard deviation of the logarithm below which one rate explains the course.
+LEAST_SPREAD = 0.05
+# Part of the time in which a queue must have stood.
+LEAST_TOLD = 0.5
+# How much of a window the waits must cover.
+COVERED = 0.9
+
+
+@dataclass(frozen=True)
+class Course:
+    """A rate in steps, in Mbit/s, and how much of the time tells it."""
+
+    time_s: Floats
+    """Beginning of each step; the first is 0."""
+    rate: Floats
+    until_s: float
+    told: float
+    """Part of the time in which a queue stood."""
+    error: float = 0.0
+    """Standard deviation of the mean, as a part of it."""
+
+    @property
+    def lengths(self) -> Floats:
+        """How long each step lasts."""
+        return np.diff(self.time_s, append=self.until_s)
+
+    @property
+    def mean(self) -> float:
+        """The mean rate."""
+        return float(self.lengths @ self.rate / self.lengths.sum())
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation of the logarithm of the rate."""
+        share = self.lengths / self.lengths.sum()
+        level = np.log(np.maximum(self.rate, 1e-3 * self.rate.max()))
+        return float(np.sqrt(share @ (level - share @ level) ** 2))
+
+    @property
+    def varies(self) -> bool:
+        """Whether one rate does not explain it."""
+        return len(self.rate) > 1 and self.spread > LEAST_SPREAD
+
+    def shifted(self, by_s: float) -> Course:
+        """The same, so much later; the first rate holds before it."""
+        return replace(
+            self, time_s=np.concatenate([[0.0], self.time_s[1:] + by_s]), until_s=self.until_s + by_s
+        )
+
+    def text(self) -> str:
+        """The file that a link's `course` reads."""
+        rows = (f"{at:.4f},{rate * 1e6:.0f}" for at, rate in zip(self.time_s, self.rate, strict=True))
+        return "\n".join(["time_s,rate_bps", *rows]) + "\n"
+
+
+@dataclass(frozen=True)
+class Windows:
+    """What was delivered window by window."""
+
+    edges_s: Floats
+    megabits: Floats
+    busy: Bools
+    """Whether a queue stood all the time."""
+    uncertain: Floats
+    """Standard deviations of `megabits`."""
+
+    @property
+    def lengths(self) -> Floats:
+        """Seconds of each window."""
+        return np.diff(self.edges_s)
+
+    @property
+    def usual(self) -> float:
+        """The median rate while a queue stood, in Mbit/s; NaN if none did."""
+        rates = (self.megabits / self.lengths)[self.busy]
+        return float(np.median(rates)) if len(rates) else float("nan")
+
+
+def windows(
+    transfers: tuple[Transfer, ...],
+    delays: Delays,
+    until_s: float,
+    seen_at: End,
+    stalls: Stalls | None = None,
+) -> Windows | None:
+    """Count what was delivered; None if these data are too few or too coarse. Stalls tell no rate."""
+    good = np.isfinite(delays.rtt_ms)
+    time, rtt = delays.time_s[good], delays.rtt_ms[good]
+    start = max(float(one.time_s[0]) for one in transfers)
+    total = delivered(transfers, np.array([start, until_s]))
+    packet = (transfers[0].mss or 1448) + transfers[0].overhead
+    packets = float(total[1] - total[0]) / packet
+    if not len(rtt) or packets < 10 * LEAST_PACKETS:
+        return None
+    span = until_s - start
+    width = max(LEAST_S, LEAST_PACKETS * span / packets, span / MOST_WINDOWS)
+    edges = np.linspace(start, until_s, max(3, int(span / width)) + 1)
+    if seen_at != "receiver":
+        edges = _outside_repairs(edges, transfers, time, rtt)
+    megabits = np.diff(delivered(transfers, edges)) * 8e-6
+    late = unevenness(transfers) / 1e3 * megabits / np.diff(edges)
+    counted = UNCERTAIN_PACKETS * packet * 8e-6
+    uncertain = np.sqrt(counted**2 + late**2 + (UNEVEN * megabits) ** 2)
+    busy = _busy(edges, time, rtt, 1e3 * span / packets)
+    if stalls is not None:
+        busy &= ~stalls.touch(edges)
+    return Windows(edges, megabits, busy, uncertain)
+
+
+def _outside_repairs(edges: Floats, transfers: tuple[Transfer, ...], time: Floats, rtt: Floats) -> Floats:
+    """Leave out edges between a loss and the ACK of its repair: no ACK tells then what has arrived."""
+    inside = np.zeros(len(edges), bool)
+    for one in transfers:
+        lost = np.sort(one.lost_s)
+        if not len(lost):
+            continue
+        took = np.interp(lost, time, rtt) / 1e3
+        inside |= np.searchsorted(
+            lost, edges + 0.25 * np.interp(edges, time, rtt) / 1e3, "right"
+        ) > np.searchsorted(np.maximum.accumulate(lost + 1.25 * took), edges, "right")
+    inside[[0, -1]] = False
+    return edges[~inside]
+
+
+def _busy(edges: Floats, time: Floats, rtt: Floats, packet_ms: float) -> Bools:
+    """Whether waits cover a window. A packet's wait ended when it was delivered."""
+    wait = rtt - rtt.min()
+    stood = wait > max(2 * packet_ms, 0.05 * float(rtt.min()), 1.0)
+    ends, begins = time[stood], time[stood] - wait[stood] / 1e3
+    if not len(ends):
+        return np.zeros(len(edges) - 1, bool)
+    fine = np.linspace(edges[0], edges[-1], 20 * len(edges))
+    order = np.argsort(begins)
+    reach = np.maximum.accumulate(ends[order])
+    place = np.searchsorted(begins[order], fine, "right") - 1
+    covered = (place >= 0) & (reach[np.maximum(place, 0)] >= fine)
+    sums = np.interp(edges, fine, np.cumsum(covered) / len(fine) * (edges[-1] - edges[0]))
+    stands: Bools = np.diff(sums) >= COVERED * np.diff(edges)
+    return stands
+
+
+def course(seen: Windows) -> Course | None:
+    """The steps that explain what was delivered best; None if a queue never stood."""
+    chosen = np.flatnonzero(seen.busy)
+    if len(chosen) < 3:
+        return None
+    length, volume, doubt = seen.lengths[chosen], seen.megabits[chosen], seen.uncertain[chosen]
+    firsts = _steps(length, volume, doubt)
+    lasts = np.append(firsts[1:], len(chosen)) - 1
+    rates = np.array(
+        [volume[a : b + 1].sum() / length[a : b + 1].sum() for a, b in zip(firsts, lasts, strict=True)]
+    )
+    # Without a queue the line carried no more than it could. A smaller rate would have built one.
+    begins = [0.0]
+    for number in range(1, len(rates)):
+        before, after = seen.edges_s[chosen[lasts[number - 1]] + 1], seen.edges_s[chosen[firsts[number]]]
+        begins.append(before if rates[number] > rates[number - 1] else after)
+    begin = _sharpened(np.asarray(begins), rates, seen)
+    told = float(length.sum() / (seen.edges_s[-1] - seen.edges_s[0]))
+    error = float(np.sqrt((doubt**2).sum()) / volume.sum())
+    return Course(begin, rates, float(seen.edges_s[-1]), told, error)
+
+
+def _steps(length: Floats, volume: Floats, doubt: Floats) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """First windows of the steps: the best partition (Jackson and others 2005) by squares and a penalty."""
+    weight = 1 / doubt**2
+    # Sums from the first window on, so that each part's squares are three differences.
+    a, b, c = (
+        np.concatenate([[0.0], np.cumsum(weight * one)]) for one in (length**2, length * volume, volume**2)
+    )
+    count = len(length)
+    penalty = PENALTY * np.log(count)
+    best, back = np.full(count + 1, np.inf), np.zeros(count + 1, np.int64)
+    best[0] = -penalty
+    for end in range(1, count + 1):
+        squares = (c[end] - c[:end]) - (b[end] - b[:end]) ** 2 / (a[end] - a[:end])
+        costs = best[:end] + squares + penalty
+        back[end] = np.argmin(costs)
+        best[end] = costs[back[end]]
+    firsts = []
+    at = count
+    while at > 0:
+        at = int(back[at])
+        firsts.append(at)
+    return np.asarray(firsts[::-1], np.int64)
+
+
+def _sharpened(begins: Floats, rates: Floats, seen: Windows) -> Floats:
+    """Move each change to where two straight lines through what was delivered meet, by a window at most."""
+    total = np.concatenate([[0.0], np.cumsum(seen.megabits)])
+    ends = np.append(begins[1:], seen.edges_s[-1])
+    moved = begins.copy()
+    for number in range(1, len(rates)):
+        left, right = max(begins[number - 1], seen.edges_s[0]), ends[number]
+        low, high = np.interp([left, right], seen.edges_s, total)
+        before, after = rates[number - 1], rates[number]
+        meet = (high - low + before * left - after * right) / (before - after)
+        if abs(meet - begins[number]) <= seen.lengths.mean():
+            moved[number] = meet
+    return np.maximum.accumulate(moved)
