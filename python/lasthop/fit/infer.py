@@ -25,8 +25,10 @@ KINDS = (
     ("reno", "drop-tail"),
     ("cubic", "codel"),
     ("bbr", "codel"),
+    ("reno", "codel"),
     ("cubic", "policer"),
     ("bbr", "policer"),
+    ("reno", "policer"),
 )
 # Loss and jitter are drawn from numbers above 0, so a link without any is a model of its own.
 MODELS = tuple(Model(control, queue, lossy) for lossy in (False, True) for control, queue in KINDS)
