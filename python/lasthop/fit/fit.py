@@ -17,6 +17,7 @@ from lasthop.fit.known import Known, beside, known
 from lasthop.fit.line import NOTHING, OTHER, Model, Setting, cut, line_keys
 from lasthop.fit.measurement import Delays, Direction, Floats, Measurement, Transfer
 from lasthop.fit.posterior import Check, Fit, Keys, Parameter, Series, Source
+from lasthop.fit.sharing import queues
 from lasthop.fit.summary import delivered
 
 # What the model is off from real hosts and links at least, as a standard deviation of the logarithm. Without
@@ -73,7 +74,7 @@ def ways_of(measurements: Sequence[Measurement]) -> list[Way]:
         if not having:
             continue
         best = max(having, key=lambda one: _worth(one, direction))
-        found = _way(best, direction, idle)
+        found = _way(best, direction, idle, measurements)
         if "rate" in found.first.refused or "delay" in found.first.refused:
             reasons += [f"{best.file}: {reason}" for reason in dict.fromkeys(found.first.refused.values())]
         else:
@@ -102,7 +103,9 @@ def _worth(one: Measurement, direction: Direction) -> tuple[bool, bool, float]:
     return one.kind == "capture", one.seen_at == "sender", total
 
 
-def _way(one: Measurement, direction: Direction, idle_ms: float | None) -> Way:
+def _way(
+    one: Measurement, direction: Direction, idle_ms: float | None, measurements: Sequence[Measurement]
+) -> Way:
     transfers = way(one.transfers, direction)
     end = max(float(part.time_s[-1]) for part in transfers)
     packets = sum(part.sent or float(part.bytes[-1]) / (part.mss or 1448) for part in transfers)
@@ -112,7 +115,8 @@ def _way(one: Measurement, direction: Direction, idle_ms: float | None) -> Way:
     if one.kind != "capture":
         return Way(direction, one, transfers, delays, until, first)
     shown = known(parts, delays, until, one.seen_at or "sender")
-    return Way(direction, one, transfers, delays, until, first, shown)
+    shared = queues(one, direction, measurements, 12 / max(first.rate, 1e-3))
+    return Way(direction, one, transfers, delays, until, first, replace(shown, queues=shared))
 
 
 def fit(
@@ -336,10 +340,11 @@ def _words(one: Way, found: Found, refused: dict[str, str]) -> list[Parameter]:
                 other for other, share in chances[name].items() if share > 0.1 and other != word
             )
             reason = f"{word} and {others} behave alike on this line"
+        named = one.known.discipline(word)
         if reason is None:
-            words.append(Parameter(name, keys[name], "", word, probability=chance, source=source))
+            words.append(Parameter(name, keys[name], "", named, probability=chance, source=source))
         else:
-            words.append(Parameter(name, keys[name], "", reason=reason, assumed=word, source=source))
+            words.append(Parameter(name, keys[name], "", reason=reason, assumed=named, source=source))
     return [*words, _initial_window(one, source)]
 
 

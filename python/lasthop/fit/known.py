@@ -15,7 +15,11 @@ from lasthop.fit.course import LEAST_TOLD, Course, course, windows
 from lasthop.fit.cross import Cross, Verdict, judge
 from lasthop.fit.measurement import Delays, Direction, End, Floats, Transfer
 from lasthop.fit.posterior import Parameter, Source
+from lasthop.fit.sharing import Queues
 from lasthop.fit.stalls import Stalls, errors, stalls
+
+# A queue for each flow with the drops of the common ones.
+FAIR = {"drop-tail": "sfq", "codel": "fq_codel"}
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,8 @@ class Known:
     """Whether the link or others took what is missing of the highest rate; None if nothing is missing."""
     told: float = 0.0
     """Part of the time in which a queue stood."""
+    queues: Queues | None = None
+    """Whether flows wait in one queue or each in its own; None if none ran beside the transfer."""
     refused: dict[str, str] = field(default_factory=dict)
 
     def values(self) -> dict[str, float]:
@@ -40,6 +46,10 @@ class Known:
     def link(self, values: Mapping[str, float]) -> dict[str, Any]:
         """More keys of the link."""
         return {} if self.stalls is None else {"errors": errors(values, self.stalls.shortest)}
+
+    def discipline(self, queue: str) -> str:
+        """The discipline that treats a single flow like this one, and several as these data show."""
+        return FAIR.get(queue, queue) if self.queues == "own" else queue
 
     def flows(self, direction: Direction, shift_s: float) -> list[dict[str, Any]]:
         """The flows of others."""
@@ -65,7 +75,9 @@ def known(transfers: tuple[Transfer, ...], delays: Delays | None, until_s: float
     return Known(None if verdict == "others" else found, cross, held, verdict, told)
 
 
-def beside(found: Known, direction: Direction, source: Source, drawn: Mapping[str, Floats]) -> list[Parameter]:
+def beside(
+    found: Known, direction: Direction, source: Source, drawn: Mapping[str, Floats]
+) -> list[Parameter]:
     """What the fit says of these; `drawn` are draws of how often and how long it stalls."""
     key = f"{direction}.link.course"
     course, others = found.refused.get("course"), None
@@ -89,6 +101,7 @@ def beside(found: Known, direction: Direction, source: Source, drawn: Mapping[st
             source=source,
         ),
         *_stalls(found, direction, source, drawn),
+        _sharing(found, direction, source),
     ]
 
 
@@ -101,7 +114,18 @@ def _others(found: Known) -> str:
     return f"{rate:.3g} Mbit/s, {times}, for {length.sum():.3g} s together"
 
 
-def _stalls(found: Known, direction: Direction, source: Source, drawn: Mapping[str, Floats]) -> list[Parameter]:
+def _sharing(found: Known, direction: Direction, source: Source) -> Parameter:
+    key = f"{direction}.queue.discipline"
+    if found.queues is None:
+        why = "no other flow, and no probe, met a queue that grew and shrank"
+        return Parameter("sharing", key, "", reason=why, assumed="one queue", source=source)
+    value = "one queue for all" if found.queues == "one" else "a queue for each flow"
+    return Parameter("sharing", key, "", value, source=source)
+
+
+def _stalls(
+    found: Known, direction: Direction, source: Source, drawn: Mapping[str, Floats]
+) -> list[Parameter]:
     key = f"{direction}.link.errors"
     if found.stalls is None:
         return [Parameter("stalls", key, "", "none seen", source=source)]

@@ -115,12 +115,15 @@ def line_keys(
     way: dict[str, object] = {"link": link}
     packets = max(1, round(values["buffer"]))
     way["queue"] = {"limit": f"{packets} packets"}
+    discipline = known.discipline(model.queue)
     if model.queue == "codel":
-        way["queue"] = {"discipline": "codel", "limit": "1000 packets"}
+        way["queue"] = {"discipline": discipline, "limit": "1000 packets"}
     elif model.queue == "policer":
         way["queue"] = {"limit": "1000 packets"}
         way["policer"] = {"rate": rate, "burst": f"{(packets + 1) * PACKET} B"}
         link["rate"] = f"{values['rate'] * 1e4:.3f} kbit/s"
+    elif discipline != "drop-tail":
+        way["queue"]["discipline"] = discipline
     back = {"link": {"rate": f"{max(values['rate'], 1) * 1e3:.3f} kbit/s", "delay": delay}}
     back["queue"] = {"limit": "1000 packets"}
     return {direction: way, OTHER[direction]: back}

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
 
 Direction = Literal["down", "up"]
 Kind = Literal["capture", "iperf3", "flent", "irtt", "ping"]
@@ -67,6 +68,8 @@ class Delays:
     smoothed: bool = False
     """Whether each is the kernel's smoothed one (RFC 6298) during a transfer, and none is of an idle line."""
     lost: int = 0
+    whose: Ints | None = None
+    """Of a capture, the transfer that each round trip belongs to."""
     sent: int | None = None
     """Probes sent; None for round trips of a transfer's own packets."""
 
@@ -83,3 +86,5 @@ class Measurement:
     """Which end of its transfers a capture was made at."""
     notes: tuple[str, ...] = ()
     """What the file cannot tell, each a sentence that starts with what is missing."""
+    start_s: float | None = None
+    """The first record's time since 1970; None if the file does not tell."""

@@ -12,7 +12,7 @@ from made import CUBIC_LINE, captured
 from lasthop.fit.fit import fit, ways_of
 from lasthop.fit.known import Known, beside
 from lasthop.fit.line import Model, Setting, line_keys, simulate
-from lasthop.fit.measurement import End, Measurement, Transfer
+from lasthop.fit.measurement import Delays, End, Measurement, Transfer
 from lasthop.fit.output import courses_of, text_of
 from lasthop.fit.posterior import Fit, Source
 from lasthop.fit.sources import read
@@ -165,6 +165,50 @@ def test_the_course_lies_beside_the_scenario_and_others_stand_in_it(tmp_path: Pa
         (tmp_path / name).write_text(text, encoding="utf-8")
     study = read_study(tmp_path / "my-line.toml")
     assert len(study.cells) == 2
+
+
+TWO = """
+[[flow]]
+kind = "bulk-tcp"
+name = "second"
+start = "1 s"
+duration = "9 s"
+tcp.congestion_control = "{control}"
+"""
+
+
+@pytest.mark.parametrize(("end", "control"), [("server", "bbr"), ("client", "cubic")])
+@pytest.mark.parametrize(
+    ("queue", "expected"),
+    [("", "one"), ('discipline = "sfq"', "own"), ('discipline = "fq_codel"\necn = false', "own or untold")],
+)
+def test_flows_show_whether_each_has_a_queue_of_its_own(
+    tmp_path: Path, end: str, control: str, queue: str, expected: str
+) -> None:
+    text = (CUBIC_LINE.format(link="") + TWO.format(control=control)).replace(
+        'limit = "60 packets"', f'limit = "200 packets"\n{queue}'
+    )
+    found = ways_of([read(captured(tmp_path / "made", text, end), HOST)])[0].known
+    assert str(found.queues) in {"own", "None"} if "or" in expected else found.queues == expected
+
+
+@pytest.mark.parametrize(("waits", "expected"), [(True, "one"), (False, "own")])
+def test_probes_beside_a_transfer_show_it_too(tmp_path: Path, waits: bool, expected: str) -> None:
+    measurement, _ = seen(tmp_path, "server")
+    delays = measurement.delays
+    assert delays is not None
+    assert measurement.start_s is not None
+    # A ping whose clock started three seconds before the capture's; its time is when it was sent.
+    at = np.arange(0.5, 9.5, 0.2)
+    rtt = np.interp(at, delays.time_s, delays.rtt_ms) if waits else np.full(len(at), 41.0)
+    probes = Delays(at - rtt / 1e3 + 3, rtt)
+    ping = Measurement(Path("ping.txt"), "ping", delays=probes, start_s=measurement.start_s - 3)
+    found = ways_of([measurement, ping])[0].known
+    assert found.queues == expected
+    # Without its time of day nothing says that it ran beside the transfer.
+    assert ways_of([measurement, replace(ping, start_s=None)])[0].known.queues is None
+    keys = line_keys({"rtt": 40.0, "buffer": 60.0, "rate": 8.0}, Model("cubic", "drop-tail"), "down", found)
+    assert keys["down"]["queue"].get("discipline") == (None if waits else "sfq")
 
 
 @pytest.mark.long

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -111,6 +112,18 @@ def test_irtt_has_one_way_delays_only_where_the_clocks_allow(tmp_path: Path) -> 
     assert (apart.delays.up_ms, apart.delays.lost) == (None, 1)
     assert math.isnan(apart.delays.rtt_ms[3])
     assert any(note.startswith("No one-way delays") for note in apart.notes)
+
+
+@pytest.mark.parametrize(
+    ("file", "start_s"), [("irtt.json.gz", 1795759615.27), ("ping-D.txt", None), ("ping.txt", None)]
+)
+def test_files_with_the_time_of_day_tell_when_they_began(file: str, start_s: float | None) -> None:
+    found = read(FILES / file).start_s
+    if file == "ping-D.txt":
+        first = re.search(r"\[(\d+\.\d+)\].*time=([\d.]+)", (FILES / file).read_text(encoding="utf-8"))
+        assert first is not None
+        start_s = float(first[1]) - float(first[2]) / 1e3
+    assert found == (None if start_s is None else pytest.approx(start_s, abs=0.01))
 
 
 def test_ping_counts_what_was_lost_and_when(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from lasthop import _core
 from lasthop.errors import InputError
-from lasthop.fit.measurement import Bools, Delays, Direction, End, Floats, Measurement, Transfer
+from lasthop.fit.measurement import Bools, Delays, Direction, End, Floats, Ints, Measurement, Transfer
 
 MAGIC = (
     b"\x0a\x0d\x0d\x0a",
@@ -31,7 +31,6 @@ KINDS = {"Q": np.uint64, "I": np.uint32, "H": np.uint16, "B": np.uint8}
 
 Columns = dict[str, Any]
 Trips = tuple[Floats, Floats]
-Ints = npt.NDArray[np.int64]
 Flow = tuple[tuple[str, int, str, int], bool, list[int | None], list[int | None]]
 
 
@@ -67,6 +66,7 @@ def read(path: Path, host: str | None = None) -> Measurement:
     ends: set[End] = {one.end for one in flows}
     rtt_time = np.concatenate([one.rtt_time for one in flows])
     rtt = np.concatenate([one.rtt_ms for one in flows])
+    whose = np.repeat(np.arange(len(flows)), [len(one.rtt_ms) for one in flows])
     order = np.argsort(rtt_time, kind="stable")
     if not len(rtt):
         notes.append("Round trips: no timestamps are echoed, so a capture at the receiver has none.")
@@ -74,7 +74,8 @@ def read(path: Path, host: str | None = None) -> Measurement:
         file=path,
         kind="capture",
         transfers=tuple(_from(one.transfer, start) for one in flows),
-        delays=Delays(rtt_time[order] - start, rtt[order]) if len(rtt) else None,
+        delays=Delays(rtt_time[order] - start, rtt[order], whose=whose[order]) if len(rtt) else None,
+        start_s=int(columns["time_ns"][0]) / 1e9 + float(start),
         seen_at=ends.pop() if len(ends) == 1 else "both",
         notes=tuple(dict.fromkeys(notes)),
     )

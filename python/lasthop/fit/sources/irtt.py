@@ -49,7 +49,9 @@ def read(path: Path) -> Measurement:
         lost=int(np.isnan(rtt_ms).sum()),
         sent=len(probes),
     )
-    return Measurement(path, "irtt", delays=delays, notes=tuple(notes))
+    walls = [probe["timestamps"]["client"]["send"].get("wall") for probe in probes]
+    start_s = None if None in walls else min(wall.number() for wall in walls if wall is not None) / 1e9
+    return Measurement(path, "irtt", delays=delays, start_s=start_s, notes=tuple(notes))
 
 
 def _sent_ns(probe: Part) -> float:

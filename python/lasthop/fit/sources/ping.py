@@ -7,13 +7,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from lasthop.errors import InputError
-from lasthop.fit.measurement import Delays, Floats, Measurement
+from lasthop.fit.measurement import Delays, Floats, Ints, Measurement
 from lasthop.fit.sources.document import text
-
-Ints = npt.NDArray[np.int64]
 
 _START = re.compile(rb"^PING \S+|^(\[\d+\.\d+\] )?\d+ bytes from ", re.MULTILINE)
 _REPLY = re.compile(
@@ -65,10 +62,10 @@ def read(path: Path) -> Measurement:
         raise InputError(f"{path}: {len(replies)} replies of {last - first + 1} probes; the file is damaged")
     numbers = np.arange(first, last + 1)
     rtt_ms = np.array([replies.get(seq, (None, np.nan))[1] for seq in numbers.tolist()])
-    time_s, notes = _times(replies, numbers, content)
+    time_s, start_s, notes = _times(replies, numbers, content)
     notes = [_NO_RATE, _NO_WAYS, *notes, *([] if sent else [_CUT])]
     delays = Delays(time_s, rtt_ms, lost=int(np.isnan(rtt_ms).sum()), sent=len(numbers))
-    return Measurement(path, "ping", delays=delays, notes=tuple(notes))
+    return Measurement(path, "ping", delays=delays, start_s=start_s, notes=tuple(notes))
 
 
 def _nothing(content: str) -> str:
@@ -81,13 +78,13 @@ def _nothing(content: str) -> str:
 
 def _times(
     replies: dict[int, tuple[float | None, float]], numbers: Ints, content: str
-) -> tuple[Floats, list[str]]:
-    """Return when each probe was sent, in seconds since the first, and what is missing."""
+) -> tuple[Floats, float | None, list[str]]:
+    """Return when each probe was sent, in seconds since the first, when that was, and what is missing."""
     known = sorted((seq, at - ms / 1000) for seq, (at, ms) in replies.items() if at is not None)
     if len(known) == len(replies) and all(a[1] < b[1] for a, b in pairwise(known)):
         seq, sent_s = np.array(known).T
         at_s = np.interp(numbers, seq, sent_s)
-        return at_s - at_s[0], []
+        return at_s - at_s[0], float(at_s[0]), []
     took = _TOOK.search(content)
     interval_s = int(took["ms"]) / 1000 / (len(numbers) - 1) if took and len(numbers) > 1 else 1.0
-    return (numbers - numbers[0]) * interval_s, [_NO_TIMES.format(round(interval_s, 4))]
+    return (numbers - numbers[0]) * interval_s, None, [_NO_TIMES.format(round(interval_s, 4))]
