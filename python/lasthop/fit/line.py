@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 from lasthop.engines.engine import CaptureTarget, Observation, Request
 from lasthop.fit.known import Known
@@ -23,6 +24,9 @@ MOST_LOSS = 0.5
 # Bytes of a full packet, in which a policer's bucket is counted.
 PACKET = 1500
 NOTHING = Known()
+
+# A direction of a hop: its parts (`link`, `queue`, ...) with their keys.
+Way = dict[str, dict[str, object]]
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,7 @@ class Setting:
 
 def line_keys(
     values: Mapping[str, float], model: Model, direction: Direction, known: Known = NOTHING
-) -> dict[str, object]:
+) -> dict[str, Way]:
     """The keys of the last hop. The round trip is shared evenly between both directions.
 
     A course is a file, so it has no place here: `with_course` names it.
@@ -112,7 +116,7 @@ def line_keys(
     if values.get("jitter", 0.0) > 0:
         link["jitter"] = {"distribution": "uniform", "min": "0 ms", "max": f"{values['jitter']:.4f} ms"}
     link |= known.link(values)
-    way: dict[str, object] = {"link": link}
+    way: Way = {"link": link}
     packets = max(1, round(values["buffer"]))
     way["queue"] = {"limit": f"{packets} packets"}
     discipline = known.discipline(model.queue)
@@ -124,14 +128,14 @@ def line_keys(
         link["rate"] = f"{values['rate'] * 1e4:.3f} kbit/s"
     elif discipline != "drop-tail":
         way["queue"]["discipline"] = discipline
-    back = {"link": {"rate": f"{max(values['rate'], 1) * 1e3:.3f} kbit/s", "delay": delay}}
+    back: Way = {"link": {"rate": f"{max(values['rate'], 1) * 1e3:.3f} kbit/s", "delay": delay}}
     back["queue"] = {"limit": "1000 packets"}
     return {direction: way, OTHER[direction]: back}
 
 
 def with_course(keys: Mapping[str, object], direction: str, file: str) -> dict[str, object]:
     """The same keys with the file of a course."""
-    way = keys[direction]
+    way = cast("Way", keys[direction])
     return {**keys, direction: {**way, "link": way["link"] | {"course": file}}}
 
 
