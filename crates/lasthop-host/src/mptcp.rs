@@ -88,7 +88,8 @@ impl Mptcp {
             let manager = Requests::open()?;
             manager.send(PathManager::limit(self.further_subflows))?;
             let mut endpoints = self.endpoints.iter();
-            endpoints.try_for_each(|(address, is_backup)| manager.send(PathManager::add(*address, *is_backup)))
+            endpoints
+                .try_for_each(|(address, is_backup)| manager.send(PathManager::add(*address, *is_backup)))
         };
         set_up().context("cannot tell the kernel's MPTCP about the ways of a host")
     }
