@@ -304,11 +304,17 @@ impl LinkDirection {
     #[inline]
     pub(crate) fn poll_delivery(&mut self, now: Instant, arena: &PacketArena) -> Option<PacketId> {
         if !self.is_certain {
-            return pop_if(&mut self.released, |&(at, _)| at <= now).map(|(_, id)| id);
+            pop_if(&mut self.released, |&(at, _)| at <= now).map(|(_, id)| id)
+        } else if self.wakeup <= now {
+            self.deliver_certain(now, arena)
+        } else {
+            None
         }
-        if self.wakeup > now {
-            return None;
-        }
+    }
+
+    /// The next packet to arrive on a certain link, which is due. Apart, so that to ask in vain is no call.
+    #[inline(never)]
+    fn deliver_certain(&mut self, now: Instant, arena: &PacketArena) -> Option<PacketId> {
         self.catch_up(now);
         self.fetch_ahead(arena);
         let first = self.travelling.pop_front();

@@ -110,8 +110,10 @@ impl Queue {
     }
 }
 
-impl Discipline for Queue {
-    fn enqueue<O: Observer>(
+/// Calls that are functions of their own, so that those of a drop-tail queue can be part of their callers.
+impl Queue {
+    #[inline(never)]
+    fn enqueue_elsewhere<O: Observer>(
         &mut self,
         now: Instant,
         id: PacketId,
@@ -120,13 +122,42 @@ impl Discipline for Queue {
         each!(self, discipline => discipline.enqueue(now, id, packets))
     }
 
-    fn dequeue<O: Observer>(
+    #[inline(never)]
+    fn dequeue_elsewhere<O: Observer>(
         &mut self,
         now: Instant,
         room: u64,
         packets: &mut Packets<'_, O>,
     ) -> Result<Dequeued, Wait> {
         each!(self, discipline => discipline.dequeue(now, room, packets))
+    }
+}
+
+impl Discipline for Queue {
+    #[inline]
+    fn enqueue<O: Observer>(
+        &mut self,
+        now: Instant,
+        id: PacketId,
+        packets: &mut Packets<'_, O>,
+    ) -> Option<QueueDepth> {
+        match self {
+            Self::DropTail(queue) => queue.enqueue(now, id, packets),
+            _ => self.enqueue_elsewhere(now, id, packets),
+        }
+    }
+
+    #[inline]
+    fn dequeue<O: Observer>(
+        &mut self,
+        now: Instant,
+        room: u64,
+        packets: &mut Packets<'_, O>,
+    ) -> Result<Dequeued, Wait> {
+        match self {
+            Self::DropTail(queue) => queue.dequeue(now, room, packets),
+            _ => self.dequeue_elsewhere(now, room, packets),
+        }
     }
 
     fn depth(&self) -> QueueDepth {

@@ -78,6 +78,7 @@ impl Router {
 }
 
 impl Discipline for Router {
+    #[inline]
     fn enqueue<O: Observer>(
         &mut self,
         now: Instant,
@@ -92,6 +93,7 @@ impl Discipline for Router {
         }
     }
 
+    #[inline]
     fn dequeue<O: Observer>(
         &mut self,
         now: Instant,

@@ -21,11 +21,13 @@ impl DropTail {
     }
 
     /// The length of the front packet.
+    #[inline]
     pub(crate) fn room_needed(&self) -> Option<u32> {
         self.fifo.front().map(|front| front.ip_bytes)
     }
 
     /// Removes the front packet.
+    #[inline]
     pub(crate) fn pop(&mut self) -> Option<Waiting> {
         self.fifo.pop()
     }
@@ -36,12 +38,14 @@ impl DropTail {
     }
 
     /// True if a packet of `ip_bytes` bytes exceeds the limit.
+    #[inline]
     pub(crate) fn is_full(&self, ip_bytes: u32) -> bool {
         self.fifo.depth().is_full(self.limit, ip_bytes)
     }
 }
 
 impl Discipline for DropTail {
+    #[inline]
     fn enqueue<O: Observer>(
         &mut self,
         now: Instant,
@@ -57,6 +61,7 @@ impl Discipline for DropTail {
         Some(self.depth())
     }
 
+    #[inline]
     fn dequeue<O: Observer>(
         &mut self,
         now: Instant,

@@ -47,6 +47,7 @@ pub(crate) struct Fifo {
 }
 
 impl Fifo {
+    #[inline]
     pub(crate) fn push(&mut self, packet: Waiting) {
         self.bytes += packet.ip_bytes;
         self.waiting.push_back(packet);
@@ -63,6 +64,7 @@ impl Fifo {
     }
 
     /// Removes the front packet.
+    #[inline]
     pub(crate) fn pop(&mut self) -> Option<Waiting> {
         let front = self.waiting.pop_front()?;
         self.bytes -= front.ip_bytes;
