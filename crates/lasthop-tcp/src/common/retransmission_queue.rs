@@ -169,6 +169,7 @@ impl<T: Copy> RetransmissionQueue<T> {
     }
 
     /// Removes the first segment if it lies completely below `una`.
+    #[inline]
     pub fn pop_acknowledged(&mut self, una: u64) -> Option<SentSegment<T>> {
         if self.segments.front()?.end > una {
             return None;

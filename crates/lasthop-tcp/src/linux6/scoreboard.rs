@@ -59,6 +59,7 @@ impl Scoreboard {
     }
 
     /// Removes the first segment if it lies completely below `una`.
+    #[inline]
     pub fn pop_acknowledged(&mut self, una: u64) -> Option<SentSegment> {
         let segment = self.queue.pop_acknowledged(una)?;
         let own = (self.gone, segment.sent.number);
@@ -135,6 +136,7 @@ impl Scoreboard {
         }
     }
 
+    #[inline]
     fn forget_first(&mut self) {
         self.by_time.pop_front();
         ring::trim(&mut self.by_time);
