@@ -133,6 +133,24 @@ impl Metrics {
     }
 }
 
+/// The configuration of the latest TCP at either end. An entry with an equal one shares it.
+struct Latest(RefCell<[Rc<TcpConfig>; 2]>);
+
+impl Latest {
+    fn new(scenario: &Scenario) -> Self {
+        let config = Rc::new(scenario.tcp.clone());
+        Self(RefCell::new([Rc::clone(&config), config]))
+    }
+
+    fn share(&self, end: Host, config: &TcpConfig) -> Rc<TcpConfig> {
+        let latest = &mut self.0.borrow_mut()[end as usize];
+        if **latest != *config {
+            *latest = Rc::new(config.clone());
+        }
+        Rc::clone(latest)
+    }
+}
+
 /// The hosts of a scenario.
 pub(crate) struct ScenarioHosts {
     /// TCP of each lane's flows.
@@ -151,7 +169,8 @@ type HostQuic = (Rc<QuicConfig>, Moves);
 impl ScenarioHosts {
     /// The hosts; if `qlog`, their QUIC writes logs.
     pub fn new(scenario: &Scenario, seed: Seed, metrics: &Metrics, qlog: bool) -> Self {
-        let tcp_of = |flow, part| Rc::new(FlowsTcp::new(scenario, flow, part, metrics, seed));
+        let latest = Latest::new(scenario);
+        let tcp_of = |flow, part| Rc::new(FlowsTcp::new(scenario, flow, part, metrics, &latest, seed));
         let tcp = scenario
             .flow
             .iter()
@@ -241,11 +260,18 @@ struct HostTcp {
 }
 
 impl FlowsTcp {
-    fn new(scenario: &Scenario, flow: &Entry, part: Part, metrics: &Metrics, seed: Seed) -> Self {
+    fn new(
+        scenario: &Scenario,
+        flow: &Entry,
+        part: Part,
+        metrics: &Metrics,
+        latest: &Latest,
+        seed: Seed,
+    ) -> Self {
         let known = [Host::Server, Host::Client].map(|end| {
             let [name, peer] = [end, end.other()].map(|end| scenario.host_at(flow, part, end));
             HostTcp {
-                config: Rc::new(scenario.tcp_of_part(flow, part, end).clone()),
+                config: latest.share(end, scenario.tcp_of_part(flow, part, end)),
                 phase: Scenario::clock_phase(&name, seed),
                 metrics: metrics.of(&name, &peer),
             }

@@ -59,7 +59,7 @@ pub struct Endpoint {
     receiver: Receiver,
     ack_due: bool,
     /// Segments that leave before all others: an RST, or the ACK that feeds back the mark of a SYN-ACK.
-    urgent: Option<Segment>,
+    urgent: Option<Box<Segment>>,
     /// SYNs sent, and the ECN field of the latest one received.
     syns: u32,
     syn_ecn: Ecn,
@@ -191,7 +191,7 @@ impl Endpoint {
             let mut reset = Segment { seq: self.transmitted, ack: self.receiver.nxt, ..Segment::default() };
             reset.flags = Flags::RST.with(Flags::ACK);
             self.stamp_header(&mut reset, now);
-            self.urgent = Some(reset);
+            self.urgent = Some(Box::new(reset));
         }
         let mut cx = context(self.flow, self.host, self.clock, now, observer);
         self.give_up(&mut cx);
@@ -240,7 +240,7 @@ impl Endpoint {
             return;
         }
         match self.phase {
-            Phase::Aborted => self.urgent = Some(reset_for(segment)),
+            Phase::Aborted => self.urgent = Some(Box::new(reset_for(segment))),
             Phase::Listen | Phase::SynSent => self.on_syn(&mut cx, segment, ecn, cache),
             Phase::SynReceived if segment.flags.contains(Flags::SYN) => {
                 self.syn_ecn = ecn;
@@ -355,7 +355,7 @@ impl Endpoint {
         ack.begin(self.transmitted, 0);
         self.stamp(&mut ack, now);
         ack.flags = Flags::ACK.with(handshake_flags(ecn));
-        self.urgent = Some(ack);
+        self.urgent = Some(Box::new(ack));
     }
 
     /// The handshake is complete: the first flight leaves.
@@ -452,7 +452,7 @@ impl Endpoint {
     /// none when everything is sent.
     pub fn poll_transmit(&mut self, now: Instant, segment: &mut Segment) -> Option<Ecn> {
         if let Some(urgent) = self.urgent.take() {
-            *segment = urgent;
+            *segment = *urgent;
             return Some(Ecn::NotEct);
         }
         if std::mem::take(&mut self.ack_due) {

@@ -79,6 +79,10 @@ impl Stream {
             last.end = self.end;
             return;
         }
+        if self.orders.is_empty() {
+            // Nearly all that write do it once, and every connection of a run has a stream.
+            self.orders.reserve_exact(1);
+        }
         let boundary = self.end.saturating_add(write_bytes);
         let buffers = Buffers::new(self.end);
         self.end += bytes;
