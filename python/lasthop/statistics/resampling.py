@@ -100,8 +100,8 @@ class Bootstrap:
         sizes = np.unique(sets, return_counts=True)[1]
         if sizes.min() == 1:
             sizes = np.array([sets.size])
-        self._draws = _draws(tuple(sizes.tolist()))
-        self._ends = np.cumsum(sizes)[:-1]
+        self._sizes = tuple(sizes.tolist())
+        self._draws = _draws(self._sizes)
         self._freedom = int(sets.size - sizes.size)
         self._count = sets.size
 
@@ -119,11 +119,7 @@ class Bootstrap:
 
         Each row of `values` has a value of every replication.
         """
-        whole = np.concatenate((np.arange(self._count)[np.newaxis], self._draws))
-        of_sets = [
-            np.quantile(values[:, drawn], share, axis=(0, 2)) for drawn in np.split(whole, self._ends, axis=1)
-        ]
-        return np.asarray(np.mean(of_sets, axis=0))
+        return _quantiles(values.tobytes(), values.shape, share, self._sizes)
 
     def of(self, values: Values, scale: float = 0.0) -> Resampled:
         """Return a statistic with its error; `scale` as for `Resampled.of`."""
@@ -141,3 +137,20 @@ def _draws(sizes: tuple[int, ...]) -> NDArray[np.int64]:
         for start, size in zip(starts, sizes, strict=True)
     ]
     return np.concatenate(drawn, axis=1)
+
+
+@lru_cache(maxsize=1024)
+def _quantiles(content: bytes, shape: tuple[int, ...], share: float, sizes: tuple[int, ...]) -> Values:
+    """Return a quantile of values over all replications, and over each resample of sets of these sizes.
+
+    The claims of a study ask for most quantiles several times.
+    """
+    values = np.frombuffer(content).reshape(shape)
+    whole = np.concatenate((np.arange(sum(sizes))[np.newaxis], _draws(sizes)))
+    of_sets = [
+        np.quantile(values[:, drawn], share, axis=(0, 2))
+        for drawn in np.split(whole, np.cumsum(sizes)[:-1], axis=1)
+    ]
+    found = np.asarray(np.mean(of_sets, axis=0))
+    found.flags.writeable = False
+    return found
