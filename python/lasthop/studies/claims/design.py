@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from lasthop.studies.claims.language import (
@@ -64,12 +64,21 @@ class Design:
     factors: Mapping[str, Sequence[str]]
     cells: frozenset[Key]
     ordered: tuple[Key, ...]
+    _levels: dict[Key, Iterable[Key]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """The results of `levels_of`: many claims ask for the same."""
 
     @classmethod
     def of(cls, study: Scenario) -> Design:
         """Take them from a scenario."""
         keys = tuple(tuple(cell.levels.get(factor, "") for factor in study.factors) for cell in study.cells)
         return cls(study.factors, frozenset(keys), keys)
+
+    def levels_of(self, factors: Key) -> Iterable[Key]:
+        """Return the combinations of levels of some of the factors, in the scenario's order."""
+        if factors not in self._levels:
+            position = [list(self.factors).index(factor) for factor in factors]
+            self._levels[factors] = dict.fromkeys(tuple(key[i] for i in position) for key in self.ordered)
+        return self._levels[factors]
 
 
 @dataclass(frozen=True)
@@ -116,10 +125,9 @@ def lay_out(statement: Statement, where: Levels, design: Design) -> Laid:
             )
     statement = _completed(statement, chosen | {REPLICATION}, where)
     dimensions = tuple(factor for factor in design.factors if factor not in chosen)
-    position = [list(design.factors).index(factor) for factor in dimensions]
     candidates = [
         dict(zip(dimensions, levels, strict=True))
-        for levels in dict.fromkeys(tuple(key[i] for i in position) for key in design.ordered)
+        for levels in design.levels_of(dimensions)
         if all(level in where.get(factor, (level,)) for factor, level in zip(dimensions, levels, strict=True))
     ]
     if FLOW in where and FLOW not in chosen:
