@@ -90,6 +90,7 @@ def scenario(
     atm: bool,
     quic: bool = False,
     accurate_ecn: bool = False,
+    ecn_option: bool = False,
     discipline: str | None = None,
 ) -> list[str]:
     """Draw a scenario: the lines of a level."""
@@ -112,6 +113,7 @@ def scenario(
         # CoDel's times must be no multiples of a packet's: a queue of many packets would judge in a tie.
         lines += early_marks(draw, rate, mtu, draw.uniform(1.5, 2.5) if accurate_ecn else 1.5)
         lines += ["tcp.accurate_ecn = true"] if accurate_ecn else []
+        lines += ["tcp.accurate_ecn_option = true"] if accurate_ecn and ecn_option else []
     elif not atm and draw.random() < 0.2:
         lines += [] if quic else [f"tcp.ecn = {draw.choice(['true', 'false'])}"]
         lines.append(f"down.queue.red = {red(queue, mtu, ecn=quic)}")
@@ -418,6 +420,7 @@ def main() -> None:
     kind.add_argument(
         "--accurate-ecn", action="store_true", help="accurate ECN, and queues that mark soon and often"
     )
+    parser.add_argument("--ecn-option", action="store_true", help="with --accurate-ecn: its option, too")
     parser.add_argument("--quic", action="store_true", help="QUIC carries the flows, in either direction")
     parser.add_argument(
         "--algorithms", help="congestion controls; default: reno,cubic, over QUIC newreno,cubic"
@@ -450,6 +453,7 @@ def main() -> None:
             atm=arguments.atm,
             quic=arguments.quic,
             accurate_ecn=arguments.accurate_ecn,
+            ecn_option=arguments.ecn_option,
             discipline=arguments.discipline,
         )
         sys.stdout.write(f"\n[factor.scenario.s{number:03}]\n" + "\n".join(lines) + "\n")

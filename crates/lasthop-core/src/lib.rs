@@ -7,6 +7,7 @@ mod dispatch;
 pub mod dist;
 pub mod drop_cause;
 pub mod dscp;
+pub mod ecn_option;
 pub mod event;
 pub mod event_kind;
 pub mod faults;
@@ -24,6 +25,7 @@ pub use amount::Amount;
 pub use dist::{Cut, Distribution, Quantity, Sampler};
 pub use drop_cause::{DropCause, DropCount, DropLabels, DropPlace};
 pub use dscp::Dscp;
+pub use ecn_option::EcnOption;
 pub use event::{
     AirEvent, FlowInfo, HttpEvent, Observer, PacketEvent, Part, PlaybackEvent, QueueDepth,
     RetransmissionKind, TransportEvent, UndoCause,

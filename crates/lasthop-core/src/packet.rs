@@ -10,7 +10,7 @@ use std::ops::Range;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Dscp, Instant, Protocol};
+use crate::{Dscp, EcnOption, Instant, Protocol};
 
 /// A flow of the run: one TCP connection or one UDP stream, in the order in which they were announced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -391,13 +391,16 @@ pub struct SackBlock {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SackList {
     len: u8,
-    /// Entries after the first `len` are undefined.
+    /// Of an ECN option beside the blocks: that there is one, its order, and the number of its counters. The
+    /// counters lie in the last entry: an option that has any leaves no room for four blocks.
+    option: u8,
+    /// Other entries after the first `len` are undefined.
     blocks: [SackBlock; Self::CAPACITY],
 }
 
 impl PartialEq for SackList {
     fn eq(&self, other: &Self) -> bool {
-        self.as_slice() == other.as_slice()
+        self.as_slice() == other.as_slice() && self.ecn_option() == other.ecn_option()
     }
 }
 
@@ -406,10 +409,13 @@ impl Eq for SackList {}
 impl SackList {
     /// Maximum number of blocks that fit in 40 bytes of TCP options.
     pub const CAPACITY: usize = 4;
+    const OPTION: u8 = 0x80;
+    const ORDER_1: u8 = 0x40;
+    const FIELDS: u8 = 0x03;
 
     /// Appends a block; ignored once the list is full.
     pub fn push(&mut self, block: SackBlock) {
-        if self.len() < Self::CAPACITY {
+        if self.len() < Self::CAPACITY - usize::from(self.option & Self::FIELDS > 0) {
             self.blocks[self.len()] = block;
             self.len += 1;
         }
@@ -428,6 +434,42 @@ impl SackList {
     /// True if there are no blocks, so that the option is absent.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// True if there are neither blocks nor an ECN option.
+    const fn takes_no_room(&self) -> bool {
+        self.len | self.option == 0
+    }
+
+    fn ecn_option(&self) -> Option<EcnOption> {
+        if self.option == 0 {
+            return None;
+        }
+        let SackBlock { start, end } = self.blocks[Self::CAPACITY - 1];
+        let (first, second) = (start as u32, (start >> 32) as u32);
+        Some(EcnOption {
+            fields: self.option & Self::FIELDS,
+            is_order_1: self.option & Self::ORDER_1 != 0,
+            counts: if self.option & Self::FIELDS == 0 { [0; 3] } else { [first, second, end as u32] },
+        })
+    }
+
+    fn set_ecn_option(&mut self, option: &EcnOption) {
+        let EcnOption { fields, is_order_1, mut counts } = *option;
+        self.option = Self::OPTION | fields | if is_order_1 { Self::ORDER_1 } else { 0 };
+        if fields > 0 {
+            self.truncate(Self::CAPACITY - 1);
+            counts[usize::from(fields)..].fill(0);
+            let [first, second, third] = counts.map(u64::from);
+            self.blocks[Self::CAPACITY - 1] = SackBlock { start: first | second << 32, end: third };
+        }
+    }
+
+    /// Bytes of both options with their padding.
+    fn bytes(&self) -> u32 {
+        let blocks = if self.is_empty() { 0 } else { 4 + 8 * u32::from(self.len) };
+        let fields = self.option & Self::FIELDS;
+        blocks + if self.option == 0 { 0 } else { EcnOption::bytes(fields, !self.is_empty()) }
     }
 
     /// The same blocks in the order of sequence numbers.
@@ -477,6 +519,8 @@ impl Segment {
     pub const WINDOW_MAX: u32 = 1_000_000;
     /// IPv4 and TCP headers without options.
     pub const BASE_HEADER_BYTES: u32 = 40;
+    /// The most bytes of options.
+    pub const OPTIONS_MAX: u32 = 40;
     /// The timestamps option with its two no-operation bytes.
     pub const TIMESTAMPS_BYTES: u32 = 12;
 
@@ -499,7 +543,23 @@ impl Segment {
         (*seq, *ack, *window_bytes, *payload_bytes) = (first, 0, 0, payload);
         (*timestamps, *mss, *window_scale) = (None, None, None);
         (*flags, *sack_permitted, *compact) = (Flags::default(), false, false);
-        sack.len = 0;
+        (sack.len, sack.option) = (0, 0);
+    }
+
+    /// The ECN option, if it has one.
+    pub fn ecn_option(&self) -> Option<EcnOption> {
+        self.sack.ecn_option()
+    }
+
+    /// Adds an ECN option, after the SACK blocks; counters that it leaves out become zero. Beside four blocks
+    /// there is room for one without counters.
+    pub fn set_ecn_option(&mut self, option: &EcnOption) {
+        self.sack.set_ecn_option(option);
+    }
+
+    /// Bytes that are left for options.
+    pub fn option_room(&self) -> u32 {
+        Self::OPTIONS_MAX + Self::BASE_HEADER_BYTES + self.payload_bytes - self.ip_bytes()
     }
 
     /// True if the SACK-permitted option takes the place of the timestamps' two no-operation bytes.
@@ -515,7 +575,7 @@ impl Segment {
         let sack_permitted = if self.sack_permitted && !self.shares_padding() { 4 } else { 0 };
         let window_scale = if self.window_scale.is_some() { 4 } else { 0 };
         let timestamps = if self.timestamps.is_some() { Self::TIMESTAMPS_BYTES } else { 0 };
-        let sack = if self.sack.is_empty() { 0 } else { 4 + 8 * self.sack.len() as u32 };
+        let sack = if self.sack.takes_no_room() { 0 } else { self.sack.bytes() };
         let options = mss + sack_permitted + window_scale + timestamps + sack;
         Self::BASE_HEADER_BYTES + options + self.payload_bytes
     }

@@ -132,8 +132,7 @@ fn sysctls(tcp: &TcpConfig, segment: u32) -> Vec<(&'static str, String)> {
         ("tcp_window_scaling", switch(tcp.window_scaling)),
         ("tcp_frto", if tcp.frto == FRtoMode::Off { "0" } else { "2" }.into()),
         ("tcp_ecn", if tcp.accurate_ecn && has_accurate_ecn() { "3".into() } else { switch(tcp.ecn) }),
-        // The counter in the header only, as in the model.
-        ("tcp_ecn_option", "0".into()),
+        ("tcp_ecn_option", if tcp.accurate_ecn_option { "2" } else { "0" }.into()),
         ("tcp_no_metrics_save", switch(!tcp.cached_metrics)),
         ("tcp_no_ssthresh_metrics_save", switch(!tcp.cached_metrics)),
         ("tcp_reordering", tcp.dupack_threshold.to_string()),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use lasthop_core::{Ecn, Flags, SackBlock};
+use lasthop_core::{Ecn, EcnOption, Flags, SackBlock};
 
 /// A script.
 #[derive(Clone, Debug, PartialEq)]
@@ -107,6 +107,8 @@ pub enum TcpOption {
     Sack(Vec<SackBlock>),
     /// Value and echo.
     Timestamps(u32, u32),
+    /// Counters of accurate ECN.
+    Ecn(EcnOption),
     /// An option that the model does not have: its name.
     Foreign(String),
 }
@@ -171,6 +173,11 @@ impl Value {
     }
 }
 
+/// The counters of the option of accurate ECN by their names in scripts, in their order.
+pub(crate) const fn ecn_names(is_order_1: bool) -> [&'static str; 3] {
+    if is_order_1 { ["e1b", "ceb", "e0b"] } else { ["e0b", "ceb", "e1b"] }
+}
+
 impl fmt::Display for TcpOption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -184,6 +191,12 @@ impl fmt::Display for TcpOption {
                 blocks.iter().try_for_each(|block| write!(f, " {}:{}", block.start, block.end))
             }
             Self::Timestamps(value, echo) => write!(f, "TS val {value} ecr {echo}"),
+            Self::Ecn(option) => {
+                f.write_str("ECN")?;
+                let fields = usize::from(option.fields);
+                let names = ecn_names(option.is_order_1).into_iter().zip(option.counts).take(fields);
+                names.into_iter().try_for_each(|(name, count)| write!(f, " {name} {count}"))
+            }
             Self::Foreign(name) => f.write_str(name),
         }
     }

@@ -9,7 +9,7 @@ use crate::shell::Setup;
 
 /// Settings whose effects no script can see on a single connection, or that concern options that are refused
 /// where they stand.
-const WITHOUT_EFFECT: [&str; 18] = [
+const WITHOUT_EFFECT: [&str; 17] = [
     "tcp_wmem",
     "tcp_fack",
     "tcp_notsent_lowat",
@@ -22,7 +22,6 @@ const WITHOUT_EFFECT: [&str; 18] = [
     "tcp_max_syn_backlog",
     "tcp_limit_output_bytes",
     "tcp_max_reordering",
-    "tcp_ecn_option",
     "tcp_ecn_fallback",
     "tcp_mem",
     "tcp_rfc1337",
@@ -105,12 +104,15 @@ impl Settings {
         if settings.tcp.stack == Stack::Linux6 {
             settings.tcp.tick = TICK;
             set_ecn(&mut settings.tcp, ECN_DEFAULT, connects);
+            // The default of Linux; its use is a matter of tcp_ecn.
+            settings.tcp.accurate_ecn_option = true;
         }
         for (name, (line, value)) in &setup.settings {
             if !settings.set(name, value, connects) {
                 settings.missing.push((*line, format!("the setting {name} = {value}")));
             }
         }
+        settings.tcp.accurate_ecn_option &= settings.tcp.accurate_ecn;
         Ok(settings)
     }
 
@@ -186,6 +188,9 @@ impl Settings {
             | ("tcp_pacing_ca_ratio", Some(120))
             | ("tcp_mtu_probing", Some(0)) => {}
             ("tcp_ecn", Some(n)) => return set_ecn(tcp, n, connects),
+            ("tcp_ecn_option", Some(0)) => tcp.accurate_ecn_option = false,
+            // 1: fewer options, 3: also if they seem to be dropped on the way.
+            ("tcp_ecn_option", Some(n)) => return n == 2 || !tcp.accurate_ecn,
             ("tcp_rmem", _) => return set_window(tcp, self.mtu, value),
             ("tcp_congestion_control", _) => return set_algorithm(tcp, value),
             _ => return WITHOUT_EFFECT.contains(&name),

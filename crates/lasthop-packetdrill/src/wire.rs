@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 
-use lasthop_core::{Ecn, Flags, Instant, SackBlock, Segment, Timestamps};
+use lasthop_core::{Ecn, EcnOption, Flags, Instant, SackBlock, Segment, Timestamps};
 
 use crate::script::{PacketSpec, TcpOption};
 
@@ -58,6 +58,7 @@ impl Wire {
             flags: packet.flags,
             ..Segment::default()
         };
+        let mut counters = None;
         for option in options {
             match option {
                 TcpOption::Mss(mss) => segment.mss = NonZeroU16::new(*mss),
@@ -74,8 +75,12 @@ impl Wire {
                     let echo = if has_echo { self.live_stamp(*echo, scales_echo)? } else { 0 };
                     segment.timestamps = Some(Timestamps { value: *value, echo });
                 }
+                TcpOption::Ecn(option) => counters = Some(option),
                 TcpOption::Nop | TcpOption::Eol | TcpOption::Foreign(_) => {}
             }
+        }
+        if let Some(counters) = counters {
+            segment.set_ecn_option(counters);
         }
         Ok(segment)
     }
@@ -166,6 +171,13 @@ impl Wire {
                 self.first_stamp.map_or(value, |(first, live)| value.wrapping_sub(live).wrapping_add(first));
             options.push(TcpOption::Timestamps(told, echo));
         }
+        let ecn = segment.ecn_option();
+        if let Some(ecn) = ecn {
+            options.push(TcpOption::Ecn(ecn));
+            let end = usize::from(ecn.length());
+            let padded = EcnOption::bytes(ecn.fields, !segment.sack.is_empty()) as usize;
+            options.extend((end..padded.max(end)).map(|_| TcpOption::Nop));
+        }
         if segment.sack_permitted && !segment.shares_padding() {
             options.extend(padding.clone());
             options.push(TcpOption::SackPermitted);
@@ -174,7 +186,8 @@ impl Wire {
             options.extend([TcpOption::Nop, TcpOption::WindowScale(shift)]);
         }
         if !segment.sack.is_empty() {
-            options.extend(padding);
+            let taken = ecn.map_or(0, |ecn| usize::from(ecn.length() % 4 % 3));
+            options.extend(padding.into_iter().skip(taken));
             let peer = u64::from(self.peer_first);
             let block = |b: &SackBlock| SackBlock { start: b.start + peer, end: b.end + peer };
             options.push(TcpOption::Sack(segment.sack.as_slice().iter().map(block).collect()));

@@ -71,9 +71,14 @@ pub struct TcpConfig {
     /// Explicit congestion notification (RFC 3168).
     pub ecn: bool,
     /// Accurate ECN: if both ends want it, they count marks for each other in the header's ECN flags (RFC
-    /// 9768, without the option). With a peer without it, ECN is that of RFC 3168. Needs `ecn`. Prague always
+    /// 9768). With a peer without it, ECN is that of RFC 3168. Needs `ecn`. Prague always
     /// requests it.
     pub accurate_ecn: bool,
+    /// The option of accurate ECN (RFC 9768, section 3.2.3): if both ends send it, each segment says how many
+    /// bytes have come with each codepoint, so that a sender can tell whether the counter in the header has
+    /// wrapped. Segments are 12 bytes smaller, and a change of codepoint is acknowledged at once. Needs
+    /// `accurate_ecn`, or Prague.
+    pub accurate_ecn_option: bool,
     /// Control block interdependence: ssthresh, cwnd, RTT, RTT variance and reordering are kept per
     /// destination when a connection closes, and read when the next one opens.
     pub cached_metrics: bool,

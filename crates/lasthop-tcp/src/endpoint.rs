@@ -5,6 +5,7 @@
 
 mod accurate_ecn;
 mod delayed_ack;
+mod ecn_bytes;
 mod info;
 mod receiver;
 mod room;
@@ -12,7 +13,9 @@ mod room;
 use std::num::NonZeroU16;
 use std::rc::Rc;
 
-use lasthop_core::{Ecn, Flags, FlowId, Host, Instant, Observer, Segment, Timestamps, TransportEvent};
+use lasthop_core::{
+    Ecn, EcnOption, Flags, FlowId, Host, Instant, Observer, Segment, Timestamps, TransportEvent,
+};
 
 use crate::clock::{Tick, TickClock, timestamp};
 use crate::common::metrics::CachedMetrics;
@@ -120,6 +123,7 @@ impl Endpoint {
     /// of 1998. Both ends must be opened, with the same configuration and MTU. No round-trip time is known.
     pub fn open<O: Observer>(&mut self, now: Instant, observer: &mut O) {
         let mut cx = context(self.flow, self.host, self.clock, now, observer);
+        self.agree_on_option(true);
         self.phase = Phase::Established;
         self.receiver.nxt = 1;
         self.transmitted = 1;
@@ -250,6 +254,7 @@ impl Endpoint {
             Phase::SynReceived => {
                 // Data may come with the ACK of the SYN-ACK, or instead of one that was lost.
                 if segment.ack == self.sender.sent_end() {
+                    self.agree_on_option(segment.ecn_option().is_some());
                     self.sender.take_ack(&mut cx, segment);
                     self.handshake.note_ack(segment);
                     self.establish(&mut cx, cache);
@@ -278,6 +283,7 @@ impl Endpoint {
     fn negotiate(&mut self, syn: &Segment) {
         let TcpConfig { sack, dsack, timestamps, ecn, accurate_ecn, window_scaling, .. } = *self.config;
         let wanted = [sack, dsack, timestamps, ecn, accurate_ecn, window_scaling];
+        let is_client = self.phase == Phase::SynSent;
         let feedback = agreed(&self.config, self.phase == Phase::Listen, syn.flags);
         let agreed = [
             sack && syn.sack_permitted,
@@ -300,6 +306,24 @@ impl Endpoint {
             *self.sender.config_mut() = Rc::clone(&self.config);
         }
         self.agree_on_mss(syn);
+        if is_client || !self.config.accurate_ecn {
+            self.agree_on_option(syn.ecn_option().is_some());
+        }
+    }
+
+    /// Both ends send the option of accurate ECN if a client has seen it in the SYN-ACK, or a server in the
+    /// ACK of that (RFC 9768, section 3.2.3.2). It takes its room from the payload.
+    fn agree_on_option(&mut self, is_seen: bool) {
+        if !self.config.accurate_ecn_option {
+            return;
+        }
+        if is_seen && self.config.counts_marks() {
+            self.mss -= EcnOption::BYTES;
+            self.sender.set_mss(self.mss);
+        } else {
+            Rc::make_mut(&mut self.config).accurate_ecn_option = false;
+            *self.sender.config_mut() = Rc::clone(&self.config);
+        }
     }
 
     /// Segments are as large as the peer accepts and the path allows, options included (RFC 6691). A peer
@@ -552,6 +576,14 @@ impl Endpoint {
             }
             if !segment.flags.contains(Flags::SYN) {
                 segment.flags = segment.flags.with(self.receiver.ecn_flags);
+            }
+            // A repeated SYN-ACK goes without, in case a node on the path drops it for the option (RFC 9768,
+            // section 3.2.3.2.2).
+            if self.config.accurate_ecn_option {
+                let is_repeated = segment.flags.contains(Flags::SYN) && self.syns > 1;
+                if !is_repeated && self.phase != Phase::Closed {
+                    self.receiver.ecn_bytes.tell(segment);
+                }
             }
         }
     }

@@ -5,6 +5,7 @@
 //! states of loss recovery.
 
 mod ack;
+mod ecn_bytes;
 mod facts;
 mod frto;
 mod info;

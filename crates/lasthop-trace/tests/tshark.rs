@@ -1,8 +1,8 @@
 //! Captures of hand-made packets, read by tshark.
 
 use lasthop_core::{
-    Body, Direction, Dscp, Ecn, Flags, FlowId, Instant, Observer, Packet, PacketEvent, Place, Segment,
-    Timestamps,
+    Body, Direction, Dscp, Ecn, EcnOption, Flags, FlowId, Instant, Observer, Packet, PacketEvent, Place,
+    SackBlock, Segment, Timestamps,
 };
 use lasthop_trace::{Capture, CapturePoints, SNAP_LENGTH};
 use std::num::NonZeroU16;
@@ -119,5 +119,42 @@ fn tshark_reads_the_flags_of_accurate_ecn() {
     assert_eq!(
         read_packets("accurate-ecn", SNAP_LENGTH, &sent, &fields),
         ["0x01c2\t0", "0x0092\t0", "0x0150\t1", "0x0190\t0"]
+    );
+}
+
+/// Both orders of the option of accurate ECN, and shorter ones whose end is in the padding of SACK blocks.
+#[test]
+fn tshark_reads_the_option_of_accurate_ecn() {
+    let counts = [0x01_0203, 0x04_0506, 0x07_0809];
+    let told = |serial, fields, is_order_1, blocks| {
+        let timestamps = Some(Timestamps { value: 1, echo: 1 });
+        let mut ack = Segment { seq: 1, ack: 1, flags: Flags::ACK, timestamps, ..Segment::default() };
+        (0..blocks)
+            .map(|block| 1_001 + 2_000 * block)
+            .for_each(|start| ack.sack.push(SackBlock { start, end: start + 1_000 }));
+        ack.set_ecn_option(&EcnOption { fields, is_order_1, counts });
+        packet(serial, Direction::Up, ack)
+    };
+    let sent = [
+        told(0, 3, true, 0),
+        told(1, 3, false, 0),
+        told(2, 3, true, 1),
+        told(3, 2, true, 2),
+        told(4, 1, true, 2),
+        told(5, 0, true, 3),
+    ];
+    let option = "tcp.options.acc_ecn";
+    let names = ["ee1b", "eceb", "ee0b"].map(|name| format!("{option}.{name}"));
+    let fields = [&names[0], &names[1], &names[2], "tcp.options.sack.count", "tcp.hdr_len", "_ws.malformed"];
+    assert_eq!(
+        read_packets("ecn-option", SNAP_LENGTH, &sent, &fields),
+        [
+            "66051\t263430\t460809\t\t44\t",
+            "460809\t263430\t66051\t\t44\t",
+            "66051\t263430\t460809\t1\t56\t",
+            "66051\t263430\t\t2\t60\t",
+            "66051\t\t\t2\t56\t",
+            "\t\t\t3\t60\t",
+        ]
     );
 }

@@ -109,10 +109,13 @@ def test_dualpi2_of_linux_and_of_the_model_hold_the_same_delay(seccomp: Kernel, 
     assert linux["queue_delay_median_s"][0] == pytest.approx(model["queue_delay_median_s"][0], rel=0.1)
 
 
-def test_accurate_ecn_of_linux_and_of_the_model_take_the_same_marks(seccomp: Kernel, tmp_path: Path) -> None:
+@pytest.mark.parametrize("option", ["false", "true"])
+def test_accurate_ecn_of_linux_and_of_the_model_take_the_same_marks(
+    seccomp: Kernel, tmp_path: Path, option: str
+) -> None:
     """CoDel leaves nothing to chance."""
     queue = 'discipline = "codel", limit = "1000 packets", ecn = true'
-    tcp = "tcp.ecn = true\ntcp.accurate_ecn = true\n"
+    tcp = f"tcp.ecn = true\ntcp.accurate_ecn = true\ntcp.accurate_ecn_option = {option}\n"
     linux, model = both_routers(seccomp, tmp_path, queue, tcp, DOWNLOAD)
     counts = ["data_marks_ecn", "retransmitted_packets", "sent_packets"]
     assert linux.select(counts).equals(model.select(counts))

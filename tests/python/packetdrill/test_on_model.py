@@ -102,6 +102,36 @@ def test_the_older_stacks_run_too(tmp_path: Path) -> None:
     assert run(tmp_path, text, "linux-6").state is State.FAILED
 
 
+# A marked segment out of order, one that is not marked, and an option in the other order from the peer. As
+# Linux 7.3 answers, except that its ACKs are ECN-capable.
+ECN_OPTION = """\
+`sysctl -q net.ipv4.tcp_ecn=3 net.ipv4.tcp_ecn_option=2`
+0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 bind(3, ..., ...) = 0
++0 listen(3, 1) = 0
++0 < [noecn] SEWA 0:0(0) win 32792 <mss 1000,nop,nop,sackOK,nop,wscale 7>
++0 > [noecn] SW. 0:0(0) ack 1 <mss 1460,ECN e1b 1 ceb 0 e0b 1,nop,nop,nop,sackOK,nop,wscale 5>
++.05 < [ect0] W. 1:1(0) ack 1 win 257 <ECN e0b 1 ceb 0 e1b 1,nop>
++0 accept(3, ..., ...) = 4
++.05 < [ce] EAP. 1001:2001(1000) ack 1 win 257 <ECN e0b 1 ceb 0 e1b 1,nop>
++0 > WA. 1:1(0) ack 1 <ECN e1b 1 ceb 1000 e0b 1,nop,nop,nop,sack 1001:2001>
++.05 < [ect0] EAP. 1:1001(1000) ack 1 win 257 <ECN e0b 1 ceb 0 e1b 1,nop>
++0 > WA. 1:1(0) ack 2001 <ECN e1b 1 ceb 1000 e0b 1001,nop>
++.05 write(4, ..., 1000) = 1000
++0 > WAP. 1:1001(1000) ack 2001 <ECN e1b 1 ceb 1000 e0b 1001,nop>
+"""
+
+
+def test_the_option_of_accurate_ecn_is_told_and_read(tmp_path: Path) -> None:
+    verdict = run(tmp_path, ECN_OPTION)
+    assert verdict.state is State.PASSED, f"{verdict.line}: {verdict.message}"
+    changed = ECN_OPTION.replace("ceb 1000 e0b 1001", "ceb 1001 e0b 1001", 1)
+    verdict = run(tmp_path, changed)
+    assert (verdict.state, verdict.line) == (State.FAILED, 12)
+    without = ECN_OPTION.replace("ecn_option=2", "ecn_option=0")
+    assert run(tmp_path, without).state is State.FAILED
+
+
 def test_junit_counts_what_failed_and_what_did_not_run() -> None:
     verdicts = [
         Verdict(Path("a.pkt"), "ipv4", State.PASSED, duration_s=1.5),

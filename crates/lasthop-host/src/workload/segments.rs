@@ -1,7 +1,7 @@
 //! From TCP headers to the segments of the analysis, whose sequence numbers never wrap.
 
-use etherparse::{TcpHeaderSlice, TcpOptionElement};
-use lasthop_core::{Flags, Host, SackBlock, Segment, Timestamps};
+use etherparse::{TcpHeaderSlice, TcpOptionElement, TcpOptionsIterator};
+use lasthop_core::{EcnOption, Flags, Host, SackBlock, Segment, Timestamps};
 use std::num::NonZeroU16;
 
 #[cfg(test)]
@@ -83,9 +83,20 @@ fn flags(header: &TcpHeaderSlice<'_>) -> Flags {
     set.iter().filter(|(set, _)| *set).fold(Flags::default(), |flags, (_, flag)| flags.with(*flag))
 }
 
-/// The blocks of a SACK option refer to the peer's stream.
+/// The blocks of a SACK option refer to the peer's stream. etherparse's iterator ends at the option of
+/// accurate ECN, which it does not know.
 fn read_options(header: &TcpHeaderSlice<'_>, peer: &Stream, segment: &mut Segment) {
-    for option in header.options_iterator().map_while(Result::ok) {
+    let mut options = header.options_iterator();
+    let mut counters = None;
+    loop {
+        let from = options.rest();
+        let Some(option) = options.next() else { break };
+        let Ok(option) = option else {
+            let Some((kind, bytes, rest)) = split(from) else { break };
+            counters = counters_of(kind, bytes).or(counters);
+            options = TcpOptionsIterator::from_slice(rest);
+            continue;
+        };
         match option {
             TcpOptionElement::MaximumSegmentSize(bytes) => segment.mss = NonZeroU16::new(bytes),
             TcpOptionElement::WindowScale(shift) => segment.window_scale = Some(shift),
@@ -101,4 +112,27 @@ fn read_options(header: &TcpHeaderSlice<'_>, peer: &Stream, segment: &mut Segmen
             TcpOptionElement::Noop => {}
         }
     }
+    if let Some(counters) = &counters {
+        segment.set_ecn_option(counters);
+    }
+}
+
+/// The first option: its number and its content, and what follows it.
+fn split(options: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let &[kind, length, ..] = options else { return None };
+    let (option, rest) = options.split_at_checked(length.into())?;
+    Some((kind, option.get(2..)?, rest))
+}
+
+/// The counters of accurate ECN in the content of an option (RFC 9768, section 3.2.3).
+fn counters_of(kind: u8, bytes: &[u8]) -> Option<EcnOption> {
+    let mut option = [true, false]
+        .map(|is_order_1| EcnOption { is_order_1, ..EcnOption::default() })
+        .into_iter()
+        .find(|option| option.kind() == kind)?;
+    for (count, field) in option.counts.iter_mut().zip(bytes.chunks_exact(3)) {
+        *count = u32::from_be_bytes([0, field[0], field[1], field[2]]);
+        option.fields += 1;
+    }
+    Some(option)
 }

@@ -1,11 +1,11 @@
 //! Packets and their options.
 
-use lasthop_core::{Ecn, Flags, SackBlock};
+use lasthop_core::{Ecn, EcnOption, Flags, SackBlock};
 
 use super::Parser;
 use crate::error::{ScriptError, error};
 use crate::lexer::Word;
-use crate::script::{Action, PacketSpec, TcpOption};
+use crate::script::{Action, PacketSpec, TcpOption, ecn_names};
 
 /// What may stand where the flags of a TCP packet would: other protocols and encapsulations.
 const FOREIGN: [&str; 9] = ["udp", "icmp", "ipv4", "ipv6", "gre", "GREv0", "mpls", "psp", "encap"];
@@ -192,7 +192,8 @@ impl Parser<'_> {
                 self.keyword("ecr")?;
                 TcpOption::Timestamps(value, self.number("the echoed timestamp")?)
             }
-            "FO" | "FOEXP" | "md5" | "ECN" | "exp" | "mptcp" => {
+            "ECN" => TcpOption::Ecn(self.ecn_counters()?),
+            "FO" | "FOEXP" | "md5" | "exp" | "mptcp" => {
                 while self.peek().is_some() && !self.is_symbol(',') && !self.is_symbol('>') {
                     self.at += 1;
                 }
@@ -213,6 +214,20 @@ impl Parser<'_> {
             return Ok(());
         }
         error(self.line(), format!("\"{name}\" is missing: write TS val 100 ecr 0; found {}", self.found()))
+    }
+
+    /// Up to three counters. The first one tells the order, which an option without any does not tell.
+    fn ecn_counters(&mut self) -> Result<EcnOption, ScriptError> {
+        let is_order_1 = !self.is_name("e0b");
+        let mut option = EcnOption { is_order_1, ..EcnOption::default() };
+        for (name, count) in ecn_names(is_order_1).into_iter().zip(&mut option.counts) {
+            if !self.accept_name(name) {
+                break;
+            }
+            *count = self.number("the counter")?;
+            option.fields += 1;
+        }
+        Ok(option)
     }
 
     fn sack_blocks(&mut self) -> Result<Vec<SackBlock>, ScriptError> {

@@ -15,6 +15,7 @@ enum Need {
     Sack,
     Timestamps,
     Ecn,
+    AccurateEcn,
     /// Recovery that continues through partial ACKs.
     NewReno,
     /// An algorithm with the slow start of RFC 5681.
@@ -55,7 +56,7 @@ const fn foreign(stack: Stack) -> fn(&TcpConfig) -> bool {
 }
 
 /// The requirements of switches on each other. Switches that others need come first.
-pub static RULES: [Rule; 32] = [
+pub static RULES: [Rule; 33] = [
     rule("recovery", foreign(Stack::Linux2), Need::Own, "\"linux-in-flight\""),
     rule("recovery", foreign(Stack::Linux6), Need::Own, "\"proportional-rate\""),
     rule("recovery", foreign(Stack::Classic), Need::Own, "\"reno\""),
@@ -70,6 +71,7 @@ pub static RULES: [Rule; 32] = [
     rule("pacing", |tcp| tcp.pacing.is_on(), Need::Only(Stack::Linux6), "false"),
     rule("accurate_ecn", |tcp| tcp.accurate_ecn, Need::Only(Stack::Linux6), "false"),
     rule("accurate_ecn", |tcp| tcp.accurate_ecn, Need::Ecn, "false"),
+    rule("accurate_ecn_option", |tcp| tcp.accurate_ecn_option, Need::AccurateEcn, "false"),
     rule("hystart_plus_plus", |tcp| tcp.hystart_plus_plus, Need::Only(Stack::Linux6), "false"),
     rule("hystart_plus_plus", |tcp| tcp.hystart_plus_plus, Need::SlowStart, "false"),
     rule("timestamps", |tcp| tcp.timestamps, Need::Not(Stack::Classic), "false"),
@@ -116,6 +118,7 @@ impl Rule {
             Need::Sack => "sack",
             Need::Timestamps => "timestamps",
             Need::Ecn => "ecn",
+            Need::AccurateEcn => "accurate_ecn",
             Need::NewReno => "recovery",
             Need::SlowStart => "congestion_control",
             Need::ConstantDelay => "delayed_ack_adapts",
@@ -129,6 +132,9 @@ impl Rule {
             Need::Sack => format!("it needs sack = true; set that too, or write {key} = {off}"),
             Need::Timestamps => format!("it needs timestamps = true; set that too, or write {key} = {off}"),
             Need::Ecn => format!("it needs ecn = true; set that too, or write {key} = {off}"),
+            Need::AccurateEcn => {
+                format!("it needs accurate_ecn = true; set that too, or write {key} = {off}")
+            }
             Need::NewReno => format!(
                 "it needs recovery = \"newreno\" or \"newreno-rfc2582\"; set that too, or write {key} = {off}"
             ),
@@ -160,6 +166,7 @@ impl Need {
             Self::Sack => tcp.sack,
             Self::Timestamps => tcp.timestamps,
             Self::Ecn => tcp.ecn,
+            Self::AccurateEcn => tcp.accurate_ecn || tcp.congestion_control == CongestionControl::Prague,
             Self::NewReno => {
                 matches!(tcp.recovery, RecoveryRules::Newreno | RecoveryRules::NewrenoRfc2582)
             }

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use lasthop_core::{Ecn, Flags, Instant, SackBlock, SackList, Segment};
 
 use super::delayed_ack::DelayedAck;
+use super::ecn_bytes::EcnBytes;
 use super::room::Room;
 use crate::clock::{Tick, TickClock};
 use crate::common::MARKS_FIRST;
@@ -66,6 +67,7 @@ pub(crate) struct Receiver {
     /// If marks are counted: marks since the last ACK, and whether the latest packet had one.
     marks: u8,
     was_marked: bool,
+    pub ecn_bytes: EcnBytes,
     /// End of the data received under the former state of an exact echo.
     pub earlier: Option<Earlier>,
     /// The receive buffer, if the owner does not read at once.
@@ -91,6 +93,7 @@ impl Receiver {
             ecn_flags: Flags::default(),
             marks: 0,
             was_marked: false,
+            ecn_bytes: EcnBytes::default(),
             earlier: None,
             room: None,
         }
@@ -226,7 +229,8 @@ impl Receiver {
     /// Processes the ECN field. True if it must be acknowledged at once.
     fn note_ecn(&mut self, config: &TcpConfig, segment: &Segment, ecn: Ecn, mss: u32) -> bool {
         if config.counts_marks() {
-            return self.count_mark(ecn, mss);
+            let changes = config.accurate_ecn_option && self.ecn_bytes.note(ecn, segment.payload_bytes);
+            return self.count_mark(ecn, mss) || changes;
         }
         if config.is_all_ect() {
             self.echo_exactly(segment, ecn);

@@ -3,8 +3,9 @@
 use lasthop_core::{Ecn, Segment};
 
 use super::Sender;
+use super::ecn_bytes::EcnBytes;
 use super::facts::AckFacts;
-use crate::common::Handshake;
+use crate::common::{Handshake, State};
 use crate::control::{Congestion, Controller};
 
 /// The field wraps at this value.
@@ -19,22 +20,56 @@ const THINNED: u64 = 4;
 pub(super) struct Marks {
     counted: u64,
     average: u64,
+    bytes: EcnBytes,
+}
+
+/// What an option adds to the counter in the header.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    /// Bytes that came with a mark.
+    marked: u64,
+    /// Bytes of a full segment.
+    mss: u64,
+    /// Whether the delivered segments are known well enough to set bytes against them.
+    is_exact: bool,
+}
+
+impl Told {
+    /// With `least` marks, or as many as `most` if the counter has wrapped (`__tcp_accecn_process`).
+    fn marks(self, least: u64, most: u64, delivered: u64) -> u64 {
+        let Self { marked, mss, is_exact } = self;
+        if marked == 0 {
+            least
+        } else if is_exact && delivered >= 2 * ACE_SIZE {
+            let segments = marked.div_ceil(mss);
+            if delivered <= segments { most } else { most.min(least + segments / ACE_SIZE * ACE_SIZE) }
+        } else if marked <= least * mss && marked < most * mss / 2 {
+            least
+        } else {
+            most
+        }
+    }
 }
 
 impl Marks {
     fn new(counted: u8) -> Self {
-        Self { counted: counted.into(), average: 0 }
+        Self { counted: counted.into(), ..Self::default() }
     }
 
     /// Number of marked segments according to an ACK that shows the arrival of `delivered`: if ACKs are
     /// missing, the counter is assumed to have wrapped as often as possible (section 3.2.2.5.2; appendix
     /// A.2.1).
-    fn read(&mut self, ace: u8, delivered: u64) -> u64 {
+    fn read(&mut self, ace: u8, delivered: u64, told: Option<Told>) -> u64 {
         let least = (u64::from(ace) + ACE_SIZE - self.counted % ACE_SIZE) % ACE_SIZE;
         let is_usual = self.average > THINNED * AVERAGE_WEIGHT;
         self.average = self.average - self.average / AVERAGE_WEIGHT + delivered;
-        let marks =
-            if delivered < ACE_SIZE || is_usual { least } else { delivered - (delivered - least) % ACE_SIZE };
+        let marks = if delivered < ACE_SIZE {
+            least
+        } else {
+            let most = delivered - (delivered - least) % ACE_SIZE;
+            let guess = if is_usual { least } else { most };
+            told.map_or(guess, |told| told.marks(least, most, delivered))
+        };
         self.counted += marks;
         marks
     }
@@ -68,9 +103,17 @@ impl Sender {
         if !self.queue.ecn || !self.config.accurate_ecn || delivered == 0 {
             return;
         }
-        let marks = self.marks.read(segment.flags.ace(), delivered);
+        let told = if self.config.accurate_ecn_option { self.read_option(segment, delivered) } else { None };
+        let marks = self.marks.read(segment.flags.ace(), delivered, told);
         self.counts.delivered_ce += marks;
         facts.ece = marks > 0;
+    }
+
+    fn read_option(&mut self, segment: &Segment, delivered: u64) -> Option<Told> {
+        let mss = u64::from(self.queue.mss);
+        let marked = self.marks.bytes.read(segment.ecn_option().as_ref(), delivered * mss)?;
+        let is_exact = self.config.sack || matches!(self.recovery.state, State::Open | State::Cwr);
+        Some(Told { marked, mss, is_exact })
     }
 
     /// The next new segment must signal a reduction.
@@ -84,7 +127,7 @@ mod tests {
     use super::*;
 
     fn after(counted: u8, ace: u8, delivered: u64) -> u64 {
-        Marks::new(counted).read(ace, delivered)
+        Marks::new(counted).read(ace, delivered, None)
     }
 
     /// The examples of appendix A.2.1.
@@ -99,8 +142,21 @@ mod tests {
     #[test]
     fn three_bits_wrap() {
         let mut marks = Marks::new(5);
-        assert_eq!([7, 0, 2, 2, 1].map(|ace| marks.read(ace, 2)), [2, 1, 2, 0, 7]);
+        assert_eq!([7, 0, 2, 2, 1].map(|ace| marks.read(ace, 2, None)), [2, 1, 2, 0, 7]);
         assert_eq!(marks.counted, 5 + 12);
+    }
+
+    #[test]
+    fn marked_bytes_say_whether_the_counter_has_wrapped() {
+        let read = |marked, is_exact, delivered| {
+            Marks::new(5).read(7, delivered, Some(Told { marked, mss: 1_000, is_exact }))
+        };
+        assert_eq!(read(0, true, 10), 2, "not a byte: the ACE field alone");
+        assert_eq!(read(2_000, true, 10), 2, "two segments, where ten could be");
+        assert_eq!(read(10_000, true, 10), 10, "ten segments");
+        assert_eq!(read(9_500, true, 26), 10, "2 and 8, where 26 could be");
+        assert_eq!(read(9_500, false, 26), 26, "without SACK during recovery: the safe side");
+        assert_eq!(read(26_000, true, 26), 26);
     }
 
     /// Section 3.2.2.5.2: the counter is right, and the number of packets incomplete.
@@ -113,8 +169,8 @@ mod tests {
     #[test]
     fn usual_stretches_are_no_missing_acks() {
         let mut marks = Marks::new(5);
-        let read: Vec<u64> = (0..8).map(|_| marks.read(5, 16)).collect();
+        let read: Vec<u64> = (0..8).map(|_| marks.read(5, 16, None)).collect();
         assert_eq!(read, [16, 16, 16, 0, 0, 0, 0, 0]);
-        assert_eq!(marks.read(6, 1), 1, "and a short one");
+        assert_eq!(marks.read(6, 1, None), 1, "and a short one");
     }
 }

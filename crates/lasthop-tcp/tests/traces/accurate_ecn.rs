@@ -1,10 +1,13 @@
 //! Accurate ECN (RFC 9768): tables 2 to 4, and the counter at both ends.
 
 use crate::support::poll;
-use lasthop_core::{Duration, Ecn, Flags, FlowId, Host, Instant, Segment, TransportEvent};
+use lasthop_core::{
+    Duration, Ecn, EcnOption, Flags, FlowId, Host, Instant, SackBlock, Segment, Timestamps, TransportEvent,
+};
 use lasthop_tcp::{CongestionControl, Endpoint, Profile, TcpConfig, TickClock};
 
 use crate::wire::Wire;
+use std::num::NonZeroU16;
 
 fn config(accurate: bool) -> TcpConfig {
     let mut config: TcpConfig = toml::from_str(Profile::Linux6.toml()).expect("the profile is complete");
@@ -257,4 +260,102 @@ fn prague_needs_counters() {
         let again = wire.sent.last().expect("sent again");
         assert_eq!((again.0.seq, again.1), (1, ecn), "{answer:03b}");
     }
+}
+
+/// An end that also wants the option, and its clock.
+fn optional() -> Endpoint {
+    let config = TcpConfig { accurate_ecn_option: true, ..config(true) };
+    let clock = TickClock::new(config.tick, Duration::ZERO);
+    Endpoint::listen(config, 576, clock, FlowId(0), Host::Server)
+}
+
+fn counters(fields: u8, counts: [u32; 3]) -> EcnOption {
+    EcnOption { fields, is_order_1: true, counts }
+}
+
+/// A client after a SYN-ACK with this option: the payload of its segments, and the option of its first ACK.
+fn client_with(option: Option<EcnOption>) -> (Endpoint, u32, Option<EcnOption>) {
+    let mut tcp = optional();
+    tcp.connect(Instant::ZERO, &mut ());
+    let (syn_sent, _) = poll(&mut tcp, Instant::ZERO).expect("the SYN");
+    assert_eq!(syn_sent.ecn_option(), None);
+    let mut answer = Segment { ack: 1, flags: syn(0b010).flags.with(Flags::ACK), ..syn(0b010) };
+    answer.mss = NonZeroU16::new(536);
+    option.iter().for_each(|option| answer.set_ecn_option(option));
+    let (ack, _) = take(&mut tcp, &answer, Ecn::NotEct).expect("an ACK");
+    let payload = tcp.mss();
+    (tcp, payload, ack.ecn_option())
+}
+
+/// RFC 9768, section 3.2.3.2: an end that does not see the option does not send it.
+#[test]
+fn the_option_is_sent_if_the_handshake_has_it() {
+    let first = counters(3, EcnOption::FIRST);
+    let (_, payload, told) = client_with(Some(first));
+    assert_eq!((payload, told), (524, Some(first)));
+    let (_, payload, told) = client_with(None);
+    assert_eq!((payload, told), (536, None));
+    let order_0 = EcnOption { is_order_1: false, ..first };
+    assert_eq!(client_with(Some(order_0)).2, Some(first), "in Linux' order, whatever the peer's");
+}
+
+#[test]
+fn a_server_offers_it_once_and_sends_it_if_the_client_does() {
+    for is_offered in [true, false] {
+        let mut tcp = optional();
+        let offer = Segment { mss: NonZeroU16::new(536), ..syn(0b111) };
+        let (answer, _) = take(&mut tcp, &offer, Ecn::NotEct).expect("the SYN-ACK");
+        assert_eq!(answer.ecn_option(), Some(counters(3, EcnOption::FIRST)));
+        let (again, _) = take(&mut tcp, &offer, Ecn::NotEct).expect("the SYN-ACK again");
+        assert_eq!(again.ecn_option(), None);
+        let mut ack = Segment { seq: 1, ack: 1, flags: Flags::ACK.with(Flags::from_ace(2)), ..syn(0) };
+        ack.flags = ack.flags.without(Flags::SYN);
+        if is_offered {
+            ack.set_ecn_option(&counters(3, EcnOption::FIRST));
+        }
+        tcp.handle_segment(after_round_trip(), &ack, Ecn::NotEct, None, &mut ());
+        tcp.write(after_round_trip(), 50_000, 50_000, &mut ());
+        let (data, _) = poll(&mut tcp, after_round_trip()).expect("data");
+        let expected = if is_offered { (524, Some(counters(3, EcnOption::FIRST))) } else { (536, None) };
+        assert_eq!((data.payload_bytes, data.ecn_option()), expected);
+        assert_eq!(data.ip_bytes(), 576, "a full packet either way");
+    }
+}
+
+/// Section 3.2.3.3: a change of the codepoint is acknowledged at once, in both directions, with the bytes of
+/// each codepoint; as Linux 7.3 answers in its script tcp_accecn_2nd_data_as_first.
+#[test]
+fn an_ack_counts_the_bytes_of_each_codepoint() {
+    let (mut tcp, ..) = client_with(Some(counters(3, EcnOption::FIRST)));
+    let mut data = |seq, payload_bytes, ecn| {
+        let flags = Flags::ACK.with(Flags::from_ace(5));
+        let segment = Segment { seq, ack: 1, flags, payload_bytes, ..syn(0) };
+        let segment = Segment { flags, sack_permitted: false, window_scale: None, ..segment };
+        take(&mut tcp, &segment, ecn).and_then(|(ack, _)| ack.ecn_option().map(|told| (ack, told)))
+    };
+    let (ack, told) = data(501, 500, Ecn::Ce).expect("out of order");
+    assert_eq!(told, counters(3, [1, 500, 1]));
+    assert_eq!((ack.sack.len(), ack.ip_bytes()), (1, 40 + 12 + 12));
+    assert_eq!(data(1, 500, Ecn::Ect0).expect("a gap is filled").1, counters(3, [1, 500, 501]));
+    assert_eq!(data(1_001, 100, Ecn::Ce).expect("a mark").1, counters(3, [1, 600, 501]));
+    assert_eq!(data(1_101, 100, Ecn::Ect1).expect("another codepoint").1, counters(3, [101, 600, 501]));
+}
+
+/// What fits beside SACK blocks, as `tcp_options_fit_accecn` has it for 40 bytes.
+#[test]
+fn sack_blocks_leave_room_for_fewer_counters() {
+    let bytes = |fields| EcnOption::bytes(fields, true);
+    assert_eq!([0, 1, 2, 3].map(bytes), [0, 4, 8, 12]);
+    assert_eq!([0, 1, 2, 3].map(|fields| EcnOption::bytes(fields, false)), [4, 8, 8, 12]);
+    let mut segment = Segment { timestamps: Some(Timestamps::default()), ..Segment::default() };
+    let mut rooms = vec![segment.option_room()];
+    for block in 0..3 {
+        segment.sack.push(SackBlock { start: 100 * block, end: 100 * block + 50 });
+        rooms.push(segment.option_room());
+    }
+    assert_eq!(rooms, [28, 16, 8, 0]);
+    segment.sack.truncate(2);
+    segment.set_ecn_option(&counters(2, [5, 6, 7]));
+    assert_eq!((segment.option_room(), segment.ecn_option()), (0, Some(counters(2, [5, 6, 0]))));
+    assert_eq!((segment.sack.len(), segment.ip_bytes()), (2, 80));
 }

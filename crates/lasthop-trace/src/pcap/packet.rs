@@ -6,7 +6,7 @@
 use etherparse::{
     IpDscp, IpEcn, IpFragOffset, IpNumber, Ipv4Header, TcpHeader, UdpHeader, ip_number, tcp_option,
 };
-use lasthop_core::{Body, Direction, Ecn, Flags, FlowId, HttpEvent, Packet, PacketEvent, Segment};
+use lasthop_core::{Body, Direction, Ecn, EcnOption, Flags, FlowId, HttpEvent, Packet, PacketEvent, Segment};
 use std::collections::BTreeMap;
 use std::io;
 
@@ -290,12 +290,14 @@ fn write_options(segment: &Segment, peer: u32, bytes: &mut Vec<u8>) {
     const PAD: [u8; 2] = [tcp_option::KIND_NOOP; 2];
     const SACK_PERMITTED: [u8; 2] =
         [tcp_option::KIND_SELECTIVE_ACK_PERMITTED, tcp_option::LEN_SELECTIVE_ACK_PERMITTED];
+    let ecn = segment.ecn_option();
     bytes.clear();
     if let Some(mss) = segment.mss {
         bytes.extend([tcp_option::KIND_MAXIMUM_SEGMENT_SIZE, tcp_option::LEN_MAXIMUM_SEGMENT_SIZE]);
         bytes.extend(mss.get().to_be_bytes());
     }
-    if segment.sack_permitted && !segment.shares_padding() {
+    let is_apart = segment.sack_permitted && !segment.shares_padding();
+    if is_apart && segment.timestamps.is_some() {
         bytes.extend(PAD);
         bytes.extend(SACK_PERMITTED);
     }
@@ -304,6 +306,14 @@ fn write_options(segment: &Segment, peer: u32, bytes: &mut Vec<u8>) {
         bytes.extend([tcp_option::KIND_TIMESTAMP, tcp_option::LEN_TIMESTAMP]);
         bytes.extend(timestamps.value.to_be_bytes());
         bytes.extend(timestamps.echo.to_be_bytes());
+    }
+    if let Some(ecn) = &ecn {
+        let padding = EcnOption::bytes(ecn.fields, !segment.sack.is_empty());
+        write_ecn(ecn, padding, bytes);
+    }
+    if is_apart && segment.timestamps.is_none() {
+        bytes.extend(PAD);
+        bytes.extend(SACK_PERMITTED);
     }
     if let Some(shift) = segment.window_scale {
         bytes.extend([
@@ -314,12 +324,25 @@ fn write_options(segment: &Segment, peer: u32, bytes: &mut Vec<u8>) {
         ]);
     }
     if !segment.sack.is_empty() {
-        bytes.extend(PAD);
+        bytes.extend(&PAD[bytes.len() % 4..]);
         bytes.extend([tcp_option::KIND_SELECTIVE_ACK, 2 + 8 * segment.sack.len() as u8]);
         for block in segment.sack.as_slice() {
             bytes.extend(folded(peer, block.start).to_be_bytes());
             bytes.extend(folded(peer, block.end).to_be_bytes());
         }
+    }
+}
+
+/// The option of accurate ECN, padded behind, as Linux does. Beside SACK blocks it may run into their padding.
+fn write_ecn(option: &EcnOption, padded: u32, bytes: &mut Vec<u8>) {
+    let begin = bytes.len();
+    bytes.extend([option.kind(), option.length()]);
+    for count in &option.counts[..usize::from(option.fields)] {
+        bytes.extend(&count.to_be_bytes()[1..]);
+    }
+    let end = begin + padded as usize;
+    if bytes.len() < end {
+        bytes.resize(end, tcp_option::KIND_NOOP);
     }
 }
 

@@ -91,3 +91,26 @@ fn windows_are_scaled_if_both_ends_said_so() {
         assert_eq!(segment.window_bytes, expected);
     }
 }
+
+/// Linux puts the option of accurate ECN between timestamps and SACK.
+#[test]
+fn options_are_read_past_those_of_accurate_ecn_and_past_unknown_ones() {
+    let mut segments = open([None, None]);
+    let stamps = [1, 1, 8, 10, 0, 0, 0, 7, 0, 0, 0, 9];
+    let sack = [1, 1, 5, 10, 0, 0, 0, 6, 0, 0, 0, 16];
+    for (kind, is_order_1) in [(174, true), (172, false)] {
+        let told = [kind, 8, 0, 0, 5, 0, 1, 0];
+        let mut ack = header(u32::MAX - 998, Some(6));
+        ack.set_options_raw(&[&stamps[..], &told, &sack].concat()).unwrap();
+        let (segment, _) = read(&mut segments, Host::Server, &ack, 0);
+        let counters = EcnOption { fields: 2, is_order_1, counts: [5, 256, 0] };
+        assert_eq!(segment.ecn_option(), Some(counters));
+        assert_eq!((segment.timestamps.map(|stamps| stamps.echo), segment.sack.len()), (Some(9), 1));
+        assert_eq!(segment.ip_bytes(), 40 + 12 + 8 + 12);
+    }
+    let mut unknown = header(u32::MAX - 998, Some(6));
+    unknown.set_options_raw(&[&[253, 4, 0, 0][..], &sack].concat()).unwrap();
+    assert_eq!(read(&mut segments, Host::Server, &unknown, 0).0.sack.len(), 1);
+    unknown.set_options_raw(&[253, 0, 0, 0]).unwrap();
+    assert_eq!(read(&mut segments, Host::Server, &unknown, 0).0.sack.len(), 0, "no length");
+}

@@ -57,12 +57,14 @@ fn ecn_flags(segment: &Segment) -> Flags {
 /// Whether a later segment makes this one superfluous.
 fn says_more(later: &Segment, ack: &Segment) -> bool {
     let is_pure = ack.payload_bytes == 0 && ack.flags.without(Flags::ECE.with(Flags::CWR)) == Flags::ACK;
+    // CAKE drops no segment with an option that it does not know (`cake_tcph_may_drop`).
+    let is_known = ack.ecn_option().is_none();
     let newer = later.timestamps.unwrap_or_default();
     let is_newer = ack.timestamps.is_some_and(|own| {
         let after = |one: u32, other: u32| one.wrapping_sub(other).cast_signed() > 0;
         after(own.value, newer.value) || after(own.echo, newer.echo)
     });
-    if !is_pure || is_newer || ack.ack > later.ack {
+    if !is_pure || !is_known || is_newer || ack.ack > later.ack {
         return false;
     }
     match selects_more(later.sack.as_slice(), ack) {

@@ -642,6 +642,7 @@ fn modern() -> impl Strategy<Value = TcpConfig> {
             eifel: timestamps,
             ecn: ecn || congestion_control.needs_ecn(),
             accurate_ecn: ecn && rack,
+            accurate_ecn_option: ecn && rack && tail_loss_probe,
             hystart_plus_plus: sack && congestion_control.has_slow_start(),
             rack,
             tail_loss_probe,
