@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ RANGES = {
     "queue": "drop-tail for seven of ten lines, CoDel for two, a policer for one",
     "control": "CUBIC, BBR or Reno",
     "seen_at": "the sender's or the receiver's end",
+    "up": "as fast as down and never full; of lines with two ways 1 to 5 Mbit/s, 0.4 to 3 round trips",
 }
 SECONDS = 10
 SNAPLEN = 120
@@ -39,6 +40,9 @@ class Line:
     queue: str
     control: str
     seen_at: str
+    up_rate: float | None = None
+    """None where only the way down is of interest."""
+    up_buffer: int = 1000
 
     @classmethod
     def drawn(cls, number: int, seed: int) -> Line:
@@ -61,6 +65,12 @@ class Line:
             str(rng.choice(["sender", "receiver"])),
         )
 
+    def two_ways(self, seed: int) -> Line:
+        """The same with a way up that is worth a transfer."""
+        rng = np.random.default_rng([seed, self.number, 1])
+        rate, trips = (float(np.exp(rng.uniform(np.log(a), np.log(b)))) for a, b in ((1, 5), (0.4, 3)))
+        return replace(self, up_rate=round(rate, 3), up_buffer=max(8, round(trips * rate * self.rtt / 12)))
+
     @property
     def hop(self) -> str:
         """The hop as a scenario has it."""
@@ -82,12 +92,12 @@ class Line:
 link = {{ rate = "{rate} Mbit/s", delay = "{self.rtt / 2} ms"{more} }}
 {queue}
 [up]
-link = {{ rate = "{max(self.rate, 2)} Mbit/s", delay = "{self.rtt / 2} ms" }}
-queue.limit = "1000 packets"
+link = {{ rate = "{self.up_rate or max(self.rate, 2)} Mbit/s", delay = "{self.rtt / 2} ms" }}
+queue.limit = "{self.up_buffer} packets"
 """
 
-    def scenario(self) -> str:
-        """A download that lasts ten seconds."""
+    def scenario(self, direction: str) -> str:
+        """A transfer that lasts ten seconds."""
         return f"""time_limit = "60 s"
 {self.hop}
 [tcp]
@@ -95,18 +105,18 @@ profile = "linux-6"
 congestion_control = "{self.control}"
 [[flow]]
 kind = "bulk-tcp"
-name = "download"
-direction = "down"
+name = "transfer"
+direction = "{direction}"
 duration = "{SECONDS} s"
 """
 
 
-def captured(line: Line, folder: Path, engine: str) -> Path:
-    """Run the download and return its capture."""
+def captured(line: Line, folder: Path, engine: str, direction: str = "down") -> Path:
+    """Run a transfer and return its capture."""
     folder.mkdir(parents=True, exist_ok=True)
     scenario = folder / "line.toml"
-    scenario.write_text(line.scenario(), encoding="utf-8")
-    end = "server" if line.seen_at == "sender" else "client"
+    scenario.write_text(line.scenario(direction), encoding="utf-8")
+    end = "server" if (line.seen_at == "sender") == (direction == "down") else "client"
     run = [
         "trace",
         str(scenario),

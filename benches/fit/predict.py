@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""Fit a CUBIC download, and predict transfers that the fit did not see.
+"""Fit a CUBIC download and a CUBIC upload, and predict transfers that the fit did not see.
 
     .venv/bin/python benches/fit/predict.py [--lines 50] [--from 0] [--out results/fit]
 
-Each line of `lines.py` is captured with CUBIC and fitted. Then the true line and the fitted one carry a BBR
-download, four CUBIC downloads, and a call beside a CUBIC download. An upload is not among them, because a
-download tells nothing of the other direction. It writes `predictions.csv` (a row per line, transfer and
-quantity: true, predicted) as it goes, continues a file that is there, and prints for each quantity the median
-over the lines of how far the prediction is off. Lines whose buffer the fit does not tell count, too: it
-assumes one.
+Each line of `lines.py`, with a way up, is captured twice with CUBIC and fitted. Then the true line and the
+fitted one carry a BBR download, four CUBIC downloads, a call beside a CUBIC download, a BBR upload, and a
+CUBIC upload beside a CUBIC download. It writes `predictions.csv` (a row per line, transfer and quantity:
+true, predicted) as it goes, continues a file that is there, and prints for each quantity the median over the
+lines of how far the prediction is off. Lines whose buffer the fit does not tell count, too: it assumes one.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from calibrate import arguments, completed
+from calibrate import SEED, arguments, completed
 from lines import HOST, SECONDS, Line, captured
 
 import lasthop
@@ -31,6 +30,7 @@ from lasthop.fit.sources import read
 
 COLUMNS = ["line", "transfer", "quantity", "true", "predicted"]
 DOWNLOAD = {"kind": "bulk-tcp", "direction": "down", "duration": f"{SECONDS} s"}
+UPLOAD = {**DOWNLOAD, "name": "upload", "direction": "up"}
 TRANSFERS = {
     "bbr": [{**DOWNLOAD, "name": "download", "tcp": {"congestion_control": "bbr"}}],
     "four": [{**DOWNLOAD, "name": f"download-{number}"} for number in range(1, 5)],
@@ -38,6 +38,8 @@ TRANSFERS = {
         {**DOWNLOAD, "name": "download"},
         {"kind": "voip", "name": "call", "direction": "down", "duration": f"{SECONDS} s"},
     ],
+    "upload": [{**UPLOAD, "tcp": {"congestion_control": "bbr"}}],
+    "both": [{**DOWNLOAD, "name": "download"}, UPLOAD],
 }
 REPLICATIONS = 5
 # Seeds differ, as nobody repeats the accidents of a line.
@@ -49,9 +51,13 @@ def quantities(hop: Mapping[str, object], transfer: str, seed: int) -> dict[str,
     tcp = {"profile": "linux-6", "congestion_control": "cubic"}
     scenario = lasthop.Scenario(time_limit="60 s", tcp=tcp, flow=TRANSFERS[transfer], **hop)
     flows = lasthop.run(scenario, replications=REPLICATIONS, seed=seed, progress=False).flows
-    downloads = flows.filter(flows["protocol"] == "tcp")
-    said = {"goodput": float(downloads["throughput_Bps"].sum()) / REPLICATIONS}
-    said |= {f"rtt {name}": float(downloads[f"rtt_{name}_s"].mean()) for name in ("median", "p95")}
+    said = {}
+    for way in ("download", "upload"):
+        own = flows.filter(flows["flow"].str.starts_with(way))
+        if len(own):
+            mark = "up " if way == "upload" else ""
+            said[f"{mark}goodput"] = float(own["throughput_Bps"].sum()) / REPLICATIONS
+            said |= {f"{mark}rtt {name}": float(own[f"rtt_{name}_s"].mean()) for name in ("median", "p95")}
     if transfer == "call":
         call = flows.filter(flows["flow"] == "call")
         said |= {f"delay {name}": float(call[f"one_way_delay_{name}_s"].mean()) for name in ("p50", "p95")}
@@ -62,7 +68,8 @@ def predicted(line: Line, jobs: int) -> Iterator[dict[str, object]]:
     """Yield a row for each transfer and quantity of a line; one that says so where there is no fit."""
     with tempfile.TemporaryDirectory(prefix="lasthop-fit-") as folder:
         try:
-            found = fit([read(captured(line, Path(folder), "model"), HOST)], jobs=jobs)
+            ways = [read(captured(line, Path(folder, way), "model", way), HOST) for way in ("down", "up")]
+            found = fit(ways, jobs=jobs)
         except InputError:
             yield {"line": line.number, "transfer": "", "quantity": "not fitted"}
             return
@@ -87,17 +94,20 @@ def summary(rows: list[dict[str, str]]) -> Iterator[str]:
         if row["true"]:
             off = abs(float(row["predicted"]) / float(row["true"]) - 1)
             errors.setdefault((row["transfer"], row["quantity"]), []).append(100 * off)
-    yield f"{'transfer':9} {'quantity':10} {'median off':>11} {'within 10 %':>12}"
+    yield f"{'transfer':9} {'quantity':13} {'median off':>11} {'within 10 %':>12}"
     for (transfer, name), off in errors.items():
         near = sum(one <= 10 for one in off)
-        yield f"{transfer:9} {name:10} {np.median(off):9.1f} % {near:5} of {len(off)}"
+        yield f"{transfer:9} {name:13} {np.median(off):9.1f} % {near:5} of {len(off)}"
 
 
 def main() -> None:
     """Predict for the lines that are missing, then summarise all."""
     asked = arguments(__doc__, lines=50).parse_args()
     rows = completed(
-        asked, "predictions.csv", COLUMNS, lambda line: predicted(replace(line, control="cubic"), asked.jobs)
+        asked,
+        "predictions.csv",
+        COLUMNS,
+        lambda line: predicted(replace(line.two_ways(SEED), control="cubic"), asked.jobs),
     )
     print("\n".join(summary(rows)))
 

@@ -28,8 +28,12 @@ class Estimate:
     losses: int
     refused: dict[str, str] = field(default_factory=dict)
     """Reasons, by parameter."""
+    usual: float = 0.0
+    """The median rate. `rate` is that of better times, and may have in it what a repair released at once."""
     loaded: bool = False
     """Whether the round trip is one of a busy line only, so that the line's own may be much less."""
+    pinged: bool = False
+    """Whether the round trip is that of probes of the idle line."""
 
     @property
     def buffer(self) -> float:
@@ -40,12 +44,12 @@ class Estimate:
 def estimate(
     transfers: tuple[Transfer, ...], delays: Delays | None, until_s: float, idle_ms: float | None = None
 ) -> Estimate:
-    """Look at plateaus, minima and losses. `idle_ms` is a round trip that another file saw."""
+    """Look at plateaus, minima and losses. `idle_ms` is the least round trip of probes of the idle line."""
     good = np.isfinite(delays.rtt_ms) if delays is not None else np.zeros(0, bool)
     rtt = delays.rtt_ms[good] if delays is not None else np.empty(0)
     smoothed = delays is not None and delays.smoothed
     base = float(rtt.min()) if len(rtt) else float("nan")
-    if idle_ms is not None and (smoothed or not len(rtt)):
+    if idle_ms is not None:
         base = idle_ms
     span = until_s
     grid = np.linspace(0, span, int(np.clip(span / max(4e-3 * (base if base > 0 else 50), 0.05), 5, 200)))
@@ -66,7 +70,11 @@ def estimate(
         span=span,
         rate=rate,
     )
-    jitter = max(float(np.percentile(steps, 75)) - packet_ms, _jitter(transfers, packet_ms))
+    if smoothed:
+        refused["jitter"] = "smoothed round trips hide it"
+    jitter = (
+        0.0 if smoothed else max(float(np.percentile(steps, 75)) - packet_ms, _jitter(transfers, packet_ms))
+    )
     return Estimate(
         rate,
         base,
@@ -76,7 +84,9 @@ def estimate(
         packets,
         losses,
         refused,
+        usual=float(np.median(rates)),
         loaded=smoothed and idle_ms is None,
+        pinged=idle_ms is not None,
     )
 
 

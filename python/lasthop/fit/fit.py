@@ -14,7 +14,7 @@ from lasthop.fit.course import Course
 from lasthop.fit.estimate import Estimate, estimate, way
 from lasthop.fit.infer import CALMED, FIRST, LAST, LEFT, MODELS, MOST, SECOND, THIRD, Found, Inference
 from lasthop.fit.known import Known, beside, known
-from lasthop.fit.line import NOTHING, OTHER, Model, Setting, cut, line_keys
+from lasthop.fit.line import NOTHING, OTHER, Model, Setting, begun, cut, line_keys
 from lasthop.fit.measurement import Delays, Direction, Floats, Measurement, Transfer
 from lasthop.fit.posterior import Check, Fit, Keys, Parameter, Series, Source
 from lasthop.fit.sharing import queues
@@ -33,6 +33,8 @@ LONGEST_S, LEAST_S = 30.0, 2.0
 # A 90 % interval that takes more of the first box has learnt nothing.
 UNTOLD = 0.6
 Ints = npt.NDArray[np.int64]
+# Fewer probes of an idle line may all have met something.
+LEAST_PROBES = 5
 # Of the delay, where round trips are those of a busy line, from a tenth of the least to that.
 UNTOLD_DELAY = 0.25
 LOADED = "these are smoothed round trips of a busy line; a file of ping before the transfer would tell it"
@@ -91,10 +93,15 @@ def ways_of(measurements: Sequence[Measurement]) -> list[Way]:
 
 
 def _idle(measurements: Sequence[Measurement]) -> float | None:
-    """The least round trip of probes, if there are any: they saw the line when nothing filled it."""
-    probes = [one.delays.rtt_ms for one in measurements if one.delays is not None and not one.transfers]
-    seen = np.concatenate([np.empty(0), *probes])
-    return float(np.nanmin(seen)) if np.isfinite(seen).any() else None
+    """The least round trip of probes while no transfer ran, if there are any."""
+    seen = [np.empty(0)]
+    for one in measurements:
+        if one.delays is not None and not one.transfers:
+            seen.append(one.delays.rtt_ms)
+        elif one.delays is not None and one.delays.loaded is not None:
+            seen.append(one.delays.rtt_ms[~one.delays.loaded])
+    probes = np.concatenate(seen)
+    return float(np.nanmin(probes)) if np.isfinite(probes).sum() >= LEAST_PROBES else None
 
 
 def _worth(one: Measurement, direction: Direction) -> tuple[bool, bool, float]:
@@ -106,11 +113,15 @@ def _worth(one: Measurement, direction: Direction) -> tuple[bool, bool, float]:
 def _way(
     one: Measurement, direction: Direction, idle_ms: float | None, measurements: Sequence[Measurement]
 ) -> Way:
-    transfers = way(one.transfers, direction)
+    transfers, delays = way(one.transfers, direction), one.delays
+    if one.kind == "capture":
+        idle_ms = None  # It has round trips of its own, of the same time.
+    else:
+        transfers, delays = begun(transfers, delays)
     end = max(float(part.time_s[-1]) for part in transfers)
     packets = sum(part.sent or float(part.bytes[-1]) / (part.mss or 1448) for part in transfers)
     until = min(0.999 * end, LONGEST_S, max(LEAST_S, end * MOST_PACKETS / max(packets, 1)))
-    parts, delays = cut(transfers, one.delays, until)
+    parts, delays = cut(transfers, delays, until)
     first = estimate(parts, delays, until, idle_ms)
     if one.kind != "capture":
         return Way(direction, one, transfers, delays, until, first)

@@ -49,6 +49,8 @@ class Box:
     names: tuple[str, ...]
     low: Floats
     high: Floats
+    closed: frozenset[str]
+    """Properties that are known not to lie outside."""
 
     @classmethod
     def around(cls, first: Estimate, names: Sequence[str]) -> Box:
@@ -56,23 +58,32 @@ class Box:
         loss = max(first.loss, 0.5 / first.packets)
         packet_ms = 12 / first.rate
         ranges = {
-            "rate": (0.8 * first.rate, 1.5 * first.rate),
-            # The least round trip has the time of one packet in it, and often more.
-            "rtt": (
-                max((0.1 if first.loaded else 0.75) * first.rtt - packet_ms, 0.1 * first.rtt),
-                1.08 * first.rtt,
-            ),
+            "rate": (0.8 * min(first.rate, max(first.usual, first.rate / 2)), 1.5 * first.rate),
+            "rtt": cls._trips(first, packet_ms),
             "buffer": (max(2.0, 0.3 * first.buffer), max(12.0, 3.0 * first.buffer)),
             "loss": (loss / 100, 3 * loss),
             "jitter": (0.05 * packet_ms, max(4 * first.jitter, 2 * packet_ms)),
         }
         ends = np.log([ranges[name] for name in names])
-        return cls(tuple(names), ends[:, 0], ends[:, 1])
+        # There is no more random loss than was counted, and less than the least is none.
+        closed = frozenset({"loss", "rtt"} if first.pinged else {"loss"})
+        return cls(tuple(names), ends[:, 0], ends[:, 1], closed)
+
+    @staticmethod
+    def _trips(first: Estimate, packet_ms: float) -> tuple[float, float]:
+        """A range for the delay."""
+        if first.pinged:
+            return 0.97 * first.rtt, 1.01 * first.rtt
+        # The least round trip has the time of one packet in it, and often more.
+        least = max((0.1 if first.loaded else 0.75) * first.rtt - packet_ms, 0.1 * first.rtt)
+        return least, 1.08 * first.rtt
 
     def without(self, name: str) -> Box:
         """The same without one property."""
         chosen = [place for place, one in enumerate(self.names) if one != name]
-        return Box(tuple(self.names[place] for place in chosen), self.low[chosen], self.high[chosen])
+        return Box(
+            tuple(self.names[place] for place in chosen), self.low[chosen], self.high[chosen], self.closed
+        )
 
     def points(self, count: int, seed: int) -> Floats:
         """A scrambled Sobol sequence."""
@@ -86,13 +97,12 @@ class Box:
         middle = np.clip(ends[1], self.low, self.high)
         half = np.maximum(WIDER * (ends[2] - ends[0]) / 2, [LEAST_HALF[name] for name in self.names])
         low, high = np.maximum(middle - half, self.low), np.minimum(middle + half, self.high)
-        # At an edge there may be more beyond it; but no more random loss than was counted, and less than the
-        # least is none.
-        width = np.where(np.asarray(self.names) == "loss", 0.0, self.high - self.low)
+        # At an edge there may be more beyond it.
+        width = np.where([name in self.closed for name in self.names], 0.0, self.high - self.low)
         at_edge = 0.02 * width
         low = np.where(middle - half < self.low - at_edge, self.low - 0.15 * width, low)
         high = np.where(middle + half > self.high + at_edge, self.high + 0.15 * width, high)
-        return Box(self.names, low, high)
+        return Box(self.names, low, high, self.closed)
 
 
 @dataclass(frozen=True)

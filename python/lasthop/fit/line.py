@@ -177,3 +177,13 @@ def cut(transfers: tuple[Transfer, ...], delays: Delays | None, until_s: float) 
         chosen = delays.time_s <= until_s
         delays = Delays(delays.time_s[chosen], delays.rtt_ms[chosen], smoothed=delays.smoothed)
     return tuple(parts), delays
+
+
+def begun(transfers: tuple[Transfer, ...], delays: Delays | None) -> Seen:
+    """The same in seconds since the first transfer began; probes before it are left out."""
+    start = min(float(one.time_s[0]) for one in transfers)
+    later = tuple(replace(one, time_s=one.time_s - start, lost_s=one.lost_s - start) for one in transfers)
+    if delays is not None:
+        chosen = delays.time_s >= start
+        delays = Delays(delays.time_s[chosen] - start, delays.rtt_ms[chosen], smoothed=delays.smoothed)
+    return later, delays
