@@ -5,7 +5,8 @@
 
 It writes `lines.csv` (a row per line and parameter: true value, estimate, ends of the interval, or why there
 is none) as it goes, continues a file that is there, and then draws `calibration.png` and prints the summary:
-coverage, and the median error of the estimates. `lines.py` has the ranges. The command `fit` itself sees the
+coverage with its 95 % interval (Clopper and Pearson), and the median error of the estimates. `--lines 0` only
+draws and prints what is there. `lines.py` has the ranges. The command `fit` itself sees the
 capture only.
 """
 
@@ -21,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 from lines import HOST, Line, captured
+from scipy.stats import binomtest
 
 from lasthop.errors import InputError
 from lasthop.fit.fit import fit
@@ -83,7 +85,7 @@ def summary(rows: list[dict[str, str]]) -> Iterator[str]:
     """Yield the lines of the summary."""
     lines = {row["line"] for row in rows}
     yield f"{len(lines)} lines"
-    yield f"{'parameter':10} {'told':>5} {'in the interval':>16} {'median error':>13}"
+    yield f"{'parameter':10} {'told':>5} {'in the interval':>28} {'median error':>13}"
     for name in NUMBERS:
         told = told_of(rows, name)
         if not told:
@@ -91,17 +93,23 @@ def summary(rows: list[dict[str, str]]) -> Iterator[str]:
         inside = sum(low <= true <= high for true, _, low, high in told)
         errors = [abs(value / true - 1) for true, value, _, _ in told if true > 0]
         error = f"{100 * float(np.median(errors)):.1f} %" if errors else "-"
-        yield f"{name:10} {len(told):5} {inside:9} {100 * inside / len(told):4.0f} % {error:>13}"
+        yield f"{name:10} {len(told):5} {_share(inside, len(told)):>28} {error:>13}"
     for name in ("control", "queue"):
         told_names = [
             (row["true"], row["estimate"]) for row in rows if row["parameter"] == name and row["estimate"]
         ]
         if told_names:
             right = sum(true == said for true, said in told_names)
-            yield f"{name:10} {len(told_names):5} {right:9} {100 * right / len(told_names):4.0f} % right"
+            yield f"{name:10} {len(told_names):5} {_share(right, len(told_names)):>28} right"
     spent = [float(row["s"]) for row in rows if row["parameter"] == "rate" and row["s"]]
     if spent:
         yield f"median time of a fit: {np.median(spent):.0f} s"
+
+
+def _share(part: int, whole: int) -> str:
+    """A share with its 95 % interval."""
+    ends = binomtest(part, whole).proportion_ci(0.95)
+    return f"{part}, {100 * part / whole:.0f} % ({100 * ends.low:.0f} to {100 * ends.high:.0f} %)"
 
 
 def told_of(rows: list[dict[str, str]], name: str) -> list[tuple[float, float, float, float]]:

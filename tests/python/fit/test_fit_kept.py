@@ -19,7 +19,7 @@ from lasthop.fit.sources import read
 KEPT = Path(__file__).parent / "captures"
 LINES = json.loads((KEPT / "lines.json").read_text(encoding="utf-8"))
 HOST = "10.0.1.1"
-SHORT = ("bbr", "live-cubic", "reno")
+SHORT = ("bbr", "cubic-received", "reno")
 
 
 def fitted(name: str, folder: Path) -> Fit:
@@ -66,5 +66,5 @@ def test_most_of_ten_lines_behind_real_tcp_are_found(tmp_path: Path) -> None:
         rate = found.parameter("rate")
         assert rate is not None
         near += rate.value == pytest.approx(true["rate"], rel=0.03)
-    assert near >= 9  # not with jitter that reorders packets: docs/fit-my-line.md
-    assert min(inside.values()) >= 7, inside
+    assert near >= 9
+    assert min(inside.values()) >= 9, inside
