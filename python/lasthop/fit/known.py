@@ -119,7 +119,7 @@ def _sharing(found: Known, direction: Direction, source: Source) -> Parameter:
     if found.queues is None:
         why = "no other flow, and no probe, met a queue that grew and shrank"
         return Parameter("sharing", key, "", reason=why, assumed="one queue", source=source)
-    value = "one queue for all" if found.queues == "one" else "a queue for each flow"
+    value = "one queue explains the round trips of all" if found.queues == "one" else "a queue for each flow"
     return Parameter("sharing", key, "", value, source=source)
 
 

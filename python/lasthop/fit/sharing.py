@@ -1,7 +1,7 @@
 """Whether what crosses the line at the same time waits in one queue, or each flow in its own.
 
 In one queue, packets that leave at the same time have waited as long. So the difference of two round trips
-stays the same while both vary.
+stays the same while both vary. Queues of their own that are always as long as each other look like one.
 """
 
 from __future__ import annotations
@@ -38,11 +38,12 @@ def queues(
         _judged(flows[0], second, packet_ms)
         for second in (*flows[1:], *(trips for other in others for trips in _probes(one, other)))
     ]
-    told = [varies for varies in judged if varies is not None]
-    if not told:
+    told = np.array([varies for varies in judged if varies is not None])
+    if not len(told):
         return None
-    middle = float(np.median(told))
-    return "one" if middle < LITTLE else "own" if middle > MOST else None
+    usual, wide = np.median(told, axis=0)
+    # Queues of their own may be alike for most of the time. Round trips of repairs and late ACKs stray.
+    return "own" if min(usual, wide) > MOST else "one" if max(usual, wide) < LITTLE else None
 
 
 def _flows(one: Measurement, direction: Direction) -> Iterator[Trips]:
@@ -65,8 +66,11 @@ def _probes(one: Measurement, other: Measurement) -> Iterator[Trips]:
     yield probed.time_s[good] + rtt / 1e3 + (other.start_s - one.start_s), rtt
 
 
-def _judged(first: Trips, second: Trips, packet_ms: float) -> float | None:
-    """How much the difference of the round trips varies, as a part of how much the first ones do."""
+def _judged(first: Trips, second: Trips, packet_ms: float) -> tuple[float, float] | None:
+    """How much the difference of the round trips varies, as a part of how much the first ones do.
+
+    Once by the median deviation, and once by the one that a tenth exceeds.
+    """
     time, rtt = first
     at, other = second
     place = np.clip(np.searchsorted(time, at), 1, len(time) - 1)
@@ -74,11 +78,12 @@ def _judged(first: Trips, second: Trips, packet_ms: float) -> float | None:
     if near.sum() < LEAST:
         return None
     beside = np.interp(at[near], time, rtt)
-    alone = _deviation(beside)
-    if alone < max(VARIES_MS, VARIES_PACKETS * packet_ms):
+    alone, apart = _deviations(beside), _deviations(beside - other[near])
+    if alone[0] < max(VARIES_MS, VARIES_PACKETS * packet_ms):
         return None
-    return _deviation(beside - other[near]) / alone
+    return apart[0] / alone[0], apart[1] / alone[1]
 
 
-def _deviation(values: Floats) -> float:
-    return float(np.median(np.abs(values - np.median(values))))
+def _deviations(values: Floats) -> tuple[float, float]:
+    usual, wide = np.percentile(np.abs(values - np.median(values)), [50, 90]).tolist()
+    return usual, wide
