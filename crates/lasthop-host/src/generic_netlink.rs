@@ -18,7 +18,7 @@ const REPLY_BYTES: usize = 8192;
 pub struct Requests<F> {
     socket: Socket,
     family: u16,
-    requests: PhantomData<F>,
+    kind: PhantomData<F>,
 }
 
 impl<F: GenlFamily + Emitable + Debug> Requests<F> {
@@ -37,7 +37,7 @@ impl<F: GenlFamily + Emitable + Debug> Requests<F> {
         };
         let family = answer.and_then(|answer| answer.into_parts().1.nlas.iter().find_map(number));
         let missing = || io::Error::other(format!("the kernel has no {}", F::family_name()));
-        Ok(Self { socket, family: family.ok_or_else(missing)?, requests: PhantomData })
+        Ok(Self { socket, family: family.ok_or_else(missing)?, kind: PhantomData })
     }
 
     /// Sends a request, and waits until the kernel has done it.
