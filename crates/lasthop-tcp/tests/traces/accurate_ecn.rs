@@ -281,7 +281,9 @@ fn client_with(option: Option<EcnOption>) -> (Endpoint, u32, Option<EcnOption>) 
     assert_eq!(syn_sent.ecn_option(), None);
     let mut answer = Segment { ack: 1, flags: syn(0b010).flags.with(Flags::ACK), ..syn(0b010) };
     answer.mss = NonZeroU16::new(536);
-    option.iter().for_each(|option| answer.set_ecn_option(option));
+    if let Some(option) = &option {
+        answer.set_ecn_option(option);
+    }
     let (ack, _) = take(&mut tcp, &answer, Ecn::NotEct).expect("an ACK");
     let payload = tcp.mss();
     (tcp, payload, ack.ecn_option())
@@ -323,7 +325,7 @@ fn a_server_offers_it_once_and_sends_it_if_the_client_does() {
 }
 
 /// Section 3.2.3.3: a change of the codepoint is acknowledged at once, in both directions, with the bytes of
-/// each codepoint; as Linux 7.3 answers in its script tcp_accecn_2nd_data_as_first.
+/// each codepoint; as Linux 7.3 answers in its script `tcp_accecn_2nd_data_as_first`.
 #[test]
 fn an_ack_counts_the_bytes_of_each_codepoint() {
     let (mut tcp, ..) = client_with(Some(counters(3, EcnOption::FIRST)));
