@@ -16,6 +16,7 @@ from lasthop.fit.infer import CALMED, FIRST, LAST, LEFT, MODELS, MOST, SECOND, T
 from lasthop.fit.known import Known, beside, known
 from lasthop.fit.line import NOTHING, OTHER, Model, Setting, begun, cut, line_keys
 from lasthop.fit.measurement import Delays, Direction, Floats, Measurement, Transfer
+from lasthop.fit.oneway import waits
 from lasthop.fit.posterior import Check, Fit, Keys, Parameter, Series, Source
 from lasthop.fit.sharing import queues
 from lasthop.fit.summary import delivered
@@ -147,6 +148,7 @@ def fit(
         for keys, own in zip(merged, result.keys, strict=True):
             keys[result.direction] = own[result.direction]
     notes = [note for one in measurements for note in one.notes]
+    notes += [said for one in measurements if (said := waits(one)) is not None]
     notes.append(_untold(results))
     return Fit(
         measurements=tuple(measurements),

@@ -13,6 +13,7 @@ from lasthop.fit.fit import fit, ways_of
 from lasthop.fit.known import Known, beside
 from lasthop.fit.line import Model, Setting, line_keys, simulate
 from lasthop.fit.measurement import Delays, End, Measurement, Transfer
+from lasthop.fit.oneway import waits
 from lasthop.fit.output import courses_of, text_of
 from lasthop.fit.posterior import Fit, Source
 from lasthop.fit.sources import read
@@ -216,6 +217,18 @@ def test_probes_beside_a_transfer_show_it_too(tmp_path: Path, waits: bool, expec
     assert ways_of([measurement, replace(ping, start_s=None)])[0].known.queues is None
     keys = line_keys({"rtt": 40.0, "buffer": 60.0, "rate": 8.0}, Model("cubic", "drop-tail"), "down", found)
     assert keys["down"]["queue"].get("discipline") == (None if waits else "sfq")
+
+
+def test_waits_of_each_direction_do_not_depend_on_the_clocks() -> None:
+    wait = np.linspace(0, 60, 101)
+    for offset in (0.0, 500.0):
+        delays = Delays(
+            np.arange(101.0), 40 + wait, down_ms=20 + wait + offset, up_ms=np.full(101, 20 - offset)
+        )
+        said = waits(Measurement(Path("irtt.json"), "irtt", delays=delays))
+        assert said is not None
+        assert "57 ms towards the user and 0 ms from them" in said
+    assert waits(Measurement(Path("ping.txt"), "ping", delays=Delays(wait, wait))) is None
 
 
 @pytest.mark.long
