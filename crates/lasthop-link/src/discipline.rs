@@ -100,6 +100,13 @@ impl<O: Observer> Packets<'_, O> {
     pub(crate) fn discard(&mut self, now: Instant, id: PacketId, cause: DropCause) {
         discard(now, id, cause, self.arena, self.observer);
     }
+
+    /// Drops a packet of the longest flow, as the queue is full; true if it is the one that has `arrived`.
+    pub(crate) fn discard_of_longest(&mut self, now: Instant, id: PacketId, arrived: PacketId) -> bool {
+        let is_arrived = id == arrived;
+        self.discard(now, id, if is_arrived { DropCause::QueueOverflow } else { DropCause::LongestFlow });
+        is_arrived
+    }
 }
 
 /// The properties of the link that a discipline knows.

@@ -149,9 +149,7 @@ impl Cake {
             return false;
         };
         let Some(Waiting { id, .. }) = self.tins[tin].push_out(now, flow) else { return false };
-        let cause = if id == arrived { DropCause::QueueOverflow } else { DropCause::LongestFlow };
-        packets.discard(now, id, cause);
-        id == arrived
+        packets.discard_of_longest(now, id, arrived)
     }
 }
 

@@ -5,7 +5,7 @@
 //! of the whole discipline, not of each flow. The link takes a packet only when it has room for the largest.
 
 use lasthop_core::units::QueueSize;
-use lasthop_core::{Bytes, DropCause, Instant, Observer, PacketId, QueueDepth, RandomStream};
+use lasthop_core::{Bytes, Instant, Observer, PacketId, QueueDepth, RandomStream};
 
 use super::codel::{Control, Front, Parameters};
 use super::fifo::{Fifo, Total, Waiting};
@@ -72,9 +72,7 @@ impl FqCoDel {
             self.total.take(ip_bytes);
             // CoDel counts them as its own: Linux' `fq_codel_drop`.
             codel.count = codel.count.wrapping_add(1);
-            is_among |= id == arrived;
-            let cause = if id == arrived { DropCause::QueueOverflow } else { DropCause::LongestFlow };
-            packets.discard(now, id, cause);
+            is_among |= packets.discard_of_longest(now, id, arrived);
             bytes += ip_bytes;
             if bytes >= most / 2 {
                 break;

@@ -94,9 +94,7 @@ impl Sfq {
         if self.flows[longest].fifo.packets() == 0 {
             self.active.retain(|&flow| flow != longest);
         }
-        let cause = if id == arrived { DropCause::QueueOverflow } else { DropCause::LongestFlow };
-        packets.discard(now, id, cause);
-        id == arrived
+        packets.discard_of_longest(now, id, arrived)
     }
 }
 
