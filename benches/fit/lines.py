@@ -82,7 +82,7 @@ class Line:
             queue = (
                 f'queue.limit = "1000 packets"\npolicer = {{ rate = "{rate} Mbit/s", burst = "{burst} B" }}'
             )
-            rate *= 10
+            rate = round(10 * rate, 3)
         more = f', loss = "{100 * self.loss:.4f} %"' if self.loss else ""
         if self.jitter:
             jitter = f'{{ distribution = "uniform", min = "0 ms", max = "{self.jitter} ms" }}'
