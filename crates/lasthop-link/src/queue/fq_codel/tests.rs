@@ -1,6 +1,6 @@
 //! RFC 8290 by hand: packets of 1500 bytes, of which the link takes one every 12 ms (1 Mbit/s).
 
-use lasthop_core::{Duration, Ecn, FlowId};
+use lasthop_core::{DropCause, Duration, Ecn, FlowId};
 
 use super::*;
 use crate::config::codel::CoDelConfig;
