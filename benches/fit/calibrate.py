@@ -119,8 +119,9 @@ def told_of(rows: list[dict[str, str]], name: str) -> list[tuple[float, float, f
 
 
 def picture(rows: list[dict[str, str]], file: Path) -> None:
-    """Draw estimates over true values, and the coverage by the width of the interval."""
+    """Draw estimates with their intervals over true values."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
     figure = Figure(figsize=(10, 3.4), layout="constrained")
     units = {"rate": "Mbit/s", "delay": "ms", "buffer": "packets"}
@@ -133,6 +134,10 @@ def picture(rows: list[dict[str, str]], file: Path) -> None:
         ends = [true for true, *_ in told] or [1.0]
         axes.plot([min(ends), max(ends)], [min(ends), max(ends)], color="#8a8f98", lw=0.8, zorder=0)
         axes.set(xscale="log", yscale="log", xlabel=f"true {name} ({unit})", ylabel=f"fitted {name} ({unit})")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axis.set_major_formatter(ScalarFormatter())
+            axis.set_minor_formatter(NullFormatter())
         inside = sum(low <= true <= high for true, _, low, high in told)
         axes.set_title(f"{name}: {inside} of {len(told)} within 90 %", fontsize=10)
     figure.savefig(file, dpi=110)
