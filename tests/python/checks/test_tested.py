@@ -167,7 +167,7 @@ def test_git_finds_the_commit_after_which_a_quic_client_asks_in_turn(
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "quic"], check=True)
     own = tmp_path / "quic" / "bin"
     subprocess.run([own / "pip", "install", "--quiet", "aioquic==1.2.0"], check=True)
-    for name in ("quic.toml", "quic_client.py", "quic_server.py"):
+    for name in ("quic-client.toml", "quic_client.py", "quic_server.py"):
         text = (EXAMPLES / name).read_text(encoding="utf-8")
         Path(name).write_text(text.replace("python3", str(own / "python3")), encoding="utf-8")
     change = "asyncio.gather(*(fetch(connection) for _ in range(PARTS)))", "in_turn(connection)"
@@ -177,7 +177,7 @@ def test_git_finds_the_commit_after_which_a_quic_client_asks_in_turn(
     assert change[0] in text
     client.write_text(text.replace("async def download", f"{both}async def download"), encoding="utf-8")
     planted = _history(client, change, at=4)
-    once = ("check", "quic.toml", "--engine", "kernel", "--replications", "10", "--quiet")
+    once = ("check", "quic-client.toml", "--engine", "kernel", "--replications", "10", "--quiet")
     _git("checkout", "-q", "HEAD~7")
     assert lasthop_main(*once, "--out", "../good") == 5  # nothing to compare with
     _git("checkout", "-q", "-")
