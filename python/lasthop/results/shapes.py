@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict, cast
+from typing import Any, NotRequired, TypedDict, cast, get_args, get_origin, get_type_hints, is_typeddict
 
 Shape = type | list[Any] | tuple[Any, ...] | Mapping[str, object]
 """The shape of a value: text, whole number, number, truth value, anything; a list; these entries; a table.
@@ -21,64 +21,6 @@ _HALF_LETTERS = re.compile("[\ud800-\udfff]")
 """Characters that JSON can escape and nobody can print."""
 _MOST = 2**64
 """More than any seed; a larger number would not fit where it goes."""
-
-_IDENTITY: Shape = {
-    "format": int,
-    "lasthop_version": str,
-    "lasthop_rules": str,
-    "lasthop_commit": str,
-    "scenario": str,
-    "scenario_digest": str,
-    "engine": str,
-    "kernel?": str,
-    "seed": int,
-    "replications": int,
-    "sets": int,
-    "until?": [str],
-    "code?": {"*": str},
-    "inputs?": {"*": str},
-    "cells": [str],
-}
-_SIMULATION: Shape = {"runs": int, "wall_s": float}
-_DIFFERENCES = [{"what": str, "effect": str}]
-NOTES: Shape = {"priority": object, "differences": _DIFFERENCES}
-"""An engine's facts about the runs of a cell."""
-_RANGE = {
-    "column": str,
-    "unit": str,
-    "from": float,
-    "to": float,
-    "counts": bool,
-    "scale": str,
-    "levels": {"*": float},
-}
-_MANIFEST: Shape = {
-    "identity": _IDENTITY,
-    "scenario_file?": str,
-    "repeatable": bool,
-    "assumed": [{"key": str, "value": str, "why": str, "cells": int}],
-    "space?": {"method": str, "points": int, "ranges": {"*": _RANGE}},
-    "host": {"system": str, "processor": str, "cores": int, "python": str, "guest?": str},
-    "simulation": _SIMULATION,
-    "snap_length?": int,
-    "until?": {"conditions": [str], "looks": [int], "shares": int, "replications": [int], "short": [int]},
-    "live?": {"priority": object, "differences": {"*": _DIFFERENCES}},
-    "tables": {
-        "flows.parquet": str,
-        "runs.parquet": str,
-        "pages.parquet?": str,
-        "shorts.parquet?": str,
-        "hops.parquet?": str,
-        "stations.parquet?": str,
-    },
-}
-_STORE: Shape = {
-    "identity?": _IDENTITY,
-    "asked?": [(str, int)],
-    "counts?": [int],
-    "simulation?": _SIMULATION,
-    "snap_length?": int,
-}
 
 
 class Identity(TypedDict):
@@ -198,6 +140,48 @@ class StoreFacts(TypedDict, total=False):
     counts: list[int]
     simulation: Simulation
     snap_length: int
+
+
+def _shape(hint: Any) -> Shape:  # noqa: ANN401  any type of JSON
+    """The shape of a type of JSON: of a `TypedDict`, a list, a tuple, a table or a plain value."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if is_typeddict(hint):
+        hints = get_type_hints(hint, include_extras=True)
+        return {
+            key if hint.__total__ and get_origin(own) is not NotRequired else f"{key}?": _shape(own)
+            for key, own in hints.items()
+        }
+    if origin is NotRequired:
+        return _shape(parts[0])
+    if origin is list:
+        return [_shape(parts[0])]
+    if origin is tuple:
+        return tuple(map(_shape, parts))
+    if origin is dict:
+        return {"*": _shape(parts[1])}
+    plain: type = hint
+    return plain
+
+
+# Of a finished campaign: what its manifest has only then.
+_FINISHED: Mapping[str, Shape] = {
+    "simulation": _shape(Simulation),
+    "tables": {
+        "flows.parquet": str,
+        "runs.parquet": str,
+        "pages.parquet?": str,
+        "shorts.parquet?": str,
+        "hops.parquet?": str,
+        "stations.parquet?": str,
+    },
+}
+_MANIFEST: Shape = {
+    name if (name := key.removesuffix("?")) in _FINISHED else key: _FINISHED.get(name, own)
+    for key, own in cast("Mapping[str, Shape]", _shape(Manifest)).items()
+}
+_STORE = _shape(StoreFacts)
+NOTES: Shape = {"priority": object, "differences": [_shape(DifferenceFacts)]}
+"""An engine's facts about the runs of a cell."""
 
 
 def manifest(file: Path) -> Manifest:
