@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import lasthop
-from lasthop.evaluation.rows import Row, read_set
+from lasthop.evaluation.rows import Row, laid_over, read_set
 
 PROGRAM = Path(__file__).resolve().parent / "ns2" / "tcpeval.tcl"
 CONTROLS = ("reno", "cubic")
@@ -120,15 +120,6 @@ def number(text: str | float) -> float:
         return text
     value, unit = text.split()
     return float(value) * UNITS[unit]
-
-
-def laid_over(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a table with another one laid over it."""
-    merged = dict(base)
-    for key, value in more.items():
-        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
-        merged[key] = laid_over(merged[key], value) if both else value
-    return merged
 
 
 def plain(row: Row) -> dict[str, Any]:

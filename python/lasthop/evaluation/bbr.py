@@ -16,7 +16,7 @@ import polars as pl
 from lasthop import _core
 from lasthop.engines.engine import Observation, Request
 from lasthop.engines.model_engine import ModelEngine
-from lasthop.evaluation.rows import Section
+from lasthop.evaluation.rows import Section, laid_over
 from lasthop.pictures.trace_tables import as_frame
 from lasthop.scenario.points import read_study
 from lasthop.scenario.toml import to_toml
@@ -77,16 +77,7 @@ def _case(entry: Mapping[str, Any], base: Mapping[str, Any]) -> Case:
     name, title, at = own.pop("id"), own.pop("title"), own.pop("at", None)
     if "flow" in own:
         own["flow"] = [own["flow"]]
-    return Case(name, title, {"name": f"bbr-{name}", "title": title, **_over(base, own)}, expected, at)
-
-
-def _over(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a table with another one laid over it."""
-    laid = dict(base)
-    for key, value in own.items():
-        both = isinstance(value, Mapping) and isinstance(laid.get(key), Mapping)
-        laid[key] = _over(laid[key], value) if both else value
-    return laid
+    return Case(name, title, {"name": f"bbr-{name}", "title": title, **laid_over(base, own)}, expected, at)
 
 
 def tell_all(cases: Cases, tcp: Mapping[str, object], folder: Path) -> list[Told]:
@@ -114,7 +105,7 @@ def _tell(case: Case, follows: Mapping[str, Sequence[str]], tcp: Mapping[str, ob
         if not begun:
             return Told(case, file, run.states, [f"it never enters {case.at['state']}"])
         change = {"change": [{"at": f"{1e3 * begun[0]:.3f} ms", "rate": case.at["rate"]}]}
-        run = _run(_over(scenario, {"down": {"link": change}}), file)
+        run = _run(laid_over(scenario, {"down": {"link": change}}), file)
     return Told(case, file, run.states, list(_faults(case.expected, follows, run)))
 
 

@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NotRequired, TypedDict, cast
+from typing import Any, NotRequired, TypedDict, cast
 
 from lasthop.scenario.named import named_files
 from lasthop.scenario.toml import to_toml
@@ -146,6 +146,15 @@ def _row(name: str, *, quick: bool) -> Row:
         for factor, kept in levels.items():
             scenario["factor"][factor] = {level: scenario["factor"][factor][level] for level in kept}
     return Row(name, numbers, laws, scenario, scenario.pop("claim", []), file.read_text(encoding="utf-8"))
+
+
+def laid_over(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table with another one laid over it."""
+    laid = dict(base)
+    for key, value in more.items():
+        both = isinstance(value, Mapping) and isinstance(laid.get(key), Mapping)
+        laid[key] = laid_over(laid[key], value) if both else value
+    return laid
 
 
 def _read(file: Path) -> RowScenario:
