@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lasthop.fit.measurement import Bools, Delays, End, Floats, Transfer
+from lasthop.fit.measurement import Bools, Delays, End, Floats, Ints, Transfer
 from lasthop.fit.stalls import Stalls
 from lasthop.fit.summary import delivered, unevenness
 
@@ -108,11 +108,10 @@ def windows(
     stalls: Stalls | None = None,
 ) -> Windows | None:
     """Count what was delivered; None if these data are too few or too coarse. Stalls tell no rate."""
-    good = np.isfinite(delays.rtt_ms)
-    time, rtt = delays.time_s[good], delays.rtt_ms[good]
+    time, rtt = delays.known
     start = max(float(one.time_s[0]) for one in transfers)
     total = delivered(transfers, np.array([start, until_s]))
-    packet = (transfers[0].mss or 1448) + transfers[0].overhead
+    packet = transfers[0].packet
     packets = float(total[1] - total[0]) / packet
     if not len(rtt) or packets < 10 * LEAST_PACKETS:
         return None
@@ -185,7 +184,7 @@ def course(seen: Windows) -> Course | None:
     return Course(begin, rates, float(seen.edges_s[-1]), told, error)
 
 
-def _steps(length: Floats, volume: Floats, doubt: Floats) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _steps(length: Floats, volume: Floats, doubt: Floats) -> Ints:
     """First windows of the steps: the best partition (Jackson and others 2005) by squares and a penalty."""
     weight = 1 / doubt**2
     # Sums from the first window on, so that each part's squares are three differences.

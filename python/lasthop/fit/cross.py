@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from lasthop.fit.course import Course
-from lasthop.fit.measurement import Bools, Delays, Direction, Floats, Transfer
+from lasthop.fit.measurement import Bools, Delays, Direction, Floats, Ints, Transfer
 from lasthop.fit.summary import MOST_OF_A_STEP
 
 Verdict = Literal["others", "link", "untold"]
@@ -78,22 +78,22 @@ def judge(transfers: tuple[Transfer, ...], delays: Delays, course: Course) -> tu
     if low.sum() > MOST_FLOWS:
         return "untold", None
     ends = course.time_s + length
-    good = np.isfinite(delays.rtt_ms)
-    wait = (delays.rtt_ms[good] - delays.rtt_ms[good].min()) / 1e3
+    time, rtt = delays.known
+    wait = (rtt - rtt.min()) / 1e3
     # What leaves the queue with the flow's packets came as they did.
-    start, end = (at[low] - np.interp(at[low], delays.time_s[good], wait) for at in (course.time_s, ends))
+    start, end = (at[low] - np.interp(at[low], time, wait) for at in (course.time_s, ends))
     kept = end - start > 0.02
     return verdict, Cross(start[kept], end[kept], (line - course.rate[low])[kept], line)
 
 
-def _within(times: Floats, course: Course) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _within(times: Floats, course: Course) -> Ints:
     return np.searchsorted(course.time_s, times, "right") - 1
 
 
 def _paces(transfers: tuple[Transfer, ...], course: Course) -> Iterator[tuple[Floats, Any]]:
     """Seconds that each packet took, and the step of the course that it came in."""
     for one in transfers:
-        took, packets = np.diff(one.time_s), np.diff(one.bytes) / (one.mss or 1448)
+        took, packets = np.diff(one.time_s), np.diff(one.bytes) / one.payload
         good = (packets > 0.5) & (packets < MOST_OF_A_STEP) & (took > 0)
         yield took[good] / packets[good], _within(one.time_s[1:][good], course)
 
@@ -127,8 +127,8 @@ def _by_waits(
     """A queue that overflows in both cases takes the longer to go through, the slower the link is."""
     lost = np.concatenate([one.lost_s for one in transfers])
     of_losses = _within(lost, course)
-    good = np.isfinite(delays.rtt_ms)
-    wait, step = delays.rtt_ms[good] - delays.rtt_ms[good].min(), _within(delays.time_s[good], course)
+    time, rtt = delays.known
+    wait, step = rtt - rtt.min(), _within(time, course)
     high = wait[top[step]]
     if not top[of_losses].any() or len(high) < LEAST_STEPS:
         return "untold"

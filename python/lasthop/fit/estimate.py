@@ -45,8 +45,7 @@ def estimate(
     transfers: tuple[Transfer, ...], delays: Delays | None, until_s: float, idle_ms: float | None = None
 ) -> Estimate:
     """Look at plateaus, minima and losses. `idle_ms` is the least round trip of probes of the idle line."""
-    good = np.isfinite(delays.rtt_ms) if delays is not None else np.zeros(0, bool)
-    rtt = delays.rtt_ms[good] if delays is not None else np.empty(0)
+    rtt = delays.known[1] if delays is not None else np.empty(0)
     smoothed = delays is not None and delays.smoothed
     base = float(rtt.min()) if len(rtt) else float("nan")
     if idle_ms is not None:
@@ -55,7 +54,7 @@ def estimate(
     grid = np.linspace(0, span, int(np.clip(span / max(4e-3 * (base if base > 0 else 50), 0.05), 5, 200)))
     rates = np.diff(delivered(transfers, grid)) * 8e-6 / np.diff(grid)
     rate = float(np.percentile(rates, 90))
-    packets = sum(one.sent or int(one.bytes[-1] // (one.mss or 1448)) for one in transfers)
+    packets = sum(one.sent or int(one.bytes[-1] // one.payload) for one in transfers)
     losses = lost_of(transfers, until_s)
     queue = float(np.percentile(rtt, 98) - base) if len(rtt) else 0.0
     steps = np.abs(np.diff(rtt)) if len(rtt) > 2 else np.zeros(1)

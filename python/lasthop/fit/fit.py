@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from lasthop.errors import InputError
 from lasthop.fit.course import Course
@@ -15,7 +14,7 @@ from lasthop.fit.estimate import Estimate, estimate, way
 from lasthop.fit.infer import CALMED, FIRST, LAST, LEFT, MODELS, MOST, SECOND, THIRD, Found, Inference
 from lasthop.fit.known import Known, beside, known
 from lasthop.fit.line import NOTHING, OTHER, Model, Setting, begun, cut, line_keys
-from lasthop.fit.measurement import Delays, Direction, Floats, Measurement, Transfer
+from lasthop.fit.measurement import Delays, Direction, Floats, Ints, Measurement, Transfer
 from lasthop.fit.oneway import waits
 from lasthop.fit.posterior import Check, Fit, Keys, Parameter, Series, Source
 from lasthop.fit.sharing import queues
@@ -33,7 +32,6 @@ MOST_PACKETS = 20_000
 LONGEST_S, LEAST_S = 30.0, 2.0
 # A 90 % interval that takes more of the first box has learnt nothing.
 UNTOLD = 0.6
-Ints = npt.NDArray[np.int64]
 # Fewer probes of an idle line may all have met something.
 LEAST_PROBES = 5
 # Of the delay, where round trips are those of a busy line, from a tenth of the least to that.
@@ -66,6 +64,11 @@ class Way:
     until_s: float
     first: Estimate
     known: Known = NOTHING
+
+    @property
+    def source(self) -> Source:
+        """Where what is said of it comes from."""
+        return Source(self.measurement.file, self.measurement.kind)
 
 
 def ways_of(measurements: Sequence[Measurement]) -> list[Way]:
@@ -120,7 +123,7 @@ def _way(
     else:
         transfers, delays = begun(transfers, delays)
     end = max(float(part.time_s[-1]) for part in transfers)
-    packets = sum(part.sent or float(part.bytes[-1]) / (part.mss or 1448) for part in transfers)
+    packets = sum(part.sent or float(part.bytes[-1]) / part.payload for part in transfers)
     until = min(0.999 * end, LONGEST_S, max(LEAST_S, end * MOST_PACKETS / max(packets, 1)))
     parts, delays = cut(transfers, delays, until)
     first = estimate(parts, delays, until, idle_ms)
@@ -227,7 +230,7 @@ def _direction(
 
 def _beside(one: Way, stalled: dict[str, Floats]) -> list[Parameter]:
     """What single packets show; counters have none."""
-    source = Source(one.measurement.file, one.measurement.kind)
+    source = one.source
     if one.measurement.kind == "capture":
         return beside(one.known, one.direction, source, stalled)
     reason = "it takes single packets to see whether a queue stood"
@@ -296,7 +299,7 @@ def assumed_buffer(values: dict[str, float], first: Estimate) -> float:
 def _numbers(
     one: Way, found: Found, rows: Floats, middle: Floats, refused: dict[str, str]
 ) -> list[Parameter]:
-    source = Source(one.measurement.file, one.measurement.kind)
+    source = one.source
     numbers = []
     for place, (name, unit) in enumerate(UNITS.items()):
         key = KEYS[name].format(way=one.direction)
@@ -337,7 +340,7 @@ def _hidden(name: str, first: Estimate) -> float:
 
 
 def _words(one: Way, found: Found, refused: dict[str, str]) -> list[Parameter]:
-    source = Source(one.measurement.file, one.measurement.kind)
+    source = one.source
     chances: dict[str, dict[str, float]] = {"control": {}, "queue": {}}
     for model in MODELS:
         chance = sum(found.chances.get(replace(model, jittery=jittery), 0.0) for jittery in (False, True))

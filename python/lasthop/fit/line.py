@@ -75,18 +75,15 @@ class Setting:
 
     def _traffic(self, values: Mapping[str, float], model: Model) -> dict[str, object]:
         first = self.transfers[0]
-        packet = (first.mss or 1448) + first.overhead
         tcp: dict[str, object] = {"profile": "linux-6", "congestion_control": model.control}
         tcp["initial_window"] = first.initial_window or 10
         window = max((one.receive_window or 0) for one in self.transfers)
-        tcp["receive_window_max"] = (
-            max(64, min(30_000, -(-window // (first.mss or 1448)))) if window else 30_000
-        )
+        tcp["receive_window_max"] = max(64, min(30_000, -(-window // first.payload))) if window else 30_000
         if first.overhead < 52:
             tcp["timestamps"] = False
         flows = [self._flow(number, one, values["rtt"] / 1e3) for number, one in enumerate(self.transfers, 1)]
         flows += self.known.flows(self.direction, self.shift_s(values["rtt"]))
-        return {"mtu": f"{max(packet, 296)} B", "tcp": tcp, "flow": flows}
+        return {"mtu": f"{max(first.packet, 296)} B", "tcp": tcp, "flow": flows}
 
     def _flow(self, number: int, one: Transfer, rtt_s: float) -> dict[str, object]:
         """A flow from its first delivery on: two round trips go before it, and what comes late is cut off."""

@@ -53,6 +53,16 @@ class Transfer:
     overhead: int = 40
     """Bytes of IP and transport headers in front of the data of each packet."""
 
+    @property
+    def payload(self) -> int:
+        """Bytes of data in a full packet; those of Ethernet if the file does not tell."""
+        return self.mss or 1448
+
+    @property
+    def packet(self) -> int:
+        """Bytes of a full packet with its headers."""
+        return self.payload + self.overhead
+
 
 @dataclass(frozen=True)
 class Delays:
@@ -72,6 +82,12 @@ class Delays:
     """Of a capture, the transfer that each round trip belongs to."""
     sent: int | None = None
     """Probes sent; None for round trips of a transfer's own packets."""
+
+    @property
+    def known(self) -> tuple[Floats, Floats]:
+        """Times and round trips of the probes that were answered."""
+        good = np.isfinite(self.rtt_ms)
+        return self.time_s[good], self.rtt_ms[good]
 
 
 @dataclass(frozen=True)

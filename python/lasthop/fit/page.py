@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from lasthop import _core
 from lasthop.fit.measurement import Measurement
 from lasthop.fit.posterior import Check, Fit, Parameter, Series
@@ -79,8 +77,7 @@ class _Said:
             way = _WAYS[each.direction]
             transfers.append(f"{way}, {megabytes:.3g} MB in {took:.3g} s, {len(each.lost_s)} losses")
         delays = "none"
-        if one.delays is not None and np.isfinite(one.delays.rtt_ms).any():
-            known = one.delays.rtt_ms[np.isfinite(one.delays.rtt_ms)]
+        if one.delays is not None and len(known := one.delays.known[1]):
             delays = f"{len(known)}, from {known.min():.4g} ms to {known.max():.4g} ms"
         kind = _KINDS[one.kind] + (f" at the {one.seen_at}'s end" if one.kind == "capture" else "")
         return cls(one.file.name, kind, transfers, delays, one.notes)

@@ -61,9 +61,8 @@ def _probes(one: Measurement, other: Measurement) -> Iterator[Trips]:
     probed: Delays | None = other.delays
     if probed is None or other.transfers or one.start_s is None or other.start_s is None:
         return
-    good = np.isfinite(probed.rtt_ms)
-    rtt = probed.rtt_ms[good]
-    yield probed.time_s[good] + rtt / 1e3 + (other.start_s - one.start_s), rtt
+    sent, rtt = probed.known
+    yield sent + rtt / 1e3 + (other.start_s - one.start_s), rtt
 
 
 def _judged(first: Trips, second: Trips, packet_ms: float) -> tuple[float, float] | None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lasthop.fit.measurement import Bools, Delays, End, Floats, Transfer
-from lasthop.fit.summary import delivered
+from lasthop.fit.summary import delivered, lost_times
 
 # The shortest, in seconds and in times that a packet takes.
 LEAST_S, LEAST_PACKETS = 0.025, 8
@@ -84,15 +84,14 @@ def stalls(
     time = np.sort(np.concatenate([one.time_s for one in transfers]))
     packet_s = 12e-3 / rate
     begins, ends = _gaps(time, max(LEAST_S, LEAST_PACKETS * packet_s))
-    good = np.isfinite(delays.rtt_ms)
-    at, rtt = delays.time_s[good], delays.rtt_ms[good]
+    at, rtt = delays.known
     if not len(begins) or not len(rtt):
         return None
     length = ends - begins
     at_work, released = _afterwards(transfers, begins, ends, rate)
     kept = _waited(at, rtt, begins, ends) & at_work
     if seen_at != "receiver":
-        lost = np.sort(np.concatenate([one.lost_s for one in transfers]))
+        lost = lost_times(transfers)
         kept &= np.searchsorted(lost, begins) == np.searchsorted(lost, ends, "right")
     if kept.sum() < LEAST_COUNT or released[kept].mean() < 0.5:
         return None

@@ -64,7 +64,7 @@ def delivered(transfers: tuple[Transfer, ...], times: Floats) -> Floats:
     """Bytes of all transfers delivered until these times, with their headers."""
     total = np.zeros(len(times))
     for one in transfers:
-        scale = 1 + one.overhead / (one.mss or 1448)
+        scale = 1 + one.overhead / one.payload
         total += np.interp(times, one.time_s, one.bytes * scale, left=0.0)
     return total
 
@@ -116,6 +116,11 @@ def _spread(lost: Floats, grid: Floats) -> Floats:
     return np.concatenate([np.linspace(start, end, count + 2)[1:-1] for start, end, count in ends])
 
 
+def lost_times(transfers: tuple[Transfer, ...]) -> Floats:
+    """When losses of all transfers were seen, in order."""
+    return np.sort(np.concatenate([one.lost_s for one in transfers]))
+
+
 def lost_of(transfers: tuple[Transfer, ...], until_s: float) -> int:
     """How many packets were lost or sent again until then, as far as that is known."""
     return sum(
@@ -124,7 +129,7 @@ def lost_of(transfers: tuple[Transfer, ...], until_s: float) -> int:
 
 
 def _losses(transfers: tuple[Transfer, ...], view: View) -> list[float]:
-    lost = np.sort(np.concatenate([one.lost_s for one in transfers]))
+    lost = lost_times(transfers)
     lost = lost[lost <= view.until_s]
     gap = view.until_s / 50
     episodes = 1 + int((np.diff(lost) > gap).sum()) if len(lost) else 0
@@ -135,8 +140,7 @@ def _losses(transfers: tuple[Transfer, ...], view: View) -> list[float]:
 
 
 def _trips(transfers: tuple[Transfer, ...], delays: Delays, view: View) -> list[float]:
-    good = np.isfinite(delays.rtt_ms)
-    time, rtt = delays.time_s[good], delays.rtt_ms[good]
+    time, rtt = delays.known
     if view.rtt_at_s is not None and len(time):
         rtt = _smoothed(rtt) if view.smoothed and len(rtt) > len(view.rtt_at_s) else rtt
         rtt = np.interp(view.rtt_at_s[view.rtt_at_s <= view.until_s], time, rtt)
@@ -166,7 +170,7 @@ def _smoothed(rtt: Floats) -> Floats:
 
 def _at_losses(transfers: tuple[Transfer, ...], time: Floats, rtt: Floats, view: View) -> float:
     """The usual greatest round trip just before a loss was seen; the greatest of all without losses."""
-    lost = np.sort(np.concatenate([one.lost_s for one in transfers]))
+    lost = lost_times(transfers)
     lost = lost[lost <= view.until_s]
     back = 2.0 * float(np.median(rtt)) / 1e3
     seen = []
@@ -190,7 +194,7 @@ def _spacing(transfers: tuple[Transfer, ...]) -> list[float]:
             amount = one.bytes[length:] - one.bytes[:-length]
             took = one.time_s[length:] - one.time_s[:-length]
             good = (amount > 0) & (took > 0)
-            paces.append(amount[good] * (1 + one.overhead / (one.mss or 1448)) * 8e-6 / took[good])
+            paces.append(amount[good] * (1 + one.overhead / one.payload) * 8e-6 / took[good])
         pace = np.concatenate(paces)
         if len(pace) < 4:
             numbers += [0.0] * 4
@@ -207,7 +211,7 @@ def unevenness(transfers: tuple[Transfer, ...]) -> float:
     """
     late = []
     for one in transfers:
-        took, packets = np.diff(one.time_s) * 1e3, np.diff(one.bytes) / (one.mss or 1448)
+        took, packets = np.diff(one.time_s) * 1e3, np.diff(one.bytes) / one.payload
         good = (packets > 0) & (packets < MOST_OF_A_STEP)
         if good.sum() < LEAST_STEPS:
             continue
