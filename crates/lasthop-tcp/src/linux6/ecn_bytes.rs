@@ -29,7 +29,7 @@ impl EcnBytes {
             return Some(if place == CE { delivered } else { 0 });
         };
         let before = self.estimate;
-        let (mut grown, mut is_clear) = (None, before.is_some());
+        let (mut has_grown, mut is_clear) = (false, before.is_some());
         let mut marked = 0;
         let told = option.in_order_1();
         for place in option.places() {
@@ -38,18 +38,13 @@ impl EcnBytes {
             if place == CE {
                 marked = delta;
             }
-            let is_backwards = delta >= EcnOption::SIZE / 2;
             let is_other = delta > 0 && before != Some(place);
-            if is_other && grown.is_none() {
-                grown = Some(place);
-                self.estimate = grown;
+            let is_second = is_other && std::mem::replace(&mut has_grown, true);
+            if is_second || delta >= EcnOption::SIZE / 2 {
+                is_clear = false;
+                self.estimate = None;
             } else if is_other {
-                is_clear = false;
-                self.estimate = None;
-            }
-            if is_backwards {
-                is_clear = false;
-                self.estimate = None;
+                self.estimate = Some(place);
             }
         }
         is_clear.then_some(marked.into())
