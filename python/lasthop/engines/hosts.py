@@ -71,7 +71,7 @@ class Answer(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class HostResults:
-    """Columns by name, like those of the model engine; `facts` come from the emulator (see `_core.live_run`).
+    """Columns by name, like those of the model engine; `facts` come from the emulator.
 
     `runs` has further columns: the lateness of the run's packets, and whether it is within the bound. `trace`
     holds what was kept of a replication.

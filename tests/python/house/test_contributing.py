@@ -14,6 +14,9 @@ EXAMPLES = {
     "A queue discipline": ("sfq", r"(?i)\bsfq"),
     "A congestion control": ("vegas", r"(?i)vegas"),
     "A kind of traffic": ("web", r"WebClients|WebClass|mod web\b|web::"),
+    "An impairment of a link": ("", r"\bcorrupt\b|Corrupt\b|\bcorruption\b"),
+    "An engine": ("", r"LiveEngine|\blive_run\b|\blive_shell\b|\bmod live\b"),
+    "A part of the report": ("", r"report\.engines\b|\bengines_view\b|\{% if engines %\}"),
     "A metric": ("", r"\bred_average_max\b"),
     "A picture of a run": ("", r"_round_trips\b"),
 }
@@ -35,7 +38,8 @@ def _code(file: Path) -> str:
 def _sources() -> list[Path]:
     """Return the source files of crates and package, without tests."""
     rust = (file for file in ROOT.glob("crates/*/src/**/*.rs") if "tests" not in {*file.parts, file.stem})
-    return [*rust, *(file for file in ROOT.glob("python/lasthop/**/*.py") if "published" not in file.parts)]
+    python = (file for end in ("py", "j2") for file in ROOT.glob(f"python/lasthop/**/*.{end}"))
+    return [*rust, *(file for file in python if "published" not in file.parts)]
 
 
 @pytest.mark.parametrize("addition", EXAMPLES)
@@ -45,8 +49,9 @@ def test_an_example_touches_the_files_that_contributing_lists_and_no_others(addi
     section = _section(addition)
     listed = {
         path.replace("<name>", name)
-        for path in re.findall(r"`((?:crates|python)/[^`]*\.(?:rs|py))`", section)
+        for path in re.findall(r"`((?:crates|python)/[^`]*\.(?:rs|py|j2))`", section)
     }
     assert mentions, f"nothing mentions {code}"
+    print(f"{addition}: {len(mentions)} files")
     assert mentions <= listed, "files that CONTRIBUTING.md does not list"
     assert {path for path in listed if (ROOT / path).is_file()} == listed, "files that are not there"
