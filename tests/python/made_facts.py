@@ -3,13 +3,19 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lasthop.scenario.facts import Application, Facts, Hop, Queue, Side
+from lasthop.scenario.facts import Application, Facts, Hop, Side
 
 
 def side(place: int, queues: Sequence[str] = ("",), retry_delay_ns: int = 0) -> Side:
     """Return a direction of a hop with queues of these names."""
-    own = [Queue(name, red_in_bytes=False) for name in queues]
-    return Side(place, "1 Mbit/s", "10 ms", "drop-tail, 10 packets", retry_delay_ns, own)
+    return {
+        "place": place,
+        "rate": "1 Mbit/s",
+        "delay": "10 ms",
+        "queue": "drop-tail, 10 packets",
+        "retry_delay_ns": retry_delay_ns,
+        "queues": [{"name": name, "red_in_bytes": False} for name in queues],
+    }
 
 
 def one_hop(

@@ -127,9 +127,12 @@ def read_set(name: str) -> Set:
     """Read the set, quick or whole."""
     data = tomllib.loads((FOLDER / "set.toml").read_text(encoding="utf-8"))
     sections = [
-        Section(**{**entry, "rows": [_row(row, quick=name == QUICK) for row in entry["rows"]]})
+        Section(
+            **{key: entry[key] for key in ("id", "title", "part", "criterion")},
+            rows=[_row(row, quick=name == QUICK) for row in entry["rows"]],
+        )
         for entry in data["section"]
-        if not entry.pop("whole_only", False) or name == WHOLE
+        if name == WHOLE or not entry.get("whole_only", False)
     ]
     return Set(name, data["version"], sections)
 

@@ -21,7 +21,7 @@ def hear(voice: Voice, delays_ns: Mapping[int, int | None], first_ns: int | None
 
     The first arrival took `first_ns`.
     """
-    in_time_ns = None if first_ns is None else first_ns + voice.jitter_buffer_ns
+    in_time_ns = None if first_ns is None else first_ns + voice["jitter_buffer_ns"]
     late = {
         number: delay - in_time_ns
         for number, delay in delays_ns.items()
@@ -75,7 +75,7 @@ class Heard:
         """Delay from mouth to ear; `None` if nothing is heard."""
         if self.first_ns is None:
             return None
-        return self.voice.codec_delay_ns + self.first_ns + self.voice.jitter_buffer_ns
+        return self.voice["codec_delay_ns"] + self.first_ns + self.voice["jitter_buffer_ns"]
 
     @property
     def delay_cost(self) -> float:
@@ -88,8 +88,8 @@ class Heard:
     def missing_cost(self) -> float:
         """Ie,eff: how much the missing frames lower the rating R."""
         voice, percent = self.voice, 100 * self.missing
-        return voice.impairment + (95 - voice.impairment) * percent / (
-            percent / self.burst_ratio + voice.loss_robustness
+        return voice["impairment"] + (95 - voice["impairment"]) * percent / (
+            percent / self.burst_ratio + voice["loss_robustness"]
         )
 
     @property

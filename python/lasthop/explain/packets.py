@@ -212,7 +212,7 @@ class Packets:
         if crossing.dequeued is None or crossing.dequeued > now:
             return Place.QUEUE
         tries = bisect_left(crossing.retries, now)
-        delay_ns = self.facts.sides[crossing.place].retry_delay_ns
+        delay_ns = self.facts.sides[crossing.place]["retry_delay_ns"]
         if tries and now.ns - crossing.retries[tries - 1].ns <= delay_ns:
             return Place.ARQ
         return Place.BEHIND_ARQ if self._is_behind_arq(crossing, now) else Place.LINK

@@ -56,7 +56,7 @@ def _head(story: UdpFacts, thing: str) -> str:
     head = f"{story.record['flow']}: {over}, {ends}, {number} of {size} bytes, numbered from 0."
     if story.heard is not None:
         voice = story.heard.voice
-        head += f" A call: a frame of {voice.codec} every {length(voice.frame_ns)}."
+        head += f" A call: a frame of {voice['codec']} every {length(voice['frame_ns'])}."
     if story.handshake is not None and len(story.packets) < len(story.datagrams):
         head += f" They left in {count(len(story.packets), 'packet')}, as congestion control let them."
     return head
@@ -78,8 +78,8 @@ def _first(story: UdpFacts, packets: Packets, names: Sequence[str], thing: str) 
     if story.heard is not None and story.heard.first_ns is not None:
         voice, first = story.heard.voice, story.heard.first_ns
         text += (
-            f" The first that arrives takes {length(first)} and waits {length(voice.jitter_buffer_ns)} in "
-            f"the jitter buffer, so each is played {length(first + voice.jitter_buffer_ns)} after it was "
+            f" The first that arrives takes {length(first)} and waits {length(voice['jitter_buffer_ns'])} in "
+            f"the jitter buffer, so each is played {length(first + voice['jitter_buffer_ns'])} after it was "
             "sent, or is late."
         )
     return text
@@ -255,13 +255,13 @@ def _call(story: UdpFacts, heard: Heard) -> Iterator[str]:
         return
     voice = heard.voice
     if late:
-        buffer = voice.jitter_buffer_ns + max(heard.late_ns.values())
+        buffer = voice["jitter_buffer_ns"] + max(heard.late_ns.values())
         text += f" A jitter buffer of {length(buffer)} would have played the late ones, too."
-    text += _audible(story, voice.conceals_ns)
+    text += _audible(story, voice["conceals_ns"])
     yield text
     yield (
-        f"From mouth to ear: {length(heard.delay_ns)}: {length(voice.codec_delay_ns)} codec, "
-        f"{length(heard.first_ns)} network, {length(voice.jitter_buffer_ns)} jitter buffer."
+        f"From mouth to ear: {length(heard.delay_ns)}: {length(voice['codec_delay_ns'])} codec, "
+        f"{length(heard.first_ns)} network, {length(voice['jitter_buffer_ns'])} jitter buffer."
     )
     bursts = (
         f", in gaps {heard.burst_ratio:.2f} times as long as chance would make them" if heard.bursts else ""

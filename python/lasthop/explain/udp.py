@@ -246,7 +246,7 @@ def _in_quic(carriers: Sequence[Packet], events: Sequence[TransportRow], voice: 
         packet = carried.get(number)
         arrived = None if packet is None else packet.delivered
         understood = arrived is None or (begins <= arrived.ns and arrived.order < ends)
-        found.append(Datagram(number, carriers[0].sent.ns + number * voice.frame_ns, packet, understood))
+        found.append(Datagram(number, carriers[0].sent.ns + number * voice["frame_ns"], packet, understood))
     return found
 
 

@@ -217,7 +217,7 @@ def _said(hop: Hop) -> list[str]:
 
 
 def _side(side: Side) -> str:
-    words = ", ".join(part for part in (side.rate, side.delay, side.queue) if part)
+    words = ", ".join(part for part in (side["rate"], side["delay"], side["queue"]) if part)
     return _BYTES.sub(lambda found: _size(int(found[1])), words)
 
 

@@ -105,7 +105,7 @@ def queue_panels(tables: TraceTables, place: int, cast: Cast) -> list[Panel]:
     A router with classes has a line for each class, in the colour of its flow if it has only one. An average
     over bytes has a panel of its own.
     """
-    queues = tables.facts.sides[place].queues
+    queues = tables.facts.sides[place]["queues"]
     events = tables.packets.filter(pl.col("place") == place)
     if len(queues) > 1:
         # A drop names no class; its flow's other packets do.
@@ -120,10 +120,10 @@ def queue_panels(tables: TraceTables, place: int, cast: Cast) -> list[Panel]:
         )
         length, average = marks.QUEUE, marks.RED_AVERAGE
         if len(queues) > 1:
-            look = _look_of_class(queue.name, number, own["flow"].unique(), cast)
+            look = _look_of_class(queue["name"], number, own["flow"].unique(), cast)
             length, average = length.of(look), average.of(look)
         averages = own.drop_nulls("queue_average")
-        if queue.red_in_bytes:
+        if queue["red_in_bytes"]:
             apart.append(_layer(average, averages, "queue_average"))
         else:
             layers.append(_layer(average, averages, "queue_average"))

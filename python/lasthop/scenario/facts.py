@@ -16,8 +16,7 @@ from lasthop import _core
 DIRECTIONS = ("down", "up")
 
 
-@dataclass(frozen=True, slots=True)
-class Voice:
+class Voice(TypedDict):
     """How a call sounds, beside what the network does."""
 
     codec: str
@@ -61,16 +60,14 @@ class Application:
     """The numbers of the places that its packets cross in each direction, in their order."""
 
 
-@dataclass(frozen=True, slots=True)
-class Queue:
+class Queue(TypedDict):
     """A queue of a router: that of a class, or the only one, which has no name."""
 
     name: str
     red_in_bytes: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(TypedDict):
     """One direction of a hop: a place of the network, which the events of packets name by its number."""
 
     place: int
@@ -122,24 +119,24 @@ class Facts:
     @functools.cached_property
     def sides(self) -> Mapping[int, Side]:
         """The directions of the hops, by the numbers of their places."""
-        return {side.place: side for hop in self.hops for side in hop.sides.values()}
+        return {side["place"]: side for hop in self.hops for side in hop.sides.values()}
 
     @functools.cached_property
     def hop_names(self) -> Mapping[int, str]:
         """The names of the hops, by the numbers of their places; none if there is only one hop."""
         if len(self.hops) == 1:
             return {}
-        return {side.place: hop.name for hop in self.hops for side in hop.sides.values()}
+        return {side["place"]: hop.name for hop in self.hops for side in hop.sides.values()}
 
     @functools.cached_property
     def directions(self) -> Mapping[int, str]:
         """The directions of the places, by their numbers."""
-        return {side.place: way for hop in self.hops for way, side in hop.sides.items()}
+        return {side["place"]: way for hop in self.hops for way, side in hop.sides.items()}
 
     def places(self, hop: str, direction: str) -> Sequence[int]:
         """Return the place of a direction of a hop; of no direction, those of both."""
         sides = next(each.sides for each in self.hops if each.name == hop)
-        return [side.place for way, side in sides.items() if direction in ("", way)]
+        return [side["place"] for way, side in sides.items() if direction in ("", way)]
 
     def crossed(self, application: str) -> frozenset[int]:
         """Return the places that an application's packets cross, in either direction."""
@@ -155,41 +152,17 @@ class Facts:
         return f"{self.hop_names.get(place, '')} {self.directions[place]}".strip()
 
 
-class _QueueFacts(TypedDict):
-    name: str
-    red_in_bytes: bool
-
-
-class _SideFacts(TypedDict):
-    place: int
-    rate: str
-    delay: str
-    queue: str
-    retry_delay_ns: int
-    queues: list[_QueueFacts]
-
-
 class _HopFacts(TypedDict):
     name: str
     behind: str | None
-    down: _SideFacts
-    up: _SideFacts
-
-
-class _VoiceFacts(TypedDict):
-    codec: str
-    frame_ns: int
-    codec_delay_ns: int
-    jitter_buffer_ns: int
-    impairment: float
-    loss_robustness: float
-    conceals_ns: int | None
+    down: Side
+    up: Side
 
 
 class _ApplicationFacts(TypedDict):
     kind: str
     tcp: Switches
-    voice: _VoiceFacts | None
+    voice: Voice | None
     host: str
     peer: str
     routes: list[list[int]]
@@ -205,16 +178,9 @@ class _Told(TypedDict):
 
 
 def _application(facts: _ApplicationFacts) -> Application:
-    voice = None if facts["voice"] is None else Voice(**facts["voice"])
     ways = dict(zip(DIRECTIONS, facts["routes"], strict=True))
-    return Application(facts["kind"], facts["tcp"], voice, facts["host"], facts["peer"], ways)
+    return Application(facts["kind"], facts["tcp"], facts["voice"], facts["host"], facts["peer"], ways)
 
 
 def _hop(facts: _HopFacts) -> Hop:
-    return Hop(facts["name"], facts["behind"], {"down": _side(facts["down"]), "up": _side(facts["up"])})
-
-
-def _side(facts: _SideFacts) -> Side:
-    queues = [Queue(**queue) for queue in facts["queues"]]
-    own = (facts["place"], facts["rate"], facts["delay"], facts["queue"], facts["retry_delay_ns"])
-    return Side(*own, queues)
+    return Hop(facts["name"], facts["behind"], {"down": facts["down"], "up": facts["up"]})

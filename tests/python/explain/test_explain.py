@@ -498,7 +498,7 @@ def test_a_link_that_is_bad_in_one_direction_is_told(tmp_path: Path, bad: str) -
     (tmp_path / "one-way.toml").write_text(scenario, encoding="utf-8")
     cell = _core.load(str(tmp_path / "one-way.toml")).cells[0]
     sides = Facts.of(cell).hops[0].sides
-    assert {way: side.retry_delay_ns for way, side in sides.items()} == {bad: 70 * MS, good: MS}
+    assert {way: side["retry_delay_ns"] for way, side in sides.items()} == {bad: 70 * MS, good: MS}
     trace = traced(cell, 1, 1, 1)
     text = flat("\n".join(map(str, stories(trace, Facts.of(cell), "download"))))
     periods = re.findall(r"Link (\w+) bad for \d+ ms, until [\d.]+: (\d+ tries|1 try|no packet)", text)

@@ -52,6 +52,5 @@ def test_an_example_touches_the_files_that_contributing_lists_and_no_others(addi
         for path in re.findall(r"`((?:crates|python)/[^`]*\.(?:rs|py|j2))`", section)
     }
     assert mentions, f"nothing mentions {code}"
-    print(f"{addition}: {len(mentions)} files")
     assert mentions <= listed, "files that CONTRIBUTING.md does not list"
     assert {path for path in listed if (ROOT / path).is_file()} == listed, "files that are not there"
