@@ -293,8 +293,10 @@ pub enum HttpEvent {
         object: u32,
         /// Size of the request.
         bytes: u64,
-        /// HTTP/1.1: the connection stays open after the response.
+        /// True if it speaks HTTP/1.1.
         persistent: bool,
+        /// HTTP/1.1: it asks the server to close the connection after the response.
+        closes: bool,
     },
     /// The server responded.
     Response {

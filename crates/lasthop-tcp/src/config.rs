@@ -111,6 +111,9 @@ pub struct TcpConfig {
     /// waits while any data is unacknowledged (RFC 896); with `linux-6`, while another segment that was not
     /// full is unacknowledged (Minshall's version, as in Linux).
     pub nagle: bool,
+    /// Data joins what waits to be sent in a segment, as in Linux (`tcp_sendmsg`); if false, a segment ends
+    /// with its write. For the stack `linux-2`; in the others data that waits is joined anyway.
+    pub joined_writes: bool,
     /// A segment that has waited longer than the retransmission timeout counts as lost as soon as an ACK
     /// raises doubts, without waiting for the timer.
     pub lost_by_age: bool,
@@ -313,7 +316,7 @@ impl TcpConfig {
 
     /// True if waiting data is joined, regardless of the writes.
     pub fn joins_writes(&self) -> bool {
-        self.stack == Stack::Linux6
+        self.stack == Stack::Linux6 || self.joined_writes
     }
 
     /// Default size of an application's writes, with full segments of `segment_bytes`: that of iperf3; the

@@ -50,8 +50,13 @@ impl Sender {
     pub fn new(config: &Rc<TcpConfig>, clock: TickClock, mss: u32) -> Self {
         let [least, initial, most] =
             [config.rto_min, config.rto_initial, config.rto_max].map(|t| clock.ticks(t));
+        let cut = if config.joined_writes { Cut::Joined } else { Cut::ByWrites };
+        let mut queue = SendQueue::new(mss, cut);
+        if config.joined_writes {
+            queue.join_writes();
+        }
         Self {
-            queue: SendQueue::new(mss, Cut::ByWrites),
+            queue,
             clock,
             board: Scoreboard::default(),
             control: Control::new(config, mss, clock),
@@ -125,7 +130,7 @@ impl Sender {
         }
         self.control.on_start(&self.moment(cx), 0);
         cx.emit(TransportEvent::Established);
-        self.send_new(cx);
+        self.send_written(cx);
         self.report_window(cx);
     }
 
@@ -172,6 +177,12 @@ impl Sender {
         O: Observer,
     {
         Moment { us: cx.micros(), tick: cx.tick, una: self.queue.una, nxt: self.queue.nxt }
+    }
+
+    /// Sends the data that the application has just written, if the windows allow.
+    pub fn send_written<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
+        self.send_new(cx);
+        self.queue.end_writing();
     }
 
     /// Sends new data as long as in-flight < cwnd and the receiver's window allow it.

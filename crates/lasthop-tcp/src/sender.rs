@@ -108,7 +108,7 @@ impl SendingHalf {
     /// Sends the data that the application has just written, if the windows allow.
     pub fn send_new<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         match self {
-            Self::Linux2(sender) => sender.send_new(cx),
+            Self::Linux2(sender) => sender.send_written(cx),
             Self::Linux6(sender) => sender.send_written(cx),
             Self::Classic(sender) => {
                 sender.send(cx);

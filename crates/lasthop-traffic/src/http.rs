@@ -223,15 +223,15 @@ impl PageLoad {
                 }
             };
             self.write(connection, Host::Server, rest, content);
-            if !self.http.protocol.persistent() {
+            if self.is_final(object) {
                 self.actions.push_back(Action::Close { flow: connection, host: Host::Server });
             }
         }
     }
 
-    /// The browser has closed its side; the server closes, too.
+    /// The browser has closed its side; the server closes, too, unless it has.
     fn handle_browser_closed(&mut self, connection: u32) {
-        if self.http.protocol.persistent() {
+        if !self.ends_by_server(connection) {
             self.actions.push_back(Action::Close { flow: connection, host: Host::Server });
         }
     }
@@ -278,7 +278,9 @@ impl PageLoad {
     /// still open.
     fn close_if_settled(&mut self, now: Instant) {
         let known = if self.discovered { self.page.objects() } else { 1 };
-        let is_open = |(number, state): (u32, &Connection)| self.flow(number) == number && !state.closed;
+        let is_open = |(number, state): (u32, &Connection)| {
+            self.flow(number) == number && !state.closed && !self.ends_by_server(number)
+        };
         if self.settled == known && (0..).zip(&self.connections).any(is_open) {
             self.close_at = Some(now + self.http.close_after);
         }
@@ -295,6 +297,17 @@ impl PageLoad {
         self.settled += (state.objects.len() - state.complete) as u32;
         state.objects.truncate(state.complete);
         self.close_if_settled(now);
+    }
+
+    /// True if the server closes a connection after this response.
+    fn is_final(&self, object: u32) -> bool {
+        !self.http.protocol.persistent() || self.http.closes_with(&self.page, object)
+    }
+
+    /// True if the server closes a connection after the last response so far requested on it.
+    fn ends_by_server(&self, connection: u32) -> bool {
+        let last = self.connections[connection as usize].objects.last();
+        last.is_some_and(|&object| self.is_final(object))
     }
 
     fn response_bytes(&self, object: u32) -> u64 {
@@ -319,7 +332,8 @@ impl PageLoad {
         self.connections[connection as usize].objects.push(object);
         let bytes = self.http.request.0;
         let persistent = self.http.protocol.persistent();
-        self.report(connection, HttpEvent::Request { object, bytes, persistent });
+        let closes = self.http.closes_with(&self.page, object);
+        self.report(connection, HttpEvent::Request { object, bytes, persistent, closes });
         self.write(connection, Host::Client, bytes, Content::Request(object));
     }
 

@@ -4,7 +4,7 @@ use lasthop_core::{Bytes, Duration, Faults};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{COUNT_MAX, OBJECT_MAX};
+use crate::{COUNT_MAX, HttpPageConfig, OBJECT_MAX};
 
 /// Size in which a request or response header fits, with the fields that a capture shows.
 const MESSAGE_MIN: Bytes = Bytes(100);
@@ -30,6 +30,11 @@ pub struct HttpConfig {
     /// HTTP/1.1 and HTTP/3: how long the browser keeps its connections open after the last object.
     #[serde(default)]
     pub close_after: Duration,
+    /// HTTP/1.1 with pipelining: the last request on a connection asks the server to close it after the
+    /// response (`Connection: close`, RFC 9112, section 9.6), so that the FIN leaves with the last byte. If
+    /// false, or if the page has no in-line objects, the browser closes.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub server_closes: bool,
     /// The server program on engines with real hosts. On the model engine the server is always a state
     /// machine; its messages have the same sizes.
     #[serde(default, skip_serializing_if = "HttpServer::is_built_in")]
@@ -44,12 +49,33 @@ impl HttpConfig {
             faults.in_range(self.response_header, MESSAGE_MIN..=OBJECT_MAX, "response_header");
         }
         self.check_header_write(faults);
+        self.check_server_closes(faults);
         faults.in_range(self.connections, 1..=COUNT_MAX, "connections");
         faults.require(!self.protocol.has_streams() || self.connections == 1, "connections", || {
             format!("{}: HTTP/3 loads a page over one connection; write 1", self.connections)
         });
         faults.require(self.protocol.persistent() || self.close_after.is_zero(), "close_after", || {
             "has no meaning with protocol = \"http1.0\", where the server closes; leave it out".into()
+        });
+    }
+
+    /// True if the request for an object of a page asks the server to close the connection after the
+    /// response. Requests are spread evenly, so the last ones go to one connection each.
+    pub fn closes_with(&self, page: &HttpPageConfig, object: u32) -> bool {
+        self.server_closes && object > 0 && object + self.connections > page.inline_count
+    }
+
+    fn check_server_closes(&self, faults: &mut Faults) {
+        if !self.server_closes {
+            return;
+        }
+        faults.require(self.protocol == HttpProtocol::Http11Pipelined, "server_closes", || {
+            "needs protocol = \"http1.1-pipelined\", where the browser knows its last request; leave this \
+             key out"
+                .into()
+        });
+        faults.require(self.close_after.is_zero(), "server_closes", || {
+            "has no meaning with close_after, the time until the browser closes; leave one of them out".into()
         });
     }
 
@@ -69,6 +95,11 @@ impl HttpConfig {
             .into()
         });
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// How a server writes the header of a response.

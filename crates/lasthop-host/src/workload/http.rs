@@ -48,7 +48,8 @@ impl Site {
         let answer = |object| {
             let name = HttpPageConfig::object_name(object);
             let (header_bytes, body_bytes) = sizes(http, page.object_bytes(object).0, &name)?;
-            let request = lasthop_trace::http_request(&name, persistent, http.request.0);
+            let closes = http.closes_with(page, object);
+            let request = lasthop_trace::http_request(&name, persistent, closes, http.request.0);
             Ok(Answer { name, request, header_bytes, body_bytes })
         };
         let answers = (0..page.objects()).map(answer).collect::<Result<_, Error>>()?;

@@ -409,6 +409,12 @@ fn page_loads_that_nobody_can_run() {
             44,
             ["`http.header_write`", "`separate`"],
         ),
+        (
+            "connections = 4",
+            "connections = 4\nserver_closes = true",
+            44,
+            ["`http.server_closes`", "http1.1-pipelined"],
+        ),
         ("connections = 4", "connections = 4\ninline_after = 1", 44, ["`http.inline_after`", "missing unit"]),
         ("request = \"300 B\"\n", "", 41, ["missing key `http.request`", "request ="]),
     ] {

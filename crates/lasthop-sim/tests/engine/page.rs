@@ -71,6 +71,16 @@ fn a_persistent_connection_saves_a_handshake_and_pays_for_its_close() {
     assert_eq!(response_ns(http(HttpProtocol::Http11, 1), 1), handshake + main + inline + close);
 }
 
+/// RFC 9112, section 9.6: the server's FIN leaves with its last byte, and the page has ended when it is there.
+#[test]
+fn a_server_that_closes_with_its_last_response_spares_the_browsers_close() {
+    let load = |server_closes| {
+        let config = HttpConfig { server_closes, ..http(HttpProtocol::Http11Pipelined, 1) };
+        response_ns(config, 1)
+    };
+    assert_eq!(load(false) - load(true), arrival_ns(&[40]) + arrival_ns(&[40, 40]));
+}
+
 #[test]
 fn page_loads_beside_each_other_and_other_traffic_have_their_own_records() {
     let second = Duration::from_secs(1);

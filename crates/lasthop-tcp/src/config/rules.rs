@@ -56,7 +56,7 @@ const fn foreign(stack: Stack) -> fn(&TcpConfig) -> bool {
 }
 
 /// The requirements of switches on each other. Switches that others need come first.
-pub static RULES: [Rule; 33] = [
+pub static RULES: [Rule; 34] = [
     rule("recovery", foreign(Stack::Linux2), Need::Own, "\"linux-in-flight\""),
     rule("recovery", foreign(Stack::Linux6), Need::Own, "\"proportional-rate\""),
     rule("recovery", foreign(Stack::Classic), Need::Own, "\"reno\""),
@@ -88,6 +88,7 @@ pub static RULES: [Rule; 33] = [
     rule("ack_every", |tcp| tcp.ack_every != 2, Need::ConstantDelay, "2"),
     // Delayed data would have to be joined, but segments of this stack end with their write.
     rule("nagle", |tcp| tcp.nagle, Need::Not(Stack::Linux2), "false"),
+    rule("joined_writes", |tcp| tcp.joined_writes, Need::Only(Stack::Linux2), "false"),
     rule("rack", |tcp| tcp.rack, Need::Only(Stack::Linux6), "false"),
     rule("tail_loss_probe", |tcp| tcp.tail_loss_probe, Need::Only(Stack::Linux6), "false"),
     rule("limited_transmit", |tcp| !tcp.limited_transmit, Need::Not(Stack::Linux6), "true"),

@@ -47,6 +47,7 @@ fn config() -> impl Strategy<Value = TcpConfig> {
             config.first_segment_acked_at_once = first;
             config.early_retransmit = early;
             config.handshake_rtt = !early;
+            config.joined_writes = early;
             config.quick_acks = quick;
             config.frto = frto;
             config.recovery = recovery;

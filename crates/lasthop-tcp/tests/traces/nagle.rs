@@ -1,6 +1,7 @@
-//! Nagle's algorithm, according to RFC 896 and as in Linux.
+//! How writes become segments: joined or not, and Nagle's algorithm, according to RFC 896 and as in Linux.
 
 use crate::support::poll;
+use crate::wire;
 use lasthop_core::{Duration, Ecn, Flags, FlowId, Host, Instant, Segment};
 use lasthop_tcp::{CongestionControl, Endpoint, Profile, TcpConfig, TickClock};
 
@@ -17,6 +18,10 @@ impl Server {
         let mut config: TcpConfig = toml::from_str(profile.toml()).expect("the profile is complete");
         config.congestion_control = CongestionControl::Reno;
         (config.timestamps, config.nagle, config.initial_window) = (false, nagle, 10);
+        Self::with(config)
+    }
+
+    fn with(config: TcpConfig) -> Self {
         let clock = TickClock::new(config.tick, Duration::ZERO);
         let mut tcp = Endpoint::listen(config, 576, clock, FlowId(0), Host::Server);
         tcp.open(Instant::ZERO, &mut ());
@@ -65,6 +70,30 @@ fn without_it_each_write_leaves_at_once() {
     for profile in [Profile::Linux6, Profile::Ns1998, Profile::Linux24] {
         let mut server = Server::new(profile, false);
         assert_eq!([server.write(1), server.write(1), server.write(3)].concat(), [1, 1, 3], "{profile}");
+    }
+}
+
+/// `tcp_sendmsg` of Linux 2.4: a write fills the last segment that waits, and leaves alone what was sent.
+#[test]
+fn joined_writes_fill_the_segments_that_wait() {
+    for (joined_writes, later) in [(true, [536, 536, 356]), (false, [428, 536, 464])] {
+        let mut server = Server::with(TcpConfig { joined_writes, ..wire::config(|_| ()) });
+        assert_eq!(server.write(1_500), [536, 536]);
+        assert_eq!(server.write(1_000), [0_u64; 0]);
+        assert_eq!(server.acknowledge(1_072), later);
+
+        let mut server = Server::with(TcpConfig { joined_writes, ..wire::config(|_| ()) });
+        assert_eq!(server.write(700), [536, 164]);
+        assert_eq!(server.write(300), [0_u64; 0]);
+        assert_eq!(server.acknowledge(700), [300]);
+        assert_eq!(server.write(100), [100], "nothing waits");
+
+        // Writes of 700 bytes without a pause, as a program makes that copies a file.
+        let mut server = Server::with(TcpConfig { joined_writes, ..wire::config(|_| ()) });
+        server.tcp.write(server.now, 2_800, 700, &mut ());
+        assert_eq!(server.sent(), [536, 164]);
+        let next = if joined_writes { [536, 536, 536] } else { [536, 164, 536] };
+        assert_eq!(server.acknowledge(700), next);
     }
 }
 

@@ -42,12 +42,12 @@ impl Messages {
     pub fn note(&mut self, flow: FlowId, event: HttpEvent) {
         let index = flow.0 as usize;
         match event {
-            HttpEvent::Request { object, bytes, persistent } => {
+            HttpEvent::Request { object, bytes, persistent, closes } => {
                 if self.flows.len() <= index {
                     self.flows.resize_with(index + 1, Connection::default);
                 }
                 self.flows[index].persistent = persistent;
-                self.flows[index].request(HttpPageConfig::object_name(object), bytes);
+                self.flows[index].request(HttpPageConfig::object_name(object), closes, bytes);
             }
             HttpEvent::Response { object, header_bytes, body_bytes } => {
                 let name = HttpPageConfig::object_name(object);
@@ -81,8 +81,8 @@ impl Connection {
         if self.persistent { "HTTP/1.1" } else { "HTTP/1.0" }
     }
 
-    fn request(&mut self, object: String, bytes: u64) {
-        let header = http_request(&object, self.persistent, bytes);
+    fn request(&mut self, object: String, closes: bool, bytes: u64) {
+        let header = http_request(&object, self.persistent, closes, bytes);
         self.append(Direction::Up, object, header, 0);
     }
 
@@ -106,10 +106,12 @@ impl Connection {
     }
 }
 
-/// The text of a request of `bytes` bytes, truncated if its lines need more.
-pub fn http_request(object: &str, persistent: bool, bytes: u64) -> Vec<u8> {
+/// The text of a request of `bytes` bytes, truncated if its lines need more. With `closes` it asks the server
+/// to close the connection after the response.
+pub fn http_request(object: &str, persistent: bool, closes: bool, bytes: u64) -> Vec<u8> {
     let version = if persistent { "HTTP/1.1" } else { "HTTP/1.0" };
-    let fields = format!("GET /{object} {version}\r\nHost: server\r\nUser-Agent: lasthop\r\n");
+    let close = if closes { "Connection: close\r\n" } else { "" };
+    let fields = format!("GET /{object} {version}\r\nHost: server\r\nUser-Agent: lasthop\r\n{close}");
     padded(&fields, bytes as usize)
 }
 

@@ -17,6 +17,7 @@ fn http(protocol: HttpProtocol, connections: u32) -> HttpConfig {
         header_write: HeaderWrite::Together,
         inline_after: None,
         close_after: Duration::ZERO,
+        server_closes: false,
         server: HttpServer::BuiltIn,
     }
 }
@@ -74,10 +75,11 @@ impl Trace {
     fn told(&mut self, connection: u32, event: HttpEvent) -> String {
         let name = HttpPageConfig::object_name;
         let (line, write) = match event {
-            HttpEvent::Request { object, bytes, persistent } => {
+            HttpEvent::Request { object, bytes, persistent, closes } => {
                 assert_eq!(persistent, self.load.http.protocol != HttpProtocol::Http10);
                 let request = (Host::Client, bytes, Content::Request(object));
-                (format!("{connection}: GET {}", name(object)), Some(request))
+                let close = if closes { " and close" } else { "" };
+                (format!("{connection}: GET {}{close}", name(object)), Some(request))
             }
             HttpEvent::Response { object, header_bytes, body_bytes } => (
                 format!("{connection}: 200 {}", name(object)),
@@ -164,7 +166,7 @@ fn http3_asks_for_each_object_on_a_stream_of_one_connection() {
     load.handle_wakeup(at(5));
     let (flow, client, server) = (0, Host::Client, Host::Server);
     let asks = |object| {
-        let event = HttpEvent::Request { object, bytes: REQUEST, persistent: true };
+        let event = HttpEvent::Request { object, bytes: REQUEST, persistent: true, closes: false };
         [Action::Report { flow, event }, Action::Send { flow, host: client, stream: object, bytes: REQUEST }]
     };
     let answers = |object, body_bytes| {
@@ -311,6 +313,38 @@ fn persistent_connections_stay_open_for_a_while() {
     trace.load.handle_wakeup(at(599));
     trace.does(&[]);
     trace.wakes(600, &["0: browser closes"]);
+}
+
+/// RFC 9112, section 9.6: the last request on each connection has `Connection: close`, and its response is the
+/// last.
+#[test]
+fn a_server_that_is_asked_to_closes_with_its_last_response() {
+    let config = HttpConfig { server_closes: true, ..http(HttpProtocol::Http11Pipelined, 2) };
+    let mut trace = Trace::begun(&config, 3);
+    trace.server_has(0, 100, &["0: 200 main"]);
+    #[rustfmt::skip]
+    trace.browser_has(0, 1200, &[
+        "0: first byte of main", "0: GET inline-1", "open 1", "1: GET inline-2 and close",
+        "0: GET inline-3 and close", "0: has main",
+    ]);
+    trace.server_has(1, 100, &["1: 200 inline-2", "1: server closes"]);
+    trace.server_has(0, 200, &["0: 200 inline-1"]);
+    trace.server_has(0, 300, &["0: 200 inline-3", "0: server closes"]);
+    trace.browser_has(1, 700, &["1: first byte of inline-2", "1: has inline-2"]);
+    trace.ends(1, &["1: browser closes"]);
+    trace.browser_has(0, 1900, &["0: first byte of inline-1", "0: has inline-1"]);
+    trace.browser_has(0, 2600, &["0: first byte of inline-3", "0: has inline-3"]);
+    assert_eq!(trace.load.next_wakeup(), None, "the browser waits for the server");
+    trace.ends(0, &["0: browser closes"]);
+    trace.load.handle_browser_closed(0);
+    trace.does(&[]);
+    // Nobody knows that the main object is the last one.
+    let mut trace = Trace::begun(&config, 0);
+    trace.server_has(0, 100, &["0: 200 main"]);
+    trace.browser_has(0, 1200, &["0: first byte of main", "0: has main"]);
+    trace.wakes(100, &["0: browser closes"]);
+    trace.load.handle_browser_closed(0);
+    trace.does(&["0: server closes"]);
 }
 
 #[test]

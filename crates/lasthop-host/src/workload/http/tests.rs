@@ -16,6 +16,7 @@ fn config(protocol: HttpProtocol, response_header: u64) -> HttpConfig {
         header_write: HeaderWrite::Together,
         inline_after: None,
         close_after: Duration::ZERO,
+        server_closes: false,
         server: HttpServer::BuiltIn,
     }
 }

@@ -688,6 +688,7 @@ fn linux() -> impl Strategy<Value = TcpConfig> {
                 first_segment_acked_at_once: first,
                 early_retransmit: first,
                 handshake_rtt: !first,
+                joined_writes: first,
                 quick_acks: ecn,
                 frto,
                 recovery,
@@ -895,8 +896,12 @@ fn http() -> impl Strategy<Value = HttpConfig> {
     let inline_after = option::of(doublings(1, 30_000).prop_map(Bytes));
     let header_write = prop_oneof![Just(HeaderWrite::Together), Just(HeaderWrite::Separate)];
     let header = (message(), header_write);
-    (protocol, 1..6_u32, message(), header, inline_after, millis(2_000)).prop_map(
-        |(protocol, connections, request, (response_header, header_write), inline_after, close_after)| {
+    let close = (bool::ANY, millis(2_000));
+    (protocol, 1..6_u32, message(), header, inline_after, close).prop_map(
+        |(protocol, connections, request, (response_header, header_write), inline_after, close)| {
+            let (by_server, close_after) = close;
+            let server_closes = by_server && protocol == HttpProtocol::Http11Pipelined;
+            let at_once = server_closes || protocol == HttpProtocol::Http10;
             HttpConfig {
                 protocol,
                 connections,
@@ -904,7 +909,8 @@ fn http() -> impl Strategy<Value = HttpConfig> {
                 response_header,
                 header_write,
                 inline_after,
-                close_after: if protocol == HttpProtocol::Http10 { Duration::ZERO } else { close_after },
+                close_after: if at_once { Duration::ZERO } else { close_after },
+                server_closes,
                 server: lasthop_traffic::HttpServer::BuiltIn,
             }
         },

@@ -148,6 +148,7 @@ pub fn http(protocol: HttpProtocol, connections: u32) -> HttpConfig {
         header_write: lasthop_traffic::HeaderWrite::Together,
         inline_after: None,
         close_after: Duration::ZERO,
+        server_closes: false,
         server: lasthop_traffic::HttpServer::BuiltIn,
     }
 }

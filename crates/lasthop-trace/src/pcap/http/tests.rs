@@ -23,7 +23,7 @@ fn text(messages: &Messages, direction: Direction, seq: u64, length: usize) -> S
 }
 
 fn request(object: u32, persistent: bool) -> HttpEvent {
-    HttpEvent::Request { object, bytes: 120, persistent }
+    HttpEvent::Request { object, bytes: 120, persistent, closes: false }
 }
 
 fn response(object: u32, header_bytes: u64, body_bytes: u64) -> HttpEvent {
@@ -44,6 +44,13 @@ fn a_request_names_its_object_and_is_padded_to_its_size() {
         "GET /inline-2 HTTP/1.1\r\nHost: server\r\nUser-Agent: lasthop\r\nX-Padding: {padding}\r\n\r\n"
     );
     assert_eq!(text(&messages, Direction::Up, 121, 120), second);
+}
+
+#[test]
+fn the_longest_request_that_asks_to_close_fits_into_the_smallest_message() {
+    let text = String::from_utf8(http_request("inline-1000", true, true, 100)).unwrap();
+    assert!(text.starts_with("GET /inline-1000 HTTP/1.1\r\n"), "{text}");
+    assert!(text.contains("\r\nConnection: close\r\n") && text.ends_with("\r\n\r\n"), "{text}");
 }
 
 #[test]

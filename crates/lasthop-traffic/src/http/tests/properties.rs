@@ -132,11 +132,12 @@ fn configs() -> impl Strategy<Value = (HttpConfig, HttpPageConfig)> {
     ];
     let inline_after = proptest::option::of(1..3000_u64);
     let sizes = (prop_oneof![Just(0_u64), 100..300_u64], 1..2000_u64, 1..2000_u64);
-    (protocol, 1..5_u32, inline_after, sizes, 0..12_u32).prop_map(
-        |(protocol, connections, inline_after, (header, main, inline), inline_count)| {
+    (protocol, 1..5_u32, inline_after, sizes, 0..12_u32, any::<bool>()).prop_map(
+        |(protocol, connections, inline_after, (header, main, inline), inline_count, by_server)| {
             let http = HttpConfig {
                 response_header: Bytes(header),
                 inline_after: inline_after.map(Bytes),
+                server_closes: by_server && protocol == HttpProtocol::Http11Pipelined,
                 ..http(protocol, connections)
             };
             (http, HttpPageConfig { main: Bytes(main), inline: Bytes(inline), ..page(inline_count) })
