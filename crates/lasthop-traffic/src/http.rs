@@ -62,6 +62,12 @@ impl HttpPageConfig {
         if object == 0 { "main".to_owned() } else { format!("inline-{object}") }
     }
 
+    /// True if the request for an object asks the server to close the connection after the response. Requests
+    /// are spread evenly, so the last ones go to one connection each.
+    pub fn closes(&self, http: &HttpConfig, object: u32) -> bool {
+        http.server_closes && object > 0 && object + http.connections > self.inline_count
+    }
+
     /// Names of the connections that the page load may open, in the order of opening. A connection for
     /// one object has the object's name.
     pub fn connection_names(&self, http: &HttpConfig) -> Vec<String> {
@@ -301,7 +307,7 @@ impl PageLoad {
 
     /// True if the server closes a connection after this response.
     fn is_final(&self, object: u32) -> bool {
-        !self.http.protocol.persistent() || self.http.closes_with(&self.page, object)
+        !self.http.protocol.persistent() || self.page.closes(&self.http, object)
     }
 
     /// True if the server closes a connection after the last response so far requested on it.
@@ -332,7 +338,7 @@ impl PageLoad {
         self.connections[connection as usize].objects.push(object);
         let bytes = self.http.request.0;
         let persistent = self.http.protocol.persistent();
-        let closes = self.http.closes_with(&self.page, object);
+        let closes = self.page.closes(&self.http, object);
         self.report(connection, HttpEvent::Request { object, bytes, persistent, closes });
         self.write(connection, Host::Client, bytes, Content::Request(object));
     }

@@ -4,7 +4,7 @@ use lasthop_core::{Bytes, Duration, Faults};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{COUNT_MAX, HttpPageConfig, OBJECT_MAX};
+use crate::{COUNT_MAX, OBJECT_MAX};
 
 /// Size in which a request or response header fits, with the fields that a capture shows.
 const MESSAGE_MIN: Bytes = Bytes(100);
@@ -57,12 +57,6 @@ impl HttpConfig {
         faults.require(self.protocol.persistent() || self.close_after.is_zero(), "close_after", || {
             "has no meaning with protocol = \"http1.0\", where the server closes; leave it out".into()
         });
-    }
-
-    /// True if the request for an object of a page asks the server to close the connection after the
-    /// response. Requests are spread evenly, so the last ones go to one connection each.
-    pub fn closes_with(&self, page: &HttpPageConfig, object: u32) -> bool {
-        self.server_closes && object > 0 && object + self.connections > page.inline_count
     }
 
     fn check_server_closes(&self, faults: &mut Faults) {

@@ -48,7 +48,7 @@ impl Site {
         let answer = |object| {
             let name = HttpPageConfig::object_name(object);
             let (header_bytes, body_bytes) = sizes(http, page.object_bytes(object).0, &name)?;
-            let closes = http.closes_with(page, object);
+            let closes = page.closes(http, object);
             let request = lasthop_trace::http_request(&name, persistent, closes, http.request.0);
             Ok(Answer { name, request, header_bytes, body_bytes })
         };
