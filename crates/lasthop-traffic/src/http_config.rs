@@ -32,7 +32,7 @@ pub struct HttpConfig {
     pub close_after: Duration,
     /// HTTP/1.1 with pipelining: the last request on a connection asks the server to close it after the
     /// response (`Connection: close`, RFC 9112, section 9.6), so that the FIN leaves with the last byte. If
-    /// false, or if the page has no in-line objects, the browser closes.
+    /// false, or if the page has no in-line objects, the browser closes. For the model engine.
     #[serde(default, skip_serializing_if = "is_false")]
     pub server_closes: bool,
     /// The server program on engines with real hosts. On the model engine the server is always a state

@@ -44,12 +44,17 @@ pub struct Answer {
 impl Site {
     /// The site of a page; an error if real messages cannot be as small as the scenario states.
     pub fn new(http: &HttpConfig, page: &HttpPageConfig) -> Result<Self, Error> {
+        if http.server_closes {
+            return Err(Error::new(
+                "server_closes = true: with real hosts the browser closes persistent connections; leave it \
+                 out, or take the engine \"model\"",
+            ));
+        }
         let persistent = http.protocol.persistent();
         let answer = |object| {
             let name = HttpPageConfig::object_name(object);
             let (header_bytes, body_bytes) = sizes(http, page.object_bytes(object).0, &name)?;
-            let closes = page.closes(http, object);
-            let request = lasthop_trace::http_request(&name, persistent, closes, http.request.0);
+            let request = lasthop_trace::http_request(&name, persistent, false, http.request.0);
             Ok(Answer { name, request, header_bytes, body_bytes })
         };
         let answers = (0..page.objects()).map(answer).collect::<Result<_, Error>>()?;

@@ -126,6 +126,13 @@ fn an_answer_of_another_size_is_an_error() {
 }
 
 #[test]
+fn no_server_closes_persistent_connections() {
+    let http = HttpConfig { server_closes: true, ..config(HttpProtocol::Http11Pipelined, 200) };
+    let error = Site::new(&http, &page(1000, 10)).unwrap_err().to_string();
+    assert!(error.contains("server_closes") && error.contains("\"model\""), "{error}");
+}
+
+#[test]
 fn what_real_messages_have_no_room_for_is_refused_with_the_least_size() {
     let refusal = |http: HttpConfig, page| Site::new(&http, &page).unwrap_err().to_string();
     let nginx = HttpConfig { server: HttpServer::Nginx, ..config(HttpProtocol::Http11, 223) };
