@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 
 from lasthop import junit as files
 from lasthop.checks.judge import Checked, Judged
-from lasthop.engines.model_engine import ModelEngine
 from lasthop.studies.claims import NOT_RUN, NOT_UPHELD, UNCOMPUTABLE, UNDECIDED, UPHELD, VERDICTS
 from lasthop.studies.claims.evaluate import Outcome, Part
 from lasthop.studies.claims.file import line_of
@@ -72,9 +71,7 @@ def command_of(checked: Checked, judged: Judged) -> str | None:
         words += ["--replications", str(plan.replications)]
     if plan.seed != plan.study.seed:
         words += ["--seed", str(plan.seed)]
-    if plan.engine.name != ModelEngine.name:
-        words += ["--engine", plan.engine.name]
-    return shlex.join(words)
+    return shlex.join([*words, *plan.engine.options])
 
 
 def totals(checked: Sequence[Checked]) -> str:

@@ -6,13 +6,9 @@ from pathlib import Path
 
 import click
 
-from lasthop.api.simulate import asked_of
 from lasthop.commands.completion import complete_files
-from lasthop.commands.options import (
-    COUNT,
-    judging_options,
-    junit_option,
-)
+from lasthop.commands.judging import asked_of_judge, judging_options
+from lasthop.commands.options import COUNT, junit_option
 from lasthop.errors import InputError
 from lasthop.studies.claims import NOT_RUN, NOT_UPHELD, UNDECIDED
 
@@ -121,7 +117,7 @@ def check_command(
         raise InputError("--at-most limits --until-decided: give both, or --replications.")
     if until_decided and context.params["replications"] is not None:
         raise InputError("--until-decided chooses the number of replications; give --at-most instead.")
-    asked = asked_of(context.params)
+    asked = asked_of_judge(context)
     limit = (at_most or _AT_MOST) if until_decided else None
     ways = Ways(out, baseline, limit, jobs, quiet)
     checked = []

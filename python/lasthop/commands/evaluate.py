@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from lasthop.algorithms import PREFIX
-from lasthop.api.simulate import Asked, asked_of, place_of
+from lasthop.api.simulate import place_of
 from lasthop.cluster import check_cluster
-from lasthop.commands.options import cluster_option, is_given, judging_options
-from lasthop.engines.kernel.kernel_engine import KernelEngine
+from lasthop.commands.judging import asked_of_judge, judging_options
+from lasthop.commands.options import cluster_option
 from lasthop.engines.model_engine import ModelEngine
 from lasthop.engines.registry import ENGINES
 from lasthop.errors import InputError
@@ -37,14 +36,6 @@ if TYPE_CHECKING:
     default="quick",
     show_default=True,
     help="quick: a few levels and replications. whole: more of both.",
-)
-@click.option(
-    "--module",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="A C file with a congestion control, tcp_NAME.c: lasthop builds it into the guest kernel, once for "
-    "each content, and runs everything with that. NAME must be one that scenarios know; it is CONTROL if "
-    "you leave that out.",
 )
 @cluster_option
 @click.option(
@@ -81,7 +72,8 @@ def evaluate_command(
       scenarios/    the scenarios, which 'lasthop run', plot and explain take, too
       results/      their results
 
-    A control of your own in C goes into a kernel with --module.
+    A control of your own in C goes into a kernel with --module FILE, which is called tcp_NAME.c. NAME must be
+    one that scenarios know; it is CONTROL if you leave that out.
 
     Ctrl-C stops it; the same command goes on. docs/evaluate.md says what each section asks, and where its
     limits come from. Exit codes are those of 'lasthop check': 4 if a section is not upheld, 5 if one is
@@ -95,10 +87,9 @@ def evaluate_command(
     from lasthop.evaluation.page import write_page
     from lasthop.evaluation.rows import read_set
 
-    asked = asked_of(context.params)
+    asked = asked_of_judge(context)
     if module is not None:
         control = control or module.stem.removeprefix("tcp_")
-        asked = _with_module(asked, module, is_given(context, "engine"))
     if control is None:
         raise InputError("Name a congestion control, such as bbr3 or my_control.py:Mine, or give --module.")
     tested = read_control(control)
@@ -131,13 +122,3 @@ def evaluate_command(
     for line in (*place.summary(), f"dossier: {folder / 'dossier.html'}"):
         write(line)
     return dossier.exit_code
-
-
-def _with_module(asked: Asked, module: Path, engine_given: bool) -> Asked:
-    """Return the request for the kernel engine, with the kernel that has the module."""
-    from lasthop.engines.kernel.wanted import kernel_with
-
-    if engine_given and asked.engine != KernelEngine.name:
-        raise InputError(f"--module builds a kernel: leave --engine {asked.engine} out.")
-    kernel = kernel_with(module, asked.kernel)
-    return replace(asked, engine=KernelEngine.name, kernel=kernel.name)

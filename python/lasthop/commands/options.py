@@ -186,17 +186,6 @@ def each_of(*options: Callable[[F], F]) -> Callable[[F], F]:
     return give
 
 
-# Of commands that run scenarios with claims and judge them.
-judging_options = each_of(
-    seed_option,
-    engine_option,
-    kernel_option,
-    jobs_option,
-    anyway_option,
-    limit_memory_option,
-    quiet_option,
-)
-
 _ONE_CELL = "Choose the cell by enough of its levels to identify it. Not needed if the scenario has one cell."
 _CELLS = "Take only the cells with these levels. Repeat for more.  [default: all]"
 

@@ -161,6 +161,11 @@ class Engine(Protocol):
         """
         return {}
 
+    @property
+    def options(self) -> Sequence[str]:
+        """The options with which a command chooses it."""
+        return ("--engine", self.name)
+
     def identity_of(self, cell: _core.Cell) -> Sequence[str]:
         """Return what else decides the results of this cell, such as a kernel that only it has."""
         del cell

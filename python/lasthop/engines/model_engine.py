@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -23,6 +24,11 @@ class ModelEngine(Engine):
     def title(self) -> str:
         """What ran the hosts."""
         return "model (virtual time)"
+
+    @property
+    def options(self) -> Sequence[str]:
+        """It is the default."""
+        return ()
 
     def run(self, cell: _core.Cell, request: Request, *, stop: Stop | None = None) -> Outcome:
         """Run replications, as one chain if the cell is sequential."""

@@ -14,7 +14,6 @@ import polars as pl
 import pytest
 
 from commands import ROOT
-from lasthop.engines.kernel.build import Wanted, build
 from lasthop.engines.kernel.store import find_kernel
 
 Main = Callable[..., int]
@@ -101,6 +100,12 @@ def test_a_kernel_that_cannot_be_built_is_no_verdict(
     assert "make kernelversion failed" in capsys.readouterr().err
 
 
+SLOWER = """
+[[claim]]
+id = "no-slower"
+text = "a download takes at most 10 % longer than before"
+holds = "elapsed_s <= 1.1 * elapsed_s(baseline)"
+"""
 LIMIT = '\n[[claim]]\nid = "limit"\ntext = "it ends"\nholds = "elapsed_s < 60"\n'
 
 
@@ -115,13 +120,18 @@ def _git(*words: str) -> str:
     return done.stdout
 
 
-def _history(file: Path, change: tuple[str, str], at: int) -> str:
-    """Commit a folder eight times, the file changed from commit `at` on; return that commit."""
+def _history(file: Path, change: tuple[str, str], at: int, notes: Path | None = None) -> str:
+    """Commit a folder eight times, the file changed from commit `at` on; return that commit.
+
+    Each commit adds a line to the file, or to `notes`.
+    """
+    notes = notes or file
     _git("init", "-q", ".")
     for number in range(1, 9):
-        text = file.read_text(encoding="utf-8")
-        text = text.replace(*change) if number == at else text
-        file.write_text(f"{text}# {number}\n", encoding="utf-8")
+        if number == at:
+            file.write_text(file.read_text(encoding="utf-8").replace(*change), encoding="utf-8")
+        with notes.open("a", encoding="utf-8") as opened:
+            opened.write(f"# {number}\n")
         _git("add", ".")
         _git("commit", "-qm", str(number))
     return _git("rev-parse", f"HEAD~{8 - at}").strip()
@@ -186,22 +196,47 @@ def test_git_finds_the_commit_after_which_a_quic_client_asks_in_turn(
     assert f"{planted} is the first bad commit" in found
 
 
-@pytest.mark.long
-def test_a_kernel_module_whose_beta_was_changed_is_found(lasthop_main: Main, tmp_path: Path) -> None:
+def test_kernels_with_code_of_a_users_own_are_no_default(
+    lasthop_main: Main, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     usual = find_kernel(None)
-    source = _source(usual.info.source, tmp_path)
-    module = tmp_path / "tcp_cubic.c"
-    text = (source / "net" / "ipv4" / "tcp_cubic.c").read_text(encoding="utf-8")
-    changed = text.replace("static int beta __read_mostly = 717;", "static int beta __read_mostly = 300;")
-    assert changed != text
-    module.write_text(changed, encoding="utf-8")
-    new = build(Wanted(str(source), modules=[module]), os.cpu_count() or 1, lambda _stage, _files: None)
-    assert "+tcp_cubic-" in new.name
-    scenario = (EXAMPLES / "kernel.toml").read_text(encoding="utf-8")
-    scenario = scenario.replace('old.kernel = "6.12"', f'old.kernel = "{usual.name}"')
-    scenario = scenario.replace('new.kernel = "6.12"', f'new.kernel = "{new.name}"')
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name in ("6.12", "6.12+tcp_cubic-12345678", "tree-123456789abc"):
+        shutil.copytree(usual.folder, tmp_path / "cache" / "lasthop" / "kernels" / name)
+    assert find_kernel(None).name == "6.12"
+    text = (EXAMPLES / "kernel.toml").read_text(encoding="utf-8")
+    Path("kernel.toml").write_text(text.partition("[factor.build]")[0] + LIMIT, encoding="utf-8")
+    once = ("check", "kernel.toml", "--engine", "kernel", "--replications", 2)
+    assert lasthop_main(*once) == 0
+    assert capsys.readouterr().out.count(" --replications 2 --engine kernel\n") == 1
+    assert lasthop_main(*once, "--kernel", "tree-123456789abc") == 0
+    assert " --engine kernel --kernel tree-123456789abc\n" in capsys.readouterr().out
+
+
+@pytest.mark.long
+def test_git_finds_the_commit_that_changed_the_beta_of_a_kernel_module(
+    lasthop_main: Main, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = find_kernel(None)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    shutil.copytree(usual.folder, tmp_path / "cache" / "lasthop" / "kernels" / usual.name)
+    own = _source(usual.info.source, tmp_path) / "net" / "ipv4" / "tcp_cubic.c"
+    shutil.copyfile(own, "tcp_cubic.c")
+    beta = "static int beta __read_mostly = "
+    assert f"{beta}717;" in Path("tcp_cubic.c").read_text(encoding="utf-8")
+    scenario = (EXAMPLES / "kernel.toml").read_text(encoding="utf-8").partition("[factor.build]")[0] + LIMIT
+    scenario += SLOWER
     Path("kernel.toml").write_text(scenario, encoding="utf-8")
-    assert lasthop_main("check", "kernel.toml", "--engine", "kernel", "--quiet") == 4
+    planted = _history(Path("tcp_cubic.c"), (f"{beta}717;", f"{beta}300;"), at=3, notes=Path("notes.txt"))
+    _git("checkout", "-q", "HEAD~7")
+    once = ("check", "kernel.toml", "--module", "tcp_cubic.c", "--quiet")
+    assert lasthop_main(*once, "--out", "../good") == 5  # nothing to compare with
+    _git("checkout", "-q", "-")
+    _git("bisect", "start", "HEAD", "HEAD~7")
+    found = _git("bisect", "run", "lasthop", *once, "--baseline", "../good", "--out", "../results")
+    assert f"{planted} is the first bad commit" in found
+    names = sorted(folder.name for folder in (tmp_path / "cache" / "lasthop" / "kernels").iterdir())
+    assert [name.partition("-")[0] for name in names] == ["6.12", "6.12+tcp_cubic", "6.12+tcp_cubic"]
 
 
 def _source(package: str, folder: Path) -> Path:

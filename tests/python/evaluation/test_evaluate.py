@@ -16,6 +16,7 @@ from lasthop.api.simulate import Asked
 from lasthop.campaign.runner import Assignment, Ledger, Threads
 from lasthop.cli import main
 from lasthop.commands import evaluate as command
+from lasthop.commands.judging import asked_of_judge
 from lasthop.engines.kernel import build as kernels
 from lasthop.engines.kernel import wanted as kernel_names
 from lasthop.engines.kernel.store import Kernel, find_kernel
@@ -252,11 +253,11 @@ def test_a_module_goes_into_a_kernel_once_for_each_content(
     # With a kernel of that name there is nothing to build.
     there = replace(find_kernel(None), name=one.name or "")
     monkeypatch.setattr(kernel_names, "kernels", lambda: [there])
-    asked = Asked((), None, (), 1, None, "model", None, anyway=False, limit_memory=None)
-    found = command._with_module(asked, file, engine_given=False)
+    with command.evaluate_command.make_context("evaluate", ["--module", str(file)]) as context:
+        found = asked_of_judge(context)
     assert (found.engine, found.kernel) == ("kernel", one.name)
-    with pytest.raises(InputError, match="leave --engine model out"):
-        command._with_module(asked, file, engine_given=True)
+    assert lasthop_main("evaluate", "--module", file, "--engine", "model") == 2
+    assert "leave --engine model out" in capsys.readouterr().err
     assert lasthop_main("evaluate") == 2
     assert "or give --module" in capsys.readouterr().err
 

@@ -100,6 +100,12 @@ class KernelEngine(HostEngine):
         """The digest of the kernel."""
         return {"kernel": self.kernel.digest}
 
+    @property
+    def options(self) -> Sequence[str]:
+        """It names a kernel that is not the default."""
+        usual = self.kernel in kernels()[-1:]
+        return (*super().options, *(() if usual else ("--kernel", self.kernel.name)))
+
     def identity_of(self, cell: _core.Cell) -> Sequence[str]:
         """Return the digest of the cell's own kernel, if it names one."""
         return () if cell.kernel is None else (self._kernel(cell).digest,)

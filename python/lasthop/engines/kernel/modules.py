@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from lasthop.engines.kernel.store import MODULE
 from lasthop.errors import InputError
 
 _FOLDERS = {"tcp_congestion_ops": Path("net/ipv4"), "Qdisc_ops": Path("net/sched")}
@@ -14,7 +15,7 @@ _FOLDERS = {"tcp_congestion_ops": Path("net/ipv4"), "Qdisc_ops": Path("net/sched
 
 def names_of(modules: Sequence[Path]) -> str:
     """Return what the name of a kernel says of its modules: their names, each with a digest."""
-    return "".join(f"+{file.stem}-{hashlib.sha256(_read(file)).hexdigest()[:8]}" for file in modules)
+    return "".join(f"{MODULE}{file.stem}-{hashlib.sha256(_read(file)).hexdigest()[:8]}" for file in modules)
 
 
 def add_modules(tree: Path, modules: Sequence[Path]) -> None:

@@ -15,6 +15,8 @@ from lasthop.errors import InputError, nearest
 
 _PROGRAM = "linux"
 _INFO = "info.json"
+MODULE, TREE = "+", "tree-"
+"""Marks in the names of kernels with code of one's own: before a module, before the digest of a tree."""
 HZ = 250
 """Timer ticks in a second of Debian's kernels, and of guests by default: they set results."""
 CONFIG = Path(__file__).with_name("guest.config")
@@ -64,6 +66,11 @@ class Kernel:
         """The kernel itself, a program of this machine."""
         return self.folder / _PROGRAM
 
+    @property
+    def has_own_code(self) -> bool:
+        """Whether it has modules or comes from a tree that a user named: such a kernel is no default."""
+        return MODULE in self.name or self.name.startswith(TREE)
+
     @functools.cached_property
     def digest(self) -> str:
         """SHA-256 of the program: equal kernels give equal results."""
@@ -82,7 +89,7 @@ def recipe() -> str:
 
 
 def kernels() -> list[Kernel]:
-    """Return the usable kernels, oldest release first."""
+    """Return the usable kernels, oldest release first, but before all those with code of a user's own."""
     # Another version of lasthop may have kept a kernel here, with more facts about it.
     known = {field.name for field in fields(Info)}
     found = []
@@ -91,7 +98,7 @@ def kernels() -> list[Kernel]:
             info = json.loads((folder / _INFO).read_text(encoding="utf-8"))
             own = {key: value for key, value in info.items() if key in known}
             found.append(Kernel(folder.name, folder, Info(**own)))
-    return sorted(found, key=lambda kernel: (_numbers(kernel.info.version), kernel.name))
+    return sorted(found, key=lambda one: (not one.has_own_code, _numbers(one.info.version), one.name))
 
 
 def _numbers(version: str) -> list[int]:

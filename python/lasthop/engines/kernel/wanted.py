@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lasthop.engines.kernel.modules import names_of
-from lasthop.engines.kernel.store import Kernel, find_kernel, kernels, recipe
+from lasthop.engines.kernel.store import TREE, Kernel, find_kernel, kernels, recipe
 from lasthop.errors import BuildError, InputError
 
 
@@ -44,7 +44,7 @@ def _tree_at(path: str) -> Path:
 @functools.cache
 def _built(source: Path | str, *modules: Path) -> Kernel:
     """Return the kernel of a tree or of a release, built if it has not been."""
-    base = source if isinstance(source, str) else f"tree-{_content(source)[:12]}"
+    base = source if isinstance(source, str) else f"{TREE}{_content(source)[:12]}"
     called = base + names_of(modules)
     there = {kernel.name: kernel for kernel in kernels() if kernel.info.recipe == recipe()}
     return there.get(called) or _build(str(source), modules, called)

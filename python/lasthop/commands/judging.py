@@ -1,0 +1,53 @@
+"""Options of commands that run scenarios with claims and judge them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from lasthop.api.simulate import Asked, asked_of
+from lasthop.commands.options import (
+    anyway_option,
+    each_of,
+    engine_option,
+    is_given,
+    jobs_option,
+    kernel_option,
+    limit_memory_option,
+    quiet_option,
+    seed_option,
+)
+from lasthop.engines.kernel.kernel_engine import KernelEngine
+from lasthop.errors import InputError
+
+judging_options = each_of(
+    seed_option,
+    engine_option,
+    kernel_option,
+    click.option(
+        "--module",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="A C file with a congestion control, tcp_NAME.c, or a queue discipline: lasthop builds it into "
+        "the guest kernel, once for each content, and runs everything with that.",
+    ),
+    jobs_option,
+    anyway_option,
+    limit_memory_option,
+    quiet_option,
+)
+
+
+def asked_of_judge(context: click.Context) -> Asked:
+    """Return the request in a command's options; with --module, for the kernel that has it."""
+    asked = asked_of(context.params)
+    module: Path | None = context.params["module"]
+    if module is None:
+        return asked
+    if is_given(context, "engine") and asked.engine != KernelEngine.name:
+        raise InputError(f"--module builds a kernel: leave --engine {asked.engine} out.")
+    from lasthop.engines.kernel.wanted import kernel_with
+
+    return replace(asked, engine=KernelEngine.name, kernel=kernel_with(module, asked.kernel).name)
