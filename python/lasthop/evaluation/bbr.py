@@ -27,13 +27,17 @@ _SEED = 1
 
 @dataclass(frozen=True)
 class Case:
-    """A test case: a scenario, what must hold in it, and a change of the path at a state."""
+    """A test case: a scenario, what must hold in it, and what changes at a state.
+
+    `then` is laid over the scenario; its times and sizes that begin with `+` count from the moment `at`.
+    """
 
     id: str
     title: str
     scenario: Mapping[str, Any]
     expected: Mapping[str, Any]
     at: Mapping[str, Any] | None
+    then: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -68,16 +72,18 @@ def read_cases() -> Cases:
     return Cases(section, data["follows"], [_case(one, data["scenario"]) for one in data["case"]])
 
 
-_EXPECTED = ("states", "lasts", "carries", "loses", "window")
+_EXPECTED = ("states", "lasts", "carries", "loses", "window", "undone")
 
 
 def _case(entry: Mapping[str, Any], base: Mapping[str, Any]) -> Case:
     own = dict(entry)
     expected = {key: own.pop(key) for key in _EXPECTED if key in own}
-    name, title, at = own.pop("id"), own.pop("title"), own.pop("at", None)
-    if "flow" in own:
-        own["flow"] = [own["flow"]]
-    return Case(name, title, {"name": f"bbr-{name}", "title": title, **laid_over(base, own)}, expected, at)
+    name, title, at, then = own.pop("id"), own.pop("title"), own.pop("at", None), own.pop("then", {})
+    for keys in (own, then):
+        if "flow" in keys:
+            keys["flow"] = [keys["flow"]]
+    scenario = {"name": f"bbr-{name}", "title": title, **laid_over(base, own)}
+    return Case(name, title, scenario, expected, at, then)
 
 
 def tell_all(cases: Cases, tcp: Mapping[str, object], folder: Path) -> list[Told]:
@@ -104,9 +110,23 @@ def _tell(case: Case, follows: Mapping[str, Sequence[str]], tcp: Mapping[str, ob
         begun = [at for at, name in run.states if name == case.at["state"] and at >= case.at["after"]]
         if not begun:
             return Told(case, file, run.states, [f"it never enters {case.at['state']}"])
-        change = {"change": [{"at": f"{1e3 * begun[0]:.3f} ms", "rate": case.at["rate"]}]}
-        run = _run(laid_over(scenario, {"down": {"link": change}}), file)
+        run = _run(laid_over(scenario, _counted_from(begun[0], run, case.then)), file)
     return Told(case, file, run.states, list(_faults(case.expected, follows, run)))
+
+
+def _counted_from(moment: float, run: _Run, value: Any) -> Any:  # noqa: ANN401
+    """Return a table in which what begins with `+` counts from a moment: times, and bytes sent by then."""
+    if isinstance(value, Mapping):
+        return {key: _counted_from(moment, run, one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_counted_from(moment, run, one) for one in value]
+    if not isinstance(value, str) or not value.startswith("+"):
+        return value
+    count, unit = value.split()
+    if unit == "ms":
+        return f"{1e3 * moment + float(count):.3f} ms"
+    sent = run.between("sent", {"from": 0.0, "to": moment})["payload_bytes"].sum()
+    return f"{int(sent) + int(count)} B"
 
 
 @dataclass(frozen=True)
@@ -163,8 +183,12 @@ def _order(pattern: str, run: _Run) -> Iterator[str]:
 
 
 def _lengths(wanted: Mapping[str, Any], run: _Run) -> Iterator[str]:
-    visits = [after - at for (at, name), (after, _) in pairwise(run.states) if name == wanted["state"]]
-    for length in visits:
+    visits = [
+        after - at
+        for (at, name), (after, _) in pairwise(run.states)
+        if name == wanted["state"] and wanted.get("after", 0.0) <= at < wanted.get("before", 1e9)
+    ]
+    for length in visits or [0.0]:
         if not wanted["from"] <= length <= wanted["to"]:
             yield f"{wanted['state']} lasts {length:.3f} s, not {wanted['from']} to {wanted['to']} s"
 
@@ -193,10 +217,17 @@ def _least_window(least: int, run: _Run) -> Iterator[str]:
         yield f"its window falls to {found} segments, below {least}"
 
 
+def _undone(least: int, run: _Run) -> Iterator[str]:
+    found = len(run.transport.filter(pl.col("event").str.starts_with("undone")))
+    if found < least:
+        yield f"it undoes {found} reductions, not {least}: its recovery was not spurious"
+
+
 _CHECKS: Mapping[str, Callable[[Any, _Run], Iterator[str]]] = {
     "states": _order,
     "lasts": _lengths,
     "carries": _carried,
     "loses": _lost,
     "window": _least_window,
+    "undone": _undone,
 }

@@ -58,6 +58,8 @@ def test_states_out_of_order_are_told(tmp_path: Path) -> None:
             "of the packets are lost from 5 to 25 s",
         ),
         ("sub-packet", {"window": 1000}, "below 1000"),
+        ("up-plateau", {"undone": 1}, "it undoes 0 reductions, not 1"),
+        ("drain-time", {"lasts": {"state": "Cruising", "from": 0.1, "to": 1.0}}, "Cruising lasts 0.000 s"),
         (
             "rate-tenfold",
             {"carries": {"from": 5.0, "to": 6.0, "of": 100e6, "share": 0.9}},

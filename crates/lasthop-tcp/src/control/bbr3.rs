@@ -131,6 +131,8 @@ pub(crate) struct Bbr3 {
     state: State,
     prior_window: u64,
     saved: Saved,
+    has_saved: bool,
+    resumes_probe: bool,
     first_rtt_us: Option<u64>,
     rtt_us: Option<u64>,
     delivered: u64,
@@ -168,6 +170,8 @@ impl Bbr3 {
             state: State::Open,
             prior_window: 0,
             saved: Saved::default(),
+            has_saved: false,
+            resumes_probe: false,
             first_rtt_us: None,
             rtt_us: None,
             delivered: 0,
@@ -508,9 +512,13 @@ impl Bbr3 {
         self.window.set(self.segments().max(self.prior_window) as u32);
     }
 
+    /// `SaveStateUponLoss`, but once for an episode, as the draft's text has it ("when a loss recovery episode
+    /// starts"). Its pseudo-code saves again in Down, and so forgets that a loss ended Up.
     fn save_for_undo(&mut self) {
         self.save_window();
-        self.saved = self.bounds.saved();
+        if !std::mem::replace(&mut self.has_saved, true) {
+            self.saved = self.bounds.saved();
+        }
     }
 }
 
@@ -554,6 +562,7 @@ impl Controller for Bbr3 {
 
     fn on_state(&mut self, _: &Moment, state: State) {
         let before = std::mem::replace(&mut self.state, state);
+        self.has_saved &= state >= State::Recovery;
         if state == State::Recovery {
             self.recovery_round = self.path.rounds;
         } else if before >= State::Recovery && state < State::Recovery {
@@ -567,6 +576,10 @@ impl Controller for Bbr3 {
             return;
         }
         self.delivered = path.total_delivered;
+        if std::mem::take(&mut self.resumes_probe) {
+            // What the ACK delivers that told of spurious losses belongs to the round trip before.
+            self.path.round.begin(self.delivered);
+        }
         let sample = path.ack.rate.as_ref();
         self.update_model(path, sample);
         self.check_full(sample);
@@ -630,7 +643,10 @@ impl Controller for Bbr3 {
                     self.mode = Mode::Startup;
                 }
             }
-            Some(Mode::Up) if !matches!(self.mode, Mode::Up | Mode::ProbeRtt) => self.refill(self.delivered),
+            Some(Mode::Up) if !matches!(self.mode, Mode::Up | Mode::ProbeRtt) => {
+                self.refill(self.delivered);
+                self.resumes_probe = true;
+            }
             _ => {}
         }
     }

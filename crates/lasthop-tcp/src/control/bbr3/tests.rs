@@ -188,12 +188,23 @@ fn losses_of_a_probe_set_the_bound_to_what_was_safe_and_end_it() {
     assert_eq!((rig.bbr.mode, rig.bbr.was_too_high, rig.bbr.is_probe_sample), (Mode::Down, true, false));
     assert_eq!(rig.bbr.bounds.inflight_long, 119);
     assert_eq!(inflight_of(1, 120), 119 + 2, "a first loss would have been at 121.4");
-    let mut undone = rig.bbr.clone();
-    undone.on_spurious(Prior { window: 100, ssthresh: 100 });
-    assert_eq!((undone.mode, undone.bounds.inflight_long), (Mode::Refill, INFINITE));
     // Only once for each probe.
     rig.lose(2_000, 50, 4);
     assert_eq!(rig.bbr.bounds.inflight_long, 119);
+    // What came after the first loss changes nothing of what is undone.
+    rig.bbr.on_congestion(Congestion::Loss, 100);
+    rig.bbr.on_state(&moment(rig.us), State::Recovery);
+    rig.bbr.on_spurious(Prior { window: 100, ssthresh: 100 });
+    assert_eq!((rig.bbr.mode, rig.bbr.bounds.inflight_long), (Mode::Refill, INFINITE));
+    rig.round(100, 120);
+    assert_eq!(rig.bbr.mode, Mode::Refill, "this ACK belongs to the round trip before");
+    // The next episode begins anew.
+    rig.bbr.on_state(&moment(rig.us), State::Open);
+    rig.bbr.bounds.inflight_long = 80;
+    rig.bbr.on_congestion(Congestion::Loss, 100);
+    rig.bbr.bounds.inflight_long = 70;
+    rig.bbr.on_spurious(Prior { window: 100, ssthresh: 100 });
+    assert_eq!((rig.bbr.mode, rig.bbr.bounds.inflight_long), (Mode::Refill, 80));
 }
 
 fn inflight_of(lost: u64, tx_in_flight: u32) -> u64 {
