@@ -9,10 +9,10 @@ lassign $argv seconds lan down up delay down_limit up_limit flows streams
 
 Agent/TCP set window_ 100000
 Agent/TCP set windowInit_ 10
-# A host takes up to the time of a packet on the LAN before it sends one. Without that, packets come exactly as
-# others leave: one flow keeps the queue full and the others get nothing (Floyd and Jacobson, On Traffic Phase
-# Effects, 1992).
-Agent/TCP set overhead_ [expr {12000 / $lan}]
+# A host takes up to the time of a packet on the bottleneck before it sends one. Without that, packets come
+# exactly as others leave: one flow keeps the queue full and the others get nothing (Floyd and Jacobson, On
+# Traffic Phase Effects, 1992, whose remedy this is).
+Agent/TCP set overhead_ [expr {12000.0 / $down}]
 Agent/TCP set tcpTick_ 0.001
 Agent/TCP set minrto_ 0.2
 Agent/TCP set timestamps_ true
