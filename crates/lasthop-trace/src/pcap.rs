@@ -63,8 +63,8 @@ const PLACE_COLUMN: &str = ",place";
 /// reports it.
 pub struct Capture<W: Write> {
     points: CapturePoints,
-    /// By point.
-    files: Vec<PcapNgWriter<W>>,
+    /// By point; none where nothing is captured.
+    files: Vec<Option<PcapNgWriter<W>>>,
     /// The application of each flow.
     applications: Vec<u32>,
     drops: W,
@@ -84,7 +84,7 @@ pub struct Capture<W: Write> {
 }
 
 impl<W: Write> Capture<W> {
-    /// A capture into one writer per point and one for the drops (CSV); `open` makes the writer of a file's
+    /// A capture into one writer per captured point and one for the drops (CSV); `open` makes the writer of a file's
     /// name. `comment` becomes the description of every file's section; the first `snap_length` bytes of each
     /// packet are kept. Writes the headers at once.
     pub fn new(
@@ -94,8 +94,11 @@ impl<W: Write> Capture<W> {
         snap_length: u32,
     ) -> io::Result<Self> {
         let begun = points.names().map(|point| {
+            if !points.has(point) {
+                return Ok(None);
+            }
             let writer = open(&CapturePoints::file_name(point))?;
-            begin(writer, point, comment, snap_length).map_err(io_error)
+            begin(writer, point, comment, snap_length).map(Some).map_err(io_error)
         });
         let files = begun.collect::<io::Result<_>>()?;
         let mut drops = open(DROPS_FILE)?;
@@ -133,7 +136,7 @@ impl<W: Write> Capture<W> {
         if let Some(error) = self.failed {
             return Err(error);
         }
-        let mut files: Vec<W> = self.files.into_iter().map(PcapNgWriter::into_inner).collect();
+        let mut files: Vec<W> = self.files.into_iter().flatten().map(PcapNgWriter::into_inner).collect();
         for writer in &mut files {
             writer.flush()?;
         }
@@ -248,7 +251,7 @@ impl<W: Write> Capture<W> {
         value.extend((line.len() as u32 + 1).to_le_bytes());
         value.extend(line.as_bytes());
         value.push(b'\n');
-        for point in &mut self.files {
+        for point in self.files.iter_mut().flatten() {
             let block = UnknownBlock::new(DECRYPTION_SECRETS, value.len() as u32, &value);
             point.write_pcapng_block(block).map_err(io_error)?;
         }
@@ -265,6 +268,7 @@ impl<W: Write> Capture<W> {
         comment: Option<&str>,
     ) -> io::Result<()> {
         let seen = self.points.seen(self.application(packet.flow), routers);
+        let Some(file) = &mut self.files[point] else { return Ok(()) };
         let data = match &mut self.real {
             Some(real) => real.bytes(packet, ecn)?,
             None => self.builder.build(packet, ecn, seen)?,
@@ -279,7 +283,7 @@ impl<W: Write> Capture<W> {
                 .into_iter()
                 .collect(),
         };
-        self.files[point].write_pcapng_block(block).map_err(io_error)?;
+        file.write_pcapng_block(block).map_err(io_error)?;
         Ok(())
     }
 }

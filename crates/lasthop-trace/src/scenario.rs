@@ -25,6 +25,9 @@ pub struct CaptureTarget {
     pub comment: String,
     /// Maximum number of bytes kept of a packet.
     pub snap_length: u32,
+    /// The only point that is captured, by name; all if none is named.
+    #[serde(default)]
+    pub point: Option<String>,
 }
 
 impl CaptureTarget {
@@ -33,7 +36,7 @@ impl CaptureTarget {
     /// `scenario`.
     pub fn open(&self, scenario: &Scenario) -> io::Result<Capture<BufWriter<File>>> {
         let create = |name: &str| File::create_new(self.folder.join(name)).map(BufWriter::new);
-        let points = CapturePoints::of(scenario);
+        let points = CapturePoints::of(scenario).only(self.point.as_deref());
         let mut description = vec![self.comment.clone()];
         let flows = (0..).zip(scenario.flows());
         for (index, info) in flows.filter(|(_, info)| info.part != Part::Relayed) {
@@ -56,7 +59,7 @@ impl CaptureTarget {
                 File::options().write(true).create(true).truncate(true).open(self.folder.join(name))?;
             Ok(BufWriter::new(file))
         };
-        let points = CapturePoints::of_programs(scenario, network);
+        let points = CapturePoints::of_programs(scenario, network).only(self.point.as_deref());
         Ok(Capture::new(points, open, &self.comment, self.snap_length)?.of_real_packets())
     }
 }

@@ -45,6 +45,8 @@ class CaptureTarget:
     folder: Path
     comment: str
     snap_length: int
+    point: str | None = None
+    """The only point that is captured; all if none is named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,7 @@ class Observation:
                 "folder": str(capture.folder),
                 "comment": capture.comment,
                 "snap_length": capture.snap_length,
+                **({} if capture.point is None else {"point": capture.point}),
             },
             "series": series and {"file": str(series.file), "step_ns": series.step_ns},
         }

@@ -147,11 +147,11 @@ def simulate(setting: Setting, values: Mapping[str, float], model: Model, seed: 
             file.write_text(course.text(), encoding="utf-8")
             keys = with_course(keys, setting.direction, str(file))
         cell = parse_study(to_toml(keys)).cells[0]
-        request = Request.of_one(seed, 0, 0, Observation(capture=CaptureTarget(folder, "fit", SNAP)))
-        cell.run(seed, 0, 1, json.dumps(request.messages()), records=False)
         at_server = (setting.seen_at == "sender") == (setting.direction == "down")
-        file = folder / ("server.pcapng" if at_server else "client.pcapng")
-        return capture.read(file)
+        point = "server" if at_server else "client"
+        request = Request.of_one(seed, 0, 0, Observation(capture=CaptureTarget(folder, "fit", SNAP, point)))
+        cell.run(seed, 0, 1, json.dumps(request.messages()), records=False)
+        return capture.read(folder / f"{point}.pcapng")
 
 
 def _memory() -> str | None:

@@ -25,6 +25,8 @@ pub struct CapturePoints {
     /// By place: where packets arrive at a hop, and where they leave its queue or, with named hops, its link.
     hops: Vec<[usize; 2]>,
     has_far_ends: bool,
+    /// Name of the only point that is captured; all if there is none.
+    only: Option<String>,
 }
 
 /// The ends of an application's flows, and the ways between them.
@@ -52,6 +54,7 @@ impl CapturePoints {
             applications: vec![ends],
             hops: vec![[2, 3]; 2],
             has_far_ends: false,
+            only: None,
         }
     }
 
@@ -95,7 +98,18 @@ impl CapturePoints {
             }
         };
         let applications = network.lanes().iter().map(ends).collect();
-        Self { names, hosts: hops_from, applications, hops, has_far_ends: true }
+        Self { names, hosts: hops_from, applications, hops, has_far_ends: true, only: None }
+    }
+
+    /// Captures the point with this name only.
+    #[must_use]
+    pub fn only(self, name: Option<&str>) -> Self {
+        Self { only: name.map(str::to_owned), ..self }
+    }
+
+    /// Whether the point with this name is captured.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| only == name)
     }
 
     /// The names of the points.

@@ -328,6 +328,24 @@ fn each_point_sees_what_passes_it() {
 }
 
 #[test]
+fn a_single_point_can_be_captured() {
+    let packets = [packet(1, Direction::Down, Ecn::Ect0, Segment::default())];
+    let mut names = Vec::new();
+    let open = |name: &str| {
+        names.push(name.to_owned());
+        Ok(Vec::new())
+    };
+    let points = CapturePoints::single().only(Some("client"));
+    let mut capture = Capture::new(points, open, "", SNAP_LENGTH).unwrap();
+    for event in [PacketEvent::Sent, PacketEvent::Delivered] {
+        capture.packet(Instant::from_nanos(7), event, &packets[0]);
+    }
+    let (files, _) = capture.finish().unwrap();
+    assert_eq!(names, ["client.pcapng", "drops.csv"]);
+    assert_eq!(records(&files[0]).len(), 1);
+}
+
+#[test]
 fn every_drop_is_a_row_and_those_at_the_queue_are_comments() {
     let sent = packet(65_537, Direction::Down, Ecn::NotEct, Segment::default());
     let marked = Packet { ecn: Ecn::Ce, ..sent.clone() };
