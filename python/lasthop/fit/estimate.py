@@ -34,6 +34,8 @@ class Estimate:
     """Whether the round trip is one of a busy line only, so that the line's own may be much less."""
     pinged: bool = False
     """Whether the round trip is that of probes of the idle line."""
+    filled: bool = True
+    """Whether a queue grew, or where that is unknown, overflowed."""
 
     @property
     def buffer(self) -> float:
@@ -59,9 +61,11 @@ def estimate(
     queue = float(np.percentile(rtt, 98) - base) if len(rtt) else 0.0
     steps = np.abs(np.diff(rtt)) if len(rtt) > 2 else np.zeros(1)
     packet_ms = 12 / max(rate, 1e-3)
+    filled = queue > max(4 * packet_ms, 0.05 * base, 1.5) if len(rtt) else losses > 0
     refused = _refused(
         transfers,
         np.append(rtt, base) if base > 0 else rtt,
+        filled=filled,
         base=base,
         queue=queue,
         packets=packets,
@@ -86,6 +90,7 @@ def estimate(
         usual=float(np.median(rates)),
         loaded=smoothed and idle_ms is None,
         pinged=idle_ms is not None,
+        filled=filled,
     )
 
 
@@ -100,6 +105,7 @@ def _refused(
     transfers: tuple[Transfer, ...],
     rtt: Floats,
     *,
+    filled: bool,
     base: float,
     queue: float,
     packets: int,
@@ -114,7 +120,6 @@ def _refused(
         trips = np.inf
     else:
         trips = span * 1e3 / base
-    filled = queue > max(4 * 12 / max(rate, 1e-3), 0.05 * base, 1.5) if len(rtt) else losses > 0
     why = None
     if packets < LEAST_PACKETS or trips < LEAST_ROUND_TRIPS:
         why = (

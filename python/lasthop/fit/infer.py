@@ -38,6 +38,10 @@ LEFT, CALMED = 4, 2
 MOST, LEAST_CHANCE = 3, 0.05
 # How much wider than the 90 % interval the next box is.
 WIDER = 3.0
+# How far above the first guess the rate may be, where a queue grew, and where the line was hardly filled.
+MOST_RATE, MOST_UNFILLED = 1.5, 4.0
+# More last rounds at most, as long as what one found lies outside its box.
+AGAIN = 2
 # Half the width that a box keeps at least, as a logarithm.
 LEAST_HALF = {"rate": 0.004, "rtt": 0.004, "buffer": 0.03, "loss": 0.3, "jitter": 0.2}
 
@@ -57,8 +61,9 @@ class Box:
         """A wide box around first estimates."""
         loss = max(first.loss, 0.5 / first.packets)
         packet_ms = 12 / first.rate
+        most = MOST_RATE if first.filled else MOST_UNFILLED
         ranges = {
-            "rate": (0.8 * min(first.rate, max(first.usual, first.rate / 2)), 1.5 * first.rate),
+            "rate": (0.8 * min(first.rate, max(first.usual, first.rate / 2)), most * first.rate),
             "rtt": cls._trips(first, packet_ms),
             "buffer": (max(2.0, 0.3 * first.buffer), max(12.0, 3.0 * first.buffer)),
             "loss": (loss / 100, 3 * loss),
@@ -94,15 +99,21 @@ class Box:
     def narrowed(self, found: Posterior) -> Box:
         """A box around what a round found, within this one but for what it found outside."""
         ends = found.quantiles((0.05, 0.5, 0.95))
-        middle = np.clip(ends[1], self.low, self.high)
+        width = np.where([name in self.closed for name in self.names], 0.0, self.high - self.low)
+        middle = np.clip(ends[1], self.low - width / 2, self.high + width / 2)
         half = np.maximum(WIDER * (ends[2] - ends[0]) / 2, [LEAST_HALF[name] for name in self.names])
         low, high = np.maximum(middle - half, self.low), np.minimum(middle + half, self.high)
-        # At an edge there may be more beyond it.
-        width = np.where([name in self.closed for name in self.names], 0.0, self.high - self.low)
-        at_edge = 0.02 * width
-        low = np.where(middle - half < self.low - at_edge, self.low - 0.15 * width, low)
-        high = np.where(middle + half > self.high + at_edge, self.high + 0.15 * width, high)
+        # At an edge there may be more beyond it, and most if the middle is there.
+        at_edge, more = 0.02 * width, 0.15 * width
+        low = np.where(middle - half < self.low - at_edge, np.minimum(self.low, middle) - more, low)
+        high = np.where(middle + half > self.high + at_edge, np.maximum(self.high, middle) + more, high)
         return Box(self.names, low, high, self.closed)
+
+    def holds(self, found: Posterior) -> bool:
+        """Whether the middle of what a round found is in it."""
+        middle = found.quantiles((0.5,))[0]
+        closed = np.array([name in self.closed for name in self.names])
+        return bool((closed | ((self.low <= middle) & (middle <= self.high))).all())
 
 
 @dataclass(frozen=True)
@@ -185,7 +196,9 @@ class Inference:
         parts = self._round(rounds, [SECOND] * len(rounds))
         compared = [model for model, _ in rounds]
         rounds, parts, chances = self._likely(rounds, parts, MOST, LEAST_CHANCE)
-        for count in (THIRD, LAST):
+        for number, count in enumerate((THIRD, LAST, *[LAST] * AGAIN)):
+            if number > 1 and rounds[0][1].holds(self._learnt(parts[0])):
+                break
             rounds = self._narrowed(rounds, parts)
             parts = self._round(rounds, [count] + [count // 2] * (len(rounds) - 1))
             rounds, parts, chances = self._likely(rounds, parts, MOST, LEAST_CHANCE)
