@@ -11,7 +11,8 @@ import numpy as np
 from lasthop.errors import InputError
 from lasthop.fit.course import Course
 from lasthop.fit.estimate import Estimate, estimate, way
-from lasthop.fit.infer import CALMED, FIRST, LAST, LEFT, MODELS, MOST, SECOND, THIRD, Found, Inference
+from lasthop.fit.infer import AGAIN, CALMED, FIRST, LAST, LEFT, MODELS, MOST, SECOND, THIRD, Found, Inference
+from lasthop.fit.joined import pairs
 from lasthop.fit.known import Known, beside, known
 from lasthop.fit.line import NOTHING, OTHER, Model, Setting, begun, cut, line_keys
 from lasthop.fit.measurement import Delays, Direction, Floats, Ints, Measurement, Transfer
@@ -50,7 +51,8 @@ KEYS = {
 
 def runs_of_a_fit(ways: int) -> int:
     """How many runs the inference takes at most."""
-    return ways * (len(MODELS) * FIRST + (LEFT + CALMED) * SECOND + (THIRD + LAST) * (1 + MOST) // 2 + SHOWN)
+    last = (THIRD + (1 + AGAIN) * LAST) * (1 + MOST) // 2
+    return ways * (len(MODELS) * FIRST + (LEFT + CALMED) * SECOND + last + SHOWN)
 
 
 @dataclass(frozen=True)
@@ -139,23 +141,33 @@ def fit(
     *,
     seed: int = 1,
     jobs: int = 1,
+    exact: bool = False,
     advance: Callable[[int], object] = lambda _: None,
 ) -> Fit:
-    """Fit a line to measurements of it. Raises InputError if they say nothing of its rate."""
+    """Fit a line to measurements of it. Raises InputError if they say nothing of its rate.
+
+    `exact` data were made by the model itself, so intervals need no room for what it is off.
+    """
     rng = np.random.default_rng(seed)
-    results = [_direction(one, seed, jobs, rng, advance) for one in ways_of(measurements)]
-    found = tuple(parameter for result in results for parameter in result.parameters)
+    results = [_direction(one, seed, jobs, rng, advance, exact=exact) for one in ways_of(measurements)]
+    found = [parameter for result in results for parameter in result.parameters]
+    joined, apart = pairs(measurements)
+    found += [pair.answers_lost() for pair in joined]
     # A direction that was not measured keeps what the other one assumes of it.
     merged = [dict(keys) for keys in results[0].keys]
     for result in results[1:]:
         for keys, own in zip(merged, result.keys, strict=True):
             keys[result.direction] = own[result.direction]
+    for keys in merged:
+        for pair in joined:
+            pair.put(keys)
     notes = [note for one in measurements for note in one.notes]
     notes += [said for one in measurements if (said := waits(one)) is not None]
+    notes += [said for pair in joined for said in pair.notes()] + apart
     notes.append(_untold(results))
     return Fit(
         measurements=tuple(measurements),
-        parameters=found,
+        parameters=tuple(found),
         best=merged[0],
         draws=tuple(merged[1:]),
         checks=tuple(check for result in results for check in result.checks),
@@ -189,7 +201,13 @@ class _Result:
 
 
 def _direction(
-    one: Way, seed: int, jobs: int, rng: np.random.Generator, advance: Callable[[int], object]
+    one: Way,
+    seed: int,
+    jobs: int,
+    rng: np.random.Generator,
+    advance: Callable[[int], object],
+    *,
+    exact: bool,
 ) -> _Result:
     fine = one.measurement.kind == "capture"
     # Of counters, the sender's are those of round trips and of what was sent again.
@@ -197,7 +215,7 @@ def _direction(
     setting = Setting(one.transfers, one.direction, seen_at, one.until_s, one.known)
     inference = Inference(setting, one.delays, one.first, fine=fine, seed=seed, jobs=jobs, advance=advance)
     found = inference.run(_models(one))
-    rows, whose = _drawn(found, rng)
+    rows, whose = _drawn(found, rng, 0.0 if exact else 1.0)
     middle = np.median(rows[whose == 0], axis=0)
     refused = _refused(one.first, found)
     stalled = {} if one.known.stalls is None else one.known.stalls.drawn(MANY, rng)
@@ -248,10 +266,11 @@ def _models(one: Way) -> list[Model]:
     return [model for model in models if named == {model.control}] or models
 
 
-def _drawn(found: Found, rng: np.random.Generator) -> tuple[Floats, Ints]:
+def _drawn(found: Found, rng: np.random.Generator, error: float) -> tuple[Floats, Ints]:
     """Draws from the posterior, a column for each of UNITS, and of which part each is.
 
-    What a model has none of is 0; a queue that drops by time has no length, but NaN.
+    What a model has none of is 0; a queue that drops by time has no length, but NaN. `error` is the part of
+    the model's own error that is in them.
     """
     rows = np.zeros((MANY, len(UNITS)))
     whose = rng.choice(len(found.parts), MANY, p=[part.chance for part in found.parts])
@@ -259,10 +278,10 @@ def _drawn(found: Found, rng: np.random.Generator) -> tuple[Floats, Ints]:
         own = np.flatnonzero(whose == number)
         weights = part.posterior.weights / part.posterior.weights.sum()
         chosen = rng.choice(len(weights), len(own), p=weights)
-        noise = rng.normal(0, [MODEL_ERROR[name] for name in part.names], (len(own), len(part.names)))
+        noise = rng.normal(0, [error * MODEL_ERROR[name] for name in part.names], (len(own), len(part.names)))
         drawn = dict(zip(part.names, np.exp(part.posterior.draws[chosen] + noise).T, strict=True))
         lengths = drawn.get("buffer", np.full(len(own), np.nan))
-        drawn["buffer"] = np.maximum(lengths + rng.normal(0, PACKET_ERROR, len(own)), 1)
+        drawn["buffer"] = np.maximum(lengths + rng.normal(0, error * PACKET_ERROR, len(own)), 1)
         for place, name in enumerate(UNITS):
             rows[own, place] = drawn.get(name, 0.0)
     return rows, whose

@@ -57,7 +57,7 @@ class Parameter:
         """What the data told: estimate, and interval or probability. A loss is in per cent."""
         if isinstance(self.value, str):
             return self.value, "" if self.probability is None else f"probability {self.probability:.2f}"
-        unit, factor = ("%", 100.0) if self.name == "loss" else (self.unit, 1.0)
+        unit, factor = ("%", 100.0) if self.key.endswith("link.loss") else (self.unit, 1.0)
         value, low, high = (f"{factor * (number or 0.0):.4g}" for number in (self.value, self.low, self.high))
         return f"{value} {unit}", "" if low == high else f"{low} to {high} {unit}"
 

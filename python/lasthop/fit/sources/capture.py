@@ -44,13 +44,7 @@ def read(path: Path, host: str | None = None) -> Measurement:
 
     `host` is the address of the user's end; without it, that is the end that opened a connection.
     """
-    try:
-        table = _core.packets(str(path))
-    except _core.CaptureError as error:
-        raise InputError(f"{path}: {error}. It was not used.") from error
-    columns = {
-        name: np.frombuffer(cells[1], KINDS[cells[0]]) for name, cells in table.items() if _is_column(cells)
-    }
+    columns, table = packets_of(path)
     notes = []
     if table["cut_at"] is not None:
         notes.append(f"The end: the file was cut short within a packet at byte {table['cut_at']}.")
@@ -81,6 +75,25 @@ def read(path: Path, host: str | None = None) -> Measurement:
     )
 
 
+def packets_of(path: Path) -> tuple[Columns, dict[str, Any]]:
+    """The packets of a capture as columns, and what else is known. Raises InputError if it is damaged."""
+    try:
+        table = _core.packets(str(path))
+    except _core.CaptureError as error:
+        raise InputError(f"{path}: {error}. It was not used.") from error
+    columns = {
+        name: np.frombuffer(cells[1], KINDS[cells[0]]) for name, cells in table.items() if _is_column(cells)
+    }
+    return columns, table
+
+
+def larger_way(size: Ints, reverse: Ints) -> int | None:
+    """The direction of a flow that has more data, 1 if against its first packet; None if it has too few."""
+    amounts = [int(size[reverse == way].sum(dtype=np.int64)) for way in (0, 1)]
+    way = int(amounts[1] > amounts[0])
+    return way if amounts[way] >= LEAST_BYTES else None
+
+
 def _is_column(cells: object) -> bool:
     return isinstance(cells, tuple) and len(cells) == 2
 
@@ -106,9 +119,8 @@ def _flow(columns: Columns, index: int, flow: Flow, host: str | None) -> _Found 
     # A flow alone in its file needs no copies.
     packets = dict(columns) if own.all() else {name: cells[own] for name, cells in columns.items()}
     packets["time"] = (packets["time_ns"] - columns["time_ns"][0]).astype(np.int64) / 1e9
-    amounts = [int(packets["bytes"][packets["reverse"] == way].sum(dtype=np.int64)) for way in (0, 1)]
-    way = int(amounts[1] > amounts[0])
-    if amounts[way] < LEAST_BYTES:
+    way = larger_way(packets["bytes"], packets["reverse"])
+    if way is None:
         return None
     packets["data"] = (packets["reverse"] == way) & (packets["bytes"] > 0)
     packets["answer"] = (packets["reverse"] != way) & (packets["flags"] & ACK > 0)
