@@ -60,7 +60,7 @@ def fitted(line: Line, engine: str, jobs: int) -> Iterator[dict[str, object]]:
     since = time.perf_counter()
     facts = {"line": line.number, "control": line.control, "queue": line.queue, "seen_at": line.seen_at}
     try:
-        found = fit([read(captured(line, folder, engine), HOST)], jobs=jobs)
+        found = fit([read(captured(line, folder, engine), HOST)], jobs=jobs, exact=engine == "model")
     except InputError as error:
         for name, true in TRUE.items():
             yield {
