@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lasthop.fit.measurement import Delays, Direction, Floats, Transfer
+from lasthop.fit.measurement import Delays, Direction, Floats, Transfer, packet_ms
 from lasthop.fit.summary import delivered, lost_of, unevenness
 
 # Fewer packets or round trips do not leave slow start behind.
@@ -40,7 +40,7 @@ class Estimate:
     @property
     def buffer(self) -> float:
         """Packets that the longest usual wait is worth."""
-        return max(1.0, self.queue_ms * self.rate / 12)
+        return max(1.0, self.queue_ms / packet_ms(self.rate))
 
 
 def estimate(
@@ -60,8 +60,8 @@ def estimate(
     losses = lost_of(transfers, until_s)
     queue = float(np.percentile(rtt, 98) - base) if len(rtt) else 0.0
     steps = np.abs(np.diff(rtt)) if len(rtt) > 2 else np.zeros(1)
-    packet_ms = 12 / max(rate, 1e-3)
-    filled = queue > max(4 * packet_ms, 0.05 * base, 1.5) if len(rtt) else losses > 0
+    packet = packet_ms(rate)
+    filled = queue > max(4 * packet, 0.05 * base, 1.5) if len(rtt) else losses > 0
     refused = _refused(
         transfers,
         np.append(rtt, base) if base > 0 else rtt,
@@ -75,9 +75,7 @@ def estimate(
     )
     if smoothed:
         refused["jitter"] = "smoothed round trips hide it"
-    jitter = (
-        0.0 if smoothed else max(float(np.percentile(steps, 75)) - packet_ms, _jitter(transfers, packet_ms))
-    )
+    jitter = 0.0 if smoothed else max(float(np.percentile(steps, 75)) - packet, _jitter(transfers, packet))
     return Estimate(
         rate,
         base,
@@ -94,11 +92,11 @@ def estimate(
     )
 
 
-def _jitter(transfers: tuple[Transfer, ...], packet_ms: float) -> float:
+def _jitter(transfers: tuple[Transfer, ...], packet: float) -> float:
     """The width of a uniform jitter that makes the steps of a busy line as uneven, in ms; 0 if even."""
     # The quartiles of the difference of two uniform numbers are 0.586 times their width apart.
     width = unevenness(transfers) / 0.586
-    return width if width > 0.05 * packet_ms + 0.05 else 0.0
+    return width if width > 0.05 * packet + 0.05 else 0.0
 
 
 def _refused(
@@ -142,7 +140,7 @@ def _refused(
         refused["queue"] = refused["buffer"]
     elif not losses:
         refused["buffer"] = (
-            f"nothing overflowed it: it holds at least {max(1, round(queue * rate / 12))} packets"
+            f"nothing overflowed it: it holds at least {max(1, round(queue / packet_ms(rate)))} packets"
         )
     return refused
 

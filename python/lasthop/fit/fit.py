@@ -15,7 +15,7 @@ from lasthop.fit.infer import AGAIN, CALMED, FIRST, LAST, LEFT, MODELS, MOST, SE
 from lasthop.fit.joined import pairs
 from lasthop.fit.known import Known, beside, known
 from lasthop.fit.line import NOTHING, OTHER, Model, Setting, begun, cut, line_keys
-from lasthop.fit.measurement import Delays, Direction, Floats, Ints, Measurement, Transfer
+from lasthop.fit.measurement import Delays, Direction, Floats, Ints, Measurement, Transfer, packet_ms
 from lasthop.fit.oneway import waits
 from lasthop.fit.posterior import Check, Fit, Keys, Parameter, Series, Source
 from lasthop.fit.sharing import queues
@@ -132,7 +132,7 @@ def _way(
     if one.kind != "capture":
         return Way(direction, one, transfers, delays, until, first)
     shown = known(parts, delays, until, one.seen_at or "sender")
-    shared = queues(one, direction, measurements, 12 / max(first.rate, 1e-3))
+    shared = queues(one, direction, measurements, packet_ms(first.rate))
     return Way(direction, one, transfers, delays, until, first, replace(shown, queues=shared))
 
 
@@ -312,7 +312,7 @@ def _values(row: Floats, refused: dict[str, str], one: Way) -> dict[str, float]:
 
 def assumed_buffer(values: dict[str, float], first: Estimate) -> float:
     """A queue of a round trip, or what the data prove it to hold, if that is more."""
-    return max(10.0, values["rate"] * values["rtt"] / 12, 1.2 * first.buffer)
+    return max(10.0, values["rtt"] / packet_ms(values["rate"]), 1.2 * first.buffer)
 
 
 def _numbers(
@@ -352,7 +352,7 @@ def _mean_rate(course: Course, direction: Direction, source: Source) -> Paramete
 def _hidden(name: str, first: Estimate) -> float:
     """How much loss or jitter can be there, though none was found."""
     if name == "jitter":
-        return 12 / first.rate
+        return packet_ms(first.rate)
     # Rule of three, at 90 %: that nothing of n was lost still happens in a tenth of all cases. Among losses
     # of other causes, random ones hide as far as the number of those varies.
     return (2.3 + 1.64 * math.sqrt(first.losses)) / max(first.packets, 1)

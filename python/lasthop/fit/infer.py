@@ -13,7 +13,7 @@ from lasthop.errors import InputError
 from lasthop.fit.abc import Posterior, posterior, probabilities
 from lasthop.fit.estimate import Estimate
 from lasthop.fit.line import Model, Setting, cut, simulate
-from lasthop.fit.measurement import Delays, Floats, Transfer
+from lasthop.fit.measurement import Delays, Floats, Transfer, packet_ms
 from lasthop.fit.summary import View, summarise
 
 # Runs of each round, powers of two as Sobol sequences want them: for each model, for each that is left, and
@@ -60,14 +60,14 @@ class Box:
     def around(cls, first: Estimate, names: Sequence[str]) -> Box:
         """A wide box around first estimates."""
         loss = max(first.loss, 0.5 / first.packets)
-        packet_ms = 12 / first.rate
+        packet = packet_ms(first.rate)
         most = MOST_RATE if first.filled else MOST_UNFILLED
         ranges = {
             "rate": (0.8 * min(first.rate, max(first.usual, first.rate / 2)), most * first.rate),
-            "rtt": cls._trips(first, packet_ms),
+            "rtt": cls._trips(first, packet),
             "buffer": (max(2.0, 0.3 * first.buffer), max(12.0, 3.0 * first.buffer)),
             "loss": (loss / 100, 3 * loss),
-            "jitter": (0.05 * packet_ms, max(4 * first.jitter, 2 * packet_ms)),
+            "jitter": (0.05 * packet, max(4 * first.jitter, 2 * packet)),
         }
         ends = np.log([ranges[name] for name in names])
         # There is no more random loss than was counted, and less than the least is none.
@@ -75,12 +75,12 @@ class Box:
         return cls(tuple(names), ends[:, 0], ends[:, 1], closed)
 
     @staticmethod
-    def _trips(first: Estimate, packet_ms: float) -> tuple[float, float]:
+    def _trips(first: Estimate, packet: float) -> tuple[float, float]:
         """A range for the delay."""
         if first.pinged:
             return 0.97 * first.rtt, 1.01 * first.rtt
         # The least round trip has the time of one packet in it, and often more.
-        least = max((0.1 if first.loaded else 0.75) * first.rtt - packet_ms, 0.1 * first.rtt)
+        least = max((0.1 if first.loaded else 0.75) * first.rtt - packet, 0.1 * first.rtt)
         return least, 1.08 * first.rtt
 
     def without(self, name: str) -> Box:

@@ -11,7 +11,7 @@ from typing import cast
 
 from lasthop.engines.engine import CaptureTarget, Observation, Request
 from lasthop.fit.known import Known
-from lasthop.fit.measurement import Delays, Direction, End, Measurement, Transfer
+from lasthop.fit.measurement import PACKET, Delays, Direction, End, Measurement, Transfer
 from lasthop.fit.sources import capture
 from lasthop.scenario.points import parse_study
 from lasthop.scenario.toml import to_toml
@@ -21,8 +21,6 @@ SNAP = 120
 OTHER: dict[str, Direction] = {"down": "up", "up": "down"}
 # Inference widens its ranges where the best lies at an edge; no transfer lives on a line that loses more.
 MOST_LOSS = 0.5
-# Bytes of a full packet, in which a policer's bucket is counted.
-PACKET = 1500
 NOTHING = Known()
 
 # A direction of a hop: its parts (`link`, `queue`, ...) with their keys.

@@ -21,6 +21,15 @@ Kind = Literal["capture", "iperf3", "flent", "irtt", "ping"]
 End = Literal["sender", "receiver", "both"]
 
 
+# Bytes of a full packet of Ethernet, in which queues and a policer's bucket are counted.
+PACKET = 1500
+
+
+def packet_ms(rate: float) -> float:
+    """How long a full packet takes at a rate in Mbit/s."""
+    return 8e-3 * PACKET / max(rate, 1e-3)
+
+
 @dataclass(frozen=True)
 class Transfer:
     """The data of one flow in one direction."""

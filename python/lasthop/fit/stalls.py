@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lasthop.fit.measurement import Bools, Delays, End, Floats, Transfer
+from lasthop.fit.measurement import Bools, Delays, End, Floats, Transfer, packet_ms
 from lasthop.fit.summary import delivered, lost_times
 
 # The shortest, in seconds and in times that a packet takes.
@@ -66,10 +66,10 @@ def errors(values: Mapping[str, float], shortest: float) -> dict[str, Any]:
     """
     share = min(shortest, 0.95)
     delay = share * values["stall"]
-    bad = max(delay / -np.log1p(-share), 24 / values["rate"])
+    bad = max(delay / -np.log1p(-share), 2 * packet_ms(values["rate"]))
     return {
         "good": {"distribution": "exponential", "mean": f"{values['stall_every']:.4f} s"},
-        "bad": f"{24 / values['rate']:.3f} ms"
+        "bad": f"{2 * packet_ms(values['rate']):.3f} ms"
         if shortest > 0.9
         else {"distribution": "exponential", "mean": f"{bad:.3f} ms"},
         "packet_error_probability": 1.0,
@@ -82,7 +82,7 @@ def stalls(
 ) -> Stalls | None:
     """The stalls of a transfer; None if there are too few."""
     time = np.sort(np.concatenate([one.time_s for one in transfers]))
-    packet_s = 12e-3 / rate
+    packet_s = packet_ms(rate) / 1e3
     begins, ends = _gaps(time, max(LEAST_S, LEAST_PACKETS * packet_s))
     at, rtt = delays.known
     if not len(begins) or not len(rtt):
