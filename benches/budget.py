@@ -6,6 +6,9 @@ A slowdown shows on any machine.
     benches/budget.py             check; exit code 1 if a run takes 3 % more than its budget
     benches/budget.py --write     make what was counted the budget
 
+The cells of scenarios/hops.toml are compared with each other: two hops in a row may cost at most 1.8 times
+one.
+
 Valgrind counts while Python loads a scenario and runs it. The count without the run is subtracted. The rest
 belongs to the engine and the analysis. Another compiler, C library or kind of processor counts a little
 differently; budget.json names the compiler of the counts.
@@ -24,6 +27,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BUDGET = ROOT / "benches" / "budget.json"
 MARGIN = 0.03
+# One hop, and two.
+HOPS = "benches/scenarios/hops.toml"
+TWO_HOPS_MOST = 1.8
 
 # Name: file, step between cells, number of replications.
 RUNS = {
@@ -38,17 +44,18 @@ RUNS = {
 PROGRAM = """
 import sys
 from lasthop import _core
-file, step, replications = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+file, (first, step, replications) = sys.argv[1], map(int, sys.argv[2:])
 study = _core.load(file)
 if replications:
-    for cell in study.cells[::step]:
+    for cell in study.cells[first::step]:
         cell.run(study.seed, 1, replications)
 """
 
 
-def counted(file: str, step: int, replications: int) -> int:
+def counted(file: str, first: int, step: int, replications: int) -> int:
     """Return the instructions of one process."""
-    program = [sys.executable, "-c", PROGRAM, str(ROOT / file), str(step), str(replications)]
+    numbers = [str(number) for number in (first, step, replications)]
+    program = [sys.executable, "-c", PROGRAM, str(ROOT / file), *numbers]
     valgrind = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
     # Python's own start must not depend on this run: hashes, and whether compiled files are there.
     environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
@@ -62,7 +69,14 @@ def counted(file: str, step: int, replications: int) -> int:
 def instructions(name: str) -> int:
     """Return the instructions that the simulations of `name` take."""
     file, step, replications = RUNS[name]
-    return counted(file, step, replications) - counted(file, step, 0)
+    return counted(file, 0, step, replications) - counted(file, 0, step, 0)
+
+
+def second_hop() -> float:
+    """Return the instructions of two hops in a row over those of one."""
+    start = counted(HOPS, 0, 2, 0)
+    one, two = (counted(HOPS, cell, 2, 1) - start for cell in (0, 1))
+    return two / one
 
 
 def main() -> None:
@@ -89,8 +103,12 @@ def main() -> None:
         print(f"{name:14} {allowed:15,} {count:15,}  {count / allowed:.3f}")
         if count > allowed * (1 + MARGIN):
             over.append(name)
+    hops = second_hop()
+    print(f"two hops cost {hops:.2f} times one; at most {TWO_HOPS_MOST}")
     if over:
         raise SystemExit(f"over budget by more than {MARGIN:.0%}: {', '.join(over)}; see benches/README.md")
+    if hops > TWO_HOPS_MOST:
+        raise SystemExit("the second hop costs too much; see benches/README.md")
 
 
 if __name__ == "__main__":

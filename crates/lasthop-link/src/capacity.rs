@@ -36,9 +36,15 @@ impl Capacity {
 
     /// The time that an IP packet takes at the rate that holds at `now`; zero on a recorded link, which has
     /// no rate, and during an outage.
+    #[inline]
     pub fn time(&self, ip_bytes: u32, now: Instant) -> Duration {
-        let since = self.rates.partition_point(|(since, _)| *since <= now);
-        let rate = self.rates[..since].last().map_or(0.0, |(_, rate)| *rate);
+        let rate = match self.rates[..] {
+            [(_, rate)] => rate,
+            ref rates => {
+                let since = rates.partition_point(|(since, _)| *since <= now);
+                rates[..since].last().map_or(0.0, |(_, rate)| *rate)
+            }
+        };
         let seconds = if rate > 0.0 { f64::from(ip_bytes) / rate } else { 0.0 };
         Duration::from_nanos((seconds * 1e9) as u64)
     }

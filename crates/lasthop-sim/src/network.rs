@@ -206,6 +206,9 @@ impl Network {
     /// The same where there are access links or a switch.
     #[inline(never)]
     fn next_wakeup_beside(&self, component: Component) -> Instant {
+        if let (Between::Tree(hops), Component::Down) = (&self.topology, component) {
+            return hops.next_wakeup();
+        }
         match (&self.topology, component) {
             (Between::LastHop(ways, access), _) => {
                 let due = ways[component.direction() as usize].next_wakeup(component);
@@ -215,7 +218,6 @@ impl Network {
             }
             (Between::Atm { switch, .. }, Component::Down) => switch.next_wakeup().unwrap_or(Instant::MAX),
             (Between::Atm { back, .. }, Component::Up) => back.next_wakeup(),
-            (Between::Tree(hops), Component::Down) => hops.next_wakeup(),
             (Between::Atm { .. } | Between::Tree(_), _) => Instant::MAX,
         }
     }

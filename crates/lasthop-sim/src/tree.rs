@@ -1,7 +1,9 @@
 //! A network of several hops: each packet crosses the places on its way, one after the other.
 
 use std::borrow::Cow;
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::ops::Range;
 
 use lasthop_core::{
     AirEvent, Body, Direction, FlowId, Host, Instant, Observer, Packet, PacketArena, PacketEvent, PacketId,
@@ -19,14 +21,18 @@ use crate::wire::Wire;
 #[derive(Debug)]
 pub(crate) struct Hops {
     ports: Vec<Port>,
-    /// When each port must be woken.
-    due: Winners,
-    /// For each application, the ways of its packets, down and up; there is another pair after a move of the
-    /// host, and for each further subflow of MPTCP.
-    ways: Vec<Vec<[Vec<Place>; 2]>>,
+    /// When each place of a hop must be woken.
+    places: Winners,
+    /// When each wire with packets must be woken. There are many wires, and few have packets.
+    wires: BinaryHeap<Reverse<(Instant, Place)>>,
+    /// The ways of packets, down and up, by application.
+    ways: Vec<[Vec<Place>; 2]>,
+    /// The ways of each application; there is another after a move of the host, and for each further subflow
+    /// of MPTCP.
+    applications: Vec<Range<usize>>,
     /// For each application, the hosts at the ends of its packets' ways, server and client; for media.
     ends: Vec<[Option<usize>; 2]>,
-    /// The application of each flow, and its way among those of the application.
+    /// The application of each flow, and its way.
     flows: Vec<(u32, usize)>,
     /// Packets that have reached their host.
     arrived: VecDeque<PacketId>,
@@ -84,16 +90,33 @@ impl Hops {
             }
         };
         let mut ports: Vec<Port> = tree.places().map(port).collect();
-        let ways = Ways { scenario, lan, tree: &tree, hosts: Vec::new() }.all(&mut ports);
-        let due = Winners::new(ports.len());
-        Self { ports, due, ways, ends: ends(scenario), flows: Vec::new(), arrived: VecDeque::new() }
+        let places = ports.len();
+        let of_applications = Ways { scenario, lan, tree: &tree, hosts: Vec::new() }.all(&mut ports);
+        let mut ways = Vec::new();
+        let lay = |more: Vec<[Vec<Place>; 2]>| {
+            let first = ways.len();
+            ways.extend(more);
+            first..ways.len()
+        };
+        let applications = of_applications.into_iter().map(lay).collect();
+        Self {
+            places: Winners::new(places),
+            wires: BinaryHeap::new(),
+            ports,
+            ways,
+            applications,
+            ends: ends(scenario),
+            flows: Vec::new(),
+            arrived: VecDeque::new(),
+        }
     }
 
     /// The next flow belongs to this application, and takes this one of its ways.
     pub fn announce(&mut self, application: u32, way: usize) {
         let flow = FlowId(self.flows.len() as u32);
+        let way = self.applications[application as usize].start + way;
         self.flows.push((application, way));
-        let [down, up] = &self.ways[application as usize][way];
+        let [down, up] = &self.ways[way];
         // The wires towards the routers are different for different hosts.
         let hosts = [down[0], up[0]].map(|wire| u32::from(wire.0));
         for place in down.iter().chain(up) {
@@ -111,34 +134,67 @@ impl Hops {
         let Port::Wire(wire) = &mut self.ports[usize::from(first.0)] else {
             unreachable!("a way begins with a wire")
         };
-        wire.send(now, id, packet.ip_bytes);
-        self.schedule(first);
+        if let Some(wakeup) = entered(wire, first, now, id, packet.ip_bytes) {
+            self.wires.push(wakeup);
+        }
     }
 
     /// When [`Hops::wake`] must be called; `Instant::MAX` while there are no packets.
+    #[inline]
     pub fn next_wakeup(&self) -> Instant {
-        self.due.first().0
+        self.places.earliest().min(self.next_arrival())
+    }
+
+    /// When the next packet leaves a wire.
+    #[inline]
+    fn next_arrival(&self) -> Instant {
+        self.wires.peek().map_or(Instant::MAX, |Reverse((arrival, _))| *arrival)
     }
 
     /// Wakes the first of the ports whose time has come.
     pub fn wake<O: Observer>(&mut self, now: Instant, arena: &mut PacketArena, observer: &mut O) {
-        let (due, port) = self.due.first();
+        let due = self.places.earliest();
+        // At the same instant places come first.
+        if self.next_arrival() < due {
+            return self.wake_wire(now, arena, observer);
+        }
         if due > now {
             return;
         }
-        let place = Place(port as u16);
-        match &mut self.ports[port] {
-            Port::Path(path) => path.handle_wakeup(now, arena, &mut Originals(observer)),
-            Port::Medium(_) => return self.wake_medium(now, place, arena, observer),
-            Port::Wire(_) | Port::Beside(_) => {}
-        }
-        while let Some(id) = self.ports[port].poll(now, arena) {
+        let first = self.places.first();
+        let place = Place(first as u16);
+        let Port::Path(path) = &mut self.ports[first] else {
+            return self.wake_medium(now, place, arena, observer);
+        };
+        path.handle_wakeup(now, arena, &mut Originals(observer));
+        while let Port::Path(path) = &mut self.ports[first]
+            && let Some(id) = path.poll_delivery(now, arena)
+        {
             self.pass_on(now, id, place, arena, observer);
         }
         self.schedule(place);
     }
 
+    /// Passes on the packets that have arrived on the first wire.
+    fn wake_wire<O: Observer>(&mut self, now: Instant, arena: &mut PacketArena, observer: &mut O) {
+        if self.next_arrival() > now {
+            return;
+        }
+        let Some(Reverse((_, place))) = self.wires.pop() else { return };
+        while let Port::Wire(wire) = &mut self.ports[usize::from(place.0)] {
+            let Some(id) = wire.poll_arrival(now) else {
+                let next = wire.next_wakeup();
+                if next < Instant::MAX {
+                    self.wires.push(Reverse((next, place)));
+                }
+                return;
+            };
+            self.pass_on(now, id, place, arena, observer);
+        }
+    }
+
     /// The next packet that has reached its host.
+    #[inline]
     pub fn poll_delivery(&mut self) -> Option<PacketId> {
         self.arrived.pop_front()
     }
@@ -220,53 +276,66 @@ impl Hops {
         }
         packet.place = next;
         match &mut self.ports[usize::from(next.0)] {
-            Port::Wire(wire) => wire.send(now, id, packet.ip_bytes),
+            Port::Wire(wire) => {
+                if let Some(wakeup) = entered(wire, next, now, id, packet.ip_bytes) {
+                    self.wires.push(wakeup);
+                }
+                return;
+            }
             Port::Path(path) => path.handle_packet(now, id, arena, &mut Originals(observer)),
             Port::Medium(_) | Port::Beside(_) => return self.enter_medium(now, id, next, arena, observer),
         }
         self.schedule(next);
     }
 
-    /// The application of a packet, and its way among those of the application.
+    /// The application of a packet, and the way of its flow.
     #[inline]
     fn lane(&self, packet: &Packet) -> (u32, usize) {
         let flow = packet.flow.0;
-        // Packets of no flow have the number of an application (`FlowId::stranger`).
-        self.flows.get(flow as usize).copied().unwrap_or((u32::MAX - flow, 0))
+        self.flows.get(flow as usize).copied().unwrap_or_else(|| {
+            // Packets of no flow have the number of an application (`FlowId::stranger`).
+            let application = u32::MAX - flow;
+            (application, self.applications[application as usize].start)
+        })
     }
 
+    #[inline]
     fn way(&self, packet: &Packet) -> &[Place] {
         let (application, way) = self.lane(packet);
-        let ways = &self.ways[application as usize];
         let way = match &packet.body {
             // Moves along the same way are changes of its links.
-            Body::Quic(datagram) => usize::from(datagram.address).min(ways.len() - 1),
+            Body::Quic(datagram) => {
+                let ways = &self.applications[application as usize];
+                (ways.start + usize::from(datagram.address)).min(ways.end - 1)
+            }
             Body::Tcp(_) | Body::Udp(_) => way,
         };
-        &ways[way][packet.direction as usize]
+        &self.ways[way][packet.direction as usize]
     }
 
     fn schedule(&mut self, place: Place) {
         let port = usize::from(place.0);
         let wakeup = match &self.ports[port] {
-            Port::Path(path) => path.next_wakeup().unwrap_or(Instant::MAX),
-            Port::Wire(wire) => wire.next_wakeup(),
-            Port::Medium(shared) => shared.medium.next_wakeup().unwrap_or(Instant::MAX),
-            Port::Beside(_) => Instant::MAX,
+            Port::Path(path) => path.next_wakeup(),
+            Port::Medium(shared) => shared.medium.next_wakeup(),
+            Port::Wire(_) | Port::Beside(_) => None,
         };
-        self.due.set(port, wakeup);
+        self.places.set(port, wakeup.unwrap_or(Instant::MAX));
     }
 }
 
-impl Port {
-    #[inline]
-    fn poll(&mut self, now: Instant, arena: &PacketArena) -> Option<PacketId> {
-        match self {
-            Self::Path(path) => path.poll_delivery(now, arena),
-            Self::Wire(wire) => wire.poll_arrival(now),
-            Self::Medium(_) | Self::Beside(_) => None,
-        }
-    }
+/// A packet enters a wire. Returns when the wire must be woken, if it was empty.
+#[inline]
+fn entered(
+    wire: &mut Wire,
+    place: Place,
+    now: Instant,
+    id: PacketId,
+    ip_bytes: u32,
+) -> Option<Reverse<(Instant, Place)>> {
+    let was_empty = wire.next_wakeup() == Instant::MAX;
+    wire.send(now, id, ip_bytes);
+    was_empty.then(|| Reverse((wire.next_wakeup(), place)))
 }
 
 impl Shared {

@@ -49,7 +49,9 @@ impl Waited {
         if let Some(waited) = self.waits.get_mut(index) {
             *waited = Some(waited.unwrap_or_default() + wait);
         } else {
-            self.waits.resize(index, None);
+            while self.waits.len() < index {
+                self.waits.push_back(None);
+            }
             self.waits.push_back(Some(wait));
         }
     }
@@ -116,31 +118,92 @@ impl Hops {
         });
     }
 
-    // Outside of the analysis of a single hop, which the compiler arranges by counts of runs without trees.
-    #[inline(never)]
+    /// What each event tells, apart from the analysis of a single hop, which the compiler arranges by counts
+    /// of runs without trees. The caller knows the event.
+    #[allow(clippy::inline_always, reason = "else it would be a function with a choice at every turn")]
+    #[inline(always)]
     pub fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
-        let flow = &mut self.flows[packet.flow.0 as usize];
-        let is_data = flow.data == packet.direction;
+        match event {
+            PacketEvent::Enqueued(depth) => self.enqueued(now, packet, depth.packets),
+            PacketEvent::Dequeued(depth) => self.dequeued(now, packet, depth.packets),
+            PacketEvent::Forwarded | PacketEvent::Duplicated => self.left(packet),
+            PacketEvent::Delivered => self.delivered(packet),
+            PacketEvent::Marked => self.marked(packet),
+            PacketEvent::Dropped(cause) => self.dropped(now, packet, cause),
+            PacketEvent::Sent | PacketEvent::LinkRetry => {}
+        }
+    }
+
+    #[inline(never)]
+    fn enqueued(&mut self, now: Instant, packet: &Packet, depth: u32) {
+        let Some(side) = self.side(packet) else { return };
+        side.record.packets_in += 1;
+        side.record.bytes_in += u64::from(packet.ip_bytes);
+        side.record.queue_depth_max = side.record.queue_depth_max.max(u64::from(depth));
+        side.queue(now, depth);
+    }
+
+    #[inline(never)]
+    fn dequeued(&mut self, now: Instant, packet: &Packet, depth: u32) {
         let waited = now.saturating_since(packet.queued_at);
-        if is_data {
-            match event {
-                PacketEvent::Dequeued(_) => self.waited.add(packet.serial, waited),
-                PacketEvent::Delivered => flow.queue_delay.record(self.waited.take(packet.serial)),
-                PacketEvent::Dropped(_) => {
-                    self.waited.take(packet.serial);
-                    let (hop, _) = self.tree.at(packet.place);
-                    flow.dropped_at(hop);
-                    if let Some(whole) = flow.part_of {
-                        self.flows[whole.0 as usize].dropped_at(hop);
-                    }
-                }
-                _ => {}
+        if self.is_data(packet) {
+            self.waited.add(packet.serial, waited);
+        }
+        let Some(side) = self.side(packet) else { return };
+        side.queue_delay.record(waited);
+        side.queue(now, depth);
+        side.sent_at = side.sent_at.max(now) + side.capacity.time(packet.ip_bytes, now);
+    }
+
+    #[inline(never)]
+    fn delivered(&mut self, packet: &Packet) {
+        if self.is_data(packet) {
+            let waited = self.waited.take(packet.serial);
+            self.flows[packet.flow.0 as usize].queue_delay.record(waited);
+        }
+        self.left(packet);
+    }
+
+    #[inline(never)]
+    fn left(&mut self, packet: &Packet) {
+        if let Some(side) = self.side(packet) {
+            side.record.packets_out += 1;
+            side.record.bytes_out += u64::from(packet.ip_bytes);
+        }
+    }
+
+    #[inline(never)]
+    fn marked(&mut self, packet: &Packet) {
+        if let Some(side) = self.side(packet) {
+            side.record.marks += 1;
+        }
+    }
+
+    #[inline(never)]
+    fn dropped(&mut self, now: Instant, packet: &Packet, cause: DropCause) {
+        if self.is_data(packet) {
+            self.waited.take(packet.serial);
+            let (hop, _) = self.tree.at(packet.place);
+            let flow = &mut self.flows[packet.flow.0 as usize];
+            flow.dropped_at(hop);
+            if let Some(whole) = flow.part_of {
+                self.flows[whole.0 as usize].dropped_at(hop);
             }
         }
-        // A packet that comes over an access link has left its last hop already.
-        if let Some(side) = self.sides.get_mut(usize::from(packet.place.0)) {
-            side.packet(now, event, packet, waited);
+        if let Some(side) = self.side(packet) {
+            side.dropped(now, packet, cause);
         }
+    }
+
+    #[inline]
+    fn is_data(&self, packet: &Packet) -> bool {
+        self.flows[packet.flow.0 as usize].data == packet.direction
+    }
+
+    /// Where a packet is; a packet that comes over an access link has left its last hop already.
+    #[inline]
+    fn side(&mut self, packet: &Packet) -> Option<&mut Side> {
+        self.sides.get_mut(usize::from(packet.place.0))
     }
 
     /// A frame of a medium.
@@ -203,31 +266,6 @@ impl Side {
             since: Instant::ZERO,
             sent_at: Instant::ZERO,
             busy: Duration::ZERO,
-        }
-    }
-
-    #[inline]
-    fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet, waited: Duration) {
-        let record = &mut self.record;
-        match event {
-            PacketEvent::Enqueued(depth) => {
-                record.packets_in += 1;
-                record.bytes_in += u64::from(packet.ip_bytes);
-                record.queue_depth_max = record.queue_depth_max.max(u64::from(depth.packets));
-                self.queue(now, depth.packets);
-            }
-            PacketEvent::Dequeued(depth) => {
-                self.queue_delay.record(waited);
-                self.queue(now, depth.packets);
-                self.sent_at = self.sent_at.max(now) + self.capacity.time(packet.ip_bytes, now);
-            }
-            PacketEvent::Marked => record.marks += 1,
-            PacketEvent::Forwarded | PacketEvent::Delivered | PacketEvent::Duplicated => {
-                record.packets_out += 1;
-                record.bytes_out += u64::from(packet.ip_bytes);
-            }
-            PacketEvent::Dropped(cause) => self.dropped(now, packet, cause),
-            PacketEvent::Sent | PacketEvent::LinkRetry => {}
         }
     }
 
