@@ -101,6 +101,10 @@ class Stopping(Protocol):
         """Take over the record of a manifest."""
 
 
+class OtherKernelError(InputError):
+    """The results in a folder are those of another kernel."""
+
+
 class Campaign:
     """A plan together with its output folder."""
 
@@ -178,7 +182,7 @@ class Campaign:
             )
         for key in ("scenario", "engine", *self.plan.engine.identity):
             if found.get(key) != wanted.get(key):
-                raise InputError(
+                raise (OtherKernelError if key in self.plan.engine.identity else InputError)(
                     f"{self.out} holds results of the {key} {found.get(key)}, not of {wanted.get(key)}; "
                     f"nothing was changed. {remedy}"
                 )

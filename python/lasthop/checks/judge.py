@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lasthop.api.simulate import Asked, lateness, place_of, simulate_at, warnings_of
-from lasthop.campaign.campaign import Campaign
+from lasthop.campaign.campaign import Campaign, OtherKernelError
 from lasthop.campaign.plan import Plan
 from lasthop.campaign.runner import Place
 from lasthop.checks import baselines
 from lasthop.errors import InputError
-from lasthop.results.folder import check_folder, locked
+from lasthop.results.folder import check_folder, empty, locked
 from lasthop.results.manifest import finished
 from lasthop.studies.claims import NOT_RUN, NOT_UPHELD, UNDECIDED, UPHELD
 from lasthop.studies.claims.evaluate import Outcome, evaluate
@@ -94,9 +94,16 @@ def check_file(file: Path, asked: Asked, ways: Ways) -> Checked:
 
 
 def complete(plan: Plan, out: Path, place: Place, *, quiet: bool) -> Campaign:
-    """Run at a place what a folder lacks of a plan; return the campaign."""
+    """Run at a place what a folder lacks of a plan; return the campaign.
+
+    Results of another kernel make way, as those of another content of a program do: what is tested changes.
+    """
     with locked(out):
-        campaign = Campaign(plan, out)
+        try:
+            campaign = Campaign(plan, out)
+        except OtherKernelError:
+            empty(out)
+            campaign = Campaign(plan, out)
         simulate_at(place, campaign, quiet=quiet)
     return campaign
 

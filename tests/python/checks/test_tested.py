@@ -15,6 +15,7 @@ import pytest
 
 from commands import ROOT
 from lasthop.engines.kernel.store import find_kernel
+from lasthop.results.manifest import finished
 
 Main = Callable[..., int]
 EXAMPLES = ROOT / "examples" / "check"
@@ -211,6 +212,10 @@ def test_kernels_with_code_of_a_users_own_are_no_default(
     assert capsys.readouterr().out.count(" --replications 2 --engine kernel\n") == 1
     assert lasthop_main(*once, "--kernel", "tree-123456789abc") == 0
     assert " --engine kernel --kernel tree-123456789abc\n" in capsys.readouterr().out
+    with (tmp_path / "cache" / "lasthop" / "kernels" / "6.12" / "linux").open("ab") as program:
+        program.write(b"another")
+    assert lasthop_main(*once) == 0, "results of another kernel make way"
+    assert finished(Path("results/kernel"))["identity"]["kernel"] == find_kernel(None).digest
 
 
 @pytest.mark.long

@@ -187,24 +187,23 @@ def _name(line: str) -> str:
 
 def _compile(tree: Path, jobs: int, step: Callable[[], None]) -> None:
     log = []
-    process = subprocess.Popen(
+    with subprocess.Popen(
         _make(tree, f"-j{jobs}", "linux"),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         env=_environment(),
-    )
-    assert process.stdout is not None
-    try:
-        for line in process.stdout:
-            log.append(line)
-            if len(log) <= STEPS:
-                step()
-        code = process.wait(_TIMEOUT_S)
-    except BaseException:
-        process.terminate()
-        process.wait()
-        raise
+    ) as process:
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                log.append(line)
+                if len(log) <= STEPS:
+                    step()
+            code = process.wait(_TIMEOUT_S)
+        except BaseException:
+            process.terminate()
+            raise
     if code != 0 or not (tree / "linux").is_file():
         kept = store().parent / "build.log"
         kept.write_text("".join(log), encoding="utf-8")
