@@ -1,9 +1,11 @@
-// examples/parking-lot.toml for ns-3: parking_lot TCP RTTS TRIP SECONDS, such as parking_lot LinuxReno 2 60 120
+// examples/parking-lot.toml for ns-3: parking_lot TCP RTTS TRIP SECONDS RUN, such as
+// parking_lot LinuxReno 2 60 120 1. RUN is the number of the random stream of the starts.
 //
 // TRIP is the round trip of a short flow without queues in milliseconds, RTTS that of the long flow over it.
 // Four routers in a row; a long flow from the first to the last, and a short one over each link between them.
 // One line of JSON tells the bytes that each flow's receiver got in SECONDS from its start: long, short-1, ...
 
+#include <algorithm>
 #include <iostream>
 #include <vector>
 
@@ -15,6 +17,60 @@
 #include "ns3/traffic-control-module.h"
 
 using namespace ns3;
+
+namespace ns3 {
+
+// ns-3's CUBIC with the Reno-friendly region of RFC 9438, section 4.3, which ns-3.37 lacks.
+class TcpFriendlyCubic : public TcpCubic
+{
+  public:
+    static TypeId GetTypeId()
+    {
+        static TypeId id = TypeId("ns3::TcpFriendlyCubic")
+                               .SetParent<TcpCubic>()
+                               .SetGroupName("Internet")
+                               .AddConstructor<TcpFriendlyCubic>();
+        return id;
+    }
+
+    Ptr<TcpCongestionOps> Fork() override
+    {
+        return CopyObject<TcpFriendlyCubic>(this);
+    }
+
+    void IncreaseWindow(Ptr<TcpSocketState> tcb, uint32_t segmentsAcked) override
+    {
+        const double window = static_cast<double>(tcb->m_cWnd) / tcb->m_segmentSize;
+        const bool avoidsCongestion = tcb->m_cWnd >= tcb->m_ssThresh;
+        TcpCubic::IncreaseWindow(tcb, segmentsAcked);
+        if (!avoidsCongestion)
+        {
+            return;
+        }
+        if (m_reno == 0)
+        {
+            m_reno = window;
+        }
+        m_reno += ALPHA * segmentsAcked / window;
+        tcb->m_cWnd = std::max(tcb->m_cWnd.Get(), static_cast<uint32_t>(m_reno * tcb->m_segmentSize));
+    }
+
+    uint32_t GetSsThresh(Ptr<const TcpSocketState> tcb, uint32_t bytesInFlight) override
+    {
+        m_reno = 0;
+        return TcpCubic::GetSsThresh(tcb, bytesInFlight);
+    }
+
+  private:
+    static constexpr double BETA = 0.7;
+    static constexpr double ALPHA = 3 * (1 - BETA) / (1 + BETA);
+    // W_est in segments; 0 before congestion avoidance begins.
+    double m_reno = 0;
+};
+
+NS_OBJECT_ENSURE_REGISTERED(TcpFriendlyCubic);
+
+} // namespace ns3
 
 namespace {
 
@@ -76,9 +132,9 @@ void Received(Flow* flow, double seconds, Ptr<const Packet> packet, const Addres
 
 int main(int argc, char* argv[])
 {
-    if (argc != 5)
+    if (argc != 6)
     {
-        std::cerr << "parking_lot NewReno|LinuxReno|Cubic RTTS TRIP SECONDS\n";
+        std::cerr << "parking_lot NewReno|LinuxReno|Cubic|FriendlyCubic RTTS TRIP SECONDS RUN\n";
         return 2;
     }
     Tcp(argv[1]);
@@ -87,6 +143,7 @@ int main(int argc, char* argv[])
     const double hop_ms = trip_ms / 2 * (std::stod(argv[2]) - 1) / (LINKS - 1);
     const double host_ms = trip_ms / 2 - hop_ms;
     const double seconds = std::stod(argv[4]);
+    RngSeedManager::SetRun(std::stoul(argv[5]));
 
     NodeContainer routers;
     routers.Create(LINKS + 1);
