@@ -256,7 +256,7 @@ impl Endpoint {
                 if segment.ack == self.sender.sent_end() {
                     self.agree_on_option(segment.ecn_option().is_some());
                     self.sender.take_ack(&mut cx, segment);
-                    self.handshake.note_ack(segment);
+                    self.handshake.note_ack(segment, self.syns > SYN_ACKS_WITH_COUNTERS);
                     self.establish(&mut cx, cache);
                     self.on_data(cx.tick, segment, ecn);
                     self.check_closed(&mut cx);
@@ -399,6 +399,9 @@ impl Endpoint {
             self.ack_due |= self.receiver.on_segment(&self.config, self.clock, self.mss, &arrival);
         } else {
             self.receiver.note_timestamp(segment);
+            if self.config.counts_marks() {
+                self.ack_due |= self.receiver.note_marked_ack(ecn);
+            }
         }
     }
 
@@ -476,8 +479,9 @@ impl Endpoint {
     /// none when everything is sent.
     pub fn poll_transmit(&mut self, now: Instant, segment: &mut Segment) -> Option<Ecn> {
         if let Some(urgent) = self.urgent.take() {
+            let ecn = if urgent.flags.contains(Flags::RST) { Ecn::NotEct } else { self.sender.ack_ecn() };
             *segment = *urgent;
-            return Some(Ecn::NotEct);
+            return Some(ecn);
         }
         if std::mem::take(&mut self.ack_due) {
             segment.begin(self.transmitted, 0);
@@ -487,7 +491,7 @@ impl Endpoint {
             } else {
                 self.stamp(segment, now);
             }
-            return Some(if self.config.is_all_ect() { Ecn::Ect0 } else { Ecn::NotEct });
+            return Some(self.sender.ack_ecn());
         }
         let out = self.sender.out_mut();
         let Transmission { seq, payload_bytes, syn, fin, ecn, cwr, push } = out.pop_front()?;
@@ -527,10 +531,12 @@ impl Endpoint {
         let is_syn = self.phase == Phase::SynSent;
         // Linux repeats a SYN without ECN, in case a node on the path drops SYNs with ECN (RFC 3168, section
         // 6.1.1.1; `tcp_ecn_fallback`, since 4.1). A SYN that requests counters is tried twice (RFC 9768,
-        // section 3.1.4.1).
-        let falls_back =
-            is_syn && self.config.stack == Stack::Linux6 && self.syns > u32::from(self.config.accurate_ecn);
-        match (self.config.counts_marks(), is_syn) {
+        // section 3.1.4.1), and a SYN-ACK that agrees to them, too (section 3.1.4.2).
+        let counts = self.config.counts_marks();
+        let falls_back = (is_syn || counts)
+            && self.config.stack == Stack::Linux6
+            && self.syns > u32::from(self.config.accurate_ecn);
+        match (counts, is_syn) {
             _ if !self.config.ecn || falls_back => Flags::default(),
             (true, true) => Flags::AE.with(Flags::CWR).with(Flags::ECE),
             (true, false) => handshake_flags(self.syn_ecn),
@@ -609,6 +615,8 @@ fn window_shift(largest: u64) -> u8 {
 
 /// The segment size of a peer that does not offer one.
 const MSS_DEFAULT: u16 = 536;
+/// SYN-ACKs that agree to counters; later ones leave ECN out (RFC 9768, section 3.1.4.2).
+const SYN_ACKS_WITH_COUNTERS: u32 = 2;
 
 /// Largest shift (RFC 7323, section 2.3).
 const WINDOW_SHIFT_MAX: u32 = 14;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use lasthop_core::{Instant, Observer, Segment, dispatched};
+use lasthop_core::{Ecn, Instant, Observer, Segment, dispatched};
 
 use crate::clock::{Tick, TickClock};
 use crate::common::metrics::CachedMetrics;
@@ -45,6 +45,15 @@ impl SendingHalf {
     /// it does not know.
     pub fn info(&self, fields: &mut Vec<(&'static str, u64)>) {
         either!(self, sender => sender.info(fields));
+    }
+
+    /// The ECN field of ACKs without data: they are ECN-capable where all segments are.
+    #[inline]
+    pub fn ack_ecn(&self) -> Ecn {
+        match self {
+            Self::Linux6(sender) => sender.queue.ecn_field(false),
+            Self::Linux2(_) | Self::Classic(_) => Ecn::NotEct,
+        }
     }
 
     /// Queues `bytes` of application data, written `write_bytes` at a time.

@@ -31,8 +31,12 @@ impl Handshake {
     }
 
     /// The ACK of this end's SYN-ACK: table 4. A segment with data or SACK blocks carries the counter
-    /// instead.
-    pub fn note_ack(&mut self, ack: &Segment) {
+    /// instead. If the latest SYN-ACK did not agree to counters (`is_doubtful`), a counter of zero says that
+    /// the peer has none: it would begin at 5.
+    pub fn note_ack(&mut self, ack: &Segment, is_doubtful: bool) {
+        if is_doubtful && ack.flags.ace() == 0 {
+            (self.heeds, self.sends_ect) = (false, false);
+        }
         if ack.sequence_length() > 0 || !ack.sack.is_empty() {
             return;
         }

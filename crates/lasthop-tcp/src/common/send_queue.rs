@@ -185,7 +185,7 @@ impl SendQueue {
         let end = seq + u64::from(payload_bytes) + u64::from(syn) + u64::from(fin);
         let is_data = self.ecn && payload_bytes > 0;
         let cwr = is_data && std::mem::take(&mut self.cwr_pending);
-        let ecn = if is_data || self.is_all_ect { self.ect } else { Ecn::NotEct };
+        let ecn = self.ecn_field(is_data);
         self.out.push_back(Transmission { seq, payload_bytes, syn, fin, ecn, cwr, push });
         self.nxt = end;
         self.fin_sent |= fin;
@@ -195,11 +195,17 @@ impl SendQueue {
         SentSegment::new(seq..end, new, syn, sent)
     }
 
+    /// The ECN field of a segment; `is_new`: with data that are sent for the first time.
+    #[inline]
+    pub fn ecn_field(&self, is_new: bool) -> Ecn {
+        if is_new || self.is_all_ect { self.ect } else { Ecn::NotEct }
+    }
+
     /// Probes a window without room: an ACK from below what was acknowledged, which the peer answers
     /// (`tcp_xmit_probe_skb`).
     pub fn probe_window(&mut self) {
         let seq = self.una.saturating_sub(1);
-        let ecn = Ecn::NotEct;
+        let ecn = self.ecn_field(false);
         self.out.push_back(Transmission {
             seq,
             payload_bytes: 0,
@@ -235,7 +241,7 @@ impl SendQueue {
     /// segments are.
     pub fn send_again<T>(&mut self, segment: &SentSegment<T>) {
         let &SentSegment { seq, payload_bytes, syn, fin, push, .. } = segment;
-        let ecn = if self.is_all_ect { self.ect } else { Ecn::NotEct };
+        let ecn = self.ecn_field(false);
         self.out.push_back(Transmission { seq, payload_bytes, syn, fin, ecn, cwr: false, push });
     }
 }

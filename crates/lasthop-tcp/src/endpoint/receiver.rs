@@ -14,6 +14,8 @@ use crate::config::TcpConfig;
 /// Maximum number of quick ACKs at the start of a connection (Linux: `TCP_MAX_QUICKACKS`).
 const QUICK_ACKS_MAX: u32 = 16;
 
+/// Number of marked ACKs without data that are acknowledged (RFC 9768, section 3.2.2.5.1).
+const MARKED_ACKS_PER_ACK: u8 = 3;
 /// Number of marks that are acknowledged at once (RFC 9768, section 3.2.2.5.1).
 const MARKS_PER_ACK: u8 = 2;
 
@@ -254,7 +256,18 @@ impl Receiver {
         }
         self.ecn_flags = Flags::from_ace(self.ecn_flags.ace() + 1);
         self.marks += 1;
-        !was_marked || self.marks == MARKS_PER_ACK
+        !was_marked || self.marks >= MARKS_PER_ACK
+    }
+
+    /// Counts the mark of an ACK without data. With the third mark since the last ACK, `r.cep` is told (RFC
+    /// 9768, section 3.2.2.5.1), so that ACKs of ACKs come to an end.
+    pub fn note_marked_ack(&mut self, ecn: Ecn) -> bool {
+        if ecn != Ecn::Ce {
+            return false;
+        }
+        self.ecn_flags = Flags::from_ace(self.ecn_flags.ace() + 1);
+        self.marks += 1;
+        self.marks >= MARKED_ACKS_PER_ACK
     }
 
     /// Begins to count marks: `r.cep` is 5, or 6 if the SYN-ACK was marked (RFC 9768, sections 3.2.1 and

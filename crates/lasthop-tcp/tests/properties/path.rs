@@ -209,9 +209,9 @@ impl Run<'_> {
         let is_new_data = segment.payload_bytes > 0 && !resent;
         let is_accurate = server.accurate_ecn || client.accurate_ecn;
         let may_be = match ecn {
-            Ecn::Ect1 => has(CongestionControl::Prague) && segment.sequence_length() > 0,
-            // Under accurate ECN retransmissions are ECN-capable, too, as in Linux.
-            Ecn::Ect0 if is_accurate => segment.sequence_length() > 0 || has(CongestionControl::Dctcp),
+            // Under accurate ECN retransmissions and ACKs are ECN-capable, too, as in Linux.
+            Ecn::Ect1 => has(CongestionControl::Prague) && !segment.flags.contains(Flags::SYN),
+            Ecn::Ect0 if is_accurate => !segment.flags.contains(Flags::SYN),
             Ecn::Ect0 => is_new_data || has(CongestionControl::Dctcp),
             Ecn::NotEct => true,
             Ecn::Ce => false,

@@ -361,3 +361,54 @@ fn sack_blocks_leave_room_for_fewer_counters() {
     assert_eq!((segment.option_room(), segment.ecn_option()), (0, Some(counters(2, [5, 6, 0]))));
     assert_eq!((segment.sack.len(), segment.ip_bytes()), (2, 80));
 }
+
+/// Pure ACKs are ECN-capable, as in Linux. Their marks count; the third is told at once, so that the counter
+/// does not wrap unseen (section 3.2.2.5.1).
+#[test]
+fn marks_of_acks_without_data_count() {
+    let (mut tcp, sent) = server(0b010);
+    assert!(sent.iter().all(|(data, ecn)| (data.flags.ace(), *ecn) == (5, Ecn::Ect0)));
+    let ack = Segment {
+        seq: 1,
+        ack: 1,
+        flags: Flags::ACK.with(Flags::from_ace(5)),
+        window_bytes: 64 * 536,
+        ..Segment::default()
+    };
+    let mut answers = |ecn| {
+        tcp.handle_segment(after_round_trip(), &ack, ecn, None, &mut ());
+        poll(&mut tcp, after_round_trip()).map(|(answer, ecn)| (answer.flags.ace(), ecn))
+    };
+    assert_eq!([Ecn::Ce, Ecn::Ect0, Ecn::Ce].map(&mut answers), [None; 3]);
+    assert_eq!([Ecn::Ce, Ecn::Ce].map(&mut answers), [Some((0, Ecn::Ect0)), None], "5 and 3, modulo 8");
+}
+
+/// A SYN-ACK that is sent for the third time does without ECN (section 3.2.3.2.2). A client that has seen no
+/// other one does not count, which its ACK tells, or its data if that was lost.
+#[test]
+fn the_third_syn_ack_does_without_ecn() {
+    let third = || {
+        let mut tcp = endpoint(true);
+        let (first, _) = take(&mut tcp, &syn(0b111), Ecn::NotEct).expect("the SYN-ACK");
+        let again = [(); 2].map(|()| {
+            let due = tcp.next_wakeup().expect("a timeout");
+            tcp.handle_wakeup(due, &mut ());
+            poll(&mut tcp, due).expect("the SYN-ACK again").0.flags.ace()
+        });
+        assert_eq!((first.flags.ace(), again), (0b010, [0b010, 0b000]));
+        tcp
+    };
+    let now = Instant::ZERO + Duration::from_secs(5);
+    for (payload_bytes, ace, data) in
+        [(0, 0, Ecn::NotEct), (536, 0, Ecn::NotEct), (0, 0b010, Ecn::Ect0), (536, 5, Ecn::Ect0)]
+    {
+        let mut tcp = third();
+        tcp.write(now, 536, 536, &mut ());
+        let flags = Flags::ACK.with(Flags::from_ace(ace));
+        let ack = Segment { seq: 1, ack: 1, flags, payload_bytes, ..syn(0) };
+        tcp.handle_segment(now, &ack, Ecn::NotEct, None, &mut ());
+        let sent: Vec<_> = std::iter::from_fn(|| poll(&mut tcp, now)).collect();
+        let first = sent.iter().find(|(segment, _)| segment.payload_bytes > 0).expect("data");
+        assert_eq!(first.1, data, "{payload_bytes} {ace:03b}");
+    }
+}
