@@ -580,7 +580,9 @@ impl Endpoint {
                 // The remainder of a closed connection answers without SACK (tcp_v4_timewait_ack).
                 segment.sack.truncate(if self.phase == Phase::Closed { 0 } else { room });
             }
-            if !segment.flags.contains(Flags::SYN) {
+            // Linux answers from TIME-WAIT without the counter.
+            let is_over = self.phase == Phase::Closed && self.config.counts_marks();
+            if !segment.flags.contains(Flags::SYN) && !is_over {
                 segment.flags = segment.flags.with(self.receiver.ecn_flags);
             }
             // A repeated SYN-ACK goes without, in case a node on the path drops it for the option (RFC 9768,

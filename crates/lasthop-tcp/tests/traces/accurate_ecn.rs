@@ -412,3 +412,18 @@ fn the_third_syn_ack_does_without_ecn() {
         assert_eq!(first.1, data, "{payload_bytes} {ace:03b}");
     }
 }
+
+/// As in Linux 7.3 (`tcp_accecn_close_local_close_then_remote_fin` of its scripts).
+#[test]
+fn the_answer_to_the_last_fin_has_no_counter() {
+    let mut tcp = endpoint(true);
+    take(&mut tcp, &syn(0b111), Ecn::NotEct).expect("the SYN-ACK");
+    deliver(&mut tcp, 1, 0b010);
+    tcp.close(after_round_trip(), &mut ());
+    let (fin, _) = poll(&mut tcp, after_round_trip()).expect("a FIN");
+    assert!(fin.flags.contains(Flags::FIN) && fin.flags.ace() == 5);
+    let flags = Flags::ACK.with(Flags::FIN).with(Flags::from_ace(5));
+    let last = Segment { seq: 1, ack: 2, flags, window_bytes: 64 * 536, ..Segment::default() };
+    let (answer, ecn) = take(&mut tcp, &last, Ecn::Ect0).expect("an ACK");
+    assert_eq!((answer.ack, answer.flags.ace(), ecn), (2, 0, Ecn::Ect0));
+}
