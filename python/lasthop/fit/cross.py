@@ -44,7 +44,7 @@ class Cross:
     line: float
     """The rate of the line."""
 
-    def flows(self, direction: Direction, shift_s: float) -> list[dict[str, Any]]:
+    def flows(self, direction: Direction, shift_s: float) -> list[dict[str, object]]:
         """Flows of a scenario that are as large, at the same times."""
         rows = zip(self.start_s + shift_s, self.end_s + shift_s, self.rate, strict=True)
         return [

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -43,7 +42,7 @@ class Known:
         found = {} if self.course is None else {"rate": self.course.mean}
         return found | ({} if self.stalls is None else self.stalls.values)
 
-    def link(self, values: Mapping[str, float]) -> dict[str, Any]:
+    def link(self, values: Mapping[str, float]) -> dict[str, object]:
         """More keys of the link."""
         return {} if self.stalls is None else {"errors": errors(values, self.stalls.shortest)}
 
@@ -51,7 +50,7 @@ class Known:
         """The discipline that treats a single flow like this one, and several as these data show."""
         return FAIR.get(queue, queue) if self.queues == "own" else queue
 
-    def flows(self, direction: Direction, shift_s: float) -> list[dict[str, Any]]:
+    def flows(self, direction: Direction, shift_s: float) -> list[dict[str, object]]:
         """The flows of others."""
         return [] if self.cross is None else self.cross.flows(direction, shift_s)
 

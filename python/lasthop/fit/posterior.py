@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from lasthop.fit.course import Course
 from lasthop.fit.measurement import Floats, Kind, Measurement
 
-Keys = Mapping[str, Any]
+Keys = Mapping[str, object]
 """Tables of a scenario, as in a file."""
 
 

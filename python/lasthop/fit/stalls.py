@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -59,7 +58,7 @@ class Stalls:
         return {"stall_every": every, "stall": length * 1e3}
 
 
-def errors(values: Mapping[str, float], shortest: float) -> dict[str, Any]:
+def errors(values: Mapping[str, float], shortest: float) -> dict[str, object]:
     """The key `errors` of a link: bad times in which each try fails, repeated until one succeeds.
 
     A stall is a whole number of tries, so bad times that are exponential make stalls of this mean length.
