@@ -101,5 +101,5 @@ def test_every_claim_that_is_not_upheld_is_explained_and_no_other(whole: pl.Data
 
 
 @pytest.mark.long
-def test_three_in_five_claims_are_upheld(whole: pl.DataFrame) -> None:
-    assert whole.filter(verdict="upheld").height >= 0.6 * whole.height
+def test_more_than_half_of_the_claims_are_upheld(whole: pl.DataFrame) -> None:
+    assert whole.filter(verdict="upheld").height > 0.5 * whole.height
