@@ -254,20 +254,20 @@ impl Receiver {
             }
             return false;
         }
+        self.add_mark() >= MARKS_PER_ACK || !was_marked
+    }
+
+    /// Adds a mark to `r.cep`. Returns the number of marks since the last ACK.
+    fn add_mark(&mut self) -> u8 {
         self.ecn_flags = Flags::from_ace(self.ecn_flags.ace() + 1);
         self.marks += 1;
-        !was_marked || self.marks >= MARKS_PER_ACK
+        self.marks
     }
 
     /// Counts the mark of an ACK without data. With the third mark since the last ACK, `r.cep` is told (RFC
     /// 9768, section 3.2.2.5.1), so that ACKs of ACKs come to an end.
     pub fn note_marked_ack(&mut self, ecn: Ecn) -> bool {
-        if ecn != Ecn::Ce {
-            return false;
-        }
-        self.ecn_flags = Flags::from_ace(self.ecn_flags.ace() + 1);
-        self.marks += 1;
-        self.marks >= MARKED_ACKS_PER_ACK
+        ecn == Ecn::Ce && self.add_mark() >= MARKED_ACKS_PER_ACK
     }
 
     /// Begins to count marks: `r.cep` is 5, or 6 if the SYN-ACK was marked (RFC 9768, sections 3.2.1 and
