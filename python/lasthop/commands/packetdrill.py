@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 import click
 from click.core import ParameterSource
@@ -15,9 +15,6 @@ from lasthop.commands.options import junit_option
 from lasthop.errors import InputError
 from lasthop.packetdrill.on_model import STACKS, run_on_model
 from lasthop.packetdrill.verdict import State, Verdict, junit
-
-if TYPE_CHECKING:
-    from lasthop.packetdrill.on_kernel import Ran
 
 EXIT_FAILED = 4
 
@@ -88,8 +85,8 @@ class _OfKernel(TypedDict):
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="Write what packetdrill prints, with each packet and its time, to a file for each script that does "
-    "not pass.",
+    help="Keep two files of each script that does not pass: what packetdrill prints, with each packet and its "
+    "time, and a capture of its packets for Wireshark and 'lasthop analyze'.",
 )
 @junit_option
 @click.option("--quiet", is_flag=True, help="Print only scripts that do not pass, and errors.")
@@ -148,9 +145,7 @@ def _on_kernel(
     ]
     jobs = of_kernel["jobs"] or os.cpu_count() or 1
     with progress(len(tasks), 0, quiet=quiet, doing="testing", what="scripts") as advance:
-        ran = run_on_kernel(guest, tool, tasks, jobs, advance)
-    if (output := of_kernel["output"]) is not None:
-        _write(output, ran)
+        ran = run_on_kernel(guest, tool, tasks, jobs, advance, of_kernel["output"])
     return [one.verdict for one in ran], f"Linux {guest.info.version} ({guest.name})"
 
 
@@ -198,13 +193,3 @@ def _line(same: Sequence[Verdict]) -> str:
     if len(counts) > 1:
         said += f" ({counts[worst.state]} of {len(same)} times)"
     return f"{said}: {worst.message}" if worst.message else said
-
-
-def _write(folder: Path, ran: Sequence[Ran]) -> None:
-    """Write what packetdrill printed for the scripts that did not pass."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for one in ran:
-        if one.verdict.state is not State.PASSED:
-            script = one.task.script
-            name = f"{script.parent.name}-{script.stem}-{one.task.family}-{one.task.repetition + 1}.txt"
-            (folder / name).write_text(one.output, encoding="utf-8")

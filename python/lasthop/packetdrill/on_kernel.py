@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ from lasthop.engines.kernel.boot import claimed_cores
 from lasthop.engines.kernel.guest_programs import Command, start_commands
 from lasthop.engines.kernel.store import Kernel
 from lasthop.errors import InputError
+from lasthop.extras import tools_missing
 from lasthop.packetdrill.verdict import State, Verdict
 
 HZ = 1000
@@ -51,6 +53,16 @@ _SYSTEM = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
 _EXACTLY = "--tolerance_percent=0"
 # Scripts expect bash, which some machines have as sh. What is written is gone with the guest.
 _SET_UP = Command(("ln", "-sf", "bash", "/bin/sh"), Path("/"))
+# Runs "$@" while tcpdump writes the packets of its network to $0, from before the first to after the last.
+_CAPTURED = """
+tcpdump -i any -n -U --immediate-mode -Z root -w "$0" 2>/dev/null &
+while kill -0 $! && [ "$(wc -l </proc/net/packet)" -lt 2 ]; do sleep 0.01; done
+"$@"
+code=$?
+sleep 0.1
+kill -INT $! && wait
+exit $code
+"""
 _OWN_OPTION = re.compile(r"(?m)^[ \t]*--(\w+)(?:=(\S+))?")
 _PLACED = re.compile(r"(?m)^\S*?\.pkt:(\d+): (.*)$")
 _NO_COMMAND = re.compile(r"(?m)(\S+): (?:command )?not found$")
@@ -66,6 +78,11 @@ class Task:
     repetition: int
     tolerance_us: int | None = None
     """Replaces the script's own tolerance."""
+
+    def file(self, folder: Path, ending: str) -> Path:
+        """Return where a folder keeps a file on this run."""
+        name = f"{self.script.parent.name}-{self.script.stem}-{self.family}-{self.repetition + 1}"
+        return folder / f"{name}.{ending}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +112,21 @@ def _own_options(script: Path) -> dict[str, str]:
 
 
 def run_on_kernel(
-    kernel: Kernel, program: Path, tasks: Sequence[Task], jobs: int, advance: Callable[[int], None]
+    kernel: Kernel,
+    program: Path,
+    tasks: Sequence[Task],
+    jobs: int,
+    advance: Callable[[int], None],
+    output: Path | None = None,
 ) -> list[Ran]:
-    """Run scripts in guests, several side by side; return the verdicts in the order of the tasks."""
+    """Run scripts in guests, several side by side; return the verdicts in the order of the tasks.
+
+    `output` is a folder for what packetdrill printed on each script that did not pass, and for its packets.
+    """
+    if output is not None:
+        if shutil.which("tcpdump", path=_SYSTEM) is None:
+            raise tools_missing("keeping the packets of scripts that do not pass", ["tcpdump"])
+        output.mkdir(parents=True, exist_ok=True)
     cores: SimpleQueue[int] = SimpleQueue()
     for core in (claims := claimed_cores(jobs)):
         cores.put(core)
@@ -107,7 +136,10 @@ def run_on_kernel(
         try:
             ran: list[Ran] = []
             while len(ran) < len(some):
-                new = list(_boot(kernel, program, some[len(ran) :], core))
+                new = list(_boot(kernel, program, some[len(ran) :], core, output))
+                if output is not None:
+                    for one in new:
+                        _keep(one, output)
                 ran += new
                 advance(len(new))
             return ran
@@ -123,13 +155,26 @@ def run_on_kernel(
             claim.close()
 
 
-def _boot(kernel: Kernel, program: Path, tasks: Sequence[Task], core: int) -> Iterator[Ran]:
+def _keep(ran: Ran, folder: Path) -> None:
+    """Keep what packetdrill printed and the packets, unless the script passed."""
+    if ran.verdict.state is State.PASSED:
+        ran.task.file(folder, "pcap").unlink(missing_ok=True)
+    else:
+        ran.task.file(folder, "txt").write_text(ran.output, encoding="utf-8")
+
+
+def _boot(
+    kernel: Kernel, program: Path, tasks: Sequence[Task], core: int, output: Path | None
+) -> Iterator[Ran]:
     """Run scripts in one guest; if it fails at one of them, that is the last verdict."""
-    runs = [Command(_arguments(program, task), task.script.resolve().parent) for task in tasks]
+    runs = [Command(_arguments(program, task, output), task.script.resolve().parent) for task in tasks]
     environment = {"PATH": f"{Path(sys.base_prefix) / 'bin'}:{_SYSTEM}", "LC_ALL": "C.UTF-8"}
     seed = tasks[0].repetition
     failure = None
-    with start_commands(kernel, [_SET_UP, *runs], core=core, seed=seed, environment=environment) as guest:
+    write = [] if output is None else [output]
+    with start_commands(
+        kernel, [_SET_UP, *runs], core=core, seed=seed, environment=environment, write=write
+    ) as guest:
         try:
             guest.answer()
         except InputError as error:
@@ -146,14 +191,15 @@ def _boot(kernel: Kernel, program: Path, tasks: Sequence[Task], core: int) -> It
         yield Ran(task, Verdict(task.script, task.family, State.FAILED, None, failure), "")
 
 
-def _arguments(program: Path, task: Task) -> list[str]:
+def _arguments(program: Path, task: Task, output: Path | None) -> list[str]:
+    captured = [] if output is None else ["sh", "-c", _CAPTURED, str(task.file(output.resolve(), "pcap"))]
     limit = ["timeout", "--kill-after=1", str(_LIMIT_S)]
     # On the command line, they would replace those of the script.
     own = _own_options(task.script)
     of_family = [option for option in FAMILIES[task.family] if option[2:].partition("=")[0] not in own]
     always = (f"--ip_version={task.family}", "--send_omit_free", "--verbose")
     tolerance = () if task.tolerance_us is None else (f"--tolerance_usecs={task.tolerance_us}", _EXACTLY)
-    return [*limit, str(program), *always, *tolerance, *of_family, task.script.name]
+    return [*captured, *limit, str(program), *always, *tolerance, *of_family, task.script.name]
 
 
 def _verdict(task: Task, code: int, output: str, duration_s: float) -> Verdict:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -144,7 +145,8 @@ def test_the_command_shows_verdicts_and_keeps_what_failed(
     tmp_path: Path, kernel: Kernel, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:
     good = write(tmp_path, "good.pkt", "echo $*")
-    bad = write(tmp_path, "bad.pkt", "echo bad.pkt:3: wrong $*; exit 1")
+    send = "import socket; socket.socket(type=socket.SOCK_DGRAM).sendto(bytes(8), ('127.0.0.1', 9))"
+    bad = write(tmp_path, "bad.pkt", f'python3 -c "{send}"; echo bad.pkt:3: wrong $*; exit 1')
     junit, kept = tmp_path / "verdicts.xml", tmp_path / "kept"
     code = lasthop_main(
         *("packetdrill", good, bad, "--kernel", kernel.name, "--packetdrill", stand_in(tmp_path)),
@@ -158,10 +160,18 @@ def test_the_command_shows_verdicts_and_keeps_what_failed(
     assert said[2].startswith("2 passed, 2 failed, 0 not runnable, on Linux ")
     assert said[3] == "The verdict changed between repetitions for 0 of 2."
     assert junit.read_text(encoding="utf-8").count("<failure") == 2
-    assert {file.name.removeprefix(tmp_path.name) for file in kept.iterdir()} == {
-        "-bad-ipv6-1.txt",
-        "-bad-ipv6-2.txt",
-    }
+    names = {file.name.removeprefix(tmp_path.name) for file in kept.iterdir()}
+    assert names == {f"-bad-ipv6-{run}.{ending}" for run in (1, 2) for ending in ("txt", "pcap")}
+    # The datagram, and the ICMP message that nobody listens.
+    tshark = ["tshark", "-r", kept / f"{tmp_path.name}-bad-ipv6-1.pcap", "-T", "fields", "-e", "ip.proto"]
+    assert subprocess.run(tshark, check=True, capture_output=True, text=True).stdout.split() == ["17", "1,17"]
+
+
+def test_captures_need_tcpdump(tmp_path: Path, kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(on_kernel, "_SYSTEM", "/nowhere")
+    task = Task(write(tmp_path, "a.pkt"), "ipv4", 0)
+    with pytest.raises(InputError, match="tcpdump"):
+        run_on_kernel(kernel, stand_in(tmp_path), [task], 1, lambda _: None, tmp_path / "kept")
 
 
 def test_options_of_kernels_are_refused_for_the_model(

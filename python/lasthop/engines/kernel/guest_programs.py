@@ -295,16 +295,24 @@ def start_guest(
 
 @contextmanager
 def start_commands(
-    kernel: Kernel, commands: Sequence[Command], *, core: int, seed: int, environment: Mapping[str, str]
+    kernel: Kernel,
+    commands: Sequence[Command],
+    *,
+    core: int,
+    seed: int,
+    environment: Mapping[str, str],
+    write: Sequence[Path] = (),
 ) -> Iterator[Guest]:
     """Boot a guest that runs commands as root, one after the other, each in a network of its own.
 
+    They may change the contents of the folders in `write`; what else they write is gone with the guest.
     `Guest.lines` has a line for each command that has ended, an `Ended` of crates/lasthop-guest.
     """
     work = _Work(
         what={"commands": [{"command": one.arguments, "folder": str(one.folder)} for one in commands]},
         user={"user": 0, "group": 0, "groups": [], "environment": [*environment.items()], "folder": "/"},
         seed=seed,
+        write=write,
     )
     with (
         Path(os.devnull).open("r+b", buffering=0) as nothing,
