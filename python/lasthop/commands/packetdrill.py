@@ -85,8 +85,8 @@ class _OfKernel(TypedDict):
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="Keep two files of each script that does not pass: what packetdrill prints, with each packet and its "
-    "time, and a capture of its packets for Wireshark and 'lasthop analyze'.",
+    help="Keep two files of each script that does not pass: what packetdrill prints, with each packet and "
+    "its time, and a capture of its packets for Wireshark and 'lasthop analyze'.",
 )
 @junit_option
 @click.option("--quiet", is_flag=True, help="Print only scripts that do not pass, and errors.")
@@ -145,7 +145,7 @@ def _on_kernel(
     ]
     jobs = of_kernel["jobs"] or os.cpu_count() or 1
     with progress(len(tasks), 0, quiet=quiet, doing="testing", what="scripts") as advance:
-        ran = run_on_kernel(guest, tool, tasks, jobs, advance, of_kernel["output"])
+        ran = run_on_kernel(guest, tool, tasks, jobs, advance, output=of_kernel["output"])
     return [one.verdict for one in ran], f"Linux {guest.info.version} ({guest.name})"
 
 

@@ -117,6 +117,7 @@ def run_on_kernel(
     tasks: Sequence[Task],
     jobs: int,
     advance: Callable[[int], None],
+    *,
     output: Path | None = None,
 ) -> list[Ran]:
     """Run scripts in guests, several side by side; return the verdicts in the order of the tasks.

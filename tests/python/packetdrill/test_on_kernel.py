@@ -171,7 +171,7 @@ def test_captures_need_tcpdump(tmp_path: Path, kernel: Kernel, monkeypatch: pyte
     monkeypatch.setattr(on_kernel, "_SYSTEM", "/nowhere")
     task = Task(write(tmp_path, "a.pkt"), "ipv4", 0)
     with pytest.raises(InputError, match="tcpdump"):
-        run_on_kernel(kernel, stand_in(tmp_path), [task], 1, lambda _: None, tmp_path / "kept")
+        run_on_kernel(kernel, stand_in(tmp_path), [task], 1, lambda _: None, output=tmp_path / "kept")
 
 
 def test_options_of_kernels_are_refused_for_the_model(
