@@ -80,6 +80,18 @@ static void let_be_watched(int how)
 	setitimer(ITIMER_PROF, &often, NULL);
 }
 
+/*
+ * Whether a program that has stopped by SIGSEGV may have stopped at a trapped instruction, and not for want of a page. To
+ * read its code for that brings the page in, and up to Linux 6.1 the process then no longer knows what it stopped for.
+ * Where a process is not traced, its siginfo is not to be had.
+ */
+static int may_be_trapped(int pid)
+{
+	siginfo_t info;
+
+	return ptrace(PTRACE_GETSIGINFO, pid, 0, &info) || info.si_code == SI_KERNEL;
+}
+
 /* If the program has stopped at the instruction rdtsc or rdtscp: carries it out. */
 static int tells_counter(struct uml_pt_regs *regs)
 {
@@ -136,7 +148,7 @@ static int look_at_program(int pid, int stop_signal, struct uml_pt_regs *regs)
 	if (cost)
 		charge(pid, cost);
 	if (stop_signal == SIGSEGV)
-		return tells_counter(regs) ? SIGALRM : stop_signal;
+		return may_be_trapped(pid) && tells_counter(regs) ? SIGALRM : stop_signal;
 	if (stop_signal != SIGPROF) {
 		spins = 0;
 		return stop_signal;
