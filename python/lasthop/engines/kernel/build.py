@@ -58,6 +58,8 @@ def build(wanted: Wanted, jobs: int, advance: Callable[[str, int], None]) -> Ker
     """
     _check_tools()
     begun = time.monotonic()
+    # Now: whoever develops lasthop may change its parts while a kernel compiles.
+    made_by = recipe()
     store().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="build-", dir=store().parent) as folder:
         advance("fetching the source", 0)
@@ -76,7 +78,7 @@ def build(wanted: Wanted, jobs: int, advance: Callable[[str, int], None]) -> Ker
             version=version,
             source=source.origin,
             source_sha256=source.sha256,
-            recipe=recipe(),
+            recipe=made_by,
             compiler=_says(["gcc", "--version"]).splitlines()[0],
             build_s=round(time.monotonic() - begun, 1),
             seccomp="seccomp=" in _says([str(program), "--help"]),
