@@ -11,14 +11,15 @@ aggregates of up to 65535 bytes, ns-3's default, and with single packets. Queues
 point's those of all stations. Datagrams would need twice the rate, so no queue runs dry.
 
 With `window`, TCP's windows are 40 segments, so no queue overflows; with `reno` and `cubic` the two also
-differ in how windows grow and recover. All acknowledge each second segment.
+differ in how windows grow and recover. All acknowledge each second segment. ns-3's retransmission timeout is
+at least 1 s: it cannot bound the variance term alone, as Linux and lasthop do.
 
 ns-3 is told to retry an aggregate whose block ACK is missing, instead of asking for the block ACK first; its
-hosts answer a frame 20 us after its end, when its ACK is on the air, not at once; its access point demands 6,
-12 and 24 Mbit/s, so ACKs take 24; beacons end before the flows begin. Both count what
-arrives in the time of each flow, the mean of several seeds. Processor time is the median: of a whole process
-of ns-3, and of `lasthop.run` with analysis, without the start of Python. A share is a flow's part of the sum:
-the least and the greatest. A packet counts once, if its data arrived; ACKs of TCP do not.
+hosts get all packets of a frame 20 us after its end, when its ACK is on the air, not each at its own end and
+at once; its access point demands 6, 12 and 24 Mbit/s, so ACKs take 24; beacons end before the flows begin.
+Both count what arrives in the time of each flow, the mean of several seeds. Processor time is the median: of
+a whole process of ns-3, and of `lasthop.run` with analysis, without the start of Python. A share is a flow's
+part of the sum: the least and the greatest. A packet counts once, if its data arrived; ACKs of TCP do not.
 """
 
 from __future__ import annotations

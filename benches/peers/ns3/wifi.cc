@@ -30,8 +30,9 @@ struct Options : flows::Options
     uint32_t ampdu = 65535;
     bool rts = false;
     bool bar = true;
-    bool headers = false;
+    std::string headers = "own";
     uint32_t answer_us = 20;
+    bool pieces = false;
     uint32_t queue = 1000;
     uint32_t air = 0;
 };
@@ -118,14 +119,13 @@ std::string Standard(WifiHelper& wifi)
     return "HeMcs11";
 }
 
-// Of frames that collide, all nodes understand the header of the first and no data.
-class UnderstoodHeaders : public ErrorRateModel
+// Of frames that collide, all nodes understand the header of the first, or none does and so all is lost.
+class Headers : public ErrorRateModel
 {
-  private:
     double DoGetChunkSuccessRate(WifiMode, const WifiTxVector&, double snr, uint64_t, uint8_t, WifiPpduField field,
                                  uint16_t) const override
     {
-        return field != WIFI_PPDU_FIELD_DATA || snr > 10 ? 1 : 0;
+        return (field != WIFI_PPDU_FIELD_DATA && g_options.headers == "first") || snr > 10 ? 1 : 0;
     }
 };
 
@@ -137,10 +137,13 @@ struct Above : WifiNetDevice
 
 void Later(Ptr<WifiNetDevice> device, Ptr<const Packet> packet, Mac48Address from, Mac48Address to)
 {
-    Simulator::Schedule(MicroSeconds(g_options.answer_us), Above::HANDS_OVER, device, packet, from, to);
+    const Ptr<WifiPhy> phy = device->GetPhy();
+    const Time rest = phy->IsStateRx() && !g_options.pieces ? phy->GetDelayUntilIdle() : Time();
+    Simulator::Schedule(rest + MicroSeconds(g_options.answer_us), Above::HANDS_OVER, device, packet, from, to);
 }
 
-// The same strength everywhere, so no frame outlives a collision.
+// The same strength everywhere. Of two frames that collide, only packets of the longer behind the end of the other can
+// arrive, if the header was understood.
 NetDeviceContainer Air(Ptr<Node> point, NodeContainer stations)
 {
     YansWifiChannelHelper channel;
@@ -170,9 +173,9 @@ NetDeviceContainer Air(Ptr<Node> point, NodeContainer stations)
         device->GetRemoteStationManager()->AddBasicMode(OfdmPhy::GetOfdmRate12Mbps());
         device->GetRemoteStationManager()->AddBasicMode(OfdmPhy::GetOfdmRate24Mbps());
         device->GetMac()->SetForwardUpCallback(MakeBoundCallback(&Later, device));
-        if (g_options.headers)
+        if (g_options.headers != "own")
         {
-            device->GetPhy()->SetErrorRateModel(CreateObject<UnderstoodHeaders>());
+            device->GetPhy()->SetErrorRateModel(CreateObject<Headers>());
         }
         device->GetPhy()->TraceConnectWithoutContext("PhyTxPsduBegin", MakeCallback(&Sent));
         device->GetMac()->TraceConnectWithoutContext("DroppedMpdu", MakeCallback(&GivenUp));
@@ -221,10 +224,17 @@ void Read(int argc, char* argv[])
     line.AddValue("rts", "whether RTS and CTS precede data", g_options.rts);
     line.AddValue("bar", "whether a BlockAckReq follows a lost BlockAck, else the data again", g_options.bar);
     line.AddValue("queue", "packets in the queue of each device", g_options.queue);
-    line.AddValue("headers", "whether the first header of those that collide is understood", g_options.headers);
+    line.AddValue("headers", "of frames that collide, headers that are understood: first, none, or own for ns-3's chance",
+                  g_options.headers);
     line.AddValue("answer", "us from the end of a frame until its receiver may answer it", g_options.answer_us);
+    line.AddValue("pieces", "whether packets of a frame reach the layer above at their own end", g_options.pieces);
     line.AddValue("air", "frames to print", g_options.air);
     line.Parse(argc, argv);
+    if (g_options.headers != "own" && g_options.headers != "first" && g_options.headers != "none")
+    {
+        std::cerr << "--headers is own, first or none\n";
+        std::exit(2);
+    }
 }
 
 }  // namespace
