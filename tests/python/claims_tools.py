@@ -1,4 +1,4 @@
-"""Claims on made-up scenarios and made-up records."""
+"""Claims on made-up scenarios and made-up records, and verdicts of results."""
 
 from __future__ import annotations
 
@@ -71,3 +71,8 @@ def check(folder: Path, text: str, study: Scenario, **tables: pl.DataFrame) -> l
 def one(folder: Path, body: str, study: Scenario, **tables: pl.DataFrame) -> Outcome:
     """Evaluate a single claim, given by its lines without id and text."""
     return check(folder, f'[[claim]]\nid = "C"\ntext = "said"\n{body}\n', study, **tables)[0]
+
+
+def verdicts(out: Path) -> dict[str, str]:
+    """Return the verdict on each claim of a results folder, by its id."""
+    return dict(pl.read_csv(out / "claims.csv").select("id", "verdict").iter_rows())

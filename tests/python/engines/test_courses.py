@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from claims_tools import verdicts
 from commands import ROOT
 
 Main = Callable[..., int]
@@ -16,24 +17,15 @@ ONE = ("--only", "load=upload,queue=drop-tail")
 
 
 def test_epochs_spoil_a_call_only_through_a_long_queue(lasthop_main: Main, tmp_path: Path) -> None:
-    """The claim of examples/starlink-call.toml."""
+    """The claims of examples/starlink-call.toml: frames come too late, hardly any is lost."""
     assert lasthop_main("run", EXAMPLE, "--out", tmp_path / "out", "--quiet") == 0
     flows = pl.read_parquet(tmp_path / "out" / "flows.parquet")
     up = flows.filter(role="call-up")
-    assert up.filter(load="none")["mos"].min() > 4.4
-    assert flows.filter(role="call-down")["mos"].min() > 4.4
-    lucky = up.filter(load="upload", queue="drop-tail")
-    assert len(lucky) == 10
-    assert lucky["mos"].max() > 4.2
-    assert lucky["mos"].min() < 3.1
-    assert lucky["voice_loss"].max() < 0.01
-    assert lucky.sort("mos")["voice_late"].first() > 0.05
-    assert up.filter(load="upload", queue="fq_codel")["mos"].min() > 4.4
-    upload = {
-        queue: rows["throughput_Bps"].mean()
-        for (queue,), rows in flows.filter(role="upload").group_by("queue")
-    }
-    assert upload["fq_codel"] > 0.9 * upload["drop-tail"]
+    assert verdicts(tmp_path / "out") == dict.fromkeys(["alone", "luck", "fq_codel"], "upheld")
+    unlucky = up.filter(load="upload", queue="drop-tail").sort("mos")
+    assert len(unlucky) == 10
+    assert unlucky["voice_loss"].max() < 0.01
+    assert unlucky["voice_late"].first() > 0.05
 
 
 def test_a_scenario_that_names_what_was_drawn_has_the_same_run(lasthop_main: Main, tmp_path: Path) -> None:

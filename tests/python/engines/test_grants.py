@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from claims_tools import verdicts
 from commands import ROOT
 from lasthop import _core
 from lasthop.engines.engine import Request
@@ -105,35 +106,20 @@ def test_a_phone_waits_for_its_opportunity_and_its_grant(lasthop_main: Main, tmp
         assert ours["median"] + 1 == pytest.approx(6 + period_ms / 2, abs=0.2)
 
 
-def test_the_claim_of_the_example(lasthop_main: Main, tmp_path: Path) -> None:
-    """The claim of examples/cable-upload.toml."""
+def test_the_claims_of_the_example(lasthop_main: Main, tmp_path: Path) -> None:
+    """Those of examples/cable-upload.toml, and what it says of single waits."""
     out = tmp_path / "upload"
     assert lasthop_main("run", ROOT / "examples" / "cable-upload.toml", "--out", out, "--quiet") == 0
+    assert verdicts(out) == dict.fromkeys(["idle", "drop-tail", "pie", "low-latency"], "upheld")
     flows = pl.read_parquet(out / "flows.parquet")
-
-    def of(role: str, upload: str, modem: str) -> pl.DataFrame:
-        return flows.filter(role=role, upload=upload, modem=modem)
-
-    for modem in ("drop-tail", "pie"):
-        idle = of("game", "none", modem)
-        assert idle["queue_delay_min_s"].min() >= 0.004
-        assert idle["queue_delay_max_s"].max() <= 0.006
-        assert idle["queue_delay_median_s"].mean() == pytest.approx(0.005, abs=0.0001)
-    granted = of("game", "none", "low-latency")["queue_delay_median_s"]
-    assert granted.mean() == pytest.approx(0.0005, abs=0.0001)
-    assert of("game", "photos", "drop-tail")["queue_delay_median_s"].min() > 0.1
-    assert of("call", "photos", "drop-tail")["mos"].max() < 1.5
-    for modem in ("pie", "low-latency"):
-        assert of("call", "photos", modem)["mos"].min() > 4.3
-        waited = of("call", "photos", modem)["queue_delay_median_s"]
-        assert waited.mean() == pytest.approx(0.009, abs=0.002)
-    assert of("game", "photos", "pie")["queue_delay_median_s"].mean() == pytest.approx(0.008, abs=0.002)
-    low = of("game", "photos", "low-latency")
-    assert low["queue_delay_median_s"].max() < 0.0005
+    idle = flows.filter(pl.col("modem") != "low-latency", role="game", upload="none")
+    assert idle["queue_delay_min_s"].min() >= 0.004
+    assert idle["queue_delay_max_s"].max() <= 0.006
+    low = flows.filter(role="game", upload="photos", modem="low-latency")
     assert low["queue_delay_max_s"].max() < 0.004
-    times = {modem: of("photos", "photos", modem)["elapsed_s"].mean() for modem in flows["modem"].unique()}
-    assert times["pie"] / times["drop-tail"] == pytest.approx(1.1, abs=0.04)
-    assert times["low-latency"] / times["drop-tail"] == pytest.approx(1.03, abs=0.03)
+    for modem in ("pie", "low-latency"):
+        waited = flows.filter(role="call", upload="photos", modem=modem)["queue_delay_median_s"]
+        assert waited.mean() == pytest.approx(0.009, abs=0.002)
 
 
 def test_the_guest_waits_for_grants_as_the_model_does(tmp_path: Path, kernel: Kernel) -> None:

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from scipy.optimize import brentq
 
+from claims_tools import verdicts
 from commands import ROOT
 from lasthop.studies.claims.records import Records
 
@@ -96,19 +97,15 @@ def _run(main: Main, name: str, out: Path) -> dict[str, pl.DataFrame]:
 
 
 def test_shares_of_the_air_end_the_anomaly(lasthop_main: Main, tmp_path: Path) -> None:
-    """The claim of examples/wifi-anomaly.toml."""
+    """The claims of examples/wifi-anomaly.toml, and that a turn of the phone takes twice as long."""
     tables = _run(lasthop_main, "wifi-anomaly", tmp_path / "out")
-    rate = {key: rows["throughput_Bps"].mean() for key, rows in tables["flows"].group_by("queue", "role")}
     air = {
         key: rows.group_by("replication").agg(pl.sum("airtime_share"))["airtime_share"].mean()
         for key, rows in tables["stations"].group_by("queue", "station")
     }
-    assert air["fifo", "phone"] > 0.85
-    assert rate["fifo", "laptop"] < 0.1 * rate["airtime", "laptop"]
     assert air["fq_codel", "phone"] == pytest.approx(2 * air["fq_codel", "laptop"], rel=0.2)
-    assert rate["fifo", "laptop"] < rate["fq_codel", "laptop"] < 0.85 * rate["airtime", "laptop"]
-    for queue, station in (("airtime", "laptop"), ("airtime", "tablet")):
-        assert air[queue, station] == pytest.approx(air[queue, "phone"], rel=0.15)
+    assert air["airtime", "tablet"] == pytest.approx(air["airtime", "phone"], rel=0.15)
+    assert verdicts(tmp_path / "out") == dict.fromkeys(["anomaly", "turns", "airtime"], "upheld")
     _told(tmp_path / "out", tables["stations"])
 
 
@@ -125,19 +122,6 @@ def _told(out: Path, stations: pl.DataFrame) -> None:
 
 
 def test_the_queue_of_the_bottleneck_decides_about_a_call(lasthop_main: Main, tmp_path: Path) -> None:
-    """The claim of examples/wifi-bufferbloat.toml."""
-    flows = _run(lasthop_main, "wifi-bufferbloat", tmp_path / "out")["flows"]
-    call = {
-        key: rows["mos"]
-        for key, rows in flows.filter(pl.col("role").str.starts_with("call")).group_by(
-            "laptop", "cable", "wifi", "role"
-        )
-    }
-    for wifi in ("fifo", "fq_codel"):
-        assert call["near", "drop-tail", wifi, "call-up"].max() < 3.5
-        assert call["near", "fq_codel", wifi, "call-up"].min() > 4.1
-    for cable in ("drop-tail", "fq_codel"):
-        by_wifi = [call["near", cable, wifi, "call-up"].mean() for wifi in ("fifo", "fq_codel")]
-        assert by_wifi[0] == pytest.approx(by_wifi[1], abs=0.3)
-        assert call["far", cable, "fifo", "call-down"].max() < 1.5
-        assert call["far", cable, "fq_codel", "call-down"].min() > 4.3
+    """The claims of examples/wifi-bufferbloat.toml."""
+    _run(lasthop_main, "wifi-bufferbloat", tmp_path / "out")
+    assert verdicts(tmp_path / "out") == dict.fromkeys(["near", "near-wifi", "far"], "upheld")

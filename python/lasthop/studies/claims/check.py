@@ -11,7 +11,7 @@ from lasthop import _core
 from lasthop.errors import InputError, nearest
 from lasthop.results.manifest import finished
 from lasthop.scenario.points import read_study
-from lasthop.studies.catalogue import SCENARIO_FILE, find_study, load_assets
+from lasthop.studies.catalogue import SCENARIO_FILE, find_study, list_studies, load_assets
 from lasthop.studies.claims import NOT_UPHELD, UPHELD, VERDICTS
 from lasthop.studies.claims.answers import Answer, answers
 from lasthop.studies.claims.evaluate import Outcome, evaluate
@@ -70,6 +70,11 @@ def check_readings(folder: Path, scenario: Path | None) -> list[Judged]:
 
 def _scenario(folder: Path, scenario: Path | None) -> tuple[Path, _core.Study]:
     identity = finished(folder)["identity"]
+    if scenario is None and identity["scenario"] not in list_studies():
+        raise InputError(
+            f"{folder} holds results of '{identity['scenario']}', which is no study of lasthop's: name its "
+            "file with --scenario FILE."
+        )
     file = scenario or find_study(identity["scenario"]) / SCENARIO_FILE
     study = read_study(file)
     if study.digest != identity["scenario_digest"]:
