@@ -24,6 +24,9 @@ def test_a_capture_of_either_end_tells_bytes_round_trips_losses_and_the_first_fl
     assert (transfer.direction, transfer.mss, transfer.initial_window) == ("down", 1448, 10)
     assert transfer.bytes[-1] == pytest.approx(3e6, abs=2)
     assert not transfer.app_limited
+    # Its receiver accepted the connection, with a window of 40 packets that no scale applies to, and offers
+    # 1000 later, in steps of 64 bytes.
+    assert transfer.receive_window == pytest.approx(1000 * 1448, abs=64)
     assert found.delays is not None
     # 40 ms there and back, and 2.4 ms for a packet of 1500 bytes; a queue of 30 packets adds 72 ms.
     assert found.delays.rtt_ms.min() == pytest.approx(42.5, abs=0.5)

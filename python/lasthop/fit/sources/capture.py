@@ -159,7 +159,9 @@ def _transfer(packets: Columns, name: str, direction: Direction, mss: int, scale
     flight = _Flight(time[data], begin, size, time[answer], acked, packets, mss)
     sender, receiver = _sender_trips(flight), _receiver_trips(flight)
     end = _seen_at(packets, data, sender, receiver)
-    windows = packets["window"][answer].astype(np.int64) << scale
+    # The window of a SYN is never scaled (RFC 7323, section 2.2), and says nothing of later ones.
+    offers = answer & (packets["flags"] & SYN == 0)
+    windows = packets["window"][offers].astype(np.int64) << scale
     if end == "sender":
         at, total, lost, (rtt_time, rtt) = flight.ack_time, np.clip(acked, 0, None), _resent(flight), sender
     else:
