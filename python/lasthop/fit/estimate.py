@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lasthop.fit.measurement import Delays, Direction, Floats, Transfer, packet_ms
-from lasthop.fit.summary import delivered, lost_of, unevenness
+from lasthop.fit.summary import LEAST_TRAINS, SHORT, delivered, lost_of, trains, unevenness
 
 # Fewer packets or round trips do not leave slow start behind.
 LEAST_PACKETS = 150
@@ -36,6 +36,8 @@ class Estimate:
     """Whether the round trip is that of probes of the idle line."""
     filled: bool = True
     """Whether a queue grew, or where that is unknown, overflowed."""
+    pace: float = 0.0
+    """The rate at which short trains of packets came; 0 if these data show none."""
 
     @property
     def buffer(self) -> float:
@@ -89,7 +91,14 @@ def estimate(
         loaded=smoothed and idle_ms is None,
         pinged=idle_ms is not None,
         filled=filled,
+        pace=_pace(transfers),
     )
+
+
+def _pace(transfers: tuple[Transfer, ...]) -> float:
+    """The pace that a tenth of short trains exceed."""
+    paces = trains(transfers, SHORT)
+    return float(np.percentile(paces, 90)) if len(paces) >= LEAST_TRAINS else 0.0
 
 
 def _jitter(transfers: tuple[Transfer, ...], packet: float) -> float:

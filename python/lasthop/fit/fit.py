@@ -11,7 +11,7 @@ import numpy as np
 from lasthop.errors import InputError
 from lasthop.fit.course import Course
 from lasthop.fit.estimate import Estimate, estimate, way
-from lasthop.fit.infer import AGAIN, CALMED, FIRST, LAST, LEFT, MODELS, MOST, SECOND, THIRD, Found, Inference
+from lasthop.fit.infer import AGAIN, FIRST, LAST, LEFT, MODELS, MOST, SECOND, THIRD, TWINS, Found, Inference
 from lasthop.fit.joined import pairs
 from lasthop.fit.known import Known, beside, known
 from lasthop.fit.line import NOTHING, OTHER, Model, Setting, begun, cut, line_keys
@@ -56,7 +56,7 @@ KEYS = {
 def runs_of_a_fit(ways: int) -> int:
     """How many runs the inference takes at most."""
     last = (THIRD + (1 + AGAIN) * LAST) * (1 + MOST) // 2
-    return ways * (len(MODELS) * FIRST + (LEFT + CALMED) * SECOND + last + SHOWN)
+    return ways * (len(MODELS) * FIRST + LEFT * (1 + TWINS) * SECOND + last + SHOWN)
 
 
 @dataclass(frozen=True)
@@ -297,6 +297,11 @@ def _drawn(found: Found, rng: np.random.Generator, error: float) -> tuple[Floats
 def _refused(first: Estimate, found: Found) -> dict[str, str]:
     refused = dict(first.refused)
     best = found.parts[0]
+    if any(part.model.endless for part in found.parts):
+        least = max(1, round(first.buffer))
+        refused.setdefault(
+            "buffer", f"losses at random alone explain what was seen: it holds at least {least} packets"
+        )
     for name, share in zip(best.names, best.shares, strict=True):
         if name == "rtt" and share > UNTOLD_DELAY and first.loaded:
             refused["rtt"] = LOADED
@@ -368,8 +373,7 @@ def _hidden(name: str, first: Estimate) -> float:
 def _words(one: Way, found: Found, refused: dict[str, str]) -> list[Parameter]:
     source = one.source
     chances: dict[str, dict[str, float]] = {"control": {}, "queue": {}}
-    for model in MODELS:
-        chance = sum(found.chances.get(replace(model, jittery=jittery), 0.0) for jittery in (False, True))
+    for model, chance in found.chances.items():
         for name, word in (("control", model.control), ("queue", model.queue)):
             chances[name][word] = chances[name].get(word, 0.0) + chance
     keys = {"control": "tcp.congestion_control", "queue": f"{one.direction}.queue.discipline"}

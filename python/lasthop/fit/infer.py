@@ -32,14 +32,17 @@ KINDS = (
 )
 # Loss and jitter are drawn from numbers above 0, so a link without any is a model of its own.
 MODELS = tuple(Model(control, queue, lossy) for lossy in (False, True) for control, queue in KINDS)
-# Models that stay in the second round, and those of them that are also tried without jitter.
-LEFT, CALMED = 4, 2
+# Models that stay in the second round, and twins that each of them has at most: without jitter, without a
+# limit of its queue, and without both.
+LEFT, TWINS = 4, 3
 # Models that stay in the last rounds, and how probable they are at least.
 MOST, LEAST_CHANCE = 3, 0.05
 # How much wider than the 90 % interval the next box is.
 WIDER = 3.0
 # How far above the first guess the rate may be, where a queue grew, and where the line was hardly filled.
 MOST_RATE, MOST_UNFILLED = 1.5, 4.0
+# Round trips of packets that a policer's bucket holds at most.
+MOST_BUCKET = 4.0
 # More last rounds at most, as long as what one found lies outside its box.
 AGAIN = 2
 # Half the width that a box keeps at least, as a logarithm.
@@ -57,15 +60,20 @@ class Box:
     """Properties that are known not to lie outside."""
 
     @classmethod
-    def around(cls, first: Estimate, names: Sequence[str]) -> Box:
+    def around(cls, first: Estimate, names: Sequence[str], queue: str) -> Box:
         """A wide box around first estimates."""
         loss = max(first.loss, 0.5 / first.packets)
         packet = packet_ms(first.rate)
-        most = MOST_RATE if first.filled else MOST_UNFILLED
+        # A line that nothing filled is at least as fast as packets that came together.
+        most = (
+            MOST_RATE * first.rate
+            if first.filled
+            else max(MOST_UNFILLED * first.rate, MOST_RATE * first.pace)
+        )
         ranges = {
-            "rate": (0.8 * min(first.rate, max(first.usual, first.rate / 2)), most * first.rate),
+            "rate": (0.8 * min(first.rate, max(first.usual, first.rate / 2)), most),
             "rtt": cls._trips(first, packet),
-            "buffer": (max(2.0, 0.3 * first.buffer), max(12.0, 3.0 * first.buffer)),
+            "buffer": cls._lengths(first, packet, queue),
             "loss": (loss / 100, 3 * loss),
             "jitter": (0.05 * packet, max(4 * first.jitter, 2 * packet)),
         }
@@ -83,9 +91,16 @@ class Box:
         least = max((0.1 if first.loaded else 0.75) * first.rtt - packet, 0.1 * first.rtt)
         return least, 1.08 * first.rtt
 
-    def without(self, name: str) -> Box:
-        """The same without one property."""
-        chosen = [place for place, one in enumerate(self.names) if one != name]
+    @staticmethod
+    def _lengths(first: Estimate, packet: float, queue: str) -> tuple[float, float]:
+        """A range for the queue, or for a policer's bucket, which no wait tells of."""
+        if queue == "policer":
+            return 2.0, max(12.0, MOST_BUCKET * first.rtt / packet, 3.0 * first.buffer)
+        return max(2.0, 0.3 * first.buffer), max(12.0, 3.0 * first.buffer)
+
+    def only(self, names: Sequence[str]) -> Box:
+        """The same of some of its properties."""
+        chosen = [place for place, one in enumerate(self.names) if one in names]
         return Box(
             tuple(self.names[place] for place in chosen), self.low[chosen], self.high[chosen], self.closed
         )
@@ -145,6 +160,14 @@ class Found:
         return self.parts[0].model
 
 
+def _twins(model: Model) -> list[Model]:
+    """The same line without jitter, and with a queue that never overflowed if losses have another cause."""
+    calm = [model.jittery, False] if model.jittery else [False]
+    endless = [False, True] if model.lossy and model.queue == "drop-tail" else [False]
+    twins = [replace(model, jittery=one, endless=other) for one in calm for other in endless]
+    return [twin for twin in twins if twin != model]
+
+
 Rounds = Sequence[tuple[Model, Box]]
 Runs = list[tuple[Floats, Floats]]
 
@@ -172,7 +195,7 @@ class Inference:
     def names(self, model: Model) -> tuple[str, ...]:
         """The properties that are drawn under a model."""
         names = ["rtt"] if self.setting.known.course is not None else ["rate", "rtt"]
-        if model.queue != "codel":
+        if model.queue != "codel" and not model.endless:
             names.append("buffer")
         if model.lossy:
             names.append("loss")
@@ -184,15 +207,12 @@ class Inference:
         """All rounds."""
         jittery = self.first.jitter > 0
         models = [replace(model, jittery=jittery) for model in models if self.first.losses or not model.lossy]
-        wide = {model: Box.around(self.first, self.names(model)) for model in models}
+        wide = {model: Box.around(self.first, self.names(model), model.queue) for model in models}
         rounds: Rounds = list(wide.items())
         parts = self._round(rounds, [FIRST] * len(rounds))
         rounds, parts, _ = self._likely(rounds, parts, LEFT, 0.0)
         rounds = self._narrowed(rounds, parts)
-        if jittery:
-            rounds += [
-                (replace(model, jittery=False), box.without("jitter")) for model, box in rounds[:CALMED]
-            ]
+        rounds += [(twin, box.only(self.names(twin))) for model, box in rounds for twin in _twins(model)]
         parts = self._round(rounds, [SECOND] * len(rounds))
         compared = [model for model, _ in rounds]
         rounds, parts, chances = self._likely(rounds, parts, MOST, LEAST_CHANCE)
@@ -208,7 +228,7 @@ class Inference:
         for (model, box), runs in zip(rounds, parts, strict=True):
             learnt = self._learnt(runs)
             ends = learnt.quantiles((0.05, 0.95))
-            start = wide.get(model) or wide[replace(model, jittery=True)].without("jitter")
+            start = wide[replace(model, jittery=jittery, endless=False)].only(box.names)
             shares = (ends[1] - ends[0]) / (start.high - start.low)
             found.append(Part(model, box.names, learnt, told[model], shares))
         return Found(tuple(found), told, self.runs)

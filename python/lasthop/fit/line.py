@@ -37,10 +37,13 @@ class Model:
     """Whether the link also loses packets at random."""
     jittery: bool = False
     """Whether packets also wait at random."""
+    endless: bool = False
+    """Whether the queue never overflowed, so that its limit is no property of what was seen."""
 
     def __str__(self) -> str:
         """Name all."""
-        more = [word for word, has in (("random loss", self.lossy), ("jitter", self.jittery)) if has]
+        words = (("random loss", self.lossy), ("jitter", self.jittery), ("no limit", self.endless))
+        more = [word for word, has in words if has]
         return f"{self.control} through {self.queue}{', with ' if more else ''}{' and '.join(more)}"
 
 

@@ -20,6 +20,8 @@ FLOOR_MS = 0.2
 UNEVEN_FLOOR_MS = 0.02
 # Packets of a step that says how evenly they came, and how many such steps it takes.
 MOST_OF_A_STEP, LEAST_STEPS = 4.5, 50
+# Steps of a short train, and trains that say something of the pace.
+SHORT, LEAST_TRAINS = 3, 4
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,9 @@ def _trips(transfers: tuple[Transfer, ...], delays: Delays, view: View) -> list[
     late_ranks = np.percentile(late if len(late) else rtt, [0, 10, 50, 90])
     steps = np.abs(np.diff(rtt)) if len(rtt) > 1 else np.zeros(1)
     jitter = np.log(np.percentile(steps, [50, 90]) + FLOOR_MS / 4)
-    at_losses = [_at_losses(transfers, time, rtt, view)] if view.losses == "times" else []
+    at_losses = []
+    if view.losses == "times":
+        at_losses = [_at_losses(transfers, time, rtt, view), _at_first(transfers, time, rtt)]
     return [
         float(np.log(least)),
         *np.log(ranks[1:]).tolist(),
@@ -185,18 +189,33 @@ def _at_losses(transfers: tuple[Transfer, ...], time: Floats, rtt: Floats, view:
     return float(np.median(seen)) if seen else float(np.percentile(rtt, 99))
 
 
+def _at_first(transfers: tuple[Transfer, ...], time: Floats, rtt: Floats) -> float:
+    """The greatest round trip before the first loss: of the queue that slow start filled.
+
+    No repair has made any of these longer, as it makes later ones.
+    """
+    lost = lost_times(transfers)
+    before = rtt[time <= lost[0]] if len(lost) else rtt
+    return float(before.max()) if len(before) else float(rtt[0])
+
+
+def trains(transfers: tuple[Transfer, ...], length: int) -> Floats:
+    """The paces of so many steps in a row, in Mbit/s."""
+    paces = [np.empty(0)]
+    for one in transfers:
+        amount = one.bytes[length:] - one.bytes[:-length]
+        took = one.time_s[length:] - one.time_s[:-length]
+        good = (amount > 0) & (took > 0)
+        paces.append(amount[good] * (1 + one.overhead / one.payload) * 8e-6 / took[good])
+    return np.concatenate(paces)
+
+
 def _spacing(transfers: tuple[Transfer, ...]) -> list[float]:
     """The pace of trains of packets: what the line's serialisation leaves of them."""
     numbers = []
-    for length in (8, 32):
-        paces = []
-        for one in transfers:
-            amount = one.bytes[length:] - one.bytes[:-length]
-            took = one.time_s[length:] - one.time_s[:-length]
-            good = (amount > 0) & (took > 0)
-            paces.append(amount[good] * (1 + one.overhead / one.payload) * 8e-6 / took[good])
-        pace = np.concatenate(paces)
-        if len(pace) < 4:
+    for length in (SHORT, 8, 32):
+        pace = trains(transfers, length)
+        if len(pace) < LEAST_TRAINS:
             numbers += [0.0] * 4
         else:
             numbers += np.log(np.percentile(pace, [25, 50, 75, 90])).tolist()

@@ -10,14 +10,16 @@ import pytest
 from made import LINE, captured, measured
 
 from lasthop.errors import InputError
-from lasthop.fit.abc import posterior, probabilities
-from lasthop.fit.fit import fit, ways_of
+from lasthop.fit.abc import Posterior, posterior, probabilities
+from lasthop.fit.estimate import Estimate, estimate
+from lasthop.fit.fit import _refused, fit, ways_of
+from lasthop.fit.infer import Box, Found, Inference, Part, _twins
 from lasthop.fit.line import Model, Setting, line_keys, simulate
-from lasthop.fit.measurement import Measurement, Transfer
+from lasthop.fit.measurement import Delays, Measurement, Transfer
 from lasthop.fit.output import text_of
 from lasthop.fit.posterior import Fit
 from lasthop.fit.sources import read
-from lasthop.fit.summary import unevenness
+from lasthop.fit.summary import summarise, unevenness
 from lasthop.scenario.points import parse_study
 
 TRUE = {"rate": 4.0, "rtt": 40.0, "buffer": 30.0}
@@ -94,6 +96,65 @@ def test_a_simulated_capture_is_read_as_the_file_of_the_same_run(tmp_path: Path)
     size = min(len(of_file.bytes), len(seen.transfers[0].bytes)) // 2
     assert np.array_equal(of_file.bytes[:size], seen.transfers[0].bytes[:size])
     assert np.allclose(of_file.time_s[:size], seen.transfers[0].time_s[:size], atol=1e-6)
+
+
+@pytest.mark.parametrize("end", ["server", "client"])
+def test_the_true_line_run_again_is_seen_as_it_was_measured(tmp_path: Path, end: str) -> None:
+    # Nothing is random here, so what differs would be the fit's own fault.
+    text = LINE.replace("[tcp]", '[tcp]\ncongestion_control = "reno"') + 'duration = "6 s"\n'
+    (one,) = ways_of([read(captured(tmp_path / "made", text, end), "10.0.1.1")])
+    at = one.measurement.seen_at
+    assert at in {"sender", "receiver"}
+    setting = Setting(one.transfers, "down", at, one.until_s)
+    again = Inference(setting, one.delays, one.first, fine=True, seed=1, jobs=1, advance=lambda _: None)
+    seen = again.seen({"rate": 5.0, "rtt": 40.0, "buffer": 30.0}, Model("reno", "drop-tail"), 1)
+    assert summarise(*seen, again.view) == pytest.approx(again.observed, abs=1e-6)
+
+
+def test_losses_of_another_cause_leave_room_for_a_queue_that_never_overflowed() -> None:
+    lossy = Model("reno", "drop-tail", lossy=True)
+    assert _twins(lossy) == [replace(lossy, endless=True)]
+    # Only an overflow explains losses here, and CoDel has no length anyway.
+    assert not _twins(replace(lossy, lossy=False))
+    assert not _twins(replace(lossy, queue="codel"))
+    learnt = Posterior(np.log([[5.0, 40.0]]), np.ones(1))
+    parts = [Part(model, ("rate", "rtt"), learnt, 0.5, np.zeros(2)) for model in (lossy, *_twins(lossy))]
+    first = Estimate(5.0, 40.0, 24.0, 0.01, 0.0, 2000, 20)
+    assert "buffer" not in _refused(first, Found(tuple(parts[:1]), {}, 1))
+    # 24 ms are ten packets of 2.4 ms.
+    assert _refused(first, Found(tuple(parts), {}, 1))["buffer"].endswith("at least 10 packets")
+
+
+@pytest.mark.long
+def test_a_queue_that_never_overflowed_has_no_length(tmp_path: Path) -> None:
+    # Random losses keep Reno's window at ten packets or so, and 200 never wait.
+    text = LINE.replace("30 packets", "200 packets").replace('"20 ms"', '"20 ms"\nloss = "1 %"')
+    text = text.replace("[tcp]", '[tcp]\ncongestion_control = "reno"').replace("5 Mbit/s", "2 Mbit/s")
+    (one,) = ways_of([read(captured(tmp_path / "made", text + 'duration = "6 s"\n', "server"), "10.0.1.1")])
+    setting = Setting(one.transfers, "down", "sender", one.until_s, one.known)
+    inference = Inference(setting, one.delays, one.first, fine=True, seed=1, jobs=2, advance=lambda _: None)
+    found = inference.run([Model("reno", "drop-tail", lossy=True), Model("reno", "drop-tail")])
+    assert any(part.model.endless for part in found.parts)
+    assert "at random" in _refused(one.first, found)["buffer"]
+
+
+def test_a_policers_bucket_is_looked_for_whatever_packets_wait() -> None:
+    # 15 Mbit/s and 34 ms: the bucket of 65 packets is one and a half round trips, and nothing waits there.
+    first = Estimate(15.0, 34.0, 4.0, 0.02, 2.0, 11_000, 230)
+    for queue, held in (("policer", True), ("drop-tail", False)):
+        box = Box.around(first, ["buffer"], queue)
+        assert (box.low[0] <= np.log(65) <= box.high[0]) == held
+
+
+def test_a_line_that_losses_kept_empty_is_as_fast_as_its_trains() -> None:
+    # Four packets together every 40 ms, at 19 Mbit/s: 1.2 Mbit/s in all, and none waits.
+    times = (0.04 * np.arange(150)[:, None] + 12 / 19e3 * np.arange(4)).ravel()
+    one = replace(whole(), time_s=times, bytes=1448.0 * np.arange(1, 601), lost_s=np.linspace(0.5, 5, 10))
+    first = estimate((one,), Delays(times, np.full(600, 40.0)), 6.0)
+    assert not first.filled
+    assert first.pace == pytest.approx(19, rel=0.01)
+    box = Box.around(first, ["rate"], "drop-tail")
+    assert box.low[0] <= np.log(19) <= box.high[0]
 
 
 def whole() -> Transfer:
