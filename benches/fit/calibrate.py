@@ -160,6 +160,9 @@ def arguments(description: str | None, *, lines: int) -> argparse.ArgumentParser
     )
     parser.add_argument("--lines", type=int, default=lines, help="how many; default %(default)s")
     parser.add_argument("--from", dest="first", type=int, default=0, help="number of the first")
+    parser.add_argument(
+        "--most-rate", type=float, default=np.inf, help="leave out faster lines, in Mbit/s; they take longest"
+    )
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("results/fit"))
     return parser
@@ -178,9 +181,10 @@ def completed(
         table.write_text(",".join(columns) + "\n", encoding="utf-8")
     done = {int(row["line"]) for row in rows_of(table)}
     for number in range(asked.first, asked.first + asked.lines):
-        if number in done:
+        line = Line.drawn(number, SEED)
+        if number in done or line.rate > asked.most_rate:
             continue
-        made = list(rows(Line.drawn(number, SEED)))
+        made = list(rows(line))
         with table.open("a", encoding="utf-8", newline="") as file:
             csv.DictWriter(file, columns).writerows(made)
     return rows_of(table)

@@ -17,6 +17,8 @@ KEPT = 0.5
 RIDGES = (1e-3, 1e-2, 0.1, 1.0)
 # Of the discriminant, whose inputs are nearly as many as its simulations.
 DISCRIMINANT = 0.1
+# Of a number of the summary, what real hosts are off anyway, and how many deviations count at most.
+OFF, MOST_DEVIATIONS = 0.05, 6.0
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,28 @@ def posterior(parameters: Floats, summaries: Floats, observed: Floats) -> Poster
     weights = 1 - (distance[kept] / width) ** 2
     nearer, _ = _ridge(predicted[kept], parameters[kept], weights, 1e-9)
     return Posterior(parameters[kept] + (wanted - predicted[kept]) @ nearer, weights)
+
+
+def likeness(parameters: Floats, summaries: Floats, observed: Floats) -> float:
+    """The part of the simulations that are at least as unlike the others as the observation is.
+
+    A posterior predictive check (Gelman, Meng and Stern 1996): a regression predicts the summary from the
+    parameters, each simulation's from the others', and the observation's from the middle of its posterior.
+    """
+    middle = posterior(parameters, summaries, observed).quantiles((0.5,))[0]
+    inputs = (parameters - middle) / (np.std(parameters, axis=0) + 1e-12)
+    inputs = np.hstack([np.ones((len(inputs), 1)), inputs])
+    inverse = np.linalg.pinv(inputs)
+    slope = inverse @ summaries
+    own = np.einsum("ij,ji->i", inputs, inverse)
+    rest = (summaries - inputs @ slope) / np.maximum(1 - own, 1e-3)[:, None]
+    # The median of a square is 0.455 of the variance.
+    deviation = np.sqrt(np.median(rest**2, axis=0) / 0.455 + OFF**2)
+    distances = [
+        np.minimum(np.abs(one) / deviation, MOST_DEVIATIONS).mean(axis=-1)
+        for one in (rest, observed - slope[0])
+    ]
+    return float(np.mean(distances[0] >= distances[1]))
 
 
 def probabilities(summaries: list[Floats], observed: Floats) -> Floats:

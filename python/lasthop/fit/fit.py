@@ -41,6 +41,12 @@ UNTOLD = 0.6
 LEAST_PROBES = 5
 # Of the delay, where round trips are those of a busy line, from a tenth of the least to that.
 UNTOLD_DELAY = 0.25
+# Where fewer of the last runs are as odd as the measured transfer, it is none of theirs.
+LEAST_LIKENESS = 0.01
+UNLIKE = (
+    "No simulated line behaves quite like the measured one ({way}): it has something that these lack, so the "
+    "intervals may be too narrow. The report shows where they differ."
+)
 LOADED = "these are smoothed round trips of a busy line; a file of ping before the transfer would tell it"
 UNITS = {"rate": "Mbit/s", "rtt": "ms", "buffer": "packets", "loss": "", "jitter": "ms"}
 NAMES = {"rtt": "delay"}
@@ -169,6 +175,7 @@ def fit(
     notes += [said for one in measurements if (said := waits(one)) is not None]
     notes += [said for pair in joined for said in pair.notes()] + apart
     notes.append(_untold(results))
+    notes += [UNLIKE.format(way=result.direction) for result in results if result.likeness < LEAST_LIKENESS]
     return Fit(
         measurements=tuple(measurements),
         parameters=tuple(found),
@@ -202,6 +209,7 @@ class _Result:
     runs: int
     course: Course | None
     others: tuple[Keys, ...]
+    likeness: float
 
 
 def _direction(
@@ -247,7 +255,7 @@ def _direction(
     shift = setting.shift_s(values[0]["rtt"])
     course = None if one.known.course is None else one.known.course.shifted(shift)
     others = tuple(one.known.flows(one.direction, shift))
-    return _Result(one.direction, said, keys, (check,), found.runs, course, others)
+    return _Result(one.direction, said, keys, (check,), found.runs, course, others, found.likeness)
 
 
 def _beside(one: Way, stalled: dict[str, Floats]) -> list[Parameter]:

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import qmc
 
 from lasthop.errors import InputError
-from lasthop.fit.abc import Posterior, posterior, probabilities
+from lasthop.fit.abc import Posterior, likeness, posterior, probabilities
 from lasthop.fit.estimate import Estimate
 from lasthop.fit.line import Model, Setting, cut, simulate
 from lasthop.fit.measurement import Delays, Floats, Transfer, packet_ms
@@ -47,6 +47,8 @@ MOST_BUCKET = 4.0
 AGAIN = 2
 # Half the width that a box keeps at least, as a logarithm.
 LEAST_HALF = {"rate": 0.004, "rtt": 0.004, "buffer": 0.03, "loss": 0.3, "jitter": 0.2}
+# The same of a queue, in packets.
+LEAST_PACKETS = 1.5
 
 
 @dataclass(frozen=True)
@@ -106,9 +108,11 @@ class Box:
         )
 
     def points(self, count: int, seed: int) -> Floats:
-        """A scrambled Sobol sequence."""
+        """A scrambled Sobol sequence, with queues of whole packets, as they are run."""
         unit = qmc.Sobol(len(self.names), seed=seed).random(count)
         points: Floats = self.low + unit * (self.high - self.low)
+        for place in [place for place, name in enumerate(self.names) if name == "buffer"]:
+            points[:, place] = np.log(np.maximum(np.round(np.exp(points[:, place])), 1))
         return points
 
     def narrowed(self, found: Posterior) -> Box:
@@ -116,7 +120,13 @@ class Box:
         ends = found.quantiles((0.05, 0.5, 0.95))
         width = np.where([name in self.closed for name in self.names], 0.0, self.high - self.low)
         middle = np.clip(ends[1], self.low - width / 2, self.high + width / 2)
-        half = np.maximum(WIDER * (ends[2] - ends[0]) / 2, [LEAST_HALF[name] for name in self.names])
+        least = [LEAST_HALF[name] for name in self.names]
+        # Three lengths at least, as runs have whole packets.
+        least = [
+            max(half, LEAST_PACKETS / max(np.exp(at), 1)) if name == "buffer" else half
+            for name, half, at in zip(self.names, least, middle, strict=True)
+        ]
+        half = np.maximum(WIDER * (ends[2] - ends[0]) / 2, least)
         low, high = np.maximum(middle - half, self.low), np.minimum(middle + half, self.high)
         # At an edge there may be more beyond it, and most if the middle is there.
         at_edge, more = 0.02 * width, 0.15 * width
@@ -153,6 +163,8 @@ class Found:
     chances: dict[Model, float]
     """Probabilities of the models compared."""
     runs: int
+    likeness: float = 1.0
+    """Of the most probable model, the part of the runs that are at least as odd as what was measured."""
 
     @property
     def model(self) -> Model:
@@ -231,7 +243,7 @@ class Inference:
             start = wide[replace(model, jittery=jittery, endless=False)].only(box.names)
             shares = (ends[1] - ends[0]) / (start.high - start.low)
             found.append(Part(model, box.names, learnt, told[model], shares))
-        return Found(tuple(found), told, self.runs)
+        return Found(tuple(found), told, self.runs, likeness(*parts[0], self.observed))
 
     def _likely(self, rounds: Rounds, parts: Runs, most: int, least: float) -> tuple[Rounds, Runs, Floats]:
         """The models that may be true, the most probable first, with their probabilities."""

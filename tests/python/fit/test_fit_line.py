@@ -10,7 +10,7 @@ import pytest
 from made import LINE, captured, measured
 
 from lasthop.errors import InputError
-from lasthop.fit.abc import Posterior, posterior, probabilities
+from lasthop.fit.abc import Posterior, likeness, posterior, probabilities
 from lasthop.fit.estimate import Estimate, estimate
 from lasthop.fit.fit import _refused, fit, ways_of
 from lasthop.fit.infer import Box, Found, Inference, Part, _twins
@@ -146,6 +146,17 @@ def test_a_policers_bucket_is_looked_for_whatever_packets_wait() -> None:
         assert (box.low[0] <= np.log(65) <= box.high[0]) == held
 
 
+def test_queues_are_drawn_in_whole_packets_and_not_fewer_than_three() -> None:
+    # 7.4 packets are run as 7. On a slow line the rest is a millisecond, which the delay would make up for.
+    first = Estimate(4.0, 15.0, 24.0, 0.01, 0.0, 3000, 30)
+    box = Box.around(first, ["rate", "buffer"], "drop-tail")
+    drawn = np.exp(box.points(32, 1))
+    assert np.allclose(drawn[:, 1], np.round(drawn[:, 1]))
+    assert not np.allclose(drawn[:, 0], np.round(drawn[:, 0]))
+    sure = Posterior(np.log([[4.0, 8.0]] * 4), np.ones(4))
+    assert {7, 8, 9} <= {round(packets) for packets in np.exp(box.narrowed(sure).points(32, 1))[:, 1]}
+
+
 def test_a_line_that_losses_kept_empty_is_as_fast_as_its_trains() -> None:
     # Four packets together every 40 ms, at 19 Mbit/s: 1.2 Mbit/s in all, and none waits.
     times = (0.04 * np.arange(150)[:, None] + 12 / 19e3 * np.arange(4)).ravel()
@@ -194,6 +205,15 @@ def test_regression_adjustment_finds_the_posterior_of_a_linear_model() -> None:
     low, middle, high = found.quantiles((0.05, 0.5, 0.95))[:, 0]
     assert middle == pytest.approx(0.5, abs=0.02)
     assert high - low == pytest.approx(2 * 1.645 * 0.1, rel=0.15)
+
+
+def test_what_no_simulation_explains_is_unlike_them_all() -> None:
+    """Four numbers that all follow one parameter: an observation in which one goes the other way is odd."""
+    rng = np.random.default_rng(3)
+    parameters = rng.uniform(-2, 2, (128, 1))
+    summaries = np.repeat(parameters, 4, axis=1) + rng.normal(0, 0.1, (128, 4))
+    assert likeness(parameters, summaries, np.array([0.55, 0.4, 0.5, 0.6])) > 0.1
+    assert likeness(parameters, summaries, np.array([0.5, 0.5, 0.5, -0.5])) == 0
 
 
 def test_the_model_whose_simulations_lie_nearest_is_the_probable_one() -> None:
