@@ -13,7 +13,7 @@ from lasthop.errors import InputError
 from lasthop.fit.abc import Posterior, likeness, posterior, probabilities
 from lasthop.fit.estimate import Estimate, estimate
 from lasthop.fit.fit import _refused, fit, ways_of
-from lasthop.fit.infer import Box, Found, Inference, Part, _twins
+from lasthop.fit.infer import Box, Found, Inference, Part, _twins, whole
 from lasthop.fit.line import Model, Setting, line_keys, simulate
 from lasthop.fit.measurement import Delays, Measurement, Transfer
 from lasthop.fit.output import text_of
@@ -90,7 +90,7 @@ def test_the_same_seed_gives_the_same_fit_whatever_the_jobs(cubic: tuple[Measure
 def test_a_simulated_capture_is_read_as_the_file_of_the_same_run(tmp_path: Path) -> None:
     text = LINE + 'duration = "6 s"\n'
     text = text.replace("5 Mbit/s", "5000.000 kbit/s").replace("20 ms", "20.0000 ms")
-    seen = simulate(Setting((whole(),), "down", "receiver", 6.0), TRUE | {"rate": 5.0}, CUBIC, 1)
+    seen = simulate(Setting((transfer(),), "down", "receiver", 6.0), TRUE | {"rate": 5.0}, CUBIC, 1)
     kept = captured(tmp_path / "made", text)
     of_file = read(kept).transfers[0]
     size = min(len(of_file.bytes), len(seen.transfers[0].bytes)) // 2
@@ -157,10 +157,21 @@ def test_queues_are_drawn_in_whole_packets_and_not_fewer_than_three() -> None:
     assert {7, 8, 9} <= {round(packets) for packets in np.exp(box.narrowed(sure).points(32, 1))[:, 1]}
 
 
+def test_a_queue_of_seven_and_a_half_packets_is_one_of_seven_or_eight() -> None:
+    # 3 ms a packet: what the queue is longer, the delay is shorter, in sum 36 ms.
+    lengths = np.array([7.3, 7.4, 7.5001, 7.6])
+    found = Posterior(np.log(np.stack([36 - 3 * lengths, lengths], axis=1)), np.ones(4))
+    delays, packets = np.exp(whole(found, ("rtt", "buffer")).draws).T
+    assert packets == pytest.approx([7, 7, 8, 8])
+    assert delays == pytest.approx([15, 15, 12, 12], rel=0.02)
+    alone = Posterior(np.log([[13.5], [14.0]]), np.ones(2))
+    assert whole(alone, ("rtt",)) is alone
+
+
 def test_a_line_that_losses_kept_empty_is_as_fast_as_its_trains() -> None:
     # Four packets together every 40 ms, at 19 Mbit/s: 1.2 Mbit/s in all, and none waits.
     times = (0.04 * np.arange(150)[:, None] + 12 / 19e3 * np.arange(4)).ravel()
-    one = replace(whole(), time_s=times, bytes=1448.0 * np.arange(1, 601), lost_s=np.linspace(0.5, 5, 10))
+    one = replace(transfer(), time_s=times, bytes=1448.0 * np.arange(1, 601), lost_s=np.linspace(0.5, 5, 10))
     first = estimate((one,), Delays(times, np.full(600, 40.0)), 6.0)
     assert not first.filled
     assert first.pace == pytest.approx(19, rel=0.01)
@@ -168,7 +179,7 @@ def test_a_line_that_losses_kept_empty_is_as_fast_as_its_trains() -> None:
     assert box.low[0] <= np.log(19) <= box.high[0]
 
 
-def whole() -> Transfer:
+def transfer() -> Transfer:
     """A transfer that takes the whole time."""
     ends = np.array([0.0, 6.0])
     return Transfer("whole", "down", ends, ends * 1e6, mss=1448, overhead=52, initial_window=10)
@@ -229,5 +240,5 @@ def test_a_range_that_grew_beyond_any_loss_still_makes_a_line() -> None:
 
 def test_packets_that_come_at_once_have_no_pace() -> None:
     times = np.repeat([0.0, 1.0, 2.0], 40)
-    at_once = replace(whole(), time_s=times, bytes=np.arange(0.0, 120 * 1448, 1448))
+    at_once = replace(transfer(), time_s=times, bytes=np.arange(0.0, 120 * 1448, 1448))
     assert unevenness((at_once,)) == 0
