@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Fit lines drawn at random, and compare the 90 % intervals with what is true.
 
-    .venv/bin/python benches/fit/calibrate.py [--lines 200] [--from 0] [--engine kernel] [--out results/fit]
+    .venv/bin/python benches/fit/calibrate.py [--lines 200] [--from 0] [--most-rate 3] [--engine kernel]
+        [--out results/fit]
 
 It writes `lines.csv` (a row per line and parameter: true value, estimate, ends of the interval, or why there
 is none) as it goes, continues a file that is there, and then draws `calibration.png` and prints the summary:

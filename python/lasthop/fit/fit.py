@@ -293,7 +293,8 @@ def _drawn(found: Found, rng: np.random.Generator, error: float) -> tuple[Floats
         errors = [error * MODEL_ERROR.get(name, 0.0) for name in part.names]
         noise = rng.normal(0, errors, (len(own), len(part.names)))
         drawn = dict(zip(part.names, np.exp(part.posterior.draws[chosen] + noise).T, strict=True))
-        lengths = drawn.get("buffer", np.full(len(own), np.nan))
+        # The exponential of a logarithm is not quite a whole number.
+        lengths = np.round(drawn.get("buffer", np.full(len(own), np.nan)), 6)
         drawn["buffer"] = np.maximum(lengths + rng.normal(0, error * PACKET_ERROR, len(own)), 1)
         late = rng.normal(0, error * DELAY_ERROR_MS, len(own))
         drawn["rtt"] = np.maximum(drawn["rtt"] + late, drawn["rtt"] / 2)

@@ -19,7 +19,7 @@ from lasthop.fit.measurement import Delays, Measurement, Transfer
 from lasthop.fit.output import text_of
 from lasthop.fit.posterior import Fit
 from lasthop.fit.sources import read
-from lasthop.fit.summary import summarise, unevenness
+from lasthop.fit.summary import _at_first, summarise, unevenness
 from lasthop.scenario.points import parse_study
 
 TRUE = {"rate": 4.0, "rtt": 40.0, "buffer": 30.0}
@@ -117,6 +117,9 @@ def test_losses_of_another_cause_leave_room_for_a_queue_that_never_overflowed() 
     # Only an overflow explains losses here, and CoDel has no length anyway.
     assert not _twins(replace(lossy, lossy=False))
     assert not _twins(replace(lossy, queue="codel"))
+    # The first guess of jitter may be wrong, too.
+    assert replace(lossy, endless=True) in _twins(replace(lossy, jittery=True))
+    assert _twins(Model("bbr", "codel", jittery=True)) == [Model("bbr", "codel")]
     learnt = Posterior(np.log([[5.0, 40.0]]), np.ones(1))
     parts = [Part(model, ("rate", "rtt"), learnt, 0.5, np.zeros(2)) for model in (lossy, *_twins(lossy))]
     first = Estimate(5.0, 40.0, 24.0, 0.01, 0.0, 2000, 20)
@@ -155,6 +158,16 @@ def test_queues_are_drawn_in_whole_packets_and_not_fewer_than_three() -> None:
     assert not np.allclose(drawn[:, 0], np.round(drawn[:, 0]))
     sure = Posterior(np.log([[4.0, 8.0]] * 4), np.ones(4))
     assert {7, 8, 9} <= {round(packets) for packets in np.exp(box.narrowed(sure).points(32, 1))[:, 1]}
+
+
+def test_a_wait_for_a_repair_is_no_wait_in_the_queue() -> None:
+    # A queue of 60 ms overflows at 1 s. ACKs after the repair come late, by up to 300 ms.
+    times = np.linspace(0.05, 6, 120)
+    trips = np.where(times < 1.02, 40 + 60 * times, np.where(times < 1.3, 300.0, 40.0))
+    one = replace(transfer(), lost_s=np.array([1.02, 1.1, 4.0]))
+    assert _at_first((one,), times, trips) == pytest.approx(100)
+    # Without a loss it is the greatest of all.
+    assert _at_first((transfer(),), times, trips) == 300
 
 
 def test_a_queue_of_seven_and_a_half_packets_is_one_of_seven_or_eight() -> None:
