@@ -229,7 +229,7 @@ def _direction(
     found = inference.run(_models(one))
     rows, whose = _drawn(found, rng, 0.0 if exact else 1.0)
     middle = np.median(rows[whose == 0], axis=0)
-    refused = _refused(one.first, found)
+    refused = untold_of(one.first, found)
     stalled = {} if one.known.stalls is None else one.known.stalls.drawn(MANY, rng)
     values = [_values(row, refused, one) for row in (middle, *rows[:DRAWS])]
     for number, row in enumerate(values[1:]):
@@ -303,7 +303,8 @@ def _drawn(found: Found, rng: np.random.Generator, error: float) -> tuple[Floats
     return rows, whose
 
 
-def _refused(first: Estimate, found: Found) -> dict[str, str]:
+def untold_of(first: Estimate, found: Found) -> dict[str, str]:
+    """Reasons, by parameter, for what neither the data nor the runs tell."""
     refused = dict(first.refused)
     best = found.parts[0]
     if any(part.model.endless for part in found.parts):

@@ -172,7 +172,7 @@ class Found:
         return self.parts[0].model
 
 
-def _twins(model: Model) -> list[Model]:
+def twins_of(model: Model) -> list[Model]:
     """The same line without jitter, and with a queue that never overflowed if losses have another cause."""
     calm = [model.jittery, False] if model.jittery else [False]
     endless = [False, True] if model.lossy and model.queue == "drop-tail" else [False]
@@ -242,7 +242,7 @@ class Inference:
         parts = self._round(rounds, [FIRST] * len(rounds))
         rounds, parts, _ = self._likely(rounds, parts, LEFT, 0.0)
         rounds = self._narrowed(rounds, parts)
-        rounds += [(twin, box.only(self.names(twin))) for model, box in rounds for twin in _twins(model)]
+        rounds += [(twin, box.only(self.names(twin))) for model, box in rounds for twin in twins_of(model)]
         parts = self._round(rounds, [SECOND] * len(rounds))
         compared = [model for model, _ in rounds]
         rounds, parts, chances = self._likely(rounds, parts, MOST, LEAST_CHANCE)

@@ -156,7 +156,7 @@ def _trips(transfers: tuple[Transfer, ...], delays: Delays, view: View) -> list[
     jitter = np.log(np.percentile(steps, [50, 90]) + FLOOR_MS / 4)
     at_losses = []
     if view.losses == "times":
-        at_losses = [_at_losses(transfers, time, rtt, view), _at_first(transfers, time, rtt)]
+        at_losses = [_at_losses(transfers, time, rtt, view), at_first(transfers, time, rtt)]
     return [
         float(np.log(least)),
         *np.log(ranks[1:]).tolist(),
@@ -189,7 +189,7 @@ def _at_losses(transfers: tuple[Transfer, ...], time: Floats, rtt: Floats, view:
     return float(np.median(seen)) if seen else float(np.percentile(rtt, 99))
 
 
-def _at_first(transfers: tuple[Transfer, ...], time: Floats, rtt: Floats) -> float:
+def at_first(transfers: tuple[Transfer, ...], time: Floats, rtt: Floats) -> float:
     """The greatest round trip before the first loss: of the queue that slow start filled.
 
     No repair has made any of these longer, as it makes later ones.

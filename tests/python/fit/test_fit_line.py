@@ -12,14 +12,14 @@ from made import LINE, captured, measured
 from lasthop.errors import InputError
 from lasthop.fit.abc import Posterior, likeness, posterior, probabilities
 from lasthop.fit.estimate import Estimate, estimate
-from lasthop.fit.fit import _refused, fit, ways_of
-from lasthop.fit.infer import Box, Found, Inference, Part, _twins, whole
+from lasthop.fit.fit import fit, untold_of, ways_of
+from lasthop.fit.infer import Box, Found, Inference, Part, twins_of, whole
 from lasthop.fit.line import Model, Setting, line_keys, simulate
 from lasthop.fit.measurement import Delays, Measurement, Transfer
 from lasthop.fit.output import text_of
 from lasthop.fit.posterior import Fit
 from lasthop.fit.sources import read
-from lasthop.fit.summary import _at_first, summarise, unevenness
+from lasthop.fit.summary import at_first, summarise, unevenness
 from lasthop.scenario.points import parse_study
 
 TRUE = {"rate": 4.0, "rtt": 40.0, "buffer": 30.0}
@@ -113,19 +113,19 @@ def test_the_true_line_run_again_is_seen_as_it_was_measured(tmp_path: Path, end:
 
 def test_losses_of_another_cause_leave_room_for_a_queue_that_never_overflowed() -> None:
     lossy = Model("reno", "drop-tail", lossy=True)
-    assert _twins(lossy) == [replace(lossy, endless=True)]
+    assert twins_of(lossy) == [replace(lossy, endless=True)]
     # Only an overflow explains losses here, and CoDel has no length anyway.
-    assert not _twins(replace(lossy, lossy=False))
-    assert not _twins(replace(lossy, queue="codel"))
+    assert not twins_of(replace(lossy, lossy=False))
+    assert not twins_of(replace(lossy, queue="codel"))
     # The first guess of jitter may be wrong, too.
-    assert replace(lossy, endless=True) in _twins(replace(lossy, jittery=True))
-    assert _twins(Model("bbr", "codel", jittery=True)) == [Model("bbr", "codel")]
+    assert replace(lossy, endless=True) in twins_of(replace(lossy, jittery=True))
+    assert twins_of(Model("bbr", "codel", jittery=True)) == [Model("bbr", "codel")]
     learnt = Posterior(np.log([[5.0, 40.0]]), np.ones(1))
-    parts = [Part(model, ("rate", "rtt"), learnt, 0.5, np.zeros(2)) for model in (lossy, *_twins(lossy))]
+    parts = [Part(model, ("rate", "rtt"), learnt, 0.5, np.zeros(2)) for model in (lossy, *twins_of(lossy))]
     first = Estimate(5.0, 40.0, 24.0, 0.01, 0.0, 2000, 20)
-    assert "buffer" not in _refused(first, Found(tuple(parts[:1]), {}, 1))
+    assert "buffer" not in untold_of(first, Found(tuple(parts[:1]), {}, 1))
     # 24 ms are ten packets of 2.4 ms.
-    assert _refused(first, Found(tuple(parts), {}, 1))["buffer"].endswith("at least 10 packets")
+    assert untold_of(first, Found(tuple(parts), {}, 1))["buffer"].endswith("at least 10 packets")
 
 
 @pytest.mark.long
@@ -138,7 +138,7 @@ def test_a_queue_that_never_overflowed_has_no_length(tmp_path: Path) -> None:
     inference = Inference(setting, one.delays, one.first, fine=True, seed=1, jobs=2, advance=lambda _: None)
     found = inference.run([Model("reno", "drop-tail", lossy=True), Model("reno", "drop-tail")])
     assert any(part.model.endless for part in found.parts)
-    assert "at random" in _refused(one.first, found)["buffer"]
+    assert "at random" in untold_of(one.first, found)["buffer"]
 
 
 def test_a_policers_bucket_is_looked_for_whatever_packets_wait() -> None:
@@ -165,9 +165,9 @@ def test_a_wait_for_a_repair_is_no_wait_in_the_queue() -> None:
     times = np.linspace(0.05, 6, 120)
     trips = np.where(times < 1.02, 40 + 60 * times, np.where(times < 1.3, 300.0, 40.0))
     one = replace(transfer(), lost_s=np.array([1.02, 1.1, 4.0]))
-    assert _at_first((one,), times, trips) == pytest.approx(100)
+    assert at_first((one,), times, trips) == pytest.approx(100)
     # Without a loss it is the greatest of all.
-    assert _at_first((transfer(),), times, trips) == 300
+    assert at_first((transfer(),), times, trips) == 300
 
 
 def test_a_queue_of_seven_and_a_half_packets_is_one_of_seven_or_eight() -> None:
