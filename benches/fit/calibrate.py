@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Fit lines drawn at random, and compare the 90 % intervals with what is true.
 
-    .venv/bin/python benches/fit/calibrate.py [--lines 200] [--from 0] [--most-rate 3] [--engine kernel]
-        [--out results/fit]
+    .venv/bin/python benches/fit/calibrate.py [--lines 200] [--from 0] [--engine kernel] [--out results/fit]
 
 It writes `lines.csv` (a row per line and parameter: true value, estimate, ends of the interval, or why there
 is none) as it goes, continues a file that is there, and then draws `calibration.png` and prints the summary:
@@ -161,9 +160,6 @@ def arguments(description: str | None, *, lines: int) -> argparse.ArgumentParser
     )
     parser.add_argument("--lines", type=int, default=lines, help="how many; default %(default)s")
     parser.add_argument("--from", dest="first", type=int, default=0, help="number of the first")
-    parser.add_argument(
-        "--most-rate", type=float, default=np.inf, help="leave out faster lines, in Mbit/s; they take longest"
-    )
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("results/fit"))
     return parser
@@ -182,10 +178,9 @@ def completed(
         table.write_text(",".join(columns) + "\n", encoding="utf-8")
     done = {int(row["line"]) for row in rows_of(table)}
     for number in range(asked.first, asked.first + asked.lines):
-        line = Line.drawn(number, SEED)
-        if number in done or line.rate > asked.most_rate:
+        if number in done:
             continue
-        made = list(rows(line))
+        made = list(rows(Line.drawn(number, SEED)))
         with table.open("a", encoding="utf-8", newline="") as file:
             csv.DictWriter(file, columns).writerows(made)
     return rows_of(table)
