@@ -13,7 +13,7 @@ from lasthop.findings.findings import Findings
 from lasthop.results.tables import Tables
 from lasthop.statistics.summary import whole_summary
 from lasthop.studies.catalogue import Assets
-from lasthop.studies.presentation.spec import Drawn
+from lasthop.studies.presentation.drawn import Drawn
 
 if TYPE_CHECKING:
     from lasthop.studies.beside import Side

@@ -14,13 +14,14 @@ from lasthop.campaign.campaign import Campaign
 from lasthop.metrics.labels import TRANSFER_PROTOCOLS
 from lasthop.results.tables import Tables
 from lasthop.studies.catalogue import Assets
-from lasthop.studies.presentation.spec import CompareSpec, Drawn, Presentation
+from lasthop.studies.presentation.drawn import Drawn
 
 if TYPE_CHECKING:
     from lasthop.studies.beside import Beside
     from lasthop.studies.claims.answers import Answer
     from lasthop.studies.claims.evaluate import Outcome
     from lasthop.studies.comparison import Agreement
+    from lasthop.studies.presentation.spec import Presentation
     from lasthop.until.looks import Condition
 
 
@@ -127,6 +128,8 @@ class Findings:
 
         If the published numbers lack a factor, the presentation compares the levels of that factor.
         """
+        from lasthop.studies.presentation.spec import CompareSpec, Presentation
+
         factors = self.factors
         if self.assets is not None:
             presentation = self.assets.presentation

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from lasthop.errors import InputError, nearest
-from lasthop.studies.presentation.read import load_presentation
-from lasthop.studies.presentation.spec import Drawn, Presentation
+from lasthop.studies.presentation.drawn import PRESENTATION_FILE, Drawn
+
+if TYPE_CHECKING:
+    from lasthop.studies.presentation.spec import Presentation
 
 SCENARIO_FILE = "study.toml"
 PUBLISHED = Path(__file__).with_name("published")
@@ -84,6 +87,8 @@ def load_assets(scenario_file: Path, factors: Iterable[str]) -> Assets | None:
     keys = published.columns[published.columns.index("table") + 1 : published.columns.index("flow")]
     if not {key for key in keys if published[key].null_count() < published.height} <= set(factors):
         return None
+    from lasthop.studies.presentation.read import load_presentation
+
     presentation = load_presentation(folder)
     return Assets(
         folder=folder,
@@ -100,8 +105,13 @@ def load_drawn(scenario_file: Path, factors: Iterable[str]) -> Drawn:
 
     None if no file beside it names any.
     """
+    folder = scenario_file.resolve().parent
+    if not (folder / PRESENTATION_FILE).is_file():
+        return Drawn()
+    from lasthop.studies.presentation.read import load_presentation
+
     known = set(factors)
-    presentation = load_presentation(scenario_file.resolve().parent)
+    presentation = load_presentation(folder)
     return Drawn(
         tuple(spec for spec in presentation.curves if {*spec.factors, *spec.where} <= known),
         tuple(spec for spec in presentation.heatmap if {*spec.factors, *spec.where} <= known),

@@ -11,7 +11,7 @@ from lasthop import _core
 from lasthop.errors import InputError
 from lasthop.scenario.points import read_study
 from lasthop.studies.catalogue import SCENARIO_FILE, Assets, list_studies, load_assets, load_drawn
-from lasthop.studies.presentation.spec import Drawn
+from lasthop.studies.presentation.drawn import Drawn
 
 if TYPE_CHECKING:
     from lasthop.studies.claims.file import Claims

@@ -59,6 +59,28 @@ def test_the_answer_of_a_single_replication_takes_no_more(tmp_path: Path) -> Non
     assert loaded("run", EXAMPLE.with_name("first.toml"), "--out", tmp_path / "out") == {"polars"}
 
 
+def test_the_answer_is_printed_before_the_report_is_loaded_and_written(tmp_path: Path) -> None:
+    code = """
+import sys
+import click
+from lasthop.cli import main
+
+late = {"jinja2", "lasthop.report.page", "lasthop.studies.presentation.spec"}
+echo = click.echo
+
+def noting(line):
+    print(*sorted(late & {*sys.modules}) or ["-"], str(line).split(":")[0], sep=" ")
+
+click.echo = noting
+sys.exit(main(sys.argv[1:]))
+"""
+    run = ("run", EXAMPLE.with_name("first.toml"), "--out", tmp_path / "out")
+    command = [sys.executable, "-c", code, *map(str, run)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    lines = [line for line in done.stdout.splitlines() if line.split()[-1] in ("Flows", "report")]
+    assert lines == ["- Flows", "jinja2 lasthop.report.page lasthop.studies.presentation.spec report"]
+
+
 def test_the_end_of_a_command_searches_nothing_for_garbage() -> None:
     code = (
         "import atexit, gc; from lasthop.cli import main; atexit.register(lambda: "

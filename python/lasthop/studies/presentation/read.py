@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 from lasthop.errors import InputError, nearest
 from lasthop.metrics.dictionary import dictionary
 from lasthop.results.tables import COMPUTED
+from lasthop.studies.presentation.drawn import PRESENTATION_FILE
 from lasthop.studies.presentation.spec import FACTORIAL_KINDS, Presentation
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-PRESENTATION_FILE = "report.toml"
 _Place = tuple[int | str, ...]
 
 

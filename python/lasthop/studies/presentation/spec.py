@@ -185,18 +185,6 @@ class HeatmapSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
-    """The figures of results that a study asks for in place of the figures of every report."""
-
-    curves: tuple[CurvesSpec, ...] = ()
-    heatmaps: tuple[HeatmapSpec, ...] = ()
-
-    def __bool__(self) -> bool:
-        """Whether it asks for any."""
-        return bool(self.curves or self.heatmaps)
-
-
-@dataclass(frozen=True, slots=True)
 class CompareSpec:
     """The factor whose levels are compared in pairs, and the reference levels in order of preference."""
 
