@@ -308,10 +308,7 @@ def untold_of(first: Estimate, found: Found) -> dict[str, str]:
     refused = dict(first.refused)
     best = found.parts[0]
     if any(part.model.endless for part in found.parts):
-        least = max(1, round(first.buffer))
-        refused.setdefault(
-            "buffer", f"losses at random alone explain what was seen: it holds at least {least} packets"
-        )
+        refused.setdefault("buffer", "losses at random alone explain what was seen: it may never have filled")
     for name, share in zip(best.names, best.shares, strict=True):
         if name == "rtt" and share > UNTOLD_DELAY and first.loaded:
             refused["rtt"] = LOADED
