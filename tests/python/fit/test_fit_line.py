@@ -124,8 +124,7 @@ def test_losses_of_another_cause_leave_room_for_a_queue_that_never_overflowed() 
     parts = [Part(model, ("rate", "rtt"), learnt, 0.5, np.zeros(2)) for model in (lossy, *twins_of(lossy))]
     first = Estimate(5.0, 40.0, 24.0, 0.01, 0.0, 2000, 20)
     assert "buffer" not in untold_of(first, Found(tuple(parts[:1]), {}, 1))
-    # 24 ms are ten packets of 2.4 ms.
-    assert untold_of(first, Found(tuple(parts), {}, 1))["buffer"].endswith("at least 10 packets")
+    assert untold_of(first, Found(tuple(parts), {}, 1))["buffer"].endswith("it may never have filled")
 
 
 @pytest.mark.long
