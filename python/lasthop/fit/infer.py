@@ -111,8 +111,9 @@ class Box:
         """A scrambled Sobol sequence, with queues of whole packets, as they are run."""
         unit = qmc.Sobol(len(self.names), seed=seed).random(count)
         points: Floats = self.low + unit * (self.high - self.low)
-        for place in [place for place, name in enumerate(self.names) if name == "buffer"]:
-            points[:, place] = np.log(np.maximum(np.round(np.exp(points[:, place])), 1))
+        if "buffer" in self.names:
+            place = self.names.index("buffer")
+            points[:, place] = _whole_packets(points[:, place])
         return points
 
     def narrowed(self, found: Posterior) -> Box:
@@ -180,6 +181,12 @@ def twins_of(model: Model) -> list[Model]:
     return [twin for twin in twins if twin != model]
 
 
+def _whole_packets(lengths: Floats) -> Floats:
+    """Round logarithms of queue lengths to those of whole packets, at least one."""
+    rounded: Floats = np.log(np.maximum(np.round(np.exp(lengths)), 1))
+    return rounded
+
+
 def whole(found: Posterior, names: Sequence[str]) -> Posterior:
     """The same with queues of whole packets, as runs have them. What goes along with the queue moves, too.
 
@@ -194,7 +201,7 @@ def whole(found: Posterior, names: Sequence[str]) -> Posterior:
     beside = share * around[:, place]
     slope = beside @ around / max(float(beside @ around[:, place]), 1e-18)
     slope[place] = 1.0
-    moved = np.log(np.maximum(np.round(np.exp(lengths)), 1)) - lengths
+    moved = _whole_packets(lengths) - lengths
     return Posterior(found.draws + moved[:, None] * slope, found.weights)
 
 
