@@ -63,6 +63,15 @@ def refusal(ask: Ask, *arguments: object) -> str:
     return err
 
 
+def test_a_command_of_its_own_prints_the_answer_and_nothing_else(made: Path) -> None:
+    # DuckDB may have more to say when the interpreter ends.
+    command = [sys.executable, "-c", "from lasthop.cli import main; raise SystemExit(main())"]
+    done = subprocess.run(
+        [*command, "query", str(made), "SELECT 1 AS one"], capture_output=True, text=True, check=True
+    )
+    assert (done.stdout.split(), done.stderr) == (["one", "1"], "")
+
+
 def test_an_answer_is_what_polars_computes(ask: Ask) -> None:
     sql = "SELECT link, median(elapsed_s) AS m, sum(timeouts) AS n FROM flows GROUP BY link ORDER BY link"
     assert ask(sql, "--out", "answer.parquet")[0] == 0
