@@ -10,11 +10,8 @@ from collections.abc import Iterator, Sequence
 from lasthop import junit as files
 from lasthop.checks.judge import Checked, Judged
 from lasthop.studies.claims import NOT_RUN, NOT_UPHELD, UNCOMPUTABLE, UNDECIDED, UPHELD, VERDICTS
-from lasthop.studies.claims.evaluate import Outcome, Part
 from lasthop.studies.claims.file import line_of
-from lasthop.studies.claims.verdicts import claims_frame, place_text
-
-_INDENT = " " * 12
+from lasthop.studies.claims.verdicts import INDENT, claim_lines, claims_frame, numbers
 
 
 def head(checked: Checked) -> str:
@@ -27,33 +24,9 @@ def head(checked: Checked) -> str:
 
 def lines(checked: Checked, judged: Judged) -> Iterator[str]:
     """Say the verdict on a claim with its numbers, and how to look at the run behind it."""
-    outcome = judged.outcome
-    yield f"{outcome.verdict:<{len(_INDENT) - 1}} {outcome.claim.id}: {outcome.claim.text}"
-    yield f"{_INDENT}{numbers(outcome)}"
+    yield from claim_lines(judged.outcome)
     if (command := command_of(checked, judged)) is not None:
-        yield f"{_INDENT}{command}"
-
-
-def numbers(outcome: Outcome) -> str:
-    """Return the statement with its values, or why there is none."""
-    part = outcome.decisive
-    if part is None or part.difference is None:
-        return outcome.reason
-    place = f" at {place_text(part)}" if part.place else ""
-    low, high = _figure(part.difference.low), _figure(part.difference.high)
-    remark = f"; {outcome.reason}" if outcome.reason else ""
-    return (
-        f"{part.statement}{place}: {_sides(part)}; difference {_figure(part.difference.estimate)} "
-        f"[{low} .. {high}] at {100 * part.confidence:.4g} %, n = {part.pairs}{remark}"
-    )
-
-
-def _sides(part: Part) -> str:
-    return f"{_figure(part.left)} against {_figure(part.right)}"
-
-
-def _figure(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
+        yield f"{INDENT}{command}"
 
 
 def command_of(checked: Checked, judged: Judged) -> str | None:

@@ -270,12 +270,18 @@ def _tell(findings: Findings, say: Callable[[str], object]) -> None:
         say("Agreement with the published numbers:")
         for line in agreement_lines(findings.agreement):
             say(f"  {line}")
-    if findings.claims:
-        from lasthop.studies.claims.verdicts import verdict_lines
-
-        for line in verdict_lines(findings.claims, findings.answers):
-            say(line)
-    for line in short_answer(
-        findings.campaign.out, None if findings.assets or findings.claims else findings.sections
-    ):
+    lines = short_answer(findings.campaign.out, None if findings.is_of_study else findings.sections)
+    for line in [*_verdicts(findings), *lines] if findings.is_of_study else [*lines, *_verdicts(findings)]:
         say(line)
+
+
+def _verdicts(findings: Findings) -> Iterator[str]:
+    """Count the verdicts on claims. A study has too many to tell each."""
+    if not findings.claims:
+        return
+    from lasthop.studies.claims.verdicts import claim_lines, verdict_lines
+
+    if not findings.is_of_study:
+        for outcome in findings.claims:
+            yield from claim_lines(outcome)
+    yield from verdict_lines(findings.claims, findings.answers)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lasthop import _core
 from lasthop.checks.judge import Judged
-from lasthop.checks.tell import command_of, numbers
+from lasthop.checks.tell import command_of
 from lasthop.evaluation.dossier import NUMBERS_ONLY, Dossier, Ran
 from lasthop.evaluation.picture import cells_of, colours, picture, strokes
 from lasthop.evaluation.rows import TESTED
@@ -17,6 +17,7 @@ from lasthop.report.template import page, text
 from lasthop.results.atomic import replace_atomically
 from lasthop.statistics.estimates import Interval
 from lasthop.studies.claims import NOT_UPHELD, UPHELD
+from lasthop.studies.claims.verdicts import numbers
 
 _CSS = {UPHELD: "good", NOT_UPHELD: "bad", NUMBERS_ONLY: ""}
 

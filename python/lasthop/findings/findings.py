@@ -101,6 +101,11 @@ class Findings:
     precision: pl.DataFrame | None = None
 
     @property
+    def is_of_study(self) -> bool:
+        """Whether they stand beside the numbers or statements of a source."""
+        return bool(self.assets or self.answers)
+
+    @property
     def factors(self) -> dict[str, list[str]]:
         """The scenario's factors with their levels."""
         return self.campaign.plan.study.factors

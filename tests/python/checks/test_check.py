@@ -82,7 +82,10 @@ def test_run_shows_the_claims_of_a_scenario_too(
 ) -> None:
     write("up.toml", LIMIT.format(limit=5))
     assert lasthop_main("run", "up.toml") == 0
-    assert "claims: 1 upheld, 0 not upheld, 0 undecided of 1" in capsys.readouterr().out
+    table, verdict = capsys.readouterr().out.split("upheld      limit: 95 % of the downloads")
+    assert "elapsed time (s)" in table
+    assert "p95(elapsed_s) < 5: " in verdict
+    assert "claims: 1 upheld, 0 not upheld, 0 undecided of 1" in verdict
     assert "95 % of the downloads" in Path("results/up/report.html").read_text(encoding="utf-8")
 
 

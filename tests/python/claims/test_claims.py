@@ -469,7 +469,7 @@ def test_contradictions_are_listed_once_and_left_out_of_the_second_count(several
 
 def test_the_verdicts_are_said_plainly(several: list[Outcome]) -> None:
     upheld = [outcome for outcome in several if outcome.verdict == UPHELD]
-    assert verdict_lines(upheld)[-1] == "  Every claim of the study holds."
+    assert verdict_lines(upheld)[-1] == "  Every claim holds."
     open_ones = [replace(outcome, verdict=UNDECIDED) for outcome in upheld[:2]]
     names = ", ".join(outcome.claim.id for outcome in open_ones)
     lines = verdict_lines([*upheld[2:], *open_ones])

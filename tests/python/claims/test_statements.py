@@ -118,7 +118,7 @@ def test_statements_are_counted_instead_of_claims(tmp_path: Path, outcomes: list
     ]
     assert verdict_lines(outcomes, found[:1]) == [
         "statements: 1 of 1 upheld, 0 not upheld, 0 undecided",
-        "  Every statement of the study holds.",
+        "  Every statement holds.",
     ]
 
 

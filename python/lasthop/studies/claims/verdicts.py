@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import polars as pl
 
@@ -17,6 +17,8 @@ _COUNTS = dict.fromkeys(("cells", "cells_upheld", "cells_not_upheld", "replicati
 _TEXTS = ("where", "contradicts", "text", "reading", "reason", "explanation")
 _ALWAYS = (UPHELD, NOT_UPHELD, UNDECIDED)
 _NAMED_AT_MOST = 6
+INDENT = " " * 12
+"""Before what is said of a claim below its verdict."""
 _CLAIM = ("id", "section", "verdict", "statement", "levels")
 
 
@@ -127,6 +129,34 @@ def disputed(outcomes: Sequence[Outcome]) -> set[str]:
     return {claim for pair in contradictions(outcomes) for claim in pair}
 
 
+def claim_lines(outcome: Outcome) -> Iterator[str]:
+    """Say the verdict on a claim and its numbers."""
+    yield f"{outcome.verdict:<{len(INDENT) - 1}} {outcome.claim.id}: {outcome.claim.text}"
+    yield f"{INDENT}{numbers(outcome)}"
+
+
+def numbers(outcome: Outcome) -> str:
+    """Return the statement with its values, or why there is none."""
+    part = outcome.decisive
+    if part is None or part.difference is None:
+        return outcome.reason
+    place = f" at {place_text(part)}" if part.place else ""
+    low, high = _figure(part.difference.low), _figure(part.difference.high)
+    remark = f"; {outcome.reason}" if outcome.reason else ""
+    return (
+        f"{part.statement}{place}: {_sides(part)}; difference {_figure(part.difference.estimate)} "
+        f"[{low} .. {high}] at {100 * part.confidence:.4g} %, n = {part.pairs}{remark}"
+    )
+
+
+def _sides(part: Part) -> str:
+    return f"{_figure(part.left)} against {_figure(part.right)}"
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
 def summary_lines(outcomes: Sequence[Outcome], found: Sequence[Answer] = ()) -> list[str]:
     """Count the verdicts: over all statements of the source, or over all claims if statements are not listed.
 
@@ -147,7 +177,7 @@ def summary_lines(outcomes: Sequence[Outcome], found: Sequence[Answer] = ()) -> 
 
 
 def verdict_lines(outcomes: Sequence[Outcome], found: Sequence[Answer] = ()) -> list[str]:
-    """Count the verdicts, and say plainly what they mean for the study."""
+    """Count the verdicts, and say plainly what they mean."""
     lines = summary_lines(outcomes, found)
     what = "statement" if found else "claim"
     verdicts = [(one.sentence.id, one.verdict) for one in found] or [
@@ -155,7 +185,7 @@ def verdict_lines(outcomes: Sequence[Outcome], found: Sequence[Answer] = ()) -> 
     ]
     undecided = [name for name, verdict in verdicts if verdict == UNDECIDED]
     if all(verdict == UPHELD for _, verdict in verdicts):
-        lines.append(f"  Every {what} of the study holds.")
+        lines.append(f"  Every {what} holds.")
     elif undecided:
         none = "" if any(verdict == NOT_UPHELD for _, verdict in verdicts) else f"No {what} fails, but "
         first, more = undecided[:_NAMED_AT_MOST], len(undecided) - _NAMED_AT_MOST
