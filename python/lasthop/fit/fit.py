@@ -11,7 +11,20 @@ import numpy as np
 from lasthop.errors import InputError
 from lasthop.fit.course import Course
 from lasthop.fit.estimate import Estimate, estimate, way
-from lasthop.fit.infer import AGAIN, FIRST, LAST, LEFT, MODELS, MOST, SECOND, THIRD, TWINS, Found, Inference
+from lasthop.fit.infer import (
+    AGAIN,
+    FIRST,
+    LAST,
+    LEAST_LIKENESS,
+    LEFT,
+    MODELS,
+    MOST,
+    SECOND,
+    THIRD,
+    TWINS,
+    Found,
+    Inference,
+)
 from lasthop.fit.joined import pairs
 from lasthop.fit.known import Known, beside, known
 from lasthop.fit.line import NOTHING, OTHER, Model, Setting, begun, cut, line_keys
@@ -41,13 +54,12 @@ UNTOLD = 0.6
 LEAST_PROBES = 5
 # Of the delay, where round trips are those of a busy line, from a tenth of the least to that.
 UNTOLD_DELAY = 0.25
-# Where fewer of the last runs are as odd as the measured transfer, it is none of theirs.
-LEAST_LIKENESS = 0.01
 UNLIKE = (
     "No simulated line behaves quite like the measured one ({way}): it has something that these lack, so the "
     "intervals may be too narrow. The report shows where they differ."
 )
 LOADED = "these are smoothed round trips of a busy line; a file of ping before the transfer would tell it"
+AT_RANDOM = "losses at random alone explain what was seen: it may never have filled"
 UNITS = {"rate": "Mbit/s", "rtt": "ms", "buffer": "packets", "loss": "", "jitter": "ms"}
 NAMES = {"rtt": "delay"}
 KEYS = {
@@ -61,7 +73,7 @@ KEYS = {
 
 def runs_of_a_fit(ways: int) -> int:
     """How many runs the inference takes at most."""
-    last = (THIRD + (1 + AGAIN) * LAST) * (1 + MOST) // 2
+    last = (THIRD + (1 + AGAIN) * LAST) * (1 + 2 * MOST) // 2
     return ways * (len(MODELS) * FIRST + LEFT * (1 + TWINS) * SECOND + last + SHOWN)
 
 
@@ -308,7 +320,10 @@ def untold_of(first: Estimate, found: Found) -> dict[str, str]:
     refused = dict(first.refused)
     best = found.parts[0]
     if any(part.model.endless for part in found.parts):
-        refused.setdefault("buffer", "losses at random alone explain what was seen: it may never have filled")
+        refused.setdefault("buffer", AT_RANDOM)
+        # No queue dropped, so what it would have dropped by is open.
+        if any(part.model.queue != best.model.queue for part in found.parts):
+            refused.setdefault("queue", AT_RANDOM)
     for name, share in zip(best.names, best.shares, strict=True):
         if name == "rtt" and share > UNTOLD_DELAY and first.loaded:
             refused["rtt"] = LOADED

@@ -35,8 +35,10 @@ MODELS = tuple(Model(control, queue, lossy) for lossy in (False, True) for contr
 # Models that stay in the second round, and twins that each of them has at most: without jitter, without a
 # limit of its queue, and without both.
 LEFT, TWINS = 4, 3
-# Models that stay in the last rounds, and how probable they are at least.
+# Kinds that stay in the last rounds, and how probable they and the models of the result are at least.
 MOST, LEAST_CHANCE = 3, 0.05
+# Where fewer of the last runs are as odd as the measured transfer, it is none of theirs.
+LEAST_LIKENESS = 0.01
 # How much wider than the 90 % interval the next box is.
 WIDER = 3.0
 # How far above the first guess the rate may be, where a queue grew, and where the line was hardly filled.
@@ -181,6 +183,29 @@ def twins_of(model: Model) -> list[Model]:
     return [twin for twin in twins if twin != model]
 
 
+def run_again(models: Sequence[Model], chances: Floats, most: int, least: float) -> list[int]:
+    """The places of so many kinds that are probable enough, the most probable model first.
+
+    Losses at random come at other times in each run. So few runs do not tell a queue that overflowed a little
+    from one that never did: a model with and without a limit of the queue is one kind here.
+    """
+    kinds = [replace(model, endless=False) for model in models]
+    sums = dict.fromkeys(kinds, 0.0)
+    for kind, chance in zip(kinds, chances, strict=True):
+        sums[kind] += float(chance)
+    best = [kind for kind in sorted(sums, key=lambda kind: -sums[kind])[:most] if sums[kind] > least]
+    return [int(place) for place in np.argsort(-chances, kind="stable") if kinds[place] in best]
+
+
+def checked(chances: Floats, likenesses: Sequence[float]) -> Floats:
+    """The probabilities without the models whose runs are unlike what was measured, if others' are like it.
+
+    They only say which is nearest of those compared, and may favour a model in whose runs it never happens.
+    """
+    passed = np.where(np.asarray(likenesses) < LEAST_LIKENESS, 0.0, chances)
+    return passed / passed.sum() if passed.any() else chances
+
+
 def _whole_packets(lengths: Floats) -> Floats:
     """Round logarithms of queue lengths to those of whole packets, at least one."""
     rounded: Floats = np.log(np.maximum(np.round(np.exp(lengths)), 1))
@@ -247,18 +272,19 @@ class Inference:
         wide = {model: Box.around(self.first, self.names(model), model.queue) for model in models}
         rounds: Rounds = list(wide.items())
         parts = self._round(rounds, [FIRST] * len(rounds))
-        rounds, parts, _ = self._likely(rounds, parts, LEFT, 0.0)
+        rounds, parts = self._likely(rounds, parts, LEFT, 0.0)
         rounds = self._narrowed(rounds, parts)
         rounds += [(twin, box.only(self.names(twin))) for model, box in rounds for twin in twins_of(model)]
         parts = self._round(rounds, [SECOND] * len(rounds))
         compared = [model for model, _ in rounds]
-        rounds, parts, chances = self._likely(rounds, parts, MOST, LEAST_CHANCE)
+        rounds, parts = self._likely(rounds, parts, MOST, LEAST_CHANCE)
         for number, count in enumerate((THIRD, LAST, *[LAST] * AGAIN)):
             if number > 1 and rounds[0][1].holds(self._learnt(parts[0])):
                 break
             rounds = self._narrowed(rounds, parts)
             parts = self._round(rounds, [count] + [count // 2] * (len(rounds) - 1))
-            rounds, parts, chances = self._likely(rounds, parts, MOST, LEAST_CHANCE)
+            rounds, parts = self._likely(rounds, parts, MOST, LEAST_CHANCE)
+        rounds, parts, chances = self._mixed(rounds, parts)
         told = dict.fromkeys(compared, 0.0)
         told |= {model: float(chance) for (model, _), chance in zip(rounds, chances, strict=True)}
         found = []
@@ -270,10 +296,18 @@ class Inference:
             found.append(Part(model, box.names, learnt, told[model], shares))
         return Found(tuple(found), told, self.runs, likeness(*parts[0], self.observed))
 
-    def _likely(self, rounds: Rounds, parts: Runs, most: int, least: float) -> tuple[Rounds, Runs, Floats]:
+    def _likely(self, rounds: Rounds, parts: Runs, most: int, least: float) -> tuple[Rounds, Runs]:
+        """The models that are run again, the most probable first."""
+        chances = probabilities([summaries for _, summaries in parts], self.observed)
+        best = run_again([model for model, _ in rounds], chances, most, least)
+        return [rounds[place] for place in best], [parts[place] for place in best]
+
+    def _mixed(self, rounds: Rounds, parts: Runs) -> tuple[Rounds, Runs, Floats]:
         """The models that may be true, the most probable first, with their probabilities."""
         chances = probabilities([summaries for _, summaries in parts], self.observed)
-        best = [place for place in np.argsort(-chances, kind="stable")[:most] if chances[place] > least]
+        chances = checked(chances, [likeness(*runs, self.observed) for runs in parts])
+        order = np.argsort(-chances, kind="stable")
+        best = [int(place) for place in order if chances[place] > LEAST_CHANCE]
         left = chances[best] / chances[best].sum()
         return [rounds[place] for place in best], [parts[place] for place in best], left
 

@@ -13,7 +13,7 @@ from lasthop.errors import InputError
 from lasthop.fit.abc import Posterior, likeness, posterior, probabilities
 from lasthop.fit.estimate import Estimate, estimate
 from lasthop.fit.fit import fit, untold_of, ways_of
-from lasthop.fit.infer import Box, Found, Inference, Part, twins_of, whole
+from lasthop.fit.infer import Box, Found, Inference, Part, checked, run_again, twins_of, whole
 from lasthop.fit.line import Model, Setting, line_keys, simulate
 from lasthop.fit.measurement import Delays, Measurement, Transfer
 from lasthop.fit.output import text_of
@@ -125,6 +125,34 @@ def test_losses_of_another_cause_leave_room_for_a_queue_that_never_overflowed() 
     first = Estimate(5.0, 40.0, 24.0, 0.01, 0.0, 2000, 20)
     assert "buffer" not in untold_of(first, Found(tuple(parts[:1]), {}, 1))
     assert untold_of(first, Found(tuple(parts), {}, 1))["buffer"].endswith("it may never have filled")
+    # A queue that never dropped does not show what it drops by either.
+    assert "queue" not in untold_of(first, Found(tuple(parts), {}, 1))
+    codel = replace(parts[0], model=Model("reno", "codel", lossy=True))
+    assert "queue" in untold_of(first, Found((codel, *parts), {}, 1))
+    assert "queue" not in untold_of(first, Found((codel, parts[0]), {}, 1))
+
+
+def test_a_queue_that_may_have_overflowed_is_compared_to_the_end_with_one_that_never_did() -> None:
+    # Sixteenths are what 32 runs of each model tell. No queue overflowed where these come from.
+    codel = Model("cubic", "codel", lossy=True)
+    cubic, reno = Model("cubic", "drop-tail", lossy=True), Model("reno", "drop-tail", lossy=True)
+    endless = replace(cubic, endless=True)
+    models = [codel, replace(codel, lossy=False), cubic, endless, replace(reno, endless=True), reno]
+    chances = np.array([9, 1, 4, 1, 1, 0]) / 16
+    assert run_again(models, chances, 2, 0.05) == [0, 2, 3]
+    # Both ways, and a kind that is probable only by both together stays, too.
+    assert run_again([codel, endless, cubic], np.array([0.9, 0.1, 0.0]), 3, 0.05) == [0, 1, 2]
+    assert run_again([codel, endless, cubic], np.array([0.92, 0.04, 0.04]), 3, 0.05) == [0, 1, 2]
+    assert run_again([codel, endless, cubic], np.array([1.0, 0.0, 0.0]), 3, 0.05) == [0]
+
+
+def test_the_nearest_kind_of_line_counts_for_nothing_if_only_others_are_like_the_measured_one() -> None:
+    # Queues of 25 packets lost 38 each. What was measured lost 8, as lines without a limit do.
+    assert checked(np.array([0.5, 0.43, 0.07]), [0.17, 0.0, 0.19]) == pytest.approx(
+        [0.877, 0, 0.123], abs=1e-3
+    )
+    # If none is like it, the nearest is the best there is.
+    assert checked(np.array([0.6, 0.4, 0.0]), [0.0, 0.0, 0.5]) == pytest.approx([0.6, 0.4, 0.0])
 
 
 @pytest.mark.long
