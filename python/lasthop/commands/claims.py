@@ -17,7 +17,7 @@ from lasthop.studies.claims import VERDICTS
     "--scenario",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="The scenario file that was run, with claims.toml in its folder.  [default: the study of this name]",
+    help="The scenario file that was run, if it has another place now.",
 )
 @click.option(
     "--only", multiple=True, metavar="ID,...", help="Show only these claims, for example --only SC03,SC04."
@@ -48,11 +48,11 @@ def claims_command(
     out: Path | None,
     quiet: bool,
 ) -> None:
-    """Check the claims of a study on finished results.
+    """Check the claims on a scenario with finished results.
 
-    DIR is a results folder. The claims are in claims.toml next to the study's scenario. 'study run' checks
-    them too, and writes claims.csv, for each cell claims_cells.csv, and for the statements of the source
-    statements.csv.
+    DIR is a results folder. A study has its claims in claims.toml next to its scenario, any other scenario in
+    its file or next to it. 'run' and 'study run' check them too, and write claims.csv, for each cell
+    claims_cells.csv, and for the statements of a source statements.csv.
 
     A claim compares means or other statistics of metrics, such as fct(iw10) > fct(iw3). lasthop compares the
     sides in replications of the same number, because they met the same conditions, and averages over the

@@ -178,16 +178,21 @@ def test_a_claim_may_be_changed_after_the_run(
     assert "not upheld" in capsys.readouterr().out.splitlines()[1]
 
 
-def test_results_of_no_study_ask_for_their_file(
+def test_results_of_no_study_find_their_file_or_ask_for_it(
     lasthop_main: Command, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     claim = '[[claim]]\nid = "lone"\ntext = "x"\nholds = "timeouts() < 1"\n'
     flow = 'extends = "dsl"\n[[flow]]\nkind = "bulk-tcp"\nbytes = "10 kB"\n'
-    (tmp_path / "mine.toml").write_text(f"{flow}{claim}", encoding="utf-8")
-    assert lasthop_main("run", tmp_path / "mine.toml", "--out", tmp_path / "out", "--quiet") == 0
+    file, moved = tmp_path / "mine.toml", tmp_path / "moved" / "mine.toml"
+    file.write_text(f"{flow}{claim}", encoding="utf-8")
+    assert lasthop_main("run", file, "--out", tmp_path / "out", "--quiet") == 0
+    assert lasthop_main("claims", tmp_path / "out") == 0
+    assert "lone   undecided" in capsys.readouterr().out
+    moved.parent.mkdir()
+    file.rename(moved)
     assert lasthop_main("claims", tmp_path / "out") == 2
-    assert "'mine', which is no study of lasthop's: name its" in capsys.readouterr().err
-    assert lasthop_main("claims", tmp_path / "out", "--scenario", tmp_path / "mine.toml") == 0
+    assert "'mine', whose file is gone: name it" in capsys.readouterr().err
+    assert lasthop_main("claims", tmp_path / "out", "--scenario", moved) == 0
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ _STYLES = {UPHELD: "green", NOT_UPHELD: "red"}
 def check(
     folder: Path, scenario: Path | None, reading: str | None = None
 ) -> tuple[list[Outcome], list[Answer]]:
-    """Evaluate the claims that stand beside a scenario file, by default the file of the study that was run.
+    """Evaluate the claims on a scenario file, by default the one that was run.
 
     `reading` is the id of one of its readings; by default the words of `claims.toml` hold. Return the
     outcomes, and their answers to the source's statements.
@@ -69,13 +69,17 @@ def check_readings(folder: Path, scenario: Path | None) -> list[Judged]:
 
 
 def _scenario(folder: Path, scenario: Path | None) -> tuple[Path, _core.Study]:
-    identity = finished(folder)["identity"]
-    if scenario is None and identity["scenario"] not in list_studies():
+    manifest = finished(folder)
+    identity = manifest["identity"]
+    if scenario is not None:
+        file = scenario
+    elif identity["scenario"] in list_studies():
+        file = find_study(identity["scenario"]) / SCENARIO_FILE
+    elif not (file := Path(manifest.get("scenario_file", ""))).is_file():
         raise InputError(
-            f"{folder} holds results of '{identity['scenario']}', which is no study of lasthop's: name its "
-            "file with --scenario FILE."
+            f"{folder} holds results of '{identity['scenario']}', whose file is gone: name it with "
+            "--scenario FILE."
         )
-    file = scenario or find_study(identity["scenario"]) / SCENARIO_FILE
     study = read_study(file)
     if study.digest != identity["scenario_digest"]:
         raise InputError(
