@@ -895,7 +895,7 @@ def test_an_exported_page_has_the_first_part_of_a_long_story_and_says_so(
 ) -> None:
     monkeypatch.setattr(tale_module, "MOST_PACKETS", 400)
     scenario, file = tmp_path / "long.toml", tmp_path / "lab.html"
-    scenario.write_text(FIRST_SCENARIO.replace('"60 s"', '"5 s"'), encoding="utf-8")
+    scenario.write_text(SCENARIO, encoding="utf-8")
     assert lasthop_main("lab", scenario, "--export", file) == 0
     opened(chrome, file.as_uri())
     said = part_of(chrome)
