@@ -52,7 +52,7 @@ _SECTIONS = {
         "summary": ("answer:summary_command", "Print the results of a finished run."),
         "compare": ("answer:compare_command", "Compare the levels of a factor with a reference, in pairs."),
         "plot": ("plot:plot_command", "Draw results, or one run over time, for a paper."),
-        "claims": ("claims:claims_command", "Check the claims of a study on finished results."),
+        "claims": ("claims:claims_command", "Check the claims on a scenario with finished results."),
         "anova": ("anova:anova_command", "Say how much of a metric's variation each factor explains."),
         "sensitivity": (
             "sensitivity:sensitivity_command",
