@@ -6,15 +6,14 @@ import asyncio
 import contextlib
 import json
 import math
-import os
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections import deque
 from collections.abc import Mapping
-from pathlib import Path
 
 from lasthop.lab.opened import Opened
 from lasthop.lab.worker import LENGTH
+from lasthop.processes import process_of
 
 MOST_SECONDS = 20.0
 """Processor time that an answer may take. Runs end by themselves earlier; reading, expanding and telling may
@@ -30,11 +29,8 @@ _ENDED = (
 
 def _processor_s(pid: int) -> float:
     """Return the processor time of a process so far; infinite if it is gone."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    except OSError:
-        return math.inf
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    process = process_of(pid)
+    return math.inf if process is None else process.processor_s
 
 
 class Overtaken(Exception):  # noqa: N818  what happened, not what went wrong

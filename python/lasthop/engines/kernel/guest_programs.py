@@ -32,6 +32,7 @@ from lasthop.engines.kernel.boot import (
 from lasthop.engines.kernel.store import Kernel
 from lasthop.engines.programs import ShellRequest
 from lasthop.errors import InputError
+from lasthop.processes import process_of
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 """The guest's date when the command starts, unless said otherwise."""
@@ -230,10 +231,8 @@ def _children(pid: int) -> list[int]:
 
 def _is_dead(pid: int) -> bool:
     """Whether a process has ended and its parent has not collected it."""
-    with suppress(OSError):
-        # The state follows the name, which stands in parentheses.
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z"
-    return False
+    process = process_of(pid)
+    return process is not None and process.state == "Z"
 
 
 def _failure(code: int, console: int) -> str:

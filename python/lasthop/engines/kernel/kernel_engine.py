@@ -32,6 +32,7 @@ from lasthop.engines.kernel.store import Kernel, kernels
 from lasthop.engines.kernel.wanted import kernel_called
 from lasthop.engines.programs import program_of
 from lasthop.errors import InputError
+from lasthop.processes import process_of, seconds
 
 if TYPE_CHECKING:
     from lasthop.engines.kernel.guest_programs import GuestAnswer
@@ -292,18 +293,8 @@ def _watch(process: subprocess.Popen[bytes], limit_s: float) -> int | None:
 
 def _processor_s(session: int) -> float:
     """Return the processor time of all processes of a session so far."""
-    total = 0
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (
-                    (entry / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-                )
-            except OSError:
-                continue
-            if int(fields[3]) == session:
-                total += int(fields[11]) + int(fields[12])
-    return total / os.sysconf("SC_CLK_TCK")
+    seen = (process_of(int(entry.name)) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    return seconds(sum(one.ticks for one in seen if one is not None and one.session == session))
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
