@@ -19,7 +19,7 @@ from lasthop.studies.claims.file import CLAIMS_FILE, Claims, claims_file, find_c
 from lasthop.studies.claims.readings import READINGS_FILE, Judged, Reading, load_readings
 from lasthop.studies.claims.records import Records
 from lasthop.studies.claims.standing import standing
-from lasthop.studies.claims.verdicts import place_text
+from lasthop.studies.claims.verdicts import figure, place_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -156,10 +156,10 @@ def show(outcomes: Sequence[Outcome]) -> None:
         table.add_row(
             outcome.claim.id,
             verdict,
-            _figure(part.left),
-            _figure(part.right),
-            _figure(interval.estimate) if interval else "-",
-            f"{_figure(interval.low)} .. {_figure(interval.high)}" if interval else "-",
+            figure(part.left),
+            figure(part.right),
+            figure(interval.estimate) if interval else "-",
+            f"{figure(interval.low)} .. {figure(interval.high)}" if interval else "-",
             f"{upheld} of {len(outcome.cells)}",
             Text(f"{part.statement}{place}{about}"),
         )
@@ -197,8 +197,3 @@ def _counts(what: str, found: Sequence[tuple[Reading, Counter[str]]]) -> Table:
         numbers = (str(counts[verdict]) for verdict in VERDICTS[:-1])
         table.add_row(reading.id, *numbers, Text(reading.text))
     return table
-
-
-def _figure(value: float | None) -> str:
-    """Write a number with four digits; a dash if there is none."""
-    return "-" if value is None else f"{value:.4g}"

@@ -141,19 +141,17 @@ def numbers(outcome: Outcome) -> str:
     if part is None or part.difference is None:
         return outcome.reason
     place = f" at {place_text(part)}" if part.place else ""
-    low, high = _figure(part.difference.low), _figure(part.difference.high)
+    low, high = figure(part.difference.low), figure(part.difference.high)
     remark = f"; {outcome.reason}" if outcome.reason else ""
     return (
-        f"{part.statement}{place}: {_sides(part)}; difference {_figure(part.difference.estimate)} "
-        f"[{low} .. {high}] at {100 * part.confidence:.4g} %, n = {part.pairs}{remark}"
+        f"{part.statement}{place}: {figure(part.left)} against {figure(part.right)}; "
+        f"difference {figure(part.difference.estimate)} [{low} .. {high}] "
+        f"at {100 * part.confidence:.4g} %, n = {part.pairs}{remark}"
     )
 
 
-def _sides(part: Part) -> str:
-    return f"{_figure(part.left)} against {_figure(part.right)}"
-
-
-def _figure(value: float | None) -> str:
+def figure(value: float | None) -> str:
+    """Write a number with four digits; a dash if there is none."""
     return "-" if value is None else f"{value:.4g}"
 
 
