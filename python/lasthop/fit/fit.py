@@ -11,20 +11,7 @@ import numpy as np
 from lasthop.errors import InputError
 from lasthop.fit.course import Course
 from lasthop.fit.estimate import Estimate, estimate, way
-from lasthop.fit.infer import (
-    AGAIN,
-    FIRST,
-    LAST,
-    LEAST_LIKENESS,
-    LEFT,
-    MODELS,
-    MOST,
-    SECOND,
-    THIRD,
-    TWINS,
-    Found,
-    Inference,
-)
+from lasthop.fit.infer import LEAST_LIKENESS, MODELS, Found, Inference, most_runs
 from lasthop.fit.joined import pairs
 from lasthop.fit.known import Known, beside, known
 from lasthop.fit.line import NOTHING, OTHER, Model, Setting, begun, cut, line_keys
@@ -73,8 +60,7 @@ KEYS = {
 
 def runs_of_a_fit(ways: int) -> int:
     """How many runs the inference takes at most."""
-    last = (THIRD + (1 + AGAIN) * LAST) * (1 + 2 * MOST) // 2
-    return ways * (len(MODELS) * FIRST + LEFT * (1 + TWINS) * SECOND + last + SHOWN)
+    return ways * (most_runs() + SHOWN)
 
 
 @dataclass(frozen=True)

@@ -183,6 +183,12 @@ def twins_of(model: Model) -> list[Model]:
     return [twin for twin in twins if twin != model]
 
 
+def most_runs() -> int:
+    """How many runs the inference of one direction takes at most."""
+    last = (THIRD + (1 + AGAIN) * LAST) * (1 + 2 * MOST) // 2
+    return len(MODELS) * FIRST + LEFT * (1 + TWINS) * SECOND + last
+
+
 def run_again(models: Sequence[Model], chances: Floats, most: int, least: float) -> list[int]:
     """The places of so many kinds that are probable enough, the most probable model first.
 
