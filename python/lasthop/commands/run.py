@@ -270,18 +270,19 @@ def _tell(findings: Findings, say: Callable[[str], object]) -> None:
         say("Agreement with the published numbers:")
         for line in agreement_lines(findings.agreement):
             say(f"  {line}")
-    lines = short_answer(findings.campaign.out, None if findings.is_of_study else findings.sections)
-    for line in [*_verdicts(findings), *lines] if findings.is_of_study else [*lines, *_verdicts(findings)]:
+    answer = short_answer(findings.campaign.out, None if findings.has_source else findings.sections)
+    verdicts = _verdicts(findings)
+    for line in [*verdicts, *answer] if findings.has_source else [*answer, *verdicts]:
         say(line)
 
 
 def _verdicts(findings: Findings) -> Iterator[str]:
-    """Count the verdicts on claims. A study has too many to tell each."""
+    """Count the verdicts on claims. A study with a source has too many to tell each."""
     if not findings.claims:
         return
     from lasthop.studies.claims.verdicts import claim_lines, verdict_lines
 
-    if not findings.is_of_study:
+    if not findings.has_source:
         for outcome in findings.claims:
             yield from claim_lines(outcome)
     yield from verdict_lines(findings.claims, findings.answers)

@@ -101,7 +101,7 @@ class Findings:
     precision: pl.DataFrame | None = None
 
     @property
-    def is_of_study(self) -> bool:
+    def has_source(self) -> bool:
         """Whether they stand beside the numbers or statements of a source."""
         return bool(self.assets or self.answers)
 
