@@ -54,6 +54,14 @@ def totals(checked: Sequence[Checked]) -> str:
     return f"claims: {named} of {counts.total()}"
 
 
+def advice(checked: Sequence[Checked], *, until_decided: bool) -> list[str]:
+    """Say what may decide an undecided claim, if there is one."""
+    if not any(one.any(UNDECIDED) for one in checked):
+        return []
+    more = "a larger --at-most" if until_decided else "--until-decided adds as many as are needed"
+    return [f"  More replications may decide what is undecided: {more}."]
+
+
 def as_json(checked: Sequence[Checked]) -> str:
     """Return everything that is known of the verdicts."""
     return json.dumps([_facts(one) for one in checked], indent=2) + "\n"

@@ -138,6 +138,6 @@ def check_command(
     if junit_file is not None:
         junit_file.write_bytes(tell.as_junit(checked))
     if not quiet:
-        click.echo(tell.totals(checked))
+        click.echo("\n".join([tell.totals(checked), *tell.advice(checked, until_decided=until_decided)]))
     verdicts = [judged.outcome.verdict for one in checked for judged in one.judged]
     return exit_code(verdicts, late=any(one.late for one in checked))

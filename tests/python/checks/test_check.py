@@ -62,6 +62,7 @@ def test_the_exit_code_says_whether_a_limit_is_kept(
     said = capsys.readouterr().out
     assert re.search(rf"^{verdict} +limit: 95 % of the downloads", said, re.MULTILINE)
     assert f"claims: 1 {verdict} of 1" in said
+    assert ("--until-decided" in said) == (verdict == "undecided")
 
 
 def test_claims_may_stand_in_a_file_beside_the_scenario_but_not_in_two_places(
