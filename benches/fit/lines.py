@@ -18,7 +18,8 @@ RANGES = {
     "queue": "drop-tail for seven of ten lines, CoDel for two, a policer for one",
     "control": "CUBIC, BBR or Reno",
     "seen_at": "the sender's or the receiver's end",
-    "up": "as fast as down and never full; of lines with two ways 1 to 5 Mbit/s, 0.4 to 3 round trips",
+    "up": "0.05 to 2 times as fast as down, logarithmic, and never full",
+    "up, of lines with two ways": "1 to 5 Mbit/s, 0.4 to 3 round trips",
 }
 SECONDS = 10
 SNAPLEN = 120
@@ -40,8 +41,7 @@ class Line:
     queue: str
     control: str
     seen_at: str
-    up_rate: float | None = None
-    """None where only the way down is of interest."""
+    up_rate: float
     up_buffer: int = 1000
 
     @classmethod
@@ -63,6 +63,7 @@ class Line:
             str(rng.choice(["drop-tail", "codel", "policer"], p=[0.7, 0.2, 0.1])),
             str(rng.choice(["cubic", "bbr", "reno"])),
             str(rng.choice(["sender", "receiver"])),
+            round(rate * float(np.exp(rng.uniform(np.log(1 / 20), np.log(2)))), 3),
         )
 
     def two_ways(self, seed: int) -> Line:
@@ -92,7 +93,7 @@ class Line:
 link = {{ rate = "{rate} Mbit/s", delay = "{self.rtt / 2} ms"{more} }}
 {queue}
 [up]
-link = {{ rate = "{self.up_rate or max(self.rate, 2)} Mbit/s", delay = "{self.rtt / 2} ms" }}
+link = {{ rate = "{self.up_rate} Mbit/s", delay = "{self.rtt / 2} ms" }}
 queue.limit = "{self.up_buffer} packets"
 """
 

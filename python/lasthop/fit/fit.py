@@ -20,6 +20,7 @@ from lasthop.fit.oneway import waits
 from lasthop.fit.posterior import Check, Fit, Keys, Parameter, Series, Source
 from lasthop.fit.sharing import queues
 from lasthop.fit.summary import delivered
+from lasthop.fit.way_back import SHARES, delays, drawn, in_runs
 
 # What the model is off from real hosts and links, as a standard deviation of the logarithm. Without it the
 # intervals would only say how closely the model agrees with itself. That of the rate is what 12 captures of
@@ -49,6 +50,7 @@ LOADED = "these are smoothed round trips of a busy line; a file of ping before t
 AT_RANDOM = "losses at random alone explain what was seen: it may never have filled"
 UNITS = {"rate": "Mbit/s", "rtt": "ms", "buffer": "packets", "loss": "", "jitter": "ms"}
 NAMES = {"rtt": "delay"}
+_RATE, _RTT = (list(UNITS).index(name) for name in ("rate", "rtt"))
 KEYS = {
     "rate": "{way}.link.rate",
     "rtt": "{way}.link.delay",
@@ -157,7 +159,9 @@ def fit(
     `exact` data were made by the model itself, so intervals need no room for what it is off.
     """
     rng = np.random.default_rng(seed)
-    results = [_direction(one, seed, jobs, rng, advance, exact=exact) for one in ways_of(measurements)]
+    learnt = [_learn(one, seed, jobs, rng, advance, exact=exact) for one in ways_of(measurements)]
+    backs = _rates_back(learnt, seed)
+    results = [_tell(one, back, rng, advance) for one, back in zip(learnt, backs, strict=True)]
     found = [parameter for result in results for parameter in result.parameters]
     joined, apart = pairs(measurements)
     found += [pair.answers_lost() for pair in joined]
@@ -190,10 +194,13 @@ def fit(
 def _untold(results: Sequence[_Result]) -> str:
     if len(results) == 2:
         return "The round trip is shared evenly between both directions: one clock cannot tell them apart."
-    other = OTHER[results[0].direction]
+    own, other = results[0].direction, OTHER[results[0].direction]
+    low, high = SHARES[own]
     return (
-        f"The direction {other} carried ACKs only, so its rate and queue are assumed; the round trip is "
-        "shared evenly between both directions, because one clock cannot tell them apart."
+        f"The direction {other} carried ACKs only, which tell neither its rate nor its queue. It is taken to "
+        f"be as fast as {own}, and in the draws {low:.2g} to {high:.2g} times as fast; the interval of the "
+        "delay allows for that. The round trip is shared evenly between both directions, because one clock "
+        "cannot tell them apart."
     )
 
 
@@ -210,7 +217,26 @@ class _Result:
     likeness: float
 
 
-def _direction(
+@dataclass(frozen=True)
+class _Learnt:
+    """What the inference of one direction gave."""
+
+    way: Way
+    inference: Inference
+    found: Found
+    rows: Floats
+    """Draws, a column for each of UNITS."""
+    whose: Ints
+    """Of which part each is."""
+
+    @property
+    def middle(self) -> Floats:
+        """The medians of the most probable part."""
+        middle: Floats = np.median(self.rows[self.whose == 0], axis=0)
+        return middle
+
+
+def _learn(
     one: Way,
     seed: int,
     jobs: int,
@@ -218,7 +244,7 @@ def _direction(
     advance: Callable[[int], object],
     *,
     exact: bool,
-) -> _Result:
+) -> _Learnt:
     fine = one.measurement.kind == "capture"
     # Of counters, the sender's are those of round trips and of what was sent again.
     seen_at = (one.measurement.seen_at or "sender") if fine else "sender"
@@ -226,10 +252,33 @@ def _direction(
     inference = Inference(setting, one.delays, one.first, fine=fine, seed=seed, jobs=jobs, advance=advance)
     found = inference.run(_models(one))
     rows, whose = _drawn(found, rng, 0.0 if exact else 1.0)
-    middle = np.median(rows[whose == 0], axis=0)
+    rows[:, _RATE] = one.known.values().get("rate", rows[:, _RATE])
+    return _Learnt(one, inference, found, rows, whose)
+
+
+def _rates_back(learnt: Sequence[_Learnt], seed: int) -> list[Floats]:
+    """For each direction, rates of its way back, the best one first: those of the other transfer, if any."""
+    if len(learnt) == 2:
+        return [np.append(other.middle[_RATE], other.rows[:, _RATE]) for other in reversed(learnt)]
+    return [
+        np.append(in_runs(one.middle[_RATE]), drawn(one.rows[:, _RATE], one.way.direction, seed))
+        for one in learnt
+    ]
+
+
+def _tell(
+    learnt: _Learnt, back: Floats, rng: np.random.Generator, advance: Callable[[int], object]
+) -> _Result:
+    one, inference, found, whose = learnt.way, learnt.inference, learnt.found, learnt.whose
+    lines = np.vstack((learnt.middle, learnt.rows))
+    lines[:, _RTT] = delays(lines[:, _RTT], lines[:, _RATE], back)
+    middle, rows = lines[0], lines[1:]
     refused = untold_of(one.first, found)
     stalled = {} if one.known.stalls is None else one.known.stalls.drawn(MANY, rng)
-    values = [_values(row, refused, one) for row in (middle, *rows[:DRAWS])]
+    values = [
+        _values(row, refused, one) | {"back": float(rate)}
+        for row, rate in zip(lines[: 1 + DRAWS], back, strict=False)
+    ]
     for number, row in enumerate(values[1:]):
         row |= {name: float(column[number]) for name, column in stalled.items()}
     models = [found.parts[number].model for number in (0, *whose[:DRAWS])]
@@ -250,7 +299,7 @@ def _direction(
         *_words(one, found, refused),
         *_beside(one, stalled),
     )
-    shift = setting.shift_s(values[0]["rtt"])
+    shift = inference.setting.shift_s(values[0]["rtt"])
     course = None if one.known.course is None else one.known.course.shifted(shift)
     others = tuple(one.known.flows(one.direction, shift))
     return _Result(one.direction, said, keys, (check,), found.runs, course, others, found.likeness)

@@ -13,6 +13,7 @@ from lasthop.engines.engine import CaptureTarget, Observation, Request
 from lasthop.fit.known import Known
 from lasthop.fit.measurement import PACKET, Delays, Direction, End, Measurement, Transfer
 from lasthop.fit.sources import capture
+from lasthop.fit.way_back import in_runs
 from lasthop.scenario.points import parse_study
 from lasthop.scenario.toml import to_toml
 
@@ -104,7 +105,8 @@ def line_keys(
 ) -> dict[str, Way]:
     """The keys of the last hop. The round trip is shared evenly between both directions.
 
-    A course is a file, so it has no place here: `with_course` names it.
+    The way back has the rate `back` if it is among the values. A course is a file, so it has no place here:
+    `with_course` names it.
     """
     delay = f"{values['rtt'] / 2:.4f} ms"
     rate = f"{values['rate'] * 1e3:.3f} kbit/s"
@@ -126,7 +128,8 @@ def line_keys(
         link["rate"] = f"{values['rate'] * 1e4:.3f} kbit/s"
     elif discipline != "drop-tail":
         way["queue"]["discipline"] = discipline
-    back: Way = {"link": {"rate": f"{max(values['rate'], 1) * 1e3:.3f} kbit/s", "delay": delay}}
+    back_rate = values.get("back", in_runs(values["rate"]))
+    back: Way = {"link": {"rate": f"{back_rate * 1e3:.3f} kbit/s", "delay": delay}}
     back["queue"] = {"limit": "1000 packets"}
     return {direction: way, OTHER[direction]: back}
 

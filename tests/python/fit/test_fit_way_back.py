@@ -1,0 +1,68 @@
+"""The rate of the ACKs' way: one transfer does not tell it, but it is part of each round trip."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from made import LINE, captured
+
+from lasthop.fit.fit import fit
+from lasthop.fit.measurement import Direction, Measurement
+from lasthop.fit.output import text_of
+from lasthop.fit.sources import read
+from lasthop.fit.way_back import delays, drawn
+
+UP = """
+[up.link]
+rate = "1 Mbit/s"
+delay = "20 ms"
+[up.queue]
+limit = "30 packets"
+"""
+
+
+def transfer(folder: Path, direction: Direction) -> Measurement:
+    """A transfer of four seconds, 5 Mbit/s down or 1 Mbit/s up, captured where it was sent."""
+    text = f'{LINE}direction = "{direction}"\nduration = "4 s"\n{UP}'
+    sender = {"down": "server", "up": "client"}[direction]
+    return read(captured(folder / direction, text, sender), "10.0.1.1")
+
+
+def test_an_ack_takes_its_time_on_the_way_back() -> None:
+    # 52 bytes take 0.0832 ms at 5 Mbit/s, 0.416 ms at 1 Mbit/s, and next to nothing at 1 Gbit/s.
+    found = delays(np.full(3, 40.0), np.full(3, 5.0), np.array([5.0, 1.0, 1000.0]))
+    assert found == pytest.approx([40.0, 40.0832 - 0.416, 40.0832], abs=0.001)
+
+
+def test_the_way_up_may_be_slow_and_the_way_down_fast() -> None:
+    rates = np.full(1000, 10.0)
+    up, down = drawn(rates, "down", 1), drawn(rates, "up", 1)
+    assert (up.min(), up.max()) == pytest.approx((0.5, 20.0), rel=0.02)
+    assert (down.min(), down.max()) == pytest.approx((5.0, 200.0), rel=0.02)
+
+
+def test_the_interval_of_the_delay_allows_for_a_slow_way_back(tmp_path: Path) -> None:
+    found = fit([transfer(tmp_path, "down")], jobs=2, exact=True)
+    delay = found.parameter("delay")
+    assert delay is not None
+    assert delay.value == pytest.approx(40.0 + 0.416 - 0.0832, abs=0.01)  # as if both ways were as fast
+    assert delay.low is not None
+    assert delay.high is not None
+    assert 38.9 < delay.low < 40.0 < delay.high < 40.42
+    levels = tomllib.loads(text_of(found, "line"))["factor"]["line"]
+    rates = [float(level["up"]["link"]["rate"].removesuffix(" kbit/s")) for level in levels.values()]
+    assert rates[0] == pytest.approx(5000, rel=0.001)
+    assert min(rates) < 1000
+    assert "the interval of the delay allows for that" in "\n".join(found.notes)
+
+
+@pytest.mark.long
+def test_transfers_of_both_directions_tell_each_other_the_rate_of_their_acks(tmp_path: Path) -> None:
+    found = fit([transfer(tmp_path, "down"), transfer(tmp_path, "up")], jobs=2, exact=True)
+    for delay in (one for one in found.parameters if one.name == "delay"):
+        assert delay.low is not None
+        assert delay.high is not None
+        assert delay.low < 40.0 < delay.high < delay.low + 0.1
