@@ -20,7 +20,7 @@ from lasthop.fit.oneway import waits
 from lasthop.fit.posterior import Check, Fit, Keys, Parameter, Series, Source
 from lasthop.fit.sharing import queues
 from lasthop.fit.summary import delivered
-from lasthop.fit.way_back import SHARES, delays, drawn, in_runs
+from lasthop.fit.way_back import ANY, Shares, delays, drawn, usual
 
 # What the model is off from real hosts and links, as a standard deviation of the logarithm. Without it the
 # intervals would only say how closely the model agrees with itself. That of the rate is what 12 captures of
@@ -76,6 +76,8 @@ class Way:
     until_s: float
     first: Estimate
     known: Known = NOTHING
+    back: Shares = (1.0, 1.0)
+    """What the rate of the ACKs' way may be."""
 
     @property
     def source(self) -> Source:
@@ -105,7 +107,16 @@ def ways_of(measurements: Sequence[Measurement]) -> list[Way]:
             f"These data do not identify the line: {said}. Measure a transfer that fills it for ten seconds, "
             "for example a download with 'tcpdump -s 120 -w line.pcap tcp' running."
         )
-    return ways
+    return [replace(one, back=_back(one, ways)) for one in ways]
+
+
+def _back(own: Way, ways: Sequence[Way]) -> Shares:
+    """What the rate of the way back may be: near that of the transfer there, if there is one."""
+    for other in ways:
+        if other.direction != own.direction:
+            share = other.first.rate / own.first.rate
+            return share, share
+    return ANY[own.direction]
 
 
 def _idle(measurements: Sequence[Measurement]) -> float | None:
@@ -195,11 +206,11 @@ def _untold(results: Sequence[_Result]) -> str:
     if len(results) == 2:
         return "The round trip is shared evenly between both directions: one clock cannot tell them apart."
     own, other = results[0].direction, OTHER[results[0].direction]
-    low, high = SHARES[own]
+    low, high = ANY[own]
     return (
         f"The direction {other} carried ACKs only, which tell neither its rate nor its queue. It is taken to "
-        f"be as fast as {own}, and in the draws {low:.2g} to {high:.2g} times as fast; the interval of the "
-        "delay allows for that. The round trip is shared evenly between both directions, because one clock "
+        f"be as fast as {own}, and in runs and draws {low:.2g} to {high:.2g} times as fast; the intervals "
+        "allow for that. The round trip is shared evenly between both directions, because one clock "
         "cannot tell them apart."
     )
 
@@ -248,7 +259,7 @@ def _learn(
     fine = one.measurement.kind == "capture"
     # Of counters, the sender's are those of round trips and of what was sent again.
     seen_at = (one.measurement.seen_at or "sender") if fine else "sender"
-    setting = Setting(one.transfers, one.direction, seen_at, one.until_s, one.known)
+    setting = Setting(one.transfers, one.direction, seen_at, one.until_s, one.known, one.back)
     inference = Inference(setting, one.delays, one.first, fine=fine, seed=seed, jobs=jobs, advance=advance)
     found = inference.run(_models(one))
     rows, whose = _drawn(found, rng, 0.0 if exact else 1.0)
@@ -261,8 +272,7 @@ def _rates_back(learnt: Sequence[_Learnt], seed: int) -> list[Floats]:
     if len(learnt) == 2:
         return [np.append(other.middle[_RATE], other.rows[:, _RATE]) for other in reversed(learnt)]
     return [
-        np.append(in_runs(one.middle[_RATE]), drawn(one.rows[:, _RATE], one.way.direction, seed))
-        for one in learnt
+        np.append(usual(one.middle[_RATE]), drawn(one.rows[:, _RATE], one.way.back, seed)) for one in learnt
     ]
 
 

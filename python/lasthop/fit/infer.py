@@ -15,6 +15,7 @@ from lasthop.fit.estimate import Estimate
 from lasthop.fit.line import Model, Setting, cut, simulate
 from lasthop.fit.measurement import Delays, Floats, Transfer, packet_ms
 from lasthop.fit.summary import View, summarise
+from lasthop.fit.way_back import of_run
 
 # Runs of each round, powers of two as Sobol sequences want them: for each model, for each that is left, and
 # twice for the most probable one. Others that may be true have half as many.
@@ -364,8 +365,10 @@ class Inference:
     def seen(
         self, values: dict[str, float], model: Model, number: int
     ) -> tuple[tuple[Transfer, ...], Delays | None]:
-        """One run, as far as it is compared."""
+        """One run, as far as it is compared; the ACKs' way is as fast as `back`, or as it may be."""
         values = {"buffer": 1000.0} | self.setting.known.values() | values
+        if "back" not in values:
+            values = of_run(values, self.setting.back, number)
         made = simulate(self.setting, values, model, self.seed * 100_003 + number)
         transfers, delays = cut(made.transfers, made.delays, self.setting.until_s)
         return transfers, delays

@@ -13,7 +13,7 @@ from lasthop.engines.engine import CaptureTarget, Observation, Request
 from lasthop.fit.known import Known
 from lasthop.fit.measurement import PACKET, Delays, Direction, End, Measurement, Transfer
 from lasthop.fit.sources import capture
-from lasthop.fit.way_back import in_runs
+from lasthop.fit.way_back import Shares, usual
 from lasthop.scenario.points import parse_study
 from lasthop.scenario.toml import to_toml
 
@@ -58,6 +58,8 @@ class Setting:
     until_s: float
     """The runs last as long, and so much of the measurement is compared with them."""
     known: Known = NOTHING
+    back: Shares = (1.0, 1.0)
+    """What the rate of the ACKs' way may be."""
 
     def shift_s(self, rtt_ms: float) -> float:
         """How much later than in the data something happens at the link of a run, which begins with a SYN.
@@ -128,7 +130,7 @@ def line_keys(
         link["rate"] = f"{values['rate'] * 1e4:.3f} kbit/s"
     elif discipline != "drop-tail":
         way["queue"]["discipline"] = discipline
-    back_rate = values.get("back", in_runs(values["rate"]))
+    back_rate = values.get("back", usual(values["rate"]))
     back: Way = {"link": {"rate": f"{back_rate * 1e3:.3f} kbit/s", "delay": delay}}
     back["queue"] = {"limit": "1000 packets"}
     return {direction: way, OTHER[direction]: back}

@@ -2,31 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from lasthop.fit.measurement import Direction, Floats
 
-# How many times as fast as the way of the data it may be: lines of access are slower up than down, if uneven.
-SHARES: dict[Direction, tuple[float, float]] = {"down": (1 / 20, 2.0), "up": (1 / 2, 20.0)}
+Shares = tuple[float, float]
+"""The least and the most of what a rate may be, as parts of the rate of the way of the data."""
+
+# Lines of access are slower up than down, if uneven.
+ANY: dict[Direction, Shares] = {"down": (1 / 20, 2.0), "up": (1 / 2, 20.0)}
 # Bytes of an ACK with timestamps, which most have.
 ACK = 52
+# Parts of the golden ratio fall evenly into an interval, however many there are.
+GOLDEN = 0.618034
 
 
-def in_runs(rate: Floats | float) -> Floats:
-    """The rate of the way back that simulated lines have, for that of the data, in Mbit/s."""
+def usual(rate: Floats | float) -> Floats:
+    """The rate of the way back, in Mbit/s, that is taken for that of the data if nothing else is said."""
     return np.maximum(rate, 1.0)
 
 
-def drawn(rates: Floats, direction: Direction, seed: int) -> Floats:
-    """Draw a rate of the way back for each rate of the data in a direction, uniform in the logarithm."""
-    low, high = np.log(SHARES[direction])
+def drawn(rates: Floats, shares: Shares, seed: int) -> Floats:
+    """Draw a rate of the way back for each rate of the data, uniform in the logarithm."""
+    low, high = np.log(shares)
     return rates * np.exp(np.random.default_rng((seed, 1)).uniform(low, high, len(rates)))
 
 
 def delays(rtt: Floats, rate: Floats, back: Floats) -> Floats:
-    """The delays in ms that go with these rates of the way back, for those that simulated lines had.
+    """The delays in ms that go with these rates of the way back, for those that go with the usual ones.
 
-    The time of an ACK on its way is part of each round trip.
+    The round trips stay the same, and the time of an ACK on its way is part of them.
     """
-    later = 8e-3 * ACK * (1 / in_runs(rate) - 1 / back)
+    later = 8e-3 * ACK * (1 / usual(rate) - 1 / back)
     return np.maximum(rtt + later, rtt / 2)
+
+
+def of_run(values: Mapping[str, float], shares: Shares, number: int) -> dict[str, float]:
+    """The values of a line for a run: with a rate of the way back by its number, and the same round trips."""
+    low, high = np.log(shares)
+    rate = np.array(values["rate"])
+    back = rate * np.exp(low + (high - low) * (number * GOLDEN % 1.0))
+    rtt = delays(np.array(values["rtt"]), rate, back)
+    return {**values, "back": float(back), "rtt": float(rtt)}

@@ -13,7 +13,7 @@ from lasthop.fit.fit import fit
 from lasthop.fit.measurement import Direction, Measurement
 from lasthop.fit.output import text_of
 from lasthop.fit.sources import read
-from lasthop.fit.way_back import delays, drawn
+from lasthop.fit.way_back import ANY, delays, drawn, of_run
 
 UP = """
 [up.link]
@@ -39,9 +39,18 @@ def test_an_ack_takes_its_time_on_the_way_back() -> None:
 
 def test_the_way_up_may_be_slow_and_the_way_down_fast() -> None:
     rates = np.full(1000, 10.0)
-    up, down = drawn(rates, "down", 1), drawn(rates, "up", 1)
+    up, down = drawn(rates, ANY["down"], 1), drawn(rates, ANY["up"], 1)
     assert (up.min(), up.max()) == pytest.approx((0.5, 20.0), rel=0.02)
     assert (down.min(), down.max()) == pytest.approx((5.0, 200.0), rel=0.02)
+
+
+def test_runs_have_other_ways_back_but_the_same_round_trips() -> None:
+    line = {"rate": 5.0, "rtt": 40.0}
+    runs = [of_run(line, ANY["down"], number) for number in range(200)]
+    back, rtt = (np.array([run[name] for run in runs]) for name in ("back", "rtt"))
+    assert rtt + 0.416 / back == pytest.approx(np.full(200, 40.0832))
+    halves = np.histogram(np.log(back), np.log([0.25, 0.5, 1.0, 2.0, 4.0, 8.0]))[0]
+    assert halves == pytest.approx(np.full(5, 200 * np.log(2) / np.log(40)), abs=2)
 
 
 def test_the_interval_of_the_delay_allows_for_a_slow_way_back(tmp_path: Path) -> None:
@@ -56,7 +65,7 @@ def test_the_interval_of_the_delay_allows_for_a_slow_way_back(tmp_path: Path) ->
     rates = [float(level["up"]["link"]["rate"].removesuffix(" kbit/s")) for level in levels.values()]
     assert rates[0] == pytest.approx(5000, rel=0.001)
     assert min(rates) < 1000
-    assert "the interval of the delay allows for that" in "\n".join(found.notes)
+    assert "the intervals allow for that" in "\n".join(found.notes)
 
 
 @pytest.mark.long
