@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -291,32 +291,32 @@ class Inference:
             rounds = self._narrowed(rounds, parts)
             parts = self._round(rounds, [count] + [count // 2] * (len(rounds) - 1))
             rounds, parts = self._likely(rounds, parts, MOST, LEAST_CHANCE)
-        rounds, parts, chances = self._mixed(rounds, parts)
+        return self._found(rounds, parts, compared, wide)
+
+    def _found(
+        self, rounds: Rounds, parts: Runs, compared: Sequence[Model], wide: Mapping[Model, Box]
+    ) -> Found:
+        """What the last rounds tell: the models that may be true, the most probable first."""
+        likenesses = [likeness(*runs, self.observed) for runs in parts]
+        chances = checked(probabilities([runs for _, runs in parts], self.observed), likenesses)
+        best = [int(at) for at in np.argsort(-chances, kind="stable") if chances[at] > LEAST_CHANCE]
         told = dict.fromkeys(compared, 0.0)
-        told |= {model: float(chance) for (model, _), chance in zip(rounds, chances, strict=True)}
         found = []
-        for (model, box), runs in zip(rounds, parts, strict=True):
-            learnt = whole(self._learnt(runs), box.names)
+        for place in best:
+            (model, box), chance = rounds[place], float(chances[place] / chances[best].sum())
+            learnt = whole(self._learnt(parts[place]), box.names)
             ends = learnt.quantiles((0.05, 0.95))
-            start = wide[replace(model, jittery=jittery, endless=False)].only(box.names)
+            start = wide[replace(model, jittery=self.first.jitter > 0, endless=False)].only(box.names)
             shares = (ends[1] - ends[0]) / (start.high - start.low)
-            found.append(Part(model, box.names, learnt, told[model], shares))
-        return Found(tuple(found), told, self.runs, likeness(*parts[0], self.observed))
+            found.append(Part(model, box.names, learnt, chance, shares))
+            told[model] = chance
+        return Found(tuple(found), told, self.runs, likenesses[best[0]])
 
     def _likely(self, rounds: Rounds, parts: Runs, most: int, least: float) -> tuple[Rounds, Runs]:
         """The models that are run again, the most probable first."""
         chances = probabilities([summaries for _, summaries in parts], self.observed)
         best = run_again([model for model, _ in rounds], chances, most, least)
         return [rounds[place] for place in best], [parts[place] for place in best]
-
-    def _mixed(self, rounds: Rounds, parts: Runs) -> tuple[Rounds, Runs, Floats]:
-        """The models that may be true, the most probable first, with their probabilities."""
-        chances = probabilities([summaries for _, summaries in parts], self.observed)
-        chances = checked(chances, [likeness(*runs, self.observed) for runs in parts])
-        order = np.argsort(-chances, kind="stable")
-        best = [int(place) for place in order if chances[place] > LEAST_CHANCE]
-        left = chances[best] / chances[best].sum()
-        return [rounds[place] for place in best], [parts[place] for place in best], left
 
     def _narrowed(self, rounds: Rounds, parts: Runs) -> list[tuple[Model, Box]]:
         learnt = [self._learnt(one) for one in parts]
