@@ -20,7 +20,7 @@ from lasthop.fit.oneway import waits
 from lasthop.fit.posterior import Check, Fit, Keys, Parameter, Series, Source
 from lasthop.fit.sharing import queues
 from lasthop.fit.summary import delivered
-from lasthop.fit.way_back import ANY, Shares, delays, drawn, usual
+from lasthop.fit.way_back import ANY, Shares, delay_with, drawn, usual
 
 # What the model is off from real hosts and links, as a standard deviation of the logarithm. Without it the
 # intervals would only say how closely the model agrees with itself. That of the rate is what 12 captures of
@@ -281,7 +281,7 @@ def _tell(
 ) -> _Result:
     one, inference, found, whose = learnt.way, learnt.inference, learnt.found, learnt.whose
     lines = np.vstack((learnt.middle, learnt.rows))
-    lines[:, _RTT] = delays(lines[:, _RTT], lines[:, _RATE], back)
+    lines[:, _RTT] = delay_with(lines[:, _RTT], lines[:, _RATE], back)
     middle, rows = lines[0], lines[1:]
     refused = untold_of(one.first, found)
     stalled = {} if one.known.stalls is None else one.known.stalls.drawn(MANY, rng)

@@ -30,7 +30,7 @@ def drawn(rates: Floats, shares: Shares, seed: int) -> Floats:
     return rates * np.exp(np.random.default_rng((seed, 1)).uniform(low, high, len(rates)))
 
 
-def delays(rtt: Floats, rate: Floats, back: Floats) -> Floats:
+def delay_with(rtt: Floats, rate: Floats, back: Floats) -> Floats:
     """The delays in ms that go with these rates of the way back, for those that go with the usual ones.
 
     The round trips stay the same, and the time of an ACK on its way is part of them.
@@ -44,5 +44,5 @@ def of_run(values: Mapping[str, float], shares: Shares, number: int) -> dict[str
     low, high = np.log(shares)
     rate = np.array(values["rate"])
     back = rate * np.exp(low + (high - low) * (number * GOLDEN % 1.0))
-    rtt = delays(np.array(values["rtt"]), rate, back)
+    rtt = delay_with(np.array(values["rtt"]), rate, back)
     return {**values, "back": float(back), "rtt": float(rtt)}

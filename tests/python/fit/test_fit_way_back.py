@@ -13,7 +13,7 @@ from lasthop.fit.fit import fit
 from lasthop.fit.measurement import Direction, Measurement
 from lasthop.fit.output import text_of
 from lasthop.fit.sources import read
-from lasthop.fit.way_back import ANY, delays, drawn, of_run
+from lasthop.fit.way_back import ANY, delay_with, drawn, of_run
 
 UP = """
 [up.link]
@@ -33,7 +33,7 @@ def transfer(folder: Path, direction: Direction) -> Measurement:
 
 def test_an_ack_takes_its_time_on_the_way_back() -> None:
     # 52 bytes take 0.0832 ms at 5 Mbit/s, 0.416 ms at 1 Mbit/s, and next to nothing at 1 Gbit/s.
-    found = delays(np.full(3, 40.0), np.full(3, 5.0), np.array([5.0, 1.0, 1000.0]))
+    found = delay_with(np.full(3, 40.0), np.full(3, 5.0), np.array([5.0, 1.0, 1000.0]))
     assert found == pytest.approx([40.0, 40.0832 - 0.416, 40.0832], abs=0.001)
 
 
