@@ -28,7 +28,8 @@ from lasthop.errors import InputError
 @click.option(
     "--host",
     metavar="ADDRESS",
-    help="Address of the user's end in captures.  [default: the end that opened the connection]",
+    help="Address of the user's end in captures.  [default: the end that opened the connection, or lasthop's "
+    "client]",
 )
 @click.option(
     "--seed",

@@ -38,11 +38,13 @@ def test_a_capture_of_either_end_tells_bytes_round_trips_losses_and_the_first_fl
     assert pace == pytest.approx(5 * 1448 / 1500, rel=0.03)
 
 
-def test_without_an_address_the_end_that_opened_the_connection_is_the_users(tmp_path: Path) -> None:
-    file = captured(tmp_path / "made")
+def test_without_an_address_the_users_end_is_lasthops_or_opened_the_connection(tmp_path: Path) -> None:
+    own, foreign = captured(tmp_path / "made"), tmp_path / "foreign.pcapng"
+    assert read(own).transfers[0].direction == "down"
+    foreign.write_bytes(own.read_bytes().replace(bytes([10, 0, 1, 1]), bytes([192, 0, 2, 1])))
     # A bulk transfer of a scenario is opened by its sender.
-    assert read(file).transfers[0].direction == "up"
-    assert read(file, "10.0.1.1").transfers[0].direction == "down"
+    assert read(foreign).transfers[0].direction == "up"
+    assert read(foreign, "192.0.2.1").transfers[0].direction == "down"
 
 
 def test_what_is_damaged_foreign_or_one_sided_is_refused_and_leaves_no_file(

@@ -26,6 +26,8 @@ MAGIC = (
 )
 # Data of a flow that is worth a look: below, there is no transfer but a request or a handshake.
 LEAST_BYTES = 15_000
+# In captures that lasthop writes, the user's end and the servers'. Whoever sends opens the connection there.
+USER, SERVERS = "10.0.1.1", "10.0.0."
 SYN, ACK = 0x02, 0x10
 KINDS = {"Q": np.uint64, "I": np.uint32, "H": np.uint16, "B": np.uint8}
 
@@ -42,7 +44,7 @@ def claims(head: bytes, path: Path) -> bool:
 def read(path: Path, host: str | None = None) -> Measurement:
     """Read a capture. Raises InputError if it is damaged or has no TCP transfer.
 
-    `host` is the address of the user's end; without it, that is the end that opened a connection.
+    `host` is the address of the user's end. Without it, that is lasthop's client or who opened a connection.
     """
     columns, table = packets_of(path)
     notes = []
@@ -129,6 +131,8 @@ def _flow(columns: Columns, index: int, flow: Flow, host: str | None) -> _Found 
             f"One direction: the ACKs of {source}:{port} to {destination}:{other} are missing, and without "
             "them nothing tells round trips from queues."
         )
+    if host not in {source, destination} and _by_lasthop(source, destination):
+        host = USER
     # Whoever sent the SYN is the user's host; without it, whoever has the higher port.
     opened = bool((packets["flags"][0] & (SYN | ACK)) == SYN)
     by_first = source == host if host in {source, destination} else opened or port > other
@@ -136,6 +140,10 @@ def _flow(columns: Columns, index: int, flow: Flow, host: str | None) -> _Found 
     usual = int(mss[way] or 0) and min(m for m in mss if m)
     name = f"{source}:{port} to {destination}:{other}"
     return _transfer(packets, name, direction, int(usual), scale[1 - way] or 0)
+
+
+def _by_lasthop(*ends: str) -> bool:
+    return USER in ends and any(end.startswith(SERVERS) for end in ends)
 
 
 def _unwrapped(numbers: npt.NDArray[np.uint32], first: int) -> Ints:
