@@ -300,10 +300,11 @@ class Inference:
         likenesses = [likeness(*runs, self.observed) for runs in parts]
         chances = checked(probabilities([runs for _, runs in parts], self.observed), likenesses)
         best = [int(at) for at in np.argsort(-chances, kind="stable") if chances[at] > LEAST_CHANCE]
+        left = chances[best] / chances[best].sum()
         told = dict.fromkeys(compared, 0.0)
         found = []
-        for place in best:
-            (model, box), chance = rounds[place], float(chances[place] / chances[best].sum())
+        for place, chance in zip(best, left.tolist(), strict=True):
+            model, box = rounds[place]
             learnt = whole(self._learnt(parts[place]), box.names)
             ends = learnt.quantiles((0.05, 0.95))
             start = wide[replace(model, jittery=self.first.jitter > 0, endless=False)].only(box.names)

@@ -26,8 +26,14 @@ def usual(rate: Floats | float) -> Floats:
 
 def drawn(rates: Floats, shares: Shares, seed: int) -> Floats:
     """Draw a rate of the way back for each rate of the data, uniform in the logarithm."""
+    return _between(rates, shares, np.random.default_rng((seed, 1)).random(len(rates)))
+
+
+def _between(rates: Floats, shares: Shares, part: Floats | float) -> Floats:
+    """The rates of the way back that lie so far from the least to the most, in the logarithm."""
     low, high = np.log(shares)
-    return rates * np.exp(np.random.default_rng((seed, 1)).uniform(low, high, len(rates)))
+    between: Floats = rates * np.exp(low + (high - low) * part)
+    return between
 
 
 def delay_with(rtt: Floats, rate: Floats, back: Floats) -> Floats:
@@ -41,8 +47,7 @@ def delay_with(rtt: Floats, rate: Floats, back: Floats) -> Floats:
 
 def of_run(values: Mapping[str, float], shares: Shares, number: int) -> dict[str, float]:
     """The values of a line for a run: with a rate of the way back by its number, and the same round trips."""
-    low, high = np.log(shares)
     rate = np.array(values["rate"])
-    back = rate * np.exp(low + (high - low) * (number * GOLDEN % 1.0))
+    back = _between(rate, shares, number * GOLDEN % 1.0)
     rtt = delay_with(np.array(values["rtt"]), rate, back)
     return {**values, "back": float(back), "rtt": float(rtt)}
