@@ -52,7 +52,8 @@ class Flow:
     drops: float
     Bps: float
     elapsed_s: float
-    delay_s: float
+    delay_s: float | None
+    """`None` if no packet came through."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def mbps(flows: Sequence[Flow], prefix: str = "") -> float:
 
 def delay_ms(flows: Sequence[Flow]) -> float:
     """Mean of the flows' median queueing delays."""
-    return 1e3 * statistics.mean(flow.delay_s for flow in flows)
+    return 1e3 * statistics.mean(flow.delay_s for flow in flows if flow.delay_s is not None)
 
 
 def lost(flows: Sequence[Flow]) -> float:

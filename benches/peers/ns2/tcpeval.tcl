@@ -9,10 +9,6 @@ lassign $argv seconds lan down up delay down_limit up_limit flows streams
 
 Agent/TCP set window_ 100000
 Agent/TCP set windowInit_ 10
-# A host takes up to the time of a packet on the bottleneck before it sends one. Without that, packets come
-# exactly as others leave: one flow keeps the queue full and the others get nothing (Floyd and Jacobson, On
-# Traffic Phase Effects, 1992, whose remedy this is).
-Agent/TCP set overhead_ [expr {12000.0 / $down}]
 Agent/TCP set tcpTick_ 0.001
 Agent/TCP set minrto_ 0.2
 Agent/TCP set timestamps_ true
@@ -32,11 +28,27 @@ $ns queue-limit $client $router $up_limit
 set counts [$ns makeflowmon Fid]
 $ns attach-fmon [$ns link $router $client] $counts
 
+# Packets of a server take up to the time of a packet on the bottleneck longer, in order, drawn anew after such
+# a time or a millisecond. Without that, packets come exactly as others leave: one flow keeps the queue full and
+# the others get nothing (Floyd and Jacobson, On Traffic Phase Effects, 1992). Their remedy, a random time before
+# a host sends (overhead_), costs ns-2's senders up to a tenth of the satellite's rate, however short the time.
+DelayLink set avoidReordering_ true
+set links {}
+proc jitter {} {
+    global ns down links
+    set packet [expr {12000.0 / $down}]
+    foreach {link delay} $links { $link set delay_ [expr {$delay + rand() * $packet}] }
+    $ns at [expr {[$ns now] + max($packet, 0.001)}] jitter
+}
+expr {srand(1)}
+$ns at 0 jitter
+
 proc server {delay} {
-    global ns router lan
+    global ns router lan links
     set node [$ns node]
     $ns duplex-link $node $router $lan $delay DropTail
     $ns queue-limit $node $router 1000000
+    lappend links [[$ns link $node $router] link] $delay
     return $node
 }
 
