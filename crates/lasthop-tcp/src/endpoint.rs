@@ -272,6 +272,10 @@ impl Endpoint {
                 if !segment.flags.contains(Flags::ACK) || segment.ack > self.sender.sent_end() {
                     return;
                 }
+                if self.receiver.refuses(&self.config, self.mss, segment) {
+                    self.ack_due = true;
+                    return;
+                }
                 self.sender.on_ack(&mut cx, segment);
                 self.on_data(cx.tick, segment, ecn);
                 self.check_closed(&mut cx);

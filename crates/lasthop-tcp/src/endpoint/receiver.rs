@@ -22,6 +22,9 @@ const MARKS_PER_ACK: u8 = 2;
 /// Minimum payload that makes an adaptive window grow.
 const GROWTH_BYTES_MIN: u32 = 128;
 
+/// By how much data may be older than the timestamp to echo (`TCP_PAWS_WINDOW`).
+const OLDER_MAX: i32 = 1;
+
 /// A segment that has arrived, and facts of this end's sending half.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival<'a> {
@@ -164,10 +167,35 @@ impl Receiver {
         at_once
     }
 
+    /// Refuses data that left before what its timestamp to echo belongs to (PAWS: RFC 7323, section 5.3, R1).
+    /// On a path that reorders, that is data which the retransmission of earlier data has overtaken. Returns
+    /// true if it is refused, and must be acknowledged at once.
+    pub fn refuses(&mut self, config: &TcpConfig, mss: u32, segment: &Segment) -> bool {
+        let (start, end) = (segment.seq, segment.end());
+        if start == end || self.age(segment) <= OLDER_MAX {
+            return false;
+        }
+        // As `tcp_send_dupack`.
+        if start < self.nxt {
+            let window = self.window_bytes(mss);
+            if let Some(adaptive) = &mut self.adaptive {
+                adaptive.on_duplicate(window, false);
+            }
+            self.note_duplicate(config, SackBlock { start, end: end.min(self.nxt) });
+        }
+        true
+    }
+
+    /// How much older a segment is than what the timestamp to echo belongs to, in ticks of the peer's clock.
+    fn age(&self, segment: &Segment) -> i32 {
+        segment.timestamps.map_or(0, |stamps| self.echo.wrapping_sub(stamps.value).cast_signed())
+    }
+
     /// The timestamp of a segment, with data or without.
     pub fn note_timestamp(&mut self, segment: &Segment) {
         if let Some(timestamps) = segment.timestamps
             && (segment.seq..=segment.end()).contains(&self.acked)
+            && self.age(segment) <= 0
         {
             // The echo belongs to the segment at the left edge (RFC 7323, section 4.3). A segment that ends
             // before the edge is outside of the window, and its timestamp is ignored (section 5.3, R2; Linux:

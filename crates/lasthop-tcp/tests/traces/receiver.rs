@@ -1,7 +1,7 @@
 //! The receiving half: when it acknowledges, its window, its ECN echo.
 
 use crate::support::poll;
-use lasthop_core::{Duration, Ecn, Flags, FlowId, Host, Instant, Segment};
+use lasthop_core::{Duration, Ecn, Flags, FlowId, Host, Instant, SackBlock, Segment, Timestamps};
 use lasthop_tcp::{Endpoint, TcpConfig, TickClock};
 
 use crate::wire::{MTU, config};
@@ -65,6 +65,41 @@ fn first_segment_is_acknowledged_at_once_then_every_second() {
     let mut client = Client::listen(&config(|_| ()));
     let acks: Vec<_> = (0..7).map(|number| client.data(number)).collect();
     assert_eq!(acks, [Some(1), None, Some(3), None, Some(5), None, Some(7)]);
+}
+
+/// PAWS (RFC 7323, section 5.3) where the retransmission of segment 1 overtakes the later ones: what left two
+/// ticks or more before it is refused, and told nobody.
+#[test]
+fn data_older_than_the_left_edge_is_refused() {
+    let config = config(|c| (c.sack, c.dsack, c.timestamps) = (true, true, true));
+    let mut tcp = Endpoint::listen(
+        config.clone(),
+        MTU,
+        TickClock::new(config.tick, Duration::ZERO),
+        FlowId(0),
+        Host::Client,
+    );
+    let stamped =
+        |segment: Segment, value| Segment { timestamps: Some(Timestamps { value, echo: 0 }), ..segment };
+    let mut arrives = |number, value| {
+        let segment = match number {
+            None => Segment { flags: Flags::SYN, sack_permitted: true, ..Segment::default() },
+            Some(number) => Client::segment(number),
+        };
+        tcp.handle_segment(Instant::ZERO, &stamped(segment, value), Ecn::NotEct, None, &mut ());
+        let (ack, _) = poll(&mut tcp, Instant::ZERO)?;
+        let blocks: Vec<_> =
+            ack.sack.as_slice().iter().map(|&SackBlock { start, end }| (start / 536, end / 536)).collect();
+        Some(((ack.ack / 536), blocks, ack.timestamps?.echo))
+    };
+    arrives(None, 10).expect("a SYN-ACK");
+    assert_eq!(arrives(Some(0), 20), Some((1, vec![], 20)));
+    assert_eq!(arrives(Some(4), 23), Some((1, vec![(4, 5)], 20)));
+    assert_eq!(arrives(Some(1), 24), Some((2, vec![(4, 5)], 24)));
+    assert_eq!(arrives(Some(2), 22), Some((2, vec![(4, 5)], 24)), "refused, although it is in order");
+    assert_eq!(arrives(Some(0), 20), Some((2, vec![(0, 1), (4, 5)], 24)), "refused, and known");
+    assert_eq!(arrives(Some(5), 23), Some((2, vec![(4, 6)], 24)), "a tick older");
+    assert_eq!(arrives(Some(2), 23), Some((3, vec![(4, 6)], 24)), "its timestamp is not echoed");
 }
 
 #[test]
