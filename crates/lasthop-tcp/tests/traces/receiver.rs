@@ -68,7 +68,7 @@ fn first_segment_is_acknowledged_at_once_then_every_second() {
 }
 
 /// PAWS (RFC 7323, section 5.3) where the retransmission of segment 1 overtakes the later ones: what left two
-/// ticks or more before it is refused, and told nobody.
+/// ticks or more before it is refused, as if it had not come.
 #[test]
 fn data_older_than_the_left_edge_is_refused() {
     let config = config(|c| (c.sack, c.dsack, c.timestamps) = (true, true, true));
