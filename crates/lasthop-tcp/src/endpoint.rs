@@ -258,6 +258,7 @@ impl Endpoint {
                     self.sender.take_ack(&mut cx, segment);
                     self.handshake.note_ack(segment, self.syns > SYN_ACKS_WITH_COUNTERS);
                     self.establish(&mut cx, cache);
+                    self.receiver.note_timestamp(segment);
                     self.on_data(cx.tick, segment, ecn);
                     self.check_closed(&mut cx);
                 }
@@ -272,7 +273,8 @@ impl Endpoint {
                 if !segment.flags.contains(Flags::ACK) || segment.ack > self.sender.sent_end() {
                     return;
                 }
-                if self.receiver.refuses(&self.config, self.mss, segment) {
+                if !self.receiver.note_timestamp(segment) {
+                    self.receiver.refuse(&self.config, self.mss, segment);
                     self.ack_due = true;
                     return;
                 }
@@ -401,11 +403,8 @@ impl Endpoint {
             let (rtt, rto) = self.sender.rtt_and_rto();
             let arrival = Arrival { tick, segment, ecn, rtt, rto, fin_sent: self.sender.fin_sent() };
             self.ack_due |= self.receiver.on_segment(&self.config, self.clock, self.mss, &arrival);
-        } else {
-            self.receiver.note_timestamp(segment);
-            if self.config.counts_marks() {
-                self.ack_due |= self.receiver.note_marked_ack(ecn);
-            }
+        } else if self.config.counts_marks() {
+            self.ack_due |= self.receiver.note_marked_ack(ecn);
         }
     }
 

@@ -127,7 +127,6 @@ impl Receiver {
     ) -> bool {
         let &Arrival { tick, segment, ecn, .. } = arrival;
         let mark_is_due = self.note_ecn(config, segment, ecn, mss);
-        self.note_timestamp(segment);
         if segment.flags.contains(Flags::FIN) {
             self.fin = Some(segment.end());
         }
@@ -167,40 +166,33 @@ impl Receiver {
         at_once
     }
 
-    /// Refuses data that left before what its timestamp to echo belongs to (PAWS: RFC 7323, section 5.3, R1).
-    /// On a path that reorders, that is data which the retransmission of earlier data has overtaken. Returns
-    /// true if it is refused, and must be acknowledged at once.
-    pub fn refuses(&mut self, config: &TcpConfig, mss: u32, segment: &Segment) -> bool {
-        let (start, end) = (segment.seq, segment.end());
-        if start == end || self.age(segment) <= OLDER_MAX {
-            return false;
+    /// Takes the timestamp of a segment, with data or without. Returns false for data that left before what the
+    /// timestamp to echo belongs to: it must be refused (PAWS: RFC 7323, section 5.3, R1). On a path that
+    /// reorders, that is data which the retransmission of earlier data has overtaken.
+    pub fn note_timestamp(&mut self, segment: &Segment) -> bool {
+        let Some(timestamps) = segment.timestamps else { return true };
+        let age = self.echo.wrapping_sub(timestamps.value).cast_signed();
+        if age > 0 {
+            return age <= OLDER_MAX || segment.sequence_length() == 0;
         }
-        // As `tcp_send_dupack`.
-        if start < self.nxt {
-            let window = self.window_bytes(mss);
-            if let Some(adaptive) = &mut self.adaptive {
-                adaptive.on_duplicate(window, false);
-            }
-            self.note_duplicate(config, SackBlock { start, end: end.min(self.nxt) });
-        }
-        true
-    }
-
-    /// How much older a segment is than what the timestamp to echo belongs to, in ticks of the peer's clock.
-    fn age(&self, segment: &Segment) -> i32 {
-        segment.timestamps.map_or(0, |stamps| self.echo.wrapping_sub(stamps.value).cast_signed())
-    }
-
-    /// The timestamp of a segment, with data or without.
-    pub fn note_timestamp(&mut self, segment: &Segment) {
-        if let Some(timestamps) = segment.timestamps
-            && (segment.seq..=segment.end()).contains(&self.acked)
-            && self.age(segment) <= 0
-        {
+        if (segment.seq..=segment.end()).contains(&self.acked) {
             // The echo belongs to the segment at the left edge (RFC 7323, section 4.3). A segment that ends
             // before the edge is outside of the window, and its timestamp is ignored (section 5.3, R2; Linux:
             // tcp_sequence).
             self.echo = timestamps.value;
+        }
+        true
+    }
+
+    /// Refuses old data, which must be acknowledged at once (`tcp_send_dupack`).
+    #[cold]
+    pub fn refuse(&mut self, config: &TcpConfig, mss: u32, segment: &Segment) {
+        if segment.seq < self.nxt {
+            let window = self.window_bytes(mss);
+            if let Some(adaptive) = &mut self.adaptive {
+                adaptive.on_duplicate(window, false);
+            }
+            self.note_duplicate(config, SackBlock { start: segment.seq, end: segment.end().min(self.nxt) });
         }
     }
 
