@@ -96,8 +96,8 @@ test-rust: lint-rust test-tools
 	cargo test --locked --workspace --exclude lasthop-py --tests
 
 # Two processes more than there are cores, because many tests wait: for a browser, a cluster, or live runs in real time.
-# One that waits for ever is named after five minutes, and fails.
-test-python: build lint-python test-rust test-tools kernel
+# One that waits for ever is named after five minutes, and fails. What else was asked for comes before.
+test-python: build lint-python test-rust test-tools kernel | $(filter demo budget docs wheel,$(MAKECMDGOALS))
 	$(BIN)/pytest --numprocesses $$(($$(nproc) + 2)) --timeout 300 --durations 10
 
 docs: build test-tools kernel ## build the documentation as a website and check it
