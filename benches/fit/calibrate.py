@@ -41,7 +41,7 @@ COLUMNS = [
     "seen_at",
     "s",
 ]
-TRUE = {
+TRUE: dict[str, Callable[[Line], object]] = {
     "rate": lambda line: line.rate,
     "delay": lambda line: line.rtt,
     "buffer": lambda line: line.buffer if line.queue != "codel" else None,

@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 from calibrate import SEED, arguments, completed
 from lines import HOST, SECONDS, Line, captured
 
@@ -57,10 +58,12 @@ def quantities(hop: Mapping[str, object], transfer: str, seed: int) -> dict[str,
         if len(own):
             mark = "up " if way == "upload" else ""
             said[f"{mark}goodput"] = float(own["throughput_Bps"].sum()) / REPLICATIONS
-            said |= {f"{mark}rtt {name}": float(own[f"rtt_{name}_s"].mean()) for name in ("median", "p95")}
+            for name in ("median", "p95"):
+                said[f"{mark}rtt {name}"] = own.select(pl.mean(f"rtt_{name}_s")).item()
     if transfer == "call":
         call = flows.filter(flows["flow"] == "call")
-        said |= {f"delay {name}": float(call[f"one_way_delay_{name}_s"].mean()) for name in ("p50", "p95")}
+        for name in ("p50", "p95"):
+            said[f"delay {name}"] = call.select(pl.mean(f"one_way_delay_{name}_s")).item()
     return said
 
 
@@ -92,8 +95,8 @@ def summary(rows: list[dict[str, str]]) -> Iterator[str]:
     errors: dict[tuple[str, str], list[float]] = {}
     for row in rows:
         if row["true"]:
-            off = abs(float(row["predicted"]) / float(row["true"]) - 1)
-            errors.setdefault((row["transfer"], row["quantity"]), []).append(100 * off)
+            error = abs(float(row["predicted"]) / float(row["true"]) - 1)
+            errors.setdefault((row["transfer"], row["quantity"]), []).append(100 * error)
     yield f"{'transfer':9} {'quantity':13} {'median off':>11} {'within 10 %':>12}"
     for (transfer, name), off in errors.items():
         near = sum(one <= 10 for one in off)

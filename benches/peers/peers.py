@@ -119,10 +119,10 @@ def lasthop(scenario: str, seconds: int, folder: Path) -> Iterator[Outcome]:
             outcome.cpu_s.append(cpu)
         else:
             runs, flows = (pl.read_parquet(out / f"{name}.parquet") for name in ("runs", "flows"))
-            outcome.packets = runs["packets_delivered"].sum()
-            outcome.drops = flows["data_drops_queue"].sum()
-            outcome.bits = (runs["utilisation"] * runs["duration_s"]).sum() * RATE_BPS[scenario]
-            outcome.seconds = runs["duration_s"].sum()
+            outcome.packets = int(runs["packets_delivered"].sum())
+            outcome.drops = int(flows["data_drops_queue"].sum())
+            outcome.bits = float((runs["utilisation"] * runs["duration_s"]).sum()) * RATE_BPS[scenario]
+            outcome.seconds = float(runs["duration_s"].sum())
             outcome.completions = flows.filter(protocol="tcp", outcome="closed")["elapsed_s"].to_list()
         yield outcome
 

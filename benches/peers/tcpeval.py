@@ -127,7 +127,7 @@ def number(text: str | float) -> float:
 
 def plain(row: Row) -> dict[str, Any]:
     """Return the scenario of a row, with slow start."""
-    scenario = dict(row.scenario)
+    scenario: dict[str, Any] = dict(row.scenario)
     scenario["flow"] = [
         {key: value for key, value in flow.items() if flow["name"] != "new" or key != "tcp"}
         for flow in scenario["flow"]
@@ -240,6 +240,7 @@ def table(row: Row, replications: int, *, later: bool) -> Iterator[str]:
     measures = MEASURES[row.name]
     scenario = plain(row)
     found = ours(scenario, replications)
+    more = None
     if later:
         more = ours({**scenario, "flow": list(map(lengthened, scenario["flow"]))}, replications)
     print(f"\n{row.title}\n")
@@ -250,7 +251,7 @@ def table(row: Row, replications: int, *, later: bool) -> Iterator[str]:
         for control in CONTROLS:
             mine = found({**levels, "control": control})
             peer = [theirs(cell, control, run) for run in range(1, replications + 1)]
-            if later:
+            if more:
                 mine = list(map(added, mine, more({**levels, "control": control})))
                 longer = {**cell, "flow": {name: lengthened(one) for name, one in cell["flow"].items()}}
                 peer = [added(short, theirs(longer, control, run)) for run, short in enumerate(peer, start=1)]
