@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use lasthop_core::{
     Direction, DropCause, Flags, FlowId, FlowInfo, Host, Instant, Observer, Packet, PacketEvent, Part,
-    QueueSize, Segment, TransportEvent,
+    QueueSize, Segment, Timestamps, TransportEvent,
 };
 use lasthop_link::PathConfig;
 use lasthop_scenario::Scenario;
@@ -38,6 +38,10 @@ struct Stream {
     echoed: Option<u64>,
     /// Delivered out of order: start and end.
     beyond: BTreeMap<u64, u64>,
+    /// The latest acknowledgment, and the timestamp that belongs to it (RFC 7323, section 4.3: `Last.ACK.sent`
+    /// and `TS.Recent`).
+    acknowledged: u64,
+    recent: u32,
     /// Next byte that was never sent.
     sent: u64,
     /// How the receiving endpoint ended.
@@ -168,6 +172,8 @@ impl Stream {
             next: 0,
             echoed,
             beyond: BTreeMap::new(),
+            acknowledged: 0,
+            recent: 0,
             sent: 0,
             receiver_end: None,
         }
@@ -196,7 +202,7 @@ impl Stream {
     }
 
     fn receives(&mut self, segment: &Segment) {
-        if segment.sequence_length() == 0 {
+        if self.is_too_old(segment) || segment.sequence_length() == 0 {
             return;
         }
         if let Some(echoed) = &mut self.echoed {
@@ -209,8 +215,19 @@ impl Stream {
         }
     }
 
+    /// True if the receiver refuses the segment for its timestamp (RFC 7323, section 5.3, R1). Linux lets it be a
+    /// tick older.
+    fn is_too_old(&mut self, segment: &Segment) -> bool {
+        let Some(Timestamps { value, .. }) = segment.timestamps else { return false };
+        if value >= self.recent && (segment.seq..=segment.end()).contains(&self.acknowledged) {
+            self.recent = value;
+        }
+        value + 1 < self.recent
+    }
+
     /// The receiver acknowledges exactly the data that it has in order, and SACKs only data that it has.
-    fn acknowledges(&self, segment: &Segment) -> Result<(), &'static str> {
+    fn acknowledges(&mut self, segment: &Segment) -> Result<(), &'static str> {
+        self.acknowledged = self.acknowledged.max(segment.ack);
         let discarded = self.to_relay && segment.ack < self.next;
         let known = segment.ack == self.next || self.echoed == Some(segment.ack) || discarded;
         if segment.flags.contains(Flags::ACK) && !known {
