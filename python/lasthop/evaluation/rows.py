@@ -2,7 +2,8 @@
 
 A row's file is a scenario whose factor `control` is missing, with a table `[evaluation]`: the numbers that
 the dossier shows, what laws say of the first of them, and the levels and replications of the quick set. In
-its claims, `control=against` stands for the controls that the tested one is compared with.
+its claims, `control=against` stands for the controls that the tested one is compared with, and the text names
+the usual ones, Reno and CUBIC.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ FACTOR = "control"
 TESTED = "tested"
 QUICK, WHOLE = SETS = ("quick", "whole")
 _AGAINST = re.compile(r"\bcontrol=against\b")
+_USUAL = ["reno", "cubic"]
+_NAMED = re.compile(r"\bReno (and|or) CUBIC\b")
+_OF_BOTH = re.compile(r", the \w+ of both\b")
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,11 @@ class Row:
         """Return the file of claims beside it; an empty text without claims."""
         quoted = ", ".join(f"'{name}'" for name in against)
         claims = [
-            {**claim, "holds": _AGAINST.sub(lambda _: f"control=[{quoted}]", str(claim["holds"]))}
+            {
+                **claim,
+                "text": _naming(str(claim["text"]), against),
+                "holds": _AGAINST.sub(lambda _: f"control=[{quoted}]", str(claim["holds"])),
+            }
             for claim in self.claims
         ]
         return to_toml({"claim": claims}) if claims else ""
@@ -101,6 +109,15 @@ class Row:
         """Return the recordings that the scenario names."""
         names = named_files(self.text)
         return [next(f / name for f in (FOLDER, _EXAMPLES) if (f / name).is_file()) for name in names]
+
+
+def _naming(text: str, against: Sequence[str]) -> str:
+    """Return the text of a claim with the names of these controls in place of Reno and CUBIC."""
+    if list(against) == _USUAL:
+        return text
+    if len(against) != len(_USUAL):
+        text = _OF_BOTH.sub("" if len(against) == 1 else ", the worst of them", text)
+    return _NAMED.sub(lambda found: f" {found[1]} ".join(against), text)
 
 
 @dataclass(frozen=True)

@@ -131,6 +131,31 @@ def test_every_row_is_a_scenario_with_claims_on_all_its_levels(name: str, tmp_pa
     assert used == expected - {"set.toml"}
 
 
+@pytest.mark.parametrize(
+    ("against", "said"),
+    [
+        (["reno", "cubic"], "Reno and CUBIC, the larger of both (ms)"),
+        (["reno"], "reno (ms)"),
+        (["cubic", "dctcp"], "cubic and dctcp, the larger of both (ms)"),
+        (["reno", "cubic", "bbr"], "reno and cubic and bbr, the worst of them (ms)"),
+    ],
+)
+def test_a_claim_names_the_controls_that_it_compares_with(against: list[str], said: str) -> None:
+    (row,) = (
+        one for section in read_set("quick").sections for one in section.rows if one.name == "bufferbloat"
+    )
+    (claim,) = tomllib.loads(row.claims_text(against))["claim"]
+    assert claim["text"] == f"its median queueing delay is at most a tenth above that of {said}"
+    assert f"control=[{', '.join(map(repr, against))}]" in claim["holds"]
+
+
+def test_every_claim_names_other_controls_than_the_usual_ones() -> None:
+    for section in read_set("whole").sections:
+        for row in section.rows:
+            texts = [claim["text"] for claim in tomllib.loads(row.claims_text(["dctcp"])).get("claim", [])]
+            assert not any("Reno" in text or "of both" in text for text in texts), row.name
+
+
 def test_the_quick_set_takes_levels_of_the_whole_one() -> None:
     for file in rows.FOLDER.glob("*.toml"):
         data = tomllib.loads(file.read_text(encoding="utf-8"))
