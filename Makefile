@@ -97,7 +97,7 @@ test-rust: lint-rust test-tools
 
 # Two processes more than there are cores, because many tests wait: for a browser, a cluster, or live runs in real time.
 # One that waits for ever is named after five minutes, and fails. What else was asked for comes before.
-test-python: build lint-python test-rust test-tools kernel | $(filter demo budget docs wheel,$(MAKECMDGOALS))
+test-python: build lint-python test-rust test-tools kernel | $(filter-out test test-python,$(MAKECMDGOALS))
 	$(BIN)/pytest --numprocesses $$(($$(nproc) + 2)) --timeout 300 --durations 10
 
 docs: build test-tools kernel ## build the documentation as a website and check it

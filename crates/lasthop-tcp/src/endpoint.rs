@@ -258,6 +258,7 @@ impl Endpoint {
                     self.sender.take_ack(&mut cx, segment);
                     self.handshake.note_ack(segment, self.syns > SYN_ACKS_WITH_COUNTERS);
                     self.establish(&mut cx, cache);
+                    // No data can be older than the SYN.
                     self.receiver.note_timestamp(segment);
                     self.on_data(cx.tick, segment, ecn);
                     self.check_closed(&mut cx);

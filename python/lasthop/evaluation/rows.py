@@ -2,8 +2,8 @@
 
 A row's file is a scenario whose factor `control` is missing, with a table `[evaluation]`: the numbers that
 the dossier shows, what laws say of the first of them, and the levels and replications of the quick set. In
-its claims, `control=against` stands for the controls that the tested one is compared with, and the text names
-the usual ones, Reno and CUBIC.
+its claims, `control=against` stands for the controls that the tested one is compared with, and so do Reno and
+CUBIC in the text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FACTOR = "control"
 TESTED = "tested"
 QUICK, WHOLE = SETS = ("quick", "whole")
 _AGAINST = re.compile(r"\bcontrol=against\b")
-_USUAL = ["reno", "cubic"]
+_IN_TEXTS = ["reno", "cubic"]
 _NAMED = re.compile(r"\bReno (and|or) CUBIC\b")
 _OF_BOTH = re.compile(r", the \w+ of both\b")
 
@@ -113,9 +113,9 @@ class Row:
 
 def _naming(text: str, against: Sequence[str]) -> str:
     """Return the text of a claim with the names of these controls in place of Reno and CUBIC."""
-    if list(against) == _USUAL:
+    if list(against) == _IN_TEXTS:
         return text
-    if len(against) != len(_USUAL):
+    if len(against) != len(_IN_TEXTS):
         text = _OF_BOTH.sub("" if len(against) == 1 else ", the worst of them", text)
     return _NAMED.sub(lambda found: f" {found[1]} ".join(against), text)
 

@@ -166,8 +166,8 @@ impl Receiver {
         at_once
     }
 
-    /// Takes the timestamp of a segment, with data or without. Returns false for data that left before what the
-    /// timestamp to echo belongs to: it must be refused (PAWS: RFC 7323, section 5.3, R1). On a path that
+    /// Takes the timestamp of a segment, with data or without. Returns false for data that left before what
+    /// the timestamp to echo belongs to: it must be refused (PAWS: RFC 7323, section 5.3, R1). On a path that
     /// reorders, that is data which the retransmission of earlier data has overtaken.
     pub fn note_timestamp(&mut self, segment: &Segment) -> bool {
         let Some(timestamps) = segment.timestamps else { return true };

@@ -38,8 +38,8 @@ struct Stream {
     echoed: Option<u64>,
     /// Delivered out of order: start and end.
     beyond: BTreeMap<u64, u64>,
-    /// The latest acknowledgment, and the timestamp that belongs to it (RFC 7323, section 4.3: `Last.ACK.sent`
-    /// and `TS.Recent`).
+    /// The latest acknowledgment, and the timestamp that belongs to it (`Last.ACK.sent` and `TS.Recent` of
+    /// RFC 7323, section 4.3).
     acknowledged: u64,
     recent: u32,
     /// Next byte that was never sent.
@@ -202,7 +202,7 @@ impl Stream {
     }
 
     fn receives(&mut self, segment: &Segment) {
-        if self.is_too_old(segment) || segment.sequence_length() == 0 {
+        if self.refuses(segment) || segment.sequence_length() == 0 {
             return;
         }
         if let Some(echoed) = &mut self.echoed {
@@ -215,9 +215,9 @@ impl Stream {
         }
     }
 
-    /// True if the receiver refuses the segment for its timestamp (RFC 7323, section 5.3, R1). Linux lets it be a
-    /// tick older.
-    fn is_too_old(&mut self, segment: &Segment) -> bool {
+    /// Takes the timestamp of a segment, with data or without. Returns true if the receiver refuses data for it
+    /// (RFC 7323, section 5.3, R1). Linux lets them be a tick older.
+    fn refuses(&mut self, segment: &Segment) -> bool {
         let Some(Timestamps { value, .. }) = segment.timestamps else { return false };
         if value >= self.recent && (segment.seq..=segment.end()).contains(&self.acknowledged) {
             self.recent = value;
