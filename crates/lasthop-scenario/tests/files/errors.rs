@@ -22,6 +22,15 @@ fn assert_each(cases: &[Case]) {
 }
 
 #[test]
+fn a_guess_has_no_faults_of_its_own() {
+    let errors = errors(&base_with("seed = 7", "comand = 7"));
+    let [unknown, wanted] = &errors[..] else { panic!("{errors:#?}") };
+    assert_eq!((unknown.line, wanted.line), (Some(3), Some(3)));
+    assert!(unknown.message.contains("did you mean `command`?"), "{unknown}");
+    assert!(wanted.message.contains("write a text"), "{wanted}");
+}
+
+#[test]
 fn unknown_keys_at_every_depth() {
     assert_each(&[
         ("seed = 7", "seeds = 7", 3, &["unknown key `seeds`", "did you mean `seed`?", "replications"]),
