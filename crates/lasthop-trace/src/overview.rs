@@ -1,7 +1,6 @@
 //! The data for pictures of one run, in bounded memory: marks, and points thinned to the visible resolution.
 
 use crate::analysis::take;
-use crate::arrived::Arrived;
 use crate::columns::{Column, Columnar, columnar};
 use crate::recorder::{ObjectRow, PacketRow, TcpRow, note_object, packet_row, tcp_row};
 use crate::samples::Samples;
@@ -10,7 +9,7 @@ use crate::span::Span;
 use crate::thinned::{Kept, Point, Thinned};
 use lasthop_core::{
     Body, Direction, Flags, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent, Place,
-    Protocol, QueueDepth, Segment, TransportEvent, TransportKind,
+    Protocol, QueueDepth, Segment, TransportEvent,
 };
 use serde::Serialize;
 use std::array::from_fn;
@@ -87,16 +86,43 @@ pub struct Overview {
     /// For each flow, the class of its packets at each place, once known.
     classes: Vec<Vec<Option<u8>>>,
     /// The sum in these points is the payload that reached the receiver for the first time.
-    points: Thinned<PacketRow>,
+    points: Thinned<SeenPacket>,
     marks: Thinned<PacketRow>,
-    tcp_points: Thinned<TcpRow>,
+    tcp_points: Thinned<SeenTransport>,
     tcp_marks: Thinned<TcpRow>,
     objects: Vec<ObjectRow>,
     /// For each place, the depth after the latest change, of each class.
     depths: Vec<Vec<QueueDepth>>,
-    latest: Option<Kept<PacketRow>>,
+    latest: Option<Kept<SeenPacket>>,
     span: Span,
     series: Series<FoldedSeries>,
+}
+
+/// An event of a packet as a point of a line. It becomes a row at the end, because most points are left out
+/// before.
+#[derive(Debug)]
+struct SeenPacket {
+    order: u64,
+    event: PacketEvent,
+    packet: Packet,
+}
+
+/// The same of a transport.
+#[derive(Debug)]
+struct SeenTransport {
+    order: u64,
+    flow: FlowId,
+    host: Host,
+    event: TransportEvent,
+}
+
+/// What becomes of an event.
+#[derive(Clone, Copy, Debug)]
+enum Shown {
+    Mark,
+    Point,
+    /// At most as the run's end.
+    Not,
 }
 
 /// The state of a flow that an overview needs to identify marks.
@@ -107,7 +133,6 @@ struct FlowState {
     sent_end: u64,
     /// First sequence number after the FIN that the client received, until the FIN is acknowledged.
     fin_end: Option<u64>,
-    received: Arrived,
     /// First byte of a probe that is about to leave.
     probe: Option<u64>,
     cwnd: Option<u32>,
@@ -162,13 +187,15 @@ impl Overview {
 
     /// All kept data, in the order of the run, which ended at `end`.
     pub fn finish(self, end: Instant) -> OverviewTables {
-        let (mut packets, points_left_out) = self.points.finish();
+        let (points, points_left_out) = self.points.finish();
         let (marks, marks_left_out) = self.marks.finish();
+        let mut packets: Vec<_> = points.into_iter().map(|kept| kept.turn(SeenPacket::row)).collect();
         packets.extend(marks);
         packets.sort_by_key(|kept| kept.row.order);
-        packets.extend(self.latest); // the run's end
-        let (mut tcp, tcp_points_left_out) = self.tcp_points.finish();
+        packets.extend(self.latest.map(|kept| kept.turn(SeenPacket::row))); // the run's end
+        let (tcp_points, tcp_points_left_out) = self.tcp_points.finish();
         let (tcp_marks, tcp_marks_left_out) = self.tcp_marks.finish();
+        let mut tcp: Vec<_> = tcp_points.into_iter().map(|kept| kept.turn(SeenTransport::row)).collect();
         tcp.extend(tcp_marks);
         tcp.sort_by_key(|kept| kept.row.order);
         let fresh = packets.iter().map(|kept| Some(kept.point.sum)).collect();
@@ -198,13 +225,58 @@ impl Overview {
         self.events - 1
     }
 
-    /// Notes the depth of the queue for later drops.
-    fn note_depth(&mut self, event: PacketEvent, packet: &Packet) {
-        if let PacketEvent::Enqueued(depth) | PacketEvent::Dequeued(depth) = event {
-            let place = usize::from(packet.place.0);
-            let depths = element(&mut self.depths, place);
-            *element(depths, usize::from(depth.class)) = depth;
-            *element(&mut self.classes[packet.flow.0 as usize], place) = Some(depth.class);
+    /// A packet entered or left a queue.
+    fn queued(&mut self, now: Instant, event: PacketEvent, packet: &Packet, depth: QueueDepth) {
+        let place = usize::from(packet.place.0);
+        *element(element(&mut self.depths, place), usize::from(depth.class)) = depth;
+        *element(&mut self.classes[packet.flow.0 as usize], place) = Some(depth.class);
+        let point = Point {
+            time_ns: now.as_nanos(),
+            series: queue_line(packet.place, depth.class),
+            values: [f64::from(depth.class_packets), depth.average],
+            sum: 0,
+        };
+        self.keep(Shown::Point, point, event, packet);
+    }
+
+    fn sent(&mut self, now: Instant, packet: &Packet) {
+        let shown = match self.states.get_mut(packet.flow.0 as usize) {
+            Some(state) => state.sent(now, packet),
+            None => Shown::Not,
+        };
+        self.keep(shown, packet_point(now, PacketEvent::Sent, packet), PacketEvent::Sent, packet);
+    }
+
+    /// `fresh_bytes` of its payload reached the receiver for the first time.
+    fn delivered(&mut self, now: Instant, packet: &Packet, fresh_bytes: u64) {
+        let mut point = packet_point(now, PacketEvent::Delivered, packet);
+        let shown = match self.states.get_mut(packet.flow.0 as usize) {
+            Some(state) => {
+                point.sum = fresh_bytes;
+                state.delivered(now, packet)
+            }
+            None => Shown::Not,
+        };
+        self.keep(shown, point, PacketEvent::Delivered, packet);
+    }
+
+    /// A packet was dropped or marked.
+    fn mark(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
+        let order = self.order();
+        let row = self.with_queue(packet_row(order, now, event, packet));
+        self.marks.push(packet_point(now, event, packet), || row);
+        self.latest = None;
+    }
+
+    fn keep(&mut self, shown: Shown, point: Point, event: PacketEvent, packet: &Packet) {
+        let order = self.order();
+        // Built in place: it is long.
+        let seen = || SeenPacket { order, event, packet: packet.clone() };
+        self.latest = None;
+        match shown {
+            Shown::Mark => self.marks.push(point, || SeenPacket::row(seen(), point.time_ns)),
+            Shown::Point => self.points.push(point, seen),
+            Shown::Not => self.latest = Some(Kept { point, row: seen() }),
         }
     }
 
@@ -240,31 +312,23 @@ impl Observer for Overview {
     }
 
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
-        self.series.packet(now, event, packet);
-        let order = self.order();
-        let state = self.states.get_mut(packet.flow.0 as usize);
-        let known = state.is_some();
-        let (mark, fresh_bytes) = match state {
-            Some(state) => {
-                state.delay(now, event, packet);
-                (state.marks(event, packet), state.fresh_bytes(event, packet))
+        let fresh_bytes = self.series.note_packet(now, event, packet);
+        match event {
+            PacketEvent::Enqueued(depth) | PacketEvent::Dequeued(depth) => {
+                self.queued(now, event, packet, depth);
             }
-            None => (is_mark(event), 0),
-        };
-        self.note_depth(event, packet);
-        let point = packet_point(now, event, packet, fresh_bytes);
-        let row = || packet_row(order, now, event, packet);
-        if mark {
-            let row = if is_mark(event) { self.with_queue(row()) } else { row() };
-            self.marks.push(point, || row);
-            self.latest = None;
-        } else if matches!(event, PacketEvent::Enqueued(_) | PacketEvent::Dequeued(_))
-            || (known && self.states[packet.flow.0 as usize].draws(event, packet))
-        {
-            self.points.push(point, row);
-            self.latest = None;
-        } else {
-            self.latest = Some(Kept { point, row: row() });
+            PacketEvent::Sent => self.sent(now, packet),
+            PacketEvent::Delivered => self.delivered(now, packet, fresh_bytes),
+            PacketEvent::Dropped(_) => {
+                if let Some(state) = self.states.get_mut(packet.flow.0 as usize) {
+                    state.dropped(packet);
+                }
+                self.mark(now, event, packet);
+            }
+            PacketEvent::Marked => self.mark(now, event, packet),
+            PacketEvent::Forwarded | PacketEvent::LinkRetry | PacketEvent::Duplicated => {
+                self.keep(Shown::Not, packet_point(now, event, packet), event, packet);
+            }
         }
     }
 
@@ -275,22 +339,28 @@ impl Observer for Overview {
         if Direction::from(host) != state.data {
             return;
         }
-        let mut row = tcp_row(order, now, flow, host, event);
-        match event {
-            TransportEvent::Window { cwnd, .. } => state.cwnd = Some(cwnd),
-            TransportEvent::RttSample { .. } => state.rto_ns = row.rto_ns,
-            TransportEvent::Undone(_) => row.cwnd = state.cwnd,
-            TransportEvent::Timeout { .. } => row.rto_ns = state.rto_ns,
-            TransportEvent::TailLossProbe { seq } => state.probe = Some(seq),
-            _ => {}
-        }
-        let point = tcp_point(&row);
-        match event {
-            TransportEvent::Window { .. } | TransportEvent::RttSample { .. } => {
-                self.tcp_points.push(point, || row);
+        let known = |value: u64| if value > 0 { value as f64 } else { f64::NAN };
+        let values = match event {
+            TransportEvent::Window { cwnd, ssthresh, .. } => {
+                state.cwnd = Some(cwnd);
+                [f64::from(cwnd), if ssthresh == u32::MAX { f64::NAN } else { f64::from(ssthresh) }]
             }
-            _ => self.tcp_marks.push(point, || row),
-        }
+            TransportEvent::RttSample { rtt, rto } => {
+                state.rto_ns = Some(rto.as_nanos()).filter(|rto| *rto > 0);
+                [rtt.as_nanos() as f64, known(rto.as_nanos())]
+            }
+            _ => {
+                let row = state.tcp_mark(event, tcp_row(order, now, flow, host, event));
+                let values = [row.seq.map_or(f64::NAN, |seq| seq as f64), f64::NAN];
+                return self.tcp_marks.push(tcp_point(now, flow, event, values), || row);
+            }
+        };
+        self.tcp_points.push(tcp_point(now, flow, event, values), || SeenTransport {
+            order,
+            flow,
+            host,
+            event,
+        });
     }
 
     fn retired(&mut self, now: Instant, flow: FlowId) {
@@ -308,7 +378,6 @@ impl FlowState {
             data,
             sent_end: 0,
             fin_end: None,
-            received: Arrived::default(),
             probe: None,
             cwnd: None,
             rto_ns: None,
@@ -317,24 +386,66 @@ impl FlowState {
         }
     }
 
-    /// Notes the one-way delay of a data packet.
     #[inline]
-    fn delay(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
-        if packet.direction != self.data || packet.body.payload_bytes() == 0 {
-            return;
+    fn sent(&mut self, now: Instant, packet: &Packet) -> Shown {
+        let is_data = packet.direction == self.data;
+        if is_data && packet.body.payload_bytes() > 0 {
+            self.on_the_way.push_back((packet.serial, now));
         }
+        let segment = match &packet.body {
+            Body::Tcp(segment) => segment,
+            Body::Quic(datagram) if is_data && datagram.repeated.is_some() => return Shown::Mark,
+            Body::Quic(datagram) if is_data && !datagram.blocks.is_empty() => return Shown::Point,
+            Body::Quic(_) | Body::Udp(_) => return Shown::Not,
+        };
+        let is_drawn = is_data && segment.sequence_length() > 0;
+        let mut is_mark = begins_or_ends(segment);
+        if is_drawn {
+            is_mark |= segment.seq < self.sent_end || self.probe == Some(segment.seq);
+            self.probe = None;
+            self.sent_end = self.sent_end.max(segment.end());
+        }
+        // The client's ACK of the FIN ends a page load's connection.
+        if packet.direction == Direction::Up && self.fin_end.is_some_and(|end| segment.ack >= end) {
+            self.fin_end = Some(u64::MAX);
+            is_mark = true;
+        }
+        Shown::of(is_mark, is_drawn)
+    }
+
+    #[inline]
+    fn delivered(&mut self, now: Instant, packet: &Packet) -> Shown {
+        let is_data = packet.direction == self.data;
+        if is_data
+            && packet.body.payload_bytes() > 0
+            && let Some(sent_at) = take(&mut self.on_the_way, packet.serial)
+        {
+            self.one_way_delay.record(now.saturating_since(sent_at));
+        }
+        let Some(segment) = packet.tcp() else { return Shown::Point };
+        if packet.direction == Direction::Down && segment.flags.contains(Flags::FIN) {
+            self.fin_end.get_or_insert(segment.end());
+        }
+        let is_drawn =
+            if is_data { segment.sequence_length() > 0 } else { segment.flags.contains(Flags::ACK) };
+        Shown::of(begins_or_ends(segment), is_drawn)
+    }
+
+    fn dropped(&mut self, packet: &Packet) {
+        if packet.direction == self.data && packet.body.payload_bytes() > 0 {
+            take(&mut self.on_the_way, packet.serial);
+        }
+    }
+
+    /// Notes an event of the sender that is a mark; adds the state to its row.
+    fn tcp_mark(&mut self, event: TransportEvent, mut row: TcpRow) -> TcpRow {
         match event {
-            PacketEvent::Sent => self.on_the_way.push_back((packet.serial, now)),
-            PacketEvent::Delivered => {
-                if let Some(sent_at) = take(&mut self.on_the_way, packet.serial) {
-                    self.one_way_delay.record(now.saturating_since(sent_at));
-                }
-            }
-            PacketEvent::Dropped(_) => {
-                take(&mut self.on_the_way, packet.serial);
-            }
+            TransportEvent::Undone(_) => row.cwnd = self.cwnd,
+            TransportEvent::Timeout { .. } => row.rto_ns = self.rto_ns,
+            TransportEvent::TailLossProbe { seq } => self.probe = Some(seq),
             _ => {}
         }
+        row
     }
 
     /// The distribution function of its one-way delays.
@@ -343,80 +454,33 @@ impl FlowState {
         let delays = self.one_way_delay.quantiles_s(shares).into_iter().zip(shares);
         delays.filter_map(move |(delay_s, share)| Some(DelayRow { flow, share, delay_s: delay_s? }))
     }
+}
 
-    /// Whether this event is a mark.
+impl Shown {
     #[inline]
-    fn marks(&mut self, event: PacketEvent, packet: &Packet) -> bool {
-        let mut mark = is_mark(event);
-        let segment = match &packet.body {
-            Body::Tcp(segment) => segment,
-            Body::Quic(datagram) => {
-                let again = datagram.repeated.is_some() && packet.direction == self.data;
-                return mark || again && event == PacketEvent::Sent;
-            }
-            Body::Udp(_) => return mark,
-        };
-        let ends = matches!(event, PacketEvent::Sent | PacketEvent::Delivered);
-        mark |= ends && (segment.flags.contains(Flags::SYN) || segment.flags.contains(Flags::FIN));
-        if event == PacketEvent::Sent && packet.direction == self.data && segment.sequence_length() > 0 {
-            mark |= segment.seq < self.sent_end || self.probe == Some(segment.seq);
-            self.probe = None;
-            self.sent_end = self.sent_end.max(segment.end());
-        }
-        // The client's ACK of the FIN ends a page load's connection.
-        match (event, packet.direction) {
-            (PacketEvent::Delivered, Direction::Down) if segment.flags.contains(Flags::FIN) => {
-                self.fin_end.get_or_insert(segment.end());
-            }
-            (PacketEvent::Sent, Direction::Up) if self.fin_end.is_some_and(|end| segment.ack >= end) => {
-                self.fin_end = Some(u64::MAX);
-                mark = true;
-            }
-            _ => {}
-        }
-        mark
-    }
-
-    /// The payload that reaches the receiver for the first time.
-    #[inline]
-    fn fresh_bytes(&mut self, event: PacketEvent, packet: &Packet) -> u64 {
-        if event != PacketEvent::Delivered || packet.direction != self.data {
-            return 0;
-        }
-        let bytes = u64::from(packet.body.payload_bytes());
-        match &packet.body {
-            Body::Tcp(segment) if bytes > 0 => self.received.add(&(segment.seq..segment.seq + bytes)),
-            Body::Tcp(_) => 0,
-            Body::Quic(datagram) if !datagram.blocks.is_empty() => {
-                let blocks = datagram.blocks.as_slice().iter();
-                blocks.map(|block| self.received.add(&(block.start..block.end))).sum()
-            }
-            Body::Quic(_) | Body::Udp(_) => bytes,
+    fn of(is_mark: bool, is_drawn: bool) -> Self {
+        match (is_mark, is_drawn) {
+            (true, _) => Self::Mark,
+            (false, true) => Self::Point,
+            (false, false) => Self::Not,
         }
     }
+}
 
-    /// Whether a panel shows the event as a point of a line: data sent and arrived, ACKs that the sender
-    /// received.
-    #[inline]
-    fn draws(&self, event: PacketEvent, packet: &Packet) -> bool {
-        match (packet.tcp(), event) {
-            (Some(segment), PacketEvent::Sent) => {
-                packet.direction == self.data && segment.sequence_length() > 0
-            }
-            (Some(segment), PacketEvent::Delivered) => {
-                if packet.direction == self.data {
-                    segment.sequence_length() > 0
-                } else {
-                    segment.flags.contains(Flags::ACK)
-                }
-            }
-            (None, PacketEvent::Sent) if packet.direction == self.data => {
-                matches!(&packet.body, Body::Quic(datagram) if !datagram.blocks.is_empty())
-            }
-            (None, event) => event == PacketEvent::Delivered,
-            _ => false,
-        }
+impl SeenPacket {
+    fn row(self, time_ns: u64) -> PacketRow {
+        packet_row(self.order, Instant::from_nanos(time_ns), self.event, &self.packet)
     }
+}
+
+impl SeenTransport {
+    fn row(self, time_ns: u64) -> TcpRow {
+        tcp_row(self.order, Instant::from_nanos(time_ns), self.flow, self.host, self.event)
+    }
+}
+
+fn begins_or_ends(segment: &Segment) -> bool {
+    segment.flags.contains(Flags::SYN) || segment.flags.contains(Flags::FIN)
 }
 
 /// The series of the length of a class's queue. The flows' lines have the numbers between those of the first
@@ -440,35 +504,16 @@ fn element<T: Clone + Default>(list: &mut Vec<T>, index: usize) -> &mut T {
     &mut list[index]
 }
 
-fn is_mark(event: PacketEvent) -> bool {
-    matches!(event, PacketEvent::Marked | PacketEvent::Dropped(_))
-}
-
+/// The point of an event outside the queue.
 #[inline]
-fn packet_point(now: Instant, event: PacketEvent, packet: &Packet, fresh_bytes: u64) -> Point {
-    let segment = packet.tcp();
-    let (line, values) = match event {
-        // All flows share the queue.
-        PacketEvent::Enqueued(depth) | PacketEvent::Dequeued(depth) => {
-            let line = queue_line(packet.place, depth.class);
-            return Point {
-                time_ns: now.as_nanos(),
-                series: line,
-                values: [f64::from(depth.class_packets), depth.average],
-                sum: fresh_bytes,
-            };
-        }
-        _ => {
-            // SACK blocks are drawn individually, ACKs as a line.
-            let has_blocks = segment.is_some_and(|segment| !segment.sack.is_empty());
-            let kind = 2 * event.kind().number() + u32::from(has_blocks);
-            let line = QUEUE_CLASSES + (packet.flow.0 as usize).min(FLOWS) * LINES + kind as usize;
-            let is_ack = event == PacketEvent::Delivered && packet.body.payload_bytes() == 0;
-            (line, if is_ack { ack_values(packet) } else { [packet.body.place().start as f64, f64::NAN] })
-        }
-    };
-    let series = line << 1 | packet.direction as usize;
-    Point { time_ns: now.as_nanos(), series, values, sum: fresh_bytes }
+fn packet_point(now: Instant, event: PacketEvent, packet: &Packet) -> Point {
+    // SACK blocks are drawn individually, ACKs as a line.
+    let has_blocks = packet.tcp().is_some_and(|segment| !segment.sack.is_empty());
+    let kind = 2 * event.kind().number() + u32::from(has_blocks);
+    let line = QUEUE_CLASSES + (packet.flow.0 as usize).min(FLOWS) * LINES + kind as usize;
+    let is_ack = event == PacketEvent::Delivered && packet.body.payload_bytes() == 0;
+    let values = if is_ack { ack_values(packet) } else { [packet.body.place().start as f64, f64::NAN] };
+    Point { time_ns: now.as_nanos(), series: line << 1 | packet.direction as usize, values, sum: 0 }
 }
 
 /// The ACK number, and the end of the window that the ACK advertises.
@@ -482,14 +527,8 @@ fn ack_values(packet: &Packet) -> [f64; 2] {
     }
 }
 
-fn tcp_point(row: &TcpRow) -> Point {
-    let nanos = |value: Option<u64>| value.map_or(f64::NAN, |value| value as f64);
-    let segments = |value: Option<u32>| value.map_or(f64::NAN, f64::from);
-    let values = match row.event {
-        TransportKind::Window => [segments(row.cwnd), segments(row.ssthresh)],
-        TransportKind::RttSample => [nanos(row.rtt_ns), nanos(row.rto_ns)],
-        _ => [nanos(row.seq), f64::NAN],
-    };
-    let series = row.flow as usize * LINES + row.event as usize;
-    Point { time_ns: row.time_ns, series, values, sum: 0 }
+#[inline]
+fn tcp_point(now: Instant, flow: FlowId, event: TransportEvent, values: [f64; 2]) -> Point {
+    let series = flow.0 as usize * LINES + event.kind() as usize;
+    Point { time_ns: now.as_nanos(), series, values, sum: 0 }
 }

@@ -232,19 +232,9 @@ impl<S: SeriesSink> Series<S> {
     fn flow(&mut self, flow: FlowId) -> Option<&mut FlowState> {
         self.flows[flow.0 as usize].as_deref_mut()
     }
-}
 
-impl<S: SeriesSink> Observer for Series<S> {
-    fn announce(&mut self, info: &FlowInfo) {
-        self.known.names.push(info.name.clone());
-        let direction = Direction::from(info.sender);
-        let ways = self.crossed.get(info.application as usize);
-        let way = ways.and_then(|ways| ways.get(info.way()).or(ways.first()));
-        let crosses = way.is_none_or(|way| way[direction as usize]);
-        self.flows.push(Some(Box::new(FlowState::new(direction, crosses))));
-    }
-
-    fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
+    /// Notes what happened to a packet. Returns the payload that reached the receiver for the first time.
+    pub(crate) fn note_packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) -> u64 {
         self.advance(now);
         if let Some(measured) = self.places.iter().position(|place| *place == packet.place) {
             let hop = &mut self.hops[measured];
@@ -259,7 +249,24 @@ impl<S: SeriesSink> Observer for Series<S> {
             let fresh_bytes = flow.packet(now, event, packet);
             self.hops[packet.direction as usize].fresh_bytes += if flow.crosses { fresh_bytes } else { 0 };
             flow.list(packet.flow, &mut self.listed);
+            return fresh_bytes;
         }
+        0
+    }
+}
+
+impl<S: SeriesSink> Observer for Series<S> {
+    fn announce(&mut self, info: &FlowInfo) {
+        self.known.names.push(info.name.clone());
+        let direction = Direction::from(info.sender);
+        let ways = self.crossed.get(info.application as usize);
+        let way = ways.and_then(|ways| ways.get(info.way()).or(ways.first()));
+        let crosses = way.is_none_or(|way| way[direction as usize]);
+        self.flows.push(Some(Box::new(FlowState::new(direction, crosses))));
+    }
+
+    fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
+        self.note_packet(now, event, packet);
     }
 
     fn transport(&mut self, now: Instant, flow: FlowId, host: Host, event: TransportEvent) {

@@ -27,10 +27,19 @@ pub(crate) struct Kept<R> {
     pub row: R,
 }
 
+impl<R> Kept<R> {
+    /// The same with another row, made from this one and its time.
+    pub(crate) fn turn<S>(self, make: impl FnOnce(R, u64) -> S) -> Kept<S> {
+        Kept { point: self.point, row: make(self.row, self.point.time_ns) }
+    }
+}
+
 /// Rows of several series, each in the order of time, thinned so that they stay within a budget.
 #[derive(Debug)]
 pub(crate) struct Thinned<R> {
     rows: Vec<Kept<R>>,
+    /// Empty; its memory takes the rows that stay when they are thinned.
+    spare: Vec<Kept<R>>,
     /// For each series, the interval that may still get rows; none before the budget is first exceeded.
     open: Vec<Stretch<R>>,
     /// The index of each series in `open`, from 1; 0 if it has no row yet.
@@ -65,6 +74,7 @@ impl<R> Thinned<R> {
     pub(crate) fn new(budget: usize, span_ns: (u64, u64)) -> Self {
         Self {
             rows: Vec::new(),
+            spare: Vec::new(),
             open: Vec::new(),
             places: Vec::new(),
             pending: 0,
@@ -124,9 +134,11 @@ impl<R> Thinned<R> {
     /// intervals does not change the result.
     fn thin(&mut self) {
         self.close();
-        for Kept { point, row } in std::mem::take(&mut self.rows) {
+        let mut rows = std::mem::replace(&mut self.rows, std::mem::take(&mut self.spare));
+        for Kept { point, row } in rows.drain(..) {
             self.admit(point, || row);
         }
+        self.spare = rows;
     }
 
     fn close(&mut self) {

@@ -4,7 +4,6 @@ use super::{Bottlenecks, Known, Series, SeriesRow, SeriesSink, Step};
 use crate::columns::{Column, Columnar};
 use crate::span::Span;
 use lasthop_core::{Duration, Instant};
-use std::collections::BTreeMap;
 
 /// Initial length of a step.
 const FIRST_LENGTH: Duration = Duration::from_micros(100);
@@ -37,14 +36,20 @@ impl SeriesSink for FoldedSeries {
 impl FoldedSeries {
     /// Merges each group of `factor` steps into one.
     fn fold(&mut self, factor: u64) {
-        let mut folded: BTreeMap<(u64, bool, Option<u32>, bool), Step> = BTreeMap::new();
-        for mut step in std::mem::take(&mut self.steps) {
+        let up = |step: &Step| step.direction == lasthop_core::Direction::Up;
+        let key = |step: &Step| (step.number, step.flow.is_none(), step.flow, up(step));
+        for step in &mut self.steps {
             step.number /= factor;
-            let up = step.direction == lasthop_core::Direction::Up;
-            let key = (step.number, step.flow.is_none(), step.flow, up);
-            folded.entry(key).and_modify(|before| before.add(&step)).or_insert(step);
         }
-        self.steps = folded.into_values().collect();
+        // The rows of each step are in order already, and a stable sort keeps the steps of a row in order.
+        self.steps.sort_by_key(key);
+        self.steps.dedup_by(|step, before| {
+            let is_same = key(step) == key(before);
+            if is_same {
+                before.add(step);
+            }
+            is_same
+        });
     }
 }
 
