@@ -27,8 +27,9 @@ Panels = Mapping[str, Sequence[str]]
 
 No level without a factor.
 """
-Line = Mapping[tuple[object, ...], pl.DataFrame]
-"""A line's rows by their level on the x axis, followed by that of the panels' factor if there is one."""
+Key = tuple[object, ...]
+"""A level on the x axis, followed by that of the panels' factor if there is one."""
+Values = NDArray[np.float64]
 
 
 def curve_figures(
@@ -87,7 +88,11 @@ def _figure(
     in_a_row = len({tuple(x) for x, _ in domains})
     rows = len({tuple(y) for _, y in domains})
     by = [factor_column(factor) for factor in (spec.x, spec.panels) if factor is not None]
-    parts = {name: line.partition_by(by, as_dict=True, maintain_order=True) for name, line in lines.items()}
+    pairs = panels.values() if spec.quotients else ()
+    found = {
+        metric: {name: _values(line, by, metric, pairs) for name, line in lines.items()}
+        for metric in spec.metrics
+    }
     scales = {metric: _scale(lines.values(), spec, metric) for metric in spec.metrics}
     data: list[Part] = []
     axes: Part = {}
@@ -124,13 +129,9 @@ def _figure(
         if row == 0 and title:
             titles.append(style.panel_title(title, sum(x_domain) / 2, y_domain[1]))
         place = {"xaxis": f"x{ref}", "yaxis": f"y{ref}", "showlegend": index == 0}
-        keys = [()] if alone else [(level,) for level in levels]
         values = {
-            name: [
-                scales[metric].factor * _values([line.get((tick, *key)) for key in keys], metric)
-                for tick in ticks
-            ]
-            for name, line in parts.items()
+            name: [scales[metric].factor * own.get((tick, *levels), np.empty(0)) for tick in ticks]
+            for name, own in found[metric].items()
         }
         traces = _traces(values, connected=spec.connected, looks=looks)
         data += [trace | place for trace in traces]
@@ -152,9 +153,7 @@ def _title(words: str, scale: units.Scale) -> str:
     return f"{words} ({scale.unit})" if scale.unit else words
 
 
-def _traces(
-    lines: Mapping[str, Sequence[NDArray[np.float64]]], *, connected: bool, looks: int
-) -> Iterator[Part]:
+def _traces(lines: Mapping[str, Sequence[Values]], *, connected: bool, looks: int) -> Iterator[Part]:
     """Yield a line with intervals for each class of hosts, from its values at each level."""
     middle = (len(lines) - 1) / 2
     dodge = _DODGE if connected else _DODGE_MARKS
@@ -178,20 +177,30 @@ def _traces(
         }
 
 
-def _values(parts: Sequence[pl.DataFrame | None], metric: str) -> NDArray[np.float64]:
-    """Return a metric's values, one per replication, or their quotients between two parts."""
-    known = [part for part in parts if part is not None]
-    if len(known) < len(parts):
-        return np.empty(0)
-    if len(known) == 1:
-        return _numbers(known[0][metric])
-    by = ["set", "replication", "application"]
-    upper, lower = (
-        part.select(*by, pl.col(metric).alias(name)) for part, name in zip(known, "ab", strict=True)
-    )
-    pairs = upper.join(lower, on=by, how="inner").filter(pl.col("b") != 0)
-    return _numbers(pairs["a"] / pairs["b"])
+def _values(
+    rows: pl.DataFrame, by: Sequence[str], metric: str, pairs: Iterable[Sequence[str]]
+) -> Mapping[Key, Values]:
+    """Return a metric's values, one per replication, or their quotients between two panels for each pair.
+
+    `by` are the columns of the x axis and of the panels' factor, if there is one.
+    """
+    if not pairs:
+        return _lists(rows, by, metric)
+    x, panel = by
+    same = [x, "set", "replication", "application"]
+    found: dict[Key, Values] = {}
+    for pair in pairs:
+        upper, lower = (
+            rows.filter(pl.col(panel) == level).select(*same, pl.col(metric).alias(name))
+            for level, name in zip(pair, "ab", strict=True)
+        )
+        both = upper.join(lower, on=same, maintain_order="left").filter(pl.col("b") != 0)
+        quotients = _lists(both.select(x, (pl.col("a") / pl.col("b")).alias(metric)), [x], metric)
+        found |= {(*key, *pair): own for key, own in quotients.items()}
+    return found
 
 
-def _numbers(values: pl.Series) -> NDArray[np.float64]:
-    return values.cast(pl.Float64).drop_nulls().to_numpy()
+def _lists(rows: pl.DataFrame, by: Sequence[str], metric: str) -> dict[Key, Values]:
+    """Return a metric's known values in each group of rows."""
+    groups = rows.group_by(by, maintain_order=True).agg(pl.col(metric).cast(pl.Float64).drop_nulls())
+    return {tuple(key): np.array(own) for *key, own in groups.iter_rows()}

@@ -30,7 +30,7 @@ _FILES = {
 _WHO = {"pages": "page", "shorts": "application", "flows": "role", "hops": PLACE, "stations": PLACE}
 """The column that tells the rows of a replication apart."""
 _PAIRED_BY = ["set", "replication"]
-_NUMBER, _VALUE = "_number", "_value"
+_CELL, _NUMBER, _VALUE = "_cell", "_number", "_value"
 
 Values = NDArray[np.float64]
 
@@ -137,11 +137,15 @@ class Records:
             .agg(pl.when(pl.col(column).is_not_null().all()).then(value_of_rows).alias(_VALUE))
             .join(self._pairs, on=_PAIRED_BY)
         )
-        cells = values.partition_by(self.factors, as_dict=True) if self.factors else {(): values}
+        # A frame for each cell would take longer than all the rest. The constant is for scenarios without
+        # factors.
+        cells = values.group_by(pl.lit(0).alias(_CELL), *self.factors).agg(
+            pl.col(_NUMBER), pl.col(_VALUE).fill_null(np.nan)
+        )
         found: dict[Key, Values] = {}
-        for key, cell in cells.items():
-            found[key] = self._absent.copy()
-            found[key][cell[_NUMBER].to_numpy()] = cell[_VALUE].to_numpy()
+        for _, *key, numbers, own in cells.iter_rows():
+            found[tuple(key)] = self._absent.copy()
+            found[tuple(key)][numbers] = own
         return found
 
     def _rows(self, column: str, flows: tuple[str, ...] | None) -> pl.DataFrame:
