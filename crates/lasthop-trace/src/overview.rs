@@ -191,13 +191,14 @@ impl Overview {
         let (marks, marks_left_out) = self.marks.finish();
         let mut packets: Vec<_> = points.into_iter().map(|kept| kept.turn(SeenPacket::row)).collect();
         packets.extend(marks);
-        packets.sort_by_key(|kept| kept.row.order);
+        // Rows are long: each is to move once.
+        packets.sort_by_cached_key(|kept| kept.row.order);
         packets.extend(self.latest.map(|kept| kept.turn(SeenPacket::row))); // the run's end
         let (tcp_points, tcp_points_left_out) = self.tcp_points.finish();
         let (tcp_marks, tcp_marks_left_out) = self.tcp_marks.finish();
         let mut tcp: Vec<_> = tcp_points.into_iter().map(|kept| kept.turn(SeenTransport::row)).collect();
         tcp.extend(tcp_marks);
-        tcp.sort_by_key(|kept| kept.row.order);
+        tcp.sort_by_cached_key(|kept| kept.row.order);
         let fresh = packets.iter().map(|kept| Some(kept.point.sum)).collect();
         let packets: Vec<PacketRow> = packets.into_iter().map(|kept| kept.row).collect();
         let tcp: Vec<TcpRow> = tcp.into_iter().map(|kept| kept.row).collect();

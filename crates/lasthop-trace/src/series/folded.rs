@@ -42,7 +42,7 @@ impl FoldedSeries {
             step.number /= factor;
         }
         // The rows of each step are in order already, and a stable sort keeps the steps of a row in order.
-        self.steps.sort_by_key(key);
+        self.steps.sort_by_cached_key(key);
         self.steps.dedup_by(|step, before| {
             let is_same = key(step) == key(before);
             if is_same {
