@@ -24,6 +24,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from lasthop.engines.engine import WHOLE, Observation
+
 ROOT = Path(__file__).resolve().parent.parent
 BUDGET = ROOT / "benches" / "budget.json"
 MARGIN = 0.03
@@ -41,21 +43,26 @@ RUNS = {
     "saarto2003": ("studies/saarto2003/study.toml", 8, 1),
     "balekaki2012": ("studies/balekaki2012/study.toml", 300, 1),
 }
+# The run whose first replication is counted once more, with what pictures of it need.
+WATCHED, PICTURES = "fat", "fat, pictures"
 PROGRAM = """
 import sys
 from lasthop import _core
-file, (first, step, replications) = sys.argv[1], map(int, sys.argv[2:])
+file, observations, (first, step, replications) = *sys.argv[1:3], map(int, sys.argv[3:])
 study = _core.load(file)
 if replications:
     for cell in study.cells[first::step]:
-        cell.run(study.seed, 1, replications)
+        cell.run(study.seed, 1, replications, observations)
 """
 
 
-def counted(file: str, first: int, step: int, replications: int) -> int:
-    """Return the instructions of one process."""
+def counted(
+    file: str, first: int, step: int, replications: int, observation: Observation | None = None
+) -> int:
+    """Return the instructions of one process; the observation is that of the first replication."""
+    observations = {} if observation is None else {1: observation.message()}
     numbers = [str(number) for number in (first, step, replications)]
-    program = [sys.executable, "-c", PROGRAM, str(ROOT / file), *numbers]
+    program = [sys.executable, "-c", PROGRAM, str(ROOT / file), json.dumps(observations), *numbers]
     valgrind = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
     # Python's own start must not depend on this run: hashes, and whether compiled files are there.
     environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
@@ -72,6 +79,12 @@ def instructions(name: str) -> int:
     return counted(file, 0, step, replications) - counted(file, 0, step, 0)
 
 
+def pictures() -> int:
+    """Return the instructions that keeping what pictures of a run show takes, without those of the run."""
+    file, step, _ = RUNS[WATCHED]
+    return counted(file, 0, step, 1, Observation(overview=WHOLE)) - counted(file, 0, step, 1)
+
+
 def second_hop() -> float:
     """Return the instructions of two hops in a row over those of one."""
     start = counted(HOPS, 0, 2, 0)
@@ -86,7 +99,7 @@ def main() -> None:
     )
     parser.add_argument("--write", action="store_true", help="make what was counted the budget")
     write = parser.parse_args().write
-    now = {name: instructions(name) for name in RUNS}
+    now = {name: instructions(name) for name in RUNS} | {PICTURES: pictures()}
     compiler = subprocess.run(
         ["rustc", "--version"], capture_output=True, text=True, check=True
     ).stdout.strip()
