@@ -17,6 +17,7 @@ differently; budget.json names the compiler of the counts.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import re
@@ -56,6 +57,7 @@ if replications:
 """
 
 
+@functools.cache  # The run without pictures is counted before.
 def counted(
     file: str, first: int, step: int, replications: int, observation: Observation | None = None
 ) -> int:

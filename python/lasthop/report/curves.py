@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -28,7 +28,7 @@ Panels = Mapping[str, Sequence[str]]
 No level without a factor.
 """
 Key = tuple[object, ...]
-"""A level on the x axis, followed by that of the panels' factor if there is one."""
+"""A level on the x axis, followed by those of a panel, as in `Panels`."""
 Values = NDArray[np.float64]
 
 
@@ -178,7 +178,7 @@ def _traces(lines: Mapping[str, Sequence[Values]], *, connected: bool, looks: in
 
 
 def _values(
-    rows: pl.DataFrame, by: Sequence[str], metric: str, pairs: Iterable[Sequence[str]]
+    rows: pl.DataFrame, by: Sequence[str], metric: str, pairs: Collection[Sequence[str]]
 ) -> Mapping[Key, Values]:
     """Return a metric's values, one per replication, or their quotients between two panels for each pair.
 
