@@ -41,7 +41,7 @@ pub trait CongestionAlgorithm: fmt::Debug {
     }
 
     /// True if the algorithm models the path: it gets a delivery rate with every ACK, and also sets its
-    /// window while the stack repairs losses.
+    /// window while the stack repairs losses. The answer must stay the same.
     fn is_rate_based(&self) -> bool {
         false
     }

@@ -252,7 +252,7 @@ impl Sender {
     }
 
     fn moment<O: Observer>(&self, cx: &Context<'_, O>) -> Moment {
-        Moment { us: cx.micros(), tick: cx.tick, una: self.una, nxt: self.nxt }
+        Moment { us: cx.us, tick: cx.tick, una: self.una, nxt: self.nxt }
     }
 
     /// The window in use.

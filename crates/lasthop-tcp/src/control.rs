@@ -263,6 +263,24 @@ pub(crate) trait Controller {
     }
 }
 
+/// What an algorithm is and wants to hear of, which stays the same: a stack asks once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Nature {
+    pub is_rate_based: bool,
+    pub hears_every_ack: bool,
+    pub hears_losses: bool,
+}
+
+impl Nature {
+    pub fn of(algorithm: &impl Controller) -> Self {
+        Self {
+            is_rate_based: algorithm.is_rate_based(),
+            hears_every_ack: algorithm.hears_every_ack(),
+            hears_losses: algorithm.hears_losses(),
+        }
+    }
+}
+
 /// The setup of an algorithm.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup<'a> {

@@ -637,7 +637,7 @@ pub fn reset_for(segment: &Segment) -> Segment {
 }
 
 fn context<O>(flow: FlowId, host: Host, clock: TickClock, now: Instant, observer: &mut O) -> Context<'_, O> {
-    Context { now, tick: clock.at(now), flow, host, observer }
+    Context { now, us: now.as_nanos() / 1000, tick: clock.at(now), flow, host, observer }
 }
 
 #[cfg(test)]

@@ -176,7 +176,7 @@ impl Sender {
     where
         O: Observer,
     {
-        Moment { us: cx.micros(), tick: cx.tick, una: self.queue.una, nxt: self.queue.nxt }
+        Moment { us: cx.us, tick: cx.tick, una: self.queue.una, nxt: self.queue.nxt }
     }
 
     /// Sends the data that the application has just written, if the windows allow.

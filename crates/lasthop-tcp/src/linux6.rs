@@ -34,7 +34,7 @@ use crate::common::{
 };
 use crate::config::{Pacing, TcpConfig};
 use crate::control::{
-    Control, Controller, Counting, Fq, Moment, Pacer, Progress, RateSampler, Segments, Setup,
+    Control, Controller, Counting, Fq, Moment, Nature, Pacer, Progress, RateSampler, Segments, Setup, Window,
 };
 use frto::FRto;
 use marks::Marks;
@@ -77,6 +77,7 @@ pub(crate) struct Sender {
     rtt: RttEstimator,
     rack: Rack,
     control: Control,
+    nature: Nature,
     /// True if this end has opened the connection.
     connects: bool,
     /// The pacing rate from window and round-trip time, unless the algorithm sets one. It also determines the
@@ -112,6 +113,7 @@ impl Sender {
         let [least, initial, most] =
             [config.rto_min, config.rto_initial, config.rto_max].map(|t| clock.ticks(t));
         let control = control(config, clock, mss);
+        let nature = Nature::of(&control);
         let mut queue = SendQueue::new(mss, Cut::Joined);
         queue.is_all_ect = config.is_all_ect();
         if config.nagle {
@@ -127,9 +129,10 @@ impl Sender {
             rate: None,
             pacer: Pacer::default(),
             fq: (config.pacing == Pacing::Fq).then(Box::default),
-            rates: RateSampler::new(control.is_rate_based()),
+            rates: RateSampler::new(nature.is_rate_based),
             states: StateReport::new(control.has_states()),
             control,
+            nature,
             reduction: Reduction::default(),
             recovery: Recovery::new(config.dupack_threshold),
             episode: Episode::default(),
@@ -181,7 +184,7 @@ impl Sender {
 
     /// Sends the SYN (or the SYN of a SYN-ACK).
     pub fn send_syn<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
-        self.syn_stamp = cx.micros() / 1000;
+        self.syn_stamp = cx.us / 1000;
         // The end that answers a SYN knows the window of the other end.
         self.connects = self.queue.window_bytes == 0;
         let segment = self.queue.send_syn(self.transmission(cx));
@@ -243,6 +246,7 @@ impl Sender {
             self.begin_counting(handshake);
         } else {
             self.control.do_without_counters();
+            self.nature = Nature::of(&self.control);
         }
         self.begin_rate();
         cx.emit(TransportEvent::Established);
@@ -250,7 +254,7 @@ impl Sender {
     }
 
     fn moment<O: Observer>(&self, cx: &Context<'_, O>) -> Moment {
-        Moment { us: cx.micros(), tick: cx.tick, una: self.queue.una, nxt: self.queue.nxt }
+        Moment { us: cx.us, tick: cx.tick, una: self.queue.una, nxt: self.queue.nxt }
     }
 
     /// Sends the data that the application has just written, if the windows allow.
@@ -277,7 +281,8 @@ impl Sender {
         if idle && self.queue.next().is_some_and(|new| new.payload_bytes > 0) {
             self.restart_after_idle(cx.tick);
         }
-        while self.board.in_flight() < self.control.window()
+        let mut window = self.control.window();
+        while self.board.in_flight() < window
             && self.queue.fits()
             && !self.queue.is_held()
             && self.may_send(cx.now)
@@ -289,8 +294,10 @@ impl Sender {
                 break;
             }
             sent += self.send_burst(cx, segments);
+            // Data after a pause may change it.
+            window = self.control.window();
         }
-        is_full |= self.board.in_flight() >= self.control.window();
+        is_full |= self.board.in_flight() >= window;
         if sent > 0 || is_full {
             self.validate_window(cx.tick, is_full);
         }
@@ -311,7 +318,7 @@ impl Sender {
 
     /// The window shrinks over idle times (RFC 2861).
     fn restart_after_idle(&mut self, tick: Tick) {
-        if self.control.is_rate_based() || !self.config.knobs.slow_start_after_idle {
+        if self.nature.is_rate_based || !self.config.knobs.slow_start_after_idle {
             return;
         }
         let (rto, window) = (self.rtt.rto(), self.control.window());
@@ -327,12 +334,13 @@ impl Sender {
         let &SendQueue { una, nxt, .. } = &self.queue;
         let now = usage::Now { tick, una, nxt, outstanding: self.board.queue.outstanding(), is_full };
         self.usage.note(now);
-        let window = self.control.window();
-        let in_use = self.usage.allows_growth(window, self.control.ssthresh());
+        let state = self.control.state();
+        let window = state.window();
+        let in_use = self.usage.allows_growth(window, state.ssthresh());
         let may_shrink = self.recovery.state == State::Open;
         if let Some(used) = self.usage.validate(now, in_use, self.rtt.rto(), may_shrink) {
             let used = used.max(self.config.initial_window);
-            let shrinks = self.config.knobs.slow_start_after_idle && !self.control.is_rate_based();
+            let shrinks = self.config.knobs.slow_start_after_idle && !self.nature.is_rate_based;
             if used < window && shrinks {
                 let ssthresh = self.ssthresh_worth_restoring();
                 self.control.state_mut().set_ssthresh(ssthresh);
@@ -420,7 +428,7 @@ impl Sender {
     /// Microseconds until the timeout, counted from the last transmission of the head; 0 if it is over.
     fn timeout_left_us<O: Observer>(&self, cx: &Context<'_, O>) -> u64 {
         let rto = self.rtt.micros(self.rtt.rto());
-        self.board.queue.head().map_or(0, |head| (head.sent.us + rto).saturating_sub(cx.micros()))
+        self.board.queue.head().map_or(0, |head| (head.sent.us + rto).saturating_sub(cx.us))
     }
 
     /// Sets the retransmission timer, or clears it if nothing is outstanding. The time that the timer of a
@@ -526,7 +534,8 @@ impl Sender {
     }
 
     fn report_window<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
-        self.report.tell(cx, self.control.window(), self.control.ssthresh(), self.board.in_flight());
+        let state = self.control.state();
+        self.report.tell(cx, state.window(), state.ssthresh(), self.board.in_flight());
         if self.states.are_there() {
             self.states.tell(cx, self.control.state_name());
         }

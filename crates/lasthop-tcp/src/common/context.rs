@@ -7,6 +7,8 @@ use crate::clock::Tick;
 /// Time, identity and observer of one call into an endpoint.
 pub(crate) struct Context<'a, O> {
     pub now: Instant,
+    /// The same in microseconds since the start of the run.
+    pub us: u64,
     pub tick: Tick,
     pub flow: FlowId,
     pub host: Host,
@@ -14,11 +16,6 @@ pub(crate) struct Context<'a, O> {
 }
 
 impl<O: Observer> Context<'_, O> {
-    /// Microseconds since the start of the run.
-    pub fn micros(&self) -> u64 {
-        self.now.as_nanos() / 1000
-    }
-
     pub fn emit(&mut self, event: TransportEvent) {
         self.observer.transport(self.now, self.flow, self.host, event);
     }

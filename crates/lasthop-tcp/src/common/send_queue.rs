@@ -162,7 +162,9 @@ impl SendQueue {
 
     /// True if there is something new to send and the receiver's window has room for it.
     pub fn fits(&self) -> bool {
-        self.next_fitting().is_some()
+        // Mostly there is room for any segment.
+        let is_data = self.nxt > 0 && self.unsent() > 0;
+        (is_data && self.receiver_room() > u64::from(self.mss)) || self.next_fitting().is_some()
     }
 
     /// Sends the SYN, or the SYN of a SYN-ACK.

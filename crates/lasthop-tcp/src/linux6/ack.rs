@@ -8,7 +8,7 @@ use super::probe::{self, Verdict};
 use super::scoreboard::SentSegment;
 use super::{Counts, Sender, prr};
 use crate::common::{Context, State};
-use crate::control::{Acked, Congestion, Controller, DeliveryRate, PathSample, RateSample};
+use crate::control::{Acked, Congestion, Controller, DeliveryRate, PathSample, RateSample, Window};
 
 impl Sender {
     /// Processes the acknowledgment of a segment and sends the data that it allows.
@@ -43,7 +43,7 @@ impl Sender {
             && self.queue.next().is_none()
             && !self.probe.is_out()
             && !self.rates.is_on()
-            && !self.control.hears_every_ack()
+            && !self.nature.hears_every_ack
     }
 
     /// Processes the acknowledgment of a segment. Returns true if the timer for a probe must still be set;
@@ -62,7 +62,7 @@ impl Sender {
         self.echo = segment.timestamps.and_then(crate::clock::echoed_tick);
         if segment.ack < prior_una {
             if !segment.sack.as_slice().is_empty() {
-                self.apply_sack(cx.micros(), segment, prior_una, &mut facts, &mut samples);
+                self.apply_sack(cx.us, segment, prior_una, &mut facts, &mut samples);
                 let repair = self.on_dubious_ack(cx, &mut facts, prior_una);
                 self.repair(cx, repair);
             }
@@ -76,14 +76,14 @@ impl Sender {
             self.expiries = 0;
         }
         facts.window_update = facts.advanced || segment.window_bytes > self.queue.window_bytes;
-        facts.predicted = self.control.hears_every_ack()
+        facts.predicted = self.nature.hears_every_ack
             && facts.advanced
             && segment.window_bytes == self.queue.window_bytes
             && segment.sack.is_empty()
             && !segment.flags.contains(Flags::ECE);
         (self.queue.window_bytes, self.queue.una) = (segment.window_bytes, segment.ack);
         facts.ece = self.queue.ecn && segment.flags.contains(Flags::ECE) && !self.config.accurate_ecn;
-        self.apply_sack(cx.micros(), segment, prior_una, &mut facts, &mut samples);
+        self.apply_sack(cx.us, segment, prior_una, &mut facts, &mut samples);
         if outstanding == 0 {
             self.tell_ack(cx, &facts, prior.delivered);
             if facts.dsack {
@@ -107,7 +107,7 @@ impl Sender {
         }
         self.count_echo(&facts, told);
         let progress = self.progress_since(prior, facts.advanced);
-        if self.control.is_rate_based() {
+        if self.nature.is_rate_based {
             self.tell_losses();
             let may_be_delayed = self.is_runt(&facts, prior_una);
             self.follow_path(cx, may_be_delayed, progress, prior_in_flight);
@@ -126,7 +126,7 @@ impl Sender {
 
     /// Informs an algorithm that needs every ACK. Returns the delivered segments.
     fn tell_ack<O: Observer>(&mut self, cx: &Context<'_, O>, facts: &AckFacts, before: u64) -> u64 {
-        if self.control.hears_every_ack() {
+        if self.nature.hears_every_ack {
             self.count_echo(facts, before);
             let Counts { delivered, delivered_ce, .. } = self.counts;
             let ack = Acked { at: self.moment(cx), is_predicted: facts.predicted, delivered, delivered_ce };
@@ -151,7 +151,7 @@ impl Sender {
         mut samples: Samples,
         prior_highest: u64,
     ) {
-        let now = cx.micros();
+        let now = cx.us;
         let mut lowest = self.queue.nxt;
         let mut count = 0;
         while let Some(segment) = self.board.pop_acknowledged(self.queue.una) {
@@ -212,7 +212,7 @@ impl Sender {
         facts: &AckFacts,
         samples: &Samples,
     ) -> bool {
-        let now = cx.micros();
+        let now = cx.us;
         let in_order = samples.acked.filter(|_| !facts.retransmission_acked);
         let mut latest = samples.sacked.or(in_order).map(|(_, last)| now.saturating_sub(last));
         let mut rtt = in_order.or(samples.sacked).map(|(first, _)| now.saturating_sub(first));
@@ -262,7 +262,8 @@ impl Sender {
         progress: prr::Progress,
         rate: Option<DeliveryRate>,
     ) -> RateSample {
-        let is_window_limited = self.usage.allows_growth(self.control.window(), self.control.ssthresh());
+        let state = self.control.state();
+        let is_window_limited = self.usage.allows_growth(state.window(), state.ssthresh());
         RateSample { at: self.moment(cx), acked: progress.delivered as u32, is_window_limited, rate }
     }
 
@@ -285,7 +286,7 @@ impl Sender {
     ) {
         let Counts { delivered: total_delivered, lost: total_lost, .. } = self.counts;
         let least = self.rtt.least_us();
-        let rate = self.rates.sample(cx.micros(), progress.delivered, (total_delivered, total_lost), least);
+        let rate = self.rates.sample(cx.us, progress.delivered, (total_delivered, total_lost), least);
         let in_flight = self.board.in_flight();
         self.control.on_path(&PathSample {
             ack: self.rate_sample(cx, progress, rate),

@@ -190,7 +190,7 @@ impl Sender {
 
     /// Informs an algorithm that needs every loss.
     pub(super) fn tell_losses(&mut self) {
-        if !self.control.hears_losses() || self.board.queue.lost_out() == 0 {
+        if !self.nature.hears_losses || self.board.queue.lost_out() == 0 {
             return;
         }
         let now = self.progress(0);
@@ -223,7 +223,7 @@ impl Sender {
         if !std::mem::take(&mut self.rack.advanced) {
             return false;
         }
-        let Some(wait) = self.detect_loss(cx.micros()) else { return false };
+        let Some(wait) = self.detect_loss(cx.us) else { return false };
         let delta = self.rtt.ticks(wait + TIMEOUT_MIN_US).min(self.rtt.rto());
         self.set_timer(cx, Alarm::Reordering, delta);
         true
@@ -233,13 +233,13 @@ impl Sender {
     pub(super) fn on_reordering_timeout<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         let in_flight = self.board.in_flight();
         let lost = self.counts.lost;
-        self.detect_loss(cx.micros());
+        self.detect_loss(cx.us);
         if self.board.in_flight() != in_flight {
             if self.recovery.state != State::Recovery {
                 self.enter_recovery(cx, false);
                 let lost = self.counts.lost - lost;
                 self.tell_losses();
-                if !self.control.is_rate_based() {
+                if !self.nature.is_rate_based {
                     self.reduce_window(Progress { delivered: 1, lost, advanced: false });
                 }
             }
@@ -277,7 +277,7 @@ impl Sender {
 
     /// The reduction is over, and the window is ssthresh unless it was undone.
     pub(super) fn end_reduction(&mut self) {
-        if self.control.is_rate_based() {
+        if self.nature.is_rate_based {
             return;
         }
         let stands = self.recovery.state == State::Cwr || self.episode.marker.is_some();

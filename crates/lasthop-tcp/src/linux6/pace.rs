@@ -39,11 +39,10 @@ impl Sender {
     }
 
     fn set_rate(&mut self, window: u32) {
-        if self.control.is_rate_based() {
+        if self.nature.is_rate_based {
             return;
         }
-        let ssthresh = self.control.ssthresh();
-        let ratio = if window < ssthresh / 2 { SLOW_START_RATIO } else { AVOIDANCE_RATIO };
+        let ratio = if window < self.control.ssthresh() / 2 { SLOW_START_RATIO } else { AVOIDANCE_RATIO };
         let in_use = window.max(self.board.queue.outstanding());
         let bytes = u64::from(self.queue.mss) * u64::from(in_use) * ratio * (1_000_000 / 100 * 8);
         let bytes_per_second = bytes / self.rtt.srtt_8().max(1);
@@ -94,7 +93,7 @@ impl Sender {
     pub(super) fn departs_us<O: Observer>(&self, cx: &Context<'_, O>) -> u64 {
         match self.fq {
             Some(_) => self.pacer.next(cx.now).as_nanos() / 1000,
-            None => cx.micros(),
+            None => cx.us,
         }
     }
 
@@ -152,7 +151,7 @@ impl Sender {
         if buffer_bytes <= mss || matches!(self.recovery.state, State::Recovery | State::Loss) {
             return None;
         }
-        let now = cx.micros();
+        let now = cx.us;
         if now > self.pacer.release().as_nanos() / 1_000 + DEFERRED_US {
             return None;
         }
@@ -163,9 +162,9 @@ impl Sender {
         let is_last = buffer_bytes >= self.queue.unsent();
         let share =
             self.queue.window_bytes.min(u64::from(window) * mss) / u64::from(self.config.knobs.burst_share);
-        if limit >= u64::from(self.burst_segments_max()) * mss
-            || (!is_last && limit >= buffer_bytes)
+        if (!is_last && limit >= buffer_bytes)
             || limit >= share
+            || limit >= u64::from(self.burst_segments_max()) * mss
         {
             return None;
         }

@@ -29,7 +29,7 @@ fn sender_paced(control: CongestionControl, window: u32, pacing: Pacing) -> Send
 
 fn cx(observer: &mut (), micros: u64) -> Context<'_, ()> {
     let now = Instant::ZERO + Duration::from_micros(micros);
-    Context { now, tick: micros / 4_000, flow: FlowId(0), host: Host::Server, observer }
+    Context { now, us: micros, tick: micros / 4_000, flow: FlowId(0), host: Host::Server, observer }
 }
 
 /// Number of segments that leave, and the time at which the next may leave.
