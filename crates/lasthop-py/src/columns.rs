@@ -1,5 +1,6 @@
 //! Conversion of columns for Python: to buffers, without a Python object for each number.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use lasthop_trace::Column;
@@ -9,7 +10,7 @@ use pyo3::types::{PyBytes, PyList, PyString};
 /// A column for Python: text, or numbers as a type (in the notation of Python's `struct`), bytes in native
 /// order, and a byte per row that tells whether the row has a value.
 pub enum Cells {
-    Text(Vec<String>),
+    Text(Vec<Cow<'static, str>>),
     Numbers { kind: &'static str, values: Vec<u8>, known: Vec<u8> },
 }
 
@@ -67,7 +68,7 @@ pub fn column<'py>(py: Python<'py>, column: &Column) -> PyResult<Bound<'py, PyAn
 }
 
 /// Text for Python. Rows with the same text, which most are, share one object.
-fn texts<'py>(py: Python<'py>, cells: &[String]) -> PyResult<Bound<'py, PyAny>> {
+fn texts<'py>(py: Python<'py>, cells: &[Cow<'static, str>]) -> PyResult<Bound<'py, PyAny>> {
     let mut known: BTreeMap<&str, Bound<'py, PyString>> = BTreeMap::new();
     let shared =
         cells.iter().map(|cell| known.entry(cell).or_insert_with(|| PyString::new(py, cell)).clone());

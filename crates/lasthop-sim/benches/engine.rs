@@ -15,15 +15,14 @@ use std::path::Path;
 use lasthop_core::{Instant, Observer, Packet, PacketEvent, Seed};
 use lasthop_scenario::{Scenario, Study};
 use lasthop_sim::{HostMemory, run};
-use lasthop_trace::{Analysis, Overview, Span};
+use lasthop_trace::Analysis;
 use support::{kulve2003, replications};
 
 const SEED: Seed = Seed { study: 1, replication: 1 };
-const WHOLE: Span = Span { start_ns: 0, stop_ns: u64::MAX };
 
 const STUDY: &str = "kulve2003";
 const RUNS: [&str; 4] = ["fat", "crowd", "long", STUDY];
-const OBSERVERS: [&str; 3] = ["unobserved", "analysed", "watched"];
+const OBSERVERS: [&str; 2] = ["unobserved", "analysed"];
 
 fn main() {
     for file in RUNS.into_iter().filter(|run| *run != STUDY && is_wanted(run, &RUNS)) {
@@ -34,8 +33,7 @@ fn main() {
         for observer in OBSERVERS.into_iter().filter(|observer| is_wanted(observer, &OBSERVERS)) {
             let seconds = match observer {
                 "unobserved" => least(&scenario, |_| ()),
-                "analysed" => least(&scenario, Analysis::of),
-                _ => least(&scenario, |scenario| (Analysis::of(scenario), Overview::of(scenario, WHOLE))),
+                _ => least(&scenario, Analysis::of),
             };
             let rate = packets.0 as f64 / seconds;
             println!("  {observer:10} {:6.2} million packets/s, {:4.0} ns each", rate / 1e6, 1e9 / rate);

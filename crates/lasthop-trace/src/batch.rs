@@ -6,6 +6,7 @@ use crate::{
     StationRecord,
 };
 use lasthop_scenario::Scenario;
+use std::borrow::Cow;
 
 /// Rows of consecutive replications, with the replication of each.
 #[derive(Clone, Debug)]
@@ -38,7 +39,7 @@ impl<R: Columnar> Table<R> {
 pub struct Batch {
     rule: Rule,
     flows: Table<FlowRecord>,
-    roles: Vec<String>,
+    roles: Vec<Cow<'static, str>>,
     pages: Table<PageRecord>,
     shorts: Table<ShortRecord>,
     hops: Table<HopRecord>,
@@ -63,7 +64,7 @@ impl Batch {
 
     /// Adds the records of a replication.
     pub fn add(&mut self, replication: u64, records: Records) {
-        self.roles.extend(self.rule.assign(&records.flows));
+        self.roles.extend(self.rule.assign(&records.flows).into_iter().map(Cow::Owned));
         self.flows.extend(replication, records.flows);
         self.pages.extend(replication, records.pages);
         self.shorts.extend(replication, records.shorts);

@@ -2,6 +2,7 @@
 
 use lasthop_core::{Direction, Host, Protocol, SackList};
 use serde::Serialize;
+use std::borrow::Cow;
 
 /// One column of a table; `None` where the value is not defined for that row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -11,8 +12,8 @@ pub enum Column {
     Int(Vec<Option<u64>>),
     /// Measured values, in the unit at the end of the column's name.
     Float(Vec<Option<f64>>),
-    /// Names and labels.
-    Text(Vec<String>),
+    /// Names and labels. Labels, of which a long run has many, are not copied.
+    Text(Vec<Cow<'static, str>>),
 }
 
 impl Column {
@@ -80,21 +81,22 @@ cells! {
     bool => Int(|cell| Some(u64::from(*cell)));
     f64 => Float(|cell| Some(*cell));
     Option<f64> => Float(|cell| *cell);
-    String => Text(Self::clone);
-    Option<&'static str> => Text(|cell| cell.unwrap_or_default().to_owned());
+    String => Text(|cell| cell.clone().into());
+    Option<&'static str> => Text(|cell| cell.unwrap_or_default().into());
     Direction => Text(|cell| match cell {
-        Direction::Down => "down".to_owned(),
-        Direction::Up => "up".to_owned(),
+        Direction::Down => "down".into(),
+        Direction::Up => "up".into(),
     });
     Host => Text(|cell| match cell {
-        Host::Server => "server".to_owned(),
-        Host::Client => "client".to_owned(),
+        Host::Server => "server".into(),
+        Host::Client => "client".into(),
     });
-    Protocol => Text(|cell| cell.name().to_owned());
+    Protocol => Text(|cell| cell.name().into());
     // `start-end` of each block, in the order of the option, separated by blanks.
     Option<Box<SackList>> => Text(|cell| {
-        let blocks = cell.iter().flat_map(|list| list.as_slice());
-        blocks.map(|block| format!("{}-{}", block.start, block.end)).collect::<Vec<String>>().join(" ")
+        let Some(list) = cell else { return Cow::Borrowed("") };
+        let blocks = list.as_slice().iter().map(|block| format!("{}-{}", block.start, block.end));
+        blocks.collect::<Vec<String>>().join(" ").into()
     });
 }
 
@@ -168,7 +170,7 @@ macro_rules! labels {
         }
 
         $crate::columns::cells! {
-            $name => Text(|cell| cell.label().to_owned());
+            $name => Text(|cell| cell.label().into());
         }
     };
 }
@@ -222,7 +224,7 @@ mod tests {
         sack.push(SackBlock { start: 537, end: 1073 });
         assert_eq!(
             Cell::column([Some(Box::new(sack)), None].iter()),
-            Column::Text(vec!["1609-2145 537-1073".into(), String::new()])
+            Column::Text(vec!["1609-2145 537-1073".into(), "".into()])
         );
     }
 }

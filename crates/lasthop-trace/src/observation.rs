@@ -146,8 +146,8 @@ fn whole(recorder: &Recorder, flows: Vec<(&'static str, Column)>) -> OverviewTab
 /// periods of both directions.
 fn bad_periods(scenario: &Scenario, seed: Seed, end: Instant) -> Vec<(&'static str, Column)> {
     let (tree, periods) = (scenario.tree(), scenario.bad_periods(seed, end));
-    let hop = periods.iter().map(|(hop, ..)| tree.name(*hop).to_owned()).collect();
-    let direction = periods.iter().map(|(_, of, ..)| of.map_or("", Direction::name).to_owned()).collect();
+    let hop = periods.iter().map(|(hop, ..)| tree.name(*hop).to_owned().into()).collect();
+    let direction = periods.iter().map(|(_, of, ..)| of.map_or("", Direction::name).into()).collect();
     let start = periods.iter().map(|(_, _, start, _)| Some(start.as_secs_f64())).collect();
     let stop = periods.iter().map(|(.., stop)| Some(stop.as_secs_f64())).collect();
     vec![

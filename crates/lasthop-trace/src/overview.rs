@@ -2,7 +2,7 @@
 
 use crate::analysis::take;
 use crate::columns::{Column, Columnar, columnar};
-use crate::recorder::{ObjectRow, PacketRow, TcpRow, note_object, packet_row, tcp_row};
+use crate::recorder::{ObjectRow, PacketRow, SeenPacket, TcpRow, note_object, packet_row, tcp_row};
 use crate::samples::Samples;
 use crate::series::{Bottlenecks, FoldedSeries, Series};
 use crate::span::Span;
@@ -98,16 +98,8 @@ pub struct Overview {
     series: Series<FoldedSeries>,
 }
 
-/// An event of a packet as a point of a line. It becomes a row at the end, because most points are left out
+/// An event of a transport as a point of a line. It becomes a row at the end, because most points are left out
 /// before.
-#[derive(Debug)]
-struct SeenPacket {
-    order: u64,
-    event: PacketEvent,
-    packet: Packet,
-}
-
-/// The same of a transport.
 #[derive(Debug)]
 struct SeenTransport {
     order: u64,
@@ -189,19 +181,14 @@ impl Overview {
     pub fn finish(self, end: Instant) -> OverviewTables {
         let (points, points_left_out) = self.points.finish();
         let (marks, marks_left_out) = self.marks.finish();
-        let mut packets: Vec<_> = points.into_iter().map(|kept| kept.turn(SeenPacket::row)).collect();
-        packets.extend(marks);
-        // Rows are long: each is to move once.
-        packets.sort_by_cached_key(|kept| kept.row.order);
-        packets.extend(self.latest.map(|kept| kept.turn(SeenPacket::row))); // the run's end
+        let (mut packets, mut fresh) = merged(&points, &marks, |mark| mark.order);
+        if let Some(end) = self.latest {
+            packets.push(end.row.row(end.point.time_ns));
+            fresh.push(Some(end.point.sum));
+        }
         let (tcp_points, tcp_points_left_out) = self.tcp_points.finish();
         let (tcp_marks, tcp_marks_left_out) = self.tcp_marks.finish();
-        let mut tcp: Vec<_> = tcp_points.into_iter().map(|kept| kept.turn(SeenTransport::row)).collect();
-        tcp.extend(tcp_marks);
-        tcp.sort_by_cached_key(|kept| kept.row.order);
-        let fresh = packets.iter().map(|kept| Some(kept.point.sum)).collect();
-        let packets: Vec<PacketRow> = packets.into_iter().map(|kept| kept.row).collect();
-        let tcp: Vec<TcpRow> = tcp.into_iter().map(|kept| kept.row).collect();
+        let (tcp, _) = merged(&tcp_points, &tcp_marks, |mark| mark.order);
         let mut columns = PacketRow::columns(&packets);
         columns.push(("fresh_bytes", Column::Int(fresh)));
         let delays: Vec<DelayRow> =
@@ -227,7 +214,7 @@ impl Overview {
     }
 
     /// A packet entered or left a queue.
-    fn queued(&mut self, now: Instant, event: PacketEvent, packet: &Packet, depth: QueueDepth) {
+    fn queued(&mut self, now: Instant, packet: &Packet, depth: QueueDepth) -> (Shown, Point) {
         let place = usize::from(packet.place.0);
         *element(element(&mut self.depths, place), usize::from(depth.class)) = depth;
         *element(&mut self.classes[packet.flow.0 as usize], place) = Some(depth.class);
@@ -237,19 +224,19 @@ impl Overview {
             values: [f64::from(depth.class_packets), depth.average],
             sum: 0,
         };
-        self.keep(Shown::Point, point, event, packet);
+        (Shown::Point, point)
     }
 
-    fn sent(&mut self, now: Instant, packet: &Packet) {
+    fn sent(&mut self, now: Instant, packet: &Packet) -> (Shown, Point) {
         let shown = match self.states.get_mut(packet.flow.0 as usize) {
             Some(state) => state.sent(now, packet),
             None => Shown::Not,
         };
-        self.keep(shown, packet_point(now, PacketEvent::Sent, packet), PacketEvent::Sent, packet);
+        (shown, packet_point(now, PacketEvent::Sent, packet))
     }
 
     /// `fresh_bytes` of its payload reached the receiver for the first time.
-    fn delivered(&mut self, now: Instant, packet: &Packet, fresh_bytes: u64) {
+    fn delivered(&mut self, now: Instant, packet: &Packet, fresh_bytes: u64) -> (Shown, Point) {
         let mut point = packet_point(now, PacketEvent::Delivered, packet);
         let shown = match self.states.get_mut(packet.flow.0 as usize) {
             Some(state) => {
@@ -258,7 +245,7 @@ impl Overview {
             }
             None => Shown::Not,
         };
-        self.keep(shown, point, PacketEvent::Delivered, packet);
+        (shown, point)
     }
 
     /// A packet was dropped or marked.
@@ -271,11 +258,10 @@ impl Overview {
 
     fn keep(&mut self, shown: Shown, point: Point, event: PacketEvent, packet: &Packet) {
         let order = self.order();
-        // Built in place: it is long.
-        let seen = || SeenPacket { order, event, packet: packet.clone() };
+        let seen = || SeenPacket::of(order, event, packet);
         self.latest = None;
         match shown {
-            Shown::Mark => self.marks.push(point, || SeenPacket::row(seen(), point.time_ns)),
+            Shown::Mark => self.marks.push(point, || seen().row(point.time_ns)),
             Shown::Point => self.points.push(point, seen),
             Shown::Not => self.latest = Some(Kept { point, row: seen() }),
         }
@@ -314,23 +300,22 @@ impl Observer for Overview {
 
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
         let fresh_bytes = self.series.note_packet(now, event, packet);
-        match event {
-            PacketEvent::Enqueued(depth) | PacketEvent::Dequeued(depth) => {
-                self.queued(now, event, packet, depth);
-            }
+        let (shown, point) = match event {
+            PacketEvent::Enqueued(depth) | PacketEvent::Dequeued(depth) => self.queued(now, packet, depth),
             PacketEvent::Sent => self.sent(now, packet),
             PacketEvent::Delivered => self.delivered(now, packet, fresh_bytes),
             PacketEvent::Dropped(_) => {
                 if let Some(state) = self.states.get_mut(packet.flow.0 as usize) {
                     state.dropped(packet);
                 }
-                self.mark(now, event, packet);
+                return self.mark(now, event, packet);
             }
-            PacketEvent::Marked => self.mark(now, event, packet),
+            PacketEvent::Marked => return self.mark(now, event, packet),
             PacketEvent::Forwarded | PacketEvent::LinkRetry | PacketEvent::Duplicated => {
-                self.keep(Shown::Not, packet_point(now, event, packet), event, packet);
+                (Shown::Not, packet_point(now, event, packet))
             }
-        }
+        };
+        self.keep(shown, point, event, packet);
     }
 
     fn transport(&mut self, now: Instant, flow: FlowId, host: Host, event: TransportEvent) {
@@ -468,16 +453,58 @@ impl Shown {
     }
 }
 
-impl SeenPacket {
-    fn row(self, time_ns: u64) -> PacketRow {
-        packet_row(self.order, Instant::from_nanos(time_ns), self.event, &self.packet)
+/// An event that becomes a row at the end.
+trait Seen {
+    type Row: Clone;
+
+    /// Its place in the run.
+    fn order(&self) -> u64;
+
+    fn row(&self, time_ns: u64) -> Self::Row;
+}
+
+impl Seen for SeenPacket {
+    type Row = PacketRow;
+
+    fn order(&self) -> u64 {
+        self.order
+    }
+
+    fn row(&self, time_ns: u64) -> PacketRow {
+        SeenPacket::row(self, time_ns)
     }
 }
 
-impl SeenTransport {
-    fn row(self, time_ns: u64) -> TcpRow {
+impl Seen for SeenTransport {
+    type Row = TcpRow;
+
+    fn order(&self) -> u64 {
+        self.order
+    }
+
+    fn row(&self, time_ns: u64) -> TcpRow {
         tcp_row(self.order, Instant::from_nanos(time_ns), self.flow, self.host, self.event)
     }
+}
+
+/// The rows of points and marks in the order of the run, and the sums of their points. Rows are long: each is made
+/// in its place.
+fn merged<S: Seen>(
+    points: &[Kept<S>],
+    marks: &[Kept<S::Row>],
+    order: impl Fn(&S::Row) -> u64,
+) -> (Vec<S::Row>, Vec<Option<u64>>) {
+    let orders = points.iter().map(|kept| kept.row.order()).chain(marks.iter().map(|kept| order(&kept.row)));
+    let mut places: Vec<(u64, usize)> = orders.zip(0..).collect();
+    places.sort_unstable();
+    let row = |(_, place): (u64, usize)| {
+        if let Some(Kept { point, row }) = points.get(place) {
+            return (row.row(point.time_ns), Some(point.sum));
+        }
+        let Kept { point, row } = &marks[place - points.len()];
+        (row.clone(), Some(point.sum))
+    };
+    places.into_iter().map(row).unzip()
 }
 
 fn begins_or_ends(segment: &Segment) -> bool {

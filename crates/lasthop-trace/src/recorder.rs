@@ -3,12 +3,13 @@
 use crate::columns::{cells, columnar};
 use lasthop_core::{
     Body, Direction, Ecn, Flags, FlowId, Host, HttpEvent, Instant, Observer, Packet, PacketEvent, PacketKind,
-    SackList, TransportEvent, TransportKind,
+    Place, SackList, TransportEvent, TransportKind,
 };
+use std::ops::Range;
 
 cells! {
-    PacketKind => Text(|cell| cell.name().to_owned());
-    TransportKind => Text(|cell| cell.labels().name.to_owned());
+    PacketKind => Text(|cell| cell.name().into());
+    TransportKind => Text(|cell| cell.labels().name.into());
 }
 
 columnar! {
@@ -177,34 +178,78 @@ pub(crate) fn note_object(objects: &mut Vec<ObjectRow>, now: Instant, flow: Flow
     }
 }
 
-#[inline]
 pub(crate) fn packet_row(order: u64, now: Instant, event: PacketEvent, packet: &Packet) -> PacketRow {
-    let depth = match event {
-        PacketEvent::Enqueued(depth) | PacketEvent::Dequeued(depth) => Some(depth),
-        _ => None,
-    };
-    let (range, segment) = (packet.body.place(), packet.tcp());
-    PacketRow {
-        order,
-        time_ns: now.as_nanos(),
-        event: event.kind(),
-        flow: packet.flow.0,
-        direction: packet.direction,
-        place: packet.place.0.into(),
-        serial: packet.serial,
-        seq: range.start,
-        end: range.end,
-        ack: acknowledged(packet),
-        payload_bytes: packet.body.payload_bytes(),
-        ip_bytes: packet.ip_bytes,
-        flags: segment.map_or(0, |segment| segment.flags.byte()),
-        ce: packet.ecn == Ecn::Ce,
-        sack: segment.filter(|segment| !segment.sack.is_empty()).map(|segment| Box::new(segment.sack)),
-        window_bytes: segment.map(|segment| segment.window_bytes),
-        queue_packets: depth.map(|depth| depth.packets),
-        queue_class: depth.map(|depth| depth.class.into()),
-        queue_class_packets: depth.map(|depth| depth.class_packets),
-        queue_average: depth.map(|depth| depth.average).filter(|average| !average.is_nan()),
+    SeenPacket::of(order, event, packet).row(now.as_nanos())
+}
+
+/// What the row of a packet event says, but for the time, in less room than the row or the packet takes.
+#[derive(Debug)]
+pub(crate) struct SeenPacket {
+    pub order: u64,
+    event: PacketEvent,
+    serial: u64,
+    range: Range<u64>,
+    ack: Option<u64>,
+    window_bytes: Option<u64>,
+    sack: Option<Box<SackList>>,
+    flow: FlowId,
+    payload_bytes: u32,
+    ip_bytes: u32,
+    place: Place,
+    direction: Direction,
+    flags: u8,
+    ce: bool,
+}
+
+impl SeenPacket {
+    #[inline]
+    pub(crate) fn of(order: u64, event: PacketEvent, packet: &Packet) -> Self {
+        let segment = packet.tcp();
+        Self {
+            order,
+            event,
+            serial: packet.serial,
+            range: packet.body.place(),
+            ack: acknowledged(packet),
+            window_bytes: segment.map(|segment| segment.window_bytes),
+            sack: segment.filter(|segment| !segment.sack.is_empty()).map(|segment| Box::new(segment.sack)),
+            flow: packet.flow,
+            payload_bytes: packet.body.payload_bytes(),
+            ip_bytes: packet.ip_bytes,
+            place: packet.place,
+            direction: packet.direction,
+            flags: segment.map_or(0, |segment| segment.flags.byte()),
+            ce: packet.ecn == Ecn::Ce,
+        }
+    }
+
+    pub(crate) fn row(&self, time_ns: u64) -> PacketRow {
+        let depth = match self.event {
+            PacketEvent::Enqueued(depth) | PacketEvent::Dequeued(depth) => Some(depth),
+            _ => None,
+        };
+        PacketRow {
+            order: self.order,
+            time_ns,
+            event: self.event.kind(),
+            flow: self.flow.0,
+            direction: self.direction,
+            place: self.place.0.into(),
+            serial: self.serial,
+            seq: self.range.start,
+            end: self.range.end,
+            ack: self.ack,
+            payload_bytes: self.payload_bytes,
+            ip_bytes: self.ip_bytes,
+            flags: self.flags,
+            ce: self.ce,
+            sack: self.sack.clone(),
+            window_bytes: self.window_bytes,
+            queue_packets: depth.map(|depth| depth.packets),
+            queue_class: depth.map(|depth| depth.class.into()),
+            queue_class_packets: depth.map(|depth| depth.class_packets),
+            queue_average: depth.map(|depth| depth.average).filter(|average| !average.is_nan()),
+        }
     }
 }
 
@@ -303,7 +348,7 @@ mod tests {
         recorder.packet(Instant::from_nanos(6), PacketEvent::Dequeued(plain), &ack);
         recorder.packet(Instant::from_nanos(7), PacketEvent::Dropped(DropCause::ArqGivenUp), &ack);
         let rows = &recorder.packets;
-        let text = |cells: [&str; 3]| Column::Text(cells.map(str::to_owned).to_vec());
+        let text = |cells: [&'static str; 3]| Column::Text(cells.map(Into::into).to_vec());
         assert_eq!(column(rows, "event"), text(["enqueued", "dequeued", "dropped-arq"]));
         assert_eq!(column(rows, "order"), Column::Int(vec![Some(0), Some(1), Some(2)]));
         assert_eq!(column(rows, "sack"), text(["1073-1609"; 3]));

@@ -27,13 +27,6 @@ pub(crate) struct Kept<R> {
     pub row: R,
 }
 
-impl<R> Kept<R> {
-    /// The same with another row, made from this one and its time.
-    pub(crate) fn turn<S>(self, make: impl FnOnce(R, u64) -> S) -> Kept<S> {
-        Kept { point: self.point, row: make(self.row, self.point.time_ns) }
-    }
-}
-
 /// Rows of several series, each in the order of time, thinned so that they stay within a budget.
 #[derive(Debug)]
 pub(crate) struct Thinned<R> {
@@ -64,10 +57,10 @@ struct Stretch<R> {
     /// Least and greatest of each value.
     bounds: [[f64; 2]; 2],
     /// Indices of the rows with these values; [`NOWHERE`] while there is no such value.
-    places: [[usize; 2]; 2],
+    places: [[u32; 2]; 2],
 }
 
-const NOWHERE: usize = usize::MAX;
+const NOWHERE: u32 = u32::MAX;
 
 impl<R> Thinned<R> {
     /// Without rows. There will be at most `budget` rows, unless there are too many series.
@@ -105,16 +98,55 @@ impl<R> Thinned<R> {
         (self.rows, self.left_out)
     }
 
+    /// Down to half of the budget, so that it need not be repeated soon.
     #[inline(never)]
     fn shrink(&mut self) {
-        self.is_whole = false;
+        self.close();
+        // From the second time on, all rows are thinned with the present width already.
+        let least = self.width + u32::from(!std::mem::replace(&mut self.is_whole, false));
+        self.width = self.promising_width(least, self.budget / 2);
         self.thin();
-        // Down to half of the budget, so that it need not be repeated soon.
         while self.len() > self.budget / 2 && self.width < LAST_WIDTH {
             self.width += 1;
             self.thin();
         }
         self.budget = self.budget.max(2 * self.len());
+    }
+
+    /// The first width from `least` on with which no more than `most` rows may stay. With lesser widths more rows
+    /// stay, because an interval that has two rows keeps two at least.
+    fn promising_width(&mut self, least: u32, most: usize) -> u32 {
+        // For each series, its latest time, and the least width that puts it into one interval with the time before.
+        let mut latest: Vec<Option<(u64, u32)>> = Vec::new();
+        // How many rows are the first or second of their interval with every width below this one.
+        let mut rows = [0; u64::BITS as usize + 1];
+        for index in 0..self.rows.len() {
+            let Point { time_ns, series, .. } = self.rows[index].point;
+            let (place, time) = (self.place_of(series), self.within_span(time_ns));
+            if place >= latest.len() {
+                latest.resize(self.open.len(), None);
+            }
+            let (time_before, width_before) = latest[place].unwrap_or((!time, u64::BITS));
+            let width = u64::BITS - (time ^ time_before).leading_zeros();
+            rows[width.max(width_before) as usize] += 1;
+            latest[place] = Some((time, width));
+        }
+        let mut staying = 0;
+        let too_small = (least..LAST_WIDTH).rev().find(|width| {
+            staying += rows[*width as usize + 1];
+            staying > most
+        });
+        too_small.map_or(least.min(LAST_WIDTH), |width| width + 1)
+    }
+
+    /// The time since the start of the span; outside of it two times that share no interval with any other.
+    fn within_span(&self, time_ns: u64) -> u64 {
+        let (from, to) = self.span_ns;
+        match time_ns {
+            before if before < from => 1 << 63,
+            after if after > to => 3 << 62,
+            within => within - from,
+        }
     }
 
     fn len(&self) -> usize {
@@ -148,10 +180,9 @@ impl<R> Thinned<R> {
         self.pending = 0;
     }
 
-    /// Adds a row to its interval.
+    /// The index of a series in `open`.
     #[inline]
-    fn admit(&mut self, point: Point, row: impl FnOnce() -> R) {
-        let (number, series) = (self.stretch_of(point.time_ns), point.series);
+    fn place_of(&mut self, series: usize) -> usize {
         if series >= self.places.len() {
             self.places.resize(series + 1, 0);
         }
@@ -160,15 +191,20 @@ impl<R> Thinned<R> {
             self.open.push(Stretch::new());
             *place = self.open.len() as u32;
         }
-        let stretch = &mut self.open[*place as usize - 1];
+        *place as usize - 1
+    }
+
+    /// Adds a row to its interval.
+    #[inline]
+    fn admit(&mut self, point: Point, row: impl FnOnce() -> R) {
+        let (number, place) = (self.stretch_of(point.time_ns), self.place_of(point.series));
+        let stretch = &mut self.open[place];
         let before = stretch.rows.len();
-        if stretch.number == number && before > 0 {
-            self.left_out += stretch.add(point, row);
-        } else {
+        if stretch.number != number || before == 0 {
             self.rows.append(&mut stretch.rows);
             stretch.begin(number);
-            stretch.add(point, row);
         }
+        self.left_out += stretch.add(point, row);
         self.pending = self.pending + stretch.rows.len() - before;
     }
 }
@@ -194,7 +230,9 @@ impl<R> Stretch<R> {
             let last = &mut self.rows[next - 1];
             point.sum += last.point.sum;
             (last.point, last.row) = (point, row());
-            self.move_up(next);
+            for place in self.places.as_flattened_mut() {
+                *place -= u32::from(*place == next as u32);
+            }
         } else {
             self.rows.push(Kept { point, row: row() });
         }
@@ -220,11 +258,11 @@ impl<R> Stretch<R> {
             }
             let (bounds, places) = (&mut self.bounds[which], &mut self.places[which]);
             if places[0] == NOWHERE {
-                (*bounds, *places) = ([value; 2], [index; 2]);
+                (*bounds, *places) = ([value; 2], [index as u32; 2]);
             } else if value < bounds[0] {
-                (bounds[0], places[0], changed) = (value, index, true);
+                (bounds[0], places[0], changed) = (value, index as u32, true);
             } else if value > bounds[1] {
-                (bounds[1], places[1], changed) = (value, index, true);
+                (bounds[1], places[1], changed) = (value, index as u32, true);
             }
         }
         changed
@@ -232,8 +270,8 @@ impl<R> Stretch<R> {
 
     #[inline]
     fn is_extreme(&self, index: usize) -> bool {
-        let [[a, b], [c, d]] = self.places;
-        a == index || b == index || c == index || d == index
+        // Without branches, the compiler compares all four at once.
+        self.places.as_flattened().iter().map(|place| u32::from(*place == index as u32)).sum::<u32>() > 0
     }
 
     /// Removes a row. The next row takes over its contribution to the sum.
@@ -241,14 +279,8 @@ impl<R> Stretch<R> {
         let sum = self.rows[index].point.sum;
         self.rows[index + 1].point.sum += sum;
         self.rows.remove(index);
-        self.move_up(index + 1);
-    }
-
-    /// Adjusts the indices after a removal: rows from `from` on have moved up by one place.
-    #[inline]
-    fn move_up(&mut self, from: usize) {
         for place in self.places.as_flattened_mut() {
-            *place -= usize::from(*place >= from && *place != NOWHERE);
+            *place -= u32::from(*place > index as u32 && *place != NOWHERE);
         }
     }
 }

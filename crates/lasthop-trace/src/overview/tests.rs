@@ -2,6 +2,7 @@ use super::*;
 use lasthop_core::{
     Body, Datagram, DropCause, Dscp, Ecn, Part, Place, RetransmissionKind, Segment, UndoCause,
 };
+use std::borrow::Cow;
 
 const MSS: u32 = 1000;
 
@@ -83,7 +84,7 @@ fn depth(packets: u32) -> QueueDepth {
     QueueDepth { packets, bytes: packets * 1040, class: 0, class_packets: packets, average: f64::NAN }
 }
 
-fn texts(columns: &[(&str, Column)], name: &str) -> Vec<String> {
+fn texts(columns: &[(&str, Column)], name: &str) -> Vec<Cow<'static, str>> {
     match &columns.iter().find(|(column, _)| *column == name).expect("a column").1 {
         Column::Text(cells) => cells.clone(),
         other => panic!("{other:?}"),

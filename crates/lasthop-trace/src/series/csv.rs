@@ -72,6 +72,6 @@ fn cell(column: &Column, row: usize) -> String {
         Column::Text(cells) if cells[row].contains([',', '"', '\n', '\r']) => {
             format!("\"{}\"", cells[row].replace('"', "\"\""))
         }
-        Column::Text(cells) => cells[row].clone(),
+        Column::Text(cells) => cells[row].to_string(),
     }
 }

@@ -42,7 +42,9 @@ impl FoldedSeries {
             step.number /= factor;
         }
         // The rows of each step are in order already, and a stable sort keeps the steps of a row in order.
-        self.steps.sort_by_cached_key(key);
+        for group in self.steps.chunk_by_mut(|a, b| a.number == b.number) {
+            group.sort_by_key(key);
+        }
         self.steps.dedup_by(|step, before| {
             let is_same = key(step) == key(before);
             if is_same {
