@@ -27,7 +27,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,7 +61,7 @@ class Timed:
                 self.engine_s += time.thread_time() - before
             return outcome
 
-        Threads(self.jobs).run(replace(assignment, run_here=timed), ledger, advance)
+        Threads(self.jobs).run(assignment._replace(run_here=timed), ledger, advance)
 
     def detail(self) -> Sequence[str]:
         """Say nothing."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import NamedTuple
 
 import polars as pl
 
@@ -85,8 +86,7 @@ _OF_FLOWS = {
 """Metrics by which flows are compared if they have the first of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
+class Compared(NamedTuple):
     """A metric by which levels are compared, and the rows that have it; a `headline` is drawn as well."""
 
     metric: str
@@ -121,8 +121,7 @@ class Section:
         return [factor for factor in self.factors if self.rows[factor].n_unique() > 1]
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
+class _Kind(NamedTuple):
     title: str
     rows: pl.LazyFrame
     who: pl.Expr
@@ -150,7 +149,7 @@ def sections(tables: Tables, metrics: Sequence[str] = ()) -> list[Section]:
     # Whole runs get a table only if nothing else has one.
     runs = kinds.pop()
     shown = [kind for kind in kinds if not is_empty(kind.rows)]
-    link = replace(runs, title="Link", headline=(), compared=_LINK)
+    link = runs._replace(title="Link", headline=(), compared=_LINK)
     found = [_headlines(kind, names) for kind in ([*shown, link] if shown else [runs])]
     return [replace(section, looks=tables.looks) for section in found]
 

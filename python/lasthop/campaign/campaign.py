@@ -14,9 +14,9 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, cast
 from urllib.parse import quote
 
 import polars as pl
@@ -55,16 +55,14 @@ _NOWHERE = -1
 """Stands for the index of a stored piece where there is none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Simulated:
+class Simulated(NamedTuple):
     """The number of simulated runs, and how long the engine was busy (wall time, any number of threads)."""
 
     runs: int
     wall_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Outlook:
+class Outlook(NamedTuple):
     """The state of a plan before it runs, in numbers of runs.
 
     `again` are runs of chains that are partly there and start anew; `others` are in the store but not asked

@@ -10,8 +10,8 @@ import os
 import re
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from lasthop import _core
 from lasthop.errors import InputError
@@ -41,8 +41,7 @@ _UNITS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     """How much work and memory a run may take; `memory` in bytes, or `None` for a share of this machine's."""
 
     anyway: bool = False

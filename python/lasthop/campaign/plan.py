@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from lasthop import _core
 from lasthop.campaign.limits import Limits
@@ -251,8 +251,7 @@ def _nanoseconds(seconds: float) -> int:
     return round(seconds * 1e9)
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class Unit:
+class Unit(NamedTuple):
     """One cell (by its index in the plan) within one set."""
 
     set_number: int

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from lasthop.engines.engine import Outcome, Stop
 from lasthop.errors import InputError
@@ -166,8 +166,7 @@ class Ledger:
             self._store.add(batch, simulation=simulation)
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
+class Assignment(NamedTuple):
     """The runs that a place is asked to make, in order.
 
     `run_here` makes some of them in the calling thread, until its second argument says to stop.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -140,7 +139,7 @@ def repeat_command(
     check_folder(out)
     common = {
         "host": on_hosts.main if on_hosts.known != ["client"] else "",
-        "hosts": [asdict(other) for other in on_hosts.others],
+        "hosts": [other._asdict() for other in on_hosts.others],
         "servers": [
             {"name": server, "command": line}
             for server, line in named_servers(servers, on_hosts.known).items()

@@ -10,15 +10,14 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Protocol, Self, TypeAlias
+from typing import ClassVar, NamedTuple, Protocol, Self, TypeAlias
 
 from lasthop import _core
 from lasthop.errors import InputError
 from lasthop.results.store import Columns, Results
 
 
-@dataclass(frozen=True, slots=True)
-class Recording:
+class Recording(NamedTuple):
     """What was kept of a run with real hosts: columns by name, like those of `_core.Trace`."""
 
     packets: Columns
@@ -38,8 +37,7 @@ Stop: TypeAlias = Callable[[], bool]
 """Returns whether nobody waits for a run any more."""
 
 
-@dataclass(frozen=True, slots=True)
-class CaptureTarget:
+class CaptureTarget(NamedTuple):
     """An existing folder for a replication's captures, what their files say of themselves, and bytes kept."""
 
     folder: Path
@@ -49,16 +47,14 @@ class CaptureTarget:
     """The only point that is captured; all if none is named."""
 
 
-@dataclass(frozen=True, slots=True)
-class SeriesTarget:
+class SeriesTarget(NamedTuple):
     """A new CSV file for the time series of a replication, and the length of a step in nanoseconds."""
 
     file: Path
     step_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(NamedTuple):
     """What a replication records besides its results: `Observation` of crates/lasthop-trace."""
 
     trace: bool = False
@@ -123,8 +119,7 @@ class Request:
         return {number: wanted.message() for number, wanted in self.observations.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """Records, the engine's remarks on them as JSON, and what was kept of a replication."""
 
     results: Results

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from lasthop import _core
 from lasthop.errors import InputError
@@ -28,8 +28,7 @@ _CANNOT_RUN = (126, 127)
 _SNAP_LENGTH = 65_535
 
 
-@dataclass(frozen=True, slots=True)
-class HostProgram:
+class HostProgram(NamedTuple):
     """A host and its program: a server at the far end, or a host of the scenario."""
 
     name: str
@@ -71,8 +70,8 @@ class ShellRequest:
             "up": self.up and str(self.up.resolve()),
             "command": list(self.command),
             "host": self.host,
-            "servers": [asdict(server) for server in self.servers],
-            "hosts": [asdict(host) for host in self.hosts],
+            "servers": [server._asdict() for server in self.servers],
+            "hosts": [host._asdict() for host in self.hosts],
             "status": self.status,
             "summary": self.summary,
             "spin_us": spin_us,

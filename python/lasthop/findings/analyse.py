@@ -58,12 +58,12 @@ def analyse(
 
 
 def _statistics(campaign: Campaign, tables: Tables, assets: Assets | None) -> Findings:
-    factors = list(campaign.plan.study.factors)
     if assets is None:
-        return Findings(campaign, tables, whole_summary(tables, factors))
+        return Findings(campaign, tables)
     from lasthop.studies.comparison import agreement, compare
     from lasthop.studies.summary import extra_columns, summary_of
 
+    factors = list(campaign.plan.study.factors)
     summary = summary_of(tables, factors, assets)
     extra = extra_columns(factors, assets)
     comparison = compare(summary, assets, extra)

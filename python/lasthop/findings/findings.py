@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
@@ -13,6 +13,7 @@ from lasthop.answer.sections import REPLICATION, WHO, Section, sections
 from lasthop.campaign.campaign import Campaign
 from lasthop.metrics.labels import TRANSFER_PROTOCOLS
 from lasthop.results.tables import Tables
+from lasthop.statistics.summary import whole_summary
 from lasthop.studies.catalogue import Assets
 from lasthop.studies.presentation.drawn import Drawn
 
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
     from lasthop.until.looks import Condition
 
 
-@dataclass(frozen=True, slots=True)
-class Timed:
+class Timed(NamedTuple):
     """A metric that a report compares, in its unit; `role` tells the rows of a replication apart."""
 
     title: str
@@ -83,11 +83,14 @@ def telling(frame: pl.DataFrame, columns: Iterable[str], given: Sequence[str] = 
 
 @dataclass(frozen=True)
 class Findings:
-    """The records of a campaign and their findings; only a published study has `comparison` and `assets`."""
+    """The records of a campaign and their findings.
+
+    Only a published study has `study_summary`, `comparison` and `assets`.
+    """
 
     campaign: Campaign
     tables: Tables
-    summary: pl.DataFrame
+    study_summary: pl.DataFrame | None = None
     assets: Assets | None = None
     comparison: pl.DataFrame | None = None
     agreement: Sequence[Agreement] = field(default_factory=list)
@@ -109,6 +112,13 @@ class Findings:
     def factors(self) -> dict[str, list[str]]:
         """The scenario's factors with their levels."""
         return self.campaign.plan.study.factors
+
+    @functools.cached_property
+    def summary(self) -> pl.DataFrame:
+        """The statistics of every cell. An answer need not wait for them: it makes those it shows."""
+        if self.study_summary is not None:
+            return self.study_summary
+        return whole_summary(self.tables, list(self.factors))
 
     @functools.cached_property
     def sections(self) -> list[Section]:

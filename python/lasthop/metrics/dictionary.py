@@ -9,13 +9,12 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from lasthop import _core
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
+class Metric(NamedTuple):
     """A column of a table.
 
     `label` is its name for people, without the unit; a count has no unit but its label.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from lasthop import _core
 
@@ -31,8 +32,7 @@ class DropCause:
         return self.place == "link"
 
 
-@dataclass(frozen=True, slots=True)
-class EventKind:
+class EventKind(NamedTuple):
     """A kind of event of a packet, or inside a transport.
 
     `name` is its name in traces. `role` is `packet`, `transport`, `retransmission` or `undo`; the last two

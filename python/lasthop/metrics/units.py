@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from lasthop.metrics.dictionary import find
 
@@ -64,8 +64,7 @@ def label(metric: str) -> str:
     return metric.replace("_", " ") if known is None else known.label
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
+class Scale(NamedTuple):
     """How to show the numbers of a column or axis: times `factor`, in `unit` (empty for pure numbers)."""
 
     unit: str

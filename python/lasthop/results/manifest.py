@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from lasthop.errors import InputError
 from lasthop.results import shapes
@@ -21,8 +20,7 @@ SCENARIO_FILE: Final = "scenario_file"
 """The key of the file's path at the time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(NamedTuple):
     """A difference of Linux from a scenario's TCP settings, its likely effect, and the cells that have it."""
 
     what: str

@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import polars as pl
 
@@ -35,8 +36,7 @@ class DamagedBatchesError(Exception):
         self.numbers = numbers
 
 
-@dataclass(frozen=True, slots=True)
-class Runs:
+class Runs(NamedTuple):
     """Stored runs, in the order of their rows in the tables.
 
     `places` has a row per run: its batch, piece and replication in the store, the set and the index of the

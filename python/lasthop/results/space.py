@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
@@ -29,8 +29,7 @@ AT = "_at"
 """The column of a range's level at a point."""
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(NamedTuple):
     """A factor with a range; its ends are in `unit`.
 
     It `counts` if every whole number is a level of its own. `levels` are the levels that were run, by name.

@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import chain, repeat
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 
 import polars as pl
 
@@ -116,8 +116,7 @@ NewPiece = tuple[str, int, int, str | None]
 """Source, first replication, count and facts of a piece on its way into the store."""
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(NamedTuple):
     """Results in the form of the store: pieces, and the bytes of each of their tables. It can be pickled."""
 
     pieces: Sequence[NewPiece]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 from lasthop import _core
 
 
-@dataclass(frozen=True, slots=True)
-class Assumption:
+class Assumption(NamedTuple):
     """A key that is not stated, its value, the rule or reason, and the number of cells."""
 
     key: str
@@ -28,4 +27,4 @@ def assumptions(study: _core.Study, cells: Sequence[_core.Cell]) -> list[Assumpt
 
 def for_manifest(study: _core.Study, cells: Sequence[_core.Cell]) -> list[dict[str, object]]:
     """Return the assumptions as JSON has them."""
-    return [asdict(assumption) for assumption in assumptions(study, cells)]
+    return [assumption._asdict() for assumption in assumptions(study, cells)]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from lasthop import _core
 from lasthop.errors import InputError, nearest
@@ -116,8 +115,7 @@ def select_cell(
     return chosen[0]
 
 
-@dataclass(frozen=True, slots=True)
-class _Combination:
+class _Combination(NamedTuple):
     """The levels of rows, in a form that filters can choose."""
 
     levels: dict[str, str]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lasthop import _core
 from lasthop.errors import InputError
@@ -17,14 +16,13 @@ if TYPE_CHECKING:
     from lasthop.studies.claims.file import Claims
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(NamedTuple):
     """A scenario, and its folder's files about its results."""
 
     study: _core.Study
     assets: Assets | None = None
     claims: Claims | None = None
-    drawn: Drawn = field(default_factory=Drawn)
+    drawn: Drawn = Drawn()
 
 
 def load(file: Path, points: int | None = None) -> Loaded:

@@ -256,9 +256,9 @@ def _inside(request: Request, place: Callable[[int], Path]) -> Request:
     """Return a request with the guest's file names; captures lie in `place`, by the replication's number."""
 
     def moved(number: int, wanted: Observation) -> Observation:
-        capture = wanted.capture and replace(wanted.capture, folder=place(number))
-        series = wanted.series and replace(wanted.series, file=Path(_SERIES))
-        return replace(wanted, capture=capture, series=series)
+        capture = wanted.capture and wanted.capture._replace(folder=place(number))
+        series = wanted.series and wanted.series._replace(file=Path(_SERIES))
+        return wanted._replace(capture=capture, series=series)
 
     return replace(request, observations={n: moved(n, wanted) for n, wanted in request.observations.items()})
 
