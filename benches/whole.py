@@ -6,18 +6,21 @@
 
 Each scenario runs as a user runs it, on one thread, with analysis, statistics and report: `lasthop run FILE
 --jobs 1`. Studies run at their full replications on all cores. Packets are those delivered, data and ACKs, by
-runs.parquet. "engine and analysis" is the simulation alone, without Python's start, tables and report.
+runs.parquet. "engine and analysis" is the simulation alone, without Python's start, tables and report; "with
+pictures" also keeps what pictures of the run show.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import resource
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -26,6 +29,7 @@ from pathlib import Path
 import polars as pl
 
 from lasthop import _core
+from lasthop.engines.engine import WHOLE, Observation
 
 ROOT = Path(__file__).resolve().parent.parent
 LASTHOP = [sys.executable, "-m", "lasthop.cli"]
@@ -80,15 +84,23 @@ def command(arguments: list[str]) -> Cost:
         return Cost(used.ru_utime + used.ru_stime, wall, used.ru_maxrss / 1024, packets)
 
 
-def engine(file: Path, only: str) -> float:
-    """Return the processor seconds of the simulation and its analysis alone."""
+def engine(file: Path, only: str) -> tuple[float, float | None]:
+    """Return the processor seconds of the simulation and its analysis alone, and with what pictures need.
+
+    Only a single replication has pictures.
+    """
     study = _core.load(str(file))
     cells = [cell for cell in study.cells if only in ("", cell.key)]
-    start = resource.getrusage(resource.RUSAGE_SELF)
-    for cell in cells:
-        cell.run(study.seed, 1, study.replications)
-    end = resource.getrusage(resource.RUSAGE_SELF)
-    return end.ru_utime + end.ru_stime - start.ru_utime - start.ru_stime
+
+    def seconds(observations: Mapping[int, object]) -> float:
+        start = resource.getrusage(resource.RUSAGE_SELF)
+        for cell in cells:
+            cell.run(study.seed, 1, study.replications, json.dumps(observations))
+        end = resource.getrusage(resource.RUSAGE_SELF)
+        return end.ru_utime + end.ru_stime - start.ru_utime - start.ru_stime
+
+    watched = {1: Observation(overview=WHOLE).message()}
+    return seconds({}), seconds(watched) if study.replications == 1 else None
 
 
 def main() -> None:
@@ -112,8 +124,10 @@ def main() -> None:
         print(cost.row(name), flush=True)
         # In a process of its own: later commands would inherit this command's peak memory.
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-            alone = pool.submit(engine, path, rest[-1] if rest else "").result()
-        print(Cost(alone, alone, cost.peak_mb, cost.packets).row(f"{name}, engine and analysis"), flush=True)
+            alone, watched = pool.submit(engine, path, rest[-1] if rest else "").result()
+        for seconds, what in ((alone, "engine and analysis"), (watched, "with pictures")):
+            if seconds is not None:
+                print(Cost(seconds, seconds, cost.peak_mb, cost.packets).row(f"{name}, {what}"), flush=True)
 
 
 if __name__ == "__main__":
