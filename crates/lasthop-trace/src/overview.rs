@@ -181,14 +181,16 @@ impl Overview {
     pub fn finish(self, end: Instant) -> OverviewTables {
         let (points, points_left_out) = self.points.finish();
         let (marks, marks_left_out) = self.marks.finish();
-        let (mut packets, mut fresh) = merged(&points, &marks, |mark| mark.order);
+        let (mut packets, mut fresh) =
+            merged((&points, |seen| seen.order), (&marks, |mark| mark.order), SeenPacket::row);
         if let Some(end) = self.latest {
             packets.push(end.row.row(end.point.time_ns));
             fresh.push(Some(end.point.sum));
         }
         let (tcp_points, tcp_points_left_out) = self.tcp_points.finish();
         let (tcp_marks, tcp_marks_left_out) = self.tcp_marks.finish();
-        let (tcp, _) = merged(&tcp_points, &tcp_marks, |mark| mark.order);
+        let (tcp, _) =
+            merged((&tcp_points, |seen| seen.order), (&tcp_marks, |mark| mark.order), SeenTransport::row);
         let mut columns = PacketRow::columns(&packets);
         columns.push(("fresh_bytes", Column::Int(fresh)));
         let delays: Vec<DelayRow> =
@@ -453,35 +455,7 @@ impl Shown {
     }
 }
 
-/// An event that becomes a row at the end.
-trait Seen {
-    type Row: Clone;
-
-    /// Its place in the run.
-    fn order(&self) -> u64;
-
-    fn row(&self, time_ns: u64) -> Self::Row;
-}
-
-impl Seen for SeenPacket {
-    type Row = PacketRow;
-
-    fn order(&self) -> u64 {
-        self.order
-    }
-
-    fn row(&self, time_ns: u64) -> PacketRow {
-        SeenPacket::row(self, time_ns)
-    }
-}
-
-impl Seen for SeenTransport {
-    type Row = TcpRow;
-
-    fn order(&self) -> u64 {
-        self.order
-    }
-
+impl SeenTransport {
     fn row(&self, time_ns: u64) -> TcpRow {
         tcp_row(self.order, Instant::from_nanos(time_ns), self.flow, self.host, self.event)
     }
@@ -489,17 +463,18 @@ impl Seen for SeenTransport {
 
 /// The rows of points and marks in the order of the run, and the sums of their points. Rows are long: each is made
 /// in its place.
-fn merged<S: Seen>(
-    points: &[Kept<S>],
-    marks: &[Kept<S::Row>],
-    order: impl Fn(&S::Row) -> u64,
-) -> (Vec<S::Row>, Vec<Option<u64>>) {
-    let orders = points.iter().map(|kept| kept.row.order()).chain(marks.iter().map(|kept| order(&kept.row)));
-    let mut places: Vec<(u64, usize)> = orders.zip(0..).collect();
+fn merged<S, R: Clone>(
+    (points, order_of_point): (&[Kept<S>], impl Fn(&S) -> u64),
+    (marks, order_of_mark): (&[Kept<R>], impl Fn(&R) -> u64),
+    row_of: impl Fn(&S, u64) -> R,
+) -> (Vec<R>, Vec<Option<u64>>) {
+    let of_points = points.iter().map(|kept| order_of_point(&kept.row));
+    let of_marks = marks.iter().map(|kept| order_of_mark(&kept.row));
+    let mut places: Vec<(u64, usize)> = of_points.chain(of_marks).zip(0..).collect();
     places.sort_unstable();
     let row = |(_, place): (u64, usize)| {
         if let Some(Kept { point, row }) = points.get(place) {
-            return (row.row(point.time_ns), Some(point.sum));
+            return (row_of(row, point.time_ns), Some(point.sum));
         }
         let Kept { point, row } = &marks[place - points.len()];
         (row.clone(), Some(point.sum))

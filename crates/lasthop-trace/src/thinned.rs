@@ -56,11 +56,9 @@ struct Stretch<R> {
     rows: Vec<Kept<R>>,
     /// Least and greatest of each value.
     bounds: [[f64; 2]; 2],
-    /// Indices of the rows with these values; [`NOWHERE`] while there is no such value.
+    /// Places of the rows with these values, from 1; 0 while there is no such value.
     places: [[u32; 2]; 2],
 }
-
-const NOWHERE: u32 = u32::MAX;
 
 impl<R> Thinned<R> {
     /// Without rows. There will be at most `budget` rows, unless there are too many series.
@@ -131,7 +129,7 @@ impl<R> Thinned<R> {
             rows[width.max(width_before) as usize] += 1;
             latest[place] = Some((time, width));
         }
-        let mut staying = 0;
+        let mut staying: usize = rows[LAST_WIDTH as usize + 1..].iter().sum();
         let too_small = (least..LAST_WIDTH).rev().find(|width| {
             staying += rows[*width as usize + 1];
             staying > most
@@ -139,26 +137,18 @@ impl<R> Thinned<R> {
         too_small.map_or(least.min(LAST_WIDTH), |width| width + 1)
     }
 
-    /// The time since the start of the span; outside of it two times that share no interval with any other.
+    fn len(&self) -> usize {
+        self.rows.len() + self.pending
+    }
+
+    /// The time since the start of the span. All times before it are one, and so are all times after it; these two
+    /// share no interval with any other, however wide.
     fn within_span(&self, time_ns: u64) -> u64 {
         let (from, to) = self.span_ns;
         match time_ns {
             before if before < from => 1 << 63,
             after if after > to => 3 << 62,
             within => within - from,
-        }
-    }
-
-    fn len(&self) -> usize {
-        self.rows.len() + self.pending
-    }
-
-    fn stretch_of(&self, time_ns: u64) -> u64 {
-        let (from, to) = self.span_ns;
-        match time_ns {
-            before if before < from => 0,
-            after if after > to => u64::MAX,
-            within => 1 + ((within - from) >> self.width),
         }
     }
 
@@ -197,7 +187,7 @@ impl<R> Thinned<R> {
     /// Adds a row to its interval.
     #[inline]
     fn admit(&mut self, point: Point, row: impl FnOnce() -> R) {
-        let (number, place) = (self.stretch_of(point.time_ns), self.place_of(point.series));
+        let (number, place) = (self.within_span(point.time_ns) >> self.width, self.place_of(point.series));
         let stretch = &mut self.open[place];
         let before = stretch.rows.len();
         if stretch.number != number || before == 0 {
@@ -211,12 +201,12 @@ impl<R> Thinned<R> {
 
 impl<R> Stretch<R> {
     fn new() -> Self {
-        Self { number: 0, rows: Vec::new(), bounds: [[0.0; 2]; 2], places: [[NOWHERE; 2]; 2] }
+        Self { number: 0, rows: Vec::new(), bounds: [[0.0; 2]; 2], places: [[0; 2]; 2] }
     }
 
     /// Begins the next interval of the series, without rows.
     fn begin(&mut self, number: u64) {
-        (self.number, self.places) = (number, [[NOWHERE; 2]; 2]);
+        (self.number, self.places) = (number, [[0; 2]; 2]);
     }
 
     /// Adds the next row; returns how many rows may be removed.
@@ -230,9 +220,7 @@ impl<R> Stretch<R> {
             let last = &mut self.rows[next - 1];
             point.sum += last.point.sum;
             (last.point, last.row) = (point, row());
-            for place in self.places.as_flattened_mut() {
-                *place -= u32::from(*place == next as u32);
-            }
+            self.move_up(next - 1);
         } else {
             self.rows.push(Kept { point, row: row() });
         }
@@ -251,18 +239,18 @@ impl<R> Stretch<R> {
     /// Notes the values of row number `index`; true if one is extreme.
     #[inline]
     fn note(&mut self, index: usize, values: [f64; 2]) -> bool {
-        let mut changed = false;
+        let (place, mut changed) = (index as u32 + 1, false);
         for (which, value) in values.into_iter().enumerate() {
             if value.is_nan() {
                 continue;
             }
             let (bounds, places) = (&mut self.bounds[which], &mut self.places[which]);
-            if places[0] == NOWHERE {
-                (*bounds, *places) = ([value; 2], [index as u32; 2]);
+            if places[0] == 0 {
+                (*bounds, *places) = ([value; 2], [place; 2]);
             } else if value < bounds[0] {
-                (bounds[0], places[0], changed) = (value, index as u32, true);
+                (bounds[0], places[0], changed) = (value, place, true);
             } else if value > bounds[1] {
-                (bounds[1], places[1], changed) = (value, index as u32, true);
+                (bounds[1], places[1], changed) = (value, place, true);
             }
         }
         changed
@@ -271,7 +259,7 @@ impl<R> Stretch<R> {
     #[inline]
     fn is_extreme(&self, index: usize) -> bool {
         // Without branches, the compiler compares all four at once.
-        self.places.as_flattened().iter().map(|place| u32::from(*place == index as u32)).sum::<u32>() > 0
+        self.places.as_flattened().iter().map(|place| u32::from(*place == index as u32 + 1)).sum::<u32>() > 0
     }
 
     /// Removes a row. The next row takes over its contribution to the sum.
@@ -279,8 +267,14 @@ impl<R> Stretch<R> {
         let sum = self.rows[index].point.sum;
         self.rows[index + 1].point.sum += sum;
         self.rows.remove(index);
+        self.move_up(index);
+    }
+
+    /// Adjusts the places after the removal of a row: those behind it have moved up by one.
+    #[inline]
+    fn move_up(&mut self, removed: usize) {
         for place in self.places.as_flattened_mut() {
-            *place -= u32::from(*place > index as u32 && *place != NOWHERE);
+            *place -= u32::from(*place > removed as u32 + 1);
         }
     }
 }
