@@ -31,6 +31,7 @@ use std::io::Write;
 #[serde(deny_unknown_fields)]
 pub struct RunSpec {
     /// The scenario.
+    #[serde(deserialize_with = "Scenario::from_json")]
     pub scenario: Scenario,
     /// The replications, and the data requested of them.
     pub wanted: Request,

@@ -30,6 +30,7 @@ use std::path::{Path, PathBuf};
 #[serde(deny_unknown_fields)]
 pub struct ShellSpec {
     /// The last hop; its flows are not started.
+    #[serde(deserialize_with = "Scenario::from_json")]
     pub scenario: Scenario,
     /// Seed of the random streams.
     pub seed: u64,

@@ -223,7 +223,7 @@ impl Cell {
     #[new]
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
     fn new(levels: Vec<(String, String)>, scenario: String) -> PyResult<Self> {
-        let scenario = serde_json::from_str(&scenario)
+        let scenario = Scenario::from_json(&mut serde_json::Deserializer::from_str(&scenario))
             .map_err(|error| PyValueError::new_err(format!("not a resolved scenario: {error}")))?;
         Ok(lasthop_scenario::Cell::resolved(levels, scenario).into())
     }

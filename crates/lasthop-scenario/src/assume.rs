@@ -6,8 +6,8 @@ use std::fmt::Display;
 use lasthop_core::{Bytes, Direction, Duration, Rate};
 use lasthop_link::{CellUser, CourseConfig, Framing, MediumConfig, PathConfig, Schedule, WifiStation};
 use lasthop_tcp::{Profile, RULES, TcpConfig};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
 use crate::flow::{self, Flow};
 use crate::hops::{self, Behind, HostConfig};
@@ -154,7 +154,7 @@ pub fn switches(scenario: &mut Node) -> Vec<Assumption> {
 }
 
 fn follow(node: &mut Node, place: &str, followed: &mut Vec<Assumption>) {
-    let read = |node: &Node| TcpConfig::deserialize(node.to_toml()).ok();
+    let read = |node: &Node| node.read::<TcpConfig>().ok();
     let Some(mut tcp) = read(node) else { return };
     for rule in &RULES {
         let is_stated = node.get(rule.key).is_some_and(|switch| switch.span.is_some());
@@ -181,7 +181,7 @@ impl Assume<'_> {
     }
 
     fn read<T: DeserializeOwned>(&self, path: &str) -> Option<T> {
-        T::deserialize(self.tree.at(path)?.to_toml()).ok()
+        self.tree.at(path)?.read().ok()
     }
 
     /// Sets what is not stated.
@@ -257,9 +257,9 @@ impl Assume<'_> {
     fn slowest_stations(&self) -> Vec<f64> {
         let stations = self.tree.get("host").and_then(Node::table).into_iter().flatten();
         let station = |host: &Entry| {
-            let behind = Behind::deserialize(host.node.get("behind")?.to_toml()).ok();
-            let wifi = host.node.get("wifi").and_then(|wifi| WifiStation::deserialize(wifi.to_toml()).ok());
-            let cell = host.node.get("cell").and_then(|cell| CellUser::deserialize(cell.to_toml()).ok());
+            let behind = host.node.get("behind")?.read::<Behind>().ok();
+            let wifi = host.node.get("wifi").and_then(|wifi| wifi.read::<WifiStation>().ok());
+            let cell = host.node.get("cell").and_then(|cell| cell.read::<CellUser>().ok());
             Some((host.key.clone(), HostConfig { behind, wifi, cell, ..HostConfig::default() }))
         };
         let hosts = stations.filter_map(station).collect();
@@ -331,7 +331,7 @@ impl Assume<'_> {
     /// words.
     fn round_trip(&self) -> (Duration, String) {
         let flows = self.tree.get("flow").and_then(Node::items).unwrap_or_default();
-        let access = |flow: &Node| Duration::deserialize(flow.at("access.delay")?.to_toml()).ok();
+        let access = |flow: &Node| flow.at("access.delay")?.read::<Duration>().ok();
         let lan = self.read("lan.delay").unwrap_or_default();
         let sum = |links: Duration, access| {
             let beside = [Direction::Down, Direction::Up].map(|way| beside_links(lan, access, way));

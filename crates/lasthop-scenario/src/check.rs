@@ -101,7 +101,7 @@ fn repair(tree: &mut Node, Fault { path, repair, .. }: &Fault) {
 
 /// Reads a value as a type, for the error message if that fails.
 fn read<T: DeserializeOwned>(node: &Node) -> Result<(), String> {
-    T::deserialize(node.to_toml()).map(drop).map_err(|error| error.message().to_owned())
+    node.read::<T>().map(drop).map_err(|error| error.inner().message().to_owned())
 }
 
 type Reader = fn(&Node) -> Result<(), String>;

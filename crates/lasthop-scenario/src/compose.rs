@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lasthop_core::Fault;
 use lasthop_tcp::Profile;
-use serde::Deserialize;
 
 use crate::assume::{self, Assumption};
 use crate::check::{self, join, mend};
@@ -89,7 +88,7 @@ pub fn compose(
     composed.assumed.extend(assume::switches(&mut merged));
     let problem_at =
         |Fault { key, message }| Problem::new(merged.span_of(&key), format!("`{key}`: {message}"));
-    let scenario: Scenario = match serde_path_to_error::deserialize(merged.to_toml()) {
+    let scenario: Scenario = match merged.read() {
         Ok(scenario) => scenario,
         Err(error) if guessed.is_empty() => {
             let (key, message) = (error.path().to_string(), error.inner().message().to_owned());
@@ -214,8 +213,8 @@ fn over(all: &Node, own: &Node) -> Node {
 
 fn with_profile(tcp: Node) -> Result<Node, Problem> {
     let Some(profile) = tcp.get("profile") else { return Ok(tcp) };
-    let profile = Profile::deserialize(profile.to_toml())
-        .map_err(|error| Problem::new(profile.span, error.message()))?;
+    let profile =
+        profile.read::<Profile>().map_err(|error| Problem::new(profile.span, error.inner().message()))?;
     let mut switches = Node::parse(profile.toml(), 0).unwrap_or_default().without_spans();
     switches.merge(&tcp);
     Ok(switches)

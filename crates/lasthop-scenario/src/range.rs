@@ -201,9 +201,9 @@ fn end(factor: &Entry, key: &str, example: &str) -> Result<Amount, Problem> {
         let message = format!("missing key `factor.{name}.{key}`; add for example {key} = {example:?}");
         Problem::new(factor.span, message)
     })?;
-    let read = End::deserialize(node.to_toml());
-    read.map(|end| end.0)
-        .map_err(|error| Problem::new(node.span, format!("`factor.{name}.{key}`: {}", error.message())))
+    node.read::<End>().map(|end| end.0).map_err(|error| {
+        Problem::new(node.span, format!("`factor.{name}.{key}`: {}", error.inner().message()))
+    })
 }
 
 /// The range between two ends.
@@ -280,8 +280,8 @@ fn set_once<'a>(earlier: &[RangeFactor<'_>], range: RangeFactor<'a>) -> Result<R
 /// The file's settings for its points; `points`, if given, overrides the number.
 pub fn sample(file: &Node, ranges: &[RangeFactor<'_>], seed: u64, points: Option<u32>) -> Sample {
     let stated = file.get(SAMPLE);
-    let method = stated.and_then(|sample| Method::deserialize(sample.get("method")?.to_toml()).ok());
-    let number = stated.and_then(|sample| u32::deserialize(sample.get("points")?.to_toml()).ok());
+    let method = stated.and_then(|sample| sample.get("method")?.read::<Method>().ok());
+    let number = stated.and_then(|sample| sample.get("points")?.read::<u32>().ok());
     Sample {
         method: method.unwrap_or_default(),
         points: points.or(number).unwrap_or(POINTS),

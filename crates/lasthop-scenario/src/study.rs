@@ -407,9 +407,8 @@ const fn replications() -> u32 {
 
 impl Header {
     fn read(file: &Node, path: &Path, found: &mut Findings, assumed: &mut Vec<Assumption>) -> Self {
-        let read = Self::deserialize(file.to_toml());
-        let mut header = read.unwrap_or_else(|error| {
-            found.add(Problem::new(file.span, error.message()));
+        let mut header = file.read().unwrap_or_else(|error| {
+            found.add(Problem::new(file.span, error.inner().message()));
             Self::default()
         });
         if file.get("name").is_none() {

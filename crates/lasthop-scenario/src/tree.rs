@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::de::DeserializeOwned;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::{Problem, Span};
@@ -12,6 +13,9 @@ pub struct Node {
     pub span: Option<Span>,
     pub value: Value,
 }
+
+/// Why a value is not of its type: the path of the key, and the reason.
+pub type ReadError = serde_path_to_error::Error<toml::de::Error>;
 
 /// A TOML value. Tables keep the order of the file.
 #[derive(Clone, Debug, PartialEq)]
@@ -197,8 +201,14 @@ impl Node {
         span
     }
 
+    /// Reads the value as a configuration type. There is one deserializer for all types because the compiler
+    /// generates serde's code for each pair of type and deserializer.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, ReadError> {
+        serde_path_to_error::deserialize(self.to_toml())
+    }
+
     /// The value in the toml crate's type, for serde.
-    pub fn to_toml(&self) -> toml::Value {
+    fn to_toml(&self) -> toml::Value {
         match &self.value {
             Value::Text(text) => toml::Value::String(text.clone()),
             Value::Integer(number) => toml::Value::Integer(*number),

@@ -8,7 +8,8 @@ use lasthop_link::{AtmConfig, ErrorConfig, PathConfig};
 use lasthop_tcp::TcpConfig;
 use lasthop_traffic::{HttpConfig, Instance, Program, ProgramConfig, Surroundings};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::flow::{Flow, FlowStack, default_lan_rate};
 use crate::hops::{HopConfig, HostConfig, RouterConfig, RouterImplementation};
@@ -62,6 +63,16 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// Reads a resolved scenario from JSON; for serde's `deserialize_with`. It reads a JSON value first, so that
+    /// the code for all configuration types is compiled in this crate only, and not for each caller's reader.
+    pub fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::from_json_value(serde_json::Value::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+
+    fn from_json_value(value: serde_json::Value) -> serde_json::Result<Self> {
+        serde_json::from_value(value)
+    }
+
     /// The times at which a link changes, in order: the mobile host moves from one network to another.
     pub fn handovers(&self) -> Vec<Instant> {
         let hops = self.hops();
