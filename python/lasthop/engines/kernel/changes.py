@@ -142,15 +142,15 @@ def _compile_fast(tree: Path) -> None:
     shutil.copy2(HEADERS, tree)
     with (tree / "Kbuild").open("a", encoding="utf-8") as kbuild:
         kbuild.write(_PRECOMPILE)
-    # A precompiled header that mentions a macro is of no use to files that define it. So these get other names
-    # on the command line, and the usual names are pasted together where a file uses them.
+    # A precompiled header that mentions a macro is of no use to files that define it. So these get other
+    # names on the command line, and the usual names are pasted together where a file uses them.
     names = ("KBUILD_BASENAME", "KBUILD_MODNAME", "__KBUILD_MODNAME", "KBUILD_MODFILE")
     for name in names:
         _replace(tree / "scripts" / "Makefile.lib", f"-D{name}=", f"-DOWN_{name}=")
     with (tree / _FIRST).open("a", encoding="utf-8") as first:
         first.writelines(f"#define {name} __PASTE(OWN_, {name})\n" for name in names)
-    # A few files cannot bear headers that they do not ask for. And nothing is built twice, so nobody asks what
-    # a file depends on.
+    # A few files cannot bear headers that they do not ask for. And nothing is built twice, so nobody asks
+    # what a file depends on.
     _replace(
         tree / "scripts" / "Kbuild.include",
         r"(?ms)(?<=^cmd_and_fixdep =).*?(?=\n\n)",
