@@ -17,9 +17,9 @@
 #include <linux/interrupt.h>
 #include <linux/pagemap.h>
 #include <linux/rtnetlink.h>
-#include <net/tcp.h>
-#include <net/ipv6.h>
-#include <net/ip6_route.h>
 #include <net/addrconf.h>
-#include <net/pkt_sched.h>
+#include <net/inet_common.h>
+#include <net/ip6_route.h>
+#include <net/ipv6.h>
+#include <net/udp.h>
 #endif
