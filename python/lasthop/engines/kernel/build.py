@@ -38,7 +38,8 @@ _LEFT_OUT = [
     f"--exclude=*/{pattern}"
     for pattern in (
         "Documentation/*/*",
-        "arch/[!ux]*/*",
+        "arch/[!ux]*/*.[chS]",
+        "arch/*.dts*",
         "drivers/[!bnct]*/*.[ch]",
         "sound/*.[ch]",
         "tools/perf/*",
