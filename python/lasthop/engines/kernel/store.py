@@ -29,6 +29,7 @@ PROGRAMS = Path(__file__).with_name("programs.h")
 REGISTERS = Path(__file__).with_name("wide_registers.h")
 STUB = Path(__file__).with_name("watched_stub.h")
 VECTORS = Path(__file__).with_name("kept_vectors.h")
+HEADERS = Path(__file__).with_name("precompiled.h")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ def store() -> Path:
 
 def recipe() -> str:
     """Return the digest of the recipe for a kernel."""
-    parts = (CONFIG, CHANGES, RANDOM, CALLS, LOOKS, FILES, PROGRAMS, REGISTERS, STUB, VECTORS)
+    parts = (CONFIG, CHANGES, RANDOM, CALLS, LOOKS, FILES, PROGRAMS, REGISTERS, STUB, VECTORS, HEADERS)
     return hashlib.sha256(b"".join(part.read_bytes() for part in parts)).hexdigest()
 
 
