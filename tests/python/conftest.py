@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import polars as pl
@@ -18,6 +19,7 @@ import pytest
 from hypothesis import settings
 
 import fake_core
+import long_tests
 from lasthop import _core
 from lasthop.cli import main
 from lasthop.engines.kernel.store import Kernel, find_kernel
@@ -85,12 +87,17 @@ def _group(item: pytest.Function) -> str | None:
     return item.path.stem if any(definitions[-1].scope == "module" for definitions in fixtures) else None
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--changed-since", metavar="REV", help="long tests: only what covers a change since REV")
+
+
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the marks in the same hook
-def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Function]) -> None:
     """Group the tests, start with the longest, and spread the others.
 
     Neighbours in a file often wait for the same thing: side by side, they would leave the processors idle.
     """
+    long_tests.select(config, items)
     order = {name: place for place, name in enumerate(LONGEST_FIRST)}
     places = {}
     for item in items:
@@ -111,6 +118,27 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         and "@" not in item.nodeid
     ):
         pytest.fail("pytest-xdist does not group the tests: its version does not fit pytest's")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Let a process that shares the tests tell the first one which long tests it has left out."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        session.config.workeroutput["long"] = session.config.stash.get(long_tests.REPORT, [])  # type: ignore[attr-defined]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:  # noqa: ANN401  (a type of pytest-xdist)
+    node.config.stash[long_tests.REPORT] = getattr(node, "workeroutput", {}).get("long", [])
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Name the long tests that ran, and the others with the reason, if `--changed-since` chose them."""
+    if report := config.stash.get(long_tests.REPORT, []):
+        terminalreporter.section(
+            f"long tests for what has changed since {config.getoption('--changed-since')}"
+        )
+        for line in report:
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture

@@ -198,7 +198,16 @@ NULLS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], NDArray[np.flo
 
 
 @pytest.mark.parametrize("draw", NULLS)
-@pytest.mark.parametrize("families", [60, pytest.param(2000, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "families",
+    [
+        60,
+        pytest.param(
+            2000,
+            marks=pytest.mark.long(covers=("python/lasthop/answer", "python/lasthop/statistics"), seconds=61),
+        ),
+    ],
+)
 def test_chance_is_called_significant_no_more_often_than_stated(
     tmp_path: Path, draw: str, families: int
 ) -> None:

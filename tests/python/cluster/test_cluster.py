@@ -387,7 +387,7 @@ def test_random_kills_of_runner_workers_and_scheduler_change_nothing(tmp_path: P
     survive(8, 1500, tmp_path)
 
 
-@pytest.mark.long
+@pytest.mark.long(by_hand="a night of kills")
 def test_a_night_of_random_kills_changes_nothing(tmp_path: Path) -> None:
     survive(int(os.environ.get("LASTHOP_KILLS", "1000")), RUNS, tmp_path)
 

@@ -463,7 +463,7 @@ def test_a_release_that_apt_does_not_know_is_sought_in_debians_other_suites(
         assert f"{folder}={tmp_path}/" in update
 
 
-@pytest.mark.long
+@pytest.mark.long(by_hand="asks Debian's servers for the packages of other suites")
 def test_debians_other_suites_have_the_newest_release_and_leave_apt_as_it_is(tmp_path: Path) -> None:
     before = Apt().releases()
     lists = sorted(Path("/var/lib/apt/lists").iterdir())

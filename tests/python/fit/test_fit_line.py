@@ -21,6 +21,7 @@ from lasthop.fit.posterior import Fit
 from lasthop.fit.sources import read
 from lasthop.fit.summary import at_first, summarise, unevenness
 from lasthop.scenario.points import parse_study
+from long_tests import ENGINE
 
 TRUE = {"rate": 4.0, "rtt": 40.0, "buffer": 30.0}
 CUBIC, BBR = Model("cubic", "drop-tail"), Model("bbr", "drop-tail")
@@ -66,7 +67,7 @@ def test_the_scenario_has_the_estimate_and_its_draws_as_levels(cubic: tuple[Meas
     assert "assumed" in text
 
 
-@pytest.mark.long
+@pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=61)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize(
     ("model", "more"), [(CUBIC, {}), (BBR, {}), (CUBIC, {"loss": 0.002}), (BBR, {"loss": 0.01})]
@@ -80,7 +81,7 @@ def test_most_known_lines_are_found(model: Model, more: dict[str, float], seed: 
     assert sum(covered.values()) >= len(covered) - 1
 
 
-@pytest.mark.long
+@pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=61)
 def test_the_same_seed_gives_the_same_fit_whatever_the_jobs(cubic: tuple[Measurement, Fit]) -> None:
     seen, found = cubic
     assert text_of(fit([seen], jobs=1), "a") == text_of(found, "a")
@@ -155,7 +156,7 @@ def test_the_nearest_kind_of_line_counts_for_nothing_if_only_others_are_like_the
     assert checked(np.array([0.6, 0.4, 0.0]), [0.0, 0.0, 0.5]) == pytest.approx([0.6, 0.4, 0.0])
 
 
-@pytest.mark.long
+@pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=61)
 def test_a_queue_that_never_overflowed_has_no_length(tmp_path: Path) -> None:
     # Random losses keep Reno's window at ten packets or so, and 200 never wait.
     text = LINE.replace("30 packets", "200 packets").replace('"20 ms"', '"20 ms"\nloss = "1 %"')

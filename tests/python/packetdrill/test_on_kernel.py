@@ -198,7 +198,7 @@ def packetdrill() -> Path:
     return find_program(None)
 
 
-@pytest.mark.long
+@pytest.mark.long(by_hand=f"needs {VARIABLE}, a checkout of packetdrill, which CI has not")
 def test_the_scripts_of_the_project_pass_on_a_kernel(kernel: Kernel, packetdrill: Path) -> None:
     scripts = sorted((Path(__file__).parents[2] / "packetdrill").glob("*.pkt"))
     tasks = [Task(script, "ipv4", 0) for script in scripts]
@@ -207,7 +207,7 @@ def test_the_scripts_of_the_project_pass_on_a_kernel(kernel: Kernel, packetdrill
     assert not failed
 
 
-@pytest.mark.long
+@pytest.mark.long(by_hand=f"needs {VARIABLE}, a checkout of packetdrill, which CI has not")
 def test_packetdrill_agrees_with_a_handshake_of_the_rfc_and_finds_a_wrong_number(
     tmp_path: Path, kernel: Kernel, packetdrill: Path
 ) -> None:

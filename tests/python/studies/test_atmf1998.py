@@ -22,8 +22,10 @@ from lasthop.report.interactions import factorial_figures
 from lasthop.studies.catalogue import Assets, load_assets
 from lasthop.studies.comparison import agreement, agreement_lines, compare
 from lasthop.studies.summary import key_columns, study_summary
+from long_tests import ENGINE
 
 STUDY = Path(__file__).resolve().parents[3] / "studies" / "atmf1998"
+LONG = pytest.mark.long(covers=("studies/atmf1998", *ENGINE), seconds=61)
 PATHS = ("wan", "meo", "geo")
 SATELLITES = ("meo", "geo")
 BUFFERS = ("0.5", "1", "2")
@@ -43,7 +45,7 @@ def assets() -> Assets:
 # ---- The study itself --------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=[1, pytest.param(10, marks=pytest.mark.long)])
+@pytest.fixture(scope="module", params=[1, pytest.param(10, marks=LONG)])
 def seeds(request: pytest.FixtureRequest) -> int:
     return int(request.param)
 

@@ -15,15 +15,17 @@ import pytest
 from lasthop import _core
 from lasthop.cli import main
 from lasthop.studies.catalogue import load_assets
+from long_tests import ENGINE
 from observing import first_bad_periods
 
 STUDY = Path(__file__).resolve().parents[3] / "studies" / "iip2004"
+LONG = pytest.mark.long(covers=("studies/iip2004", *ENGINE), seconds=61)
 
 PAGES = ("s+2s", "m+8m", "l+8m")
 PUBLISHED_MIXTURES = ("T32", "T34")
 
 
-@pytest.fixture(scope="module", params=["2", pytest.param("10", marks=pytest.mark.long)])
+@pytest.fixture(scope="module", params=["2", pytest.param("10", marks=LONG)])
 def results(request: pytest.FixtureRequest, study_results: Callable[..., Path]) -> Path:
     return study_results("iip2004", "--sets", request.param)
 
