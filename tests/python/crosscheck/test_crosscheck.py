@@ -295,6 +295,7 @@ def _drops(file: Path) -> pl.DataFrame:
     )
 
 
+@pytest.mark.long(covers=COVERS, seconds=6)
 @pytest.mark.parametrize("link", ["constant", "bursts"])
 def test_three_flows_of_bbr_lose_as_much_in_the_kernel_as_in_the_model_over_their_draws(
     kernel: Kernel, tmp_path: Path, lasthop_main: Main, link: str

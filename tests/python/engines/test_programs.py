@@ -214,6 +214,9 @@ def test_several_servers_have_names_and_addresses_and_reach_each_other_without_t
     assert int(sent[1]) < 8, "only the client's connection crosses the last hop"
 
 
+@pytest.mark.long(
+    covers=("python/lasthop/engines/kernel", "crates/lasthop-guest", "crates/lasthop-host"), seconds=14
+)
 @pytest.mark.usefixtures("kernel")
 def test_a_program_that_computes_without_end_is_named_unless_computing_takes_time() -> None:
     spins = (
@@ -250,6 +253,9 @@ def test_a_program_that_takes_all_memory_is_named() -> None:
     ), done.stderr
 
 
+@pytest.mark.long(
+    covers=("python/lasthop/engines/kernel", "crates/lasthop-guest", "crates/lasthop-host"), seconds=6
+)
 @pytest.mark.usefixtures("kernel")
 def test_a_fork_bomb_is_ended_and_named_and_many_processes_are_none() -> None:
     run = ("--link", "lte", "--quiet", "--", "sh", "-c")

@@ -30,6 +30,7 @@ from lasthop.evaluation.rows import SETS, WHOLE, Set, read_set
 from lasthop.scenario.examples import find_example
 from lasthop.studies.claims import NOT_UPHELD, UPHELD
 from lasthop.studies.loading import load
+from long_tests import ENGINE
 
 Main = Callable[..., int]
 FAULTS = Path(__file__).with_name("planted_faults.py")
@@ -63,6 +64,7 @@ def build(control: str, sections: Collection[str], out: Path, replications: int 
     return found
 
 
+@pytest.mark.long(covers=("python/lasthop/evaluation", "python/lasthop/studies/claims", *ENGINE), seconds=12)
 @pytest.mark.parametrize(("fault", "section"), CAUGHT_BY.items())
 def test_a_planted_fault_is_found_by_the_section_that_should(
     fault: str, section: str, tmp_path: Path
@@ -71,7 +73,18 @@ def test_a_planted_fault_is_found_by_the_section_that_should(
     assert judgement.verdict == NOT_UPHELD
 
 
-@pytest.mark.parametrize("control", ["reno", "cubic"])
+@pytest.mark.parametrize(
+    "control",
+    [
+        "reno",
+        pytest.param(
+            "cubic",
+            marks=pytest.mark.long(
+                covers=("python/lasthop/evaluation", "python/lasthop/studies/claims", *ENGINE), seconds=4
+            ),
+        ),
+    ],
+)
 def test_reno_and_cubic_pass_these_sections(control: str, tmp_path: Path) -> None:
     found = build(control, list(CAUGHT_BY.values()), tmp_path / "out")
     verdicts = {one.section.id: one.verdict for one in found.judgements}

@@ -20,7 +20,8 @@ from long_tests import ENGINE
 KEPT = Path(__file__).parent / "captures"
 LINES = json.loads((KEPT / "lines.json").read_text(encoding="utf-8"))
 HOST = "10.0.1.1"
-SHORT = ("bbr", "cubic-received", "reno")
+LONG = pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=11)
+SHORT = ("bbr", pytest.param("cubic-received", marks=LONG), pytest.param("reno", marks=LONG))
 
 
 def fitted(name: str, folder: Path) -> Fit:

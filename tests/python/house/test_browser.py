@@ -36,6 +36,13 @@ EXAMPLE = EXAMPLES / "two-flows.toml"
 Range = tuple[float, float]
 
 
+def long(seconds: float) -> pytest.MarkDecorator:
+    """Return the mark of a long test of reports."""
+    return pytest.mark.long(
+        covers=("python/lasthop/report", "python/lasthop/pictures", "requirements.lock"), seconds=seconds
+    )
+
+
 @pytest.fixture(scope="module")
 def chrome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
     with start_chrome(tmp_path_factory.mktemp("profile")) as driver:
@@ -287,6 +294,7 @@ def test_the_legend_hides_and_shows_a_kind_in_every_panel(
     assert browser.get_log("browser") == []
 
 
+@long(14)
 def test_the_figures_of_a_factorial_study_are_drawn_without_errors(
     browser: webdriver.Chrome, open_report: Callable[[Path], None], study_results: Callable[..., Path]
 ) -> None:
@@ -343,7 +351,10 @@ def make_report(
     return made
 
 
-@pytest.mark.parametrize("name", REPORTS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(one, marks=long(20) if one in {"balekaki2012", "iip2004"} else ()) for one in REPORTS],
+)
 def test_no_element_is_wider_than_the_window(
     browser: webdriver.Chrome,
     open_report: Callable[[Path], None],
@@ -420,15 +431,19 @@ def test_on_paper_everything_is_open_and_as_wide_as_the_paper(
     assert browser.get_log("browser") == []
 
 
-@pytest.mark.parametrize("study", ["kulve2003", "iip2004"])
+@pytest.mark.parametrize(
+    "study",
+    [("kulve2003",), ("iip2004",), pytest.param(("iip2004", "--sets", "2"), marks=long(20))],
+    ids=["kulve2003", "iip2004", "iip2004 whole"],
+)
 def test_the_report_of_a_whole_study_is_small_and_opens_at_once(
     browser: webdriver.Chrome,
     open_report: Callable[[Path], None],
     address: Path,
     study_results: Callable[..., Path],
-    study: str,
+    study: tuple[str, ...],
 ) -> None:
-    report = study_results(study) / "report.html"
+    report = study_results(*study) / "report.html"
     assert report.stat().st_size < 3_000_000
     open_report(report)
     # Why it opens at once (`benches/report.py` measures how soon): few elements, and nothing out of view is

@@ -122,6 +122,15 @@ def test_commands_of_a_guest_have_networks_of_their_own_and_exact_sleeps(kernel:
     assert 250_000_000 <= third["elapsed_ns"] < 250_100_000
 
 
+@pytest.mark.long(
+    covers=(
+        "python/lasthop/packetdrill",
+        "python/lasthop/engines/kernel",
+        "crates/lasthop-guest",
+        "crates/lasthop-host",
+    ),
+    seconds=6,
+)
 def test_a_script_that_ends_the_guest_leaves_the_others_their_verdicts(
     tmp_path: Path, kernel: Kernel
 ) -> None:

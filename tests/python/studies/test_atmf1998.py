@@ -25,7 +25,7 @@ from lasthop.studies.summary import key_columns, study_summary
 from long_tests import ENGINE
 
 STUDY = Path(__file__).resolve().parents[3] / "studies" / "atmf1998"
-LONG = pytest.mark.long(covers=("studies/atmf1998", *ENGINE), seconds=61)
+COVERS = ("studies/atmf1998", "python/lasthop/studies", *ENGINE)
 PATHS = ("wan", "meo", "geo")
 SATELLITES = ("meo", "geo")
 BUFFERS = ("0.5", "1", "2")
@@ -45,7 +45,13 @@ def assets() -> Assets:
 # ---- The study itself --------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=[1, pytest.param(10, marks=LONG)])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(seeds, marks=pytest.mark.long(covers=COVERS, seconds=seconds))
+        for seeds, seconds in ((1, 12), (10, 90))
+    ],
+)
 def seeds(request: pytest.FixtureRequest) -> int:
     return int(request.param)
 
