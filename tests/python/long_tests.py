@@ -24,6 +24,8 @@ ENGINE = (
     *(f"crates/lasthop-{name}" for name in ("core", "link", "tcp", "traffic", "sim", "trace", "scenario")),
     "Cargo.lock",
 )
+# What decides what a guest kernel does.
+GUEST = ("python/lasthop/engines", "crates/lasthop-guest", "crates/lasthop-host")
 REPORT = pytest.StashKey[list[str]]()
 
 

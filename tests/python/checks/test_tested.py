@@ -16,6 +16,7 @@ import pytest
 from commands import ROOT
 from lasthop.engines.kernel.store import find_kernel
 from lasthop.results.manifest import finished
+from long_tests import GUEST
 
 Main = Callable[..., int]
 EXAMPLES = ROOT / "examples" / "check"
@@ -152,9 +153,7 @@ def test_git_finds_the_commit_that_made_a_control_worse() -> None:
     assert f"{planted} is the first bad commit" in found
 
 
-@pytest.mark.long(
-    covers=("python/lasthop/checks", "python/lasthop/engines", "crates/lasthop-guest"), seconds=61
-)
+@pytest.mark.long(covers=("python/lasthop/checks", *GUEST), seconds=61)
 def test_git_finds_the_commit_that_doubled_a_retry_timer(lasthop_main: Main) -> None:
     for name in ("upload.toml", "client.py", "server.py"):
         shutil.copyfile(EXAMPLES / name, name)

@@ -21,12 +21,12 @@ from lasthop.crosscheck.tell import tell_all
 from lasthop.engines.engine import Recording, Request
 from lasthop.engines.kernel.kernel_engine import KernelEngine
 from lasthop.engines.kernel.store import Kernel
-from long_tests import ENGINE
+from long_tests import ENGINE, GUEST
 from observing import traced
 
 ROOT = Path(__file__).resolve().parents[3]
 Main = Callable[..., int]
-COVERS = ("python/lasthop/crosscheck", "python/lasthop/engines", "crates/lasthop-guest", *ENGINE)
+COVERS = ("python/lasthop/crosscheck", *GUEST, *ENGINE)
 
 
 def state(ack: int | None, cwnd: int = 10, *sent: tuple[int, int]) -> State:

@@ -33,6 +33,7 @@ from lasthop.studies.loading import load
 from long_tests import ENGINE
 
 Main = Callable[..., int]
+COVERS = ("python/lasthop/evaluation", "python/lasthop/studies/claims", *ENGINE)
 FAULTS = Path(__file__).with_name("planted_faults.py")
 CAUGHT_BY = {
     "NeverBacksOff": "collapse",
@@ -64,7 +65,7 @@ def build(control: str, sections: Collection[str], out: Path, replications: int 
     return found
 
 
-@pytest.mark.long(covers=("python/lasthop/evaluation", "python/lasthop/studies/claims", *ENGINE), seconds=12)
+@pytest.mark.long(covers=COVERS, seconds=12)
 @pytest.mark.parametrize(("fault", "section"), CAUGHT_BY.items())
 def test_a_planted_fault_is_found_by_the_section_that_should(
     fault: str, section: str, tmp_path: Path
@@ -79,9 +80,7 @@ def test_a_planted_fault_is_found_by_the_section_that_should(
         "reno",
         pytest.param(
             "cubic",
-            marks=pytest.mark.long(
-                covers=("python/lasthop/evaluation", "python/lasthop/studies/claims", *ENGINE), seconds=4
-            ),
+            marks=pytest.mark.long(covers=COVERS, seconds=4),
         ),
     ],
 )

@@ -328,6 +328,9 @@ REPORTS = {
 }
 
 
+STUDIES = {"kulve2003", "balekaki2012", "iip2004"}
+
+
 @pytest.fixture
 def make_report(
     tmp_path: Path, lasthop_main: Callable[..., int], study_results: Callable[..., Path]
@@ -352,8 +355,7 @@ def make_report(
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(one, marks=long(20) if one in {"balekaki2012", "iip2004"} else ()) for one in REPORTS],
+    "name", [pytest.param(one, marks=long(10) if one in STUDIES else ()) for one in REPORTS]
 )
 def test_no_element_is_wider_than_the_window(
     browser: webdriver.Chrome,
@@ -376,7 +378,7 @@ def test_no_element_is_wider_than_the_window(
         assert browser.execute_script(WIDER) == [0, []]
     headings = [heading.text for heading in browser.find_elements(By.CSS_SELECTOR, "h1, h2")]
     assert headings[-1] == "Provenance"
-    assert ("Claims" in headings) == (name in {"kulve2003", "balekaki2012", "iip2004"})
+    assert ("Claims" in headings) == (name in STUDIES)
     assert ("No packet was sent" in browser.find_element(By.ID, "answer").text) == (name == "nothing-sent")
     assert browser.get_log("browser") == []
 

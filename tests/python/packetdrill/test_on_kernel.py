@@ -17,6 +17,7 @@ from lasthop.packetdrill import on_kernel
 from lasthop.packetdrill.on_kernel import FAMILIES, Ran, Task, families_of, run_on_kernel
 from lasthop.packetdrill.program import VARIABLE, find_program
 from lasthop.packetdrill.verdict import State
+from long_tests import GUEST
 
 Main = Callable[..., int]
 
@@ -122,15 +123,7 @@ def test_commands_of_a_guest_have_networks_of_their_own_and_exact_sleeps(kernel:
     assert 250_000_000 <= third["elapsed_ns"] < 250_100_000
 
 
-@pytest.mark.long(
-    covers=(
-        "python/lasthop/packetdrill",
-        "python/lasthop/engines/kernel",
-        "crates/lasthop-guest",
-        "crates/lasthop-host",
-    ),
-    seconds=6,
-)
+@pytest.mark.long(covers=("python/lasthop/packetdrill", *GUEST), seconds=6)
 def test_a_script_that_ends_the_guest_leaves_the_others_their_verdicts(
     tmp_path: Path, kernel: Kernel
 ) -> None:
