@@ -74,16 +74,8 @@ def test_a_planted_fault_is_found_by_the_section_that_should(
     assert judgement.verdict == NOT_UPHELD
 
 
-@pytest.mark.parametrize(
-    "control",
-    [
-        "reno",
-        pytest.param(
-            "cubic",
-            marks=pytest.mark.long(covers=COVERS, seconds=4),
-        ),
-    ],
-)
+@pytest.mark.long(covers=COVERS, seconds=7)
+@pytest.mark.parametrize("control", ["reno", "cubic"])
 def test_reno_and_cubic_pass_these_sections(control: str, tmp_path: Path) -> None:
     found = build(control, list(CAUGHT_BY.values()), tmp_path / "out")
     verdicts = {one.section.id: one.verdict for one in found.judgements}
@@ -91,6 +83,7 @@ def test_reno_and_cubic_pass_these_sections(control: str, tmp_path: Path) -> Non
     assert found.exit_code == 0
 
 
+@pytest.mark.long(covers=COVERS, seconds=3)
 def test_reno_and_cubic_follow_the_laws_of_random_loss(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
