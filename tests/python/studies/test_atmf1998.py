@@ -1,5 +1,4 @@
-"""The study atmf1998 against its published numbers and statements: one seed in CI, ten behind the `long`
-marker.
+"""The study atmf1998 against its published numbers and statements: one seed, and ten.
 
 A number is the mean over the seeds. With one seed, as published, there is more noise: some bounds are wider.
 """
