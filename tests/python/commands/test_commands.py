@@ -80,8 +80,8 @@ FOLDERS_OF_THE_READER = (
 
 
 PICTURES = {".png", ".svg", ".pdf", ".html"}
-LONG = pytest.mark.long(covers=("docs", "examples", "python/lasthop", "crates/lasthop-scenario"), seconds=25)
-"""The mark of the documents, which have most commands; examples, help and README run always."""
+LONG = pytest.mark.long(covers=("docs", "examples", "python/lasthop", "crates/lasthop-scenario"), seconds=50)
+"""The mark of documents and examples, which have most commands; those of help and README run always."""
 
 
 def _reason(command: Command) -> str | None:
@@ -118,7 +118,7 @@ def _scratch(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     "document",
-    [pytest.param(one, marks=LONG if one.startswith("docs/") else ()) for one in documents()],
+    [pytest.param(one, marks=LONG if one.startswith(("docs/", "examples/")) else ()) for one in documents()],
 )
 def test_the_commands_of_a_document_work(
     document: str,

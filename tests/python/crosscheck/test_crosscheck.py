@@ -267,7 +267,10 @@ def test_the_models_of_other_controls_follow_the_kernel_on_random_scenarios(
 
 @pytest.mark.parametrize(
     ("count", "replications"),
-    [(4, 3), pytest.param(100, 8, marks=pytest.mark.long(covers=COVERS, seconds=61))],
+    [
+        pytest.param(4, 3, marks=pytest.mark.long(covers=COVERS, seconds=3)),
+        pytest.param(100, 8, marks=pytest.mark.long(covers=COVERS, seconds=61)),
+    ],
     ids=["few", "many"],
 )
 def test_the_model_of_bbr_follows_the_kernel_over_its_random_phases(

@@ -24,6 +24,7 @@ from lasthop.scenario.points import parse_study
 from long_tests import ENGINE
 
 TRUE = {"rate": 4.0, "rtt": 40.0, "buffer": 30.0}
+LONG = pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=9)
 CUBIC, BBR = Model("cubic", "drop-tail"), Model("bbr", "drop-tail")
 
 
@@ -43,6 +44,7 @@ def covers(found: Fit, true: dict[str, float]) -> dict[str, bool]:
     return covered
 
 
+@LONG
 def test_a_known_line_is_found_within_its_intervals(cubic: tuple[Measurement, Fit]) -> None:
     _, found = cubic
     assert covers(found, TRUE) == {"rate": True, "rtt": True, "buffer": True}
@@ -57,6 +59,7 @@ def test_a_known_line_is_found_within_its_intervals(cubic: tuple[Measurement, Fi
     assert buffer.high < 1.3 * buffer.low
 
 
+@LONG
 def test_the_scenario_has_the_estimate_and_its_draws_as_levels(cubic: tuple[Measurement, Fit]) -> None:
     text = text_of(cubic[1], "my-line")
     study = parse_study(text)

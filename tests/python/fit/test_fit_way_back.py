@@ -54,6 +54,7 @@ def test_runs_have_other_ways_back_but_the_same_round_trips() -> None:
     assert halves == pytest.approx(np.full(5, 200 * np.log(2) / np.log(40)), abs=2)
 
 
+@pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=7)
 def test_the_interval_of_the_delay_allows_for_a_slow_way_back(tmp_path: Path) -> None:
     found = fit([transfer(tmp_path, "down")], jobs=2, exact=True)
     delay = found.parameter("delay")

@@ -435,8 +435,8 @@ def test_on_paper_everything_is_open_and_as_wide_as_the_paper(
 
 @pytest.mark.parametrize(
     "study",
-    [("kulve2003",), ("iip2004",), pytest.param(("iip2004", "--sets", "2"), marks=long(20))],
-    ids=["kulve2003", "iip2004", "iip2004 whole"],
+    [("kulve2003",), pytest.param(("iip2004", "--sets", "2"), marks=long(20))],
+    ids=["kulve2003", "iip2004"],
 )
 def test_the_report_of_a_whole_study_is_small_and_opens_at_once(
     browser: webdriver.Chrome,

@@ -30,9 +30,9 @@ def figures_of(study: str) -> list[tuple[str, ...]]:
     [
         pytest.param("atmf1998", marks=long("atmf1998", 13)),
         pytest.param("balekaki2012", marks=long("balekaki2012", 10)),
-        "iip2004",
+        pytest.param("iip2004", marks=long("iip2004", 6)),
         "kulve2003",
-        "saarto2003",
+        pytest.param("saarto2003", marks=long("saarto2003", 4)),
     ],
 )
 def test_the_commands_of_a_studys_figures_draw(
