@@ -204,7 +204,7 @@ NULLS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], NDArray[np.flo
         60,
         pytest.param(
             2000,
-            marks=pytest.mark.long(covers=("python/lasthop/answer", "python/lasthop/statistics"), seconds=61),
+            marks=pytest.mark.long(covers=("python/lasthop/answer", "python/lasthop/statistics"), seconds=115),
         ),
     ],
 )

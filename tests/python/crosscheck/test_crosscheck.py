@@ -226,7 +226,7 @@ def test_each_difference_is_told_with_both_stories(
 
 
 @pytest.mark.parametrize(("options", "most"), [((), 0.01), (("--errors",), 0.03)], ids=["clean", "errors"])
-@pytest.mark.parametrize("count", [12, pytest.param(200, marks=pytest.mark.long(covers=COVERS, seconds=61))])
+@pytest.mark.parametrize("count", [12, pytest.param(200, marks=pytest.mark.long(covers=COVERS, seconds=75))])
 def test_the_model_of_linux_6_follows_the_kernel_on_random_scenarios(
     tmp_path: Path, lasthop_main: Main, options: tuple[str, ...], most: float, count: int
 ) -> None:
@@ -245,7 +245,7 @@ def test_the_model_of_linux_6_follows_the_kernel_on_random_scenarios(
     [
         ("vegas,westwood,dctcp", 9),
         *(
-            pytest.param(one, 100, marks=pytest.mark.long(covers=COVERS, seconds=61))
+            pytest.param(one, 100, marks=pytest.mark.long(covers=COVERS, seconds=18))
             for one in ("vegas", "westwood", "dctcp")
         ),
     ],
@@ -298,7 +298,7 @@ def _drops(file: Path) -> pl.DataFrame:
     )
 
 
-@pytest.mark.long(covers=COVERS, seconds=6)
+@pytest.mark.long(covers=COVERS, seconds=8)
 @pytest.mark.parametrize("link", ["constant", "bursts"])
 def test_three_flows_of_bbr_lose_as_much_in_the_kernel_as_in_the_model_over_their_draws(
     kernel: Kernel, tmp_path: Path, lasthop_main: Main, link: str
@@ -388,7 +388,7 @@ def test_nagle_of_the_model_holds_what_that_of_the_kernel_holds(tmp_path: Path, 
     assert held["acks"].sum() < sent["acks"].sum()
 
 
-@pytest.mark.long(covers=COVERS, seconds=61)
+@pytest.mark.long(covers=COVERS, seconds=220)
 @pytest.mark.parametrize(
     "discipline", ["drop-head", "codel", "fq_codel", "sfq", "cake", "pie", "fq_pie", "red", "adaptive-red"]
 )

@@ -21,13 +21,13 @@ Main = Callable[..., int]
 OWN = f"{find_example('own').with_name('own.py')}:Gentle"
 # The exit code, and the processor seconds that it takes.
 VERDICTS = {
-    "reno": (0, 30),
+    "reno": (0, 18),
     "prague": (4, 30),
     OWN: (4, 36),
-    "cubic": (0, 30),
-    "bbr": (4, 30),
-    "bbr3": (4, 30),
-    "vegas": (5, 30),
+    "cubic": (0, 18),
+    "bbr": (4, 32),
+    "bbr3": (4, 34),
+    "vegas": (5, 26),
 }
 COVERS = ("python/lasthop/evaluation", "python/lasthop/studies/claims", *ENGINE)
 

@@ -32,7 +32,7 @@ def number(found: Fit, name: str) -> tuple[float, float, float]:
     return one.low, one.value, one.high
 
 
-@pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=61)
+@pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=8)
 def test_iperf3_with_the_servers_counts_and_a_ping_tells_the_line() -> None:
     found = fit([read(FILES / "iperf3-down-server.json"), read(FILES / "ping-idle.txt")], jobs=2)
     low, rate, high = number(found, "rate")

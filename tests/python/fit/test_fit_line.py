@@ -70,7 +70,7 @@ def test_the_scenario_has_the_estimate_and_its_draws_as_levels(cubic: tuple[Meas
     assert "assumed" in text
 
 
-@pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=61)
+@pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=180)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize(
     ("model", "more"), [(CUBIC, {}), (BBR, {}), (CUBIC, {"loss": 0.002}), (BBR, {"loss": 0.01})]
@@ -84,7 +84,7 @@ def test_most_known_lines_are_found(model: Model, more: dict[str, float], seed: 
     assert sum(covered.values()) >= len(covered) - 1
 
 
-@pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=61)
+@pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=16)
 def test_the_same_seed_gives_the_same_fit_whatever_the_jobs(cubic: tuple[Measurement, Fit]) -> None:
     seen, found = cubic
     assert text_of(fit([seen], jobs=1), "a") == text_of(found, "a")
@@ -159,7 +159,7 @@ def test_the_nearest_kind_of_line_counts_for_nothing_if_only_others_are_like_the
     assert checked(np.array([0.6, 0.4, 0.0]), [0.0, 0.0, 0.5]) == pytest.approx([0.6, 0.4, 0.0])
 
 
-@pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=61)
+@pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=4)
 def test_a_queue_that_never_overflowed_has_no_length(tmp_path: Path) -> None:
     # Random losses keep Reno's window at ten packets or so, and 200 never wait.
     text = LINE.replace("30 packets", "200 packets").replace('"20 ms"', '"20 ms"\nloss = "1 %"')

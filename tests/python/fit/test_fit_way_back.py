@@ -70,7 +70,7 @@ def test_the_interval_of_the_delay_allows_for_a_slow_way_back(tmp_path: Path) ->
     assert "the intervals allow for that" in "\n".join(found.notes)
 
 
-@pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=61)
+@pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=10)
 def test_transfers_of_both_directions_tell_each_other_the_rate_of_their_acks(tmp_path: Path) -> None:
     found = fit([transfer(tmp_path, "down"), transfer(tmp_path, "up")], jobs=2, exact=True)
     for delay in (one for one in found.parameters if one.name == "delay"):

@@ -18,7 +18,7 @@ from test_report import read
 Main = Callable[..., int]
 
 STUDY = Path(__file__).resolve().parents[3] / "studies" / "balekaki2012"
-LONG = pytest.mark.long(covers=("studies/balekaki2012", *ENGINE), seconds=61)
+LONG = pytest.mark.long(covers=("studies/balekaki2012", *ENGINE), seconds=45)
 ENTRIES = tomllib.loads((STUDY / "claims.toml").read_text(encoding="utf-8"))["claim"]
 STORIES = sorted({entry["story"] for entry in ENTRIES if "story" in entry})
 HOSTS = {"iw3": ["iw3"], "iw10": ["iw10"], "hybrid": ["iw3", "iw10"]}

@@ -17,7 +17,7 @@ from test_report import read
 
 ROOT = Path(__file__).resolve().parents[3]
 STUDY = ROOT / "studies" / "coexistence"
-LONG = pytest.mark.long(covers=("studies/coexistence", *ENGINE), seconds=61)
+LONG = pytest.mark.long(covers=("studies/coexistence", *ENGINE), seconds=325)
 
 
 @pytest.fixture(scope="module")
