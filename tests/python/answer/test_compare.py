@@ -25,6 +25,8 @@ from lasthop.cli import main
 from lasthop.pictures.forest import forest_figure
 from lasthop.statistics.estimates import paired_difference
 
+LONG = pytest.mark.long(covers=("python/lasthop/answer", "python/lasthop/statistics"), seconds=115)
+
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 Main = Callable[..., int]
 REPLICATIONS = 8
@@ -204,7 +206,7 @@ NULLS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], NDArray[np.flo
         60,
         pytest.param(
             2000,
-            marks=pytest.mark.long(covers=("python/lasthop/answer", "python/lasthop/statistics"), seconds=115),
+            marks=LONG,
         ),
     ],
 )
