@@ -122,7 +122,7 @@ def test_verdicts_on_two_equal_versions_are_wrong_as_rarely_as_stated(tmp_path: 
     assert _alarms("p95(elapsed_s) <= p95(elapsed_s, baseline)", pairs, tmp_path) <= 25
 
 
-@pytest.mark.long(covers=("python/lasthop/checks", "python/lasthop/studies/claims"), seconds=61)
+@pytest.mark.long(covers=("python/lasthop/checks", "python/lasthop/studies/claims"), seconds=30)
 def test_verdicts_on_equal_simulated_versions_are_wrong_as_rarely_as_stated(
     lasthop_main: Main, tmp_path: Path
 ) -> None:

@@ -153,7 +153,7 @@ def test_git_finds_the_commit_that_made_a_control_worse() -> None:
     assert f"{planted} is the first bad commit" in found
 
 
-@pytest.mark.long(covers=("python/lasthop/checks", *GUEST), seconds=61)
+@pytest.mark.long(covers=("python/lasthop/checks", *GUEST), seconds=45)
 def test_git_finds_the_commit_that_doubled_a_retry_timer(lasthop_main: Main) -> None:
     for name in ("upload.toml", "client.py", "server.py"):
         shutil.copyfile(EXAMPLES / name, name)

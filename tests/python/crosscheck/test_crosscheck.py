@@ -319,7 +319,7 @@ def test_three_flows_of_bbr_lose_as_much_in_the_kernel_as_in_the_model_over_thei
 @pytest.mark.parametrize("options", [(), ("--errors",)], ids=["clean", "errors"])
 @pytest.mark.parametrize(
     "count",
-    [4, pytest.param(100, marks=pytest.mark.long(covers=("crates/lasthop-quic", *COVERS), seconds=61))],
+    [4, pytest.param(100, marks=pytest.mark.long(covers=("crates/lasthop-quic", *COVERS), seconds=40))],
 )
 def test_quic_takes_as_long_over_real_sockets_of_the_guest_as_in_the_model(
     tmp_path: Path, lasthop_main: Main, options: tuple[str, ...], count: int

@@ -47,7 +47,7 @@ def test_iperf3_with_the_servers_counts_and_a_ping_tells_the_line() -> None:
     assert (control.value, queue.value) == ("cubic", "drop-tail")
 
 
-@pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=61)
+@pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=13)
 def test_a_file_of_flent_tells_the_line() -> None:
     found = fit([read(FILES / "tcp-download.flent.gz")], jobs=2)
     assert number(found, "rate")[1] == pytest.approx(RATE, rel=0.05)

@@ -56,7 +56,7 @@ def test_a_line_behind_real_tcp_is_found_within_the_intervals(name: str, tmp_pat
     assert within(found, "delay", LINES[name]["delay"])
 
 
-@pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=61)
+@pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=55)
 def test_most_of_ten_lines_behind_real_tcp_are_found(tmp_path: Path) -> None:
     inside = {"rate": 0, "delay": 0}
     near = 0

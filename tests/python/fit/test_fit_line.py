@@ -70,7 +70,7 @@ def test_the_scenario_has_the_estimate_and_its_draws_as_levels(cubic: tuple[Meas
     assert "assumed" in text
 
 
-@pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=180)
+@pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=190)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize(
     ("model", "more"), [(CUBIC, {}), (BBR, {}), (CUBIC, {"loss": 0.002}), (BBR, {"loss": 0.01})]
