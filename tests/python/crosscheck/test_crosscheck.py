@@ -269,7 +269,7 @@ def test_the_models_of_other_controls_follow_the_kernel_on_random_scenarios(
     ("count", "replications"),
     [
         pytest.param(4, 3, marks=pytest.mark.long(covers=COVERS, seconds=3)),
-        pytest.param(100, 8, marks=pytest.mark.long(covers=COVERS, seconds=61)),
+        pytest.param(100, 8, marks=pytest.mark.long(by_hand="takes five minutes of a processor or more")),
     ],
     ids=["few", "many"],
 )
