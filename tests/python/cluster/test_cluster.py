@@ -323,6 +323,7 @@ def test_a_scheduler_that_dasks_client_has_given_up_is_gone(
         ask(client)
 
 
+@pytest.mark.long(covers=COVERS, seconds=12)
 def test_local_processes_run_it_and_leave_nothing_behind(whole: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     process = lasthop("run", EXAMPLE, *LONG, "--cluster", "local:2", "--out", out)

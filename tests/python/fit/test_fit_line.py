@@ -229,8 +229,8 @@ def transfer() -> Transfer:
     return Transfer("whole", "down", ends, ends * 1e6, mss=1448, overhead=52, initial_window=10)
 
 
-def test_what_is_short_or_limited_by_the_application_is_refused(cubic: tuple[Measurement, Fit]) -> None:
-    seen, _ = cubic
+def test_what_is_short_or_limited_by_the_application_is_refused() -> None:
+    seen = measured(TRUE, CUBIC, 11)
     (transfer,) = seen.transfers
     limited = replace(seen, transfers=(replace(transfer, app_limited=True),))
     with pytest.raises(InputError, match="application limited"):

@@ -471,6 +471,7 @@ def test_a_browser_that_cannot_unpack_says_so(browser: webdriver.Chrome, report:
     assert browser.get_log("browser") == []
 
 
+@long(10)
 def test_seven_hundred_pixels_show_the_report_of_a_study_whole(
     browser: webdriver.Chrome, open_report: Callable[[Path], None], study_results: Callable[..., Path]
 ) -> None:
