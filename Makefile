@@ -67,9 +67,18 @@ guest-kernel: .venv/.packages kernel-tools
 # what checks and tests Rust. Otherwise a core would idle whenever a compiler has but one thread to run.
 test: lint test-rust test-python ## build, check the style and run all tests but the long ones
 
+# With SINCE, a commit, only what covers the changes since then and is quick enough; it names what it leaves out and why.
+# Several processes share the tests then, and no programs are installed. All but the tests of Python comes before.
+ifdef SINCE
+test-long: build test-tools kernel | $(patsubst test,test-rust,$(filter-out test-long test-python,$(MAKECMDGOALS)))
+	$(BIN)/pytest -m long --changed-since=$(SINCE) --numprocesses $$(nproc) --timeout 600 || [ $$? = 5 ]
+	git diff --quiet $(SINCE) -- Cargo.lock crates/lasthop-core crates/lasthop-quic || \
+		cargo test --locked --package lasthop-quic -- --ignored
+else
 test-long: build long-tools kernel ## run what takes minutes: statistical checks, well-known programs in virtual time, 10 000 handshakes of QUIC
 	$(BIN)/pytest -m long
 	cargo test --locked --package lasthop-quic -- --ignored
+endif
 
 lint: lint-rust lint-python ## formatting, strict lints, types, sans-IO, no circles of modules
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import polars as pl
@@ -18,6 +19,7 @@ import pytest
 from hypothesis import settings
 
 import fake_core
+import long_tests
 from lasthop import _core
 from lasthop.cli import main
 from lasthop.engines.kernel.store import Kernel, find_kernel
@@ -33,29 +35,32 @@ settings.load_profile("lasthop")
 # Several processes share the tests. These groups and single tests take longest. They start first, so that no
 # process is left with one at the end.
 LONGEST_FIRST = (
-    "test_cluster",
-    "test_random_kills_of_runner_workers_and_scheduler_change_nothing",
-    "test_a_campaign_that_is_killed_again_and_again_ends_with_the_rows_of_an_undisturbed_one",
-    "test_a_dossier_has_numbers_in_each_section_and_its_page_shows_them",
-    "test_browser",
-    "test_analyze",
     "test_iip2004",
-    "test_kulve2003",
+    "test_atmf1998",
+    "test_balekaki2012",
     "test_saarto2003",
-    "test_counts_verdicts_and_times_equal_the_records",
-    "test_capture",
+    "test_a_dossier_has_numbers_in_each_section_and_its_page_shows_them",
+    "test_random_kills_of_runner_workers_and_scheduler_change_nothing",
+    "test_cluster",
+    "test_browser",
+    "test_kulve2003",
+    "test_a_dossier_of_two_replications_has_them_too_and_is_undecided",
     "test_lab",
+    "test_capture",
     "test_markup",
-    "test_sigkill_of_any_process_leaves_nothing",
-    "test_a_program_that_computes_without_end_is_named_unless_computing_takes_time",
     "test_local_processes_run_it_and_leave_nothing_behind",
+    "test_counts_verdicts_and_times_equal_the_records",
+    "test_killed_at_any_moment_nothing_stays",
     "test_the_same_seed_gives_the_same_records_byte_for_byte_on_one_instance_and_on_two",
     "test_the_same_seed_gives_the_same_records_byte_for_byte_with_losses_and_bbr",
     "test_the_workers_of_a_cluster_share_the_cells",
+    "test_a_campaign_that_is_killed_again_and_again_ends_with_the_rows_of_an_undisturbed_one",
     "test_a_full_disk_and_a_read_only_folder_lose_nothing_that_was_done",
+    "test_sigkill_of_any_process_leaves_nothing",
+    "test_a_known_line_is_found_within_its_intervals",
 )
 
-# What the tests run of each study, at most once.
+# What the tests run of each study, at most once; the long tests of a study run more.
 STUDIES = {
     "atmf1998": ("--replications", "1"),
     "balekaki2012": (
@@ -70,9 +75,9 @@ STUDIES = {
         ),
         *("--replications", "2"),
     ),
-    "iip2004": ("--sets", "2"),
+    "iip2004": ("--replications", "2"),
     "kulve2003": ("--sets", "10"),
-    "saarto2003": ("--sets", "10"),
+    "saarto2003": ("--replications", "2"),
 }
 
 STUDY = Path(__file__).resolve().parents[2] / "studies" / "kulve2003"
@@ -85,12 +90,17 @@ def _group(item: pytest.Function) -> str | None:
     return item.path.stem if any(definitions[-1].scope == "module" for definitions in fixtures) else None
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--changed-since", metavar="REV", help="long tests: only what covers a change since REV")
+
+
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the marks in the same hook
-def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Function]) -> None:
     """Group the tests, start with the longest, and spread the others.
 
     Neighbours in a file often wait for the same thing: side by side, they would leave the processors idle.
     """
+    long_tests.select(config, items)
     order = {name: place for place, name in enumerate(LONGEST_FIRST)}
     places = {}
     for item in items:
@@ -111,6 +121,27 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         and "@" not in item.nodeid
     ):
         pytest.fail("pytest-xdist does not group the tests: its version does not fit pytest's")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Let a process that shares the tests tell the first one which long tests it has left out."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        session.config.workeroutput["long"] = session.config.stash.get(long_tests.REPORT, [])  # type: ignore[attr-defined]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:  # noqa: ANN401  (a type of pytest-xdist)
+    node.config.stash[long_tests.REPORT] = getattr(node, "workeroutput", {}).get("long", [])
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Name the long tests that ran, and the others with the reason, if `--changed-since` chose them."""
+    if report := config.stash.get(long_tests.REPORT, []):
+        terminalreporter.section(
+            f"long tests for what has changed since {config.getoption('--changed-since')}"
+        )
+        for line in report:
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture

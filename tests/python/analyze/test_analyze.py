@@ -1,6 +1,7 @@
 """`lasthop analyze` against tcptrace, tshark and the engine's own record, over hundreds of runs of the model.
 
-The runs are all cells of kulve2003, three replications of each, and a choice of the page loads of iip2004.
+The runs are all cells of kulve2003, and a choice of the page loads of iip2004; as long tests, three
+replications of each cell.
 """
 
 from __future__ import annotations
@@ -18,13 +19,17 @@ import pytest
 from conftest import STUDY
 from lasthop import _core
 from lasthop.engines.engine import CaptureTarget, Observation
+from long_tests import ENGINE
 from observing import observe
 from tools import IN_ORDER, Packets, Pair, read_pcap, require_tools, tcptrace, tool, tshark, write_pcap
 
 Row = dict[str, Any]
 
+LONG = pytest.mark.long(
+    covers=("crates/lasthop-capture", "python/lasthop/commands/analyze.py", *ENGINE), seconds=9
+)
+
 WORKERS = 2
-REPLICATIONS = 3
 # Cells of iip2004, and their replications.
 PAGES = [
     (f"link={link},protocol={protocol},workload={workload},variant={variant},queue=fifo", replication)
@@ -113,15 +118,20 @@ def look(cell: _core.Cell, seed: int, replication: int, folder: Path) -> Run:
     return run
 
 
+@pytest.fixture(scope="module", params=[1, pytest.param(3, marks=LONG)])
+def replications(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
+
+
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
+def runs(replications: int, tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
     """Return every cell of kulve2003, some replications of each, and page loads."""
     require_tools()
     study = _core.load(str(STUDY / "study.toml"))
     pages = _core.load(str(STUDY.parent / "iip2004" / "study.toml"))
     cell_of = {cell.key: cell for cell in pages.cells}
     wanted = [
-        (study, cell, replication) for cell in study.cells for replication in range(1, REPLICATIONS + 1)
+        (study, cell, replication) for cell in study.cells for replication in range(1, replications + 1)
     ]
     wanted += [(pages, cell_of[key], replication) for key, replication in PAGES]
     root = tmp_path_factory.mktemp("runs")
@@ -178,8 +188,8 @@ def connections(run: Run) -> Iterator[tuple[Row, Row, dict[str, Pair], Row]]:
         yield down, up, pairs, records[up["source_port"]]
 
 
-def test_hundreds_of_runs_agree_with_tcptrace_in_both_directions(runs: list[Run]) -> None:
-    assert len(runs) >= 200
+def test_hundreds_of_runs_agree_with_tcptrace_in_both_directions(runs: list[Run], replications: int) -> None:
+    assert len(runs) == 48 * replications + len(PAGES)
     totals: Counter[str] = Counter()
     for run in runs:
         for down, up, seen, _ in connections(run):
@@ -192,7 +202,7 @@ def test_hundreds_of_runs_agree_with_tcptrace_in_both_directions(runs: list[Run]
     assert never == {"out_of_order_packets", "zero_windows", "zero_window_probes"}
 
 
-def test_elapsed_times_are_tcptraces_to_the_microsecond(runs: list[Run]) -> None:
+def test_elapsed_times_are_tcptraces_to_the_microsecond(runs: list[Run], replications: int) -> None:
     """Both read the same microseconds; tcptrace's last digit is one off at times, for it uses floating
     point.
     """
@@ -202,7 +212,7 @@ def test_elapsed_times_are_tcptraces_to_the_microsecond(runs: list[Run]) -> None
         for row, seen in zip(tcp[::2], run.tcptrace, strict=True):
             assert abs(row["span_s"] * 1e6 - seen["elapsed_us"][0]) < 1.5, run.name
             compared += 1
-    assert compared >= 400
+    assert compared >= 96 * replications + len(PAGES)
 
 
 def test_the_engines_own_record_says_the_same(runs: list[Run]) -> None:

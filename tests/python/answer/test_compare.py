@@ -25,6 +25,8 @@ from lasthop.cli import main
 from lasthop.pictures.forest import forest_figure
 from lasthop.statistics.estimates import paired_difference
 
+LONG = pytest.mark.long(covers=("python/lasthop/answer", "python/lasthop/statistics"), seconds=115)
+
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 Main = Callable[..., int]
 REPLICATIONS = 8
@@ -198,7 +200,16 @@ NULLS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], NDArray[np.flo
 
 
 @pytest.mark.parametrize("draw", NULLS)
-@pytest.mark.parametrize("families", [60, pytest.param(2000, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "families",
+    [
+        60,
+        pytest.param(
+            2000,
+            marks=LONG,
+        ),
+    ],
+)
 def test_chance_is_called_significant_no_more_often_than_stated(
     tmp_path: Path, draw: str, families: int
 ) -> None:

@@ -21,6 +21,7 @@ from forked import Forked, Process, ended
 from lasthop.results.atomic import write_parquet
 
 TABLES = ("flows.parquet", "runs.parquet")
+COVERS = ("python/lasthop/campaign", "python/lasthop/results")
 KILLS = int(os.environ.get("LASTHOP_KILLS", "1000"))
 
 
@@ -47,7 +48,13 @@ def run(out: Path, *options: str, file: Path = EXAMPLE) -> tuple[int, str, str]:
 @pytest.mark.parametrize(
     ("kills", "replications", "cells"),
     # A chain of cached metrics, memory=cbi, is lost as a whole, so no long one survives so many kills.
-    [(8, 1000, ()), pytest.param(KILLS, 50_000, ("--only", "memory=none"), marks=pytest.mark.long)],
+    [
+        (3, 1000, ()),
+        pytest.param(8, 1000, (), marks=pytest.mark.long(covers=COVERS, seconds=8)),
+        pytest.param(
+            KILLS, 50_000, ("--only", "memory=none"), marks=pytest.mark.long(by_hand="a night of kills")
+        ),
+    ],
 )
 def test_a_campaign_that_is_killed_again_and_again_ends_with_the_rows_of_an_undisturbed_one(
     tmp_path: Path, kills: int, replications: int, cells: tuple[str, ...]

@@ -21,6 +21,7 @@ from forked import Forked
 from lasthop import _core
 from lasthop.campaign.limits import PACKETS_MAX, Limits, read_size, size
 from lasthop.scenario.points import parse_study, read_study
+from long_tests import ENGINE
 
 Run = Callable[..., int]
 
@@ -263,6 +264,7 @@ def ran(cell: _core.Cell, seed: int, memory: float) -> dict[str, float] | None:
     return json.loads(said) if said else None
 
 
+@pytest.mark.long(covers=("python/lasthop/campaign", *ENGINE), seconds=5)
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from(_MUTATED), st.integers(0, 2**32))
 def test_what_is_accepted_takes_no_more_than_was_estimated(file: Path, number: int) -> None:

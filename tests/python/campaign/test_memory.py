@@ -14,6 +14,7 @@ from conftest import EXAMPLE, STUDY
 from lasthop import _core
 from lasthop.pictures.trace_tables import TraceTables
 from lasthop.scenario.facts import Facts
+from long_tests import ENGINE
 from observing import overviewed, traced
 
 EXAMPLES = STUDY.parents[1] / "examples"
@@ -133,6 +134,7 @@ def _peak_mb(*arguments: object) -> float:
     return float(told["kB"]) / 1000
 
 
+@pytest.mark.long(covers=("python/lasthop", *ENGINE), seconds=4)
 def test_the_two_commands_that_took_gigabytes(long_run: Path, tmp_path: Path) -> None:
     """They take 0.2 GB each; most of it is Python and its libraries."""
     assert _peak_mb("run", long_run, "--out", tmp_path / "long", "--quiet") < 300
@@ -140,6 +142,7 @@ def test_the_two_commands_that_took_gigabytes(long_run: Path, tmp_path: Path) ->
     assert _peak_mb("plot", *busy, "--out", tmp_path / "s.png") < 500
 
 
+@pytest.mark.long(covers=("python/lasthop", *ENGINE), seconds=4)
 def test_memory_hardly_grows_with_the_number_of_runs(tmp_path: Path) -> None:
     """Records, statistics and report of 5000 runs take at most a fifth more than those of 500."""
     few, many = (

@@ -200,7 +200,7 @@ def test_the_last_interval_misses_no_more_often_than_stated(name: str) -> None:
         assert share <= 1 - CONFIDENCE
 
 
-@pytest.mark.long
+@pytest.mark.long(covers=("python/lasthop/until", "python/lasthop/statistics"), seconds=35)
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_the_last_interval_misses_no_more_often_than_stated_in_many_campaigns(
     name: str, capsys: pytest.CaptureFixture[str]
@@ -250,7 +250,7 @@ def test_a_comparison_of_what_does_not_differ_finds_nothing(name: str) -> None:
     assert false_positives(DISTRIBUTIONS[name][0], "mean", 0.3, campaigns=300, cap=251) <= 0.05
 
 
-@pytest.mark.long
+@pytest.mark.long(covers=("python/lasthop/until", "python/lasthop/statistics"), seconds=13)
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_comparisons_of_what_does_not_differ_find_nothing_in_many_campaigns(
     name: str, capsys: pytest.CaptureFixture[str]

@@ -113,6 +113,7 @@ def test_a_version_is_never_worse_than_itself(lasthop_main: Main, seed: int) -> 
     assert lasthop_main("check", "up.toml", "--seed", seed, "--quiet") == 0
 
 
+@pytest.mark.long(covers=("python/lasthop/checks", "python/lasthop/studies/claims"), seconds=4)
 def test_verdicts_on_two_equal_versions_are_wrong_as_rarely_as_stated(tmp_path: Path) -> None:
     """Both are drawn from one distribution, so `not upheld` is a false alarm: 2.5 % of them may be."""
     numbers = np.random.default_rng(1)
@@ -121,7 +122,7 @@ def test_verdicts_on_two_equal_versions_are_wrong_as_rarely_as_stated(tmp_path: 
     assert _alarms("p95(elapsed_s) <= p95(elapsed_s, baseline)", pairs, tmp_path) <= 25
 
 
-@pytest.mark.long
+@pytest.mark.long(covers=("python/lasthop/checks", "python/lasthop/studies/claims"), seconds=30)
 def test_verdicts_on_equal_simulated_versions_are_wrong_as_rarely_as_stated(
     lasthop_main: Main, tmp_path: Path
 ) -> None:

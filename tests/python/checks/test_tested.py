@@ -16,6 +16,7 @@ import pytest
 from commands import ROOT
 from lasthop.engines.kernel.store import find_kernel
 from lasthop.results.manifest import finished
+from long_tests import GUEST
 
 Main = Callable[..., int]
 EXAMPLES = ROOT / "examples" / "check"
@@ -152,7 +153,7 @@ def test_git_finds_the_commit_that_made_a_control_worse() -> None:
     assert f"{planted} is the first bad commit" in found
 
 
-@pytest.mark.long
+@pytest.mark.long(covers=("python/lasthop/checks", *GUEST), seconds=45)
 def test_git_finds_the_commit_that_doubled_a_retry_timer(lasthop_main: Main) -> None:
     for name in ("upload.toml", "client.py", "server.py"):
         shutil.copyfile(EXAMPLES / name, name)
@@ -171,7 +172,7 @@ def test_git_finds_the_commit_that_doubled_a_retry_timer(lasthop_main: Main) -> 
     assert f"{planted} is the first bad commit" in found
 
 
-@pytest.mark.long
+@pytest.mark.long(by_hand="fetches packages from PyPI")
 def test_git_finds_the_commit_after_which_a_quic_client_asks_in_turn(
     lasthop_main: Main, tmp_path: Path
 ) -> None:
@@ -218,7 +219,7 @@ def test_kernels_with_code_of_a_users_own_are_no_default(
     assert finished(Path("results/kernel"))["identity"]["kernel"] == find_kernel(None).digest
 
 
-@pytest.mark.long
+@pytest.mark.long(by_hand="compiles kernels of its own")
 def test_git_finds_the_commit_that_changed_the_beta_of_a_kernel_module(
     lasthop_main: Main, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,6 +36,7 @@ from lasthop.evaluation import rows
 
 Main = Callable[..., int]
 
+COVERS = ("python/lasthop/cluster", "python/lasthop/campaign", "python/lasthop/processes.py")
 TABLES = ("flows.parquet", "runs.parquet")
 RUNS = 4000
 LONG = ("--only", "memory=none", "--replications", str(RUNS), "--quiet")
@@ -198,6 +199,7 @@ def test_a_worker_of_another_version_is_refused_with_both_versions(cluster: Clus
     cluster.wait_for_workers(2)
 
 
+@pytest.mark.long(covers=COVERS, seconds=4)
 def test_a_worker_of_another_version_that_comes_later_is_refused_too(
     cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -271,6 +273,7 @@ def six_cells(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.long(covers=COVERS, seconds=8)
 def test_work_that_kills_its_workers_is_named_and_nothing_else(tmp_path: Path) -> None:
     code, _, error = run_with_deaths(1000, tmp_path)
     assert code == 2
@@ -281,6 +284,7 @@ def test_work_that_kills_its_workers_is_named_and_nothing_else(tmp_path: Path) -
     )
 
 
+@pytest.mark.long(covers=COVERS, seconds=8)
 def test_deaths_that_are_not_the_fault_of_the_work_end_nothing(tmp_path: Path) -> None:
     code, output, _ = run_with_deaths(1, tmp_path)
     assert code == 0
@@ -319,6 +323,7 @@ def test_a_scheduler_that_dasks_client_has_given_up_is_gone(
         ask(client)
 
 
+@pytest.mark.long(covers=COVERS, seconds=12)
 def test_local_processes_run_it_and_leave_nothing_behind(whole: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     process = lasthop("run", EXAMPLE, *LONG, "--cluster", "local:2", "--out", out)
@@ -383,11 +388,12 @@ def survive(count: int, replications: int, tmp_path: Path) -> None:
     assert equal(out, whole)
 
 
+@pytest.mark.long(covers=COVERS, seconds=12)
 def test_random_kills_of_runner_workers_and_scheduler_change_nothing(tmp_path: Path) -> None:
     survive(8, 1500, tmp_path)
 
 
-@pytest.mark.long
+@pytest.mark.long(by_hand="a night of kills")
 def test_a_night_of_random_kills_changes_nothing(tmp_path: Path) -> None:
     survive(int(os.environ.get("LASTHOP_KILLS", "1000")), RUNS, tmp_path)
 

@@ -79,6 +79,11 @@ FOLDERS_OF_THE_READER = (
 """Folders of other projects, as a document has it."""
 
 
+PICTURES = {".png", ".svg", ".pdf", ".html"}
+LONG = pytest.mark.long(covers=("docs", "examples", "python/lasthop", "crates/lasthop-scenario"), seconds=50)
+"""The mark of documents and examples, which have most commands; those of help and README run always."""
+
+
 def _reason(command: Command) -> str | None:
     text = shlex.join(command.words)
     return next((reason for start, reason in ONLY_READ.items() if re.match(start, text)), None)
@@ -111,7 +116,10 @@ def _scratch(folder: Path) -> None:
         (folder / name).write_text(text, encoding="utf-8")
 
 
-@pytest.mark.parametrize("document", documents())
+@pytest.mark.parametrize(
+    "document",
+    [pytest.param(one, marks=LONG if one.startswith(("docs/", "examples/")) else ()) for one in documents()],
+)
 def test_the_commands_of_a_document_work(
     document: str,
     tmp_path: Path,
@@ -139,8 +147,11 @@ def test_the_commands_of_a_document_work(
             except click.ClickException as error:
                 pytest.fail(f"{shown}: {error.format_message()}")
         else:
+            before = set(Path().rglob("*"))
             code = lasthop_main(*(_once(words) if words[0] == "run" else words))
             assert code == 0, f"{shown}\n{capsys.readouterr().err}"
+            if words[0] == "plot":
+                assert any(file.suffix in PICTURES for file in set(Path().rglob("*")) - before), shown
 
 
 def test_there_are_commands_everywhere_and_most_examples_are_run() -> None:

@@ -21,10 +21,12 @@ from lasthop.crosscheck.tell import tell_all
 from lasthop.engines.engine import Recording, Request
 from lasthop.engines.kernel.kernel_engine import KernelEngine
 from lasthop.engines.kernel.store import Kernel
+from long_tests import ENGINE, GUEST
 from observing import traced
 
 ROOT = Path(__file__).resolve().parents[3]
 Main = Callable[..., int]
+COVERS = ("python/lasthop/crosscheck", *GUEST, *ENGINE)
 
 
 def state(ack: int | None, cwnd: int = 10, *sent: tuple[int, int]) -> State:
@@ -224,7 +226,7 @@ def test_each_difference_is_told_with_both_stories(
 
 
 @pytest.mark.parametrize(("options", "most"), [((), 0.01), (("--errors",), 0.03)], ids=["clean", "errors"])
-@pytest.mark.parametrize("count", [12, pytest.param(200, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [12, pytest.param(200, marks=pytest.mark.long(covers=COVERS, seconds=75))])
 def test_the_model_of_linux_6_follows_the_kernel_on_random_scenarios(
     tmp_path: Path, lasthop_main: Main, options: tuple[str, ...], most: float, count: int
 ) -> None:
@@ -242,7 +244,10 @@ def test_the_model_of_linux_6_follows_the_kernel_on_random_scenarios(
     ("algorithms", "count"),
     [
         ("vegas,westwood,dctcp", 9),
-        *(pytest.param(one, 100, marks=pytest.mark.long) for one in ("vegas", "westwood", "dctcp")),
+        *(
+            pytest.param(one, 100, marks=pytest.mark.long(covers=COVERS, seconds=18))
+            for one in ("vegas", "westwood", "dctcp")
+        ),
     ],
 )
 def test_the_models_of_other_controls_follow_the_kernel_on_random_scenarios(
@@ -261,7 +266,12 @@ def test_the_models_of_other_controls_follow_the_kernel_on_random_scenarios(
 
 
 @pytest.mark.parametrize(
-    ("count", "replications"), [(4, 3), pytest.param(100, 8, marks=pytest.mark.long)], ids=["few", "many"]
+    ("count", "replications"),
+    [
+        pytest.param(4, 3, marks=pytest.mark.long(covers=COVERS, seconds=3)),
+        pytest.param(100, 8, marks=pytest.mark.long(by_hand="takes five minutes of a processor or more")),
+    ],
+    ids=["few", "many"],
 )
 def test_the_model_of_bbr_follows_the_kernel_over_its_random_phases(
     tmp_path: Path, lasthop_main: Main, count: int, replications: int
@@ -288,6 +298,7 @@ def _drops(file: Path) -> pl.DataFrame:
     )
 
 
+@pytest.mark.long(covers=COVERS, seconds=8)
 @pytest.mark.parametrize("link", ["constant", "bursts"])
 def test_three_flows_of_bbr_lose_as_much_in_the_kernel_as_in_the_model_over_their_draws(
     kernel: Kernel, tmp_path: Path, lasthop_main: Main, link: str
@@ -306,7 +317,10 @@ def test_three_flows_of_bbr_lose_as_much_in_the_kernel_as_in_the_model_over_thei
 
 
 @pytest.mark.parametrize("options", [(), ("--errors",)], ids=["clean", "errors"])
-@pytest.mark.parametrize("count", [4, pytest.param(100, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "count",
+    [4, pytest.param(100, marks=pytest.mark.long(covers=("crates/lasthop-quic", *COVERS), seconds=40))],
+)
 def test_quic_takes_as_long_over_real_sockets_of_the_guest_as_in_the_model(
     tmp_path: Path, lasthop_main: Main, options: tuple[str, ...], count: int
 ) -> None:
@@ -374,7 +388,7 @@ def test_nagle_of_the_model_holds_what_that_of_the_kernel_holds(tmp_path: Path, 
     assert held["acks"].sum() < sent["acks"].sum()
 
 
-@pytest.mark.long
+@pytest.mark.long(covers=COVERS, seconds=220)
 @pytest.mark.parametrize(
     "discipline", ["drop-head", "codel", "fq_codel", "sfq", "cake", "pie", "fq_pie", "red", "adaptive-red"]
 )

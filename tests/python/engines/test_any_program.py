@@ -205,7 +205,7 @@ def run_twice(capture: Path, server: str, command: tuple[str, ...]) -> str:
     return runs[0][0]
 
 
-@pytest.mark.long
+@pytest.mark.long(by_hand="needs curl, wget, iperf3, OpenSSH, Go and Java, which CI does not install")
 @pytest.mark.usefixtures("kernel")
 @pytest.mark.parametrize("name", CASES)
 def test_a_program_says_and_sends_the_same_twice(name: str, folder: Path, tmp_path: Path) -> None:

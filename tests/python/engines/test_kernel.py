@@ -30,6 +30,7 @@ from lasthop.engines.kernel.kernel_engine import KernelEngine
 from lasthop.engines.kernel.source import find_source
 from lasthop.engines.kernel.store import Info, Kernel, find_kernel, kernels, store
 from lasthop.errors import InputError
+from long_tests import GUEST
 from test_live_run import ATM, DOWNLOAD, PAGE, SCENARIO, STREAM
 from tools import require_tools, tshark
 
@@ -162,6 +163,7 @@ def test_workers_of_a_cluster_make_the_same_bytes_and_need_the_same_kernel(
     )
 
 
+@pytest.mark.long(covers=("python/lasthop/cluster", *GUEST), seconds=8)
 def test_the_workers_of_a_cluster_share_the_cells(kernel: Kernel, tmp_path: Path) -> None:
     assert kernel
     levels = "".join(f'[factor.seconds.{n}]\ntime_limit = "{n} s"\n' for n in range(20, 28))
@@ -463,7 +465,7 @@ def test_a_release_that_apt_does_not_know_is_sought_in_debians_other_suites(
         assert f"{folder}={tmp_path}/" in update
 
 
-@pytest.mark.long
+@pytest.mark.long(by_hand="asks Debian's servers for the packages of other suites")
 def test_debians_other_suites_have_the_newest_release_and_leave_apt_as_it_is(tmp_path: Path) -> None:
     before = Apt().releases()
     lists = sorted(Path("/var/lib/apt/lists").iterdir())

@@ -10,6 +10,7 @@ import pytest
 
 from commands import ROOT
 from lasthop.engines.kernel.store import Kernel
+from long_tests import GUEST
 from tools import require_tools, tshark
 
 Main = Callable[..., int]
@@ -57,6 +58,7 @@ def example(lasthop_main: Main, tmp_path: Path, kernel: Kernel) -> dict[str, pl.
     return {table: pl.read_parquet(out / f"{table}.parquet") for table in ("flows", "hops", "runs")}
 
 
+@pytest.mark.long(covers=GUEST, seconds=5)
 def test_mptcp_adds_up_both_ways_and_survives_the_loss_of_one(example: dict[str, pl.DataFrame]) -> None:
     """The claim of examples/multipath.toml."""
     flows = {

@@ -22,7 +22,7 @@ from test_linux_router import both_routers, stream
 from test_live import program
 from test_programs import run_guest
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.long(by_hand="compiles a kernel of its own")
 
 RELEASE = "7.3"
 # How far the processor's counter comes in a second, in milliseconds.

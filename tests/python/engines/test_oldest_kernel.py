@@ -13,7 +13,7 @@ from lasthop.engines.kernel.changes import BUILT
 from test_newest_kernel import COUNTER
 from test_programs import run_guest
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.long(by_hand="compiles a kernel of its own")
 
 
 def test_programs_start_and_see_virtual_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

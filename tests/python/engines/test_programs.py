@@ -23,6 +23,7 @@ from forked import Forked
 from lasthop.engines.kernel import guest_programs
 from lasthop.engines.kernel.store import Kernel
 from lasthop.errors import InputError
+from long_tests import GUEST
 from test_kernel import assert_no_guests, guests, own_kernel  # noqa: F401
 from test_live import NOBODY, fetch, program, python_for_everyone, run_shell, serve, wait_until
 
@@ -214,6 +215,7 @@ def test_several_servers_have_names_and_addresses_and_reach_each_other_without_t
     assert int(sent[1]) < 8, "only the client's connection crosses the last hop"
 
 
+@pytest.mark.long(covers=GUEST, seconds=14)
 @pytest.mark.usefixtures("kernel")
 def test_a_program_that_computes_without_end_is_named_unless_computing_takes_time() -> None:
     spins = (
@@ -250,6 +252,7 @@ def test_a_program_that_takes_all_memory_is_named() -> None:
     ), done.stderr
 
 
+@pytest.mark.long(covers=GUEST, seconds=6)
 @pytest.mark.usefixtures("kernel")
 def test_a_fork_bomb_is_ended_and_named_and_many_processes_are_none() -> None:
     run = ("--link", "lte", "--quiet", "--", "sh", "-c")
@@ -361,7 +364,16 @@ def _mounts_but_of_other_tests(own: Path) -> list[str]:
     return [line for line in lines if "/pytest-of-" not in line or str(own) in line]
 
 
-def test_sigkill_of_any_process_leaves_nothing(own_kernel: Kernel, tmp_path: Path) -> None:  # noqa: F811
+@pytest.mark.parametrize(
+    "kills",
+    [
+        4,
+        pytest.param(
+            int(os.environ.get("LASTHOP_KILLS", "12")), marks=pytest.mark.long(covers=GUEST, seconds=9)
+        ),
+    ],
+)
+def test_sigkill_of_any_process_leaves_nothing(own_kernel: Kernel, tmp_path: Path, kills: int) -> None:  # noqa: F811
     """At random moments, from the start of the command on; what a guest has open has no name in any file
     system.
     """
@@ -375,7 +387,7 @@ def test_sigkill_of_any_process_leaves_nothing(own_kernel: Kernel, tmp_path: Pat
         takes = time.monotonic() - begun
         os.kill(process.pid, signal.SIGKILL)
         process.wait(20)
-    for number in range(int(os.environ.get("LASTHOP_KILLS", "12"))):
+    for number in range(kills):
         with Forked("lasthop", *shell(own_kernel, *program(WAITS))) as process:
             if number % 4 == 0:  # On a machine that has become busier no random moment may come so late.
                 wait_until(lambda: len(guests(own_kernel)) >= 3, "no program runs")

@@ -11,6 +11,7 @@ import pytest
 
 from claims_tools import verdicts
 from commands import ROOT
+from long_tests import ENGINE
 
 Main = Callable[..., int]
 Tables = dict[str, pl.DataFrame]
@@ -83,6 +84,7 @@ def test_upload_at_one_end_and_download_at_the_other_spoil_the_same_voice(
         assert rates["fq_codel"] > 0.9 * rates["drop-tail"]
 
 
+@pytest.mark.long(covers=("examples", *ENGINE), seconds=4)
 def test_a_queue_discipline_does_not_widen_a_backhaul(tables: Callable[[str], Tables]) -> None:
     """The claim of examples/backhaul.toml."""
     backhaul = tables("backhaul")
@@ -109,6 +111,7 @@ def test_a_queue_discipline_does_not_widen_a_backhaul(tables: Callable[[str], Ta
         assert waits["busy", "100", queue] > 0.05
 
 
+@pytest.mark.long(covers=("examples", *ENGINE), seconds=7)
 def test_a_long_flow_gets_less_than_the_formula_of_reno_and_with_fq_codel_its_fair_share(
     tables: Callable[[str], Tables],
 ) -> None:

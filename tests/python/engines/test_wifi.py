@@ -12,6 +12,7 @@ from scipy.optimize import brentq
 from claims_tools import verdicts
 from commands import ROOT
 from lasthop.studies.claims.records import Records
+from long_tests import ENGINE
 
 Main = Callable[..., int]
 
@@ -121,6 +122,7 @@ def _told(out: Path, stations: pl.DataFrame) -> None:
     assert "<h3>Stations</h3>" in (out / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.long(covers=("examples", *ENGINE), seconds=4)
 def test_the_queue_of_the_bottleneck_decides_about_a_call(lasthop_main: Main, tmp_path: Path) -> None:
     """The claims of examples/wifi-bufferbloat.toml."""
     _run(lasthop_main, "wifi-bufferbloat", tmp_path / "out")

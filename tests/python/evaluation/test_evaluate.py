@@ -30,8 +30,10 @@ from lasthop.evaluation.rows import SETS, WHOLE, Set, read_set
 from lasthop.scenario.examples import find_example
 from lasthop.studies.claims import NOT_UPHELD, UPHELD
 from lasthop.studies.loading import load
+from long_tests import ENGINE
 
 Main = Callable[..., int]
+COVERS = ("python/lasthop/evaluation", "python/lasthop/studies/claims", *ENGINE)
 FAULTS = Path(__file__).with_name("planted_faults.py")
 CAUGHT_BY = {
     "NeverBacksOff": "collapse",
@@ -63,6 +65,7 @@ def build(control: str, sections: Collection[str], out: Path, replications: int 
     return found
 
 
+@pytest.mark.long(covers=COVERS, seconds=12)
 @pytest.mark.parametrize(("fault", "section"), CAUGHT_BY.items())
 def test_a_planted_fault_is_found_by_the_section_that_should(
     fault: str, section: str, tmp_path: Path
@@ -71,6 +74,7 @@ def test_a_planted_fault_is_found_by_the_section_that_should(
     assert judgement.verdict == NOT_UPHELD
 
 
+@pytest.mark.long(covers=COVERS, seconds=7)
 @pytest.mark.parametrize("control", ["reno", "cubic"])
 def test_reno_and_cubic_pass_these_sections(control: str, tmp_path: Path) -> None:
     found = build(control, list(CAUGHT_BY.values()), tmp_path / "out")
@@ -79,6 +83,7 @@ def test_reno_and_cubic_pass_these_sections(control: str, tmp_path: Path) -> Non
     assert found.exit_code == 0
 
 
+@pytest.mark.long(covers=COVERS, seconds=3)
 def test_reno_and_cubic_follow_the_laws_of_random_loss(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,7 @@ from lasthop.explain.tell_udp import tell_udp
 from lasthop.explain.udp import MOST_EPISODES, UdpFacts, gather_udp
 from lasthop.explain.words import WIDTH, Story, length
 from lasthop.scenario.facts import Facts
+from long_tests import ENGINE
 from made_facts import one_hop
 from observing import traced
 
@@ -121,6 +122,7 @@ def compare_tcp(facts: TcpFacts, record: Row, place: object) -> None:
     assert sum(shares.values()) == pytest.approx(elapsed_s, rel=0, abs=1e-6), place
 
 
+@pytest.mark.long(covers=("python/lasthop/explain", *ENGINE), seconds=6)
 def test_counts_verdicts_and_times_equal_the_records() -> None:
     totals = compare(_core.load(str(STUDY / "study.toml")), range(1, 5))
     for name in set(COUNTS) - {"ack_drops_queue", "ack_drops_red", "ack_marks_ecn", "tail_loss_probes"}:

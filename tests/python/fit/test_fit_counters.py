@@ -17,6 +17,7 @@ from lasthop.fit.fit import fit, ways_of
 from lasthop.fit.posterior import Fit
 from lasthop.fit.sources import read
 from lasthop.fit.summary import View, summarise
+from long_tests import ENGINE
 
 FILES = Path(__file__).parent / "measured"
 RATE, DELAY_MS, PACKETS = 8.0, 40.0, 40
@@ -31,7 +32,7 @@ def number(found: Fit, name: str) -> tuple[float, float, float]:
     return one.low, one.value, one.high
 
 
-@pytest.mark.long
+@pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=8)
 def test_iperf3_with_the_servers_counts_and_a_ping_tells_the_line() -> None:
     found = fit([read(FILES / "iperf3-down-server.json"), read(FILES / "ping-idle.txt")], jobs=2)
     low, rate, high = number(found, "rate")
@@ -46,7 +47,7 @@ def test_iperf3_with_the_servers_counts_and_a_ping_tells_the_line() -> None:
     assert (control.value, queue.value) == ("cubic", "drop-tail")
 
 
-@pytest.mark.long
+@pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=13)
 def test_a_file_of_flent_tells_the_line() -> None:
     found = fit([read(FILES / "tcp-download.flent.gz")], jobs=2)
     assert number(found, "rate")[1] == pytest.approx(RATE, rel=0.05)

@@ -15,11 +15,13 @@ import pytest
 from lasthop.fit.fit import fit
 from lasthop.fit.posterior import Fit
 from lasthop.fit.sources import read
+from long_tests import ENGINE
 
 KEPT = Path(__file__).parent / "captures"
 LINES = json.loads((KEPT / "lines.json").read_text(encoding="utf-8"))
 HOST = "10.0.1.1"
-SHORT = ("bbr", "cubic-received", "reno")
+LONG = pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=11)
+SHORT = ("bbr", pytest.param("cubic-received", marks=LONG), pytest.param("reno", marks=LONG))
 
 
 def fitted(name: str, folder: Path) -> Fit:
@@ -54,7 +56,7 @@ def test_a_line_behind_real_tcp_is_found_within_the_intervals(name: str, tmp_pat
     assert within(found, "delay", LINES[name]["delay"])
 
 
-@pytest.mark.long
+@pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=55)
 def test_most_of_ten_lines_behind_real_tcp_are_found(tmp_path: Path) -> None:
     inside = {"rate": 0, "delay": 0}
     near = 0

@@ -18,6 +18,7 @@ from lasthop.fit.output import courses_of, text_of
 from lasthop.fit.posterior import Fit, Source
 from lasthop.fit.sources import read
 from lasthop.scenario.points import read_study
+from long_tests import ENGINE
 
 ENDS = ("server", "client")
 HOST = "10.0.1.1"
@@ -231,7 +232,7 @@ def test_waits_of_each_direction_do_not_depend_on_the_clocks() -> None:
     assert waits(Measurement(Path("ping.txt"), "ping", delays=Delays(wait, wait))) is None
 
 
-@pytest.mark.long
+@pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=16)
 def test_a_line_with_a_course_is_fitted(tmp_path: Path) -> None:
     measurement, _ = seen(tmp_path, "server", STEPS)
     found = fit([measurement], jobs=2)

@@ -21,8 +21,10 @@ from lasthop.fit.posterior import Fit
 from lasthop.fit.sources import read
 from lasthop.fit.summary import at_first, summarise, unevenness
 from lasthop.scenario.points import parse_study
+from long_tests import ENGINE
 
 TRUE = {"rate": 4.0, "rtt": 40.0, "buffer": 30.0}
+LONG = pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=9)
 CUBIC, BBR = Model("cubic", "drop-tail"), Model("bbr", "drop-tail")
 
 
@@ -42,6 +44,7 @@ def covers(found: Fit, true: dict[str, float]) -> dict[str, bool]:
     return covered
 
 
+@LONG
 def test_a_known_line_is_found_within_its_intervals(cubic: tuple[Measurement, Fit]) -> None:
     _, found = cubic
     assert covers(found, TRUE) == {"rate": True, "rtt": True, "buffer": True}
@@ -56,6 +59,7 @@ def test_a_known_line_is_found_within_its_intervals(cubic: tuple[Measurement, Fi
     assert buffer.high < 1.3 * buffer.low
 
 
+@LONG
 def test_the_scenario_has_the_estimate_and_its_draws_as_levels(cubic: tuple[Measurement, Fit]) -> None:
     text = text_of(cubic[1], "my-line")
     study = parse_study(text)
@@ -66,7 +70,7 @@ def test_the_scenario_has_the_estimate_and_its_draws_as_levels(cubic: tuple[Meas
     assert "assumed" in text
 
 
-@pytest.mark.long
+@pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=190)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize(
     ("model", "more"), [(CUBIC, {}), (BBR, {}), (CUBIC, {"loss": 0.002}), (BBR, {"loss": 0.01})]
@@ -80,7 +84,7 @@ def test_most_known_lines_are_found(model: Model, more: dict[str, float], seed: 
     assert sum(covered.values()) >= len(covered) - 1
 
 
-@pytest.mark.long
+@pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=16)
 def test_the_same_seed_gives_the_same_fit_whatever_the_jobs(cubic: tuple[Measurement, Fit]) -> None:
     seen, found = cubic
     assert text_of(fit([seen], jobs=1), "a") == text_of(found, "a")
@@ -155,7 +159,7 @@ def test_the_nearest_kind_of_line_counts_for_nothing_if_only_others_are_like_the
     assert checked(np.array([0.6, 0.4, 0.0]), [0.0, 0.0, 0.5]) == pytest.approx([0.6, 0.4, 0.0])
 
 
-@pytest.mark.long
+@pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=4)
 def test_a_queue_that_never_overflowed_has_no_length(tmp_path: Path) -> None:
     # Random losses keep Reno's window at ten packets or so, and 200 never wait.
     text = LINE.replace("30 packets", "200 packets").replace('"20 ms"', '"20 ms"\nloss = "1 %"')
@@ -225,8 +229,8 @@ def transfer() -> Transfer:
     return Transfer("whole", "down", ends, ends * 1e6, mss=1448, overhead=52, initial_window=10)
 
 
-def test_what_is_short_or_limited_by_the_application_is_refused(cubic: tuple[Measurement, Fit]) -> None:
-    seen, _ = cubic
+def test_what_is_short_or_limited_by_the_application_is_refused() -> None:
+    seen = measured(TRUE, CUBIC, 11)
     (transfer,) = seen.transfers
     limited = replace(seen, transfers=(replace(transfer, app_limited=True),))
     with pytest.raises(InputError, match="application limited"):

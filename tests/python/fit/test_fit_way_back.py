@@ -14,6 +14,7 @@ from lasthop.fit.measurement import Direction, Measurement
 from lasthop.fit.output import text_of
 from lasthop.fit.sources import read
 from lasthop.fit.way_back import ANY, delay_with, drawn, of_run
+from long_tests import ENGINE
 
 UP = """
 [up.link]
@@ -53,6 +54,7 @@ def test_runs_have_other_ways_back_but_the_same_round_trips() -> None:
     assert halves == pytest.approx(np.full(5, 200 * np.log(2) / np.log(40)), abs=2)
 
 
+@pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=7)
 def test_the_interval_of_the_delay_allows_for_a_slow_way_back(tmp_path: Path) -> None:
     found = fit([transfer(tmp_path, "down")], jobs=2, exact=True)
     delay = found.parameter("delay")
@@ -68,7 +70,7 @@ def test_the_interval_of_the_delay_allows_for_a_slow_way_back(tmp_path: Path) ->
     assert "the intervals allow for that" in "\n".join(found.notes)
 
 
-@pytest.mark.long
+@pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=10)
 def test_transfers_of_both_directions_tell_each_other_the_rate_of_their_acks(tmp_path: Path) -> None:
     found = fit([transfer(tmp_path, "down"), transfer(tmp_path, "up")], jobs=2, exact=True)
     for delay in (one for one in found.parameters if one.name == "delay"):

@@ -36,6 +36,13 @@ EXAMPLE = EXAMPLES / "two-flows.toml"
 Range = tuple[float, float]
 
 
+def long(seconds: float) -> pytest.MarkDecorator:
+    """Return the mark of a long test of reports."""
+    return pytest.mark.long(
+        covers=("python/lasthop/report", "python/lasthop/pictures", "requirements.lock"), seconds=seconds
+    )
+
+
 @pytest.fixture(scope="module")
 def chrome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
     with start_chrome(tmp_path_factory.mktemp("profile")) as driver:
@@ -287,6 +294,7 @@ def test_the_legend_hides_and_shows_a_kind_in_every_panel(
     assert browser.get_log("browser") == []
 
 
+@long(14)
 def test_the_figures_of_a_factorial_study_are_drawn_without_errors(
     browser: webdriver.Chrome, open_report: Callable[[Path], None], study_results: Callable[..., Path]
 ) -> None:
@@ -320,6 +328,9 @@ REPORTS = {
 }
 
 
+STUDIES = {"kulve2003", "balekaki2012", "iip2004"}
+
+
 @pytest.fixture
 def make_report(
     tmp_path: Path, lasthop_main: Callable[..., int], study_results: Callable[..., Path]
@@ -343,7 +354,9 @@ def make_report(
     return made
 
 
-@pytest.mark.parametrize("name", REPORTS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=long(10) if one in STUDIES else ()) for one in REPORTS]
+)
 def test_no_element_is_wider_than_the_window(
     browser: webdriver.Chrome,
     open_report: Callable[[Path], None],
@@ -365,7 +378,7 @@ def test_no_element_is_wider_than_the_window(
         assert browser.execute_script(WIDER) == [0, []]
     headings = [heading.text for heading in browser.find_elements(By.CSS_SELECTOR, "h1, h2")]
     assert headings[-1] == "Provenance"
-    assert ("Claims" in headings) == (name in {"kulve2003", "balekaki2012", "iip2004"})
+    assert ("Claims" in headings) == (name in STUDIES)
     assert ("No packet was sent" in browser.find_element(By.ID, "answer").text) == (name == "nothing-sent")
     assert browser.get_log("browser") == []
 
@@ -420,15 +433,19 @@ def test_on_paper_everything_is_open_and_as_wide_as_the_paper(
     assert browser.get_log("browser") == []
 
 
-@pytest.mark.parametrize("study", ["kulve2003", "iip2004"])
+@pytest.mark.parametrize(
+    "study",
+    [("kulve2003",), pytest.param(("iip2004", "--sets", "2"), marks=long(20))],
+    ids=["kulve2003", "iip2004"],
+)
 def test_the_report_of_a_whole_study_is_small_and_opens_at_once(
     browser: webdriver.Chrome,
     open_report: Callable[[Path], None],
     address: Path,
     study_results: Callable[..., Path],
-    study: str,
+    study: tuple[str, ...],
 ) -> None:
-    report = study_results(study) / "report.html"
+    report = study_results(*study) / "report.html"
     assert report.stat().st_size < 3_000_000
     open_report(report)
     # Why it opens at once (`benches/report.py` measures how soon): few elements, and nothing out of view is
@@ -454,6 +471,7 @@ def test_a_browser_that_cannot_unpack_says_so(browser: webdriver.Chrome, report:
     assert browser.get_log("browser") == []
 
 
+@long(10)
 def test_seven_hundred_pixels_show_the_report_of_a_study_whole(
     browser: webdriver.Chrome, open_report: Callable[[Path], None], study_results: Callable[..., Path]
 ) -> None:

@@ -197,6 +197,7 @@ def test_the_lab_shows_them(chrome: webdriver.Chrome, results: Path, tmp_path: P
     assert_shown(chrome, *map(a, ("title", "bulk", "call")), f"factor{NAME}", f"level{NAME}")
 
 
+@pytest.mark.long(covers=("docs/site", "requirements.lock"), seconds=5)
 def test_the_gallery_shows_them(
     chrome: webdriver.Chrome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

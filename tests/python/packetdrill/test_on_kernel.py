@@ -17,6 +17,7 @@ from lasthop.packetdrill import on_kernel
 from lasthop.packetdrill.on_kernel import FAMILIES, Ran, Task, families_of, run_on_kernel
 from lasthop.packetdrill.program import VARIABLE, find_program
 from lasthop.packetdrill.verdict import State
+from long_tests import GUEST
 
 Main = Callable[..., int]
 
@@ -122,6 +123,7 @@ def test_commands_of_a_guest_have_networks_of_their_own_and_exact_sleeps(kernel:
     assert 250_000_000 <= third["elapsed_ns"] < 250_100_000
 
 
+@pytest.mark.long(covers=("python/lasthop/packetdrill", *GUEST), seconds=6)
 def test_a_script_that_ends_the_guest_leaves_the_others_their_verdicts(
     tmp_path: Path, kernel: Kernel
 ) -> None:
@@ -198,7 +200,7 @@ def packetdrill() -> Path:
     return find_program(None)
 
 
-@pytest.mark.long
+@pytest.mark.long(by_hand=f"needs {VARIABLE}, a checkout of packetdrill, which CI has not")
 def test_the_scripts_of_the_project_pass_on_a_kernel(kernel: Kernel, packetdrill: Path) -> None:
     scripts = sorted((Path(__file__).parents[2] / "packetdrill").glob("*.pkt"))
     tasks = [Task(script, "ipv4", 0) for script in scripts]
@@ -207,7 +209,7 @@ def test_the_scripts_of_the_project_pass_on_a_kernel(kernel: Kernel, packetdrill
     assert not failed
 
 
-@pytest.mark.long
+@pytest.mark.long(by_hand=f"needs {VARIABLE}, a checkout of packetdrill, which CI has not")
 def test_packetdrill_agrees_with_a_handshake_of_the_rfc_and_finds_a_wrong_number(
     tmp_path: Path, kernel: Kernel, packetdrill: Path
 ) -> None:

@@ -411,21 +411,6 @@ def test_without_options_a_run_becomes_a_file_of_the_scenarios_name(
     ]
 
 
-def test_every_plot_command_in_a_comment_of_an_example_draws(lasthop_main: Callable[..., int]) -> None:
-    lines = [
-        line
-        for file in EXAMPLE.parent.glob("*.toml")
-        for line in file.read_text(encoding="utf-8").splitlines()
-    ]
-    words = [line.partition("lasthop plot ")[2].split() for line in lines if "lasthop plot " in line]
-    # Those of results folders are run by test_commands.
-    commands = [command for command in words if command[0].endswith(".toml")]
-    assert commands
-    for file, *options in commands:
-        assert lasthop_main("plot", EXAMPLE.parents[1] / file, *options) == 0
-    assert len(list(Path().glob("*.png"))) == len(commands)
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [

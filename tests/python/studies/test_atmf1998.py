@@ -1,5 +1,4 @@
-"""The study atmf1998 against its published numbers and statements: one seed in CI, ten behind the `long`
-marker.
+"""The study atmf1998 against its published numbers and statements: one seed, and ten.
 
 A number is the mean over the seeds. With one seed, as published, there is more noise: some bounds are wider.
 """
@@ -22,8 +21,10 @@ from lasthop.report.interactions import factorial_figures
 from lasthop.studies.catalogue import Assets, load_assets
 from lasthop.studies.comparison import agreement, agreement_lines, compare
 from lasthop.studies.summary import key_columns, study_summary
+from long_tests import ENGINE
 
 STUDY = Path(__file__).resolve().parents[3] / "studies" / "atmf1998"
+COVERS = ("studies/atmf1998", "python/lasthop/studies", *ENGINE)
 PATHS = ("wan", "meo", "geo")
 SATELLITES = ("meo", "geo")
 BUFFERS = ("0.5", "1", "2")
@@ -43,7 +44,13 @@ def assets() -> Assets:
 # ---- The study itself --------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=[1, pytest.param(10, marks=pytest.mark.long)])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(seeds, marks=pytest.mark.long(covers=COVERS, seconds=seconds))
+        for seeds, seconds in ((1, 12), (10, 90))
+    ],
+)
 def seeds(request: pytest.FixtureRequest) -> int:
     return int(request.param)
 

@@ -12,11 +12,13 @@ import pytest
 
 from lasthop.results.tables import with_rates
 from lasthop.studies.catalogue import load_drawn
+from long_tests import ENGINE
 from test_report import read
 
 Main = Callable[..., int]
 
 STUDY = Path(__file__).resolve().parents[3] / "studies" / "balekaki2012"
+LONG = pytest.mark.long(covers=("studies/balekaki2012", *ENGINE), seconds=45)
 ENTRIES = tomllib.loads((STUDY / "claims.toml").read_text(encoding="utf-8"))["claim"]
 STORIES = sorted({entry["story"] for entry in ENTRIES if "story" in entry})
 HOSTS = {"iw3": ["iw3"], "iw10": ["iw10"], "hybrid": ["iw3", "iw10"]}
@@ -232,7 +234,7 @@ def undisputed(found: pl.DataFrame) -> pl.DataFrame:
     return found.filter(pl.col("id").is_in(listed.implode()), contradicts="")
 
 
-@pytest.mark.long
+@LONG
 def test_every_claim_that_is_not_upheld_is_explained_and_no_other(whole: Path, found: pl.DataFrame) -> None:
     page = " ".join(read(whole / "report.html").text)
     explained = set(found.filter(pl.col("explanation") != "")["id"])
@@ -241,7 +243,7 @@ def test_every_claim_that_is_not_upheld_is_explained_and_no_other(whole: Path, f
         assert explanation in page
 
 
-@pytest.mark.long
+@LONG
 def test_the_readme_says_how_many_statements_are_upheld(whole: Path) -> None:
     counts = dict(pl.read_csv(whole / "statements.csv")["verdict"].value_counts().iter_rows())
     said = (
@@ -251,7 +253,7 @@ def test_the_readme_says_how_many_statements_are_upheld(whole: Path) -> None:
     assert said in " ".join((STUDY / "README.md").read_text(encoding="utf-8").replace("**", "").split())
 
 
-@pytest.mark.long
+@LONG
 @pytest.mark.parametrize("command", STORIES)
 def test_stories_can_be_told(lasthop_main: Main, capsys: pytest.CaptureFixture[str], command: str) -> None:
     assert lasthop_main(*command.split()[1:]) == 0
@@ -269,7 +271,7 @@ def test_explanations_refer_to_claims_that_are_explained() -> None:
         assert len(text) > 40 or named, name
 
 
-@pytest.mark.long
+@LONG
 def test_what_the_study_says_of_its_figures_is_upheld_over_the_whole_part(undisputed: pl.DataFrame) -> None:
     verdicts = dict(undisputed.select("id", "verdict").iter_rows())
     # Times over congestion, over the size, and below and above 20 s at 90 %; losses of IW 10.
@@ -277,7 +279,7 @@ def test_what_the_study_says_of_its_figures_is_upheld_over_the_whole_part(undisp
         assert verdicts[name] == "upheld", name
 
 
-@pytest.mark.long
+@LONG
 @pytest.mark.xfail(strict=True, reason="a goal not reached: the study's README names the mechanisms")
 def test_seven_in_ten_claims_that_no_other_contradicts_are_upheld(undisputed: pl.DataFrame) -> None:
     assert undisputed.filter(verdict="upheld").height >= 0.7 * undisputed.height

@@ -12,10 +12,12 @@ import polars as pl
 import pytest
 
 from lasthop.results.tables import with_computed
+from long_tests import ENGINE
 from test_report import read
 
 ROOT = Path(__file__).resolve().parents[3]
 STUDY = ROOT / "studies" / "coexistence"
+LONG = pytest.mark.long(covers=("studies/coexistence", *ENGINE), seconds=325)
 
 
 @pytest.fixture(scope="module")
@@ -89,17 +91,17 @@ def whole(study_results: Callable[..., Path]) -> pl.DataFrame:
     return pl.read_csv(folder / "claims.csv", infer_schema=False).fill_null("")
 
 
-@pytest.mark.long
+@LONG
 def test_the_readme_has_the_verdict_on_each_claim(whole: pl.DataFrame) -> None:
     assert printed_verdicts() == dict(whole.select("id", "verdict").iter_rows())
 
 
-@pytest.mark.long
+@LONG
 def test_every_claim_that_is_not_upheld_is_explained_and_no_other(whole: pl.DataFrame) -> None:
     explained = set(whole.filter(pl.col("explanation") != "")["id"])
     assert explained == set(whole.filter(pl.col("verdict") != "upheld")["id"])
 
 
-@pytest.mark.long
+@LONG
 def test_more_than_half_of_the_claims_are_upheld(whole: pl.DataFrame) -> None:
     assert whole.filter(verdict="upheld").height > 0.5 * whole.height

@@ -1,7 +1,7 @@
 """The study iip2004 against its published numbers and statements.
 
-Two sets of replications in CI, ten behind the `long` marker; a number is the mean over the sets of each set's
-median. Numbers whose `note` calls them misprints are left out, and the test says which.
+Two sets of replications, and ten; a number is the mean over the sets of each set's median. Numbers whose
+`note` calls them misprints are left out, and the test says which.
 """
 
 from __future__ import annotations
@@ -15,15 +15,23 @@ import pytest
 from lasthop import _core
 from lasthop.cli import main
 from lasthop.studies.catalogue import load_assets
+from long_tests import ENGINE
 from observing import first_bad_periods
 
 STUDY = Path(__file__).resolve().parents[3] / "studies" / "iip2004"
+COVERS = ("studies/iip2004", "python/lasthop/studies", *ENGINE)
 
 PAGES = ("s+2s", "m+8m", "l+8m")
 PUBLISHED_MIXTURES = ("T32", "T34")
 
 
-@pytest.fixture(scope="module", params=["2", pytest.param("10", marks=pytest.mark.long)])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(sets, marks=pytest.mark.long(covers=COVERS, seconds=seconds))
+        for sets, seconds in (("2", 18), ("10", 80))
+    ],
+)
 def results(request: pytest.FixtureRequest, study_results: Callable[..., Path]) -> Path:
     return study_results("iip2004", "--sets", request.param)
 

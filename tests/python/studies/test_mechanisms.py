@@ -11,14 +11,18 @@ from lasthop import _core
 from lasthop.studies.claims.readings import load_readings
 
 STUDIES = Path(__file__).resolve().parents[3] / "studies"
-FILES = sorted(STUDIES.glob("*/mechanisms.toml"))
+FILES = {file.parent.name: file for file in sorted(STUDIES.glob("*/mechanisms.toml"))}
+LONG = pytest.mark.long(covers=("studies/iip2004", "crates/lasthop-scenario"), seconds=5)
 
 
 def test_four_studies_have_mechanisms() -> None:
-    assert [file.parent.name for file in FILES] == ["atmf1998", "iip2004", "kulve2003", "saarto2003"]
+    assert [*FILES] == ["atmf1998", "iip2004", "kulve2003", "saarto2003"]
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.parent.name)
+@pytest.mark.parametrize(
+    "file",
+    [pytest.param(one, id=name, marks=LONG if name == "iip2004" else ()) for name, one in FILES.items()],
+)
 def test_each_level_has_all_cells_changes_some_and_is_counted_once(file: Path) -> None:
     study = {cell.key: cell.scenario for cell in _core.load(str(file.with_name("study.toml"))).cells}
     mechanisms = _core.load(str(file))

@@ -15,13 +15,26 @@ from commands import ROOT, documents
 OPTIONS = {"balekaki2012": ("--only", "link=64k", "--replications", "2")}
 
 
+def long(study: str, seconds: float) -> pytest.MarkDecorator:
+    return pytest.mark.long(covers=(f"studies/{study}", "python/lasthop/pictures"), seconds=seconds)
+
+
 def figures_of(study: str) -> list[tuple[str, ...]]:
     """Return the words of the commands that draw the study's results."""
     commands = documents()[f"studies/{study}/README.md"]
     return [command.words for command in commands if command.words[:2] == ("plot", f"results/{study}")]
 
 
-@pytest.mark.parametrize("study", ["atmf1998", "balekaki2012", "iip2004", "kulve2003", "saarto2003"])
+@pytest.mark.parametrize(
+    "study",
+    [
+        pytest.param("atmf1998", marks=long("atmf1998", 13)),
+        pytest.param("balekaki2012", marks=long("balekaki2012", 10)),
+        pytest.param("iip2004", marks=long("iip2004", 6)),
+        "kulve2003",
+        pytest.param("saarto2003", marks=long("saarto2003", 4)),
+    ],
+)
 def test_the_commands_of_a_studys_figures_draw(
     study: str,
     study_results: Callable[..., Path],
