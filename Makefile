@@ -16,9 +16,16 @@ BIN := .venv/bin
 STUDY := results/kulve2003
 SITE := results/site
 WHEEL := results/wheel
-EXTENSION := target/release/lib_core.so
+# As `make build` makes it: up to 15 % slower than the full profile, in half the compiler's time.
+EXTENSION := target/quick/release/lib_core.so
+# The package with an extension of the full profile; what measures uses it.
+FULL := target/full
+COMMIT := python/lasthop/COMMIT
 # What a guest kernel starts; made by `make kernel`, and kept up to date from then on.
 GUEST := python/lasthop/engines/kernel/guest
+# Linked statically, as the guest has no libraries. Only the last step gets the flag, so the extension's artefacts serve.
+STATIC_GUEST := cargo rustc --locked --release --package lasthop-py --bin lasthop-guest -- \
+	-C target-feature=+crt-static -C strip=symbols
 
 # maturin, clippy and the tests share one environment, so that none of them rebuilds what another has built. pyo3 reads
 # a file instead of asking Python, so that .venv and the extension can be made at the same time.
@@ -36,19 +43,35 @@ COUNTS := $(wildcard benches/pgo/rustc-$(word 2,$(shell rustc --version 2>/dev/n
 ifeq ($(RUSTFLAGS)$(CARGO_ENCODED_RUSTFLAGS),)
 PGO := $(COUNTS:%=CARGO_ENCODED_RUSTFLAGS='-Cprofile-use=$(CURDIR)/%')
 endif
+QUICK := $(PGO) CARGO_TARGET_DIR=target/quick RUSTC_WRAPPER=$(CURDIR)/scripts/rustc-quick
 
-# What the extension module is made of; the Python files are used in place. Results name the commit that made
-# them, so a new commit is a reason to build as well.
-EXTENSION_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(wildcard .git/logs/HEAD) $(COUNTS) \
+# What the extension module is made of; the Python files are used in place.
+EXTENSION_SOURCES := Cargo.toml Cargo.lock pyproject.toml scripts/rustc-quick $(COUNTS) \
 	$(shell find crates -type f -not -path '*/tests/*')
 
-.PHONY: help build demo kernel test test-long lint test-rust test-python docs wheel budget bench bench-peers pgo clean \
+.PHONY: help build dev full commit demo kernel test test-long lint test-rust test-python docs wheel budget bench bench-peers pgo clean \
 	lint-rust lint-python guest-kernel system lint-tools kernel-tools test-tools budget-tools peer-tools pgo-tools long-tools
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
-build: $(BIN)/lasthop $(wildcard $(GUEST)) ## set everything up: system packages, .venv, the lasthop command
+build: $(BIN)/lasthop $(wildcard $(GUEST)) commit ## set everything up: system packages, .venv, the lasthop command
+
+# Results name the commit that made them. The file is written only if it changes.
+commit:
+	@{ git --no-optional-locks describe --always --dirty 2>/dev/null || echo unknown; } | cmp --silent - $(COMMIT) || \
+		git --no-optional-locks describe --always --dirty >$(COMMIT) 2>/dev/null || echo unknown >$(COMMIT)
+
+# The extension as the Rust tests compile it, which takes seconds; `make build` brings the quick one back.
+dev: .venv/.packages commit ## compile what has changed, for trying it out: slow simulations, with assertions
+	PIP_NO_INDEX=1 PIP_QUIET=1 $(BIN)/maturin develop --locked
+	@touch --date=@0 $(BIN)/lasthop
+
+full: .venv/.packages commit
+	$(PGO) cargo build --locked --release --package lasthop-py --lib
+	rm -rf $(FULL)
+	cp --recursive --dereference python $(FULL)
+	cp target/release/lib_core.so $(FULL)/lasthop/_core.abi3.so
 
 demo: build ## run ten sets of the study kulve2003, say where their report is and how many statements hold
 	$(BIN)/lasthop study run kulve2003 --sets 10 --out $(STUDY)
@@ -114,29 +137,31 @@ docs: build test-tools kernel ## build the documentation as a website and check 
 	$(BIN)/pytest -m site
 	@echo "Site: $(CURDIR)/$(SITE)/html/index.html"
 
-wheel: build kernel-tools $(GUEST) ## build a wheel and an sdist, and try the wheel in an empty environment
+wheel: build full kernel-tools ## build a wheel and an sdist, and try the wheel in an empty environment
 	rm -rf $(WHEEL)
+	$(PGO) $(STATIC_GUEST)
+	cp target/release/lasthop-guest $(GUEST)
 	$(PGO) $(BIN)/maturin build --quiet --release --locked --out $(WHEEL)
 	$(BIN)/maturin sdist --out $(WHEEL)
 	scripts/check-wheel $(WHEEL)
 
-budget: build budget-tools ## count the instructions of small simulations and compare them with their budget
-	$(BIN)/python benches/budget.py
+budget: build full budget-tools ## count the instructions of small simulations and compare them with their budget
+	PYTHONPATH=$(FULL) $(BIN)/python benches/budget.py
 
 # One after the other: they measure time.
-bench: build ## measure parts, whole runs and studies; takes a quarter of an hour
+bench: build full ## measure parts, whole runs and studies; takes a quarter of an hour
 	cargo bench --locked --manifest-path benches/micro/Cargo.toml --target-dir target/micro
 	$(PGO) cargo bench --locked --package lasthop-sim
-	$(BIN)/python benches/whole.py
+	PYTHONPATH=$(FULL) $(BIN)/python benches/whole.py
 
-bench-peers: build peer-tools ## run two scenarios in lasthop, ns-2 and ns-3, and compare; takes half an hour
-	$(PGO) $(BIN)/python benches/peers/peers.py
+bench-peers: build full peer-tools ## run two scenarios in lasthop, ns-2 and ns-3, and compare; takes half an hour
+	$(PGO) PYTHONPATH=$(FULL) $(BIN)/python benches/peers/peers.py
 
 pgo: build pgo-tools ## count anew what the engine does often, for the compiler; takes a quarter of an hour
 	benches/pgo/count
 
 clean: ## remove everything that was built and every result
-	rm -rf .venv results benches/micro/target python/lasthop/_core*.so .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv results benches/micro/target python/lasthop/_core*.so $(COMMIT) .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find python tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 	cargo clean
 
@@ -174,16 +199,15 @@ endif
 	@scripts/setup-venv
 
 $(EXTENSION): $(EXTENSION_SOURCES) | system
-	$(PGO) cargo build --locked --release --package lasthop-py --lib
+	$(QUICK) cargo build --locked --release --package lasthop-py --lib
 	@touch $@
 
 $(BIN)/lasthop: .venv/.packages $(EXTENSION)
 	@# Installs the extension just built. What the lock file lacks must not be fetched past it, unchecked: no index here.
-	$(PGO) PIP_NO_INDEX=1 PIP_QUIET=1 $(BIN)/maturin develop --release --locked
+	$(QUICK) PIP_NO_INDEX=1 PIP_QUIET=1 $(BIN)/maturin develop --release --locked
 	@touch $@
 
-# Linked statically, as the guest has no libraries. Only the last step gets the flag, so the extension's artefacts serve.
 $(GUEST): $(EXTENSION) | $(BIN)/lasthop
-	$(PGO) cargo rustc --locked --release --package lasthop-py --bin lasthop-guest -- -C target-feature=+crt-static -C strip=symbols
-	cp target/release/lasthop-guest $@
+	$(QUICK) $(STATIC_GUEST)
+	cp target/quick/release/lasthop-guest $@
 	@touch $@

@@ -7,7 +7,6 @@ _Columns: TypeAlias = dict[str, list[Any]]
 """A table: its columns by name. Their cells are text, numbers or None."""
 
 VERSION: str
-COMMIT: str
 RULES: str
 """Digest of the engines' source, which decides results."""
 CAPTURE_FILES: list[str]

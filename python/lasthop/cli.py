@@ -19,6 +19,7 @@ import click
 from lasthop import _core
 from lasthop.commands.output import guarded_output
 from lasthop.errors import BuildError, InputError, InterruptedCampaignError, OutputError
+from lasthop.version import version
 
 # polars lets its allocator keep freed memory, in arenas for each core, so memory grows with the length of a
 # campaign. It reads this when it is loaded.
@@ -138,7 +139,7 @@ class _Commands(click.Group):
     Other shells: docs/completion.md
     """,
 )
-@click.version_option(f"{_core.VERSION} (commit {_core.COMMIT})", "--version", "-V", prog_name="lasthop")
+@click.version_option(version(), "--version", "-V", prog_name="lasthop")
 def cli() -> None:
     """Run experiments with transport protocols over a slow, lossy last hop.
 

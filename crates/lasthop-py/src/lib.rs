@@ -519,7 +519,6 @@ fn meanings(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("VERSION", env!("CARGO_PKG_VERSION"))?;
-    module.add("COMMIT", env!("LASTHOP_COMMIT"))?;
     module.add("RULES", env!("LASTHOP_RULES"))?;
     let points = CapturePoints::single();
     let files: Vec<_> = points.names().map(CapturePoints::file_name).chain([DROPS_FILE.to_owned()]).collect();

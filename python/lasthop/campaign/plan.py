@@ -30,6 +30,7 @@ from lasthop.metrics.dictionary import dictionary
 from lasthop.results.shapes import Identity
 from lasthop.results.tables import factor_column
 from lasthop.scenario.points import factors_of
+from lasthop.version import commit, version
 
 if TYPE_CHECKING:
     from lasthop.engines.inputs import Inputs
@@ -130,7 +131,7 @@ class Plan:
         """
         identity = {
             **self.version(),
-            "lasthop_commit": _core.COMMIT,
+            "lasthop_commit": commit(),
             "scenario": self.study.name,
             "scenario_digest": self.study.digest,
             "engine": self.engine.name,
@@ -238,7 +239,7 @@ class ChosenRun:
     def provenance(self) -> str:
         """Return the comment that a capture carries about its origin."""
         return (
-            f"lasthop {_core.VERSION} (commit {_core.COMMIT}), engine {self.plan.engine.name}, "
+            f"lasthop {version()}, engine {self.plan.engine.name}, "
             f"scenario {self.plan.study.name}, digest {self.cell.digest}, cell {self.cell.key}, seed "
             f"{self.plan.seed}, set {self.set_number}, replication {self.replication} (number "
             f"{self.number}); time 0 of the run is 2000-01-01T00:00:00Z"

@@ -18,6 +18,7 @@ from lasthop.results.atomic import replace_atomically
 from lasthop.statistics.estimates import Interval
 from lasthop.studies.claims import NOT_UPHELD, UPHELD
 from lasthop.studies.claims.verdicts import numbers
+from lasthop.version import version
 
 _CSS = {UPHELD: "good", NOT_UPHELD: "bad", NUMBERS_ONLY: ""}
 
@@ -37,7 +38,7 @@ def write_page(dossier: Dossier, file: Path) -> None:
     context = {
         "dossier": dossier,
         "css": text("report.css"),
-        "version": f"{_core.VERSION} (commit {_core.COMMIT})",
+        "version": version(),
         "names": dossier.controls,
         "colours": colours(dossier.controls),
         "strokes": strokes,

@@ -13,6 +13,7 @@ from lasthop.report import style, template
 from lasthop.report.packed import plotly_js
 from lasthop.report.page import FigureView, PackedFigures
 from lasthop.report.style import Figure, Part
+from lasthop.version import version
 
 _MEASURED, _SIMULATED = style.INK, "#c8553d"
 _HEIGHT_PX, _ROW_PX = 520, 0.46
@@ -26,7 +27,7 @@ def page(fit: Fit, scenario: Path) -> str:
         "fit": fit,
         "scenario": scenario.name,
         "files": [one.file.name for one in fit.measurements],
-        "version": f"{_core.VERSION} (commit {_core.COMMIT})",
+        "version": version(),
         "rows": [_Row.of(one) for one in fit.parameters],
         "views": list(_views(fit)),
         "said": [_Said.of(one) for one in fit.measurements],

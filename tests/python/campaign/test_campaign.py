@@ -284,7 +284,7 @@ def test_another_commit_with_the_same_rules_runs_nothing_again(
     out = tmp_path / "out"
     Campaign(make_plan(engine, scenario_file), out).run(Threads(1), ignore)
     engine.ran.clear()
-    monkeypatch.setattr(_core, "COMMIT", "abcdef0")
+    monkeypatch.setattr("lasthop.campaign.plan.commit", lambda: "abcdef0")
     Campaign(make_plan(engine, scenario_file), out).run(Threads(1), ignore)
     assert engine.ran == []
     assert json.loads((out / MANIFEST).read_text())["identity"]["lasthop_commit"] == "abcdef0"

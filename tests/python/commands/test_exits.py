@@ -21,6 +21,7 @@ from lasthop.cli import cli, main
 from lasthop.engines.engine import Request
 from lasthop.engines.hosts import HostResults
 from lasthop.engines.live.live_engine import LiveEngine
+from lasthop.version import version
 
 Main = Callable[..., int]
 Shared = Callable[[str, Callable[[Path], object]], Path]
@@ -263,7 +264,7 @@ def test_live_runs_that_are_too_late_have_an_exit_code(
 
 def test_the_version_has_a_short_option(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
     assert lasthop_main("-V") == 0
-    assert capsys.readouterr().out == f"lasthop, version {_core.VERSION} (commit {_core.COMMIT})\n"
+    assert capsys.readouterr().out == f"lasthop, version {version()}\n"
 
 
 def test_an_unknown_option_of_the_shell_is_an_error(
