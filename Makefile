@@ -93,12 +93,12 @@ test: lint test-rust test-python ## build, check the style and run all tests but
 # With SINCE, a commit, only what covers the changes since then and is quick enough; it names what it leaves out and why.
 # Several processes share the tests then, and no programs are installed. All but the tests of Python comes before.
 ifdef SINCE
-test-long: build test-tools kernel | $(patsubst test,test-rust,$(filter-out test-long test-python,$(MAKECMDGOALS)))
+test-long: build .venv/.tools test-tools kernel | $(patsubst test,test-rust,$(filter-out test-long test-python,$(MAKECMDGOALS)))
 	$(BIN)/pytest -m long --changed-since=$(SINCE) --numprocesses $$(nproc) --timeout 600 || [ $$? = 5 ]
 	git diff --quiet $(SINCE) -- Cargo.lock crates/lasthop-core crates/lasthop-quic || \
 		cargo test --locked --package lasthop-quic -- --ignored
 else
-test-long: build long-tools kernel ## run what takes minutes: statistical checks, well-known programs in virtual time, 10 000 handshakes of QUIC
+test-long: build .venv/.tools long-tools kernel ## run what takes minutes: statistical checks, well-known programs in virtual time, 10 000 handshakes of QUIC
 	$(BIN)/pytest -m long
 	cargo test --locked --package lasthop-quic -- --ignored
 endif
@@ -114,7 +114,7 @@ lint-rust: lint-tools
 	scripts/check-sans-io --self-test
 	scripts/check-sans-io
 
-lint-python: .venv/.packages
+lint-python: .venv/.tools
 	scripts/check-cycles --self-test
 	scripts/check-cycles
 	$(BIN)/ruff check
@@ -132,12 +132,12 @@ test-rust: lint-rust test-tools
 test-python: build lint-python test-rust test-tools kernel | $(filter-out test test-python,$(MAKECMDGOALS))
 	$(BIN)/pytest --numprocesses $$(($$(nproc) + 2)) --timeout 300 --durations 10
 
-docs: build test-tools kernel ## build the documentation as a website and check it
+docs: build .venv/.tools test-tools kernel ## build the documentation as a website and check it
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --jobs 2 -d $(SITE)/.doctrees docs $(SITE)/html
 	$(BIN)/pytest -m site
 	@echo "Site: $(CURDIR)/$(SITE)/html/index.html"
 
-wheel: build full kernel-tools ## build a wheel and an sdist, and try the wheel in an empty environment
+wheel: build full .venv/.tools kernel-tools ## build a wheel and an sdist, and try the wheel in an empty environment
 	rm -rf $(WHEEL)
 	$(PGO) $(STATIC_GUEST)
 	cp target/release/lasthop-guest $(GUEST)
@@ -194,9 +194,14 @@ ifneq ($(shell $(BIN)/python -c 'print(open(".venv/.packages").read())' 2>/dev/n
 .PHONY: .venv/.packages
 endif
 
-.venv/.packages: requirements.lock scripts/setup-venv | system
+.venv/.packages: requirements-build.lock scripts/setup-venv | system
 	@echo "Setting up .venv"
 	@scripts/setup-venv
+
+# What only checks, tests, documentation and wheels need. Not while the extension is installed: both run pip.
+.venv/.tools: requirements.lock .venv/.packages | $(BIN)/lasthop
+	@scripts/setup-venv requirements.lock
+	@touch $@
 
 $(EXTENSION): $(EXTENSION_SOURCES) | system
 	$(QUICK) cargo build --locked --release --package lasthop-py --lib

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lasthop import _core
 from lasthop.checks.judge import Judged
 from lasthop.checks.tell import command_of
 from lasthop.evaluation.dossier import NUMBERS_ONLY, Dossier, Ran

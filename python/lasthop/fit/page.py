@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from lasthop import _core
 from lasthop.fit.measurement import Measurement
 from lasthop.fit.posterior import Check, Fit, Parameter, Series
 from lasthop.report import style, template

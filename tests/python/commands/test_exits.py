@@ -16,7 +16,6 @@ import pytest
 
 import fake_core
 from commands import commands_of
-from lasthop import _core
 from lasthop.cli import cli, main
 from lasthop.engines.engine import Request
 from lasthop.engines.hosts import HostResults
