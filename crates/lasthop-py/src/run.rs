@@ -1,7 +1,8 @@
 //! Runs replications of a scenario on the model engine and analyses them.
 
+use lasthop_core::{Observer, Seed};
 use lasthop_scenario::Scenario;
-use lasthop_sim::{HostMemory, RunEnd, RunFailure, try_run, try_run_for};
+use lasthop_sim::{HostMemory, RunEnd, RunFailure};
 use lasthop_trace::{Analysis, Batch, Kept, Request};
 use std::io;
 
@@ -35,23 +36,20 @@ pub fn run(
     for replication in request.numbers() {
         let seed = request.seed_of(replication);
         let scenario = &*scenario.drawn(seed);
-        let failed = |failure| RunError::User(replication, failure);
         let analysis = records.then(|| Analysis::of(scenario));
         match (analysis, request.observations.get(&replication)) {
-            // Nearly all runs are of this kind, so the engine is compiled for it.
+            // A separate loop, because it takes nearly all the time.
             (Some(mut analysis), None) => {
-                let end =
-                    try_run_for(scenario, seed, &mut memory, &mut analysis, checkpoint).map_err(failed)?;
+                let end = run_one(scenario, seed, &mut memory, &mut analysis, checkpoint)?;
                 batch.add(replication, analysis.finish(end.time));
             }
             (None, None) if scenario.sequential() => {
-                try_run(scenario, seed, &mut memory, &mut (), checkpoint).map_err(failed)?;
+                run_one(scenario, seed, &mut memory, &mut (), checkpoint)?;
             }
             (None, None) => {}
             (analysis, Some(observation)) => {
                 let mut observer = (analysis, observation.begin(scenario, None)?);
-                let RunEnd { time, .. } =
-                    try_run(scenario, seed, &mut memory, &mut observer, checkpoint).map_err(failed)?;
+                let RunEnd { time, .. } = run_one(scenario, seed, &mut memory, &mut observer, checkpoint)?;
                 let (analysis, watch) = observer;
                 kept = Kept::of(watch, (scenario, seed, time), |_| ())?.or(kept);
                 if let Some(analysis) = analysis {
@@ -61,4 +59,15 @@ pub fn run(
         }
     }
     Ok((batch, kept))
+}
+
+fn run_one<O: Observer>(
+    scenario: &Scenario,
+    seed: Seed,
+    memory: &mut HostMemory,
+    observer: &mut O,
+    checkpoint: Checkpoint<'_>,
+) -> Result<RunEnd, RunError> {
+    lasthop_sim::try_run(scenario, seed, memory, observer, checkpoint)
+        .map_err(|failure| RunError::User(seed.replication, failure))
 }

@@ -14,9 +14,9 @@ use std::path::Path;
 
 use lasthop_core::{Instant, Observer, Packet, PacketEvent, Seed};
 use lasthop_scenario::{Scenario, Study};
-use lasthop_sim::{HostMemory, RunEnd, run, try_run_for};
+use lasthop_sim::{HostMemory, run};
 use lasthop_trace::Analysis;
-use support::kulve2003;
+use support::{kulve2003, replications};
 
 const SEED: Seed = Seed { study: 1, replication: 1 };
 
@@ -73,7 +73,7 @@ impl Observer for Delivered {
 fn least<O: Observer>(scenario: &Scenario, observer: impl Fn(&Scenario) -> O) -> f64 {
     let once = || {
         timed(|| {
-            alone(scenario, SEED, &mut HostMemory::default(), &mut observer(scenario));
+            run(scenario, SEED, &mut HostMemory::default(), &mut observer(scenario));
         })
     };
     (0..3).map(|_| once()).fold(f64::MAX, f64::min)
@@ -82,19 +82,8 @@ fn least<O: Observer>(scenario: &Scenario, observer: impl Fn(&Scenario) -> O) ->
 /// All cells and replications, as the command line runs them on one thread.
 fn whole(study: &Study) {
     for cell in &study.cells {
-        let mut memory = HostMemory::default();
-        for replication in 1..=u64::from(study.replications) {
-            let mut analysis = Analysis::of(&cell.scenario);
-            let end =
-                alone(&cell.scenario, Seed { study: study.seed, replication }, &mut memory, &mut analysis);
-            analysis.finish(end.time);
-        }
+        replications(&cell.scenario, study.seed, u64::from(study.replications));
     }
-}
-
-/// A run by an engine that is compiled for its observer, as the extension module has it for the analysis.
-fn alone<O: Observer>(scenario: &Scenario, seed: Seed, memory: &mut HostMemory, observer: &mut O) -> RunEnd {
-    try_run_for(scenario, seed, memory, observer, &mut || ()).expect("no user code")
 }
 
 fn timed(work: impl FnOnce()) -> f64 {

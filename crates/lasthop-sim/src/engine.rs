@@ -68,31 +68,19 @@ struct Engine<'a, H: Hosts, A, O> {
 /// Runs `scenario` once. All randomness comes from named streams of `seed`; `memory` is read and
 /// written if the scenario caches metrics. The run ends when nothing is left to happen, or at the
 /// scenario's time limit.
-pub fn run(
+pub fn run<O: Observer>(
     scenario: &Scenario,
     seed: Seed,
     memory: &mut HostMemory,
-    mut observer: &mut dyn Observer,
+    observer: &mut O,
 ) -> RunEnd {
     let mut clock = Instant::ZERO;
-    run_by(&mut clock, scenario, seed, memory, &mut observer, &mut || ())
+    run_by(&mut clock, scenario, seed, memory, observer, &mut || ())
 }
 
 /// Runs a scenario with user code as [`run`] does, and reports when and how that code failed. `checkpoint` is
 /// called once per second of virtual time; it may end the run by [`Failure::raise`], too.
-pub fn try_run(
-    scenario: &Scenario,
-    seed: Seed,
-    memory: &mut HostMemory,
-    mut observer: &mut dyn Observer,
-    checkpoint: &mut dyn FnMut(),
-) -> Result<RunEnd, RunFailure> {
-    try_run_for(scenario, seed, memory, &mut observer, checkpoint)
-}
-
-/// Runs a scenario as [`try_run`] does, but compiles the engine for this one observer: the run takes less time,
-/// and the build more.
-pub fn try_run_for<O: Observer>(
+pub fn try_run<O: Observer>(
     scenario: &Scenario,
     seed: Seed,
     memory: &mut HostMemory,
