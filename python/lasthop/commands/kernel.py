@@ -61,7 +61,7 @@ def build_command(
 ) -> None:
     """Build a kernel and keep it for all scenarios.
 
-    This takes less than three minutes of processor time and 1 GB of disk, of which 8 MB remain. It needs no
+    This takes two and a half minutes of processor time and 1 GB of disk, of which 8 MB remain. It needs no
     root: apt fetches and checks the source package, and lasthop unpacks but does not install it.
 
     Kernels from Linux 6.16 on have seccomp, which makes system calls cheaper. The command says which release
