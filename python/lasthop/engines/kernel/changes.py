@@ -23,8 +23,8 @@ from lasthop.errors import InputError
 BUILT = ("6.1", "6.12", "7.2", "7.3")
 # Warnings help no user, and the other steps take a tenth of the time, but hardly make guests faster.
 _FLAGS = (
-    "-O1 -w -Wno-all -Wno-extra -fno-cprop-registers -fno-forward-propagate -fno-if-conversion "
-    "-fno-if-conversion2 -fno-tree-dse -fno-tree-pta -fno-tree-sink -fno-tree-slsr"
+    "-O1 -w -Wno-all -Wno-extra -fno-asynchronous-unwind-tables -fno-cprop-registers -fno-forward-propagate "
+    "-fno-if-conversion -fno-if-conversion2 -fno-tree-dse -fno-tree-pta -fno-tree-sink -fno-tree-slsr"
 )
 # Every compilation begins with this header. If a precompiled one lies beside it, the compiler takes that.
 _FIRST = Path("include/linux/compiler-version.h")
