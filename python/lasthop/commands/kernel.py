@@ -61,8 +61,8 @@ def build_command(
 ) -> None:
     """Build a kernel and keep it for all scenarios.
 
-    This takes about four minutes of processor time and 2 GB of disk, of which 8 MB remain. It needs no root:
-    apt fetches and checks the source package, and lasthop unpacks but does not install it.
+    This takes two and a half minutes of processor time and 1 GB of disk, of which 8 MB remain. It needs no
+    root: apt fetches and checks the source package, and lasthop unpacks but does not install it.
 
     Kernels from Linux 6.16 on have seccomp, which makes system calls cheaper. The command says which release
     it took and why, and which newer ones there are; 'lasthop kernel info' repeats it.
