@@ -16,9 +16,9 @@ BIN := .venv/bin
 STUDY := results/kulve2003
 SITE := results/site
 WHEEL := results/wheel
-# As `make build` makes it: up to 15 % slower than the full profile, in half the compiler's time.
+# As `make build` makes it: simulations may be up to 15 % slower than with the full profile.
 EXTENSION := target/quick/release/lib_core.so
-# The package with an extension of the full profile; what measures uses it.
+# The package with an extension of the full profile, for whatever measures.
 FULL := target/full
 COMMIT := python/lasthop/COMMIT
 # What a guest kernel starts; made by `make kernel`, and kept up to date from then on.
@@ -49,18 +49,17 @@ QUICK := $(PGO) CARGO_TARGET_DIR=target/quick RUSTC_WRAPPER=$(CURDIR)/scripts/ru
 EXTENSION_SOURCES := Cargo.toml Cargo.lock pyproject.toml scripts/rustc-quick $(COUNTS) \
 	$(shell find crates -type f -not -path '*/tests/*')
 
-.PHONY: help build dev full commit demo kernel test test-long lint test-rust test-python docs wheel budget bench bench-peers pgo clean \
-	lint-rust lint-python guest-kernel system lint-tools kernel-tools test-tools budget-tools peer-tools pgo-tools long-tools
+.PHONY: help build dev full commit demo kernel test test-long lint test-rust test-python docs wheel budget bench \
+	bench-peers pgo clean lint-rust lint-python guest-kernel system lint-tools kernel-tools test-tools budget-tools peer-tools pgo-tools long-tools
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 build: $(BIN)/lasthop $(wildcard $(GUEST)) commit ## set everything up: system packages, .venv, the lasthop command
 
-# Results name the commit that made them. The file is written only if it changes.
+# Results name the commit that made them.
 commit:
-	@{ git --no-optional-locks describe --always --dirty 2>/dev/null || echo unknown; } | cmp --silent - $(COMMIT) || \
-		git --no-optional-locks describe --always --dirty >$(COMMIT) 2>/dev/null || echo unknown >$(COMMIT)
+	@git --no-optional-locks describe --always --dirty >$(COMMIT) 2>/dev/null || echo unknown >$(COMMIT)
 
 # The extension as the Rust tests compile it, which takes seconds; `make build` brings the quick one back.
 dev: .venv/.packages commit ## compile what has changed, for trying it out: slow simulations, with assertions
@@ -70,7 +69,10 @@ dev: .venv/.packages commit ## compile what has changed, for trying it out: slow
 full: .venv/.packages commit
 	$(PGO) cargo build --locked --release --package lasthop-py --lib
 	rm -rf $(FULL)
-	cp --recursive --dereference python $(FULL)
+	mkdir $(FULL)
+	@# Without what other steps may be writing now.
+	tar --create --dereference --exclude=__pycache__ --exclude='_core*.so' --exclude=kernel/guest --directory python lasthop | \
+		tar --extract --directory $(FULL)
 	cp target/release/lib_core.so $(FULL)/lasthop/_core.abi3.so
 
 demo: build ## run ten sets of the study kulve2003, say where their report is and how many statements hold
@@ -137,7 +139,8 @@ docs: build .venv/.tools test-tools kernel ## build the documentation as a websi
 	$(BIN)/pytest -m site
 	@echo "Site: $(CURDIR)/$(SITE)/html/index.html"
 
-wheel: build full .venv/.tools kernel-tools ## build a wheel and an sdist, and try the wheel in an empty environment
+# The guest's program of the full profile replaces the other one; what starts guests must not read it meanwhile.
+wheel: build full .venv/.tools kernel-tools $(GUEST) | $(filter docs,$(MAKECMDGOALS)) ## build a wheel and an sdist, and try the wheel in an empty environment
 	rm -rf $(WHEEL)
 	$(PGO) $(STATIC_GUEST)
 	cp target/release/lasthop-guest $(GUEST)

@@ -200,16 +200,7 @@ NULLS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], NDArray[np.flo
 
 
 @pytest.mark.parametrize("draw", NULLS)
-@pytest.mark.parametrize(
-    "families",
-    [
-        60,
-        pytest.param(
-            2000,
-            marks=LONG,
-        ),
-    ],
-)
+@pytest.mark.parametrize("families", [60, pytest.param(2000, marks=LONG)])
 def test_chance_is_called_significant_no_more_often_than_stated(
     tmp_path: Path, draw: str, families: int
 ) -> None:
