@@ -447,6 +447,31 @@ impl<O: Observer> Observer for Option<O> {
     crate::pass_events_on! { if_there }
 }
 
+/// Calls an observer of any kind.
+macro_rules! behind {
+    ($observer:expr, $inner:ident => $call:expr) => {{
+        let $inner = &mut **$observer;
+        $call;
+    }};
+}
+
+/// An observer of any kind: code for it is compiled once.
+impl Observer for &mut (dyn Observer + '_) {
+    fn bytes(&mut self, packet: &Packet, bytes: &[u8]) {
+        (**self).bytes(packet, bytes);
+    }
+
+    fn wants_qlog(&self) -> bool {
+        (**self).wants_qlog()
+    }
+
+    fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
+        (**self).packet(now, event, packet);
+    }
+
+    crate::pass_events_on! { behind }
+}
+
 /// Calls one observer after the other.
 macro_rules! both {
     ($observers:expr, $inner:ident => $call:expr) => {{

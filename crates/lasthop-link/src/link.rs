@@ -195,6 +195,7 @@ impl LinkDirection {
     }
 
     /// Puts a packet into the send buffer, which must have room, and starts the serialiser if it is idle.
+    #[inline]
     pub(crate) fn accept(&mut self, now: Instant, id: PacketId, packet: &Packet) {
         let ip_bytes = packet.ip_bytes;
         if let Some(headers) = &mut self.headers {

@@ -40,7 +40,8 @@ pub fn run(
         match (analysis, request.observations.get(&replication)) {
             // A separate loop, because it takes nearly all the time.
             (Some(mut analysis), None) => {
-                let end = run_one(scenario, seed, &mut memory, &mut analysis, checkpoint)?;
+                let end = lasthop_sim::try_run_for(scenario, seed, &mut memory, &mut analysis, checkpoint);
+                let end = end.map_err(|failure| RunError::User(replication, failure))?;
                 batch.add(replication, analysis.finish(end.time));
             }
             (None, None) if scenario.sequential() => {
@@ -61,11 +62,11 @@ pub fn run(
     Ok((batch, kept))
 }
 
-fn run_one<O: Observer>(
+fn run_one(
     scenario: &Scenario,
     seed: Seed,
     memory: &mut HostMemory,
-    observer: &mut O,
+    observer: &mut dyn Observer,
     checkpoint: Checkpoint<'_>,
 ) -> Result<RunEnd, RunError> {
     lasthop_sim::try_run(scenario, seed, memory, observer, checkpoint)

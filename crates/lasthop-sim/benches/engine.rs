@@ -13,10 +13,10 @@ use std::fs;
 use std::path::Path;
 
 use lasthop_core::{Instant, Observer, Packet, PacketEvent, Seed};
-use lasthop_scenario::{Scenario, Study};
-use lasthop_sim::{HostMemory, run};
+use lasthop_scenario::{Cell, Scenario, Study};
+use lasthop_sim::{HostMemory, run, try_run_for};
 use lasthop_trace::Analysis;
-use support::{kulve2003, replications};
+use support::kulve2003;
 
 const SEED: Seed = Seed { study: 1, replication: 1 };
 
@@ -71,19 +71,23 @@ impl Observer for Delivered {
 
 /// The fastest of three runs, in seconds.
 fn least<O: Observer>(scenario: &Scenario, observer: impl Fn(&Scenario) -> O) -> f64 {
-    let once = || {
-        timed(|| {
-            run(scenario, SEED, &mut HostMemory::default(), &mut observer(scenario));
-        })
-    };
+    let once = || timed(|| run_for(scenario, SEED, &mut HostMemory::default(), observer(scenario)));
     (0..3).map(|_| once()).fold(f64::MAX, f64::min)
 }
 
 /// All cells and replications, as the command line runs them on one thread.
 fn whole(study: &Study) {
-    for cell in &study.cells {
-        replications(&cell.scenario, study.seed, u64::from(study.replications));
+    for Cell { scenario, .. } in &study.cells {
+        let mut memory = HostMemory::default();
+        for replication in 1..=u64::from(study.replications) {
+            let seed = Seed { study: study.seed, replication };
+            run_for(scenario, seed, &mut memory, Analysis::of(scenario));
+        }
     }
+}
+
+fn run_for<O: Observer>(scenario: &Scenario, seed: Seed, memory: &mut HostMemory, mut observer: O) {
+    try_run_for(scenario, seed, memory, &mut observer, &mut || ()).expect("there is no user code");
 }
 
 fn timed(work: impl FnOnce()) -> f64 {

@@ -68,19 +68,30 @@ struct Engine<'a, H: Hosts, A, O> {
 /// Runs `scenario` once. All randomness comes from named streams of `seed`; `memory` is read and
 /// written if the scenario caches metrics. The run ends when nothing is left to happen, or at the
 /// scenario's time limit.
-pub fn run<O: Observer>(
+pub fn run(
     scenario: &Scenario,
     seed: Seed,
     memory: &mut HostMemory,
-    observer: &mut O,
+    mut observer: &mut dyn Observer,
 ) -> RunEnd {
     let mut clock = Instant::ZERO;
-    run_by(&mut clock, scenario, seed, memory, observer, &mut || ())
+    run_by(&mut clock, scenario, seed, memory, &mut observer, &mut || ())
 }
 
 /// Runs a scenario with user code as [`run`] does, and reports when and how that code failed. `checkpoint` is
 /// called once per second of virtual time; it may end the run by [`Failure::raise`], too.
-pub fn try_run<O: Observer>(
+pub fn try_run(
+    scenario: &Scenario,
+    seed: Seed,
+    memory: &mut HostMemory,
+    mut observer: &mut dyn Observer,
+    checkpoint: &mut dyn FnMut(),
+) -> Result<RunEnd, RunFailure> {
+    try_run_for(scenario, seed, memory, &mut observer, checkpoint)
+}
+
+/// The same for one kind of observer: faster, but the engine is compiled anew wherever this is called.
+pub fn try_run_for<O: Observer>(
     scenario: &Scenario,
     seed: Seed,
     memory: &mut HostMemory,

@@ -12,5 +12,5 @@ mod tree;
 mod winners;
 mod wire;
 
-pub use engine::{HostMemory, RunEnd, RunFailure, run, try_run};
+pub use engine::{HostMemory, RunEnd, RunFailure, run, try_run, try_run_for};
 pub use network::{Component, Entry, Network};

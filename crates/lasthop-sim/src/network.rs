@@ -169,6 +169,7 @@ impl Network {
 
     /// Sends a packet, which is in the arena, from `host`. Returns the component whose wakeup may have
     /// changed.
+    #[inline]
     pub fn send(&mut self, now: Instant, host: Host, id: PacketId, arena: &mut PacketArena) -> Component {
         let packet = arena.get(id);
         match (&mut self.topology, host) {

@@ -481,6 +481,7 @@ impl Endpoint {
 
     /// Writes the next segment to put on the wire into `segment`, and returns the ECN field of its packet;
     /// none when everything is sent.
+    #[inline]
     pub fn poll_transmit(&mut self, now: Instant, segment: &mut Segment) -> Option<Ecn> {
         if let Some(urgent) = self.urgent.take() {
             let ecn = if urgent.flags.contains(Flags::RST) { Ecn::NotEct } else { self.sender.ack_ecn() };

@@ -7,6 +7,7 @@ use lasthop_core::{
 };
 
 impl Analysis {
+    #[inline]
     pub(super) fn sent(&mut self, now: Instant, packet: &Packet) {
         self.record.packets_sent += 1;
         let Some(flow) = self.flow(packet.flow) else { return };
@@ -39,6 +40,7 @@ impl Analysis {
         }
     }
 
+    #[inline]
     pub(super) fn delivered(&mut self, now: Instant, packet: &Packet) {
         self.record.packets_delivered += 1;
         self.crossed(packet);
