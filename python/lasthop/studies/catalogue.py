@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,11 +11,23 @@ import polars as pl
 
 from lasthop.errors import InputError, nearest
 from lasthop.studies.presentation.drawn import PRESENTATION_FILE, Drawn
+from lasthop.studies.text import read_rows
 
 if TYPE_CHECKING:
     from lasthop.studies.presentation.spec import Presentation
 
 SCENARIO_FILE = "study.toml"
+_PUBLISHED: Mapping[str, type[pl.DataType]] = {
+    "table": pl.String,
+    "flow": pl.String,
+    "metric": pl.String,
+    "statistic": pl.String,
+    "value": pl.Float64,
+    "unit": pl.String,
+    "replications": pl.Int64,
+    "note": pl.String,
+}
+"""The columns of `published.csv` beside the factors."""
 PUBLISHED = Path(__file__).with_name("published")
 """The folder of the shipped studies; in a checkout, this is a link."""
 
@@ -83,7 +95,7 @@ def load_assets(scenario_file: Path, factors: Iterable[str]) -> Assets | None:
     published_file, tables_file = folder / "published.csv", folder / "tables.csv"
     if not (published_file.is_file() and tables_file.is_file()):
         return None
-    published = _factors_together(pl.read_csv(published_file, infer_schema=False, glob=False))
+    published = _factors_together(_read_table(published_file, _PUBLISHED))
     keys = published.columns[published.columns.index("table") + 1 : published.columns.index("flow")]
     if not {key for key in keys if published[key].null_count() < published.height} <= set(factors):
         return None
@@ -92,12 +104,38 @@ def load_assets(scenario_file: Path, factors: Iterable[str]) -> Assets | None:
     presentation = load_presentation(folder)
     return Assets(
         folder=folder,
-        published=published.with_columns(
-            pl.col("value").cast(pl.Float64), pl.col("replications").cast(pl.Int64)
-        ),
-        tables=pl.read_csv(tables_file, infer_schema=False, glob=False),
+        published=published,
+        tables=_read_table(tables_file, {"table": pl.String}),
         presentation=presentation,
     )
+
+
+def _read_table(file: Path, columns: Mapping[str, type[pl.DataType]]) -> pl.DataFrame:
+    """Read a CSV file with these columns and further ones; raise `InputError` with file and line."""
+    lines = read_rows(file)
+    _, header = next(lines, (1, []))
+    if missing := [name for name in columns if name not in header]:
+        raise InputError(f"{file}:1: there is no column '{missing[0]}' (columns: {', '.join(header)}).")
+    if twice := [name for name in header if header.count(name) > 1]:
+        raise InputError(f"{file}:1: there are two columns '{twice[0]}'; leave one out.")
+    rows, numbers = [], []
+    for number, row in lines:
+        if len(row) != len(header):
+            raise InputError(
+                f"{file}:{number}: the row has {len(row)} values for {len(header)} columns; put a "
+                "value with a comma in quotation marks."
+            )
+        rows.append([value or None for value in row])
+        numbers.append(number)
+    table = pl.DataFrame(rows, schema=dict.fromkeys(header, pl.String), orient="row")
+    cast = table.with_columns(pl.col(name).cast(kind, strict=False) for name, kind in columns.items())
+    for name in columns:
+        if wrong := (table[name].is_not_null() & cast[name].is_null()).arg_true().to_list():
+            raise InputError(
+                f"{file}:{numbers[wrong[0]]}: `{name}`: '{table[name][wrong[0]]}' is no number; write "
+                f"{'a whole number' if cast[name].dtype.is_integer() else 'a number'}, or leave it empty."
+            )
+    return cast
 
 
 def load_drawn(scenario_file: Path, factors: Iterable[str]) -> Drawn:

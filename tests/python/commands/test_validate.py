@@ -5,6 +5,7 @@ same.
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -124,3 +125,33 @@ def test_run_points_to_studies_and_to_the_nearest_file(
     ]:
         assert lasthop_main("run", name) == 2
         assert remedy in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        ("published.csv", "T7", b"T\xff", ":2: this line has a byte that is not UTF-8"),
+        ("published.csv", "55.4", b"nine", ":2: `value`: 'nine' is no number"),
+        ("published.csv", "table,", b"", ":1: there is no column 'table'"),
+        ("published.csv", ",s,", b",s,,", ":2: the row has "),
+        ("tables.csv", "table,", b"tafel,", ":1: there is no column 'table'"),
+        ("report.toml", "[", b"\xe4[", ": this line has a byte that is not UTF-8"),
+        ("claims.toml", "[[claim]]", b"\xe4", ": this line has a byte that is not UTF-8"),
+        ("statements.csv", "id,", b"id,\xe4", ":1: this line has a byte that is not UTF-8"),
+    ],
+)
+def test_a_damaged_file_of_a_study_is_told_with_its_line(
+    damaged: tuple[str, str, bytes, str],
+    lasthop_main: Main,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    name, before, after, said = damaged
+    study = tmp_path / "study"
+    shutil.copytree(ROOT / "studies" / "kulve2003", study)
+    file = study / name
+    whole = file.read_bytes()
+    file.write_bytes(whole.replace(before.encode(), after, 1))
+    assert file.read_bytes() != whole
+    assert lasthop_main("validate", study / "study.toml") == 2
+    assert said in capsys.readouterr().err.removeprefix(f"Error: {file}")

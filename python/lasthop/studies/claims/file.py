@@ -25,6 +25,7 @@ from lasthop.studies.claims.language import (
     parse_metric,
 )
 from lasthop.studies.claims.sentences import STATEMENTS_FILE, Sentence, read_sentences
+from lasthop.studies.text import read_text
 
 CLAIMS_FILE = "claims.toml"
 _CLAIM = "claim"
@@ -138,12 +139,7 @@ def read_toml(file: Path) -> tuple[str, dict[str, object]]:
 
     Raises InputError with the reason if it cannot be read.
     """
-    try:
-        text = _core.read_file(str(file)).decode("utf-8")
-    except _core.ScenarioError as error:
-        raise InputError(f"Cannot read {error}.") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"Cannot read {file}: {error}.") from error
+    text = read_text(file)
     try:
         return text, tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

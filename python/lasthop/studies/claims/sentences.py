@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from pathlib import Path
 
-from lasthop import _core
 from lasthop.errors import InputError
+from lasthop.studies.text import read_rows
 
 STATEMENTS_FILE = "statements.csv"
 _COLUMNS = ["id", "section", "text"]
@@ -30,20 +29,14 @@ def read_sentences(folder: Path) -> tuple[Sentence, ...]:
     file = folder / STATEMENTS_FILE
     if not file.is_file():
         return ()
-    try:
-        lines = _core.read_file(str(file)).decode("utf-8").splitlines()
-    except (_core.ScenarioError, UnicodeDecodeError) as error:
-        raise InputError(f"Cannot read {file}: {error}.") from error
-    rows = csv.reader(lines)
-    if next(rows, None) != _COLUMNS:
+    rows = read_rows(file)
+    if next(rows, None) != (1, _COLUMNS):
         raise InputError(f"{file}:1: the columns are not {','.join(_COLUMNS)}.")
     found: dict[str, Sentence] = {}
-    for row in rows:
+    for line, row in rows:
         if len(row) != len(_COLUMNS) or not row[0] or not row[2]:
-            raise InputError(
-                f"{file}:{rows.line_num}: a row needs an id, a section, which may be empty, and a text."
-            )
+            raise InputError(f"{file}:{line}: a row needs an id, a section, which may be empty, and a text.")
         if row[0] in found:
-            raise InputError(f"{file}:{rows.line_num}: the id '{row[0]}' is given twice.")
+            raise InputError(f"{file}:{line}: the id '{row[0]}' is given twice.")
         found[row[0]] = Sentence(*row)
     return tuple(found.values())

@@ -14,6 +14,7 @@ from lasthop.metrics.dictionary import dictionary
 from lasthop.results.tables import COMPUTED
 from lasthop.studies.presentation.drawn import PRESENTATION_FILE
 from lasthop.studies.presentation.spec import FACTORIAL_KINDS, Presentation
+from lasthop.studies.text import read_text
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -26,7 +27,7 @@ def load_presentation(folder: Path) -> Presentation:
     file = folder / PRESENTATION_FILE
     if not file.is_file():
         return Presentation()
-    return read_presentation(file.read_text(encoding="utf-8"), str(file))
+    return read_presentation(read_text(file), str(file))
 
 
 def read_presentation(text: str, name: str = PRESENTATION_FILE) -> Presentation:
