@@ -17,15 +17,19 @@ same results. A class that overrides nothing behaves as its base class: `Congest
 
 from __future__ import annotations
 
+import ast
 import dis
 import hashlib
 import importlib
 import inspect
+import itertools
 import secrets
+import symtable
 import sys
 import traceback
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from random import Random
 from types import ModuleType, TracebackType
@@ -241,41 +245,108 @@ def find(name: str, base: str) -> type[_Algorithm]:
         own = [
             key for key, value in vars(module).items() if isinstance(value, type) and issubclass(value, kind)
         ]
-        guess = f"; did you mean '{PREFIX}{place}.{nearest(wanted, own)}'?" if own else ""
-        raise InputError(f"{name}: {place} has no class '{wanted}' that derives from lasthop.{base}{guess}")
+        raise _no_class(name, f" that derives from lasthop.{base}", own)
     return found
 
 
+def _no_class(name: str, deriving: str, own: Sequence[str]) -> InputError:
+    place, _, wanted = name.removeprefix(PREFIX).rpartition(".")
+    guess = f"; did you mean '{PREFIX}{place}.{nearest(wanted, own)}'?" if own else ""
+    return InputError(f"{name}: {place} has no class '{wanted}'{deriving}{guess}")
+
+
 _OF_KEYS = {"congestion_control": CongestionControl, "discipline": QueueDiscipline, "error_model": ErrorModel}
+_folders: dict[str, None] = {}
+"""The folders of the scenarios that were read: code is imported from there, as Python does with the folder of
+a program. Until a run needs the code, nothing is, not even by another module of the same name."""
 
 
-def check(key: str, name: str) -> str | None:
-    """Return why a scenario's key cannot have this code; `None` if it can."""
+def _check(key: str, name: str, folder: Path | None) -> str | None:
+    """Return why a scenario's key cannot have this code; `None` if it can.
+
+    With the `folder` of the scenario, the code is looked up but not executed, unless its module is loaded
+    already. Without one, it is imported.
+    """
     if not name.startswith(PREFIX):
         return f"{name} is code of a Rust program, which runs the scenario itself (docs/algorithms.md)."
     try:
-        find(name, _OF_KEYS.get(key.rpartition(".")[2], Traffic).__name__)
+        if folder is not None and name.removeprefix(PREFIX).rpartition(".")[0] not in sys.modules:
+            _look_up(name, str(folder.resolve()))
+        else:
+            find(name, _OF_KEYS.get(key.rpartition(".")[2], Traffic).__name__)
     except InputError as error:
         return f"{error}."
     return None
 
 
+def check_all(code: Iterable[tuple[str, str]], scenario: str, folder: Path | None = None) -> None:
+    """Raise `InputError` with a line for each of these keys and codes of a scenario that cannot be had."""
+    wrong = [
+        f"{scenario}: `{key}`: {reason}"
+        for key, name in code
+        if (reason := _check(key, name, folder)) is not None
+    ]
+    if wrong:
+        raise InputError("\n".join(wrong))
+
+
+def _look_up(name: str, folder: str) -> None:
+    """Raise `InputError` unless a module has something by the name of the class; import nothing."""
+    _folders[folder] = None
+    place, _, wanted = name.removeprefix(PREFIX).rpartition(".")
+    spec = _spec(place, [folder, *sys.path])
+    if spec is None:
+        raise InputError(f"{name}: {_no_module(place)}")
+    try:
+        source = getattr(spec.loader, "get_source", lambda _: None)(place)
+        if source is None:  # compiled
+            return
+        tree = ast.parse(source)
+        table = symtable.symtable(source, place, "exec")
+    except (SyntaxError, ValueError, ImportError) as error:  # also of a null byte, or of text in no encoding
+        reason = (
+            f"{Path(spec.origin or place).name}, line {error.lineno}: {error.msg}"
+            if isinstance(error, SyntaxError)
+            else str(error)
+        )
+        raise InputError(f"{name}: {place} is no Python: {reason}") from error
+    kinds = {each.get_name(): each.get_type() for each in table.get_children()}
+    named = {each.get_name() for each in table.get_symbols() if each.is_assigned() or each.is_imported()}
+    imports_all = any(
+        isinstance(each, ast.ImportFrom) and each.names[0].name == "*" for each in ast.walk(tree)
+    )
+    if kinds.get(wanted) == "function" or not (wanted in named or imports_all):
+        raise _no_class(name, "", [own for own, kind in kinds.items() if kind != "function"])
+
+
+def _spec(place: str, path: Sequence[str]) -> ModuleSpec | None:
+    """Find a module; in contrast to `importlib.util.find_spec`, do not import the packages that it is in."""
+    spec = None
+    for module in itertools.accumulate(place.split("."), "{}.{}".format):
+        found = (finder.find_spec(module, path) for finder in sys.meta_path)
+        spec = next((each for each in found if each is not None), None)
+        if spec is None or module == place:
+            break
+        path = spec.submodule_search_locations or []
+    return spec
+
+
+def _no_module(place: str) -> str:
+    return f"there is no module {place}; put it beside the scenario, or where Python finds it"
+
+
 def _module(place: str, name: str) -> ModuleType:
+    sys.path[:0] = [folder for folder in reversed(_folders) if folder not in sys.path]
     try:
         return importlib.import_module(place)
     except BaseException as error:  # a user's module may do anything when it is imported, even exit
         if is_interrupt(error, error.__traceback__):
             raise
-        missing = isinstance(error, ModuleNotFoundError) and place.startswith(error.name or " ")
-        reason = (
-            f"there is no module {place}" if missing else f"{place} raised {type(error).__name__}: {error}"
-        )
-        help_ = (
-            "; put it beside the scenario, or where Python finds it"
-            if missing
-            else place_of(error.__traceback__)
-        )
-        raise InputError(f"{name}: {reason}{help_}") from error
+        if isinstance(error, ModuleNotFoundError) and place.startswith(error.name or " "):
+            reason = _no_module(place)
+        else:
+            reason = f"{place} raised {type(error).__name__}: {error}{place_of(error.__traceback__)}"
+        raise InputError(f"{name}: {reason}") from error
 
 
 def make(kind: type[_Algorithm], seed: int, facts: Mapping[str, object]) -> tuple[_Algorithm, list[str]]:

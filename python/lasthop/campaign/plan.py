@@ -85,8 +85,9 @@ class Plan:
         """The keys of the user's own algorithms, by name."""
         if not self.study.code:
             return {}
-        from lasthop.algorithms import code_digest
+        from lasthop.algorithms import check_all, code_digest
 
+        check_all(dict.fromkeys(each for cell in self.cells for each in cell.code), self.study.name)
         return {
             name: code_digest(name)
             for name in dict.fromkeys(name for cell in self.cells for _, name in cell.code)

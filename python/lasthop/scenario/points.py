@@ -5,7 +5,6 @@ Each point gives every range one level. Its cells cross the point with the named
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -83,19 +82,15 @@ def _check_no_example(file: Path) -> None:
 
 
 def _check_code(study: _core.Study, name: str, folder: Path) -> None:
-    """Raise `InputError` unless all user code that a study names exists; look in the study's folder, too."""
+    """Raise `InputError` unless all user code that a study names exists; look in the study's folder, too.
+
+    The code is not executed.
+    """
     if not study.code:
         return
-    from lasthop.algorithms import check
+    from lasthop.algorithms import check_all
 
-    place = str(folder.resolve())
-    if place not in sys.path:
-        sys.path.insert(0, place)  # as Python does with the folder of a program
-    wrong = [
-        f"{name}: `{key}`: {reason}" for key, code in study.code if (reason := check(key, code)) is not None
-    ]
-    if wrong:
-        raise InputError("\n".join(wrong))
+    check_all(study.code, name, folder)
 
 
 def factors_of(cells: Iterable[_core.Cell]) -> list[str]:

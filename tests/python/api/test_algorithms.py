@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -231,6 +232,82 @@ def test_a_module_that_exits_is_told_before_the_run(tmp_path: Path, lasthop_main
     text = lasthop.Scenario(keys()).text
     file.write_text(f'tcp.congestion_control = "python:exits.Mine"\n{text}', encoding="utf-8")
     assert lasthop_main("run", file) == 2
+
+
+CLAIM = """
+[[claim]]
+id = "all"
+text = "every transfer ends"
+holds = "max(elapsed_s) < 600"
+"""
+
+
+def test_only_a_run_executes_the_code_of_a_scenario(
+    tmp_path: Path, lasthop_main: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trap = tmp_path / "executed"
+    (tmp_path / "trapped.py").write_text(
+        f"import lasthop\nopen({str(trap)!r}, 'w').close()\nclass Mine(lasthop.CongestionControl): ...\n",
+        encoding="utf-8",
+    )
+    file = tmp_path / "trapped.toml"
+    text = lasthop.Scenario(keys(replications=1)).text
+    file.write_text(f'tcp.congestion_control = "python:trapped.Mine"\n{text}{CLAIM}', encoding="utf-8")
+    assert lasthop_main("validate", file) == 0
+    assert lasthop_main("plot", file, "--kind", "network", "--out", tmp_path / "network.svg") == 0
+    assert not trap.exists()
+    assert lasthop_main("run", file, "--out", tmp_path / "results") == 0
+    trap.unlink()
+    monkeypatch.delitem(sys.modules, "trapped")
+    assert lasthop_main("claims", tmp_path / "results", "--scenario", file) == 0
+    assert not trap.exists()
+
+
+@pytest.mark.parametrize(
+    ("module", "said"),
+    [
+        ("\nclass Mien: pass\n", "looked_up has no class 'Mine'; did you mean 'python:looked_up.Mien'?"),
+        ("\ndef Mine():\n    class Mine: pass\n", "looked_up has no class 'Mine'"),
+        ("\nclass Mine(:\n", "looked_up is no Python: looked_up.py, line 2: "),
+        ("\0", "looked_up is no Python: "),
+        (None, "there is no module looked_up; put it beside the scenario"),
+    ],
+)
+def test_a_class_that_is_not_in_its_file_is_told_without_executing_it(
+    module: str | None,
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    lasthop_main: Callable[..., int],
+) -> None:
+    if module is not None:
+        (tmp_path / "looked_up.py").write_text(f"raise SystemExit; {module}", encoding="utf-8")
+    file = tmp_path / "mine.toml"
+    text = lasthop.Scenario(keys()).text
+    file.write_text(f'tcp.congestion_control = "python:looked_up.Mine"\n{text}', encoding="utf-8")
+    assert lasthop_main("validate", file) == 2
+    assert f"{file}: `tcp.congestion_control`: python:looked_up.Mine: {said}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "from user_algorithms import *\n",
+        "import user_algorithms\nMine = user_algorithms.Reno\n",
+        "if True:\n    class Mine: pass\n",
+    ],
+)
+def test_a_class_may_come_from_elsewhere(
+    module: str, tmp_path: Path, lasthop_main: Callable[..., int]
+) -> None:
+    package = tmp_path / "in_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise SystemExit\n", encoding="utf-8")
+    (package / "inner.py").write_text(f"raise SystemExit\n{module}", encoding="utf-8")
+    file = tmp_path / "mine.toml"
+    text = lasthop.Scenario(keys()).text
+    file.write_text(f'tcp.congestion_control = "python:in_package.inner.Mine"\n{text}', encoding="utf-8")
+    assert lasthop_main("validate", file) == 0
 
 
 def test_ctrl_c_is_no_fault_of_the_code_that_happens_to_run(lasthop_main: Callable[..., int]) -> None:
