@@ -145,10 +145,11 @@ class OneRunOptions:
         """Take them from a command's parameters."""
         return cls(**{field.name: context.params[field.name] for field in fields(cls)})
 
-    def choose(self) -> ChosenRun:
-        """Load the scenario and find the run in it."""
+    def choose(self, otherwise: str = "") -> ChosenRun:
+        """Load the scenario and find the run in it; `otherwise` as in `select_cell`."""
         study = read_study(find_scenario(self.scenario), self.points)
-        return self._runs(study, [select_cell(study.cells, all_levels(study), self.key, self.only)])[0]
+        cell = select_cell(study.cells, all_levels(study), self.key, self.only, otherwise)
+        return self._runs(study, [cell])[0]
 
     def choose_all(self) -> list[ChosenRun]:
         """Load the scenario and find the run in each chosen cell, or in all cells."""

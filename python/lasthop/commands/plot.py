@@ -201,9 +201,14 @@ def plot_command(
 
 def _plot_run(context: click.Context, *, quiet: bool) -> None:
     from lasthop.pictures.files import picture_run, write_pictures
+    from lasthop.pictures.over import OVER_KINDS
 
-    run = OneRunOptions.of(context).choose()
     request = _request(context)
+    kinds = (request.kinds or "").split(",")
+    has_medians = request.kinds is None or all(kind.strip() in OVER_KINDS for kind in kinds)
+    run = OneRunOptions.of(context).choose(
+        ", or draw the medians of all of them with --over replications" if has_medians else ""
+    )
     files, notes = write_pictures(lambda: picture_run(run, request), request, run.plan.study.name)
     if not quiet:
         list_files(run.title, files, notes)

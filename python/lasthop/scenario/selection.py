@@ -94,9 +94,16 @@ def select_cells(cells: Sequence[C], factors: Mapping[str, Sequence[str]], only:
 
 
 def select_cell(
-    cells: Sequence[C], factors: Mapping[str, Sequence[str]], key: str | None, only: Sequence[str]
+    cells: Sequence[C],
+    factors: Mapping[str, Sequence[str]],
+    key: str | None,
+    only: Sequence[str],
+    otherwise: str = "",
 ) -> C:
-    """Return the one cell with this key, or the one cell that the filters leave."""
+    """Return the one cell with this key, or the one cell that the filters leave.
+
+    `otherwise` is what a command can do with several cells.
+    """
     if key is not None and only:
         raise InputError("--cell and --only both choose the cell: give one of them.")
     if key is not None:
@@ -110,7 +117,7 @@ def select_cell(
         more = ", ..." if len(chosen) > _NAMED_AT_MOST else ""
         raise InputError(
             f"{len(chosen)} cells match, but this command takes one. Choose it with --cell KEY or narrow "
-            f"--only ({named}{more})."
+            f"--only ({named}{more}){otherwise}."
         )
     return chosen[0]
 

@@ -154,6 +154,22 @@ def test_more_lines_than_colours_and_a_flow_that_is_alone_are_refused(
     assert lasthop_main("plot", over, "--over", "replications", "--out", "alone.png") == 0
 
 
+@pytest.mark.parametrize(
+    ("kinds", "can"), [((), True), (("--kind", "cwnd, rtt"), True), (("--kind", "ladder"), False)]
+)
+def test_a_picture_of_several_cells_points_to_that_over_replications(
+    kinds: tuple[str, ...],
+    can: bool,
+    over: Path,
+    lasthop_main: Callable[..., int],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert lasthop_main("plot", over, *kinds) == 2
+    error = capsys.readouterr().err
+    assert "2 cells match" in error
+    assert ("--over replications" in error) == can
+
+
 # Captions
 
 
