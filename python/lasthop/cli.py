@@ -17,7 +17,7 @@ from importlib import import_module
 import click
 
 from lasthop import _core
-from lasthop.commands.output import guarded_output
+from lasthop.commands.output import guarded_output, plain_errors
 from lasthop.errors import BuildError, InputError, InterruptedCampaignError, OutputError
 from lasthop.version import version
 
@@ -160,7 +160,8 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
-    code = _invoke(arguments)
+    with plain_errors():
+        code = _invoke(arguments)
     if arguments is None:
         # When an interpreter ends, it searches all objects for garbage, which takes a sixth of a short run.
         # DuckDB then takes the objects that were not searched for leaks, and prints them.

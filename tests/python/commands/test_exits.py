@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import pytest
 import fake_core
 from commands import commands_of
 from lasthop.cli import cli, main
+from lasthop.commands.output import guarded_output
 from lasthop.engines.engine import Request
 from lasthop.engines.hosts import HostResults
 from lasthop.engines.live.live_engine import LiveEngine
@@ -282,3 +284,31 @@ def test_the_shell_takes_a_cell_as_its_error_advises(
     assert "--cell KEY" in capsys.readouterr().err
     assert lasthop_main("shell", "--link", EXAMPLE, "--cell", "memory=cib", "--", "true") == 2
     assert "did you mean 'memory=cbi'?" in capsys.readouterr().err
+
+
+def test_control_characters_in_texts_of_others_do_not_reach_the_terminal(
+    lasthop_main: Main, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "named.toml"
+    name = "d\\u001b]52;c;aGk=\\u0007\\u009b2J\\u202eab"
+    text = EXAMPLE.with_name("first.toml").read_text(encoding="utf-8")
+    file.write_text(f'{text}name = "{name}"\n', encoding="utf-8")
+    out = tmp_path / "out\x07"
+    assert lasthop_main("run", file, "--out", out) == 0
+    assert lasthop_main("explain", file) == 0
+    shown = capsys.readouterr().out
+    assert name in shown
+    assert r"out\u0007/report.html" in shown
+    assert lasthop_main("query", out, "SELECT flow FROM flows") == 0
+    assert lasthop_main("summary", out, "--metric", "no\x1b[2Jne") == 2
+    assert lasthop_main("plot", file, "--flow", "no\u2066ne") == 2
+    captured = capsys.readouterr()
+    assert r"no\u2066ne" in captured.err
+    for letter in shown + captured.out + captured.err:
+        assert letter == "\n" or unicodedata.category(letter) not in {"Cc", "Cf"}
+
+
+def test_colours_of_tables_stay(capsys: pytest.CaptureFixture[str]) -> None:
+    with guarded_output():
+        sys.stdout.write("\x1b[1;31mhead\x1b[0m \x1b[8mhidden\x1b[2K")
+    assert capsys.readouterr().out == "\x1b[1;31mhead\x1b[0m \\u001b[8mhidden\\u001b[2K"
