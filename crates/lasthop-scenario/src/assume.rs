@@ -1,6 +1,6 @@
 //! Defaults for keys that a scenario leaves out. Stated values are never changed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Display;
 
 use lasthop_core::{Bytes, Direction, Duration, Rate};
@@ -109,17 +109,15 @@ fn name_flows(part: &mut Node) {
 /// Completes the scenario of a cell and returns the assumptions. A scenario that is read only for its link
 /// may lack flows.
 pub fn complete(tree: &mut Node, for_link: bool) -> Vec<Assumption> {
-    let mut assume = Assume { tree, list: Vec::new() };
+    let mut assume = Assume { tree, place: "", list: Vec::new() };
     assume.text("mtu", types::default_mtu(), "the packets of an Ethernet");
     assume.text("tcp.profile", Profile::default(), "today's Linux, with CUBIC");
     if for_link {
         assume.download();
     }
     assume.flows();
-    let hops = assume.hops();
-    let has_hops = !hops.is_empty() || !assume.media().is_empty();
-    if has_hops && !assume.has("atm") {
-        assume.network(&hops);
+    if !assume.has("atm") {
+        assume.network();
     }
     if !assume.has("atm") {
         assume.time_limit();
@@ -170,8 +168,11 @@ fn follow(node: &mut Node, place: &str, followed: &mut Vec<Assumption>) {
     }
 }
 
+/// Completes a scenario, or one of its hops.
 struct Assume<'a> {
     tree: &'a mut Node,
+    /// What comes before a path in `tree`, such as `hop.NAME.`.
+    place: &'a str,
     list: Vec<Assumption>,
 }
 
@@ -187,7 +188,7 @@ impl Assume<'_> {
     /// Sets what is not stated.
     fn node(&mut self, path: &str, node: Node, why: impl Into<String>) {
         if !self.has(path) {
-            self.list.push(Assumption::new(path, node.shown(), why));
+            self.list.push(Assumption::new(format!("{}{path}", self.place), node.shown(), why));
             self.tree.set(&path.split('.').collect::<Vec<_>>(), node);
         }
     }
@@ -237,20 +238,30 @@ impl Assume<'_> {
         }
     }
 
-    /// The places of the hops in the file: that of the only one is the top. Hops without a direction or with
-    /// a name that no path can have are left out: they are faults.
-    fn hops(&self) -> Vec<String> {
-        let only = self.has("down").then(String::new);
-        let entries = self.tree.get("hop").and_then(Node::table).into_iter().flatten();
-        let complete = entries.filter(|hop| !hop.key.contains(['.', '[']) && hop.node.get("down").is_some());
-        only.into_iter().chain(complete.map(|hop| format!("hop.{}.", hop.key))).collect()
+    /// Calls `complete` for each hop: the only one, which is the top of the file, or those by name. A path
+    /// from the top finds a hop only by a search among all, so each is completed from its own table. Hops
+    /// without a direction or with a name that no path can have are left out: they are faults.
+    fn each_hop(&mut self, mut complete: impl FnMut(&mut Assume<'_>)) {
+        if self.has("down") {
+            complete(self);
+        }
+        let Some(Node { value: Value::Table(hops), .. }) = self.tree.child("hop") else { return };
+        for Entry { key, node: tree, .. } in hops {
+            if key.contains(['.', '[']) || tree.get("down").is_none() {
+                continue;
+            }
+            let place = format!("hop.{key}.");
+            let mut hop = Assume { tree, place: &place, list: std::mem::take(&mut self.list) };
+            complete(&mut hop);
+            self.list = hop.list;
+        }
     }
 
-    /// The names of the hops with a medium.
-    fn media(&self) -> Vec<&str> {
-        let entries = self.tree.get("hop").and_then(Node::table).into_iter().flatten();
-        let media = entries.filter(|hop| hop.node.get("medium").is_some());
-        media.map(|hop| hop.key.as_str()).collect()
+    /// The directions of the hops.
+    fn sides(&self) -> impl Iterator<Item = &Node> {
+        let hops = self.tree.get("hop").and_then(Node::table).into_iter().flatten();
+        let hops = std::iter::once(&*self.tree).chain(hops.map(|hop| &hop.node));
+        hops.flat_map(|hop| ["down", "up"].into_iter().filter_map(move |side| hop.get(side)))
     }
 
     /// The rate in bit/s of the slowest station of each medium.
@@ -263,33 +274,43 @@ impl Assume<'_> {
             Some((host.key.clone(), HostConfig { behind, wifi, cell, ..HostConfig::default() }))
         };
         let hosts = stations.filter_map(station).collect();
-        let slowest = |hop: &str| {
-            let medium = self.read::<MediumConfig>(&format!("hop.{hop}.medium"))?;
-            Some(hops::setup(hop, &medium, &hosts).slowest())
+        let hops = self.tree.get("hop").and_then(Node::table).into_iter().flatten();
+        let slowest = |hop: &Entry| {
+            let medium = hop.node.get("medium")?.read::<MediumConfig>().ok()?;
+            Some(hops::setup(&hop.key, &medium, &hosts).slowest())
         };
-        self.media().into_iter().filter_map(slowest).collect()
+        hops.filter_map(slowest).collect()
     }
 
-    fn network(&mut self, hops: &[String]) {
+    fn network(&mut self) {
+        let hops = self.tree.get("hop").and_then(Node::table).into_iter().flatten();
+        let mut has_hops = hops.map(|hop| &hop.node).any(|hop| hop.get("medium").is_some());
+        self.each_hop(|_| has_hops = true);
+        if !has_hops {
+            return;
+        }
         self.text("lan.rate", flow::default_lan_rate(), "negligible");
         self.text("lan.delay", Duration::ZERO, "negligible");
-        let up_is_stated: Vec<bool> = hops.iter().map(|hop| self.link(hop)).collect();
-        for (hop, up_is_stated) in hops.iter().zip(up_is_stated) {
-            self.queues(hop, up_is_stated);
-        }
+        let mtu = self.mtu();
+        let mut up_is_stated = VecDeque::new();
+        self.each_hop(|hop| up_is_stated.push_back(hop.link(mtu)));
+        let round_trip = self.round_trip();
+        self.each_hop(|hop| hop.queues(up_is_stated.pop_front() == Some(true), mtu, &round_trip));
+    }
+
+    fn mtu(&self) -> Bytes {
+        self.read("mtu").unwrap_or_else(types::default_mtu)
     }
 
     /// Completes the link of a hop. Returns true if it states a way up of its own.
-    fn link(&mut self, hop: &str) -> bool {
-        let release = format!("{hop}down.link.release");
-        self.text(&release, "serialised", "a packet leaves the buffer once it is sent");
-        if self.tree.at(&release).and_then(Node::text) == Some("serialised") {
-            let mtu = self.read("mtu").unwrap_or_else(types::default_mtu);
-            self.text(&format!("{hop}down.link.send_buffer"), mtu, "one packet");
+    fn link(&mut self, mtu: Bytes) -> bool {
+        self.text("down.link.release", "serialised", "a packet leaves the buffer once it is sent");
+        if self.tree.at("down.link.release").and_then(Node::text) == Some("serialised") {
+            self.text("down.link.send_buffer", mtu, "one packet");
         }
-        let up_is_stated = self.has(&format!("{hop}up"));
+        let up_is_stated = self.has("up");
         for direction in ["down", "up"] {
-            let link = format!("{hop}{direction}.link");
+            let link = format!("{direction}.link");
             if let Some(trace) = self.read::<Schedule>(&format!("{link}.trace")) {
                 self.text(&format!("{link}.rate"), trace.mean_rate(), "the mean of the trace");
             }
@@ -301,29 +322,29 @@ impl Assume<'_> {
             }
         }
         for key in LINK_KEYS.iter().filter(|_| up_is_stated) {
-            self.up_as_down(hop, &format!("link.{key}"));
+            self.up_as_down(&format!("link.{key}"));
         }
         up_is_stated
     }
 
-    fn queues(&mut self, hop: &str, up_is_stated: bool) {
-        let queue_is_stated = self.has(&format!("{hop}down.queue.limit"));
-        self.queue_limit(&format!("{hop}down"));
+    /// Completes the queues of a hop. `round_trip` is as [`Self::round_trip`] returns it.
+    fn queues(&mut self, up_is_stated: bool, mtu: Bytes, round_trip: &(Duration, String)) {
+        let queue_is_stated = self.has("down.queue.limit");
+        self.queue_limit("down", mtu, round_trip);
         if !up_is_stated {
-            let down = self.tree.at(&format!("{hop}down")).cloned().unwrap_or_default();
-            let up = format!("{hop}up");
-            self.tree.set(&up.split('.').collect::<Vec<_>>(), down.without_spans());
-            self.list.push(Assumption::new(up, "as down", "a copy of [down]"));
+            let down = self.tree.get("down").cloned().unwrap_or_default();
+            self.tree.set(&["up"], down.without_spans());
+            self.list.push(Assumption::new(format!("{}up", self.place), "as down", "a copy of [down]"));
         } else if queue_is_stated {
-            self.up_as_down(hop, "queue.limit");
+            self.up_as_down("queue.limit");
         } else {
-            self.queue_limit(&format!("{hop}up"));
+            self.queue_limit("up", mtu, round_trip);
         }
     }
 
-    fn up_as_down(&mut self, hop: &str, key: &str) {
-        if let Some(node) = self.tree.at(&format!("{hop}down.{key}")).cloned() {
-            self.node(&format!("{hop}up.{key}"), node.without_spans(), "as down");
+    fn up_as_down(&mut self, key: &str) {
+        if let Some(node) = self.tree.at(&format!("down.{key}")).cloned() {
+            self.node(&format!("up.{key}"), node.without_spans(), "as down");
         }
     }
 
@@ -349,12 +370,11 @@ impl Assume<'_> {
         )
     }
 
-    fn queue_limit(&mut self, direction: &str) {
+    fn queue_limit(&mut self, direction: &str, mtu: Bytes, (round_trip, whose): &(Duration, String)) {
         let rate: Option<Rate> = self.read(&format!("{direction}.link.rate"));
-        let mtu = self.read::<Bytes>("mtu").unwrap_or_else(types::default_mtu).0.max(1);
+        let mtu = mtu.0.max(1);
         let framing: Option<Framing> = self.read(&format!("{direction}.link.framing"));
         let on_link = framing.map_or(mtu, |framing| u64::from(framing.bytes(mtu as u32)));
-        let (round_trip, whose) = self.round_trip();
         let bits = u128::from(rate.map_or(0, Rate::bits_per_second)) * u128::from(round_trip.as_nanos());
         let product = bits.div_ceil(u128::from(on_link) * 8_000_000_000);
         let most = QUEUE_BYTES_MAX / mtu;
@@ -368,9 +388,8 @@ impl Assume<'_> {
     }
 
     fn time_limit(&mut self) {
-        let sides = self.hops().into_iter().flat_map(|hop| ["down", "up"].map(|side| format!("{hop}{side}")));
-        let paths: Vec<PathConfig> = sides.filter_map(|path| self.read(&path)).collect();
-        let packet = self.read::<Bytes>("mtu").unwrap_or_else(types::default_mtu).0 as u32;
+        let paths: Vec<PathConfig> = self.sides().filter_map(|side| side.read().ok()).collect();
+        let packet = self.mtu().0 as u32;
         let rates = paths.iter().flat_map(|path| path.ip_rates(packet)).map(|(_, rate)| rate);
         let rates = rates.chain(self.slowest_stations());
         let slowest = rates.filter(|rate| *rate > 0.0).fold(f64::INFINITY, f64::min);
@@ -411,18 +430,20 @@ struct Ways<'a> {
 
 impl<'a> Ways<'a> {
     fn of(assume: &'a Assume<'_>) -> Self {
-        let both = |hop: &str| {
-            let delay = |side: &str| assume.read::<Duration>(&format!("{hop}{side}.link.delay"));
+        let both = |hop: &Node| {
+            let delay = |side: &str| hop.get(side)?.at("link.delay")?.read::<Duration>().ok();
             let down = delay("down").unwrap_or_default();
             down + delay("up").unwrap_or(down)
         };
         let Some(named) = assume.tree.get("hop").and_then(Node::table) else {
             let tree = Tree::of([("", None)].into_iter());
-            return Self { tree, delays: vec![both("")], hosts: None };
+            return Self { tree, delays: vec![both(&*assume.tree)], hosts: None };
         };
         let behind = |hop: &'a Entry| (hop.key.as_str(), hop.node.get("behind").and_then(Node::text));
         let tree = Tree::of(named.iter().map(behind));
-        let delays = tree.names().map(|name| both(&format!("hop.{name}."))).collect();
+        let by_name: BTreeMap<&str, Duration> =
+            named.iter().map(|hop| (hop.key.as_str(), both(&hop.node))).collect();
+        let delays = tree.names().map(|name| by_name.get(name).copied().unwrap_or_default()).collect();
         Self { tree, delays, hosts: Some(assume.tree.get("host").and_then(Node::table).unwrap_or(&NONE)) }
     }
 

@@ -9,7 +9,7 @@ use lasthop_link::{HtbConfig, PathConfig};
 use lasthop_traffic::{Offer, Outlook, period};
 
 use crate::flow::Flow;
-use crate::topology::{Hop, HopKind, Side};
+use crate::topology::{Hop, HopKind, Side, Tree};
 use crate::types::{LanConfig, Scenario};
 
 /// Memory of a flow that is known before the run: both its ends and its record.
@@ -52,7 +52,9 @@ pub struct Estimate {
 impl Scenario {
     /// The approximate maximum cost of one replication.
     pub fn estimate(&self) -> Estimate {
-        let offers: Vec<(&Flow, Offer)> = self.flow.iter().map(|flow| (flow, self.offer(flow))).collect();
+        let tree = self.tree();
+        let offers: Vec<(&Flow, Offer)> =
+            self.flow.iter().map(|flow| (flow, self.offer(&tree, flow))).collect();
         let mut packets = 0.0;
         for direction in [Direction::Down, Direction::Up] {
             let ours: Vec<&Offer> = offers
@@ -77,7 +79,7 @@ impl Scenario {
         let cells = self.atm.as_ref().map_or(0.0, |atm| f64::from(atm.cells(self.mtu.0 as u32)));
         let effort = (1.0 + cells)
             * (1.0 + links as f64 / ACCESS_LINKS)
-            * self.longest_way() as f64
+            * self.longest_way(&tree) as f64
             * if is_quic { QUIC_PACKETS } else { 1.0 };
         // QUIC keeps the content of its packets.
         let content = if is_quic { 3.0 * self.mtu.0 as f64 } else { 0.0 };
@@ -91,14 +93,14 @@ impl Scenario {
     }
 
     /// The offered load of the flows of an entry.
-    fn offer(&self, flow: &Flow) -> Offer {
+    fn offer(&self, tree: &Tree, flow: &Flow) -> Offer {
         let tcp = flow.tcp.as_deref().unwrap_or(&self.tcp);
         let around = Outlook {
             http: self.http.as_ref(),
             mtu: self.mtu,
             segment_bytes: self.segment_bytes_with(tcp),
             limit: self.time_limit.as_secs_f64(),
-            round_trip: self.round_trip(flow).as_secs_f64(),
+            round_trip: self.round_trip(tree, flow).as_secs_f64(),
             fastest_bps: self.fastest(flow),
             down_bps: self
                 .rates(Direction::Down)
@@ -149,9 +151,8 @@ impl Scenario {
     }
 
     /// The most hops on the way of a flow.
-    fn longest_way(&self) -> usize {
-        let tree = self.tree();
-        let hops = |flow: &Flow| self.route(&tree, flow, Direction::Down).len();
+    fn longest_way(&self, tree: &Tree) -> usize {
+        let hops = |flow: &Flow| self.route(tree, flow, Direction::Down).len();
         self.flow.iter().map(hops).max().unwrap_or_default().max(1)
     }
 

@@ -1,6 +1,7 @@
 //! Merges a scenario file over the file it extends, that file over the next, and so on.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::assume;
@@ -56,18 +57,19 @@ impl Loaded {
     ) -> Result<Self, ScenarioErrors> {
         let mut loaded = Self::default();
         let mut layers = vec![loaded.layer(name, bytes, files)?];
-        let mut places: Vec<PathBuf> = place.into_iter().map(Path::to_owned).collect();
+        let mut earlier = Earlier::default();
+        earlier.add(place);
         let mut place = place.map(Path::to_owned);
         while let Some(extends) = layers.last().and_then(|file: &Node| file.get(KEY)) {
             let named = extends.text().unwrap_or_default();
             let files = files.filter(|_| layers.len() == 1);
-            let extended = Extended::find(named, place.as_deref(), &places, files);
+            let extended = Extended::find(named, place.as_deref(), &earlier, files);
             let Extended { name, place: found, bytes } = extended.map_err(|reason| {
                 loaded.found.add(Problem::new(extends.span, format!("`{KEY}`: {reason}")));
                 loaded.failed()
             })?;
             layers.push(loaded.layer(&name, &bytes, None)?);
-            places.extend(found.clone());
+            earlier.add(found.as_deref());
             place = found;
         }
         let merged = layers.into_iter().rev().reduce(|mut under, over| {
@@ -110,9 +112,28 @@ impl Loaded {
     }
 }
 
-fn circle(paths: &[PathBuf], extended: &Path) -> String {
-    let chain: Vec<_> =
-        paths.iter().map(PathBuf::as_path).chain([extended]).map(|path| path.display().to_string()).collect();
+/// The files of a chain so far.
+#[derive(Default)]
+struct Earlier {
+    paths: Vec<PathBuf>,
+    /// The same files, whatever links and names lead to them.
+    files: BTreeSet<PathBuf>,
+}
+
+impl Earlier {
+    fn add(&mut self, path: Option<&Path>) {
+        self.files.extend(path.and_then(|path| path.canonicalize().ok()));
+        self.paths.extend(path.map(Path::to_owned));
+    }
+
+    fn has(&self, path: &Path) -> bool {
+        path.canonicalize().is_ok_and(|file| self.files.contains(&file))
+    }
+}
+
+fn circle(earlier: &Earlier, extended: &Path) -> String {
+    let paths = earlier.paths.iter().map(PathBuf::as_path).chain([extended]);
+    let chain: Vec<_> = paths.map(|path| path.display().to_string()).collect();
     format!("the files extend each other in a circle ({}); break it here", chain.join(" -> "))
 }
 
@@ -127,11 +148,11 @@ struct Extended {
 
 impl Extended {
     /// Finds a file, relative to the folder of the extending file, or a preset if there is no such file.
-    /// `earlier` are the files of the chain so far; `files` are the files that may be named, if not all may.
+    /// `files` are the files that may be named, if not all may.
     fn find(
         named: &str,
         from: Option<&Path>,
-        earlier: &[PathBuf],
+        earlier: &Earlier,
         files: Option<&[String]>,
     ) -> Result<Self, String> {
         let path = from.map(|from| from.parent().unwrap_or(Path::new("")).join(named));
@@ -151,7 +172,7 @@ impl Extended {
                     .into()
             });
         };
-        if earlier.iter().any(|earlier| same_file(earlier, &path)) {
+        if earlier.has(&path) {
             return Err(circle(earlier, &path));
         }
         if let Some(name) = named.strip_suffix(".toml")
@@ -163,8 +184,4 @@ impl Extended {
         let bytes = source::read(&path).map_err(|error| error.to_string())?;
         Ok(Self { name: path.clone(), place: Some(path), bytes: bytes.into() })
     }
-}
-
-fn same_file(one: &Path, other: &Path) -> bool {
-    one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }

@@ -1,7 +1,7 @@
 //! Hops and hosts by name: the keys of `[hop]` and `[host]`, and their checks. How they hang together is in
 //! `topology`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lasthop_core::{Bytes, Direction, Duration, Faults};
 use lasthop_link::{CellUser, ErrorConfig, MediumConfig, MediumSetup, PathConfig, WifiStation};
@@ -179,6 +179,7 @@ fn is_plain(name: &str) -> bool {
 /// together.
 pub(crate) fn hang_together(hops: &Hops, hosts: &HostsByName, faults: &mut Faults) -> bool {
     let before = faults.count();
+    let loops = loops(hops);
     let names: Vec<&str> = hops.keys().map(String::as_str).collect();
     let known = |behind: &str, faults: &mut Faults, key: &str| {
         faults.require(hops.contains_key(behind), key, || {
@@ -196,7 +197,7 @@ pub(crate) fn hang_together(hops: &Hops, hosts: &HostsByName, faults: &mut Fault
             if let Some(behind) = &hop.behind {
                 known(behind, faults, "behind");
             }
-            faults.require(!is_in_a_loop(name, hops), "behind", || {
+            faults.require(!loops.contains(name.as_str()), "behind", || {
                 "the hops hang behind each other in a loop; leave `behind` out for the one at the root".into()
             });
         });
@@ -278,17 +279,26 @@ fn plain_name(name: &str, faults: &mut Faults) {
     });
 }
 
-fn is_in_a_loop(name: &str, hops: &Hops) -> bool {
-    let mut at = name;
-    for _ in 0..=hops.len() {
-        match hops.get(at).and_then(|hop| hop.behind.as_deref()) {
-            None => return false,
-            Some(behind) if behind == name => return true,
-            Some(behind) => at = behind,
+/// The hops that hang behind themselves. Each hop is visited once.
+fn loops(hops: &Hops) -> BTreeSet<&str> {
+    let behind =
+        |hop: &str| hops.get_key_value(hops.get(hop)?.behind.as_deref()?).map(|(name, _)| name.as_str());
+    let (mut found, mut visits) = (BTreeSet::new(), BTreeMap::new());
+    for (visit, start) in hops.keys().enumerate() {
+        let mut at = Some(start.as_str());
+        while let Some(hop) = at {
+            if let Some(earlier) = visits.get(hop) {
+                if *earlier == visit {
+                    let others = std::iter::successors(behind(hop), |other| behind(other));
+                    found.extend(others.take_while(|other| *other != hop).chain([hop]));
+                }
+                break;
+            }
+            visits.insert(hop, visit);
+            at = behind(hop);
         }
     }
-    // It leads to a loop, which its own hops report.
-    false
+    found
 }
 
 /// Checks each hop and host by itself.

@@ -3,16 +3,20 @@
 use lasthop_core::Fault;
 
 use crate::flow::Flow;
+use crate::topology::Tree;
 use crate::types::Scenario;
 
 /// Flows that will send or transfer nothing, and why.
 pub fn notes(scenario: &Scenario) -> Vec<Fault> {
-    let of_flow =
-        |(index, flow)| Some(Fault { key: format!("flow[{index}].start"), message: note(scenario, flow)? });
-    scenario.flow.iter().enumerate().filter_map(of_flow).collect()
+    let tree = scenario.tree();
+    let flows = scenario.flow.iter().enumerate();
+    let of_flows = flows.filter_map(|(index, flow)| {
+        Some(Fault { key: format!("flow[{index}].start"), message: start(scenario, &tree, flow)? })
+    });
+    of_flows.collect()
 }
 
-fn note(scenario: &Scenario, flow: &Flow) -> Option<String> {
+fn start(scenario: &Scenario, tree: &Tree, flow: &Flow) -> Option<String> {
     let (start, limit, name) = (flow.traffic().start().least(), scenario.time_limit, flow.traffic().name());
     if start >= limit {
         return Some(format!(
@@ -20,7 +24,7 @@ fn note(scenario: &Scenario, flow: &Flow) -> Option<String> {
              time_limit = \"{limit}\"; raise that, or start earlier"
         ));
     }
-    let round_trip = scenario.round_trip(flow);
+    let round_trip = scenario.round_trip(tree, flow);
     let opens = flow.traffic().stream_bytes().is_none();
     (opens && start + round_trip >= limit).then(|| {
         format!(

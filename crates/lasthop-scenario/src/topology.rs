@@ -376,16 +376,20 @@ impl Scenario {
         tree.route(hop(sender), hop(sender.other()))
     }
 
+    /// Round-trip time of a flow without queueing.
+    pub fn round_trip(&self, tree: &Tree, flow: &Flow) -> Duration {
+        self.one_way(tree, flow, Direction::Down) + self.one_way(tree, flow, Direction::Up)
+    }
+
     /// Propagation delay of a flow's packets from one host to the other.
-    pub(crate) fn one_way(&self, flow: &Flow, direction: Direction) -> Duration {
+    pub(crate) fn one_way(&self, tree: &Tree, flow: &Flow, direction: Direction) -> Duration {
         let lan = match self.topology() {
             Topology::Atm(atm) => return atm.one_way_delay(),
             Topology::LastHop { lan, .. } | Topology::Tree { lan } => lan.delay,
         };
-        let tree = self.tree();
-        let route = self.route(&tree, flow, direction).into_iter();
+        let route = self.route(tree, flow, direction).into_iter();
         let links =
-            route.map(|place| self.side(&tree, place).delay()).fold(Duration::ZERO, |sum, delay| sum + delay);
+            route.map(|place| self.side(tree, place).delay()).fold(Duration::ZERO, |sum, delay| sum + delay);
         links + beside_links(lan, flow.access.as_ref().map(|access| access.delay), direction)
     }
 

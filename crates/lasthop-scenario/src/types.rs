@@ -148,11 +148,6 @@ impl Scenario {
         seed.stream(&format!("clock.{host}")).unit()
     }
 
-    /// Round-trip time of a flow without queueing.
-    pub fn round_trip(&self, flow: &Flow) -> Duration {
-        self.one_way(flow, Direction::Down) + self.one_way(flow, Direction::Up)
-    }
-
     /// The applications of a run, in the order of the scenario. An entry may stand for several.
     pub fn applications(&self) -> Vec<Instance<'_>> {
         (0..).zip(&self.flow).flat_map(|(index, flow)| flow.instances(index)).collect()
@@ -174,9 +169,11 @@ impl Scenario {
             rates.find(|rate| *rate > 0.0).unwrap_or_default()
         };
         let rates = [Direction::Down, Direction::Up].map(first_rate);
+        let tree = self.tree();
         let begin = |instance: &Instance<'_>| {
             let rate = rates[Direction::from(instance.sender) as usize];
-            instance.begin(&self.surroundings(instance, rate, seed))
+            let up = self.one_way(&tree, &self.flow[instance.entry], Direction::Up);
+            instance.begin(&self.surroundings(instance, rate, up, seed))
         };
         self.applications().iter().map(begin).collect()
     }
@@ -185,6 +182,7 @@ impl Scenario {
         &'a self,
         instance: &'a Instance<'_>,
         bottleneck_bps: f64,
+        propagation_up: Duration,
         seed: Seed,
     ) -> Surroundings<'a> {
         let tcp = self.tcp_of(instance);
@@ -198,7 +196,7 @@ impl Scenario {
             segment_bytes,
             write_bytes: tcp.write_bytes(segment_bytes),
             bottleneck_bps,
-            propagation_up: self.one_way(&self.flow[instance.entry], Direction::Up),
+            propagation_up,
             seed,
         }
     }

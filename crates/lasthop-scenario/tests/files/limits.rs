@@ -69,6 +69,45 @@ fn many_flows_written_one_by_one_are_read_in_a_time_that_grows_as_their_number()
 }
 
 #[test]
+fn many_hops_are_read_in_a_time_that_grows_as_their_number() {
+    let began = Instant::now();
+    let end = "[host.a]\nbehind = \"hop-0\"\n[[flow]]\nkind = \"bulk-tcp\"\nbytes = \"1 B\"\n";
+    let link = "down.link = { rate = \"1 Mbit/s\", delay = \"1 ms\" }";
+    for behind in ["", "behind = "] {
+        let hop = |number: u32| {
+            let next = format!("{behind}\"hop-{}\"", number + 1);
+            let is_inner = !behind.is_empty() && number < 3_999;
+            format!("[hop.hop-{number}]\n{}\n{link}", if is_inner { next } else { String::new() })
+        };
+        let text = lines(0..4_000, hop) + end;
+        assert_eq!(read(&text).cells[0].scenario.hop.len(), 4_000);
+        let looped = text.replace("[hop.hop-3999]\n", "[hop.hop-3999]\nbehind = \"hop-0\"\n");
+        let wrong = if behind.is_empty() { Vec::new() } else { errors(&looped) };
+        assert!(wrong.iter().all(|error| error.message.contains("in a loop")), "{wrong:#?}");
+        assert_eq!(wrong.is_empty(), behind.is_empty());
+    }
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_long_chain_of_files_is_read_in_a_time_that_grows_as_its_length() {
+    let folder = folder("chain");
+    let read = |length: u32| {
+        for number in 0..length {
+            let text = format!("extends = \"{}.toml\"\n", number + 1);
+            std::fs::write(folder.join(format!("{number}.toml")), text).unwrap();
+        }
+        std::fs::write(folder.join(format!("{length}.toml")), SHORT).unwrap();
+        let began = Instant::now();
+        assert_eq!(Study::from_path(&folder.join("0.toml")).unwrap().name, "0");
+        began.elapsed()
+    };
+    let (short, long) = (read(300), read(3_000));
+    assert!(long < 40 * short, "{short:?} {long:?}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
 fn of_very_many_wrong_keys_a_thousand_are_told() {
     let began = Instant::now();
     let keys = lines(0..50_000, |key| format!("key-{key} = 1"));
