@@ -128,6 +128,9 @@ const CODINGS: [(&str, u64); 7] = [
 /// Number of time slots of a GSM carrier.
 const SLOTS_MAX: u64 = 8;
 
+/// The highest rate that is read.
+const RATE_BPS_MAX: u64 = 1_000_000_000_000;
+
 pub(crate) const BYTES_UNITS: UnitTable = UnitTable {
     what: "a size",
     example: "9600 B",
@@ -317,6 +320,11 @@ impl FromStr for Rate {
         match bits {
             0 => Err(ParseError::new(format!(
                 "{text:?} is zero: a rate must be above zero, write for example \"64 kbit/s\""
+            ))),
+            bits if bits > RATE_BPS_MAX => Err(ParseError::new(format!(
+                "{text:?} is more than \"{}\": at that rate a packet of 1500 bytes takes 12 ns, and lasthop \
+                 counts whole nanoseconds",
+                Self(RATE_BPS_MAX)
             ))),
             bits => Ok(Self(bits)),
         }

@@ -40,7 +40,9 @@ pub use framing::Framing;
 pub use grant::{GrantConfig, RequestKind};
 pub use htb::{ClassConfig, HtbConfig, MatchConfig};
 pub use impairments::GilbertElliott;
-pub use link::{BufferRelease, HeaderCompression, LinkChange, LinkConfig, SlotsConfig, UserErrors};
+pub use link::{
+    BufferRelease, HeaderCompression, LinkChange, LinkConfig, SlotsConfig, UserErrors, check_delay,
+};
 pub use linux::{
     LinuxCoDel, LinuxDiscipline, LinuxDualPi2, LinuxFlows, LinuxPie, LinuxQueue, LinuxQueues, LinuxRed,
 };

@@ -67,7 +67,7 @@ pub use config::{
     LinuxDualPi2, LinuxFlows, LinuxPie, LinuxQueue, LinuxQueues, LinuxRed, MatchConfig, MediumConfig,
     MediumSetup, PathConfig, PolicerConfig, QueueConfig, RedConfig, RequestKind, Scheduler, SlotsConfig,
     Standard, Start, StateConfig, StateLookup, States, Tins, UserDiscipline, UserErrors, Walk, WifiConfig,
-    WifiQueue, WifiStation,
+    WifiQueue, WifiStation, check_delay,
 };
 pub use errors::{LinkState, Period, Periods, bad_periods};
 pub use htb::Classifier;

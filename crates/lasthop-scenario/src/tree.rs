@@ -50,6 +50,9 @@ pub struct Entry {
 /// Key that marks a table as a single value, a distribution: merging replaces it as a whole.
 const DISTRIBUTION_TAG: &str = "distribution";
 
+/// Maximum number of characters of a name, and of a key, which may be one.
+const NAME_LENGTH_MAX: usize = 200;
+
 /// Key that identifies the items of a list.
 pub const NAME: &str = "name";
 
@@ -372,3 +375,13 @@ fn convert(value: DeValue<'_>, place: Span, problems: &mut Vec<Problem>) -> Valu
         DeValue::Table(entries) => Value::Table(table(entries, place.file, problems)),
     }
 }
+        let name = node.text().filter(|_| key.get_ref() == NAME);
+        problems.extend([&**key.get_ref(), name.unwrap_or_default()].into_iter().find_map(|name| {
+            let (begin, _) = name.split_at(name.char_indices().nth(NAME_LENGTH_MAX)?.0);
+            let message = format!(
+                "the name {begin:?}... has {} characters; names stand in tables and in names of files, so write \
+                 at most {NAME_LENGTH_MAX}",
+                name.chars().count()
+            );
+            Some(Problem::new(Some(key_span), message))
+        }));

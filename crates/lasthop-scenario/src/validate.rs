@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use lasthop_core::{Bytes, Fault, Faults, Host};
+use lasthop_link::check_delay;
 
 use crate::error::suggest;
 use crate::flow::{Flow, FlowStack, Ways};
@@ -77,6 +78,9 @@ fn network(scenario: &Scenario, faults: &mut Faults) {
             });
             hops::check(&scenario.hop, &scenario.host, mtu, scenario.time_limit, faults);
         }
+    }
+    if let Some(lan) = &scenario.lan {
+        check_delay(lan.delay, "lan.delay", faults);
     }
     scenario.check_courses(faults);
     if is_linux {
@@ -254,9 +258,8 @@ fn host_name<'a>(scenario: &'a Scenario, flow: &'a Flow) -> &'a str {
 
 /// Checks whether a server may have its own access link to the router.
 fn access(scenario: &Scenario, flow: &Flow, faults: &mut Faults) {
-    if flow.access.is_none() {
-        return;
-    }
+    let Some(own) = &flow.access else { return };
+    check_delay(own.delay, "access.delay", faults);
     let why = if scenario.atm.is_some() {
         Some("every flow has an access link to the ATM switch already, with access_rate and access_delay")
     } else if scenario.router.implementation == RouterImplementation::Linux {

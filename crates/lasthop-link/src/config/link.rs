@@ -122,6 +122,19 @@ const fn serialised() -> BufferRelease {
     BufferRelease::Serialised
 }
 
+/// The longest propagation delay.
+const DELAY_MAX: Duration = Duration::from_secs(86_400);
+
+/// Refuses a propagation delay that no signal has.
+pub fn check_delay(delay: Duration, key: &str, faults: &mut Faults) {
+    faults.require(delay <= DELAY_MAX, key, || {
+        format!(
+            "\"{delay}\" one way is farther than any spacecraft, which light reaches in a day; write at most \
+             \"{DELAY_MAX}\""
+        )
+    });
+}
+
 const fn no_overhead() -> Distribution<Duration> {
     Distribution::Static(Duration::ZERO)
 }
@@ -153,6 +166,7 @@ impl LinkConfig {
     /// Finds a send buffer without room for a packet of `mtu` bytes, and changes that change nothing or are
     /// out of order.
     pub(super) fn check(&self, mtu: Bytes, faults: &mut Faults) {
+        check_delay(self.delay, "delay", faults);
         let mut before = None;
         for (index, change) in self.change.iter().enumerate() {
             faults.below(&format!("change[{index}]"), |faults| {
@@ -272,6 +286,9 @@ impl LinkChange {
         faults.require(rate.is_some() || delay.is_some(), "", || {
             "nothing changes; state a rate, a delay or both".to_owned()
         });
+        if let Some(delay) = delay {
+            check_delay(*delay, "delay", faults);
+        }
         faults.require(rate.is_none() || !has_trace, "rate", || {
             "the link follows its trace; leave out the rate here, or the trace".to_owned()
         });

@@ -465,7 +465,25 @@ fn values_that_nothing_can_run() {
         ("512 B", "549 B", 36, &["`flow[1].payload`", "does not fit mtu", "\"548 B\""]),
         ("512 B", "0 B", 36, &["`flow[1].payload`", "from \"1 B\""]),
         ("180 s", "0 s", 37, &["`flow[1].duration`", "must not be zero"]),
-        ("\"32 kbit/s\"", "\"9000000 Gbit/s\"", 35, &["`flow[1].rate`", "without any time between"]),
+        (
+            "\"32 kbit/s\"\npayload = \"512 B\"",
+            "\"1000 Gbit/s\"\npayload = \"1 B\"",
+            35,
+            &["`flow[1].rate`", "without any time between"],
+        ),
+        (
+            "\"32 kbit/s\"",
+            "\"1000001 Mbit/s\"",
+            35,
+            &["`flow[1].rate`", "more than \"1000 Gbit/s\"", "12 ns"],
+        ),
+        (
+            "delay = \"300 ms\"",
+            "delay = \"86401 s\"",
+            14,
+            &["`down.link.delay`", "write at most \"86400 s\""],
+        ),
+        ("delay = \"0.15 ms\"", "delay = \"1000000 s\"", 9, &["`lan.delay`", "\"86400 s\""]),
         (
             "\"32 kbit/s\"\npayload = \"512 B\"\nduration = \"180 s\"",
             "\"1 Gbit/s\"\npayload = \"512 B\"\nduration = \"1000000000 s\"",

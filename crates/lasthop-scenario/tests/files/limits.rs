@@ -108,6 +108,25 @@ fn a_long_chain_of_files_is_read_in_a_time_that_grows_as_its_length() {
 }
 
 #[test]
+fn a_name_has_an_end() {
+    let long = "n".repeat(201);
+    for text in [
+        format!("{SHORT}name = \"{long}\"\n"),
+        format!("{SHORT}[factor.{long}.a]\n"),
+        format!("{SHORT}[factor.a.{long}]\n"),
+        format!("[hop.{long}]\n{SHORT}"),
+    ] {
+        let wrong = errors(&text);
+        assert!(
+            wrong[0].message.contains("has 201 characters") && wrong[0].message.len() < 400,
+            "{wrong:#?}"
+        );
+    }
+    let name = &long[1..];
+    assert_eq!(read(&format!("{SHORT}name = \"{name}\"\n")).cells[0].scenario.flow[0].traffic().name(), name);
+}
+
+#[test]
 fn of_very_many_wrong_keys_a_thousand_are_told() {
     let began = Instant::now();
     let keys = lines(0..50_000, |key| format!("key-{key} = 1"));
