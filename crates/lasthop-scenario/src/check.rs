@@ -188,7 +188,12 @@ impl<'a> Checker<'a> {
 
     /// One of several schemas: keywords; an optional value; or tables told apart by a tag.
     fn choice(&mut self, node: &Node, choices: &'a [Schema]) -> Result<(), Problem> {
-        let stated: Vec<&Schema> = choices.iter().filter(|choice| choice["type"] != "null").collect();
+        let unset: Schema = false.into();
+        if node.value == Value::Boolean(false) && choices.iter().any(|choice| choice["const"] == unset) {
+            return Ok(());
+        }
+        let stated = |choice: &&Schema| choice["type"] != "null" && choice["const"] != unset;
+        let stated: Vec<&Schema> = choices.iter().filter(stated).collect();
         if let [only] = stated[..] {
             return self.value(node, only);
         }
@@ -328,7 +333,8 @@ impl<'a> Checker<'a> {
         let by_name = schema["type"].as_array().is_some_and(|types| types.contains(&"object".into()));
         if by_name && let Some(entries) = node.table() {
             // The resulting list is checked with the rest of the cell.
-            for Entry { key, node, .. } in entries.iter().filter(|entry| entry.node.table().is_none()) {
+            let accepted = |node: &Node| node.table().is_some() || node.value == Value::Boolean(false);
+            for Entry { key, node, .. } in entries.iter().filter(|entry| !accepted(&entry.node)) {
                 let problem = self.unexpected(node, "a table");
                 let path = [&self.path[..], std::slice::from_ref(key)].concat();
                 self.faults.push(Fault { problem, path, repair: Repair::Remove });

@@ -12,7 +12,7 @@ use crate::error::{FAULTS_MAX, Problem};
 use crate::notes::notes;
 use crate::schema;
 use crate::source::Sources;
-use crate::tree::{Entry, Node, Value};
+use crate::tree::{Entry, Node, Value, quote};
 use crate::types::Scenario;
 use crate::validate::validate;
 
@@ -50,8 +50,10 @@ pub fn compose(
     let mut composed = Composed { problems: contradictions(chosen, sources), ..Composed::default() };
     let mut merged = base.clone();
     for Chosen { node, .. } in chosen {
+        composed.problems.extend(without_effect(&merged, node));
         merged.merge(node);
     }
+    merged.unset(&|key| schema::SWITCHES.contains(key));
     // A key that neither the file nor a level states is missing in the file, not in the last level.
     merged.span = base.span;
     if let Err(problem) = command::give_to_program(&mut merged)
@@ -86,8 +88,10 @@ pub fn compose(
         return composed;
     }
     composed.assumed.extend(assume::switches(&mut merged));
-    let problem_at =
-        |Fault { key, message }| Problem::new(merged.span_of(&key), format!("`{key}`: {message}"));
+    let problem_at = |Fault { key, message }| {
+        let hint = how_to_unset(&merged, chosen, &key, &message);
+        Problem::new(merged.span_of(&key), format!("`{key}`: {message}{hint}"))
+    };
     let scenario: Scenario = match merged.read() {
         Ok(scenario) => scenario,
         Err(error) if guessed.is_empty() => {
@@ -110,6 +114,33 @@ pub fn compose(
         composed.scenario = Some(scenario);
     }
     composed
+}
+
+/// The problem of an empty table in `over`, which leaves the one below it as it is.
+pub fn without_effect(under: &Node, over: &Node) -> Option<Problem> {
+    let (path, span) = under.without_effect(over)?;
+    let path = join(&path);
+    let message = format!(
+        "`{path}`: an empty table changes nothing in the one that is there already; write {path} = false to \
+         remove that, or leave it out"
+    );
+    Some(Problem::new(span, message))
+}
+
+/// How to leave out a key that is inherited, from an extended file or from the base of a level, if a fault
+/// asks for that.
+fn how_to_unset(merged: &Node, chosen: &[Chosen<'_>], key: &str, message: &str) -> String {
+    let Some(span) = merged.at(key).and_then(|node| node.span) else { return String::new() };
+    let is_inherited =
+        span.file > 0 || !chosen.is_empty() && !chosen.iter().any(|level| level.node.states(span));
+    if !is_inherited || !message.contains("leave") {
+        return String::new();
+    }
+    let by_name = key.strip_prefix("flow[").and_then(|rest| {
+        let (index, rest) = rest.split_once(']')?;
+        Some(format!("flow.{}{rest}", quote(&merged.at(&format!("flow[{index}].name"))?.shown())))
+    });
+    format!("; {} = false leaves out what is inherited", by_name.as_deref().unwrap_or(key))
 }
 
 /// True if it is the path of a direction of a hop: `up`, or that of a hop with a name.

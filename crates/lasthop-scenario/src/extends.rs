@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::assume;
 use crate::check::mend;
+use crate::compose::without_effect;
 use crate::error::{FAULTS_MAX, Problem, ScenarioErrors, suggest};
 use crate::findings::Findings;
 use crate::presets;
@@ -73,6 +74,9 @@ impl Loaded {
             place = found;
         }
         let merged = layers.into_iter().rev().reduce(|mut under, over| {
+            if let Some(problem) = without_effect(&under, &over) {
+                loaded.found.add(problem);
+            }
             under.merge(&over);
             under
         });

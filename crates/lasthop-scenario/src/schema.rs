@@ -1,5 +1,6 @@
 //! JSON Schemas, derived from the types: of a complete scenario, and of a scenario file.
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use schemars::schema_for;
@@ -18,6 +19,33 @@ pub static SCENARIO: LazyLock<Value> = LazyLock::new(|| schema_for!(Scenario).to
 /// Schema of a scenario file. A required value of a scenario may stand in the file, in a level or in an
 /// extended file. So only tables that are always stated as a whole have required keys.
 pub static FILE: LazyLock<Value> = LazyLock::new(file_schema);
+
+/// The keys of a scenario that are true or false, or have a word for neither; of all others, `false` removes an
+/// inherited value.
+pub static SWITCHES: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
+    fn collect(schema: &Value, found: &mut BTreeSet<String>) {
+        let properties = schema["properties"].as_object().into_iter().flatten();
+        found.extend(properties.filter(|(_, property)| is_switch(property)).map(|(key, _)| key.clone()));
+        match schema {
+            Value::Object(parts) => parts.values().for_each(|part| collect(part, found)),
+            Value::Array(parts) => parts.iter().for_each(|part| collect(part, found)),
+            _ => {}
+        }
+    }
+    let mut found = BTreeSet::new();
+    collect(&SCENARIO, &mut found);
+    found
+});
+
+/// Whether a property of the scenario may be true or false, or off.
+fn is_switch(property: &Value) -> bool {
+    let definition = referenced(property).map(|name| &SCENARIO["$defs"][name]);
+    let choices = ["anyOf", "oneOf"].into_iter().filter_map(|choices| property[choices].as_array()).flatten();
+    ["off", "none"].iter().any(|off| property["const"] == *off)
+        || property["type"] == "boolean"
+        || property["type"][0] == "boolean"
+        || definition.into_iter().chain(choices).any(is_switch)
+}
 
 /// Seed of a file that states none.
 pub const SEED: u64 = 1;
@@ -207,7 +235,8 @@ fn study_properties() -> Map<String, Value> {
             "description": "Scenario file that this file is merged over, relative to this file's folder, \
                             or a preset of `lasthop shell --list`. Tables are merged; other values, lists \
                             and distributions are replaced. Factors of this file come last, and their \
-                            levels may change values that levels of the extended file set",
+                            levels may change values that levels of the extended file set. The value false \
+                            removes an inherited key that is no switch",
         },
         "name": {
             "type": "string", "pattern": name,
@@ -262,8 +291,11 @@ fn study_properties() -> Map<String, Value> {
 fn partial(mut schema: Map<String, Value>, definitions: &mut Map<String, Value>) -> Map<String, Value> {
     schema.remove("required");
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
-        for property in properties.values_mut() {
+        for (key, property) in properties {
             partial_property(property, definitions);
+            if !SWITCHES.contains(key) {
+                may_be_unset(property);
+            }
         }
     }
     schema
@@ -278,6 +310,15 @@ fn items_have_names(list: &Map<String, Value>, definitions: &Map<String, Value>)
     })
 }
 
+/// Allows the value `false`, which removes an inherited value.
+fn may_be_unset(property: &mut Value) {
+    let description = property.get("description").cloned();
+    *property = json!({ "anyOf": [property.take(), { "const": false }] });
+    if let Some(description) = description {
+        property["description"] = description;
+    }
+}
+
 fn partial_property(property: &mut Value, definitions: &mut Map<String, Value>) {
     let Some(property) = property.as_object_mut() else { return };
     if property.get("type") == Some(&json!("array")) && items_have_names(property, definitions) {
@@ -287,7 +328,9 @@ fn partial_property(property: &mut Value, definitions: &mut Map<String, Value>) 
     }
     // A table of things by name.
     if let Some(others) = property.get_mut("additionalProperties").filter(|others| others.is_object()) {
-        return partial_property(others, definitions);
+        partial_property(others, definitions);
+        may_be_unset(others);
+        return;
     }
     // TOML has no null: an option is a key that may be absent.
     if let Some(Value::Array(choices)) = property.remove("anyOf") {

@@ -226,7 +226,8 @@ impl Node {
     }
 
     /// Merges `over` on top: tables are merged key by key; anything else, arrays and distributions included,
-    /// is replaced as a whole. A table over an array of named items is merged over these items by name.
+    /// is replaced as a whole. A table over an array of named items is merged over these items by name, and
+    /// `false` removes one.
     pub fn merge(&mut self, over: &Self) {
         match (&mut self.value, &over.value) {
             (Value::Array(items), Value::Table(entries)) if all_named(items) => {
@@ -234,7 +235,7 @@ impl Node {
                 for (Entry { key, span, node }, place) in entries.iter().zip(places) {
                     if let Some(place) = place {
                         items[place].merge(node);
-                    } else {
+                    } else if !node.is_false() {
                         let name = Self { span: *span, value: Value::Text(key.clone()) };
                         let mut item = node.clone();
                         if let Value::Table(entries) = &mut item.value {
@@ -243,6 +244,7 @@ impl Node {
                         items.push(item);
                     }
                 }
+                items.retain(|item| !item.is_false());
             }
             (Value::Table(under), Value::Table(entries)) if over.get(DISTRIBUTION_TAG).is_none() => {
                 self.span = over.span.or(self.span);
@@ -281,6 +283,53 @@ impl Node {
             let mut conflict = own[place?].node.conflict(&entry.node)?;
             conflict.path.insert(0, entry.key.clone());
             Some(conflict)
+        })
+    }
+
+    /// Removes the keys with the value `false`, by which a file or a level unsets what it inherits, except
+    /// those that `is_switch` knows to be true or false.
+    pub fn unset(&mut self, is_switch: &impl Fn(&str) -> bool) {
+        match &mut self.value {
+            Value::Table(entries) => {
+                entries.retain(|entry| !entry.node.is_false() || is_switch(&entry.key));
+                entries.iter_mut().for_each(|entry| entry.node.unset(is_switch));
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| item.unset(is_switch)),
+            _ => {}
+        }
+    }
+
+    /// Whether a value in it stands at this place.
+    pub fn states(&self, place: Span) -> bool {
+        self.span == Some(place)
+            || match &self.value {
+                Value::Table(entries) => entries.iter().any(|entry| entry.node.states(place)),
+                Value::Array(items) => items.iter().any(|item| item.states(place)),
+                _ => false,
+            }
+    }
+
+    fn is_false(&self) -> bool {
+        self.value == Value::Boolean(false)
+    }
+
+    /// The path and place of a table in `over` that is empty, so that merging it over a table of this tree
+    /// changes nothing.
+    pub fn without_effect(&self, over: &Self) -> Option<(Vec<String>, Option<Span>)> {
+        let entries = over.table()?;
+        let (names, nodes): (Vec<&str>, Vec<&Self>) = match &self.value {
+            Value::Table(own) => own.iter().map(|entry| (entry.key.as_str(), &entry.node)).unzip(),
+            Value::Array(items) => items.iter().filter_map(|item| Some((item.name()?, item))).unzip(),
+            _ => return None,
+        };
+        entries.iter().zip(places(entries, names.into_iter())).find_map(|(entry, place)| {
+            let own = nodes[place?];
+            let is_empty = own.table().is_some() && entry.node.table().is_some_and(Vec::is_empty);
+            let found =
+                if is_empty { Some((Vec::new(), entry.span)) } else { own.without_effect(&entry.node) };
+            let (mut path, span) = found?;
+            path.insert(0, entry.key.clone());
+            Some((path, span))
         })
     }
 
@@ -337,6 +386,16 @@ fn table(entries: DeTable<'_>, file: usize, problems: &mut Vec<Problem>) -> Tabl
         let key_span = Span { file, start: key.span().start };
         let span = Span { file, start: value.span().start };
         let node = Node { span: Some(span), value: convert(value.into_inner(), key_span, problems) };
+        let name = node.text().filter(|_| key.get_ref() == NAME);
+        problems.extend([&**key.get_ref(), name.unwrap_or_default()].into_iter().find_map(|name| {
+            let (begin, _) = name.split_at(name.char_indices().nth(NAME_LENGTH_MAX)?.0);
+            let message = format!(
+                "the name {begin:?}... has {} characters; names stand in tables and in names of files, so write \
+                 at most {NAME_LENGTH_MAX}",
+                name.chars().count()
+            );
+            Some(Problem::new(Some(key_span), message))
+        }));
         table.push(Entry { key: key.into_inner().into_owned(), span: Some(key_span), node });
     }
     table.sort_by_cached_key(|entry| first_place(entry.span, &entry.node));
@@ -375,13 +434,3 @@ fn convert(value: DeValue<'_>, place: Span, problems: &mut Vec<Problem>) -> Valu
         DeValue::Table(entries) => Value::Table(table(entries, place.file, problems)),
     }
 }
-        let name = node.text().filter(|_| key.get_ref() == NAME);
-        problems.extend([&**key.get_ref(), name.unwrap_or_default()].into_iter().find_map(|name| {
-            let (begin, _) = name.split_at(name.char_indices().nth(NAME_LENGTH_MAX)?.0);
-            let message = format!(
-                "the name {begin:?}... has {} characters; names stand in tables and in names of files, so write \
-                 at most {NAME_LENGTH_MAX}",
-                name.chars().count()
-            );
-            Some(Problem::new(Some(key_span), message))
-        }));

@@ -46,16 +46,20 @@ def _schema() -> Schema:
 
 
 def _resolved(node: Schema) -> tuple[Schema, str]:
-    """Follow references and leave out what may be null; return the schema and the name of its type."""
+    """Follow references and leave out what stands for nothing; return the schema and the name of its type."""
     name = ""
     while True:
         if "$ref" in node:
             name = str(node["$ref"]).rpartition("/")[2]
             node = _schema()["$defs"][name]
-        elif len(some := [each for each in node.get("anyOf", ()) if each.get("type") != "null"]) == 1:
+        elif len(some := [each for each in node.get("anyOf", ()) if not _is_nothing(each)]) == 1:
             node = some[0]
         else:
             return node, name
+
+
+def _is_nothing(node: Schema) -> bool:
+    return node.get("type") == "null" or node.get("const") is False
 
 
 def _choices(node: Schema) -> list[dict[str, str]]:

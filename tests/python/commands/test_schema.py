@@ -40,6 +40,13 @@ kind = "bulk-tcp"
 bytes = "10 kB"
 start = { distribution = "uniform", min = "0 s", max = "100 ms" }
 """
+UNSET = """[factor.a.x]
+errors = false
+lan = false
+down.queue.red = false
+tcp.sack = false
+flow = { other = false, bulk-tcp = { tcp = false } }
+"""
 MATRIX = """[factor.link.e0]
 [factor.link.r1.errors]
 good = "15 s"
@@ -104,7 +111,11 @@ def read(folder: Path, text: str) -> _core.Study:
     return _core.load(str(file))
 
 
-@pytest.mark.parametrize("text", [SHORT, LONG, LONG + MATRIX], ids=["short", "long", "matrix"])
+@pytest.mark.parametrize(
+    "text",
+    [SHORT, LONG, LONG + MATRIX, SHORT + UNSET],
+    ids=["short", "long", "matrix", "unset"],
+)
 def test_the_schema_accepts_what_the_reader_accepts(
     validator: Draft202012Validator, tmp_path: Path, text: str
 ) -> None:

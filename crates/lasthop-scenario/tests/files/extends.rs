@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::support::{BASE, FACTORS, error};
+use crate::support::{BASE, FACTORS, SHORT, error, errors};
 use lasthop_core::{QueueSize, Rate, Seed};
-use lasthop_scenario::{Cell, Sampler, ScenarioError, Study};
+use lasthop_scenario::{Cell, Sampler, Scenario, ScenarioError, Study};
 
 /// A folder of scenario files that is gone after the test.
 pub struct Folder(PathBuf);
@@ -267,4 +267,78 @@ fn a_link_needs_no_flow_where_none_runs() {
     };
     assert_eq!(kinds(read("link.toml")), [(1, true)]);
     assert_eq!(kinds(read("levels.toml")), [(1, true), (1, false)], "flows of a level stay");
+}
+
+/// The scenario of the only cell of a text.
+fn only(text: &str) -> Scenario {
+    let mut study = Study::from_str(text, "text").unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(study.cells.len(), 1);
+    study.cells.remove(0).scenario
+}
+
+#[test]
+fn false_removes_what_is_inherited() {
+    assert!(only("extends = \"geo-relay\"\n").flow[0].relay.is_some());
+    assert!(only("extends = \"geo-relay\"\nflow.download.relay = false\n").flow[0].relay.is_none());
+    assert!(only("extends = \"wifi-lossy\"\nerrors = false\n").errors.is_none());
+    let cake =
+        only("extends = \"cable\"\n[up]\nqueue = { discipline = \"cake\", target = false }\ngrant = false\n");
+    let up = cake.up.unwrap();
+    assert_eq!((up.queue.target, up.grant.is_some()), (None, false));
+    let more = "[[flow]]\nkind = \"bulk-tcp\"\nname = \"own\"\nbytes = \"1 MB\"\n";
+    let without = format!("extends = \"geo-relay\"\nhop.home = false\nhost.laptop.behind = \"geo\"\n{more}");
+    assert_eq!(only(&without).hop.len(), 2);
+    let levels = "extends = \"geo-relay\"\n[factor.proxy]\nwith = {}\nwithout.flow.download.relay = false\n\
+                  [factor.flows]\nsame = {}\nother.flow = { download = false, own = { kind = \"bulk-tcp\", \
+                  bytes = \"1 MB\", host = \"laptop\" } }\n[[matrix]]\nflows = [\"same\"]\n[[matrix]]\n\
+                  proxy = [\"with\"]\n";
+    let study = Study::from_str(levels, "text").unwrap_or_else(|errors| panic!("{errors}"));
+    let relayed =
+        |cell: &Cell| cell.scenario.flow.iter().map(|flow| flow.relay.is_some()).collect::<Vec<_>>();
+    assert_eq!(study.cells.iter().map(relayed).collect::<Vec<_>>(), [vec![true], vec![false], vec![false]]);
+    // A later layer may state it again; what is true or false stays so.
+    let tcp = "[tcp]\nsack = false\necn = false\nframing = false\n";
+    let folder = Folder::with(
+        "again",
+        &[
+            ("none.toml", "extends = \"wifi-lossy\"\nerrors = false\n"),
+            (
+                "again.toml",
+                "extends = \"none.toml\"\nerrors = { good = \"1 s\", bad = \"1 s\", packet_error_probability = 0.1 }\n",
+            ),
+            ("sack.toml", &format!("extends = \"lte\"\n{}", tcp.replace("framing = false\n", ""))),
+        ],
+    );
+    assert!(folder.read("again.toml").cells[0].scenario.errors.is_some());
+    assert!(!folder.read("sack.toml").cells[0].scenario.tcp.sack);
+}
+
+#[test]
+fn what_cannot_be_left_out_because_it_is_inherited_can_be_unset() {
+    let error = error("extends = \"cable\"\n[up.queue]\ndiscipline = \"cake\"\n");
+    assert!(error.file.ends_with("preset cable"), "{error}");
+    assert!(error.message.ends_with("; up.queue.target = false leaves out what is inherited"), "{error}");
+    let level = "[down.queue]\nlimit = \"9 packets\"\ndiscipline = \"pie\"\ntarget = \"9 ms\"\n\
+                 [factor.queue]\ncake.down.queue.discipline = \"cake\"\n";
+    let inherited = errors(&format!("{SHORT}{level}"));
+    assert!(inherited[0].message.contains("; down.queue.target = false leaves out"), "{inherited:?}");
+    let own = errors(&format!(
+        "{SHORT}{}",
+        level.replace(
+            "cake.down.queue.discipline = \"cake\"",
+            "cake.down.queue = { discipline = \"cake\", target = \"1 ms\" }"
+        )
+    ));
+    assert!(!own[0].message.contains("= false"), "{own:?}");
+}
+
+#[test]
+fn an_empty_table_over_another_is_refused_because_it_changes_nothing() {
+    let level = "extends = \"geo-relay\"\n[factor.proxy]\nwith = {}\nnone.flow.download.relay = {}\n";
+    let found = error(level);
+    assert_eq!(found.line, Some(4), "{found}");
+    assert!(found.message.contains("`flow.download.relay`: an empty table changes nothing"), "{found}");
+    assert!(found.message.contains("write flow.download.relay = false to remove that"), "{found}");
+    let found = error("extends = \"wifi-lossy\"\n[errors]\n");
+    assert_eq!((found.file.as_str(), found.line), ("f.toml", Some(2)), "{found}");
 }

@@ -159,7 +159,8 @@ fn the_schema_covers_every_key_of_a_scenario() {
     for (key, value) in scenario.as_object().unwrap() {
         let property = &schema["properties"][key];
         assert!(property.is_object(), "{key}");
-        let definition = property["$ref"].as_str().and_then(|name| name.strip_prefix("#/$defs/Partial"));
+        let reference = property["anyOf"][0]["$ref"].as_str();
+        let definition = reference.and_then(|name| name.strip_prefix("#/$defs/Partial"));
         for inner in value.as_object().into_iter().flatten().map(|(inner, _)| inner) {
             let definition = format!("Partial{}", definition.unwrap());
             assert!(schema["$defs"][&definition]["properties"][inner].is_object(), "{key}.{inner}");
