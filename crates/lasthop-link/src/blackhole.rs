@@ -13,6 +13,7 @@ mod tests;
 #[serde(deny_unknown_fields)]
 pub struct BlackholeConfig {
     /// When it begins, counted from the start of the run.
+    #[schemars(extend("examples" = ["10 s"]))]
     pub at: Duration,
     /// How long it lasts.
     #[serde(rename = "for")]

@@ -28,6 +28,8 @@ pub struct Fault {
 enum Repair {
     /// Replaces the key by the one that was probably meant.
     Rename(String),
+    /// Replaces the key by the one that was probably meant, with an accepted value.
+    Replace(String, Node),
     /// Puts an accepted value in place of the rejected or missing one.
     Put(Node),
     Remove,
@@ -91,6 +93,10 @@ fn repair(tree: &mut Node, Fault { path, repair, .. }: &Fault) {
     match repair {
         Repair::Put(node) => entries.push(Entry { key: last.clone(), span: None, node: node.clone() }),
         Repair::Remove => entries.retain(|entry| entry.key != *last),
+        Repair::Replace(key, node) => {
+            entries.retain(|entry| entry.key != *last);
+            entries.push(Entry { key: key.clone(), span: None, node: node.clone() });
+        }
         Repair::Rename(key) => {
             for entry in entries.iter_mut().filter(|entry| entry.key == *last) {
                 entry.key.clone_from(key);
@@ -295,8 +301,9 @@ impl<'a> Checker<'a> {
                 self.any(value, property);
             } else {
                 let near = close(key, &known).filter(|near| node.get(near).is_none());
-                meant.extend(near);
-                self.unknown_key(key, *span, &known, near);
+                let stated = self.stated_by(key, schema);
+                meant.extend(near.filter(|_| stated.is_none()));
+                self.unknown_key((key, *span, value), schema, near, stated);
             }
             self.path.pop();
         }
@@ -308,11 +315,56 @@ impl<'a> Checker<'a> {
         if empty { Err(self.problem(node, "the table is empty; give it at least one entry")) } else { Ok(()) }
     }
 
-    /// The fault of an unknown key at the end of the path; it suggests the nearest known key.
-    fn unknown_key(&mut self, key: &str, span: Option<Span>, known: &[&str], near: Option<&str>) {
-        let message = format!("unknown key `{}`{}", join(&self.path), suggest(key, known));
-        let repair = near.map_or(Repair::Remove, |near| Repair::Rename(near.into()));
+    /// The fault of an unknown key at the end of the path. It suggests the key and the value that the unknown
+    /// one is a value of, or else the nearest known key.
+    fn unknown_key(
+        &mut self,
+        (key, span, value): (&str, Option<Span>, &Node),
+        schema: &'a Schema,
+        near: Option<&str>,
+        stated: Option<String>,
+    ) {
+        let known: Vec<&str> =
+            schema["properties"].as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect();
+        let suggestion = match &stated {
+            Some(stated) => format!("; did you mean `{stated}`? (accepted: {})", known.join(", ")),
+            None => suggest(key, &known),
+        };
+        let message = format!("unknown key `{}`{suggestion}", join(&self.path));
+        // Under another name, a value may be at fault; only the name is reported then.
+        let repair = match near.filter(|_| stated.is_none()) {
+            Some(near) if self.fits(value, &schema["properties"][near]) => Repair::Rename(near.into()),
+            Some(near) if schema["required"].as_array().is_some_and(|keys| keys.contains(&near.into())) => {
+                match self.put_example(&schema["properties"][near]) {
+                    Repair::Put(example) => Repair::Replace(near.into(), example),
+                    other => other,
+                }
+            }
+            _ => Repair::Remove,
+        };
         self.faults.push(Fault { problem: Problem::new(span, message), path: self.path.clone(), repair });
+    }
+
+    /// Whether a value has no faults.
+    fn fits(&self, node: &Node, schema: &'a Schema) -> bool {
+        let mut checker = Checker { root: self.root, path: Vec::new(), faults: Vec::new() };
+        checker.any(node, schema);
+        checker.faults.is_empty()
+    }
+
+    /// The key and value of a table of which `word` is the value: `discipline = "cake"` for `cake`.
+    fn stated_by(&self, word: &str, schema: &Schema) -> Option<String> {
+        let mut properties = schema["properties"].as_object()?.iter();
+        let stated = properties.find(|(_, property)| self.is_word(word, property));
+        stated.map(|(key, _)| format!("{key} = {word:?}"))
+    }
+
+    /// Whether a word is one of the keywords of a type.
+    fn is_word(&self, word: &str, schema: &Schema) -> bool {
+        let definition = definition_name(schema).map_or(schema, |name| &self.root["$defs"][name]);
+        let choices = definition.get("oneOf").or(definition.get("anyOf")).and_then(Schema::as_array);
+        let named = |choice: &Schema| choice["const"] == word || self.is_word(word, choice);
+        choices.into_iter().flatten().filter(|choice| choice["type"] != "object").any(named)
     }
 
     fn missing_key(&mut self, key: &str, node: &Node, schema: &Schema) {
@@ -391,6 +443,10 @@ impl<'a> Checker<'a> {
 
     /// A value that would be accepted, as TOML.
     fn example(&self, schema: &Schema) -> Option<String> {
+        // That of a key before that of its type.
+        if let Some(example) = schema["examples"].get(0) {
+            return Some(example.to_string());
+        }
         if let Some(name) = definition_name(schema) {
             return self.example(&self.root["$defs"][name]);
         }
@@ -398,12 +454,11 @@ impl<'a> Checker<'a> {
         if let Some(first) = choices.and_then(|choices| choices.first()) {
             return self.example(first);
         }
-        let value = schema.get("const").or(schema["examples"].get(0));
         match schema["type"].as_str() {
             Some("integer") => Some("1".into()),
             Some("number") => Some("0.5".into()),
             Some("boolean") => Some("true".into()),
-            _ => value.map(ToString::to_string),
+            _ => schema.get("const").map(ToString::to_string),
         }
     }
 

@@ -84,6 +84,7 @@ pub struct Flow {
 #[serde(deny_unknown_fields)]
 pub struct MigrateConfig {
     /// When.
+    #[schemars(extend("examples" = ["5 s"]))]
     pub at: Duration,
     /// The way that it takes from then on: the hop that it hangs behind there.
     pub via: String,
@@ -94,6 +95,7 @@ pub struct MigrateConfig {
 #[serde(deny_unknown_fields)]
 pub struct RebindConfig {
     /// When.
+    #[schemars(extend("examples" = ["5 s"]))]
     pub at: Duration,
 }
 

@@ -29,6 +29,7 @@ pub struct RequestResponseConfig {
     #[serde(default = "default_request")]
     pub request: Distribution<Bytes>,
     /// Size of each response.
+    #[schemars(extend("examples" = ["10 kB"]))]
     pub response: Distribution<Bytes>,
     /// Pause from the complete response to the next request.
     #[serde(default = "crate::at_once")]

@@ -29,8 +29,10 @@ pub struct HttpPageConfig {
     #[schemars(default = "crate::at_once")]
     pub start: Distribution<Duration>,
     /// Size of the main object.
+    #[schemars(extend("examples" = ["30 kB"]))]
     pub main: Bytes,
     /// Size of each in-line object.
+    #[schemars(extend("examples" = ["10 kB"]))]
     pub inline: Bytes,
     /// Number of in-line objects.
     pub inline_count: u32,

@@ -16,10 +16,13 @@ pub struct HttpConfig {
     /// How objects share connections.
     pub protocol: HttpProtocol,
     /// Maximum number of connections that a page load has open at once.
+    #[schemars(extend("examples" = [4]))]
     pub connections: u32,
     /// Size of each request; each request is a separate write.
+    #[schemars(extend("examples" = ["300 B"]))]
     pub request: Bytes,
     /// Size of the header in front of every object; zero if the objects' sizes include it.
+    #[schemars(extend("examples" = ["300 B"]))]
     pub response_header: Bytes,
     /// How the server writes the header.
     #[serde(default, skip_serializing_if = "HeaderWrite::is_together")]

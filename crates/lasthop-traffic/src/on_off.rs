@@ -29,8 +29,10 @@ pub struct OnOffConfig {
     #[serde(default = "default_payload")]
     pub payload: Bytes,
     /// Length of each on period. Its first datagram leaves at once.
+    #[schemars(extend("examples" = ["1 s"]))]
     pub on: Distribution<Duration>,
     /// Length of each off period.
+    #[schemars(extend("examples" = ["1 s"]))]
     pub off: Distribution<Duration>,
     /// Total duration.
     #[serde(default = "default_duration")]

@@ -33,12 +33,14 @@ pub struct ShortFlowsConfig {
     /// Name in the records.
     pub name: String,
     /// Number of full segments of each response; with `packet_size`, the number of packets of that size.
+    #[schemars(extend("examples" = [10]))]
     pub packets: u32,
     /// Bytes of each of the `packets`; the payload of a full segment if absent. With `"1500 B"`, 21 packets
     /// are 31 500 bytes, which are 21 full segments and a shorter one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packet_size: Option<Bytes>,
     /// Size of each request.
+    #[schemars(extend("examples" = ["300 B"]))]
     pub request: Bytes,
     /// Size of the messages on a control connection for each transfer, as in netperf's tests. One message in
     /// each direction arranges the transfer, which then begins. One from the server follows when the client

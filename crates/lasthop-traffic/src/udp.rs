@@ -22,8 +22,10 @@ pub struct ConstantUdpConfig {
     /// Rate of the payload, without headers.
     pub rate: Rate,
     /// Payload of each datagram.
+    #[schemars(extend("examples" = ["160 B"]))]
     pub payload: Bytes,
     /// How long datagrams are sent.
+    #[schemars(extend("examples" = ["10 s"]))]
     pub duration: Duration,
     /// When the first datagram leaves.
     #[schemars(default = "crate::at_once")]

@@ -31,6 +31,7 @@ pub struct WebClientsConfig {
     /// Name in the records; the flow of client 7 has "-7" behind it.
     pub name: String,
     /// Number of clients.
+    #[schemars(extend("examples" = [20]))]
     pub clients: u32,
     /// When the first batch of every client begins.
     #[schemars(default = "crate::at_once")]
@@ -38,14 +39,17 @@ pub struct WebClientsConfig {
     /// Number of batches of each client.
     pub batches: u32,
     /// Interval from one batch to the next.
+    #[schemars(extend("examples" = ["10 s"]))]
     pub interval: Duration,
     /// Number of requests of a batch.
     pub requests: CutPoisson,
     /// Pause before each request, the first one included.
+    #[schemars(extend("examples" = ["1 s"]))]
     pub gap: Distribution<Duration>,
     /// Size of a response in units of its class.
     pub multiple: CutPoisson,
     /// Unit of the response to a batch's first request: the index page.
+    #[schemars(extend("examples" = ["4 kB"]))]
     pub first_unit: Bytes,
     /// Classes of the other responses.
     pub others: Vec<WebClass>,
@@ -56,6 +60,7 @@ pub struct WebClientsConfig {
 #[serde(deny_unknown_fields)]
 pub struct WebClass {
     /// The size of a response is a multiple of this.
+    #[schemars(extend("examples" = ["4 kB"]))]
     pub unit: Bytes,
     /// Share of the responses, relative to the shares of the other classes.
     pub share: Probability,

@@ -15,8 +15,10 @@ pub struct ErrorConfig {
     #[serde(default)]
     pub start: Start,
     /// Lengths of the good states, in which no transmission fails.
+    #[schemars(extend("examples" = ["10 s"]))]
     pub good: Distribution<Duration>,
     /// Lengths of the bad states.
+    #[schemars(extend("examples" = ["1 s"]))]
     pub bad: Distribution<Duration>,
     /// Probability that a transmission in a bad state fails, regardless of the packet's length.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,8 +52,10 @@ pub enum Start {
 #[serde(deny_unknown_fields)]
 pub struct ArqConfig {
     /// Maximum number of retransmissions of one packet; the next failure drops it.
+    #[schemars(extend("examples" = [3]))]
     pub retransmissions: u32,
     /// Time from a failed transmission to the next one.
+    #[schemars(extend("examples" = ["10 ms"]))]
     pub delay: Duration,
     /// If true, a retransmission is serialised like any packet, ahead of packets that wait for their first
     /// transmission. If false, it only takes its delay, and the link carries other packets meanwhile.

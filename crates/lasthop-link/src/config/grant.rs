@@ -24,9 +24,11 @@ const INTERVALS: RangeInclusive<Duration> = Duration::from_micros(10)..=Duration
 #[serde(deny_unknown_fields)]
 pub struct GrantConfig {
     /// How often the head-end hands out slots: the interval of DOCSIS' MAPs, the slot of LTE and NR.
+    #[schemars(extend("examples" = ["2 ms"]))]
     pub interval: Duration,
     /// The time from a request to the first interval that a grant may name. It includes the way to the
     /// head-end, its decision, and the way and the lead of the grant.
+    #[schemars(extend("examples" = ["4 ms"]))]
     pub delay: Duration,
     /// How to ask without a slot.
     #[serde(default)]

@@ -10,8 +10,10 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub struct GilbertElliott {
     /// Probability that the chain leaves the good state after a packet.
+    #[schemars(extend("examples" = [0.01]))]
     pub p: Probability,
     /// Probability that the chain leaves the bad state after a packet.
+    #[schemars(extend("examples" = [0.3]))]
     pub r: Probability,
     /// Probability that a packet is lost in the bad state.
     #[serde(default = "always")]

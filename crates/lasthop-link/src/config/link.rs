@@ -15,6 +15,7 @@ use crate::timetable::Timetable;
 pub struct LinkConfig {
     /// Bit rate, counted over IP packets, or with `framing` over packets of the layer below. If absent, the
     /// mean of the trace or course.
+    #[schemars(extend("examples" = ["1 Mbit/s"]))]
     pub rate: Rate,
     /// A file with a recorded schedule of opportunities to deliver 1500 bytes, in the format of Mahimahi's
     /// `mm-link`, relative to the folder of the scenario. It has a line for each opportunity, with its time
@@ -38,6 +39,7 @@ pub struct LinkConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub header_compression: Option<HeaderCompression>,
     /// Propagation delay; if absent, the delay of the first line of a course with delays.
+    #[schemars(extend("examples" = ["50 ms"]))]
     pub delay: Duration,
     /// Changes of rate and delay during a run, in order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -99,6 +101,7 @@ pub struct LinkConfig {
 #[serde(deny_unknown_fields)]
 pub struct SlotsConfig {
     /// How long the first packet of a burst waits for others.
+    #[schemars(extend("examples" = ["4 ms"]))]
     pub every: Duration,
 }
 
@@ -110,6 +113,7 @@ pub type UserErrors = UserCode<ErrorSetup, dyn ErrorAlgorithm>;
 #[serde(deny_unknown_fields)]
 pub struct LinkChange {
     /// Time since the start of the run.
+    #[schemars(extend("examples" = ["10 s"]))]
     pub at: Duration,
     /// The new bit rate. The rest of a packet that is being sent continues at this rate.
     pub rate: Option<Rate>,

@@ -13,9 +13,11 @@ const BURST_MAX: Bytes = Bytes(1_000_000_000);
 #[serde(deny_unknown_fields)]
 pub struct PolicerConfig {
     /// The rate at which the bucket fills, counted over IP packets.
+    #[schemars(extend("examples" = ["1 Mbit/s"]))]
     pub rate: Rate,
     /// The most that the bucket holds, and what it holds at the start. It must hold a packet of the largest
     /// size.
+    #[schemars(extend("examples" = ["15 kB"]))]
     pub burst: Bytes,
 }
 

@@ -11,12 +11,16 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub struct RedConfig {
     /// Average below which nothing is dropped.
+    #[schemars(extend("examples" = ["5 packets"]))]
     pub min: QueueSize,
     /// Average from which everything is dropped.
+    #[schemars(extend("examples" = ["15 packets"]))]
     pub max: QueueSize,
     /// Probability of a drop just below `max`, before the correction by the count.
+    #[schemars(extend("examples" = [0.1]))]
     pub max_probability: Probability,
     /// Weight of one sample in the exponential average.
+    #[schemars(extend("examples" = [0.002]))]
     pub weight: Probability,
     /// While the queue is empty the average decays as if a packet left every `idle_packet_time`: by the
     /// factor (1 - weight)^(idle time / `idle_packet_time`), with a real exponent. Either this or `avpkt`.

@@ -23,11 +23,33 @@ fn assert_each(cases: &[Case]) {
 
 #[test]
 fn a_guess_has_no_faults_of_its_own() {
-    let errors = errors(&base_with("seed = 7", "comand = 7"));
-    let [unknown, wanted] = &errors[..] else { panic!("{errors:#?}") };
-    assert_eq!((unknown.line, wanted.line), (Some(3), Some(3)));
-    assert!(unknown.message.contains("did you mean `command`?"), "{unknown}");
-    assert!(wanted.message.contains("write a text"), "{wanted}");
+    for (from, to, meant) in [
+        ("seed = 7", "comand = 7", "`command`"),
+        (
+            "queue.limit = \"20 packets\"",
+            "queue = { cake = {}, limit = \"20 packets\" }",
+            "`discipline = \"cake\"`",
+        ),
+        ("queue.limit = \"20 packets\"", "queue.limits = {}", "`limit`"),
+        ("rate = \"32 kbit/s\"", "rates = []", "`rate`"),
+    ] {
+        let error = error(&base_with(from, to));
+        assert!(error.message.contains(&format!("did you mean {meant}?")), "{error}");
+    }
+}
+
+#[test]
+fn a_missing_key_is_suggested_with_a_usual_value() {
+    for (flow, suggested) in [
+        ("kind = \"short-flows\"", "add for example request = \"300 B\""),
+        ("kind = \"request-response\"", "add for example response = \"10 kB\""),
+        ("kind = \"on-off\"\nrate = \"1 Mbit/s\"", "add for example on = \"1 s\""),
+        ("kind = \"constant-udp\"", "add for example payload = \"160 B\""),
+    ] {
+        let text = format!("[down.link]\nrate = \"1 Mbit/s\"\ndelay = \"5 ms\"\n[[flow]]\n{flow}\n");
+        let errors = errors(&text);
+        assert!(errors.iter().any(|error| error.message.contains(suggested)), "{errors:#?}");
+    }
 }
 
 #[test]
@@ -192,7 +214,7 @@ fn unknown_values_and_wrong_types() {
 #[test]
 fn missing_parts_of_a_scenario() {
     assert_each(&[
-        ("rate = \"64 kbit/s\"", "", 12, &["missing key `down.link.rate`", "rate = \"64 kbit/s\""]),
+        ("rate = \"64 kbit/s\"", "", 12, &["missing key `down.link.rate`", "rate = \"1 Mbit/s\""]),
         ("bytes = \"188640 B\"", "", 27, &["`flow[0].bytes`: is missing", "duration"]),
     ]);
     let (without_flows, _) = BASE.split_once("[[flow]]").unwrap();
