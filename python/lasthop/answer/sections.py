@@ -13,7 +13,7 @@ from lasthop.errors import InputError, nearest
 from lasthop.metrics.dictionary import PRINTED
 from lasthop.metrics.labels import TRANSFER_PROTOCOLS
 from lasthop.results.hops import PLACE
-from lasthop.results.tables import LOST, Tables, factor_name, is_empty, with_computed
+from lasthop.results.tables import LOST, Tables, factor_name, is_empty, outside_pages, with_computed
 from lasthop.statistics.summary import PROGRAM
 
 WHO = "flow"
@@ -187,8 +187,7 @@ def _kinds(tables: Tables) -> list[_Kind]:
     if tables.pages is not None:
         pages = with_counts(tables.pages, flows)
         kinds.append(_Kind("Page loads", pages, pl.col("page"), _PAGES, Topic.PAGES, _PAGES[:1]))
-        # The connections of a page load are parts of the page load.
-        flows = flows.filter(pl.col("application") == pl.col("flow"))
+        flows = outside_pages(flows, tables.pages)
     if tables.shorts is not None:
         shorts, who = tables.shorts, pl.col("application")
         kinds.append(_Kind("Short flows", shorts, who, _SHORTS, Topic.TRANSFERS, _SHORTS[:2]))

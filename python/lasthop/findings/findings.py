@@ -12,7 +12,7 @@ import polars as pl
 from lasthop.answer.sections import REPLICATION, WHO, Section, sections
 from lasthop.campaign.campaign import Campaign
 from lasthop.metrics.labels import TRANSFER_PROTOCOLS
-from lasthop.results.tables import Tables
+from lasthop.results.tables import Tables, outside_pages
 from lasthop.statistics.summary import whole_summary
 from lasthop.studies.catalogue import Assets
 from lasthop.studies.presentation.drawn import Drawn
@@ -34,19 +34,17 @@ class Timed(NamedTuple):
     rows: pl.DataFrame
 
 
-TRANSFERS = pl.col("application") == pl.col("flow")
-"""True for flows that stand for themselves: all but the connections of page loads."""
-
-
 def timed(flows: pl.DataFrame, pages: pl.DataFrame | None) -> list[Timed]:
     """Return the times of page loads and of transfers, as far as there are any: studies print these."""
     found: list[Timed] = []
     if flows.is_empty():  # its columns have no types
         return found
+    whole = flows.lazy()
     if pages is not None:
         loads = pages.with_columns(role=pl.col("page"))
         found.append(Timed("Page loads", "response_time_s", loads))
-    transfers = flows.filter(TRANSFERS, pl.col("protocol").is_in(TRANSFER_PROTOCOLS))
+        whole = outside_pages(whole, pages.lazy())
+    transfers = whole.filter(pl.col("protocol").is_in(TRANSFER_PROTOCOLS)).collect()
     return _with_values([*found, Timed("Transfers", "elapsed_s", transfers)])
 
 

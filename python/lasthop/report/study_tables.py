@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import polars as pl
 
-from lasthop.findings.findings import TRANSFERS, Findings, telling
+from lasthop.findings.findings import Findings, telling
 from lasthop.metrics import units
 from lasthop.report.factorial_tables import factorial_view
 from lasthop.report.table_views import (
@@ -21,7 +21,7 @@ from lasthop.report.table_views import (
     metric_label,
     number,
 )
-from lasthop.results.tables import factor_column, is_empty
+from lasthop.results.tables import factor_column, is_empty, outside_pages
 from lasthop.statistics.quantiles import FIVE_NUMBERS
 from lasthop.statistics.summary import generic_summary
 from lasthop.studies.catalogue import Assets
@@ -190,7 +190,9 @@ def levels_table(comparison: pl.DataFrame, extra: Sequence[str]) -> TableGroup:
 def _without_published(findings: Findings, assets: Assets) -> list[TableGroup]:
     """Lay out the medians of the cells that no table of the study has."""
     factors = list(findings.factors)
-    flows, pages = findings.tables.flows.filter(TRANSFERS), findings.tables.pages
+    flows, pages = findings.tables.flows, findings.tables.pages
+    if pages is not None:
+        flows = outside_pages(flows, pages)
     kinds = {table: spec for spec in assets.presentation.tables for table in spec.ids}
     tabled = [
         kinds[row["table"]].own_levels(table_levels(row, factors)).items()

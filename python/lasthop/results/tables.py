@@ -97,6 +97,14 @@ def is_empty(rows: pl.LazyFrame) -> bool:
     return not height(rows.head(1))
 
 
+def outside_pages(flows: pl.LazyFrame, pages: pl.LazyFrame) -> pl.LazyFrame:
+    """Leave out the connections of page loads: they are parts of the page load."""
+    columns = pages.collect_schema().names()
+    keys = [*columns[: columns.index("replication") + 1], "application"]
+    loads = pages.rename({"page": "application"}).select(keys)
+    return flows.join(loads, on=keys, how="anti", maintain_order="left")
+
+
 def with_computed(flows: pl.LazyFrame) -> pl.LazyFrame:
     """Add the columns `COMPUTED`: lost packets of any cause, per packet sent, and share of the throughput.
 

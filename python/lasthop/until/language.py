@@ -32,6 +32,9 @@ _FORM = re.compile(
 _TEXTS = (
     "flow",
     "application",
+    "host",
+    "peer",
+    "drop_hops",
     "protocol",
     "direction",
     "outcome",
@@ -50,7 +53,8 @@ def known_metrics() -> Sequence[str]:
     """Return the metrics that records may have."""
 
     def row(table: str) -> pl.LazyFrame:
-        return pl.LazyFrame({name: ["-"] if name in _TEXTS else [0.0] for name in dictionary()[table]})
+        # A text that names its column: no flow is a part of the page load.
+        return pl.LazyFrame({name: [name] if name in _TEXTS else [0.0] for name in dictionary()[table]})
 
     pages, shorts, hops, stations = (
         with_derived(name, row(Path(name).stem)) for name in (PAGES, SHORTS, HOPS, STATIONS)

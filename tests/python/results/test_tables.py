@@ -128,7 +128,9 @@ def test_unfinished_page_loads_are_listed_as_well() -> None:
 
 def test_page_loads_are_compared_in_pairs_but_not_their_connections() -> None:
     loads = pages({("e0", "a"): [10.0, 20.0, 30.0], ("e0", "b"): [12.0, 22.0, 32.0]})
-    connections = flows({("e0", "a"): [1.0], ("e0", "b"): [2.0]}).with_columns(flow=pl.lit("home/main"))
+    connections = flows({("e0", "a"): [1.0], ("e0", "b"): [2.0]}).with_columns(
+        flow=pl.lit("home/main"), application=pl.lit("home")
+    )
     things = timed(connections, loads)
     assert [thing.metric for thing in things] == ["response_time_s"]
     found = against_references(things, FACTORS, Presentation(compare=CompareSpec("variant", ("a",))))
@@ -394,7 +396,8 @@ def results(
 def test_box_plots_of_page_loads_have_a_panel_per_page_and_know_the_published_median() -> None:
     times = {(page, variant): [1.0, 2.0] for page in ("m+8m", "s+2s") for variant in ("a", "b")}
     loads = pages({**times, ("l+8m", "a"): [3.0]}).rename({"link": "workload"})
-    connections = flows(times).rename({"link": "workload"}).with_columns(flow=pl.lit("home/main"))
+    connections = flows(times).rename({"link": "workload"})
+    connections = connections.with_columns(flow=pl.lit("home/main"), application=pl.lit("home"))
     rows: list[tuple[object, ...]] = [
         ("s+2s", "b", "all", "response_time_s", "median", 1.75, None),
         ("s+2s", "a", "all", "response_time_s", "median", 99.0, "suspect"),
