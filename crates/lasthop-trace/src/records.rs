@@ -35,7 +35,7 @@ columnar! {
         host: String = ("host", ""),
         /// The host at the other end: `server` if that is a server of the flow's own.
         peer: String = ("peer", ""),
-        /// The flow that it carries together with other connections, as a subflow of MPTCP does; empty for a
+        /// The flow that it carries together with other connections, as a subflow of MPTCP does; missing for a
         /// flow by itself. The row of that flow has the sums of their counts, times from end to end, and no
         /// round-trip times, delays and windows. The columns of the run count the data once.
         part_of: String = ("part of", ""),

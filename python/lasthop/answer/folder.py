@@ -14,10 +14,13 @@ from lasthop.results.manifest import finished
 from lasthop.results.tables import Tables
 
 
-def read_sections(folder: Path, metrics: Sequence[str] = ()) -> list[Section]:
-    """Read the sections of finished results; raise InputError if there are none, or not these metrics."""
+def read_sections(folder: Path, metrics: Sequence[str] = (), *, parts: bool = False) -> list[Section]:
+    """Read the sections of finished results; raise InputError if there are none, or not these metrics.
+
+    With `parts`, connections that carry parts of a flow have rows, too.
+    """
     finished(folder)
-    return sections(Tables.read(folder), metrics)
+    return sections(Tables.read(folder), metrics, parts=parts)
 
 
 def check_statistic(name: str) -> None:

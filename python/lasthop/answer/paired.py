@@ -156,7 +156,8 @@ class Compare:
 def compare_results(folder: Path, request: Request) -> Compare:
     """Compare finished results; raise InputError if there are none, or nothing to compare as asked for."""
     identity = finished(folder)["identity"]
-    whole = read_sections(folder, [request.metric])
+    # A role chooses its rows alone, so that parts of flows stand beside no whole flow.
+    whole = read_sections(folder, [request.metric], parts=request.role is not None)
     factor, reference = _reference(whole, request.reference)
     sections = [section for section in _chosen(whole, request) if not section.rows.is_empty()]
     _check_levels(sections, factor, reference, request)
@@ -167,9 +168,11 @@ def compare_results(folder: Path, request: Request) -> Compare:
         found += _comparisons(section, pairs, int(identity.get("seed", 0)))
         uncompared += _without_pairs(section, pairs)
     if not found:
+        parts = [role for section in sections for role in section.left_out]
+        more = f" Connections that carry parts of flows may: try --role {parts[0]}." if parts else ""
         raise InputError(
             f"--metric {request.metric}: no replication has a value both with {factor}={reference} and with "
-            f"another level of {factor} in the same cell."
+            f"another level of {factor} in the same cell.{more}"
         )
     return Compare(
         str(identity["scenario"]),

@@ -13,7 +13,16 @@ from lasthop.errors import InputError, nearest
 from lasthop.metrics.dictionary import PRINTED
 from lasthop.metrics.labels import TRANSFER_PROTOCOLS
 from lasthop.results.hops import PLACE
-from lasthop.results.tables import LOST, Tables, factor_name, is_empty, outside_pages, with_computed
+from lasthop.results.tables import (
+    LOST,
+    Tables,
+    factor_name,
+    is_empty,
+    outside_pages,
+    parts_of_flows,
+    whole_flows,
+    with_computed,
+)
 from lasthop.statistics.summary import PROGRAM
 
 WHO = "flow"
@@ -61,6 +70,7 @@ _LINK = ["utilisation", "fairness_jain"]
 """Metrics of whole runs that are shown beside flows."""
 _MOST_PRINTED = 4
 """This many of the numbers that programs print are shown, unless the user asks for more."""
+_NAMED_AT_MOST = 4
 _SUMMED = [LOST, "retransmitted_packets", "timeouts"]
 """Counts that are summed over a page load's connections."""
 
@@ -114,6 +124,8 @@ class Section:
     """As in `Tables`."""
     noun: str = WHO
     """What a row is about, as the head of its column says."""
+    left_out: Sequence[str] = ()
+    """The roles of connections that carry parts of flows, which have no rows here."""
 
     @property
     def varied(self) -> list[str]:
@@ -130,14 +142,16 @@ class _Kind(NamedTuple):
     compared: Sequence[str] = ()
     """The metrics by which levels are compared, the headline first."""
     noun: str = WHO
+    left_out: Sequence[str] = ()
 
 
-def sections(tables: Tables, metrics: Sequence[str] = ()) -> list[Section]:
+def sections(tables: Tables, metrics: Sequence[str] = (), *, parts: bool = False) -> list[Section]:
     """Return the sections of a campaign's records; with `metrics`, only those metrics.
 
-    Sections without any of these metrics are left out then. Raises InputError for a metric that no table has.
+    Sections without any of these metrics are left out then. With `parts`, connections that carry parts of a
+    flow have rows beside those of the flow. Raises InputError for a metric that no table has.
     """
-    names, kinds = _factors(tables), _kinds(tables)
+    names, kinds = _factors(tables), _kinds(tables, parts=parts)
     if metrics:
         _check(metrics, tables)
         # Values from programs stand in the same rows as values of runs.
@@ -152,6 +166,15 @@ def sections(tables: Tables, metrics: Sequence[str] = ()) -> list[Section]:
     link = runs._replace(title="Link", headline=(), compared=_LINK)
     found = [_headlines(kind, names) for kind in ([*shown, link] if shown else [runs])]
     return [replace(section, looks=tables.looks) for section in found]
+
+
+def without_parts(roles: Sequence[str]) -> str:
+    """Say which connections are left out because they carry parts of flows, and where they are."""
+    named = ", ".join([*roles[:_NAMED_AT_MOST], *(["..."] if len(roles) > _NAMED_AT_MOST else [])])
+    return (
+        f"Left out: connections that carry parts of flows ({named}). summary.csv has them, and flows.parquet "
+        "by part_of."
+    )
 
 
 def metrics_of(tables: Tables) -> list[str]:
@@ -180,27 +203,31 @@ def _factors(tables: Tables) -> dict[str, str]:
     return {column: factor_name(column) for column in columns[: columns.index("set")]}
 
 
-def _kinds(tables: Tables) -> list[_Kind]:
+def _kinds(tables: Tables, *, parts: bool = False) -> list[_Kind]:
     """Return what the tables are about; runs come last."""
     flows = with_computed(tables.flows)
+    whole = whole_flows(flows)
+    left_out = [] if parts else parts_of_flows(flows)
     kinds = []
     if tables.pages is not None:
-        pages = with_counts(tables.pages, flows)
+        pages = with_counts(tables.pages, whole)
         kinds.append(_Kind("Page loads", pages, pl.col("page"), _PAGES, Topic.PAGES, _PAGES[:1]))
-        flows = outside_pages(flows, tables.pages)
+        flows, whole = (outside_pages(own, tables.pages) for own in (flows, whole))
     if tables.shorts is not None:
         shorts, who = tables.shorts, pl.col("application")
         kinds.append(_Kind("Short flows", shorts, who, _SHORTS, Topic.TRANSFERS, _SHORTS[:2]))
-    if not is_empty(flows):
-        kinds.append(_Kind("Flows", flows, pl.col("role"), _FLOWS, Topic.TRANSFERS))
+    if not is_empty(shown := flows if parts else whole):
+        kinds.append(_Kind("Flows", shown, pl.col("role"), _FLOWS, Topic.TRANSFERS))
+    if left_out:  # only a flow or a page load has parts
+        kinds[-1] = kinds[-1]._replace(left_out=left_out)
     if tables.hops is not None:
         kinds.append(_Kind("Hops", tables.hops, pl.col(PLACE), HOPS, Topic.LINK, noun="hop"))
     if tables.stations is not None:
         kinds.append(_Kind("Stations", tables.stations, pl.col(PLACE), STATIONS, Topic.LINK, noun="station"))
     if PROGRAM in (columns := tables.runs.collect_schema().names()):
         own = ["program_s", *(name for name in columns if name.startswith(PRINTED))]
-        shown = own[: 1 + _MOST_PRINTED]
-        kinds.insert(0, _Kind("Programs", tables.runs, pl.col(PROGRAM), shown, Topic.PROGRAMS, own))
+        head = own[: 1 + _MOST_PRINTED]
+        kinds.insert(0, _Kind("Programs", tables.runs, pl.col(PROGRAM), head, Topic.PROGRAMS, own))
     return [*kinds, _Kind("Runs", tables.runs, pl.lit("all"), _RUNS, Topic.LINK, _RUNS[:1])]
 
 
@@ -248,7 +275,7 @@ def _section(
         .collect()
     )
     by = [Compared(metric, rows, kind.topic, metric in headlines) for metric in compared]
-    return Section(kind.title, rows, names, metrics, by, noun=kind.noun)
+    return Section(kind.title, rows, names, metrics, by, noun=kind.noun, left_out=kind.left_out)
 
 
 def _headlines(kind: _Kind, names: Mapping[str, str]) -> Section:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from lasthop.answer.sections import COMPLETED, WHO, Section, by_replication
+from lasthop.answer.sections import COMPLETED, WHO, Section, by_replication, without_parts
 from lasthop.metrics.units import Scale, axis_title, label, scale_of
 from lasthop.statistics.quantiles import QUANTILES, QUARTILE_RANGE
 from lasthop.statistics.summary import STATISTIC, by_group
@@ -61,7 +61,8 @@ def answer_lines(sections: Sequence[Section], shown: Shown) -> list[str]:
     """Lay out the answer: for each section a table and what did not finish, then the differences."""
     lines: list[str] = []
     for section in (section for section in sections if section.metrics):
-        lines += [*_table(section, shown), *unfinished(section), *_unequal(section, shown.by), ""]
+        lines += [*_table(section, shown), *unfinished(section), *_unequal(section, shown.by)]
+        lines += [*(textwrap.wrap(without_parts(section.left_out), width()) if section.left_out else []), ""]
     told = _differences(sections) if shown.by is None else []
     kept = told[: shown.sentences]
     if kept:

@@ -12,7 +12,7 @@ import polars as pl
 from lasthop.answer.sections import REPLICATION, WHO, Section, sections
 from lasthop.campaign.campaign import Campaign
 from lasthop.metrics.labels import TRANSFER_PROTOCOLS
-from lasthop.results.tables import Tables, outside_pages
+from lasthop.results.tables import Tables, outside_pages, whole_flows
 from lasthop.statistics.summary import whole_summary
 from lasthop.studies.catalogue import Assets
 from lasthop.studies.presentation.drawn import Drawn
@@ -39,7 +39,7 @@ def timed(flows: pl.DataFrame, pages: pl.DataFrame | None) -> list[Timed]:
     found: list[Timed] = []
     if flows.is_empty():  # its columns have no types
         return found
-    whole = flows.lazy()
+    whole = whole_flows(flows.lazy())
     if pages is not None:
         loads = pages.with_columns(role=pl.col("page"))
         found.append(Timed("Page loads", "response_time_s", loads))

@@ -26,7 +26,7 @@ from lasthop.results.hops import PLACE
 from lasthop.results.manifest import finished, looks_of
 from lasthop.results.shapes import Identity
 from lasthop.results.space import AT, Range, Space, read_space
-from lasthop.results.tables import Tables, factor_name, with_computed
+from lasthop.results.tables import Tables, factor_name, parts_of_flows, whole_flows, with_computed
 from lasthop.scenario.selection import check_role, select_combinations
 
 BAR, BOX, CDF, LINE, BAND, HEATMAP = "bar", "box", "cdf", "line", "band", "heatmap"
@@ -224,8 +224,10 @@ def read_chart(folder: Path, request: ResultRequest) -> Chart:
     manifest = finished(folder)
     axis = _range_axis(read_space(folder), request)
     places = None if axis is None else read_space(folder).places(scan_rows(folder / RUNS), axis)
-    tables = _all_rows(Tables.read(folder))
-    metric, rows = _choose_metric(_chosen(tables, request), request.y)
+    # A role chooses its rows alone, so that parts of flows stand beside no whole flow.
+    read = Tables.read(folder)
+    tables = _all_rows(read, parts=request.role is not None)
+    metric, rows = _choose_metric(_chosen(tables, request), request.y, parts_of_flows(read.flows))
     rows = _with_values(rows, metric, request)
     name = str(manifest["identity"]["scenario"])
     source = _source(manifest["identity"], request)
@@ -349,16 +351,17 @@ def _range_axis(space: Space, request: ResultRequest) -> Range | None:
     return ranges.get(request.x or "")
 
 
-def _all_rows(tables: Tables) -> list[_Rows]:
-    """Return the tables in the order of the search for a metric."""
+def _all_rows(tables: Tables, *, parts: bool) -> list[_Rows]:
+    """Return the tables in the order of the search for a metric; with `parts` of flows, or without."""
     columns = tables.runs.collect_schema().names()
     factors = columns[: columns.index("set")]
     flows = with_computed(tables.flows)
-    pages = None if tables.pages is None else with_counts(tables.pages, flows)
+    whole = whole_flows(flows)
+    pages = None if tables.pages is None else with_counts(tables.pages, whole)
     kinds = [
         (pages, "page"),
         (tables.shorts, "application"),
-        (flows, "role"),
+        (flows if parts else whole, "role"),
         (tables.hops, PLACE),
         (tables.stations, PLACE),
         (tables.runs, None),
@@ -402,8 +405,8 @@ def _chosen(tables: Sequence[_Rows], request: ResultRequest) -> list[_Rows]:
     return [rows for rows in tables if not rows.frame.is_empty()]
 
 
-def _choose_metric(tables: Sequence[_Rows], asked: str | None) -> tuple[str, _Rows]:
-    """Return the metric to draw, and the first table that has it."""
+def _choose_metric(tables: Sequence[_Rows], asked: str | None, parts: Sequence[str]) -> tuple[str, _Rows]:
+    """Return the metric to draw, and the first table that has it; `parts` are roles that may have it, too."""
     if asked is None:
         return _headline(tables)
     known = list(dict.fromkeys(name for rows in tables for name in _metrics(rows)))
@@ -415,7 +418,8 @@ def _choose_metric(tables: Sequence[_Rows], asked: str | None) -> tuple[str, _Ro
     for rows in tables:
         if asked in _metrics(rows) and rows.frame[asked].count():
             return asked, rows
-    raise InputError(f"--y {asked}: none of the chosen rows has a value.")
+    more = f" Connections that carry parts of flows may: try --role {parts[0]}." if parts else ""
+    raise InputError(f"--y {asked}: none of the chosen rows has a value.{more}")
 
 
 def _headline(tables: Sequence[_Rows]) -> tuple[str, _Rows]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import polars as pl
 
 from lasthop import _core
-from lasthop.answer.sections import HOPS, STATIONS
+from lasthop.answer.sections import HOPS, STATIONS, without_parts
 from lasthop.campaign.campaign import Campaign
 from lasthop.findings.files import write_tables
 from lasthop.findings.findings import Findings, times
@@ -26,6 +26,7 @@ from lasthop.report.table_views import TableGroup, generic_table, unfinished_tab
 from lasthop.report.trace import trace_figure
 from lasthop.results.atomic import replace_atomically
 from lasthop.results.hops import PLACE
+from lasthop.results.tables import parts_of_flows, whole_flows
 from lasthop.scenario.facts import Facts
 from lasthop.scenario.recordings import Recorded, recordings_of
 from lasthop.scenario.resolved import resolved
@@ -144,14 +145,16 @@ def _engine(campaign: Campaign) -> str:
 def _groups(findings: Findings) -> list[TableGroup]:
     """Return the tables; hops and the stations of media, if there are any, come last."""
     tables, factors = findings.tables, list(findings.factors)
-    flows, last = findings.summary, []
+    parts = parts_of_flows(tables.flows)
+    flows, last = findings.summary.filter(~pl.col("flow").is_in(parts)), []
     kinds = (("Hops", tables.hops, HOPS, "hop"), ("Stations", tables.stations, STATIONS, "station"))
     for title, rows, metrics, noun in kinds:
         if rows is not None:
             own = pl.col("flow").is_in(rows.select(PLACE).unique().collect()[PLACE].implode())
             last.append(generic_table(flows.filter(own), factors, title, metrics, noun))
             flows = flows.filter(~own)
-    return [*_groups_of_flows(findings, flows), *last]
+    groups = [*_groups_of_flows(findings, flows), *last]
+    return [replace(groups[0], note=without_parts(parts)), *groups[1:]] if parts and groups else groups
 
 
 def _groups_of_flows(findings: Findings, summary: pl.DataFrame) -> list[TableGroup]:
@@ -317,7 +320,7 @@ def _context(findings: Findings) -> dict[str, object]:
         "chart": chart,
         "network": _network(cells[0]),
         "levels": level_views(cells, findings.factors, recordings),
-        "unfinished": unfinished_table(findings.tables.flows, findings.tables.pages, factors)
+        "unfinished": unfinished_table(whole_flows(findings.tables.flows), findings.tables.pages, factors)
         if single and findings.tables.shorts is None
         else None,
         **_seldom(findings),

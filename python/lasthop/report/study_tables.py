@@ -21,7 +21,7 @@ from lasthop.report.table_views import (
     metric_label,
     number,
 )
-from lasthop.results.tables import factor_column, is_empty, outside_pages
+from lasthop.results.tables import factor_column, is_empty, outside_pages, whole_flows
 from lasthop.statistics.quantiles import FIVE_NUMBERS
 from lasthop.statistics.summary import generic_summary
 from lasthop.studies.catalogue import Assets
@@ -190,7 +190,7 @@ def levels_table(comparison: pl.DataFrame, extra: Sequence[str]) -> TableGroup:
 def _without_published(findings: Findings, assets: Assets) -> list[TableGroup]:
     """Lay out the medians of the cells that no table of the study has."""
     factors = list(findings.factors)
-    flows, pages = findings.tables.flows, findings.tables.pages
+    flows, pages = whole_flows(findings.tables.flows), findings.tables.pages
     if pages is not None:
         flows = outside_pages(flows, pages)
     kinds = {table: spec for spec in assets.presentation.tables for table in spec.ids}

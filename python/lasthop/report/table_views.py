@@ -93,6 +93,7 @@ class TableGroup:
 
     title: str
     tables: Sequence[TableView]
+    note: str = ""
 
 
 def number(value: float | None, unit: str) -> str:

@@ -25,6 +25,7 @@ _OPTIONAL = ("pages", "shorts", "hops", "stations")
 """Tables that are left out if no run has a row."""
 _PART_ROWS = 8192
 """A part has about this many rows of flows and runs."""
+_PART_OF = "part_of"
 _KEYS = [BATCH, PIECE, "replication"]
 
 
@@ -156,6 +157,8 @@ def _labelled(part: pl.DataFrame, rows: pl.DataFrame, levels: pl.DataFrame) -> p
     ]
     labels = [column.gather(found[CELL]) for column in levels]
     own = [name for name in found.columns if name not in (*front, BATCH, PIECE, CELL)]
+    if _PART_OF in own:  # an engine's texts are never missing
+        found = found.with_columns(pl.col(_PART_OF).replace("", None))
     return found.hstack(labels).select(*front, *own)
 
 
@@ -197,6 +200,10 @@ def _known(frame: pl.DataFrame) -> set[str]:
 
 
 def _as_floats(schema: Mapping[str, pl.DataType], rows: int, known: Collection[str]) -> pl.Expr:
-    """Make floats of the columns without a value: they hold no counts."""
-    hollow = [name for name, kind in schema.items() if kind == pl.Null or (rows and name not in known)]
+    """Make floats of the columns without a value, but of texts: they hold no counts."""
+    hollow = [
+        name
+        for name, kind in schema.items()
+        if kind == pl.Null or (rows and name not in known and kind != pl.String)
+    ]
     return pl.col(hollow).cast(pl.Float64)

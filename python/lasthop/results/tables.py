@@ -5,6 +5,7 @@ The tables are flows, runs, page loads, short flows, hops and stations.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +30,7 @@ _RATES = {
     "syn_timeouts_per_flow": ("syn_timeouts", "flows"),
     "fast_retransmits_per_flow": ("fast_retransmits", "flows"),
 }
+_PART_OF = "part_of"
 _OWN_COLUMNS = frozenset({"set", "replication", "role"} | _MEASURED)
 
 
@@ -97,6 +99,30 @@ def is_empty(rows: pl.LazyFrame) -> bool:
     return not height(rows.head(1))
 
 
+def whole_flows(flows: pl.LazyFrame) -> pl.LazyFrame:
+    """Leave out connections that carry parts of a flow: both sides of a relay, and subflows of MPTCP."""
+    return flows.filter(_is_whole(flows.collect_schema()))
+
+
+def parts_of_flows(flows: pl.LazyFrame) -> list[str]:
+    """Return the roles of the connections that `whole_flows` leaves out."""
+    schema = flows.collect_schema()
+    if _PART_OF not in schema:
+        return []
+    return (
+        flows.filter(~_is_whole(schema))
+        .select(pl.col("role").unique(maintain_order=True))
+        .collect()["role"]
+        .to_list()
+    )
+
+
+def _is_whole(columns: Collection[str]) -> pl.Expr:
+    if _PART_OF not in columns:
+        return pl.lit(value=True)
+    return pl.col(_PART_OF).fill_null("") == ""  # results of earlier versions have empty texts
+
+
 def outside_pages(flows: pl.LazyFrame, pages: pl.LazyFrame) -> pl.LazyFrame:
     """Leave out the connections of page loads: they are parts of the page load."""
     columns = pages.collect_schema().names()
@@ -109,13 +135,15 @@ def with_computed(flows: pl.LazyFrame) -> pl.LazyFrame:
     """Add the columns `COMPUTED`: lost packets of any cause, per packet sent, and share of the throughput.
 
     Only transfers have that share. It is among those transfers of the run whose data go the same way.
+    Connections that carry parts of a flow have none.
     """
     if is_empty(flows):
         return flows
     columns = flows.collect_schema().names()
     run = columns[: columns.index("replication") + 1]
     lost = pl.sum_horizontal(pl.lit(0), *(name for name in columns if name.startswith("data_drops_")))
-    rate = pl.when(pl.col("protocol").is_in(TRANSFER_PROTOCOLS)).then(pl.col("throughput_Bps"))
+    is_transfer = pl.col("protocol").is_in(TRANSFER_PROTOCOLS) & _is_whole(columns)
+    rate = pl.when(is_transfer).then(pl.col("throughput_Bps"))
     all_rates = rate.sum().over(*run, *({"direction"} & set(columns)))
     share = pl.when(all_rates > 0).then(rate / all_rates)
     loss_rate = pl.when(pl.col("sent_packets") > 0).then(lost / pl.col("sent_packets"))

@@ -56,7 +56,7 @@ from lasthop.results.folder import (
 from lasthop.results.hops import PLACE
 from lasthop.results.manifest import looks_of
 from lasthop.results.space import read_space
-from lasthop.results.tables import factor_column, with_derived
+from lasthop.results.tables import factor_column, whole_flows, with_derived
 from lasthop.scenario.selection import select_cells
 from lasthop.statistics.quantiles import shared
 
@@ -221,6 +221,8 @@ def from_folder(folder: Path, response: str, role: str | None, option: str = "--
         for name in _WHO
         if (folder / name).is_file()
     }
+    if role is None:  # else only its rows count
+        tables[FLOWS] = whole_flows(tables[FLOWS].lazy()).collect()
     runs = tables[RUNS]
     factors = runs.columns[: runs.columns.index("set")]
     keys = [*factors, *REPLICATION_COLUMNS]

@@ -34,6 +34,7 @@ _TEXTS = (
     "application",
     "host",
     "peer",
+    "part_of",
     "drop_hops",
     "protocol",
     "direction",
@@ -53,8 +54,14 @@ def known_metrics() -> Sequence[str]:
     """Return the metrics that records may have."""
 
     def row(table: str) -> pl.LazyFrame:
-        # A text that names its column: no flow is a part of the page load.
-        return pl.LazyFrame({name: [name] if name in _TEXTS else [0.0] for name in dictionary()[table]})
+        # A flow that is a part neither of another flow nor of the page load.
+        texts = {name: None if name == "part_of" else name for name in _TEXTS}
+        return pl.LazyFrame(
+            {
+                name: pl.Series([texts[name]], dtype=pl.String) if name in texts else [0.0]
+                for name in dictionary()[table]
+            }
+        )
 
     pages, shorts, hops, stations = (
         with_derived(name, row(Path(name).stem)) for name in (PAGES, SHORTS, HOPS, STATIONS)

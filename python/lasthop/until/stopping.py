@@ -51,8 +51,10 @@ class Values:
 
 
 def _sections(condition: Condition, tables: Tables) -> list[Section]:
-    """Return the sections that have the condition's metric."""
-    return sections(tables, [condition.metric]) if condition.metric in metrics_of(tables) else []
+    """Return the sections that have the condition's metric; a part of a flow counts only if it is named."""
+    if condition.metric not in metrics_of(tables):
+        return []
+    return sections(tables, [condition.metric], parts=condition.flow is not None)
 
 
 def values_of(condition: Condition, tables: Tables) -> Iterator[Values]:

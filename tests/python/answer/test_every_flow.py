@@ -42,17 +42,23 @@ KINDS = {
     "short-flows": 'packets = 3, request = "100 B", arrivals = { model = "sequential", gap = "300 ms" }, '
     'hosts = [{ name = "NAME", initial_window = 3, receive_window_initial = 4 }]',
 }
+RELAYED = ("bulk-tcp", "request-response", "video", "http-page")
 
-Flow = tuple[str, int]
-"""Kind and count."""
-FLOWS = st.tuples(st.sampled_from(sorted(KINDS)), st.integers(1, 3))
+Flow = tuple[str, int, bool]
+"""Kind, count, and whether it goes through a relay."""
+FLOWS = st.tuples(st.sampled_from(sorted(KINDS)), st.integers(1, 3), st.booleans())
 MIXTURES = st.lists(FLOWS, min_size=1, max_size=4)
 
 
+def is_relayed(flow: Flow) -> bool:
+    return flow[2] and flow[0] in RELAYED
+
+
 def written(name: str, flow: Flow) -> str:
-    kind, count = flow
+    kind, count, _ = flow
     keys = [f'kind = "{kind}", name = "{name}"', KINDS[kind].replace("NAME", name)]
     keys += [f"count = {count}"] if count > 1 and kind != "short-flows" else []
+    keys += ['relay.at = "sky"'] if is_relayed(flow) else []
     return f"{{ {', '.join(keys)} }}"
 
 
@@ -67,7 +73,7 @@ def rows_of(mixtures: dict[str, list[Flow]]) -> dict[str, set[tuple[str, str]]]:
     """
     found: dict[str, set[tuple[str, str]]] = {}
     for level, flows in mixtures.items():
-        for place, (kind, count) in enumerate(flows):
+        for place, (kind, count, _) in enumerate(flows):
             each = kind == "http-page" and count > 1
             names = [f"f{place}-{number + 1}" for number in range(count)] if each else [f"f{place}"]
             found.setdefault(title(kind), set()).update((level, name) for name in names)
@@ -96,7 +102,8 @@ def said(*arguments: object) -> str:
 
 @settings(max_examples=8, derandomize=True)
 @given(MIXTURES, MIXTURES)
-@example([("http-page", 1), ("bulk-tcp", 3)], [("http-page", 1), ("voip", 2)])
+@example([("http-page", 1, False), ("bulk-tcp", 3, False)], [("http-page", 1, False), ("voip", 2, False)])
+@example([("bulk-tcp", 2, True), ("http-page", 2, True)], [("bulk-tcp", 1, True), ("video", 1, False)])
 def test_every_flow_is_in_the_answer_the_summary_and_the_report(p: list[Flow], q: list[Flow]) -> None:
     mixtures = {"p": p, "q": q}  # a name may stand for another kind at the other level
     factor = [
@@ -108,6 +115,7 @@ def test_every_flow_is_in_the_answer_the_summary_and_the_report(p: list[Flow], q
         file.write_text(f"{HEAD}\n[factor.mix]\n{''.join(factor)}", encoding="utf-8")
         answers = [said("run", file, "--out", out), said("summary", out)]
         report = (out / "report.html").read_text(encoding="utf-8")
+    relayed = any(map(is_relayed, p + q))
     for table, rows in rows_of(mixtures).items():
         for answer in answers:
             lines = [line.split() for line in tables_of(answer)[table].splitlines() if line[:1].strip()]
@@ -115,3 +123,6 @@ def test_every_flow_is_in_the_answer_the_summary_and_the_report(p: list[Flow], q
                 assert any(tuple(line[: len(own)]) == own for line in lines), (own, answer)
         for level, name in rows:
             assert f"<td>{level}</td><td>{name}</td>" in report
+    for text in (*answers, report):
+        assert ("Left out: connections that carry parts of flows (" in text) == relayed
+        assert not re.search(r"-side(</td>|\s+-?\d)", text)

@@ -85,7 +85,7 @@ def test_each_flow_has_its_own_subflows_and_their_sums(
     assert set(found) == {"up", "down", "up/wifi", "up/lte", "down/wifi", "down/lte"}
     for name in ("up", "down"):
         whole, parts = found[name], [found[f"{name}/{way}"] for way in ("wifi", "lte")]
-        assert [row["part_of"] for row in (whole, *parts)] == ["", name, name]
+        assert [row["part_of"] for row in (whole, *parts)] == [None, name, name]
         assert [row["role"] for row in parts] == [f"{name}/wifi", f"{name}/lte"]
         assert whole["outcome"] == "closed"
         assert whole["rtt_median_s"] is None

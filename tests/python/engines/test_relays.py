@@ -9,9 +9,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from conftest import replace_table
 from lasthop import _core
+from lasthop.answer.folder import read_sections
 from lasthop.pictures.network import network_of
 from lasthop.scenario.facts import Facts
+from lasthop.statistics.anova import from_folder
+from lasthop.studies.claims.records import Records
 
 Main = Callable[..., int]
 
@@ -136,3 +140,88 @@ def _file(folder: Path, name: str, text: str) -> Path:
     file = folder / f"{name}.toml"
     file.write_text(text, encoding="utf-8")
     return file
+
+
+TWO_SIZES = """
+[[flow]]
+kind = "bulk-tcp"
+name = "other"
+bytes = "1 MB"
+
+[factor.size.small]
+[factor.size.large]
+flow.file.bytes = "2 MB"
+"""
+
+
+@pytest.fixture
+def halves(split: Path, tmp_path: Path, lasthop_main: Main) -> Path:
+    """Return results of a relayed flow beside another, at two sizes."""
+    split.write_text(SPLIT + TWO_SIZES, encoding="utf-8")
+    out = tmp_path / "halves"
+    assert lasthop_main("run", split, "--replications", "3", "--out", out, "--quiet") == 0
+    return out
+
+
+def test_a_whole_flow_is_part_of_nothing_for_sql_and_for_python(
+    halves: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flows = pl.read_parquet(halves / "flows.parquet")
+    assert set(flows.filter(pl.col("part_of").is_null())["flow"]) == {"file", "other"}
+    assert set(flows.filter(part_of="file")["flow"]) == {"file/peer-side", "file/host-side"}
+    query = "SELECT DISTINCT flow FROM flows WHERE part_of IS NULL ORDER BY flow"
+    assert lasthop_main("query", halves, query) == 0
+    assert capsys.readouterr().out.split() == ["flow", "file", "other"]
+
+
+def test_halves_of_a_flow_enter_no_average_and_no_comparison_unless_a_role_asks_for_them(
+    halves: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def said(*arguments: object) -> str:
+        assert lasthop_main(*arguments) == 0
+        return capsys.readouterr().out
+
+    left_out = "Left out: connections that carry parts of flows (file/peer-side, file/host-side)."
+    comparison = ("compare", halves, "--reference", "size=small", "--metric")
+    for text in (said("summary", halves), said(*comparison, "elapsed_s")):
+        assert left_out in text
+        assert "-side" not in text.replace(left_out, "")
+        assert "flow=file" in text
+    assert "large" in said(*comparison, "rtt_median_s", "--role", "file/peer-side")
+    assert lasthop_main("compare", *comparison[1:], "rtt_median_s", "--role", "file") == 2
+    assert lasthop_main("plot", halves, "--y", "cwnd_max", "--role", "file/host-side", "--out", "p.svg") == 0
+    # An analysis of variance and a claim take the mean over a run's flows: two, not four.
+    flows = pl.read_parquet(halves / "flows.parquet")
+    whole = flows.filter(pl.col("part_of").is_null()).group_by(
+        "size", "set", "replication", maintain_order=True
+    )
+    expected = whole.agg(pl.col("throughput_Bps").mean())["throughput_Bps"].to_list()
+    assert from_folder(halves, "throughput_Bps", None).frame["throughput_Bps"].to_list() == pytest.approx(
+        expected
+    )
+    records = Records.read(halves, ["size"])
+    values = [records.values("throughput_Bps", None, (size,)) for size in ("small", "large")]
+    assert [*values[0], *values[1]] == pytest.approx(expected)
+    of_file, of_half = (
+        flows.filter(size="small", role=role)["throughput_Bps"] for role in ("file", "file/host-side")
+    )
+    assert list(records.values("throughput_Bps", ("fil*",), ("small",))) == of_file.to_list()
+    assert list(records.values("throughput_Bps", ("*/host-side",), ("small",))) == of_half.to_list()
+    # Shares of the throughput add up to one without the halves.
+    (section,) = (one for one in read_sections(halves, ["throughput_share"]) if one.title == "Flows")
+    shares = section.rows.group_by("size", "replication").agg(pl.col("throughput_share").sum())
+    assert shares["throughput_share"].to_list() == pytest.approx([1.0] * 6)
+
+
+def test_results_of_a_version_that_wrote_empty_texts_are_read_alike(
+    halves: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert lasthop_main("summary", halves) == 0
+    before = capsys.readouterr().out
+    old = pl.read_parquet(halves / "flows.parquet").with_columns(pl.col("part_of").fill_null(""))
+    replace_table(halves / "flows.parquet", old)
+    assert lasthop_main("summary", halves) == 0
+    assert capsys.readouterr().out == before
+    replace_table(halves / "flows.parquet", old.filter(part_of="").drop("part_of"))
+    assert lasthop_main("summary", halves) == 0
+    assert capsys.readouterr().out.replace(" ", "")[:200] == before.replace(" ", "")[:200]

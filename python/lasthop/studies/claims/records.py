@@ -14,7 +14,7 @@ from lasthop.errors import nearest
 from lasthop.results.folder import FLOWS, HOPS, PAGES, RUNS, SHORTS, STATIONS, read_manifest, read_rows
 from lasthop.results.hops import PLACE
 from lasthop.results.manifest import looks_of
-from lasthop.results.tables import factor_column, with_computed, with_derived
+from lasthop.results.tables import factor_column, whole_flows, with_computed, with_derived
 from lasthop.statistics.quantiles import CONFIDENCE, shared
 from lasthop.studies.claims.design import Key
 from lasthop.studies.claims.language import REPLICATION, ClaimError, ends, number
@@ -156,16 +156,18 @@ class Records:
                 f"no table of the results has a metric '{column}'; did you mean '{nearest(column, known)}'?"
             )
         if flows is None:
-            return next(iter(having.values()))
+            return whole_flows(next(iter(having.values())).lazy()).collect()
         known_flows: set[str] = set()
         for name, table in having.items():
             if name not in _WHO:
                 continue
-            names = table[_WHO[name]].unique().to_list()
-            known_flows |= set(names)
-            chosen = [flow for flow in names if any(fnmatchcase(flow, pattern) for pattern in flows)]
-            if chosen and all(any(fnmatchcase(flow, pattern) for flow in chosen) for pattern in flows):
-                return table.filter(pl.col(_WHO[name]).is_in(chosen))
+            known_flows |= set(table[_WHO[name]].unique())
+            # A pattern means parts of flows only if it fits no whole flow.
+            for rows in (whole_flows(table.lazy()).collect(), table):
+                names = rows[_WHO[name]].unique().to_list()
+                chosen = [flow for flow in names if any(fnmatchcase(flow, pattern) for pattern in flows)]
+                if chosen and all(any(fnmatchcase(flow, pattern) for flow in chosen) for pattern in flows):
+                    return rows.filter(pl.col(_WHO[name]).is_in(chosen))
         if not known_flows:
             raise ClaimError(f"'{column}' is a metric of whole runs; leave flow out.")
         absent = next((f for f in flows if not any(fnmatchcase(k, f) for k in known_flows)), flows[0])
