@@ -31,6 +31,7 @@ _COLUMNS = {
     "reference": pl.String,
     "metric": pl.String,
     "unit": pl.String,
+    "means": pl.String,
     "pairs": pl.Int64,
     "without_partner": pl.Int64,
     "without_value": pl.Int64,
@@ -110,6 +111,11 @@ class Compare:
         """The differences alone."""
         return [one.difference for one in self.found]
 
+    @property
+    def by_ratios(self) -> bool:
+        """Whether the metric is a time or a rate that is compared by ratios."""
+        return any(one.is_ratio for one in self.differences)
+
     def table(self) -> pl.DataFrame:
         """Return a row per comparison, in the units of the records; undefined values are null.
 
@@ -120,7 +126,9 @@ class Compare:
         names = [f"factor_{name}" if name in _COLUMNS else name for name in factors]
         rows = [[*(one.levels[name] for name in factors), *self._row(one)] for one in self.found]
         schema = dict.fromkeys(names, pl.String) | _COLUMNS
-        return pl.DataFrame(rows, schema=schema, orient="row").with_columns(pl.col(pl.Float64).fill_nan(None))
+        return pl.DataFrame(rows, schema=schema, orient="row").with_columns(
+            pl.when(pl.col(pl.Float64).is_finite()).then(pl.col(pl.Float64))
+        )
 
     def _row(self, one: Comparison) -> list[object]:
         own, ranks = one.difference, one.ranks
@@ -131,6 +139,7 @@ class Compare:
             own.reference,
             own.metric,
             unit_of(own.metric),
+            "geometric" if own.is_ratio else "arithmetic",
             own.pairs,
             one.without_partner,
             one.without_value,
@@ -338,12 +347,17 @@ def method(compared: Compare) -> str:
         if looks == 1
         else f" The campaign ran until it was precise: intervals and p hold over its {looks} looks."
     )
+    ratios = (
+        " Times and rates are compared by ratios: means are geometric; interval, d_z and p are of logarithms."
+        if compared.by_ratios
+        else ""
+    )
     return (
         "Pairs are replications of the same set and number. Difference: mean of the pairs, level less "
-        f"{compared.factor}={compared.reference}, with Student's 95 % interval. Median: of the pairs, with a "
-        "percentile-bootstrap 95 % interval. d_z: Cohen's effect size, mean over standard deviation of the "
-        f"pairs. p: paired t test; rank p: Wilcoxon's signed-rank test; both {correction(compared)}. * marks "
-        f"p < 0.05. Each interval covers one comparison alone.{until}"
+        f"{compared.factor}={compared.reference}, with Student's 95 % interval. "
+        "Median: of the pairs, with a percentile-bootstrap 95 % interval. d_z: Cohen's effect size, mean "
+        "over standard deviation of the pairs. p: paired t test; rank p: Wilcoxon's signed-rank test; both "
+        f"{correction(compared)}. * marks p < 0.05. Each interval covers one comparison alone.{ratios}{until}"
     )
 
 

@@ -88,9 +88,16 @@ def _columns(compared: Compare, scale: Scale) -> dict[str, Callable[[Comparison]
 
 
 def bracketed(scale: Scale, value: float, low: float, high: float) -> str:
-    """Write a difference with its interval, if it has one, to two digits of the interval's width."""
-    decimals = scale.decimals_of(high - low) if high > low else None
-    texts = [scale.number(number, signed=True, decimals=decimals) for number in (value, low, high)]
+    """Write a difference with its interval, if it has one, to two digits of the interval's width.
+
+    A question mark is an end that is not bounded.
+    """
+    width = (value if math.isinf(high) else high) - low
+    decimals = scale.decimals_of(width) if width > 0 else None
+    texts = [
+        "?" if math.isinf(number) else scale.number(number, signed=True, decimals=decimals)
+        for number in (value, low, high)
+    ]
     return texts[0] if math.isnan(low) or low == high else f"{texts[0]} [{texts[1]}..{texts[2]}]"
 
 

@@ -11,12 +11,13 @@ alike, noise counts against a difference, and a difference that is certain but s
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from lasthop.answer.differences import Difference
+from lasthop.answer.differences import Difference, Trend, disjoint
 from lasthop.metrics.units import SCORES, Scale, human, label, listed, scale_of, unit_of
 
 _FASTER = frozenset(
@@ -65,6 +66,7 @@ _RANGE = 3.5
 _MATTERS = math.log(1.05)
 """From this size on, the main metric of a kind of traffic comes before the other metrics of that kind."""
 _MOST_PAIRS = 1000
+_MOST_TIMES = 10
 
 
 def size(one: Difference) -> float:
@@ -98,6 +100,27 @@ class _Group:
         return max(self.members, key=lambda one: (one.significant, size(one), -one.p))
 
     @property
+    def differs(self) -> bool:
+        """Whether a level differs significantly, or the levels have a significant trend."""
+        return any(one.significant or one.trend_is_significant for one in self.members)
+
+    @property
+    def apart(self) -> tuple[str, str, Difference] | None:
+        """Two levels whose intervals do not overlap in the tables, and a comparison in their case.
+
+        The reference is the second of them if it can be.
+        """
+        if apart := [one for one in self.members if one.apart]:
+            one = min(apart, key=lambda one: one.p)
+            return one.level, one.reference, one
+        for case in self.cases.values():
+            known = [(one.level, one.medians[0], one) for one in case]
+            for (level, own, one), (other, beside, _) in itertools.combinations(known, 2):
+                if disjoint(own, beside):
+                    return level, other, one
+        return None
+
+    @property
     def cases(self) -> dict[tuple[tuple[str, str], ...], list[Difference]]:
         """The comparisons of each case."""
         found: dict[tuple[tuple[str, str], ...], list[Difference]] = {}
@@ -116,12 +139,14 @@ def sentences(found: Sequence[Difference]) -> list[str]:
     for one in found:
         groups.setdefault((one.topic, one.metric, one.factor, one.reference), []).append(one)
     all_groups = [_Group(members) for members in groups.values()]
-    differ = [group for group in all_groups if any(one.significant for one in group.members)]
-    alike = [group for group in all_groups if group not in differ]
-    if not differ:
-        return _nothing(alike)
-    told = [sentence for group in _ranked(differ) for sentence in _told(group)]
-    return [*told, _alike(alike)] if alike else told
+    differ = [group for group in all_groups if group.differs]
+    undecided = [group for group in all_groups if not group.differs and group.apart]
+    alike = [group for group in all_groups if not group.differs and not group.apart]
+    told = [sentence for group in _ranked(differ) for sentence in _told(group)] if differ else []
+    told += [_undecided(own) for own in _by_factor(undecided)]
+    if not alike:
+        return told
+    return [*told, _alike(alike)] if told else [_of_factor(own) for own in _by_factor(alike)]
 
 
 def _ranked(groups: Sequence[_Group]) -> list[_Group]:
@@ -147,6 +172,10 @@ def _leader(groups: Sequence[_Group]) -> _Group:
 
 def _told(group: _Group) -> Iterator[str]:
     """Say which of two levels has more and which less, or which of several has most and which least."""
+    sure = any(one.significant for one in group.members)
+    if not sure or any(case[0].trend_is_significant and _beyond(case) for case in group.cases.values()):
+        yield from _of_trends(group)
+        return
     levels = dict.fromkeys(one.level for one in group.members)
     if len(levels) > 1:
         yield _of_several(group)
@@ -168,12 +197,10 @@ def _of_two(own: Sequence[Difference], cases: int) -> str:
 
 def _of_several(group: _Group) -> str:
     """Say which levels have most and least in the case that differs most, and which level wins overall."""
-    cases = {
-        where: sure for where, own in group.cases.items() if (sure := [one for one in own if one.significant])
-    }
-    where = max(cases, key=lambda where: max(map(size, cases[where])))
-    text = _best_and_worst(cases[where])
-    first = cases[where][0]
+    cases = [case for case in group.cases.values() if any(one.significant for one in case)]
+    most = max(cases, key=lambda case: max(map(size, case)))
+    text = _best_and_worst(most)
+    first = most[0]
     if len(group.cases) == 1:
         return f"{_start(first)}{text}."
     overall = _overall(group)
@@ -183,20 +210,74 @@ def _of_several(group: _Group) -> str:
     return f"{against}, most {_place(first)}: {text}.{more}"
 
 
-def _best_and_worst(own: Sequence[Difference]) -> str:
+def _of_trends(group: _Group) -> Iterator[str]:
+    """Say how a metric rises or falls with the numbers of a factor's levels."""
+    first = group.members[0]
+    cases = group.cases.values()
+    found = [(case[0], case[0].trend) for case in cases if case[0].trend and case[0].trend_is_significant]
+    for verb, rises in (("rises", True), ("falls", False)):
+        own = [(one, trend) for one, trend in found if (trend.last[1] > trend.first[1]) == rises]
+        if not own:
+            continue
+        one, trend = min(own, key=lambda case: case[1].p)
+        what = f"{label(first.metric)} {verb} with {first.factor}"
+        if len(own) > 1:
+            what += f" in {_cases(len(own), len(group.cases))}, most clearly {_place(one)}"
+        else:
+            what = _start(one) + what
+        yield f"{_capital(what)}: {_ends(one, trend)}."
+
+
+def _ends(one: Difference, trend: Trend) -> str:
+    """Give the ends of a trend and its test."""
+    (low, least), (high, most) = trend.first, trend.last
+    over = f"{trend.levels} levels, {trend.replications} replications"
+    return (
+        f"from {human(one.metric, least)} with {one.factor}={low} to {human(one.metric, most)} with "
+        f"{one.factor}={high} (Page's trend test over {over}, {_probability(trend.p)})"
+    )
+
+
+def _ends_of(case: Sequence[Difference]) -> tuple[str, str]:
+    """Return the best and the worst of the reference and the levels that differ from it significantly."""
+    values = {one.level: one.level_mean for one in case if one.significant}
+    values[case[0].reference] = next(one for one in case if one.significant).reference_mean
+    ordered = sorted(values, key=lambda name: values[name], reverse=case[0].metric in _MORE_IS_BETTER)
+    return ordered[0], ordered[-1]
+
+
+def _beyond(case: Sequence[Difference]) -> list[str]:
+    """Return the levels that tables show beyond the best and the worst, though they may differ by chance."""
+    sure = [one for one in case if one.significant]
+    if not sure:
+        return []
+    medians = {sure[0].reference: sure[0].medians[1]} | {one.level: one.medians[0] for one in sure}
+    ends = [medians[name] for name in _ends_of(case)]
+    unsure = [(one.level, one.medians[0]) for one in case if not one.significant]
+    return [
+        level
+        for level, own in unsure
+        if all(own.high < end.low for end in ends) or all(own.low > end.high for end in ends)
+    ]
+
+
+def _best_and_worst(case: Sequence[Difference]) -> str:
     """Name the best and the worst of the reference and the levels that differ from it, with their values."""
+    own = [one for one in case if one.significant]
     first = own[0]
+    best, worst = _ends_of(case)
     values = {first.reference: first.reference_mean} | {one.level: one.level_mean for one in own}
-    best, *_, worst = sorted(values, key=lambda name: values[name], reverse=first.metric in _MORE_IS_BETTER)
     tested = [one for one in own if one.level in (best, worst)]
     tests = [_tested(one) if len(tested) == 1 else f"{one.level} {_tested(one)}" for one in tested]
     against = "" if len(tested) == 1 else f"against {_reference(first)}: "
     apart = _apart(first.metric, values[best], values[worst])
     least, most = _extremes(first.metric)
+    beyond = [f"{first.factor}={level}" for level in _beyond(case)]
+    more = f", not counting {listed(beyond)}, whose difference may be due to chance" if beyond else ""
     return (
         f"{first.factor}={best} has the {least} {label(first.metric)}, {human(first.metric, values[best])}, "
         f"{first.factor}={worst} the {most}, {human(first.metric, values[worst])} "
-        f"({apart}{against}{'; '.join(tests)})"
+        f"({apart}{against}{'; '.join(tests)}){more}"
     )
 
 
@@ -289,6 +370,8 @@ def _tested(one: Difference) -> str:
     """
     scale, unit, decimals = _scale(one)
     mean = scale.number(one.mean, signed=True, decimals=decimals)
+    if one.is_ratio and one.low == one.high:  # all pairs have the same ratio, not the same difference
+        mean, unit = f"{100 * one.relative:+.2g}", "%"
     apart = " " if one.low == one.high else ", "
     return f"{mean} {unit}".rstrip() + apart + _surely(one)
 
@@ -298,32 +381,53 @@ def _surely(one: Difference) -> str:
     if one.low == one.high:
         return f"in each of {one.pairs} pairs"
     scale, unit, decimals = _scale(one)
-    low, high = (scale.number(value, signed=True, decimals=decimals) for value in (one.low, one.high))
-    p = "p < 0.001" if one.p < 0.001 else f"p = {one.p:.2g}"
-    return f"95 % interval {low} to {f'{high} {unit}'.rstrip()}, {one.pairs} pairs, {p}"
+    low, high = (
+        "?" if math.isinf(value) else scale.number(value, signed=True, decimals=decimals)
+        for value in (one.low, one.high)
+    )
+    return f"95 % interval {low} to {f'{high} {unit}'.rstrip()}, {one.pairs} pairs, {_probability(one.p)}"
+
+
+def _probability(p: float) -> str:
+    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
 
 
 def _scale(one: Difference) -> tuple[Scale, str, int | None]:
     """Return how a difference and its interval are shown: scale, unit and decimals."""
     scale = scale_of(one.metric, [one.mean, one.low, one.high])
     unit = "points" if scale.unit == "%" or one.metric in SCORES else scale.unit
-    return scale, unit, scale.decimals_of(one.high - one.mean) if one.high > one.mean else None
+    return scale, unit, scale.decimals_of(one.mean - one.low) if one.mean > one.low else None
 
 
 # ---- Nothing ---------------------------------------------------------------------------------------------
 
 
-def _nothing(groups: Sequence[_Group]) -> list[str]:
-    """Say for each factor what was compared, what came nearest, and what the runs would have shown."""
+def _by_factor(groups: Sequence[_Group]) -> list[list[_Group]]:
     factors: dict[str, list[_Group]] = {}
     for group in groups:
         factors.setdefault(group.members[0].factor, []).append(group)
-    return [_of_factor([one for group in own for one in group.members]) for own in factors.values()]
+    return list(factors.values())
 
 
-def _of_factor(members: Sequence[Difference]) -> str:
-    """Say that no level of a factor differs."""
-    nearest = min((one for one in members if one.pairs > 1), key=lambda one: one.p, default=members[0])
+def _undecided(groups: Sequence[_Group]) -> str:
+    """Say that levels of a factor may differ: their intervals do not overlap, but no test is significant."""
+    found = [apart for group in groups if (apart := group.apart)]
+    level, other, one = min(found, key=lambda apart: (apart[1] != apart[2].reference, apart[2].p))
+    may = f"{_start(one)}{one.factor}={level} may differ from {one.factor}={other}"
+    seen = f"their intervals of {label(one.metric)} do not overlap"
+    more = [label(own.metric) for _, _, own in found if own.metric != one.metric]
+    likewise = f" The same is true of {listed(list(dict.fromkeys(more)))}." if more else ""
+    if other == one.reference:
+        test = f"{_tested(one)}{_needed(one)}"
+        return f"{may}: {seen}, but the difference is not significant ({test}).{likewise}"
+    command = f"'lasthop compare' with --reference {one.factor}={other} tests them"
+    return f"{may}: {seen}. Only {_reference(one)} was compared with all others; {command}.{likewise}"
+
+
+def _of_factor(groups: Sequence[_Group]) -> str:
+    """Say that no level of a factor differs, what came nearest, and what the runs would have shown."""
+    members = [one for group in groups for one in group.members]
+    nearest = min((one for one in members if one.pairs > 1), key=_distance, default=members[0])
     metrics = list(dict.fromkeys(label(one.metric) for one in members))
     levels = list(dict.fromkeys(one.level for one in members))
     who = (
@@ -342,9 +446,16 @@ def _of_factor(members: Sequence[Difference]) -> str:
     )
 
 
+def _distance(one: Difference) -> tuple[float, float]:
+    """Order comparisons by p, and those that are all equal after the correction by their effect."""
+    effect = one.effect_size
+    return one.p, 0.0 if math.isnan(effect) else -abs(effect)
+
+
 def _shown(one: Difference) -> str:
-    """Say which difference this number of pairs would have shown."""
-    return f"; one of {human(one.metric, one.detectable)} would have shown" if one.detectable > 0 else ""
+    """Say which difference this number of pairs would have shown, unless it is out of all proportion."""
+    shown = 0 < one.detectable < (_MOST_TIMES * one.reference_mean if one.is_ratio else math.inf)
+    return f"; one of {human(one.metric, one.detectable)} would have shown" if shown else ""
 
 
 def _needed(one: Difference) -> str:

@@ -71,7 +71,8 @@ def summary_command(
     Below the tables, lasthop says which levels of a factor differ significantly from the first one. The main
     metric of a call comes first, if there is a call, then the largest differences. lasthop compares
     replications of the same number, because they met the same conditions: mean difference, Student's
-    interval, paired t test, p values corrected after Holm.
+    interval, paired t test (of logarithms for times and rates), p values corrected after Holm. Levels that
+    are numbers are also tested for a trend. See docs/compare.md.
 
     Example: lasthop summary results/queue --metric throughput_Bps --by queue --stat p95
     """
@@ -149,6 +150,9 @@ def compare_command(
       d_z         Cohen's effect size for pairs: mean over standard deviation
       p           of the paired t test, for the mean
       rank p      of Wilcoxon's signed-rank test, for pairs that are far from normal
+
+    Times and rates are compared by their ratio: means are geometric, and interval, d_z and p come from
+    Student's interval and test of the logarithms. The column 'means' of --out tells which means these are.
 
     Among many p values some are small by chance. Holm's correction covers all comparisons in the table: the
     probability that it calls any of them significant by chance is at most 5 %. It cannot cover tables that

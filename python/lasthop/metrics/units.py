@@ -35,6 +35,9 @@ _SHARES = frozenset(
 SCORES = {"mos": 3.5, "fairness_jain": 1.0, "fairness_maxmin": 1.0, "utilisation": 1.0, "efficiency": 1.0}
 """Bounded scores and their ranges. They differ by points, not by a share, and more is better."""
 
+RATIOS = frozenset({"s", "ms", "µs", "B/s", "bit/s"})
+"""Units of times and rates: they differ by a share, and noise grows with them."""
+
 _TIMES = ((1.0, "s", 1.0), (1e-3, "ms", 1e3), (0.0, "µs", 1e6))
 _SIZES = ((1e9, "GB", 1e-9), (1e6, "MB", 1e-6), (1e3, "kB", 1e-3), (0.0, "B", 1.0))
 _RATES = ((1e9, "Gbit/s", 1e-9), (1e6, "Mbit/s", 1e-6), (0.0, "kbit/s", 1e-3))

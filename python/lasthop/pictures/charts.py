@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lasthop.metrics.units import Scale, scale
-from lasthop.pictures import levels
 from lasthop.pictures.heatmap import heatmap_figure
 from lasthop.pictures.marks import DARK, FLOW_COLORS, FLOW_SYMBOLS, GREY
 from lasthop.pictures.of_results import (
@@ -31,6 +30,7 @@ from lasthop.pictures.of_results import (
     ResultPanel,
 )
 from lasthop.pictures.static import COLUMN, LEGEND, WIDTHS_IN, save, wrapped
+from lasthop.scenario import levels
 from lasthop.statistics.estimates import mean_intervals
 from lasthop.statistics.quantiles import CONFIDENCE, shared
 

@@ -127,11 +127,15 @@ def _draw_panel(
 ) -> None:
     """Draw the rows of a panel from the top, with their numbers at the right if there is room for them."""
     axes.axvline(0, color=GREY, linewidth=0.6, zorder=0)
+    # An end that is not bounded lies where the others end.
+    last = max(
+        (high for own in cases.values() for one in own if math.isfinite(high := _ends(one)[2])), default=0.0
+    )
     top, middles = 0.0, []
     for own in cases.values():
         for row, one in enumerate(own):
             look = looks[one.difference.level]
-            mean, low, high = (end * scale.factor for end in _ends(one))
+            mean, low, high = (min(end, max(last, _ends(one)[0])) * scale.factor for end in _ends(one))
             known = math.isfinite(low)
             axes.errorbar(
                 [mean],
@@ -167,7 +171,7 @@ def _notes(compared: Compare) -> list[str]:
     count = str(min(sizes)) if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
     notes = [
         f"Means of {count} paired differences with 95 % confidence intervals (Student's t). Filled: p < 0.05 "
-        f"in the paired t test, {correction(compared)}."
+        f"in the paired t test{' of logarithms' if compared.by_ratios else ''}, {correction(compared)}."
     ]
     if len(compared.found) > MOST_SHOWN:
         notes.append(

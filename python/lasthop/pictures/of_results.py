@@ -14,7 +14,6 @@ from lasthop.answer.sections import with_counts
 from lasthop.errors import InputError, nearest
 from lasthop.metrics import units
 from lasthop.metrics.labels import TRANSFER_PROTOCOLS
-from lasthop.pictures import levels
 from lasthop.pictures.classes import CLASSES
 from lasthop.pictures.marks import FLOW_COLORS
 from lasthop.pictures.network import NETWORK
@@ -27,6 +26,7 @@ from lasthop.results.manifest import finished, looks_of
 from lasthop.results.shapes import Identity
 from lasthop.results.space import AT, Range, Space, read_space
 from lasthop.results.tables import Tables, factor_name, parts_of_flows, whole_flows, with_computed
+from lasthop.scenario import levels
 from lasthop.scenario.selection import check_role, select_combinations
 
 BAR, BOX, CDF, LINE, BAND, HEATMAP = "bar", "box", "cdf", "line", "band", "heatmap"

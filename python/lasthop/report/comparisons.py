@@ -191,7 +191,9 @@ def _row(one: Difference, ranks: PairedDifference, axis: Axis, scale: units.Scal
     return ForestRow(
         level=one.level,
         difference=_signed(scale, one.mean),
-        interval=f"{_signed(scale, one.low)} … {_signed(scale, one.high)}" if known else "–",
+        interval=f"{_signed(scale, one.low)} … {'?' if math.isinf(one.high) else _signed(scale, one.high)}"
+        if known
+        else "–",
         share=minus(f"{100 * one.relative:+.0f} %") if math.isfinite(one.relative) else "–",
         p=_probability(one.p),
         ranks_p=_probability(ranks.p_value),

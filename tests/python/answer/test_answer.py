@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,8 @@ import numpy as np
 import polars as pl
 import pytest
 from click import unstyle
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
@@ -19,9 +22,11 @@ from lasthop.answer import show
 from lasthop.answer.differences import Difference, corrected, differences, holm
 from lasthop.answer.folder import read_sections
 from lasthop.answer.sections import Compared, Section, Topic, sections
+from lasthop.answer.show import statistics
 from lasthop.answer.words import sentences, size
 from lasthop.cli import main
 from lasthop.results.tables import Tables
+from lasthop.statistics.estimates import page_trend
 
 Main = Callable[..., int]
 
@@ -275,11 +280,13 @@ def test_differences_are_paired_t_tests_corrected_after_holm() -> None:
     found = differences([section(times)])
     pairs = [(("e0", "b"), ("e0", "a")), (("r1", "b"), ("r1", "a")), (("r1", "a"), ("e0", "a"))]
     pairs.append((("r1", "b"), ("e0", "b")))
-    tests = [stats.ttest_rel(times[one], times[other]) for one, other in pairs]
+    # Times are compared by their ratio, that is by their logarithms.
+    tests = [stats.ttest_rel(np.log(times[one]), np.log(times[other])) for one, other in pairs]
     assert [(one.factor, one.level) for one in found] == [("variant", "b")] * 2 + [("link", "r1")] * 2
     for one, test in zip(found, tests, strict=True):
         interval = test.confidence_interval(0.95)
-        assert (one.low, one.high) == pytest.approx((interval.low, interval.high))
+        ends = [one.reference_mean * math.expm1(end) for end in (interval.low, interval.high)]
+        assert [one.low, one.high] == pytest.approx(ends)
     corrected = multipletests([test.pvalue for test in tests], method="holm")[1]
     assert [one.p for one in found] == pytest.approx(list(corrected))
 
@@ -316,14 +323,14 @@ def test_a_sentence_says_by_how_much_and_how_surely() -> None:
     (sentence,) = told({("e0", "off"): base, ("e0", "on"): faster})
     assert sentence == (
         "variant=on is 10 % faster than variant=off: elapsed time 27.9 s against 31.0 s (-3.10 s, 95 % "
-        "interval -3.30 to -2.90 s, 5 pairs, p < 0.001)."
+        "interval -3.26 to -2.94 s, 5 pairs, p < 0.001)."
     )
 
 
 def test_more_than_twice_as_long_is_said_in_times() -> None:
     (sentence,) = told({("e0", "a"): [10.0, 11.0, 12.0], ("e0", "b"): [30.0, 33.1, 36.0]})
     assert sentence.startswith(
-        "variant=b takes 3.0 times as long as variant=a: elapsed time 33.0 s against 11.0 s ("
+        "variant=b takes 3.0 times as long as variant=a: elapsed time 32.9 s against 11.0 s ("
     )
 
 
@@ -332,19 +339,19 @@ def test_more_than_twice_as_long_is_said_in_times() -> None:
     [
         (
             "throughput_Bps",
-            "has a 50 % lower throughput than variant=a: 80.0 kbit/s against 160.0 kbit/s (-80.0 kbit",
+            "has a 49 % lower throughput than variant=a: 81.1 kbit/s against 159.9 kbit/s (-78.8 kbit",
         ),
-        ("timeouts", "has 50 % fewer timeouts than variant=a: 100 against 200 (-100"),
+        ("timeouts", "has 49 % fewer timeouts than variant=a: 101.5 against 200 (-98.5"),
         (
             "lost_per_packet",
-            "has a 50 % lower loss rate than variant=a: 10.0 % against 20.0 % (-10.00 points",
+            "has a 49 % lower loss rate than variant=a: 10.2 % against 20.0 % (-9.85 points",
         ),
     ],
 )
 def test_what_is_no_time_is_higher_or_lower(metric: str, words: str) -> None:
     scale = {"throughput_Bps": 1000.0, "timeouts": 10.0, "lost_per_packet": 0.01}[metric]
     base = [20.0, 21.0, 19.0, 20.0]
-    halves = [10.0, 10.6, 9.4, 10.0]
+    halves = [10.0, 10.8, 9.6, 10.2]
     (sentence,) = told(
         {("e0", v): [x * scale for x in own] for v, own in (("a", base), ("b", halves))}, metric
     )
@@ -364,7 +371,7 @@ def test_equal_differences_of_few_counts_may_be_chance() -> None:
     few, more = ({("e0", "a"): [0.0] * n, ("e0", "b"): [1.0] * n} for n in (5, 6))
     (sentence,) = told(few, "timeouts")
     assert sentence.startswith(
-        "variant=b does not differ significantly from variant=a (timeouts +1 in each of 5 pairs"
+        "variant=b may differ from variant=a: their intervals of timeouts do not overlap"
     )
     (sentence,) = told(more, "timeouts")
     assert sentence == "variant=b has more timeouts than variant=a: 1 against 0 (+1 in each of 6 pairs)."
@@ -380,6 +387,116 @@ def test_without_significance_it_says_how_many_pairs_would_show_it() -> None:
     difference = other - base
     expected = 7.85 * (difference.std(ddof=1) / difference.mean()) ** 2
     assert needed == pytest.approx(max(expected, 9), abs=1)
+
+
+GRID = {"0": 9.6, "0.1": 8.5, "0.3": 5.6, "1": 2.9, "3": 1.4, "5": 0.54}
+
+
+def numbered(blocks: list[list[float]], names: list[str], metric: str = "throughput_Bps") -> Section:
+    """Make a section of a factor whose levels are numbers; a block is a replication over all levels."""
+    rows = pl.DataFrame(
+        [
+            {"p": name, "set": 1, "replication": number, "flow": "tcp", metric: value}
+            for number, block in enumerate(blocks, 1)
+            for name, value in zip(names, block, strict=True)
+        ]
+    )
+    return Section("Flows", rows, {"p": "p"}, [metric], [Compared(metric, rows)])
+
+
+def test_two_replications_show_a_trend_over_levels_that_are_numbers() -> None:
+    # Each level by itself varies too much for a t test of two pairs.
+    blocks = [[1e6 * rate * noise**place for place, rate in enumerate(GRID.values())] for noise in (0.8, 1.2)]
+    (sentence,) = sentences(differences([numbered(blocks, list(GRID))]))
+    assert sentence.startswith(
+        "Throughput falls with p: from 76.8 Mbit/s with p=0 to 3.90 Mbit/s with p=5 (Page's trend test over "
+        "6 levels, 2 replications, p = 0.01"
+    )
+    unordered = sentences(differences([numbered(blocks, ["b", "a", "f", "c", "e", "d"])]))
+    assert unordered[0].startswith("p=")
+    assert "may differ from p=b: their intervals of throughput do not overlap" in unordered[0]
+
+
+BURSTS = """
+[down.link]
+rate = "10 Mbit/s"
+delay = "20 ms"
+gilbert_elliott = { p = "0 %", r = "25 %" }
+[[flow]]
+kind = "bulk-tcp"
+bytes = "20 MB"
+[factor.p]
+"""
+
+
+def test_seven_loss_rates_that_differ_by_far_are_not_said_to_be_alike(
+    lasthop_main: Main, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "bursts.toml"
+    levels = ("0", "0.0025", "0.025", "0.075", "0.25", "0.75", "1.25")
+    keys = [f'"{level}".down.link.gilbert_elliott.p = "{level} %"\n' for level in levels]
+    file.write_text(BURSTS + "".join(keys), encoding="utf-8")
+    # With this seed, a t test of two pairs of rates finds no level that differs from the first.
+    options = ("--replications", "2", "--seed", "5", "--quiet", "--out", "out")
+    assert lasthop_main("run", file, *options) == 0
+    text = shown(capsys, "out", "--metric", "throughput_Bps")
+    assert "- Throughput falls with p: from 9.58 Mbit/s with p=0 to 178.0 kbit/s with p=1.25 (Page's" in text
+    assert lasthop_main("compare", "out", "--reference", "p=0", "--metric", "throughput_Bps") == 0
+    out = capsys.readouterr().out
+    assert "None of" not in out
+    assert "-9.40 [-9.58..?]" in out  # two pairs do not bound each ratio
+
+
+def test_the_worst_of_the_levels_that_differ_is_not_called_so_if_a_table_shows_a_worse_one() -> None:
+    steady, wild = [[10.0, 10.1, 10.2], [5.0, 5.1, 5.05]], [3.0, 1.0, 0.1]
+    blocks = [[1e6 * value for value in block] for block in zip(*steady, wild, strict=True)]
+    (sentence,) = sentences(differences([numbered(blocks, ["a", "b", "c"])]))
+    assert "p=b the worst" in sentence
+    assert sentence.endswith(", not counting p=c, whose difference may be due to chance.")
+    (trend,) = sentences(differences([numbered(blocks, ["1", "2", "3"])]))
+    assert trend.startswith("Throughput falls with p")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_trend_is_that_of_scipy(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    blocks = np.round(random.normal(np.arange(5) * 0.3, 1, size=(6, 5)), 1)  # some are tied
+    score, p = page_trend(blocks)
+    rising, falling = (
+        stats.page_trend_test(np.flip(blocks, 1) if flipped else blocks, method="asymptotic").pvalue
+        for flipped in (False, True)
+    )
+    assert p == pytest.approx(2 * min(rising, falling))
+    assert (score > 0) == (rising < falling)
+
+
+VALUES = st.lists(st.floats(0.5, 100), min_size=6, max_size=6)
+
+
+@settings(max_examples=60, derandomize=True)
+@given(
+    rows=st.lists(VALUES, min_size=2, max_size=8),
+    names=st.sampled_from([["1", "2", "3", "4", "5", "6"], ["a", "b", "c", "d", "e", "f"]]),
+    spread=st.sampled_from([0.0, 0.01, 0.3, 1.0]),
+    metric=st.sampled_from(["elapsed_s", "throughput_Bps", "retransmitted_packets", "mos"]),
+)
+def test_no_sentence_denies_a_difference_where_intervals_do_not_overlap(
+    rows: list[list[float]], names: list[str], spread: float, metric: str
+) -> None:
+    # The first replication decides by how much levels differ, the others by how much they vary.
+    blocks = [[a * (1 - spread) + b * spread for a, b in zip(rows[0], row, strict=True)] for row in rows]
+    own = numbered(blocks, names, metric)
+    table = statistics(own).filter(statistic="median")
+    if len(rows) < 6:
+        found = statistics(own)
+        ends = [found.filter(statistic=name)["value"].to_list() for name in ("min", "max")]
+    else:
+        ends = [table[name].to_list() for name in ("ci_low", "ci_high")]
+    text = " ".join(sentences(differences([own])))
+    if max(ends[0]) > min(ends[1]):
+        assert not re.search(r"does not differ|None of the|No significant", text)
+    else:
+        assert "may differ" not in text
 
 
 def test_one_replication_shows_nothing() -> None:
@@ -495,11 +612,12 @@ def test_of_several_levels_the_best_and_the_worst_are_named() -> None:
     (sentence,) = told(times)
     assert sentence.startswith(
         "variant=b has the shortest elapsed time, 8.04 s, variant=c the longest, 14.1 s (75 % more; against "
-        "variant=a: b -2.0"
+        "variant=a: b -20 % in each of 6 pairs; c +40 % in each of 6 pairs)."
     )
     (rates,) = told({key: [1000 * value for value in own] for key, own in times.items()}, "throughput_Bps")
     assert rates.startswith(
-        "variant=c has the best throughput, 112.6 kbit/s, variant=b the worst, 64.3 kbit/s (43 % less"
+        "variant=c has the best throughput, 112.5 kbit/s, variant=b the worst, 64.3 kbit/s (43 % less; "
+        "against variant=a: b -20 % in each of 6 pairs; c +40 % in each of 6 pairs)"
     )
     (printed,) = told(times, "printed_n")
     assert printed.startswith("variant=b has the lowest n, 8.0, variant=c the highest, 14.1")
@@ -555,8 +673,9 @@ def test_nothing_significant_says_what_was_compared_and_what_would_have_shown() 
     base = list(random.normal(10, 1, size=8))
     other = list(random.normal(10.2, 1, size=8))
     (sentence,) = told({("e0", "a"): base, ("e0", "b"): other})
-    deviation = np.std(np.subtract(other, base), ddof=1)
-    least = (stats.t.ppf(0.975, 7) + stats.norm.ppf(0.8)) * deviation / math.sqrt(8)
+    deviation = np.std(np.log(other) - np.log(base), ddof=1)
+    reach = (stats.t.ppf(0.975, 7) + stats.norm.ppf(0.8)) * deviation / math.sqrt(8)
+    least = stats.gmean(base) * math.expm1(reach)
     assert f"; one of {least:.2f} s would have shown" in sentence
     two = several(
         ("tcp-1", "elapsed_s", Topic.TRANSFERS, 10.0, 10.0), ("all", "utilisation", Topic.LINK, 0.9, 0.9)

@@ -5,6 +5,7 @@ statsmodels.
 from __future__ import annotations
 
 import json
+import math
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -37,6 +38,7 @@ SCHEMA = {
     "reference": pl.String,
     "metric": pl.String,
     "unit": pl.String,
+    "means": pl.String,
     "pairs": pl.Int64,
     "without_partner": pl.Int64,
     "without_value": pl.Int64,
@@ -123,15 +125,17 @@ def test_every_number_is_that_of_scipy(results: Path, compared: Compare) -> None
     assert table.height == flows.select("queue", "role").n_unique()
     for row in table.iter_rows(named=True):
         own, base = sides(results, row)
-        difference = own - base
-        test = stats.ttest_rel(own, base)
+        difference, change = own - base, np.log(own / base)
+        test = stats.ttest_rel(np.log(own), np.log(base))
         interval = test.confidence_interval(0.95)
-        assert row["pairs"] == REPLICATIONS
-        assert row["reference_mean"] == pytest.approx(base.mean())
-        assert row["mean_difference"] == pytest.approx(difference.mean())
-        assert (row["mean_ci_low"], row["mean_ci_high"]) == pytest.approx((interval.low, interval.high))
-        assert row["relative_change"] == pytest.approx(difference.mean() / base.mean())
-        assert row["cohens_dz"] == pytest.approx(difference.mean() / difference.std(ddof=1))
+        mean = stats.gmean(base)
+        assert (row["pairs"], row["means"]) == (REPLICATIONS, "geometric")
+        assert row["reference_mean"] == pytest.approx(mean)
+        assert row["mean_difference"] == pytest.approx(stats.gmean(own) - mean)
+        assert row["mean_ci_low"] == pytest.approx(mean * (math.exp(interval.low) - 1))
+        assert row["mean_ci_high"] == pytest.approx(mean * (math.exp(interval.high) - 1))
+        assert row["relative_change"] == pytest.approx(stats.gmean(own) / mean - 1)
+        assert row["cohens_dz"] == pytest.approx(change.mean() / change.std(ddof=1))
         assert row["t_p"] == pytest.approx(test.pvalue)
         assert row["wilcoxon_p"] == pytest.approx(stats.wilcoxon(own, base).pvalue)
         seed = json.loads((results / "manifest.json").read_text(encoding="utf-8"))["identity"]["seed"]
@@ -220,17 +224,17 @@ def test_chance_is_called_significant_no_more_often_than_stated(
 
 
 def test_pairs_have_the_same_set_and_replication(tmp_path: Path) -> None:
-    first = levels_of({"a": [10.0, 20.0, 30.0], "b": [11.0, 22.0, 33.0]})
-    second = levels_of({"a": [40.0, 50.0, 60.0], "b": [44.0, 55.0, 66.0]}, set_number=2)
+    first = levels_of({"a": [10.0, 20.0, 30.0], "b": [11.0, 24.0, 39.0]})
+    second = levels_of({"a": [40.0, 50.0, 60.0], "b": [44.0, 60.0, 78.0]}, set_number=2)
     rows = [*first, *second]
     order = np.random.default_rng(2).permutation(len(rows))
     (row,) = compare(
         made(tmp_path / "out", [rows[place] for place in order]), reference="variant=a"
     ).iter_rows(named=True)
-    expected = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+    ratios = np.array([1.1, 1.2, 1.3, 1.1, 1.2, 1.3])
     assert (row["pairs"], row["without_partner"], row["without_value"]) == (6, 0, 0)
-    assert row["mean_difference"] == pytest.approx(expected.mean())
-    assert row["cohens_dz"] == pytest.approx(expected.mean() / expected.std(ddof=1))
+    assert row["relative_change"] == pytest.approx(stats.gmean(ratios) - 1)
+    assert row["cohens_dz"] == pytest.approx(np.log(ratios).mean() / np.log(ratios).std(ddof=1))
 
 
 def test_replications_without_a_partner_are_left_out_and_counted(tmp_path: Path) -> None:
@@ -241,7 +245,7 @@ def test_replications_without_a_partner_are_left_out_and_counted(tmp_path: Path)
     (row,) = found.table().iter_rows(named=True)
     # One replication of the reference and two of the level.
     assert (row["pairs"], row["without_partner"], row["without_value"]) == (3, 3, 0)
-    assert row["reference_mean"] == pytest.approx((10 + 30 + 40) / 3)
+    assert row["reference_mean"] == pytest.approx(stats.gmean([10, 30, 40]))
     assert "Left out: 3 replications without a partner." in compare_lines(found)
 
 

@@ -16,11 +16,11 @@ from scipy import stats
 from conftest import STUDY, write_manifest
 from lasthop.cli import main
 from lasthop.errors import InputError
-from lasthop.pictures import levels
 from lasthop.pictures.charts import chart_figure
 from lasthop.pictures.marks import FLOW_COLORS
 from lasthop.pictures.of_results import Chart, ResultRequest, read_chart
 from lasthop.pictures.static import STYLE
+from lasthop.scenario import levels
 
 EXAMPLES = STUDY.parents[1] / "examples"
 Main = Callable[..., int]
