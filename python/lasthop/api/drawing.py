@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from lasthop.pictures.files import check_caption, picture_file, write_captions, write_picture
-from lasthop.pictures.static import save, styled
+from lasthop.pictures.static import parse_numbers, save, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from matplotlib.text import Text
 
 
 class Drawing:
     """A figure of `Results.plot`.
 
-    In a notebook it is shown; `save` writes it, `figure` is matplotlib's own.
+    In a notebook it is shown; `save` writes it, `figure` is matplotlib's own. Both show what you changed in
+    `figure`.
     """
 
     def __init__(self, make: Callable[[bool], Figure], notes: list[str], caption: str) -> None:
@@ -29,11 +33,13 @@ class Drawing:
         self.caption = caption
         """What it shows, of which runs, and how to read it."""
 
-    @property
+    @functools.cached_property
     def figure(self) -> Figure:
-        """A new matplotlib figure, for you to change."""
+        """The matplotlib figure, for you to change."""
         with styled():
-            return self._make(True)
+            figure = self._make(True)
+            parse_numbers(figure)
+            return figure
 
     def save(self, file: str | PathLike[str], *, caption: str | PathLike[str] | None = None) -> Path:
         """Write it into a new file that ends in .png, .svg or .pdf; return the file. Nothing is overwritten.
@@ -43,15 +49,57 @@ class Drawing:
         path, apart = Path(file), None if caption is None else Path(caption)
         suffix = picture_file(path, "save")
         check_caption(apart, path)
-        write_picture(path, lambda temporary: save(lambda: self._make(apart is None), temporary, suffix))
+        with nullcontext() if apart is None else self._without_notes():
+            write_picture(path, lambda temporary: self._write(temporary, suffix))
         write_captions(apart, {path: self.caption})
         return path
 
+    def _write(self, target: Path | BinaryIO, file_format: str) -> None:
+        save(lambda: self.figure, target, file_format)
+        parse_numbers(self.figure)  # drawing may have made further ticks
+
+    @contextmanager
+    def _without_notes(self) -> Iterator[None]:
+        """Give the figure the texts and the height that it has without notes, for a while."""
+        with styled():
+            whole, bare = self._make(True), self._make(False)
+        texts, height = self.figure.texts, self.figure.get_figheight()
+        said = [text.get_text() for text in texts]
+        for mine, noted, plain in zip(texts, whole.texts, bare.texts, strict=False):
+            if noted.get_text() != plain.get_text():
+                mine.set_text(plain.get_text())
+        notes = texts[len(bare.texts) : len(whole.texts)]
+        _show(notes, shown=False)
+        self._cut(height - whole.get_figheight() + bare.get_figheight())
+        try:
+            yield
+        finally:
+            self._cut(height)
+            _show(notes, shown=True)
+            for text, before in zip(texts, said, strict=True):
+                text.set_text(before)
+
+    def _cut(self, height_in: float) -> None:
+        """Take room away at the bottom, or give it back."""
+        figure, before = self.figure, self.figure.get_figheight()
+        figure.set_figheight(height_in)
+        if figure.get_layout_engine() is None:
+            places = [axes.get_position(original=True) for axes in figure.axes]
+            for axes, place in zip(figure.axes, places, strict=True):
+                bottom = (place.y0 * before + height_in - before) / height_in
+                axes.set_position((place.x0, bottom, place.width, place.height * before / height_in))
+
     def _repr_png_(self) -> bytes:
         target = io.BytesIO()
-        save(lambda: self._make(True), target, "png")
+        self._write(target, "png")
         return target.getvalue()
 
     def __repr__(self) -> str:
         """Describe the picture where it cannot be shown."""
         return "<Drawing: save(FILE) writes it, and a notebook shows it>"
+
+
+def _show(notes: Sequence[Text], *, shown: bool) -> None:
+    for note in notes:
+        note.set_visible(shown)
+        note.set_in_layout(shown)

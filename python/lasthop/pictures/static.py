@@ -16,6 +16,7 @@ from lasthop.pictures.shapes import BadPeriod, Layer, Panel, Picture, joined
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 FORMATS = ("png", "svg", "pdf")
@@ -373,7 +374,47 @@ def save(make: Callable[[], Figure], target: Path | BinaryIO, file_format: str) 
     """Make a figure in the style of papers and write it; the same figure gives the same bytes."""
     with styled():
         undated = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[file_format]
-        make().savefig(target, format=file_format, dpi=_DPI, metadata=undated)
+        figure = make()
+        _write_logarithms_plainly(figure)
+        figure.savefig(target, format=file_format, dpi=_DPI, metadata=undated)
+
+
+def _axes_of_numbers(figure: Figure) -> Iterator[Axis]:
+    from matplotlib.ticker import FixedFormatter
+
+    both = (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis))
+    return (axis for axis in both if not isinstance(axis.get_major_formatter(), FixedFormatter))
+
+
+def parse_numbers(figure: Figure) -> None:
+    """Let the ticks of axes with numbers read formulas, as the user may make such an axis logarithmic.
+
+    In the style of papers no text does, because of names with dollar signs.
+    """
+    for axis in _axes_of_numbers(figure):
+        for tick in (*axis.majorTicks, *axis.minorTicks):
+            tick.label1.set_parse_math(True)
+
+
+def _write_logarithms_plainly(figure: Figure) -> None:
+    """Write numbers where matplotlib has formulas: at the ticks of axes that the user made logarithmic."""
+    from matplotlib.ticker import Formatter, LogFormatterMathtext
+
+    class Plain(Formatter):
+        def __init__(self, formulas: Formatter) -> None:
+            self.formulas = formulas
+
+        def set_locs(self, locs: Any) -> None:  # noqa: ANN401  as matplotlib has it
+            self.formulas.set_locs(locs)
+
+        def __call__(self, x: float, pos: int | None = None) -> str:
+            return f"{x:g}" if self.formulas(x, pos) else ""
+
+    for axis in _axes_of_numbers(figure):
+        if isinstance(axis.get_major_formatter(), LogFormatterMathtext):
+            axis.set_major_formatter(Plain(axis.get_major_formatter()))
+        if isinstance(axis.get_minor_formatter(), LogFormatterMathtext):
+            axis.set_minor_formatter(Plain(axis.get_minor_formatter()))
 
 
 @contextmanager

@@ -195,6 +195,35 @@ def test_pictures_show_themselves_and_are_saved(results: lasthop.Results, tmp_pa
         results.plot.over_time("cwmd", only="queue=short")
 
 
+def test_what_is_changed_in_a_figure_is_shown_and_saved(results: lasthop.Results, tmp_path: Path) -> None:
+    for number, drawing in enumerate(
+        (
+            results.plot.box("elapsed_s"),
+            results.plot.over_time("cwnd", 2, only="queue=short"),
+        )
+    ):
+        assert drawing.figure is drawing.figure
+        bare = drawing.save(tmp_path / f"bare-{number}.png", caption=tmp_path / "bare.txt").read_bytes()
+        (tmp_path / "bare.txt").unlink()
+        shown = drawing._repr_png_()
+        axes = drawing.figure.axes[0]
+        axes.axhline(1.5, color="#123456")
+        axes.set_yscale("log")
+        assert all(label.get_parse_math() for label in axes.get_yticklabels(which="both"))
+        changed = drawing.save(tmp_path / f"changed-{number}.svg").read_text(encoding="utf-8")
+        assert "#123456" in changed
+        assert "mathdefault" not in changed
+        labels = [label.get_text() for label in axes.get_yticklabels(which="both") if label.get_text()]
+        assert labels
+        assert all(float(label) > 0 for label in labels)
+        assert drawing._repr_png_() != shown
+        apart = drawing.save(tmp_path / f"apart-{number}.png", caption=tmp_path / "bare.txt").read_bytes()
+        (tmp_path / "bare.txt").unlink()
+        assert apart[:24] == bare[:24]  # the same size: without the notes
+        assert apart != bare
+        assert drawing._repr_png_()[:24] == shown[:24]  # with the notes again
+
+
 def test_results_show_themselves(results: lasthop.Results) -> None:
     assert repr(results) == "<Results built: 6 runs on the model engine>"
     assert "median of 3 replications" in results._repr_html_()
