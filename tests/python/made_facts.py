@@ -15,6 +15,7 @@ def side(place: int, queues: Sequence[str] = ("",), retry_delay_ns: int = 0) -> 
         "queue": "drop-tail, 10 packets",
         "retry_delay_ns": retry_delay_ns,
         "queues": [{"name": name, "red_in_bytes": False} for name in queues],
+        "changes": [],
     }
 
 
@@ -32,7 +33,10 @@ def one_hop(
         {"down": side(0, queues, retry_delay_ns), "up": side(1, retry_delay_ns=retry_delay_ns)},
     )
     return Facts(
-        {name: Application("bulk-tcp", tcp or {}, None, "client", "server", ways) for name in applications},
+        {
+            name: Application("bulk-tcp", tcp or {}, None, "client", "server", ways, ())
+            for name in applications
+        },
         [hop],
         {"client": ["last-hop"]},
         {"down": 0, "up": 1},

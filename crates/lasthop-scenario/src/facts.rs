@@ -4,11 +4,13 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use lasthop_core::{Direction, Host, Place, QueueSize, Rate};
-use lasthop_link::{AtmConfig, ClassConfig, ErrorConfig, MediumSetup, PathConfig, QueueConfig};
+use lasthop_link::{AtmConfig, ClassConfig, ErrorConfig, LinkChange, MediumSetup, PathConfig, QueueConfig};
+use lasthop_quic::Moves;
 use lasthop_tcp::TcpConfig;
 use lasthop_traffic::Voice;
 use serde::Serialize;
 
+use crate::flow::Flow;
 use crate::hops::{ONLY_HOP, ONLY_HOST};
 use crate::relay::Lane;
 use crate::topology::{Hop, Side, Tree};
@@ -56,6 +58,19 @@ pub struct SideFacts {
     pub retry_delay_ns: u64,
     /// Its queues, in the order of the scenario.
     pub queues: Vec<QueueFacts>,
+    /// Changes of its link, in order of time.
+    pub changes: Vec<ChangeFacts>,
+}
+
+/// A change of a link; what is absent stays as it was.
+#[derive(Debug, Serialize)]
+pub struct ChangeFacts {
+    /// Since the start of the run.
+    pub at_ns: u64,
+    /// The new rate, as a scenario writes it.
+    pub rate: Option<String>,
+    /// The new propagation delay, as a scenario writes it.
+    pub delay: Option<String>,
 }
 
 /// Facts of an application.
@@ -74,6 +89,19 @@ pub struct ApplicationFacts<'a> {
     /// The numbers of the places that its packets cross on the way down and up, in their order; after a move
     /// of its host, further ones.
     pub routes: [Vec<u16>; 2],
+    /// When its host gets another address or port, in order of time; over QUIC.
+    pub moves: Vec<MoveFacts<'a>>,
+}
+
+/// A host at the edge gets another address, or another port behind its back.
+#[derive(Debug, Serialize)]
+pub struct MoveFacts<'a> {
+    /// Since the start of the run.
+    pub at_ns: u64,
+    /// True if only its port changes.
+    pub rebinds: bool,
+    /// The hop that it hangs behind from then on, if it takes another way.
+    pub via: Option<&'a str>,
 }
 
 /// Properties of a call that determine its quality, apart from the network; see [`Voice`].
@@ -112,6 +140,16 @@ impl From<Voice> for VoiceFacts {
     }
 }
 
+impl From<&LinkChange> for ChangeFacts {
+    fn from(change: &LinkChange) -> Self {
+        Self {
+            at_ns: change.at.as_nanos(),
+            rate: change.rate.map(|rate| rate.to_string()),
+            delay: change.delay.map(|delay| delay.to_string()),
+        }
+    }
+}
+
 impl QueueFacts {
     fn of(name: &str, queue: &QueueConfig) -> Self {
         let red_in_bytes = queue.red.as_ref().is_some_and(|red| matches!(red.min, QueueSize::Bytes(_)));
@@ -142,6 +180,7 @@ impl SideFacts {
             queue,
             retry_delay_ns: arq.map_or(0, |arq| arq.delay.as_nanos()),
             queues,
+            changes: path.link.change.iter().map(ChangeFacts::from).collect(),
         }
     }
 
@@ -155,6 +194,7 @@ impl SideFacts {
             queue: setup.words(),
             retry_delay_ns: 0,
             queues: vec![QueueFacts { name: String::new(), red_in_bytes: false }],
+            changes: Vec::new(),
         }
     }
 
@@ -167,6 +207,7 @@ impl SideFacts {
             queue,
             retry_delay_ns: 0,
             queues: vec![QueueFacts { name: String::new(), red_in_bytes: false }],
+            changes: Vec::new(),
         };
         let buffer = format!("{} cells", atm.buffer_cells);
         [
@@ -199,6 +240,7 @@ impl Scenario {
                 host: self.host_at(flow, *part, Host::Client),
                 peer: self.host_at(flow, *part, Host::Server),
                 routes: [Direction::Down, Direction::Up].map(route),
+                moves: self.move_facts(flow),
             };
             (lane.name(), facts)
         });
@@ -213,6 +255,12 @@ impl Scenario {
             },
             bottlenecks: self.bottlenecks().map(|place| place.0),
         }
+    }
+
+    fn move_facts<'a>(&self, flow: &'a Flow) -> Vec<MoveFacts<'a>> {
+        let Moves { at, rebinds } = self.moves(flow);
+        let via = flow.migrate.as_ref().map(|to| to.via.as_str());
+        at.iter().map(|at| MoveFacts { at_ns: at.as_nanos(), rebinds, via }).collect()
     }
 
     fn hop_facts(&self, tree: &Tree) -> Vec<HopFacts<'_>> {

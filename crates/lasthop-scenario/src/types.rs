@@ -5,6 +5,7 @@ use std::iter;
 
 use lasthop_core::{Bytes, Direction, Duration, Fault, FlowInfo, Host, Instant, Rate, Seed, Segment};
 use lasthop_link::{AtmConfig, ErrorConfig, PathConfig};
+use lasthop_quic::Moves;
 use lasthop_tcp::TcpConfig;
 use lasthop_traffic::{HttpConfig, Instance, Program, ProgramConfig, Surroundings};
 use schemars::JsonSchema;
@@ -74,12 +75,25 @@ impl Scenario {
     }
 
     /// The times at which a link changes, in order: the mobile host moves from one network to another.
-    pub fn handovers(&self) -> Vec<Instant> {
+    pub(crate) fn handovers(&self) -> Vec<Instant> {
         let hops = self.hops();
         let paths = hops.iter().flat_map(|hop| hop.links().map(|(_, path)| path));
         let times: BTreeSet<Instant> =
             paths.flat_map(|path| &path.link.change).map(|change| Instant::ZERO + change.at).collect();
         times.into_iter().collect()
+    }
+
+    /// When the host at the edge of a flow over QUIC gets another address or port.
+    pub fn moves(&self, flow: &Flow) -> Moves {
+        let once = |at, rebinds| Moves { at: [Instant::ZERO + at].into(), rebinds };
+        match (&flow.migrate, &flow.rebind) {
+            (Some(to), _) => once(to.at, false),
+            (None, Some(rebind)) => once(rebind.at, true),
+            (None, None) if flow.quic().is_some_and(|quic| quic.migration) => {
+                Moves { at: self.handovers().into(), rebinds: false }
+            }
+            (None, None) => Moves::default(),
+        }
     }
 
     /// TCP of the scenario, and of the hosts, flows and relays that have their own TCP.

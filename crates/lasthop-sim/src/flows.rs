@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::iter;
 use std::rc::Rc;
 
-use lasthop_core::{Bytes, Dscp, Duration, FlowId, FlowInfo, Host, Instant, Part, Protocol, Seed, Transport};
+use lasthop_core::{Bytes, Dscp, Duration, FlowId, FlowInfo, Host, Part, Protocol, Seed, Transport};
 use lasthop_quic::{Moves, QuicConfig};
 use lasthop_scenario::{Flow as Entry, Scenario};
 use lasthop_tcp::{CachedMetrics, Endpoint, Tcp, TcpConfig, TickClock};
@@ -178,15 +178,11 @@ impl ScenarioHosts {
         let lanes = scenario.lanes();
         let sides = lanes.iter().filter(|lane| lane.part.is_side());
         let of_sides = sides.map(|lane| tcp_of(&scenario.flow[lane.instance.entry], lane.part));
-        let handovers: Rc<[Instant]> = scenario.handovers().into();
         let quic = scenario.flow.iter().flat_map(|flow| {
             let quic = flow.quic().map(|config| {
-                let moves = Moves { at: Rc::clone(&handovers), rebinds: false };
-                let once = |at, rebinds| Moves { at: [Instant::ZERO + at].into(), rebinds };
-                let stated = flow.migrate.as_ref().map(|to| once(to.at, false));
-                let stated = stated.or(flow.rebind.as_ref().map(|rebind| once(rebind.at, true)));
-                let migration = config.migration || stated.is_some();
-                (Rc::new(QuicConfig { migration, ..config }), stated.unwrap_or(moves))
+                let moves = scenario.moves(flow);
+                let migration = !moves.at.is_empty();
+                (Rc::new(QuicConfig { migration, ..config }), moves)
             });
             iter::repeat_n(quic, flow.applications())
         });

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -18,12 +18,16 @@ from lasthop.engines.rows import Record, TransportRow, transport_rows
 from lasthop.explain.packets import ACK, FIN, RST, SYN, Moment, Packet, Packets, Queued
 from lasthop.metrics.labels import DROP_CAUSES, EVENTS
 from lasthop.results.store import Columns
+from lasthop.scenario.facts import Facts
 
 BURST_GAP_NS = 1_000_000_000
 """Events of one kind are told together if each follows the one before within this time."""
+IDLE_NS = 1_000_000
+"""A shorter pause is not idle time: a real host takes that long to answer an ACK."""
 SET_UP, SLOW_START, AVOIDANCE = "connection set-up", "slow start", "congestion avoidance"
 RECOVERY, AFTER_TIMEOUT, WAITING = "fast recovery", "recovery after a timeout", "waiting for the timer"
-PHASES = (SET_UP, SLOW_START, AVOIDANCE, RECOVERY, AFTER_TIMEOUT, WAITING)
+IDLE = "idle"
+PHASES = (SET_UP, SLOW_START, AVOIDANCE, RECOVERY, AFTER_TIMEOUT, WAITING, IDLE)
 
 
 class Window(NamedTuple):
@@ -164,7 +168,18 @@ class BadPeriod:
     @property
     def what(self) -> str:
         """The link that was bad."""
-        return " ".join(filter(None, ["Link", self.direction, self.hop and f"of {self.hop}"]))
+        return _link(self.direction, self.hop)
+
+
+@dataclass(frozen=True, slots=True)
+class LinkChange:
+    """A change of a link within the flow's life; what is `None` stayed as it was."""
+
+    at_ns: int
+    what: str
+    """The link."""
+    rate: str | None
+    delay: str | None
 
 
 @dataclass(slots=True)
@@ -195,6 +210,7 @@ class TcpFacts:
     undos: list[Undo]
     bursts: list[Burst]
     bad_periods: list[BadPeriod]
+    link_changes: list[LinkChange]
     fin: Packet | None
     fin_acknowledged: Moment | None
     stray: list[Retransmission]
@@ -250,6 +266,9 @@ class _History:
         self.activity = Moment(0, 0)
         self.timer_since_ns = 0
         self.waits: list[tuple[int, int]] = []
+        self.segment_bytes = 0
+        self.idle_since: Moment | None = None
+        self.idle: list[tuple[Moment, Moment]] = []
         self.rtt_ns: int | None = None
         self.rto_ns: int | None = None
         self.handshake: tuple[int | None, int | None] = (None, None)
@@ -316,9 +335,13 @@ class _History:
                 else:
                     self.stray.append(again)
             self.data_end = max(self.data_end, packet.data_end)
+            self.segment_bytes = max(self.segment_bytes, packet.payload_bytes)
         if packet.end > packet.seq:
             self.copies.append(packet)
             self.outstanding.append(packet)
+            if self.idle_since is not None:
+                self.idle.append((self.idle_since, now))
+                self.idle_since = None
 
     def _ack(self, now: Moment, packet: Packet) -> None:
         self.activity = now
@@ -341,6 +364,9 @@ class _History:
                 self.counts["duplicate_acks"] += 1
                 self.repeats += 1
                 self.counts["triple_duplicate_acks"] += self.repeats == 3
+        # With a window that is closed the sender has data, perhaps, and waits for the receiver.
+        if not self.outstanding and (packet.window_bytes or 0) >= self.segment_bytes:
+            self.idle_since = self.idle_since or now
 
     def _sack(self, packet: Packet, ack: int) -> None:
         first, *rest = packet.sack
@@ -368,6 +394,7 @@ class _History:
         if event == "established":
             self.established = self.established or now
             self.handshake = (self.rtt_ns, self.rto_ns)
+            self._leave(now, "recovered")
         elif event == "rtt-sample":
             self.rtt_ns, self.rto_ns = row["rtt_ns"], row["rto_ns"]
         elif EVENTS[event].role == "retransmission":
@@ -387,7 +414,7 @@ class _History:
             self.reductions.append(Reduction(now, self.window_before(now), self.window_after(now)))
         elif event in ("closed", "aborted"):
             self.ended = now
-            if event == "aborted":
+            if event == "aborted" and self.outstanding:
                 self.waits.append((self.activity.ns, now.ns))
             self._leave(now, event)
 
@@ -481,18 +508,21 @@ class _History:
         cuts += [(now, None, window) for now, window in zip(self.window_moments, self.windows, strict=True)]
         if self.established is not None:
             cuts.append((self.established, None, None))
+        pauses = self._pauses(end_ns)
+        cuts += [(now, None, None) for now in pauses]
         cuts.sort(key=lambda cut: cut[0])
         modes = dict(self.changes)
         reduced = {reduction.at.ns for reduction in self.reductions}
-        mode, window, up = None, Window(0, None, 0), False
+        mode, window, up, idle = None, Window(0, None, 0), False, False
         pieces = [Phase(SET_UP, start_ns, start_ns, 0, 0)]
         for now, _, changed in cuts:
             if now.ns > end_ns:
                 break
             up = up or now == self.established
             mode = modes.get(now, mode)
+            idle = pauses.get(now, idle)
             before, window = window, changed or window
-            kind = _kind(up, mode, window)
+            kind = IDLE if up and idle else _kind(up, mode, window)
             last = pieces[-1]
             if last.start_ns == now.ns:
                 # The state after an event is reported behind it, at the same instant.
@@ -502,7 +532,17 @@ class _History:
             if kind != last.kind or (now.ns in reduced and last.start_ns < now.ns):
                 pieces.append(Phase(kind, now.ns, now.ns, window.cwnd, window.cwnd))
         pieces[-1] = pieces[-1]._replace(end_ns=end_ns)
-        return _merged([piece for piece in pieces if piece.end_ns > piece.start_ns], reduced)
+        return merged([piece for piece in pieces if piece.end_ns > piece.start_ns], reduced)
+
+    def _pauses(self, end_ns: int) -> dict[Moment, bool]:
+        """Return when idle time begins (true) and ends: with nothing to send and nothing in flight."""
+        found: dict[Moment, bool] = {}
+        for since, until in self.idle:
+            if until.ns - since.ns >= IDLE_NS:
+                found |= {since: True, until: False}
+        if self.idle_since is not None and end_ns - self.idle_since.ns >= IDLE_NS:
+            found[self.idle_since] = True
+        return found
 
 
 def _kind(up: bool, mode: str | None, window: Window) -> str:
@@ -514,7 +554,8 @@ def _kind(up: bool, mode: str | None, window: Window) -> str:
     return SLOW_START if window.ssthresh is None or window.cwnd < window.ssthresh else AVOIDANCE
 
 
-def _merged(pieces: Sequence[Phase], cuts: set[int]) -> list[Phase]:
+def merged(pieces: Sequence[Phase], cuts: Collection[int] = ()) -> list[Phase]:
+    """Join phases of one kind that follow each other, unless a cut is between them."""
     phases: list[Phase] = []
     for piece in pieces:
         if phases and phases[-1].kind == piece.kind and piece.start_ns not in cuts:
@@ -591,6 +632,28 @@ def bad_periods(
     return found
 
 
+def _link(direction: str, hop: str) -> str:
+    """Name a link; of no direction, both of them."""
+    return " ".join(filter(None, ["Link", direction, hop and f"of {hop}"]))
+
+
+def link_changes(facts: Facts, application: str, span: tuple[int, int]) -> list[LinkChange]:
+    """Return the changes of links on an application's way, within the life of a flow."""
+    crossed = facts.crossed(application)
+    found: dict[tuple[int, str, str | None, str | None], list[str]] = {}
+    for hop in facts.hops:
+        for direction, side in hop.sides.items():
+            for change in side["changes"]:
+                if side["place"] in crossed and span[0] <= change["at_ns"] < span[1]:
+                    name = hop.name if facts.hop_names else ""
+                    key = (change["at_ns"], name, change["rate"], change["delay"])
+                    found.setdefault(key, []).append(direction)
+    return [
+        LinkChange(at_ns, _link("" if len(ways) > 1 else ways[0], hop), rate, delay)
+        for (at_ns, hop, rate, delay), ways in found.items()
+    ]
+
+
 def table_of(tcp: Columns, flow: int) -> list[TransportRow]:
     """Return what happened inside the transport of flow number `flow`."""
     places = [place for place, number in enumerate(tcp["flow"]) if number == flow]
@@ -639,6 +702,7 @@ def gather(
         bad_periods=bad_periods(
             trace_tables, states, record["application"], history.mine, (start_ns, ended.ns)
         ),
+        link_changes=link_changes(trace_tables.facts, record["application"], (start_ns, ended.ns)),
         fin=history.fin,
         fin_acknowledged=history.fin_acknowledged,
         stray=history.stray,

@@ -63,6 +63,7 @@ class Packet:
     payload_bytes: int
     flags: int
     ack: int | None
+    window_bytes: int | None
     sack: tuple[tuple[int, int], ...]
     sent: Moment
     delivered: Moment | None = None
@@ -229,5 +230,5 @@ class Packets:
 
 
 def _packet(table: Columns, row: int, now: Moment) -> Packet:
-    names = ("serial", "flow", "direction", "seq", "end", "payload_bytes", "flags", "ack")
+    names = ("serial", "flow", "direction", "seq", "end", "payload_bytes", "flags", "ack", "window_bytes")
     return Packet(**{name: table[name][row] for name in names}, sack=_blocks(table["sack"][row]), sent=now)

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from lasthop.engines.rows import Record, TransportRow
-from lasthop.explain.facts import Burst, Window, bad_periods, bursts_of, table_of
+from lasthop.explain.facts import IDLE_NS, Burst, Window, bad_periods, bursts_of, link_changes, table_of
 from lasthop.explain.packets import Moment, Packet, Packets
-from lasthop.explain.tell import Part, change, fate, queue_then, tell_bad_period
+from lasthop.explain.tell import Part, change, fate, queue_then, tell_bad_period, tell_idle, tell_link_change
 from lasthop.explain.words import Entry, Story, byte_ranges, clock, count, ends_of, length, rate
 from lasthop.metrics.labels import DROP_CAUSES, EVENTS
 from lasthop.results.store import Columns
+from lasthop.scenario.facts import Move
 
 # Larger than the place of any event of the same instant.
 _PACKET_THRESHOLD = 3
@@ -50,10 +51,32 @@ class Probe:
     copies: list[Packet]
 
 
+@dataclass(slots=True)
+class Migration:
+    """The client's address, or only its port, changed at `at_ns`; `move` is what the scenario says of it.
+
+    `heard` is when the server got the first packet from there, and `fresh` is its first window on the new
+    path: none if only the port changed, or if the server sends no data.
+    """
+
+    at_ns: int
+    move: Move
+    under_way: int
+    heard: Moment | None
+    fresh: tuple[Moment, Window] | None
+
+
 class _History:
     """Reads the events of a flow's sender, and keeps what the sender knew at each time."""
 
-    def __init__(self, packets: Packets, tcp: Sequence[TransportRow], flow: int, direction: str) -> None:
+    def __init__(
+        self,
+        packets: Packets,
+        tcp: Sequence[TransportRow],
+        flow: int,
+        direction: str,
+        moves: Sequence[Move],
+    ) -> None:
         host = "server" if direction == "down" else "client"
         self.own = packets.of_flow(flow)
         self.sent = [packet for packet in self.own if packet.direction == direction]
@@ -76,6 +99,8 @@ class _History:
             self._read(now, row)
         for reduction in self.reductions:
             reduction.end = self._recovered(reduction)
+        self.pauses = list(self._pauses())
+        self.migrations = list(self._migrations(moves, host, packets.end))
 
     def _read(self, now: Moment, row: TransportRow) -> None:
         event = row["event"]
@@ -98,6 +123,39 @@ class _History:
             self.reductions[-1].again += [p for p in self.sent if p.sent.ns == now.ns and p.seq == row["seq"]]
         elif event in ("closed", "aborted"):
             self.ended = self.ended or (now, event)
+
+    def _migrations(self, moves: Sequence[Move], sender: str, run_end: Moment) -> Iterator[Migration]:
+        """RFC 9000, section 9.4: the server begins anew on a path to another address."""
+        down = [p for p in self.own if p.direction == "down"]
+        end = self.ended[0] if self.ended else run_end
+        for move in moves:
+            at_ns = move["at_ns"]
+            if not self.own[0].sent.ns <= at_ns < end.ns:
+                continue
+            from_there = [p for p in self.own if p.direction == "up" and p.sent.ns >= at_ns]
+            heard = min((p.delivered for p in from_there if p.delivered is not None), default=None)
+            fresh = None
+            if heard is not None and sender == "server" and not move["rebinds"]:
+                fresh = next((state for state in self.windows if state[0].ns > heard.ns), None)
+            arrivals = [p.delivered for p in down if p.sent.ns < at_ns and p.delivered is not None]
+            under_way = sum(arrival.ns >= at_ns for arrival in arrivals)
+            yield Migration(at_ns, move, under_way, heard, fresh)
+
+    def _pauses(self) -> Iterator[tuple[int, int]]:
+        """Yield from when to when all data had been acknowledged and none were sent."""
+        events = [(p.sent, p) for p in self.sent if p.payload_bytes]
+        events += [(p.delivered, p) for p in self.heard if p.delivered is not None]
+        sent_end, acknowledged = 0, 0
+        since_ns: int | None = None
+        for now, packet in sorted(events, key=lambda event: event[0]):
+            if now == packet.sent:
+                if since_ns is not None and now.ns - since_ns >= IDLE_NS:
+                    yield since_ns, now.ns
+                sent_end, since_ns = max(sent_end, packet.end), None
+            else:
+                acknowledged = max(acknowledged, packet.ack or 0)
+                if acknowledged >= sent_end > 0 and since_ns is None:
+                    since_ns = now.ns
 
     def window(self, now: Moment, *, after: bool = False) -> Window:
         """Return the state before an event, or the next state that is told."""
@@ -148,9 +206,9 @@ def tell_quic(
     states: Columns,
 ) -> Story:
     """Tell the story of flow number `flow`."""
-    return _Teller(packets, _History(packets, table_of(tcp, flow), flow, record["direction"]), record).told(
-        states
-    )
+    moves = packets.facts.applications[record["application"]].moves
+    history = _History(packets, table_of(tcp, flow), flow, record["direction"], moves)
+    return _Teller(packets, history, record).told(states)
 
 
 class _Teller:
@@ -175,6 +233,11 @@ class _Teller:
             *(self._burst(burst) for burst in bursts_of(own, self.record["direction"])),
             *(self._reduction(reduction) for reduction in self.history.reductions),
             *(self._probe(probe) for probe in self.history.probes),
+            *map(self._migration, self.history.migrations),
+            *map(
+                tell_link_change,
+                link_changes(self.packets.facts, self.record["application"], (self.start.ns, self.end.ns)),
+            ),
             *(
                 tell_bad_period(period, self.start.ns)
                 for period in bad_periods(
@@ -219,26 +282,64 @@ class _Teller:
         )
 
     def _growth(self) -> Iterator[Part]:
-        """Yield an entry per stretch between recovery periods; the first stretch begins at the handshake."""
+        """Yield an entry per stretch between recovery periods and new paths.
+
+        The first stretch begins at the handshake.
+        """
         since, slow = self.history.established, True
         # BBR has none.
         has_threshold = not self.history.reductions or any(
             w.ssthresh is not None for _, w in self.history.windows
         )
-        for reduction in [*self.history.reductions, None]:
-            if since is None:
-                return
-            until = reduction.at if reduction else self.end
-            first, last = self.history.window(since, after=True), self.history.window(until)
-            if until > since:
-                # RFC 9002, section 7.3.1: after persistent congestion the window is below the threshold
-                # again.
+        for until, why, following, begins_slowly in self._breaks():
+            if since is not None and until > since:
+                first, last = self.history.window(since, after=True), self.history.window(until)
                 phase = ("Slow start" if slow else "Congestion avoidance") if has_threshold else "Growth"
-                why = f"ended by {_cause(reduction)}" if reduction else "to the end"
                 text = f"{phase}, cwnd {first.cwnd} -> {last.cwnd}, until {clock(until.ns)}; {why}."
-                yield Part(since.ns, _LAST, text)
-            if reduction:
-                since, slow = reduction.end, reduction.is_persistent
+                pauses = [p for p in self.history.pauses if since.ns <= p[0] and p[1] <= until.ns]
+                yield Part(since.ns, _LAST, text + tell_idle([end - start for start, end in pauses]))
+            since, slow = following, begins_slowly
+
+    def _breaks(self) -> list[tuple[Moment, str, Moment | None, bool]]:
+        """Return what ends a stretch of growth: when, why, when the next begins, and if in slow start."""
+        # RFC 9002, section 7.3.1: after persistent congestion the window is below the threshold again.
+        found = [
+            (reduction.at, f"ended by {_cause(reduction)}", reduction.end, reduction.is_persistent)
+            for reduction in self.history.reductions
+        ]
+        found += [
+            (migration.heard, "ended by the migration", migration.fresh[0], True)
+            for migration in self.history.migrations
+            if migration.heard is not None and migration.fresh is not None
+        ]
+        return [*sorted(found, key=lambda each: each[0]), (self.end, "to the end", None, False)]
+
+    def _migration(self, migration: Migration) -> Part:
+        at_ns, heard = migration.at_ns, migration.heard
+        if migration.move["rebinds"]:
+            text = (
+                "Rebinding: the client's port changes behind its back. What goes to the old port is lost "
+                "until the server hears from the new one"
+            )
+        else:
+            way = migration.move["via"]
+            text = "Migration: the client has a new address" + (f", behind {way}" if way else "")
+            text += ", and tells the server with a probe"
+            if migration.under_way:
+                text += f". It ignores {count(migration.under_way, 'packet')} under way to the old one"
+        text += " (RFC 9000, section 9).\n"
+        if heard is None:
+            text += "The server has not heard of it."
+        else:
+            text += f"The server hears of it {length(heard.ns - at_ns)} later, and validates the path"
+            if migration.move["rebinds"]:
+                text += ". The window stays, as only the port differs."
+            elif migration.fresh is not None:
+                before = self.history.window(heard)
+                text += f", where it begins anew: {change(before, migration.fresh[1])}."
+            else:
+                text += "."
+        return Part(at_ns, 0, text, [at_ns])
 
     def _close(self) -> Part:
         ended = self.history.ended

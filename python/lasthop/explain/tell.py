@@ -7,7 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from lasthop.explain import facts
-from lasthop.explain.facts import BadPeriod, Burst, Episode, Phase, Probe, Recovery, TcpFacts, Timeout, Window
+from lasthop.explain.facts import (
+    BadPeriod,
+    Burst,
+    Episode,
+    LinkChange,
+    Phase,
+    Probe,
+    Recovery,
+    TcpFacts,
+    Timeout,
+    Window,
+)
 from lasthop.explain.packets import SYN, Moment, Packet, Packets, Place, Queued
 from lasthop.explain.words import Entry, Story, byte_ranges, clock, count, ends_of, length, rate, tries
 from lasthop.metrics.labels import DROP_CAUSES, DROP_COUNTS, EVENTS
@@ -54,6 +65,7 @@ class _Teller:
             *self._reductions(),
             *self._late_undos(),
             *(tell_bad_period(period, story.start_ns) for period in story.bad_periods),
+            *map(tell_link_change, story.link_changes),
             *self._end(),
         ]
         ordered = sorted(parts, key=lambda part: part[:2])
@@ -92,11 +104,11 @@ class _Teller:
         yield Part(story.established.ns, story.established.order, text)
 
     def _growth(self) -> Iterator[Part]:
-        """One entry per stretch of slow start and congestion avoidance between two episodes."""
+        """One entry per stretch of slow start, congestion avoidance and idle time between two episodes."""
         breaks = {reduction.at.ns for reduction in self.story.reductions}
         stretch: list[Phase] = []
         for phase in self.story.phases:
-            grows = phase.kind in (facts.SLOW_START, facts.AVOIDANCE)
+            grows = phase.kind in (facts.SLOW_START, facts.AVOIDANCE, facts.IDLE)
             if stretch and (not grows or phase.start_ns in breaks):
                 yield self._stretch(stretch, phase)
                 stretch = []
@@ -106,7 +118,11 @@ class _Teller:
             yield self._stretch(stretch, None)
 
     def _stretch(self, stretch: list[Phase], following: Phase | None) -> Part:
-        first, last = stretch[0], stretch[-1]
+        start_ns, end_ns = stretch[0].start_ns, stretch[-1].end_ns
+        grown = facts.merged([phase for phase in stretch if phase.kind != facts.IDLE])
+        if not grown:
+            return Part(start_ns, _LAST, f"Nothing to send and nothing in flight, until {clock(end_ns)}.")
+        first, last = grown[0], grown[-1]
         ends = {
             None: "the end of the connection",
             facts.RECOVERY: "a fast recovery",
@@ -115,11 +131,13 @@ class _Teller:
         why = ends.get(following.kind if following else None, "an ECN echo")
         totals: Counter[str] = Counter()
         for phase in stretch:
-            totals[phase.kind] += phase.end_ns - phase.start_ns
-        if len(stretch) <= 2:
+            if phase.kind != facts.IDLE:
+                totals[phase.kind] += phase.end_ns - phase.start_ns
+        pauses = [phase.end_ns - phase.start_ns for phase in stretch if phase.kind == facts.IDLE]
+        if len(grown) <= 2:
             parts = [
                 f"{phase.kind}, cwnd {phase.cwnd_start} -> {phase.cwnd_end}, until {clock(phase.end_ns)}"
-                for phase in stretch
+                for phase in grown
             ]
             text = "; then ".join(parts)
         else:
@@ -129,7 +147,8 @@ class _Teller:
                 f"in turn, as cwnd moves around ssthresh ({shares}), cwnd {first.cwnd_start} -> "
                 f"{last.cwnd_end}, until {clock(last.end_ns)}"
             )
-        return Part(first.start_ns, _LAST, f"{text[0].upper()}{text[1:]}; ended by {why}.")
+        text = f"{text[0].upper()}{text[1:]}; ended by {why}."
+        return Part(start_ns, _LAST, text + tell_idle(pauses))
 
     # ---- Losses, marks, bad states ----
 
@@ -431,6 +450,21 @@ def tell_bad_period(period: BadPeriod, start_ns: int) -> Part:
     )
     text += f"; {count(period.lost, 'packet')} lost." if period.lost else "."
     return Part(max(period.start_ns, start_ns), -1, text)
+
+
+def tell_idle(pauses_ns: Sequence[int]) -> str:
+    """Say how long there was nothing to send and nothing in flight, behind what was said of the time."""
+    if not pauses_ns:
+        return ""
+    pauses = "" if len(pauses_ns) == 1 else f", in {len(pauses_ns)} pauses"
+    return f" There was nothing to send and nothing in flight for {length(sum(pauses_ns))}{pauses}."
+
+
+def tell_link_change(change: LinkChange) -> Part:
+    """Tell of another rate or delay of a link on the flow's way."""
+    values = [("rate", change.rate), ("delay", change.delay)]
+    changed = [f"{name} {value}" for name, value in values if value is not None]
+    return Part(change.at_ns, -1, f"{change.what} changes: from now on {listed(changed)}.")
 
 
 def _threshold(window: Window) -> str:

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from lasthop.explain.call import DEFAULT_RATING, Heard
-from lasthop.explain.facts import BadPeriod
+from lasthop.explain.facts import BadPeriod, link_changes
 from lasthop.explain.packets import Packets
+from lasthop.explain.tell import tell_link_change
 from lasthop.explain.udp import LINK, QUEUE, Datagram, Gap, Rise, Stage, UdpFacts
 from lasthop.explain.words import Entry, Story, clock, count, ends_of, length, rate, tries
 from lasthop.metrics.labels import DROP_CAUSES, DROP_COUNTS
@@ -42,6 +43,8 @@ def tell_udp(story: UdpFacts, packets: Packets, names: Sequence[str]) -> Story:
     entries += [_rise(rise, story, packets, names, thing) for rise in story.rises]
     entries += [_missing(gaps, story.heard, packets, thing) for gaps in story.gaps]
     entries += [Entry(periods[0].start_ns, _bad(periods)) for periods in story.bad_periods]
+    changes = link_changes(packets.facts, story.record["application"], (first.sent_ns, last.sent_ns))
+    entries += [Entry(part.ns, part.text) for part in map(tell_link_change, changes)]
     entries.append(Entry(last.sent_ns, f"{thing.capitalize()} {last.number} sent, the last."))
     summary = [*_summary(story), *(_call(story, story.heard) if story.heard else ())]
     return Story(name, _head(story, thing), sorted(entries, key=lambda entry: entry.ns), summary)

@@ -44,6 +44,16 @@ class Switches(TypedDict):
     tail_loss_probe: bool
 
 
+class Move(TypedDict):
+    """The host at the edge gets another address, or another port behind its back."""
+
+    at_ns: int
+    rebinds: bool
+    """Only its port changes."""
+    via: str | None
+    """The hop that it hangs behind from then on, if it takes another way."""
+
+
 @dataclass(frozen=True, slots=True)
 class Application:
     """An application of a scenario."""
@@ -58,6 +68,8 @@ class Application:
     """The host at the other end; `server` if that is a server of the flow's own."""
     routes: Mapping[str, Sequence[int]]
     """The numbers of the places that its packets cross in each direction, in their order."""
+    moves: Sequence[Move]
+    """In order of time."""
 
 
 class Queue(TypedDict):
@@ -65,6 +77,15 @@ class Queue(TypedDict):
 
     name: str
     red_in_bytes: bool
+
+
+class Change(TypedDict):
+    """A change of a link; what is `None` stays as it was."""
+
+    at_ns: int
+    rate: str | None
+    """As a scenario writes it."""
+    delay: str | None
 
 
 class Side(TypedDict):
@@ -79,6 +100,8 @@ class Side(TypedDict):
     retry_delay_ns: int
     """How long a failed try waits for the next one (ARQ); 0 without."""
     queues: Sequence[Queue]
+    changes: Sequence[Change]
+    """Those of its link, in order of time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +189,7 @@ class _ApplicationFacts(TypedDict):
     host: str
     peer: str
     routes: list[list[int]]
+    moves: list[Move]
 
 
 class _Told(TypedDict):
@@ -179,7 +203,9 @@ class _Told(TypedDict):
 
 def _application(facts: _ApplicationFacts) -> Application:
     ways = dict(zip(DIRECTIONS, facts["routes"], strict=True))
-    return Application(facts["kind"], facts["tcp"], facts["voice"], facts["host"], facts["peer"], ways)
+    return Application(
+        facts["kind"], facts["tcp"], facts["voice"], facts["host"], facts["peer"], ways, facts["moves"]
+    )
 
 
 def _hop(facts: _HopFacts) -> Hop:

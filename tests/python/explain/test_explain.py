@@ -15,7 +15,7 @@ from conftest import STUDY
 from lasthop import _core
 from lasthop.engines.rows import rows
 from lasthop.explain import followed, stories
-from lasthop.explain.facts import PHASES, TcpFacts, gather
+from lasthop.explain.facts import IDLE, PHASES, SET_UP, SLOW_START, TcpFacts, gather
 from lasthop.explain.packets import Packets
 from lasthop.explain.tell import tell_tcp
 from lasthop.explain.tell_udp import tell_udp
@@ -299,12 +299,13 @@ class Tape:
         flags: int = 0x10,
         sack: str = "",
         flow: int = 0,
+        window: int = 9999,
     ) -> None:
         length = size + bool(flags & 0x02) + bool(flags & 0x01)
         self._packet[serial] = {
             "flow": flow, "direction": "up" if up else "down", "place": int(up), "serial": serial, "seq": seq,
             "end": seq + length, "ack": ack, "payload_bytes": size, "ip_bytes": 40 + size, "flags": flags,
-            "ce": 0, "sack": sack, "window_bytes": 9999, "queue_packets": None, "queue_average": None,
+            "ce": 0, "sack": sack, "window_bytes": window, "queue_packets": None, "queue_average": None,
         }  # fmt: skip
         self.event(ms, serial, "sent")
 
@@ -447,7 +448,7 @@ def test_a_lost_original_makes_a_timeout_real() -> None:
     (timeout,) = facts.timeouts
     assert not timeout.spurious
     assert facts.counts["unnecessary_retransmissions"] == 0
-    expected = dict(zip(PHASES, (0.2, 0.0, 0.2, 0.0, 0.2, 0.6), strict=True))
+    expected = dict(zip(PHASES, (0.2, 0.0, 0.2, 0.0, 0.2, 0.6, 0.0), strict=True))
     assert facts.seconds_by_phase() == pytest.approx(expected)
     text = flat(str(tell_tcp(facts, packets, SWITCHES)))
     assert "0.201000 Loss: router queue full, 1 packet: bytes 1-500. The queue held 0 packets" in text
@@ -464,6 +465,26 @@ def test_a_lost_original_makes_a_timeout_real() -> None:
     )
     assert "Summary: closed after 1.200000 s" in text
     assert "waiting for the timer 50.0 % (0.600 s)" in text
+
+
+def test_a_closed_window_is_no_idle_time_and_a_pause_is() -> None:
+    tape = handshake()
+    data = itertools.count(1, 500)
+    for sent, window in ((200, 0), (900, 9999), (3100, 9999)):
+        serial, seq = sent, next(data)
+        tape.sent(sent, serial, seq, 500)
+        tape.event(sent + 100, serial, "delivered")
+        tape.sent(sent + 100, serial + 1, 1, 0, up=True, ack=seq + 500, window=window)
+        tape.event(sent + 200, serial + 1, "delivered")
+        if not window:
+            tape.sent(800, serial + 2, 1, 0, up=True, ack=seq + 500)
+            tape.event(900, serial + 2, "delivered")
+    facts, packets = tape.facts()
+    expected = {SET_UP: 0.2, SLOW_START: 1.1, IDLE: 2.0}
+    assert {kind: s for kind, s in facts.seconds_by_phase().items() if s} == pytest.approx(expected)
+    text = flat(str(tell_tcp(facts, packets, SWITCHES)))
+    assert "There was nothing to send and nothing in flight for 2.000 s." in text
+    assert "idle 60.6 % (2.000 s)" in text
 
 
 ONE_WAY = """
