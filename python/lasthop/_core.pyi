@@ -309,9 +309,13 @@ class Cell:
         observations: str = ...,
         *,
         records: bool = ...,
+        memory: str | None = ...,
         stop: Callable[[], bool] | None = ...,
     ) -> Results:
         """Run replications `first` .. `first + count - 1`. A sequential cell runs them as a chain.
+
+        `memory` is that of the results of the replications before them; without it, the hosts remember
+        nothing. Raises `ValueError` if it is none.
 
         Releases the GIL. Without `records` the tables of the results are empty. `stop` is called now and
         then. Once it returns true, this call raises `KeyboardInterrupt`, as after Ctrl-C in the main thread.
@@ -357,6 +361,9 @@ class Results:
     @property
     def trace(self) -> Trace | None:
         """What was kept of the last replication with a trace or an overview."""
+    @property
+    def memory(self) -> str | None:
+        """What the hosts of a sequential cell remember after the last replication, as JSON."""
 
 class Trace:
     """Columns by name. `time_ns` counts from the start of the run; `flow` is the index of a row of `flows`.

@@ -58,6 +58,7 @@ class Results:
     stations: dict[str, list[Any]]
     runs: dict[str, list[Any]]
     trace: Trace | None
+    memory: str | None
 
 
 @dataclass
@@ -178,17 +179,20 @@ class Cell:
         observations: str = "{}",
         *,
         records: bool = True,
+        memory: str | None = None,
         stop: Callable[[], bool] | None = None,
     ) -> Results:
-        """Make up rows, an overview, and captures that say what they should hold."""
+        """Make up rows, an overview, a memory, and captures that say what they should hold."""
         del stop
+        assert memory in (None, f"{self.key} before {first}"), memory
+        remembered = f"{self.key} before {first + count}" if self.sequential else None
         wanted = json.loads(observations).values()
         for capture in [each["capture"] for each in wanted if each["capture"]]:
             file = Path(capture["folder"]) / "server.pcapng"
             file.write_text(f"{capture['comment']} {capture['snap_length']}", encoding="utf-8")
         trace = self._overview() if any(each["overview"] for each in wanted) else None
         if not records:
-            return Results({}, {}, {}, {}, {}, {}, trace)
+            return Results({}, {}, {}, {}, {}, {}, trace, remembered)
         for replication in range(first, first + count):
             self.on_run(self.key, replication)
         rows = [
@@ -205,7 +209,7 @@ class Cell:
         pages, shorts = {"replication": [], "page": []}, {"replication": [], "application": []}
         hops: dict[str, list[Any]] = {"replication": [], "hop": [], "direction": []}
         stations: dict[str, list[Any]] = {"replication": [], "hop": [], "station": [], "direction": []}
-        return Results(flows, pages, shorts, hops, stations, runs, trace)
+        return Results(flows, pages, shorts, hops, stations, runs, trace, remembered)
 
     def _overview(self) -> Trace:
         """Make up a transfer of 40 segments with one loss and a bad period."""

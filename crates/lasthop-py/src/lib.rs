@@ -38,9 +38,9 @@ use pyo3::types::PyDict;
 use sha2::{Digest, Sha256};
 
 use interrupt::{Interrupt, checkpoint};
-use lasthop_sim::RunFailure;
+use lasthop_sim::{HostMemory, RunFailure};
 use results::Results;
-use run::RunError;
+use run::{RunError, memory_from_json, memory_to_json};
 use trace::Trace;
 use user::{Classes, PyAck, PyPacket};
 
@@ -329,7 +329,9 @@ impl Cell {
         self.cell.code.clone()
     }
 
-    #[pyo3(signature = (seed, first, count, observations = "{}", *, records = true, stop = None))]
+    #[pyo3(signature = (
+        seed, first, count, observations = "{}", *, records = true, memory = None, stop = None
+    ))]
     #[expect(clippy::too_many_arguments, reason = "Python has keywords")]
     fn run(
         &self,
@@ -339,15 +341,19 @@ impl Cell {
         count: u64,
         observations: &str,
         records: bool,
+        memory: Option<&str>,
         stop: Option<Py<PyAny>>,
     ) -> PyResult<Results> {
         let scenario = self.runnable()?;
         let observations = serde_json::from_str(observations)
             .map_err(|error| PyValueError::new_err(format!("not what can be observed: {error}")))?;
         let request = Request { seed, first, count, observations };
-        let done = py.detach(|| run::run(scenario, &request, records, &mut checkpoint(stop)));
+        let memory = memory.map_or_else(|| Ok(HostMemory::default()), memory_from_json);
+        let mut memory =
+            memory.map_err(|error| PyValueError::new_err(format!("not the memory of hosts: {error}")))?;
+        let done = py.detach(|| run::run(scenario, &request, records, &mut memory, &mut checkpoint(stop)));
         let (batch, kept) = done.map_err(|error| self.failed(py, error))?;
-        Results::new(py, batch, kept)
+        Results::new(py, batch, kept, scenario.sequential().then(|| memory_to_json(&memory)))
     }
 }
 

@@ -12,11 +12,13 @@ use crate::trace::Trace;
 pub struct Results {
     batch: Batch,
     trace: Option<Py<Trace>>,
+    memory: Option<String>,
 }
 
 impl Results {
-    pub fn new(py: Python<'_>, batch: Batch, kept: Option<Kept>) -> PyResult<Self> {
-        Ok(Self { batch, trace: kept.map(|kept| Py::new(py, Trace::of(kept))).transpose()? })
+    pub fn new(py: Python<'_>, batch: Batch, kept: Option<Kept>, memory: Option<String>) -> PyResult<Self> {
+        let trace = kept.map(|kept| Py::new(py, Trace::of(kept))).transpose()?;
+        Ok(Self { batch, trace, memory })
     }
 
     fn table(&self, py: Python<'_>, name: &str) -> PyResult<Py<PyDict>> {
@@ -60,6 +62,11 @@ impl Results {
     #[getter]
     fn trace(&self, py: Python<'_>) -> Option<Py<Trace>> {
         self.trace.as_ref().map(|trace| trace.clone_ref(py))
+    }
+
+    #[getter]
+    fn memory(&self) -> Option<&str> {
+        self.memory.as_deref()
     }
 }
 

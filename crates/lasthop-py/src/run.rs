@@ -3,6 +3,7 @@
 use lasthop_core::{Observer, Seed};
 use lasthop_scenario::Scenario;
 use lasthop_sim::{HostMemory, RunEnd, RunFailure};
+use lasthop_tcp::CachedMetrics;
 use lasthop_trace::{Analysis, Batch, Kept, Request};
 use std::io;
 
@@ -23,16 +24,17 @@ impl From<io::Error> for RunError {
     }
 }
 
-/// Runs replications as one chain: the hosts' memory passes from each to the next. Returns their records, if
+/// Runs replications as one chain: the hosts' `memory` passes from each to the next. Returns their records, if
 /// `records` is set, and the data kept of the last observed replication. Without records, only the observed
 /// replications are run, and those that precede them in a chain.
 pub fn run(
     scenario: &Scenario,
     request: &Request,
     records: bool,
+    memory: &mut HostMemory,
     checkpoint: Checkpoint<'_>,
 ) -> Result<(Batch, Option<Kept>), RunError> {
-    let (mut memory, mut batch, mut kept) = (HostMemory::default(), Batch::of(scenario), None);
+    let (mut batch, mut kept) = (Batch::of(scenario), None);
     for replication in request.numbers() {
         let seed = request.seed_of(replication);
         let scenario = &*scenario.drawn(seed);
@@ -40,17 +42,17 @@ pub fn run(
         match (analysis, request.observations.get(&replication)) {
             // A separate loop, because it takes nearly all the time.
             (Some(mut analysis), None) => {
-                let end = lasthop_sim::try_run_for(scenario, seed, &mut memory, &mut analysis, checkpoint);
+                let end = lasthop_sim::try_run_for(scenario, seed, memory, &mut analysis, checkpoint);
                 let end = end.map_err(|failure| RunError::User(replication, failure))?;
                 batch.add(replication, analysis.finish(end.time));
             }
             (None, None) if scenario.sequential() => {
-                run_one(scenario, seed, &mut memory, &mut (), checkpoint)?;
+                run_one(scenario, seed, memory, &mut (), checkpoint)?;
             }
             (None, None) => {}
             (analysis, Some(observation)) => {
                 let mut observer = (analysis, observation.begin(scenario, None)?);
-                let RunEnd { time, .. } = run_one(scenario, seed, &mut memory, &mut observer, checkpoint)?;
+                let RunEnd { time, .. } = run_one(scenario, seed, memory, &mut observer, checkpoint)?;
                 let (analysis, watch) = observer;
                 kept = Kept::of(watch, (scenario, seed, time), |_| ())?.or(kept);
                 if let Some(analysis) = analysis {
@@ -71,4 +73,16 @@ fn run_one(
 ) -> Result<RunEnd, RunError> {
     lasthop_sim::try_run(scenario, seed, memory, observer, checkpoint)
         .map_err(|failure| RunError::User(seed.replication, failure))
+}
+
+/// The memory of hosts as JSON: a list, because the keys of objects are texts.
+pub fn memory_to_json(memory: &HostMemory) -> String {
+    let entries: Vec<_> = memory.metrics.iter().collect();
+    serde_json::to_string(&entries).expect("names and whole numbers")
+}
+
+/// The memory in this JSON.
+pub fn memory_from_json(text: &str) -> serde_json::Result<HostMemory> {
+    let entries: Vec<((String, String), CachedMetrics)> = serde_json::from_str(text)?;
+    Ok(HostMemory { metrics: entries.into_iter().collect() })
 }

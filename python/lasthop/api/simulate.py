@@ -159,8 +159,8 @@ def _outlook_lines(campaign: Campaign) -> Iterator[str]:
         yield f"Resuming {out}: {outlook.there} of {campaign.runs_text} are there."
     if outlook.again:
         yield (
-            f"{outlook.again} of them run again: their cells chain replications (cached metrics or a guest "
-            "kernel), and a longer chain must start from the beginning."
+            f"{outlook.again} of them run again: missing ones depend on them (cached metrics, or runs in one "
+            "boot of a guest kernel)."
         )
     if outlook.others:
         yield (

@@ -43,7 +43,7 @@ from lasthop.results.folder import (
 from lasthop.results.manifest import NOTES, SCENARIO_FILE, UNTIL
 from lasthop.results.merge import BATCH, CELL, DamagedBatchesError, Runs, merge_tables, read_runs
 from lasthop.results.shapes import Manifest, Notes, StoreFacts, UntilFacts
-from lasthop.results.store import PIECE, STORE, TABLES, Piece, Store, was_left_open
+from lasthop.results.store import PIECE, STORE, TABLES, Memories, Piece, Store, was_left_open
 from lasthop.results.tables import factor_column
 from lasthop.scenario.assumptions import for_manifest
 from lasthop.scenario.points import factors_of, level_column
@@ -51,6 +51,8 @@ from lasthop.scenario.points import for_manifest as space_for_manifest
 
 PICTURED_FLOWS = 20
 """A report draws a run packet by packet if it has at most this many flows."""
+Missing = tuple[bool, bool]
+"""Whether a replication lacks its records, and its captures."""
 _NOWHERE = -1
 """Stands for the index of a stored piece where there is none."""
 
@@ -65,8 +67,8 @@ class Simulated(NamedTuple):
 class Outlook(NamedTuple):
     """The state of a plan before it runs, in numbers of runs.
 
-    `again` are runs of chains that are partly there and start anew; `others` are in the store but not asked
-    for.
+    `again` are there and run again, because missing ones depend on them; `others` are in the store but not
+    asked for.
     """
 
     there: int
@@ -130,15 +132,13 @@ class Campaign:
         self.damaged = 0
         """Number of runs in the store that were found damaged, and were run again."""
         self.assigned = 0
-        """Number of runs that this session was asked for; chains that go on begin anew."""
+        """Number of runs that this session was asked for, with those that run again."""
         self.units = [Unit(s, c) for s in range(1, plan.sets + 1) for c in range(len(plan.cells))]
         self._planned = [plan.replications] * len(self.units)
         digests = [plan.digest(cell) for cell in plan.cells]
+        sets_matter = [plan.engine.chained(cell) or plan.engine.stretch(cell) > 1 for cell in plan.cells]
         self._sources = [
-            plan.source(
-                digests[unit.cell],
-                plan.first(unit.set_number) if plan.engine.chained(plan.cells[unit.cell]) else None,
-            )
+            plan.source(digests[unit.cell], plan.first(unit.set_number) if sets_matter[unit.cell] else None)
             for unit in self.units
         ]
         check_folder(out)
@@ -148,6 +148,7 @@ class Campaign:
         self._found: StoreFacts = {}
         self._holdings: list[Piece] = []
         self._captures: dict[str, tuple[str, int]] = {}
+        self._memories: Memories = {}
         if stopping is not None and self._manifest is not None and self.complete:
             stopping.restore(self._manifest[UNTIL])
         if self.existed:
@@ -163,6 +164,7 @@ class Campaign:
         """Look up what the store holds."""
         self._found = store.facts()
         self._holdings, self._captures = store.pieces(), store.captures()
+        self._memories = store.memories()
 
     def _check_found(self) -> None:
         """Refuse to continue from results that do not fit this plan."""
@@ -294,21 +296,38 @@ class Campaign:
                 continue
             asked.add((source, first))
             cell, engine = self.plan.cells[unit.cell], self.plan.engine
-            together = None if engine.chained(cell) else engine.served_together(cell)
             unrecorded = [not complete and owner == _NOWHERE for owner in owners]
             missing = list(zip(unrecorded, self._missing_captures(unit, source), strict=True))
-            work += _stretches(unit, source, first, missing, together)
+            if engine.chained(cell):
+                work += self._rest_of_chain(unit, source, missing)
+            elif (stretch := engine.stretch(cell)) > 1:
+                work += _stretches(unit, source, first, missing, stretch)
+            else:
+                work += _alike(unit, source, first, missing, engine.served_together(cell))
         return work
+
+    def _rest_of_chain(self, unit: Unit, source: str, missing: Sequence[Missing]) -> Iterator[Work]:
+        """Yield what is left of a chain, from where the memory is known to the last that is missing."""
+        first = self.plan.first(unit.set_number)
+        lacking = [number for number, lacks in enumerate(missing, first) if any(lacks)]
+        if not lacking:
+            return
+        following, memory = self._memories.get(source, (first, None))
+        if following > lacking[0]:
+            following, memory = first, None
+        record, capture = (any(lacks) for lacks in zip(*missing, strict=True))
+        count = lacking[-1] + 1 - following
+        yield Work(unit, source, following, count, record, capture, chained=True, memory=memory)
 
     def outlook(self) -> Outlook:
         """Return what is there and what is missing."""
-        there = self.counts if self.complete else self._stored_counts()
-        chained = [self.plan.engine.chained(self.plan.cells[unit.cell]) for unit in self.units]
-        again = sum(
-            own
-            for own, count, chain in zip(there, self.counts, chained, strict=True)
-            if chain and own < count
-        )
+        owners = self._owners()
+        there = self.counts if self.complete else [len(row) - row.count(_NOWHERE) for row in owners]
+        again = 0
+        for work in self.pending():
+            start = work.first - self.plan.first(work.unit.set_number)
+            row = owners[self._row(work.unit)][start : start + work.count]
+            again += len(row) - row.count(_NOWHERE) if work.record else 0
         asked = {
             (source, self.plan.first(unit.set_number)): own
             for unit, source, own in zip(self.units, self._sources, there, strict=True)
@@ -416,7 +435,7 @@ class Campaign:
     def _run_work(self, store: Store, work: Work, stop: Stop) -> Outcome:
         cell = self.plan.cells[work.unit.cell]
         alone = self.stopping is None and self.runs == 1 and not work.capture
-        request = Request(self.plan.seed, work.first, work.count)
+        request = Request(self.plan.seed, work.first, work.count, memory=work.memory)
         if alone and self.plan.engine.repeats(cell) and 0 < cell.flows <= PICTURED_FLOWS:
             picture = {work.first: Observation(overview=WHOLE)}
             outcome = self.plan.engine.run(cell, replace(request, observations=picture), stop=stop)
@@ -568,22 +587,23 @@ def _version_text(identity: Mapping[str, object]) -> str:
 
 
 def _stretches(
-    unit: Unit, source: str, first: int, missing: Sequence[tuple[bool, bool]], together: int | None
+    unit: Unit, source: str, first: int, missing: Sequence[Missing], length: int
 ) -> Iterator[Work]:
-    """Yield the stretches of a unit's replications that lack the same things: records, captures.
+    """Yield the stretches of a unit that lack something, each up to the last replication that does."""
+    for start in range(0, len(missing), length):
+        own = missing[start : start + length]
+        if lacking := [number for number, lacks in enumerate(own) if any(lacks)]:
+            record, capture = (any(lacks) for lacks in zip(*own, strict=True))
+            yield Work(unit, source, first + start, lacking[-1] + 1, record, capture, length)
 
-    Replications that share servers are in one stretch; all share them if `together` is absent.
-    """
-    if together is None:
-        record, capture = any(record for record, _ in missing), any(capture for _, capture in missing)
-        if record or capture:
-            yield Work(unit, source, first, len(missing), record, capture, whole=True)
-        return
+
+def _alike(unit: Unit, source: str, first: int, missing: Sequence[Missing], together: int) -> Iterator[Work]:
+    """Yield the parts of a unit that lack the same things; what shares servers is in one part."""
     servers = [
         (number - 1) // together if together > 1 else 0 for number in range(first, first + len(missing))
     ]
     for ((record, capture), _), alike in itertools.groupby(zip(missing, servers, strict=True)):
         count = len(list(alike))
         if record or capture:
-            yield Work(unit, source, first, count, record, capture, whole=together > 1)
+            yield Work(unit, source, first, count, record, capture, together)
         first += count

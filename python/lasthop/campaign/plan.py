@@ -35,7 +35,7 @@ from lasthop.version import commit, version
 if TYPE_CHECKING:
     from lasthop.engines.inputs import Inputs
 
-FORMAT = 4
+FORMAT = 5
 INPUTS: Final = "inputs"
 """The key of the files that real programs name."""
 """The engine counts nanoseconds below this."""
@@ -120,7 +120,7 @@ class Plan:
         return hashlib.sha256("".join([cell.digest, *named]).encode()).hexdigest() if named else cell.digest
 
     def source(self, digest: str, start: int | None) -> str:
-        """Return the digest of all that decides a cell's results; `start` is where their chain starts."""
+        """Return the digest of all that decides a cell's results; `start` is where its chains start."""
         own = self.engine.identity.values() or [None]
         parts = [*self.version().values(), self.engine.name, *own, digest, self.seed, start]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
@@ -187,7 +187,7 @@ class ChosenRun:
 
     @property
     def first(self) -> int:
-        """Number of the first replication of the set, where a chain of cached metrics starts."""
+        """Number of the first replication of the set."""
         return self.plan.first(self.set_number)
 
     @property
@@ -235,7 +235,9 @@ class ChosenRun:
     @property
     def _start(self) -> int:
         """The first replication that has to be run to get this one."""
-        return self.first if self.plan.engine.chained(self.cell) else self.number
+        if self.plan.engine.chained(self.cell):
+            return self.first
+        return self.number - (self.replication - 1) % self.plan.engine.stretch(self.cell)
 
     def provenance(self) -> str:
         """Return the comment that a capture carries about its origin."""

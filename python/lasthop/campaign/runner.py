@@ -2,7 +2,8 @@
 
 A thread takes a slice of replications at a time and commits its results to the store every quarter of a
 second. A killed process loses at most the work of its threads in that time. Ctrl-C stops the threads after a
-short wait; slices that they have begun are lost.
+short wait; slices that they have begun are lost. The slices of a chain go one after the other: each needs
+what the hosts remember after the last one, which the store keeps beside the results.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ _GRACE_S = 0.4
 class Work:
     """Replications of a unit, from `first` on; each is still to be recorded, or captured, or both.
 
-    Work that is `whole` is a chain: it is run in one go.
+    A slice of it has `step` replications or a multiple. If it is `chained`, each slice goes on with the
+    hosts' `memory` after the one before.
     """
 
     unit: Unit
@@ -44,7 +46,9 @@ class Work:
     count: int
     record: bool
     capture: bool
-    whole: bool
+    step: int = 1
+    chained: bool = False
+    memory: str | None = None
 
 
 class Agenda:
@@ -53,13 +57,17 @@ class Agenda:
     def __init__(self, work: Iterable[Work]) -> None:
         """Take over `work`, in order."""
         self._left = deque(work)
+        self._parked: dict[Work, Work] = {}  # by a slice of a chain, the rest, which has to wait for it
         self._cost_s: dict[int, float] = {}  # of a replication, by cell
         self._costs_s = 0.0  # of all these cells together
         self._runs = sum(work.count for work in self._left)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def take(self, seconds: float = _SLICE_S) -> Work | None:
-        """Return a slice of about this length, one replication if costs are unknown; `None` at the end."""
+        """Return a slice of about this length, a short one if costs are unknown.
+
+        `None` if nothing is left, except perhaps the rest of chains whose slices others have.
+        """
         with self._lock:
             if not self._left:
                 return None
@@ -91,16 +99,21 @@ class Agenda:
             return bundle
 
     def _cut(self, count: int) -> Work:
-        """Remove up to `count` replications, at least one, from the front."""
+        """Remove up to `count` replications, at least a step, from the front."""
         work = self._left.popleft()
-        count = work.count if work.whole else min(work.count, max(1, count))
-        if count < work.count:
-            self._left.appendleft(replace(work, first=work.first + count, count=work.count - count))
+        count = min(work.count, max(1, count // work.step) * work.step)
         self._runs -= count
-        return replace(work, count=count)
+        piece = replace(work, count=count)
+        if count < work.count:
+            rest = replace(work, first=work.first + count, count=work.count - count)
+            if work.chained:
+                self._parked[piece] = rest
+            else:
+                self._left.appendleft(rest)
+        return piece
 
     def left(self) -> bool:
-        """Whether work is left."""
+        """Whether work is left that waits for nothing."""
         return bool(self._left)
 
     def left_s(self) -> float:
@@ -108,12 +121,20 @@ class Agenda:
         with self._lock:
             return self._runs * self._costs_s / len(self._cost_s) if self._cost_s else math.inf
 
-    def took(self, work: Work, seconds: float) -> None:
-        """Learn how long a slice has taken."""
+    def took(self, work: Work, seconds: float, memory: str | None) -> None:
+        """Learn how long a slice has taken, and what the hosts remember; its chain comes next."""
         with self._lock:
             cost_s = seconds / work.count
             self._costs_s += cost_s - self._cost_s.get(work.unit.cell, 0.0)
             self._cost_s[work.unit.cell] = cost_s
+            if (rest := self._parked.pop(work, None)) is not None:
+                self._left.appendleft(replace(rest, memory=memory))
+
+    def take_after(self, work: Work, seconds: float, memory: str | None) -> Work | None:
+        """Call `took`, then `take`. A chain stays with its thread, so the store gets its slices in order."""
+        with self._lock:
+            self.took(work, seconds, memory)
+            return self.take()
 
 
 @dataclass
@@ -278,13 +299,15 @@ class _Thread(threading.Thread):
     def run(self) -> None:
         runner = self._runner
         try:
-            while not runner.stop.is_set() and (work := runner.agenda.take()) is not None:
+            work = runner.agenda.take()
+            while work is not None and not runner.stop.is_set():
                 started = time.perf_counter()
                 with runner.ledger.watch:
                     outcome = runner.run_work(work, runner.stop.is_set)
-                runner.agenda.took(work, time.perf_counter() - started)
+                seconds = time.perf_counter() - started
                 self._keep(work, outcome)
                 runner.news.put(work.count)
+                work = runner.agenda.take_after(work, seconds, outcome.memory)
             self._commit()
             runner.news.put(None)
         except BaseException as error:  # the thread that waits for this one raises it
@@ -294,6 +317,8 @@ class _Thread(threading.Thread):
         with self._lock:
             if work.record and not self._left:
                 self._builder.add(work.source, work.first, work.count, outcome.facts, outcome.results)
+            if outcome.memory is not None and not self._left:
+                self._builder.remember(work.source, work.first + work.count, outcome.memory)
         if time.monotonic() - self._committed >= _COMMIT_EVERY_S:
             self._commit()
 
@@ -301,7 +326,7 @@ class _Thread(threading.Thread):
         with self._lock:
             builder, self._builder = self._builder, BatchBuilder()
             self._committed = time.monotonic()
-            if builder.pieces:
+            if builder.pieces or builder.memories:
                 self._runner.ledger.commit(builder.build())
 
     def leave(self) -> None:

@@ -287,7 +287,10 @@ class _Flight:
     def _send(self, sent: Sequence[Tasks]) -> None:
         keys = [(self._name, self._number + index) for index in range(len(sent))]
         self._number += len(sent)
-        pieces = [[(work.unit.cell, work.source, work.first, work.count) for work in task] for task in sent]
+        pieces = [
+            [(work.unit.cell, work.source, work.first, work.count, work.memory) for work in task]
+            for task in sent
+        ]
         with self._place.asking():
             futures = self._client.map(operator.call, [self._simulator] * len(sent), pieces, key=keys)
         for future, task in zip(futures, sent, strict=True):
@@ -321,7 +324,8 @@ class _Flight:
     def _keep(self, task: Tasks, answer: Answer) -> int:
         self._ledger.commit(answer.batch)
         for work, seconds in zip(task, answer.seconds, strict=True):
-            self._agenda.took(work, seconds)
+            _, memory = answer.batch.memories.get(work.source, (None, None))
+            self._agenda.took(work, seconds, memory)
         self._place.took(answer, answer.batch.runs)
         return answer.batch.runs
 

@@ -21,8 +21,8 @@ from lasthop.engines.registry import ENGINES
 from lasthop.errors import InputError
 from lasthop.results.store import Batch, BatchBuilder
 
-Piece = tuple[int, str, int, int]
-"""Index of a cell, source, first replication, count."""
+Piece = tuple[int, str, int, int, str | None]
+"""Index of a cell, source, first replication, count, and the hosts' memory in a chain."""
 Called = tuple[str, dict[str, str]]
 """Name and identity of an engine."""
 
@@ -65,10 +65,12 @@ class Simulator:
     def __call__(self, pieces: Sequence[Piece]) -> Answer:
         """Run the pieces in order."""
         builder, seconds, engine = BatchBuilder(), [], self._own_engine()
-        for number, source, first, count in pieces:
+        for number, source, first, count, memory in pieces:
             started = time.perf_counter()
-            outcome = engine.run(self._cells[number], Request(self._seed, first, count))
+            outcome = engine.run(self._cells[number], Request(self._seed, first, count, memory=memory))
             builder.add(source, first, count, outcome.facts, outcome.results)
+            if outcome.memory is not None:
+                builder.remember(source, first + count, outcome.memory)
             seconds.append(time.perf_counter() - started)
         return Answer(get_worker().address, seconds, builder.build())
 

@@ -89,8 +89,8 @@ WHOLE = (0, 2**64 - 1)
 class Request:
     """Replications `first` .. `first + count - 1` of a cell, and the observations of some of them, by number.
 
-    If replications are `chained`, they form a chain, and `first` is the first of its set. Without `records`,
-    only the observations are wanted.
+    If replications are `chained`, they form a chain. It goes on with the hosts' `memory`; without it, `first`
+    is the first of its set. Without `records`, only the observations are wanted.
     """
 
     seed: int
@@ -98,6 +98,7 @@ class Request:
     count: int
     observations: Mapping[int, Observation] = field(default_factory=dict)
     records: bool = True
+    memory: str | None = None
 
     @classmethod
     def of_one(cls, seed: int, first: int, number: int, observation: Observation) -> Self:
@@ -120,11 +121,15 @@ class Request:
 
 
 class Outcome(NamedTuple):
-    """Records, the engine's remarks on them as JSON, and what was kept of a replication."""
+    """Records, the engine's remarks on them as JSON, and what was kept of a replication.
+
+    `memory` is what hosts of chained replications remember after the last one.
+    """
 
     results: Results
     facts: str | None
     trace: Trace | None
+    memory: str | None = None
 
 
 class Engine(Protocol):
@@ -196,8 +201,16 @@ class Engine(Protocol):
         return self.repeatable
 
     def chained(self, cell: _core.Cell) -> bool:
-        """Whether a replication depends on earlier ones of its set."""
+        """Whether a replication depends on what the hosts remember of earlier ones of its set."""
         return cell.sequential
+
+    def stretch(self, cell: _core.Cell) -> int:
+        """Return how many replications of a set, counted from its first, must be run in one go.
+
+        Each of them depends on those before it. A request begins with the first of such a stretch.
+        """
+        del cell
+        return 1
 
     def served_together(self, cell: _core.Cell) -> int:
         """Return how many replications in a row share servers: 1 to N, N + 1 to 2 N, and so on.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import sys
 import time
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -92,6 +93,15 @@ class HostEngine(Engine):
 
     real_tcp: ClassVar[bool] = True
 
+    def chained(self, cell: _core.Cell) -> bool:
+        """Hosts cannot be made with a memory: Linux tells what it has cached, but can only learn it."""
+        del cell
+        return False
+
+    def stretch(self, cell: _core.Cell) -> int:
+        """Return more than any set has if the hosts are kept because they remember each other."""
+        return sys.maxsize if cell.sequential and program_of(cell) is None else 1
+
     @abstractmethod
     def run_cell(self, cell: _core.Cell, request: Request) -> HostResults:
         """Run replications of a cell; their records are there even if they are not wanted."""
@@ -102,9 +112,9 @@ class HostEngine(Engine):
         if (program := program_of(cell)) is None:
             results = self.run_cell(cell, request)
         else:
-            together = self.served_together(cell)
-            stretches = _stretches(range(request.first, request.first + request.count), together)
-            results = _together(
+            shared = self.served_together(cell)
+            stretches = _stretches(range(request.first, request.first + request.count), shared)
+            results = together(
                 [self._run_program(program, cell, request, wanted, before) for wanted, before in stretches]
             )
         told = results.facts
@@ -154,7 +164,8 @@ def _from(results: HostResults, first: int) -> HostResults:
     return replace(results, **tables)
 
 
-def _together(runs: Sequence[HostResults]) -> HostResults:
+def together(runs: Sequence[HostResults]) -> HostResults:
+    """Stack the results of consecutive replications."""
     tables = {name: joined([getattr(run, name) for run in runs]) for name in TABLES}
     trace = next((run.trace for run in reversed(runs) if run.trace), None)
     return HostResults(**tables, facts=runs[0].facts, trace=trace)

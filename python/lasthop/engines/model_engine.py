@@ -31,9 +31,14 @@ class ModelEngine(Engine):
         return ()
 
     def run(self, cell: _core.Cell, request: Request, *, stop: Stop | None = None) -> Outcome:
-        """Run replications, as one chain if the cell is sequential."""
-        wanted = json.dumps(request.messages())
+        """Run replications, as a part of a chain if the cell is sequential."""
         done = cell.run(
-            request.seed, request.first, request.count, wanted, records=request.records, stop=stop
+            request.seed,
+            request.first,
+            request.count,
+            json.dumps(request.messages()),
+            records=request.records,
+            memory=request.memory,
+            stop=stop,
         )
-        return Outcome(done, None, done.trace)
+        return Outcome(done, None, done.trace, done.memory)

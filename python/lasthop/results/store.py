@@ -5,7 +5,8 @@ kernel, and the version of lasthop) and its number. The store keeps them under b
 only what is missing. Rows arrive in batches. Each batch is one transaction of an SQLite database, so a killed
 process leaves it whole or not at all. `meta` has facts about the store. `batch` has the rows: Arrow IPC
 streams, compressed by zstd, each behind its CRC-32. `piece` lists the replications `first` .. `first + count
-- 1` of a source and their place in a batch. `capture` lists the replications whose packets are in `traces`.
+- 1` of a source and their place in a batch. `memory` has what the hosts of a chain remember at the end of
+what was run last, again behind a CRC-32. `capture` lists the replications whose packets are in `traces`.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ CREATE TABLE piece (
     batch INTEGER NOT NULL REFERENCES batch, position INTEGER NOT NULL, source TEXT NOT NULL,
     first INTEGER NOT NULL, count INTEGER NOT NULL, facts TEXT, PRIMARY KEY (batch, position)
 ) WITHOUT ROWID;
+CREATE TABLE memory (source TEXT PRIMARY KEY, content BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE capture (
     folder TEXT PRIMARY KEY, source TEXT NOT NULL, number INTEGER NOT NULL
 ) WITHOUT ROWID;
@@ -62,6 +64,7 @@ _OF_DAMAGE = (
 """SQLite's error codes for a damaged file; text that is not UTF-8 has no code."""
 _KINDS = (str, int, int, int, int)
 """The description of a piece, up to its facts."""
+_REMEDY = "Start afresh in this folder with --overwrite, or choose another place with --out DIR."
 _BUSY_S = 10.0
 _CHECK_BYTES = 4
 
@@ -114,6 +117,8 @@ class Piece:
 
 NewPiece = tuple[str, int, int, str | None]
 """Source, first replication, count and facts of a piece on its way into the store."""
+Memories: TypeAlias = Mapping[str, tuple[int, str]]
+"""By source, a replication of a chain, and what the hosts remember before it."""
 
 
 class Batch(NamedTuple):
@@ -121,6 +126,7 @@ class Batch(NamedTuple):
 
     pieces: Sequence[NewPiece]
     tables: Mapping[str, bytes]
+    memories: Memories
 
     @property
     def runs(self) -> int:
@@ -133,6 +139,7 @@ class BatchBuilder:
     """Gathers the results of several pieces."""
 
     pieces: list[NewPiece] = field(default_factory=list)
+    memories: dict[str, tuple[int, str]] = field(default_factory=dict)
     _results: list[Results] = field(default_factory=list)
 
     def add(self, source: str, first: int, count: int, facts: str | None, results: Results) -> None:
@@ -140,9 +147,13 @@ class BatchBuilder:
         self.pieces.append((source, first, count, facts))
         self._results.append(results)
 
+    def remember(self, source: str, following: int, memory: str) -> None:
+        """Add what the hosts of a chain remember before replication `following`."""
+        self.memories[source] = following, memory
+
     def build(self) -> Batch:
         """Return everything that was added."""
-        return Batch(self.pieces, _encoded(self._results))
+        return Batch(self.pieces, _encoded(self._results) if self.pieces else {}, self.memories)
 
 
 class DamagedBatchError(Exception):
@@ -183,7 +194,7 @@ class Store:
                 for (sql,) in self._database.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
             ]
             if made != _STATEMENTS:
-                raise sqlite3.DatabaseError("its tables are others")
+                raise self._unknown_tables()
             # If a file was cut short, SQLite reads the missing pages as if they were empty.
             [(verdict,)] = self._database.execute("PRAGMA quick_check(1)").fetchall()
             if verdict != "ok":
@@ -236,9 +247,20 @@ class Store:
     def _damaged(self, reason: Exception) -> InputError:
         told = " ".join(str(reason).split())
         return InputError(
-            f"{self.file} is damaged, or is not a store of lasthop ({told}); nothing was changed. Start "
-            "afresh in this folder with --overwrite, or choose another place with --out DIR."
+            f"{self.file} is damaged, or is not a store of lasthop ({told}); nothing was changed. {_REMEDY}"
         )
+
+    def _unknown_tables(self) -> Exception:
+        """Return the error for a store with other tables: of another version, or damaged."""
+        with suppress(sqlite3.DatabaseError, ValueError, KeyError, TypeError):
+            [(text,)] = self._database.execute("SELECT value FROM meta WHERE key = 'identity'").fetchall()
+            made_by = json.loads(text)["lasthop_version"], json.loads(text)["lasthop_commit"]
+            self._database.close()
+            return InputError(
+                f"{self.file} was written by lasthop {made_by[0]} (commit {made_by[1]}), whose stores have "
+                f"other tables; nothing was changed. Results of different versions are never mixed. {_REMEDY}"
+            )
+        return sqlite3.DatabaseError("its tables are others")
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -271,14 +293,22 @@ class Store:
 
     def add(self, batch: Batch, **facts: object) -> None:
         """Add a batch together with facts about the store, both or neither."""
-        blobs = [batch.tables[table] for table in TABLES]
         with self._transaction() as database:
-            number = database.execute(
-                f"INSERT INTO batch ({', '.join(TABLES)}) VALUES ({', '.join('?' * len(TABLES))})", blobs
-            ).lastrowid
+            if batch.pieces:
+                blobs = [batch.tables[table] for table in TABLES]
+                number = database.execute(
+                    f"INSERT INTO batch ({', '.join(TABLES)}) VALUES ({', '.join('?' * len(TABLES))})", blobs
+                ).lastrowid
+                database.executemany(
+                    "INSERT INTO piece VALUES (?, ?, ?, ?, ?, ?)",
+                    [(number, position, *piece) for position, piece in enumerate(batch.pieces)],
+                )
             database.executemany(
-                "INSERT INTO piece VALUES (?, ?, ?, ?, ?, ?)",
-                [(number, position, *piece) for position, piece in enumerate(batch.pieces)],
+                "INSERT OR REPLACE INTO memory VALUES (?, ?)",
+                [
+                    (source, _checked(json.dumps([source, *memory]).encode()))
+                    for source, memory in batch.memories.items()
+                ],
             )
             _note(database, facts)
 
@@ -297,6 +327,15 @@ class Store:
         except ValueError as error:
             raise self._damaged(error) from error
         return [Piece(*row) for row in rows]
+
+    def memories(self) -> Memories:
+        """Return what the hosts of each chain remember, unless it is damaged."""
+        memories = {}
+        for (content,) in self._rows("SELECT content FROM memory"):
+            with suppress(TypeError, ValueError):
+                source, following, memory = json.loads(_content(content))
+                memories[source] = following, memory
+        return memories
 
     def tables(self, batch: int) -> dict[str, pl.DataFrame]:
         """Return the rows of a batch; raise `DamagedBatchError` if they are not as they were written."""
@@ -327,8 +366,9 @@ class Store:
             )
 
     def compact(self) -> None:
-        """Return the space of forgotten rows to the file system."""
+        """Return the space of forgotten rows to the file system, and forget the memories of their chains."""
         with self._lock, self._failures_told():
+            self._database.execute("DELETE FROM memory WHERE source NOT IN (SELECT source FROM piece)")
             self._database.execute("VACUUM")
 
     def captures(self) -> dict[str, tuple[str, int]]:
@@ -387,12 +427,19 @@ def _frame(parts: Sequence[Columns]) -> pl.DataFrame:
 def _encode(frame: pl.DataFrame) -> bytes:
     stream = io.BytesIO()
     frame.write_ipc_stream(stream, compression="zstd")
-    content = stream.getvalue()
-    return zlib.crc32(content).to_bytes(_CHECK_BYTES) + content
+    return _checked(stream.getvalue())
 
 
 def _decode(blob: bytes) -> pl.DataFrame:
-    check, content = blob[:_CHECK_BYTES], blob[_CHECK_BYTES:]
+    return pl.read_ipc_stream(io.BytesIO(_content(blob)))
+
+
+def _checked(content: bytes) -> bytes:
+    return zlib.crc32(content).to_bytes(_CHECK_BYTES) + content
+
+
+def _content(checked: bytes) -> bytes:
+    check, content = checked[:_CHECK_BYTES], checked[_CHECK_BYTES:]
     if zlib.crc32(content).to_bytes(_CHECK_BYTES) != check:
         raise ValueError("wrong checksum")
-    return pl.read_ipc_stream(io.BytesIO(content))
+    return content

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import resource
 import signal
 import subprocess
@@ -46,20 +47,18 @@ def run(out: Path, *options: str, file: Path = EXAMPLE) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize(
-    ("kills", "replications", "cells"),
-    # A chain of cached metrics, memory=cbi, is lost as a whole, so no long one survives so many kills.
+    ("kills", "replications"),
+    # Half of the runs are a chain of cached metrics.
     [
-        (3, 1000, ()),
-        pytest.param(8, 1000, (), marks=pytest.mark.long(covers=COVERS, seconds=8)),
-        pytest.param(
-            KILLS, 50_000, ("--only", "memory=none"), marks=pytest.mark.long(by_hand="a night of kills")
-        ),
+        (3, 1000),
+        pytest.param(8, 1000, marks=pytest.mark.long(covers=COVERS, seconds=8)),
+        pytest.param(KILLS, 50_000, marks=pytest.mark.long(by_hand="a night of kills")),
     ],
 )
 def test_a_campaign_that_is_killed_again_and_again_ends_with_the_rows_of_an_undisturbed_one(
-    tmp_path: Path, kills: int, replications: int, cells: tuple[str, ...]
+    tmp_path: Path, kills: int, replications: int
 ) -> None:
-    options = ("--replications", str(replications), "--quiet", *cells)
+    options = ("--replications", str(replications), "--quiet")
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     assert run(whole, *options) == (0, "", "")
     moments = random.Random(2003)
@@ -152,6 +151,30 @@ def test_ctrl_c_does_not_wait_for_a_long_run(tmp_path: Path, endless: Path) -> N
     assert process.returncode == 130
     assert error.splitlines()[-1].startswith(f"Stopped: 0 of 10 runs are kept in {out}.")
     assert "Traceback" not in error + output
+
+
+def test_a_chain_of_cached_metrics_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+    options = ("--replications", "2000", "--only", "memory=cbi", "--quiet")
+    whole, out = tmp_path / "whole", tmp_path / "out"
+    assert run(whole, *options) == (0, "", "")
+    kept = [0]
+    for jobs in ("1", "2", "1"):
+        (out / ".lock").unlink(missing_ok=True)
+        with start(out, *options, "--jobs", jobs) as process:
+            wait_for_start(process, out)
+            time.sleep(0.6)
+            process.send_signal(signal.SIGINT)
+            _, error = process.communicate(timeout=20)
+        assert process.returncode == 130
+        told = re.fullmatch(r"Stopped: (\d+) of 2000 runs are kept in .*", error.splitlines()[-1])
+        assert told is not None
+        kept.append(int(told[1]))
+    assert kept == sorted(set(kept))
+    assert run(out, *options) == (0, "", "")
+    for table in TABLES:
+        assert (out / table).read_bytes() == (whole / table).read_bytes()
+    simulated = json.loads((out / "manifest.json").read_text(encoding="utf-8"))["simulation"]["runs"]
+    assert simulated == 2000, "no run is made twice"
 
 
 def test_a_second_process_is_told_who_works_in_the_folder(tmp_path: Path, endless: Path) -> None:

@@ -553,33 +553,51 @@ def test_a_dry_run_needs_a_batch_system(lasthop_main: Main, capsys: pytest.Captu
         assert "give --cluster slurm:FILE" in capsys.readouterr().err
 
 
-def work(cell: int, count: int, *, whole: bool = False) -> Work:
-    return Work(Unit(1, cell), f"source {cell}", 1, count, record=True, capture=False, whole=whole)
+def work(cell: int, count: int, *, step: int = 1, chained: bool = False) -> Work:
+    return Work(
+        Unit(1, cell), f"source {cell}", 1, count, record=True, capture=False, step=step, chained=chained
+    )
 
 
 def test_a_bundle_takes_about_as_long_as_asked() -> None:
-    agenda = Agenda([work(0, 1000), work(1, 10), work(2, 10), work(3, 5, whole=True), work(4, 5)])
+    agenda = Agenda([work(0, 1000), work(1, 10), work(2, 10), work(3, 5, step=5), work(4, 5)])
     [first] = agenda.bundle(1.0)
     assert first.count == 1  # nothing is known yet
-    agenda.took(first, 0.01)
+    agenda.took(first, 0.01, None)
     assert agenda.left_s() == pytest.approx(10.29)
     assert [(each.first, each.count) for each in agenda.bundle(1.0)] == [(2, 100)]
     assert sum(each.count for each in agenda.bundle(8.0)) == 800
     bundle = agenda.bundle(
         1.1
-    )  # 99 left of the first cell, then one of each that nobody knows, and chains as they are
+    )  # 99 left of the first cell, then one of each that nobody knows, and five that belong together
     assert [(each.unit.cell, each.count) for each in bundle] == [(0, 99), (1, 1), (2, 1), (3, 5), (4, 1)]
-    agenda.took(bundle[1], 1.0)
+    agenda.took(bundle[1], 1.0, None)
     assert [(each.unit.cell, each.count) for each in agenda.bundle(3.0)] == [(1, 3)]
     left = [each for bundle in iter(lambda: agenda.bundle(60.0), []) for each in bundle]
     assert sum(each.count for each in left) == 6 + 9 + 4
     assert not agenda.left()
 
 
+def test_the_rest_of_a_chain_waits_for_the_memory_of_its_slice() -> None:
+    agenda = Agenda([work(0, 7, step=2, chained=True), work(1, 1)])
+    first, other = agenda.take(), agenda.take()
+    assert first is not None
+    assert other is not None
+    assert (first.first, first.count, first.memory, other.unit.cell) == (1, 2, None, 1)
+    assert not agenda.left()
+    agenda.took(first, 2.0, "after two")
+    [second] = agenda.bundle(5.0)
+    assert (second.first, second.count, second.memory) == (3, 4, "after two")
+    last = agenda.take_after(second, 4.0, "after six")
+    assert last is not None
+    assert (last.first, last.count, last.memory) == (7, 1, "after six")
+    assert agenda.take_after(last, 1.0, "the end") is None
+
+
 def test_a_bundle_holds_few_cells_of_unknown_cost() -> None:
     agenda = Agenda([work(cell, 2) for cell in range(200)])
     [first] = agenda.bundle(1.0)
-    agenda.took(first, 0.001)
+    agenda.took(first, 0.001, None)
     assert len(agenda.bundle(1.0)) == 51
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +24,10 @@ from lasthop.campaign.plan import Plan
 from lasthop.campaign.runner import Threads
 from lasthop.engines.engine import WHOLE, Observation, Request
 from lasthop.engines.model_engine import ModelEngine
+from lasthop.errors import InterruptedCampaignError
 from lasthop.report.trace import trace_figure
 from lasthop.results.folder import FLOWS, PAGES, RUNS, SHORTS
+from lasthop.results.store import STORE
 from lasthop.scenario.facts import Facts
 from observing import overviewed, traced
 
@@ -52,6 +57,75 @@ def test_records_are_the_same_bytes_on_one_and_two_threads(study: _core.Study, t
         Campaign(plan, tmp_path / str(jobs)).run(Threads(jobs), lambda _: None)
     for name in (FLOWS, RUNS):
         assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes()
+
+
+def test_a_chain_in_parts_gives_the_rows_of_the_whole(study: _core.Study) -> None:
+    chained = cell(study, "link=r1,workload=2tcp1udp,variant=eifel+cbi+ecn")
+    whole = chained.run(1, 1, 6)
+    parts, memory = [], None
+    for first, count in ((1, 1), (2, 3), (5, 2)):
+        parts.append(chained.run(1, first, count, memory=memory))
+        memory = parts[-1].memory
+    assert memory == whole.memory is not None
+    for table in ("flows", "runs"):
+        for name, cells in getattr(whole, table).items():
+            assert [cell for part in parts for cell in getattr(part, table)[name]] == cells, name
+    assert chained.run(1, 5, 2).flows != parts[2].flows, "without its memory, a part begins anew"
+    assert cell(study, "link=r1,workload=2tcp1udp,variant=eifel").run(1, 1, 1).memory is None
+    with pytest.raises(ValueError, match="not the memory of hosts"):
+        chained.run(1, 2, 1, memory="[[1]]")
+
+
+CHAINS = "link=r1,workload=2tcp0udp,variant=eifel+cbi"
+
+
+@pytest.mark.parametrize(("jobs", "replications", "snap_length"), [(1, 20, None), (2, 20, None), (2, 4, 96)])
+def test_sets_and_captures_of_a_chain_go_on_where_they_were_stopped(
+    study: _core.Study, tmp_path: Path, jobs: int, replications: int, snap_length: int | None
+) -> None:
+    plan = Plan(study, [cell(study, CHAINS), cell(study, f"{CHAINS}+ecn")], 1, replications, sets=2)
+    whole, out = tmp_path / "whole", tmp_path / "out"
+    Campaign(plan, whole, snap_length).run(Threads(jobs), lambda _: None)
+    kept = [0]
+    for _ in range(3):
+        done: list[int] = []
+
+        def stop(runs: int, done: list[int] = done) -> None:
+            done.append(runs)
+            if sum(done) >= replications // 2:
+                raise KeyboardInterrupt
+
+        with pytest.raises(InterruptedCampaignError):
+            Campaign(plan, out, snap_length).run(Threads(jobs), stop)
+        outlook = Campaign(plan, out, snap_length).outlook()
+        assert outlook.again == 0
+        kept.append(outlook.there)
+    assert kept == sorted(set(kept)) < [plan.runs]
+    last = Campaign(plan, out, snap_length)
+    last.run(Threads(jobs), lambda _: None)
+    assert last.simulated.runs == plan.runs
+    for name in (FLOWS, RUNS):
+        assert (out / name).read_bytes() == (whole / name).read_bytes()
+    captures = [file.relative_to(whole) for file in (whole / "traces").rglob("*.*")]
+    assert bool(captures) == (snap_length is not None)
+    assert all((out / file).read_bytes() == (whole / file).read_bytes() for file in captures)
+
+
+def test_lost_parts_of_a_chain_are_made_again_from_its_start(study: _core.Study, tmp_path: Path) -> None:
+    plan = Plan(study, [cell(study, CHAINS)], 1, 40)
+    Campaign(plan, tmp_path).run(Threads(1), lambda _: None)
+    before = (tmp_path / FLOWS).read_bytes()
+    (tmp_path / FLOWS).unlink()
+    with closing(sqlite3.connect(tmp_path / STORE)) as store, store:
+        store.execute("UPDATE batch SET runs = x'00' WHERE id = 1")
+    again = Campaign(plan, tmp_path)
+    again.run(Threads(1), lambda _: None)
+    assert 0 < again.damaged == again.assigned <= 40
+    assert (tmp_path / FLOWS).read_bytes() == before
+    with closing(sqlite3.connect(tmp_path / STORE)) as store, store:
+        store.execute("UPDATE memory SET content = CAST(x'00' || content AS BLOB)")
+    longer = dataclasses.replace(plan, replications=45)
+    assert Campaign(longer, tmp_path).outlook().again == 40, "of a damaged memory, nothing is used"
 
 
 def test_a_cell_alone_gives_the_rows_it_gives_in_the_whole_study(study: _core.Study, tmp_path: Path) -> None:

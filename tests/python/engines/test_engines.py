@@ -11,7 +11,7 @@ import pytest
 
 import fake_core
 from lasthop import _core
-from lasthop.campaign.campaign import Campaign
+from lasthop.campaign.campaign import Campaign, Outlook
 from lasthop.campaign.plan import FORMAT, ChosenRun, Plan
 from lasthop.campaign.runner import Threads
 from lasthop.cluster import check_cluster
@@ -41,9 +41,9 @@ class Twin(ModelEngine):
     def guest(self) -> str:
         return "a twin"
 
-    def chained(self, cell: _core.Cell) -> bool:
+    def stretch(self, cell: _core.Cell) -> int:
         del cell
-        return True
+        return 4
 
 
 def a_kernel(folder: Path) -> Kernel:
@@ -88,9 +88,14 @@ def test_a_new_engine_needs_only_what_it_says_of_itself(
     assert (manifest["identity"]["engine"], manifest["identity"]["build"]) == ("twin", "a")
     assert manifest["host"]["guest"] == "a twin"
     assert ChosenRun(plan, plan.cells[0], 1, 3).provenance().startswith(f"lasthop {_core.VERSION} ")
-    # Its replications are chained, so a longer plan begins anew.
-    longer = dataclasses.replace(plan, replications=4)
-    assert Campaign(longer, tmp_path / "out").outlook().again == 3 * len(plan.cells)
+    # A fourth replication depends on the three before it, a fifth on none.
+    longer = dataclasses.replace(plan, replications=5)
+    campaign = Campaign(longer, tmp_path / "out")
+    assert campaign.outlook() == Outlook(there=6, missing=4, again=6, others=0)
+    assert [(work.first, work.count) for work in campaign.pending()] == [(1, 4), (5, 1)] * 2
+    campaign.run(Threads(1), ignore)
+    shorter = Campaign(plan, tmp_path / "out")
+    assert shorter.outlook() == Outlook(there=6, missing=0, again=0, others=4)
     with pytest.raises(InputError, match=r"holds results of the build a, not of b; .*--overwrite"):
         Campaign(dataclasses.replace(plan, engine=Twin("b")), tmp_path / "out")
 

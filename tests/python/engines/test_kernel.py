@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -21,6 +22,9 @@ import pytest
 from clusters import Cluster
 from forked import Forked
 from lasthop import _core
+from lasthop.campaign.campaign import Campaign
+from lasthop.campaign.plan import ChosenRun, Plan
+from lasthop.campaign.runner import Threads
 from lasthop.engines.engine import Request
 from lasthop.engines.kernel import boot, kernel_engine, source
 from lasthop.engines.kernel.apt import Apt, other_suites
@@ -29,7 +33,7 @@ from lasthop.engines.kernel.changes import _replace
 from lasthop.engines.kernel.kernel_engine import KernelEngine
 from lasthop.engines.kernel.source import find_source
 from lasthop.engines.kernel.store import Info, Kernel, find_kernel, kernels, store
-from lasthop.errors import InputError
+from lasthop.errors import InputError, InterruptedCampaignError
 from long_tests import GUEST
 from test_live_run import ATM, DOWNLOAD, PAGE, SCENARIO, STREAM
 from tools import require_tools, tshark
@@ -120,6 +124,43 @@ def test_the_same_seed_gives_the_same_records_byte_for_byte_on_one_instance_and_
     other = tmp_path / "other"
     assert lasthop_main("run", file, "--engine", "kernel", "--seed", 2, "--out", other, "--quiet") == 0
     assert (other / "flows.parquet").read_bytes() != (tmp_path / "out0" / "flows.parquet").read_bytes()
+
+
+def test_a_stopped_campaign_goes_on_with_the_next_boot(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernel_engine, "_BOOT_REPLICATIONS", 3)
+    study = _core.load(str(scenario(tmp_path, DOWNLOAD)))
+    engine = KernelEngine(kernel)
+    assert engine.stretch(study.cells[0]) == 3
+    plan = Plan(study, study.cells, 1, 8, sets=2, engine=engine)
+    whole, out = tmp_path / "whole", tmp_path / "out"
+    Campaign(plan, whole).run(Threads(2), lambda _: None)
+
+    def stop(runs: int) -> None:
+        if runs:
+            raise KeyboardInterrupt
+
+    for _ in range(2):
+        with pytest.raises(InterruptedCampaignError):
+            Campaign(plan, out).run(Threads(1), stop)
+    again = Campaign(plan, out)
+    assert again.outlook().there >= 6
+    assert again.outlook().again == 0
+    again.run(Threads(2), lambda _: None)
+    assert again.simulated.runs == plan.runs
+    for table in ("flows.parquet", "runs.parquet"):
+        assert (out / table).read_bytes() == (whole / table).read_bytes()
+    # Replication 5 of set 2 is the second of its boot.
+    flows = again.finished.flows().filter(set=2, replication=13)
+    traced = ChosenRun(plan, study.cells[0], 2, 5).trace()
+    assert traced.flows["elapsed_s"] == flows["elapsed_s"].to_list()
+    # Of the boot that ended with replication 8, two run again.
+    longer = Campaign(dataclasses.replace(plan, replications=10, sets=1), out)
+    assert longer.outlook().again == 2
+    longer.run(Threads(1), lambda _: None)
+    before = pl.read_parquet(whole / "flows.parquet").filter(set=1)
+    assert longer.finished.flows().filter(pl.col("replication") <= 8).equals(before)
 
 
 def test_what_else_the_process_has_open_changes_nothing(kernel: Kernel, tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 //! Cached metrics, which connections to one destination pass on to the next one (control block
 //! interdependence, RFC 2140, as in Linux 2.4 and its successors).
 
+use serde::{Deserialize, Serialize};
+
 /// The cached metrics of one destination. Zero means that there is no value.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CachedMetrics {
     /// Slow-start threshold in segments.
     pub ssthresh: u32,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO, ClassVar, Self
 
 from lasthop import _core
 from lasthop.engines.engine import CaptureTarget, Observation, Request, SeriesTarget
-from lasthop.engines.hosts import Answer, HostEngine, HostResults, message_of, results_of
+from lasthop.engines.hosts import Answer, HostEngine, HostResults, message_of, results_of, together
 from lasthop.engines.kernel.boot import (
     NEEDED_TOOLS,
     claimed_cores,
@@ -44,6 +44,10 @@ _IDLE_LIMIT_S = 30.0
 # A replication that computes for longer than this is stuck.
 _REPLICATION_LIMIT_S = 300.0
 _LOOK_EVERY_MS = 1000
+# A guest takes 2 or 3 s for the replications of so many packets, by an estimate that is mostly high. Its boot
+# takes a hundredth of that.
+_BOOT_PACKETS = 100_000
+_BOOT_REPLICATIONS = 100
 # The name of a time series in the guest's answer.
 _SERIES = "series.csv"
 
@@ -129,9 +133,15 @@ class KernelEngine(HostEngine):
         program = program_of(cell)
         return program is None or not program.get("cpu_cost")
 
-    def chained(self, cell: _core.Cell) -> bool:
-        """Whether a replication depends on earlier ones, by the random numbers that the guest has drawn."""
-        return program_of(cell) is None
+    def stretch(self, cell: _core.Cell) -> int:
+        """Return how many replications a boot runs, about a few seconds' work.
+
+        Each depends on those before it, by the random numbers that the guest has drawn.
+        """
+        if cell.sequential or program_of(cell) is not None:
+            return super().stretch(cell)
+        packets, _ = cell.estimate
+        return int(min(max(1.0, _BOOT_PACKETS / max(packets, 1.0)), _BOOT_REPLICATIONS))
 
     def served_together(self, cell: _core.Cell) -> int:
         """Return how many replications the servers of one guest serve."""
@@ -139,13 +149,24 @@ class KernelEngine(HostEngine):
         return 1 if program is None else program.get("keep_servers") or 1
 
     def run_cell(self, cell: _core.Cell, request: Request) -> HostResults:
+        """Run replications, each stretch of them in a boot of its own."""
+        if program_of(cell) is not None:
+            return results_of(self._run_program_in_guest(cell, request))
+        length, boots = self.stretch(cell), []
+        for before in range(0, request.count, length):
+            first, count = request.first + before, min(length, request.count - before)
+            numbers = range(first, first + count)
+            observations = {n: one for n, one in request.observations.items() if n in numbers}
+            part = replace(request, first=first, count=count, observations=observations)
+            boots.append(self._run_boot(cell, part))
+        return together(boots) if len(boots) > 1 else boots[0]
+
+    def _run_boot(self, cell: _core.Cell, request: Request) -> HostResults:
         """Run replications in one boot.
 
         The guest's random numbers follow from `seed` and `first`, so an equal boot gives the same results to
         the byte.
         """
-        if program_of(cell) is not None:
-            return results_of(self._run_program_in_guest(cell, request))
         captures, series = request.captures, request.series
         wanted = message_of(cell, _inside(request, lambda number: Path("/captures") / str(number)))
         spec = json.dumps({"run": {**wanted, "spin_us": 0}})
