@@ -8,6 +8,7 @@
 //! The files contain the secrets of encrypted connections, so that Wireshark can decrypt them. QUIC's logs
 //! are files beside them.
 
+mod arrivals;
 mod http;
 mod packet;
 mod points;
@@ -17,13 +18,14 @@ mod real;
 #[cfg(test)]
 mod tests;
 
+use arrivals::Arrivals;
 use lasthop_core::{
     Direction, DropCause, DropPlace, Ecn, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet,
     PacketEvent,
 };
 use packet::Builder;
 use pcap_file::pcapng::PcapNgWriter;
-use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
+use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
 use pcap_file::pcapng::blocks::interface_description::{
     InterfaceDescriptionBlock, InterfaceDescriptionOption,
 };
@@ -53,11 +55,14 @@ const NANOSECONDS: u8 = 9;
 /// a TLS key log.
 const DECRYPTION_SECRETS: u32 = 0x0000_000a;
 const TLS_KEY_LOG: u32 = 0x544c_534b;
+/// Comment on a packet that the router has marked.
+const MARKED: &str = "marked: congestion experienced";
 const DROPS_HEADER: &str = "time_s,flow,direction,cause,ip_id,server_port,client_port";
 /// A further column in a tree of hops: where the packet was dropped.
 const PLACE_COLUMN: &str = ",place";
 
-/// Writes the packets of a run as they pass. It keeps no packets, only the headers of page loads' messages.
+/// Writes the packets of a run as they pass. It keeps the headers of page loads' messages and, in
+/// [`Arrivals`], the packets that may yet get a comment.
 ///
 /// A write error, or a packet that IPv4 and TCP cannot express, ends the capture; [`Capture::finish`]
 /// reports it.
@@ -65,6 +70,8 @@ pub struct Capture<W: Write> {
     points: CapturePoints,
     /// By point; none where nothing is captured.
     files: Vec<Option<PcapNgWriter<W>>>,
+    /// By point; empty where no queue begins.
+    arrivals: Vec<Arrivals>,
     /// The application of each flow.
     applications: Vec<u32>,
     drops: W,
@@ -74,8 +81,8 @@ pub struct Capture<W: Write> {
     /// QUIC's logs, if they are kept.
     qlog: Option<qlog::Logs>,
     snap_length: u32,
-    /// Serial of the packet that the router marked last. Its arrival at the queue is the next event of its
-    /// path.
+    /// Serial of the packet that the router marked last before it accepted it. Its arrival at the queue is
+    /// the next event of its path.
     marked: Option<u64>,
     /// ECN field of the ECN-capable packets of each flow, down and up: the value that a marked packet had
     /// before the mark.
@@ -100,11 +107,12 @@ impl<W: Write> Capture<W> {
             let writer = open(&CapturePoints::file_name(point))?;
             begin(writer, point, comment, snap_length).map(Some).map_err(io_error)
         });
-        let files = begun.collect::<io::Result<_>>()?;
+        let files = begun.collect::<io::Result<Vec<_>>>()?;
         let mut drops = open(DROPS_FILE)?;
         writeln!(drops, "{DROPS_HEADER}{}", if points.has_places() { PLACE_COLUMN } else { "" })?;
         Ok(Self {
             points,
+            arrivals: files.iter().map(|_| Arrivals::default()).collect(),
             files,
             applications: Vec::new(),
             drops,
@@ -136,9 +144,15 @@ impl<W: Write> Capture<W> {
         if let Some(error) = self.failed {
             return Err(error);
         }
-        let mut files: Vec<W> = self.files.into_iter().flatten().map(PcapNgWriter::into_inner).collect();
-        for writer in &mut files {
+        let mut files = Vec::new();
+        for (file, arrivals) in self.files.into_iter().zip(self.arrivals) {
+            let Some(mut file) = file else { continue };
+            for block in arrivals.rest() {
+                file.write_pcapng_block(block).map_err(io_error)?;
+            }
+            let mut writer = file.into_inner();
             writer.flush()?;
+            files.push(writer);
         }
         let mut drops = self.drops;
         drops.flush()?;
@@ -158,28 +172,39 @@ impl<W: Write> Capture<W> {
                     known[packet.direction as usize] = packet.ecn;
                 }
                 let point = self.host(application, sender, packet);
-                self.write(now, point, packet, packet.ecn, 0, None)
+                self.write(now, point, packet, 0)
             }
             PacketEvent::Forwarded => self.crossed(now, packet),
             PacketEvent::Delivered | PacketEvent::Duplicated => {
                 self.crossed(now, packet)?;
                 let point = self.host(application, sender.other(), packet);
                 let routers = self.points.on_way(application, packet);
-                self.write(now, point, packet, packet.ecn, routers, None)
+                self.write(now, point, packet, routers)
             }
             PacketEvent::Marked => {
-                self.marked = Some(packet.serial);
+                if self.waits(packet) {
+                    self.comment(packet, Cow::Borrowed(MARKED));
+                } else {
+                    self.marked = Some(packet.serial);
+                }
                 Ok(())
             }
-            PacketEvent::Enqueued(_) => self.arrived(now, packet, None),
-            PacketEvent::Dequeued(_) => match self.points.behind_queue(packet.place) {
-                Some(point) => self.write(now, point, packet, packet.ecn, 1, None),
-                None => Ok(()),
-            },
-            PacketEvent::Dropped(cause) => {
-                if cause.labels().place == DropPlace::Arrival {
-                    self.arrived(now, packet, Some(cause))?;
+            PacketEvent::Enqueued(_) => self.arrived(now, packet),
+            PacketEvent::Dequeued(_) => {
+                self.settle(packet)?;
+                match self.points.behind_queue(packet.place) {
+                    Some(point) => self.write(now, point, packet, 1),
+                    None => Ok(()),
                 }
+            }
+            PacketEvent::Dropped(cause) => {
+                if cause.labels().place != DropPlace::Link {
+                    if !self.waits(packet) {
+                        self.arrived(now, packet)?;
+                    }
+                    self.comment(packet, Cow::Owned(format!("dropped: {}", cause.labels().label)));
+                }
+                self.settle(packet)?;
                 self.dropped(now, packet, cause)
             }
             PacketEvent::LinkRetry => Ok(()),
@@ -190,19 +215,49 @@ impl<W: Write> Capture<W> {
     fn crossed(&mut self, now: Instant, packet: &Packet) -> io::Result<()> {
         let Some(point) = self.points.far_end(packet.place) else { return Ok(()) };
         let routers = self.points.before(self.application(packet.flow), packet) + 1;
-        self.write(now, point, packet, packet.ecn, routers, None)
+        self.write(now, point, packet, routers)
     }
 
-    /// A packet arrives at the router queue: before RED marks it.
-    fn arrived(&mut self, now: Instant, packet: &Packet, dropped: Option<DropCause>) -> io::Result<()> {
+    /// A packet arrives at the router queue: before it is marked there.
+    fn arrived(&mut self, now: Instant, packet: &Packet) -> io::Result<()> {
         let marked = self.marked.take() == Some(packet.serial);
         let unmarked = self.unmarked.get(packet.flow.0 as usize).copied().unwrap_or([Ecn::Ect0; 2]);
         let ecn = if marked { unmarked[packet.direction as usize] } else { packet.ecn };
-        let dropped = dropped.map(|cause| format!("dropped: {}", cause.labels().label));
-        let marked = marked.then_some("marked: RED, congestion experienced");
         let Some(point) = self.points.arrival(packet.place) else { return Ok(()) };
         let routers = self.points.before(self.application(packet.flow), packet);
-        self.write(now, point, packet, ecn, routers, dropped.as_deref().or(marked))
+        let block = self.block(now, point, packet, ecn, routers)?.map(|(_, block)| block.into_owned());
+        if let Some(block) = block {
+            self.arrivals[point].add(packet.serial, block);
+        }
+        if marked {
+            self.comment(packet, Cow::Borrowed(MARKED));
+        }
+        Ok(())
+    }
+
+    /// Whether a packet waits in a router queue that is captured.
+    fn waits(&self, packet: &Packet) -> bool {
+        let point = self.points.arrival(packet.place);
+        point.is_some_and(|point| self.arrivals[point].is_waiting(packet.serial))
+    }
+
+    /// Adds a comment to a packet, if it waits in a router queue that is captured.
+    fn comment(&mut self, packet: &Packet, text: Cow<'static, str>) {
+        if let Some(point) = self.points.arrival(packet.place) {
+            self.arrivals[point].comment(packet.serial, text);
+        }
+    }
+
+    /// A packet does not wait any longer: writes what was held back because of it.
+    fn settle(&mut self, packet: &Packet) -> io::Result<()> {
+        self.marked.take_if(|serial| *serial == packet.serial);
+        let Some(point) = self.points.arrival(packet.place) else { return Ok(()) };
+        let Some(file) = &mut self.files[point] else { return Ok(()) };
+        self.arrivals[point].settle(packet.serial);
+        while let Some(block) = self.arrivals[point].take_settled() {
+            file.write_pcapng_block(block).map_err(io_error)?;
+        }
+        Ok(())
     }
 
     /// The point at the host where a packet begins or ends.
@@ -258,17 +313,25 @@ impl<W: Write> Capture<W> {
         Ok(())
     }
 
-    fn write(
+    fn write(&mut self, now: Instant, point: usize, packet: &Packet, routers: usize) -> io::Result<()> {
+        if let Some((file, block)) = self.block(now, point, packet, packet.ecn, routers)? {
+            file.write_pcapng_block(block).map_err(io_error)?;
+        }
+        Ok(())
+    }
+
+    /// The packet as it is seen at a point behind so many routers, and the file of the point; none if the
+    /// point is not captured.
+    fn block(
         &mut self,
         now: Instant,
         point: usize,
         packet: &Packet,
         ecn: Ecn,
         routers: usize,
-        comment: Option<&str>,
-    ) -> io::Result<()> {
+    ) -> io::Result<Option<(&mut PcapNgWriter<W>, EnhancedPacketBlock<'_>)>> {
         let seen = self.points.seen(self.application(packet.flow), routers);
-        let Some(file) = &mut self.files[point] else { return Ok(()) };
+        let Some(file) = &mut self.files[point] else { return Ok(None) };
         let data = match &mut self.real {
             Some(real) => real.bytes(packet, ecn)?,
             None => self.builder.build(packet, ecn, seen)?,
@@ -278,13 +341,9 @@ impl<W: Write> Capture<W> {
             timestamp: EPOCH + Duration::from_nanos(now.as_nanos()),
             original_len: data.len() as u32,
             data: Cow::Borrowed(&data[..data.len().min(self.snap_length as usize)]),
-            options: comment
-                .map(|text| EnhancedPacketOption::Comment(Cow::Borrowed(text)))
-                .into_iter()
-                .collect(),
+            options: Vec::new(),
         };
-        file.write_pcapng_block(block).map_err(io_error)?;
-        Ok(())
+        Ok(Some((file, block)))
     }
 }
 

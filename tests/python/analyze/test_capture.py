@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +34,34 @@ FIELDS = (
 )  # fmt: skip
 GOOD = "1"
 DROP_COMMENTS = {"queue": "dropped: router queue full", "red": "dropped: RED"}
+MARKED = "marked: congestion experienced"
+COUNTED = re.compile(r"(data|ack)_(drops_(queue|red|aqm)|marks_ecn)")
+DISCIPLINES = """
+[down]
+link = { rate = "4 Mbit/s", delay = "20 ms" }
+queue.limit = "30 packets"
+[[flow]]
+kind = "bulk-tcp"
+name = "with-ecn"
+bytes = "500 kB"
+tcp.ecn = true
+[[flow]]
+kind = "bulk-tcp"
+name = "without"
+count = 2
+bytes = "500 kB"
+[factor.queue]
+drop-tail = {}
+drop-head.down.queue.discipline = "drop-head"
+random-drop.down.queue.discipline = "random-drop"
+codel.down.queue.discipline = "codel"
+codel-ecn.down.queue = { discipline = "codel", ecn = true, limit = "1000 packets" }
+fq_codel.down.queue.discipline = "fq_codel"
+pie.down.queue.discipline = "pie"
+dualpi2.down.queue.discipline = "dualpi2"
+sfq.down.queue.discipline = "sfq"
+cake.down.queue = { discipline = "cake", limit = "100 kB" }
+"""
 
 
 @dataclass(frozen=True)
@@ -46,15 +74,15 @@ class Run:
     packets: pl.DataFrame
 
 
-def read_packets(folders: list[Path]) -> list[pl.DataFrame]:
+def read_packets(folders: list[Path], points: Sequence[str] = POINTS) -> list[pl.DataFrame]:
     """Return tshark's reading of the captures of several runs; in one call, because it starts slowly."""
     merged = folders[0] / "all.pcapng"
-    files = [folder / f"{point}.pcapng" for folder in folders for point in POINTS]
+    files = [folder / f"{point}.pcapng" for folder in folders for point in points]
     # Without -I none, equal interfaces of different runs would become one.
     tool("mergecap", "-a", "-I", "none", "-w", merged, *files)
     # A segment appears at up to four points, which is no retransmission.
     rows = tshark(merged, FIELDS, "-o", "tcp.analyze_sequence_numbers:FALSE")
-    run = pl.col("frame.interface_id").cast(pl.Int64) // len(POINTS)
+    run = pl.col("frame.interface_id").cast(pl.Int64) // len(points)
     packets = pl.DataFrame(rows, schema=list(FIELDS), orient="row").with_columns(run.alias("run"))
     return [packets.filter(pl.col("run") == number) for number in range(len(folders))]
 
@@ -146,12 +174,39 @@ def test_drops_are_told_with_their_cause(runs: list[Run]) -> None:
             event.removeprefix("dropped-") for event in dropped["event"]
         ], run.name
         assert run.drops["ip_id"].to_list() == (dropped["serial"] % 65536).to_list(), run.name
-        comments = Counter(run.packets.filter(pl.col("frame.interface_name") == "router-in")["frame.comment"])
+        at_router = run.packets.filter(pl.col("frame.interface_name") == "router-in")
+        comments = Counter(part for text in at_router["frame.comment"] for part in text.split(","))
         for cause, comment in DROP_COMMENTS.items():
             assert comments[comment] == (run.drops["cause"] == cause).sum(), run.name
-        marked = run.events.filter(pl.col("event") == "marked").height
-        overflowed = marked - comments["marked: RED, congestion experienced"]
-        assert 0 <= overflowed <= comments[DROP_COMMENTS["queue"]], run.name
+        assert comments[MARKED] == run.events.filter(pl.col("event") == "marked").height, run.name
+
+
+def test_whatever_a_discipline_drops_or_marks_has_its_comment(tmp_path: Path) -> None:
+    """At arrival, at the head, and out of another queue; counted against the columns of the records."""
+    require_tools()
+    file = tmp_path / "disciplines.toml"
+    file.write_text(DISCIPLINES, encoding="utf-8")
+    study = _core.load(str(file))
+    folders = [tmp_path / cell.levels["queue"] for cell in study.cells]
+    counted = []
+    for cell, folder in zip(study.cells, folders, strict=True):
+        folder.mkdir()
+        capture = CaptureTarget(folder, "a test", 80)
+        trace = observe(cell, study.seed, 1, 1, Observation(trace=True, capture=capture))
+        assert trace is not None
+        sums = {name: sum(values) for name, values in trace.flows.items() if COUNTED.fullmatch(name)}
+        marks = sum(number for name, number in sums.items() if name.endswith("marks_ecn"))
+        counted.append((sum(sums.values()) - marks, marks))
+    found = {}
+    for folder, expected, packets in zip(folders, counted, read_packets(folders, ["router-in"]), strict=True):
+        times = [nanoseconds(text) for text in packets["frame.time_epoch"]]
+        assert times == sorted(times), folder.name
+        comments = ",".join(packets["frame.comment"])
+        assert (comments.count("dropped: "), comments.count("marked: ")) == expected, folder.name
+        found[folder.name] = tuple(number > 0 for number in expected)
+    both = dict.fromkeys(("codel-ecn", "fq_codel", "dualpi2", "cake"), (True, True))
+    drops = ("drop-tail", "drop-head", "random-drop", "codel", "pie", "sfq")
+    assert found == dict.fromkeys(drops, (True, False)) | both
 
 
 def test_a_snap_length_cuts_packets_and_leaves_their_headers_alone(tmp_path: Path) -> None:

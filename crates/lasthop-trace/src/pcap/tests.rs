@@ -1,6 +1,8 @@
 use super::packet::Seen;
 use super::*;
 use lasthop_core::{Body, Datagram, Dscp, Flags, FlowId, Place, QueueDepth, SackBlock, Segment, Timestamps};
+use lasthop_scenario::Scenario;
+use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
 use pcap_file::pcapng::{Block, PcapNgReader};
 use proptest::prelude::*;
 use std::num::NonZeroU16;
@@ -271,19 +273,26 @@ proptest! {
     }
 }
 
-/// A record of a capture: nanoseconds since the epoch, the ECN field, the comment.
+/// A record of a capture: nanoseconds since the epoch, the ECN field, the comments.
 type Record = (u128, u8, Option<String>);
+
+/// Instant 0 of a run on the captures' clock.
+fn at(nanos: u128) -> u128 {
+    946_684_800_000_000_000 + nanos
+}
 
 fn records(file: &[u8]) -> Vec<Record> {
     let mut reader = PcapNgReader::new(file).expect("a section header");
     let mut records = Vec::new();
     while let Some(block) = reader.next_block() {
         if let Block::EnhancedPacket(block) = block.expect("a whole block") {
-            let comment = block.options.iter().find_map(|option| match option {
-                EnhancedPacketOption::Comment(text) => Some(text.to_string()),
+            let comments = block.options.iter().filter_map(|option| match option {
+                EnhancedPacketOption::Comment(text) => Some(text.as_ref()),
                 _ => None,
             });
-            records.push((block.timestamp.as_nanos(), block.data[1] & 3, comment));
+            let comments = comments.collect::<Vec<_>>().join("; ");
+            let comments = (!comments.is_empty()).then_some(comments);
+            records.push((block.timestamp.as_nanos(), block.data[1] & 3, comments));
         }
     }
     records
@@ -318,10 +327,9 @@ fn each_point_sees_what_passes_it() {
         (5, PacketEvent::Sent, &up),
         (6, PacketEvent::Enqueued(depth), &up),
     ]);
-    let at = |nanos: u128| 946_684_800_000_000_000 + nanos;
     assert_eq!(server, [(at(1), 2, None)]);
     assert_eq!(client, [(at(5), 3, None), (at(5), 3, None), (at(5), 0, None)]);
-    let comment = Some("marked: RED, congestion experienced".to_owned());
+    let comment = Some("marked: congestion experienced".to_owned());
     assert_eq!(router_in, [(at(2), 2, comment), (at(6), 0, None)]);
     assert_eq!(router_out, [(at(3), 3, None)]);
     assert_eq!(drops.lines().count(), 1);
@@ -372,7 +380,8 @@ fn every_drop_is_a_row_and_those_at_the_queue_are_comments() {
     let early =
         ["dropped: RED", "dropped: early packet discard", "dropped: more than its share of the buffer"];
     let early = early.map(|comment| (0, comment.to_owned()));
-    assert_eq!(comments, [&[(0, full.clone())], &early[..], &[(2, full)]].concat());
+    let both = format!("{MARKED}; {full}");
+    assert_eq!(comments, [&[(0, full)], &early[..], &[(2, both)]].concat());
     assert!(server.is_empty() && client.is_empty() && router_out.is_empty());
     let expected = "\
 time_s,flow,direction,cause,ip_id,server_port,client_port
@@ -385,6 +394,43 @@ time_s,flow,direction,cause,ip_id,server_port,client_port
 2.000000000,0,down,queue,1,30001,20001
 ";
     assert_eq!(drops, expected);
+}
+
+/// Of six packets the queue passes one, drops one, marks one, gives one up to the link and keeps two.
+#[test]
+fn what_the_queue_drops_or_marks_after_it_accepted_it_has_a_comment_in_its_place() {
+    let arrived: Vec<Packet> =
+        (1..=6).map(|serial| packet(serial, Direction::Down, Ecn::Ect0, Segment::default())).collect();
+    let marked = Packet { ecn: Ecn::Ce, ..arrived[2].clone() };
+    let depth = QueueDepth::default();
+    let enqueued =
+        arrived.iter().zip(1..).map(|(packet, nanos)| (nanos, PacketEvent::Enqueued(depth), packet));
+    let fates = [
+        // Another queue of the discipline is served first.
+        (11, PacketEvent::Marked, &marked),
+        (11, PacketEvent::Dequeued(depth), &marked),
+        (12, PacketEvent::Dropped(DropCause::CoDel), &arrived[1]),
+        (12, PacketEvent::Dequeued(depth), &arrived[0]),
+        (13, PacketEvent::Dropped(DropCause::LinkError), &arrived[3]),
+        (14, PacketEvent::Delivered, &marked),
+    ];
+    let ([_, client, router_in, router_out], drops) = capture(&enqueued.chain(fates).collect::<Vec<_>>());
+    let dropped = Some("dropped: CoDel".to_owned());
+    let comments = [None, dropped, Some(MARKED.to_owned()), None, None, None];
+    let expected: Vec<Record> =
+        comments.into_iter().zip(1..).map(|(comment, nanos)| (at(nanos), 2, comment)).collect();
+    assert_eq!(router_in, expected);
+    assert_eq!(router_out, [(at(11), 3, None), (at(12), 2, None)]);
+    assert_eq!(client, [(at(14), 3, None)]);
+    assert_eq!(drops.lines().count(), 3);
+}
+
+/// A queue of the user's own may drop a packet as it arrives, for a reason of its own.
+#[test]
+fn a_packet_that_was_never_accepted_is_captured_with_its_comment() {
+    let arrived = packet(1, Direction::Down, Ecn::Ect0, Segment::default());
+    let ([_, _, router_in, _], _) = capture(&[(1, PacketEvent::Dropped(DropCause::User), &arrived)]);
+    assert_eq!(router_in, [(at(1), 2, Some("dropped: own discipline".to_owned()))]);
 }
 
 #[test]
@@ -417,11 +463,15 @@ peer = "laptop"
 bytes = "1 kB"
 "#;
 
+fn home() -> Scenario {
+    lasthop_scenario::Study::from_str(HOME, "home.toml").unwrap().cells.swap_remove(0).scenario
+}
+
 /// From the server to the laptop behind two hops, then from the laptop to the TV behind the first of them.
 #[test]
 fn in_a_tree_each_host_and_both_ends_of_each_hop_see_what_passes_them() {
-    let scenario = &lasthop_scenario::Study::from_str(HOME, "home.toml").unwrap().cells[0].scenario;
-    let points = CapturePoints::of(scenario);
+    let scenario = home();
+    let points = CapturePoints::of(&scenario);
     let names: Vec<String> = points.names().map(str::to_owned).collect();
     let mut capture = Capture::new(points, |_| Ok(Vec::new()), "", SNAP_LENGTH).unwrap();
     for (application, info) in (0..).zip(scenario.flows()) {
@@ -466,6 +516,34 @@ fn in_a_tree_each_host_and_both_ends_of_each_hop_see_what_passes_them() {
         ("wifi-up-out", vec![(11, laptop, tv, 63)]),
     ];
     assert_eq!(seen, expected);
+}
+
+#[test]
+fn a_mark_is_a_comment_where_it_was_made_and_not_at_the_next_hop() {
+    let scenario = home();
+    let tree = scenario.tree();
+    let at_hop = |hop| tree.place(hop, Direction::Down);
+    let sent = Packet { place: at_hop(0), ..packet(1, Direction::Down, Ecn::Ect0, Segment::default()) };
+    let marked = Packet { ecn: Ecn::Ce, ..sent.clone() };
+    let behind = Packet { place: at_hop(1), ..marked.clone() };
+    let depth = QueueDepth::default();
+    let seen_at = |point: &str| {
+        let points = CapturePoints::of(&scenario).only(Some(point));
+        let mut capture = Capture::new(points, |_| Ok(Vec::new()), "", SNAP_LENGTH).unwrap();
+        for (event, packet) in [
+            (PacketEvent::Enqueued(depth), &sent),
+            (PacketEvent::Marked, &marked),
+            (PacketEvent::Dequeued(depth), &marked),
+            (PacketEvent::Forwarded, &marked),
+            (PacketEvent::Enqueued(depth), &behind),
+            (PacketEvent::Dequeued(depth), &behind),
+        ] {
+            capture.packet(Instant::from_nanos(7), event, packet);
+        }
+        records(&capture.finish().unwrap().0[0])
+    };
+    assert_eq!(seen_at("cable-down-in"), [(at(7), 2, Some(MARKED.to_owned()))]);
+    assert_eq!(seen_at("wifi-down-in"), [(at(7), 3, None)]);
 }
 
 /// Time, source, destination and TTL of a packet.
