@@ -131,6 +131,21 @@ class Negative(lasthop.CongestionControl):
         self.window = -3
 
 
+class Endless(lasthop.CongestionControl):
+    def on_ack(self, ack: lasthop.Ack) -> None:
+        self.window = float("inf")
+
+
+class Enormous(lasthop.CongestionControl):
+    def on_ack(self, ack: lasthop.Ack) -> None:
+        self.window = 1e300
+
+
+class Uncounted(lasthop.CongestionControl):
+    def on_ack(self, ack: lasthop.Ack) -> None:
+        self.window = float("nan")
+
+
 class Backwards(lasthop.CongestionControl):
     def on_start(self, now_s: float) -> None:
         self.pacing_rate_Bps = -1.0

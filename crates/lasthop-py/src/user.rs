@@ -214,16 +214,19 @@ impl Control {
     }
 }
 
-/// A whole number of segments; a float is truncated.
+/// A whole number of segments; a float is truncated. A threshold may be infinite, a window may not.
 fn segments(value: &Bound<'_, PyAny>, name: &str) -> PyResult<u32> {
     if let Ok(whole) = value.extract::<u32>() {
         return Ok(whole);
     }
+    let is_window = name == "window";
     match value.extract::<f64>() {
-        Ok(number) if number >= 0.0 => Ok(number.min(f64::from(u32::MAX)) as u32),
+        Ok(number) if number >= 0.0 && (number.is_finite() || !is_window) => {
+            Ok(number.min(f64::from(u32::MAX)) as u32)
+        }
         _ => Err(PyTypeError::new_err(format!(
             "{name} = {value}, which is no number of segments; make it {} or more",
-            u32::from(name == "window")
+            u32::from(is_window)
         ))),
     }
 }

@@ -10,7 +10,7 @@ pub type UserControl = UserCode<ControlSetup, dyn CongestionAlgorithm>;
 /// A user's own congestion control, for one end of a connection. The stack `linux-6` detects losses, repairs
 /// them and runs the timers; the algorithm sets the window. It may change its window in every call.
 ///
-/// A window of 0 segments ends the run: the sender would never send again.
+/// A window of 0 segments ends the run, as the sender would never send again. So does an infinite one.
 pub trait CongestionAlgorithm: fmt::Debug {
     /// The handshake is complete.
     fn on_start(&mut self, _now: Instant, _own: &mut CongestionWindow) {}
@@ -55,7 +55,7 @@ pub trait CongestionAlgorithm: fmt::Debug {
 /// The decisions of an algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CongestionWindow {
-    /// The window in segments; at least 1.
+    /// The window in segments; at least 1, and below `u32::MAX`.
     pub window: u32,
     /// The slow-start threshold in segments; `u32::MAX` before the first sign of congestion.
     pub ssthresh: u32,

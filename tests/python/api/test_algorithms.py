@@ -181,9 +181,19 @@ def test_a_class_that_no_name_leads_to_is_refused() -> None:
         lasthop.Scenario(keys(tcp={"congestion_control": int}))
 
 
-@pytest.mark.parametrize("kind", [user_algorithms.Shut, user_algorithms.Negative, user_algorithms.Backwards])
-def test_a_window_or_rate_that_never_sends_again_is_an_error(kind: type) -> None:
-    with pytest.raises(lasthop.UserCodeError, match=r"replication \d, at .*never send|no number of segments"):
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (user_algorithms.Shut, "never send"),
+        (user_algorithms.Negative, "window = -3, which is no number of segments; make it 1 or more"),
+        (user_algorithms.Uncounted, "window = nan, which is no number of segments"),
+        (user_algorithms.Endless, "window = inf, which is no number of segments"),
+        (user_algorithms.Enormous, "left an infinite window"),
+        (user_algorithms.Backwards, "never send"),
+    ],
+)
+def test_a_window_or_rate_that_is_none_is_an_error(kind: type, said: str) -> None:
+    with pytest.raises(lasthop.UserCodeError, match=rf"replication \d, at .*{said}"):
         records(keys(tcp={"congestion_control": kind}))
 
 

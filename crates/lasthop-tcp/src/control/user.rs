@@ -34,9 +34,14 @@ impl User {
         };
         decision(&mut *self.algorithm, &mut own);
         // The type of rates excludes zero.
-        if own.window == 0 {
-            let did =
-                "left a window of 0 segments, with which it would never send again; leave it at least 1";
+        let did = match own.window {
+            0 => {
+                Some("left a window of 0 segments, with which it would never send again; leave it at least 1")
+            }
+            u32::MAX => Some("left an infinite window; leave it the segments that may be in flight"),
+            _ => None,
+        };
+        if let Some(did) = did {
             Failure::new(format!("{} {did}", self.name)).raise();
         }
         self.segments.set(own.window);
@@ -175,9 +180,12 @@ mod tests {
     }
 
     #[test]
-    fn a_window_of_nothing_ends_the_run() {
-        let mut user = user(CongestionWindow { window: 0, ssthresh: 5, pacing_rate: None });
-        let payload = catch_unwind(AssertUnwindSafe(|| ack(&mut user))).expect_err("it stands still");
-        assert!(Failure::caught(payload).message.starts_with("rust:set left a window of 0 segments"));
+    fn a_window_of_nothing_or_without_end_ends_the_run() {
+        for (window, said) in [(0, "a window of 0 segments"), (u32::MAX, "an infinite window")] {
+            let mut user = user(CongestionWindow { window, ssthresh: u32::MAX, pacing_rate: None });
+            let payload = catch_unwind(AssertUnwindSafe(|| ack(&mut user))).expect_err("no window");
+            let Failure { message, .. } = Failure::caught(payload);
+            assert!(message.starts_with(&format!("rust:set left {said}")), "{message}");
+        }
     }
 }
