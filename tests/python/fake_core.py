@@ -79,16 +79,21 @@ _SIDE = {
     "rate": "1 Mbit/s",
     "delay": "10 ms",
     "queue": "drop-tail, 10 packets",
+    "ip_rate_bps": 1e6,
+    "queue_s": 0.12,
     "retry_delay_ns": 0,
     "queues": [{"name": "", "red_in_bytes": False}],
 }
 _APPLICATION = {
     "kind": "bulk-tcp",
-    "tcp": {},
+    "tcp": {"profile": "linux-6"},
     "voice": None,
     "host": "client",
     "peer": "server",
     "routes": [[0], [1]],
+    "protocol": "tcp",
+    "initial_window_bytes": 14_480,
+    "round_trip_ns": 20_000_000,
 }
 FACTS = json.dumps(
     {

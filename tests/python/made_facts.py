@@ -13,6 +13,8 @@ def side(place: int, queues: Sequence[str] = ("",), retry_delay_ns: int = 0) -> 
         "rate": "1 Mbit/s",
         "delay": "10 ms",
         "queue": "drop-tail, 10 packets",
+        "ip_rate_bps": 1e6,
+        "queue_s": 0.12,
         "retry_delay_ns": retry_delay_ns,
         "queues": [{"name": name, "red_in_bytes": False} for name in queues],
         "changes": [],
@@ -32,11 +34,9 @@ def one_hop(
         None,
         {"down": side(0, queues, retry_delay_ns), "up": side(1, retry_delay_ns=retry_delay_ns)},
     )
+    app = Application("bulk-tcp", tcp or {}, None, "client", "server", ways, (), "tcp", 14_480, 20_000_000)
     return Facts(
-        {
-            name: Application("bulk-tcp", tcp or {}, None, "client", "server", ways, ())
-            for name in applications
-        },
+        dict.fromkeys(applications, app),
         [hop],
         {"client": ["last-hop"]},
         {"down": 0, "up": 1},

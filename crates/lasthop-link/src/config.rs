@@ -114,6 +114,11 @@ impl PathConfig {
         }
     }
 
+    /// What is probably unintended about its queue.
+    pub fn note(&self, mtu: Bytes) -> Option<String> {
+        if self.htb.is_none() { self.queue.note(self.link.rate, mtu) } else { None }
+    }
+
     /// Finds faults of a direction of a last hop, with packets of up to `mtu` bytes.
     pub fn check(&self, mtu: Bytes, faults: &mut Faults) {
         if let Some(policer) = self.policer {

@@ -82,6 +82,14 @@ impl QuicConfig {
     pub const MTU_MIN: Bytes = Bytes(1200 + Datagram::HEADER_BYTES as u64);
     const THRESHOLD_MAX: u32 = 1000;
 
+    /// Payload that quinn-proto sends before the first acknowledgment.
+    pub const fn initial_window(&self) -> Bytes {
+        match self.congestion_control {
+            CongestionControl::NewReno | CongestionControl::Cubic => Bytes(12_000),
+            CongestionControl::Bbr => Bytes(240_000),
+        }
+    }
+
     /// Finds faults of a connection over packets of up to `mtu` bytes.
     pub fn check(&self, mtu: Bytes, faults: &mut Faults) {
         faults.require(mtu >= Self::MTU_MIN, "stack", || {

@@ -2,14 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use lasthop_core::{
     Body, Bytes, Duration, Ecn, FlowId, Host, Instant, Observer, Packet, PacketArena, Protocol, RandomStream,
     Seed, Transport, TransportEvent,
 };
 
+use quinn_proto::congestion::ControllerFactory;
 use serde_json::Value;
 
+use crate::controller::Watched;
+use crate::tap::Notes;
 use crate::{CongestionControl, Crypto, Moves, Quic, QuicConfig, ends};
 
 const MTU: Bytes = Bytes(1500);
@@ -217,6 +221,16 @@ impl Line {
                 self.sent += 1;
             }
         }
+    }
+}
+
+#[test]
+fn the_initial_window_is_that_of_the_controller() {
+    for congestion_control in [CongestionControl::NewReno, CongestionControl::Cubic, CongestionControl::Bbr] {
+        let config = QuicConfig { congestion_control, ..QuicConfig::default() };
+        let watched = Watched { kind: congestion_control, notes: Notes::default() };
+        let controller = Arc::new(watched).build(std::time::Instant::now(), 1200);
+        assert_eq!(config.initial_window().0, controller.initial_window());
     }
 }
 

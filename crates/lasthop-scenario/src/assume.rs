@@ -333,8 +333,9 @@ impl Assume<'_> {
         self.queue_limit("down", mtu, round_trip);
         if !up_is_stated {
             let down = self.tree.get("down").cloned().unwrap_or_default();
+            let why = copied(&down);
             self.tree.set(&["up"], down.without_spans());
-            self.list.push(Assumption::new(format!("{}up", self.place), "as down", "a copy of [down]"));
+            self.list.push(Assumption::new(format!("{}up", self.place), "as down", why));
         } else if queue_is_stated {
             self.up_as_down("queue.limit");
         } else {
@@ -473,3 +474,18 @@ impl<'a> Ways<'a> {
 }
 
 static NONE: Table = Table::new();
+
+/// Why `up` is a copy of `down`, and what of it a reader may not expect in both directions.
+fn copied(down: &Node) -> String {
+    let entries = |node: Option<&Node>| node.and_then(Node::table).cloned().unwrap_or_default();
+    let of_link =
+        entries(down.get("link")).into_iter().map(|entry| (format!("link.{}", entry.key), entry.key));
+    let beside = entries(Some(down)).into_iter().map(|entry| (entry.key.clone(), entry.key));
+    let expected = |key: &str| LINK_KEYS.contains(&key) || ["link", "queue"].contains(&key);
+    let more: Vec<String> =
+        beside.chain(of_link).filter(|(_, key)| !expected(key)).map(|(path, _)| path).collect();
+    if more.is_empty() {
+        return "a copy of [down]".into();
+    }
+    format!("a copy of [down], with its {}; state [up.link] for a direction without", more.join(", "))
+}

@@ -109,7 +109,8 @@ pub fn compose(
     let faults = faults.into_iter().filter(|fault| own(&fault.key)).take(FAULTS_MAX);
     composed.problems.extend(faults.map(problem_at));
     if composed.problems.is_empty() && guessed.is_empty() {
-        composed.notes = notes(&scenario).into_iter().map(problem_at).collect();
+        let noted = notes(&scenario).into_iter().filter(|note| !is_copy(&note.key));
+        composed.notes = noted.map(problem_at).collect();
         composed.unmodelled = scenario.unmodelled().map(problem_at);
         composed.scenario = Some(scenario);
     }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use lasthop_core::{Direction, Host, Place, QueueSize, Rate};
+use lasthop_core::{Bytes, Direction, Host, Place, Protocol, QueueSize, Rate};
 use lasthop_link::{AtmConfig, ClassConfig, ErrorConfig, LinkChange, MediumSetup, PathConfig, QueueConfig};
 use lasthop_quic::Moves;
 use lasthop_tcp::TcpConfig;
@@ -54,6 +54,10 @@ pub struct SideFacts {
     pub delay: String,
     /// The discipline and the limit of its queue, or the number of its classes, in words.
     pub queue: String,
+    /// Its rate in bit/s of full IP packets when the run starts; 0 if there is none.
+    pub ip_rate_bps: f64,
+    /// How long its queue takes to empty from its limit at that rate; `None` with classes or a medium.
+    pub queue_s: Option<f64>,
     /// Delay from a failed transmission to the next one (ARQ); 0 without ARQ.
     pub retry_delay_ns: u64,
     /// Its queues, in the order of the scenario.
@@ -78,6 +82,10 @@ pub struct ChangeFacts {
 pub struct ApplicationFacts<'a> {
     /// The `kind` of its flows.
     pub kind: &'static str,
+    /// What carries them, by its name in the records.
+    pub protocol: &'static str,
+    /// Payload that its sender may send before the first acknowledgment; 0 without congestion control.
+    pub initial_window_bytes: u64,
     /// The TCP of its ends, if TCP carries it.
     pub tcp: &'a TcpConfig,
     /// Present for a call.
@@ -91,6 +99,8 @@ pub struct ApplicationFacts<'a> {
     pub routes: [Vec<u16>; 2],
     /// When its host gets another address or port, in order of time; over QUIC.
     pub moves: Vec<MoveFacts<'a>>,
+    /// The round-trip time of its whole flow without queueing.
+    pub round_trip_ns: u64,
 }
 
 /// A host at the edge gets another address, or another port behind its back.
@@ -165,7 +175,14 @@ impl QueueFacts {
 }
 
 impl SideFacts {
-    fn of(place: Place, path: &PathConfig, errors: Option<&ErrorConfig>) -> Self {
+    fn of(place: Place, path: &PathConfig, errors: Option<&ErrorConfig>, mtu: Bytes) -> Self {
+        let rates = path.ip_rates(mtu.0 as u32);
+        let ip_rate_bps = rates.into_iter().map(|(_, rate)| rate).find(|rate| *rate > 0.0).unwrap_or(0.0);
+        let full = match path.queue.limit {
+            QueueSize::Packets(packets) => f64::from(packets) * mtu.0 as f64,
+            QueueSize::Bytes(bytes) => f64::from(bytes),
+        };
+        let queue_s = (path.htb.is_none() && ip_rate_bps > 0.0).then(|| 8.0 * full / ip_rate_bps);
         let arq = path.link.errors.as_ref().or(errors).and_then(|errors| errors.arq.as_ref());
         let queues = QueueFacts::all(path);
         let queue = if path.htb.is_some() {
@@ -178,6 +195,8 @@ impl SideFacts {
             rate: path.link.rate.to_string(),
             delay: path.link.delay.to_string(),
             queue,
+            ip_rate_bps,
+            queue_s,
             retry_delay_ns: arq.map_or(0, |arq| arq.delay.as_nanos()),
             queues,
             changes: path.link.change.iter().map(ChangeFacts::from).collect(),
@@ -192,6 +211,8 @@ impl SideFacts {
             rate: Rate::from_bits_per_second(fastest as u64).to_string(),
             delay: if setup.delay().is_zero() { String::new() } else { setup.delay().to_string() },
             queue: setup.words(),
+            ip_rate_bps: fastest,
+            queue_s: None,
             retry_delay_ns: 0,
             queues: vec![QueueFacts { name: String::new(), red_in_bytes: false }],
             changes: Vec::new(),
@@ -199,12 +220,14 @@ impl SideFacts {
     }
 
     /// The two directions of an ATM switch.
-    fn of_switch(atm: &AtmConfig) -> [Self; 2] {
+    fn of_switch(atm: &AtmConfig, mtu: Bytes) -> [Self; 2] {
         let side = |direction, rate, queue| Self {
             place: Place::from(direction).0,
             rate,
             delay: atm.one_way_delay().to_string(),
             queue,
+            ip_rate_bps: if direction == Direction::Down { atm.ip_rate(mtu.0 as u32) } else { 0.0 },
+            queue_s: None,
             retry_delay_ns: 0,
             queues: vec![QueueFacts { name: String::new(), red_in_bytes: false }],
             changes: Vec::new(),
@@ -233,14 +256,23 @@ impl Scenario {
                 }
                 places
             };
+            let tcp = self.tcp_of_part(flow, *part, instance.sender);
+            let initial_window_bytes = match (instance.protocol, flow.quic()) {
+                (Protocol::Udp, _) => 0,
+                (_, Some(quic)) => quic.initial_window().0,
+                _ => u64::from(tcp.initial_window) * u64::from(self.segment_bytes_with(tcp)),
+            };
             let facts = ApplicationFacts {
                 kind: instance.config.kind(),
-                tcp: self.tcp_of_part(flow, *part, instance.sender),
+                protocol: instance.protocol.name(),
+                initial_window_bytes,
+                tcp,
                 voice: instance.config.traffic().voice().map(VoiceFacts::from),
                 host: self.host_at(flow, *part, Host::Client),
                 peer: self.host_at(flow, *part, Host::Server),
                 routes: [Direction::Down, Direction::Up].map(route),
                 moves: self.move_facts(flow),
+                round_trip_ns: self.round_trip(&tree, flow).as_nanos(),
             };
             (lane.name(), facts)
         });
@@ -265,13 +297,13 @@ impl Scenario {
 
     fn hop_facts(&self, tree: &Tree) -> Vec<HopFacts<'_>> {
         if let Some(atm) = &self.atm {
-            let [down, up] = SideFacts::of_switch(atm);
+            let [down, up] = SideFacts::of_switch(atm, self.mtu);
             return vec![HopFacts { name: ONLY_HOP, behind: None, down, up }];
         }
         let side = |(number, hop): (usize, &Hop<'_>), direction| {
             let place = tree.place(number, direction);
             match hop.side(direction) {
-                Side::Link(path) => SideFacts::of(place, path, hop.errors()),
+                Side::Link(path) => SideFacts::of(place, path, hop.errors(), self.mtu),
                 Side::Medium(setup, direction) => SideFacts::of_medium(place, &setup, direction),
             }
         };

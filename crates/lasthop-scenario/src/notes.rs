@@ -6,14 +6,22 @@ use crate::flow::Flow;
 use crate::topology::Tree;
 use crate::types::Scenario;
 
-/// Flows that will send or transfer nothing, and why.
+/// Flows that will send or transfer nothing, and queues that do not suit their links; and why.
 pub fn notes(scenario: &Scenario) -> Vec<Fault> {
     let tree = scenario.tree();
     let flows = scenario.flow.iter().enumerate();
     let of_flows = flows.filter_map(|(index, flow)| {
         Some(Fault { key: format!("flow[{index}].start"), message: start(scenario, &tree, flow)? })
     });
-    of_flows.collect()
+    let hops = scenario.hops();
+    let of_queues = hops.iter().flat_map(|hop| {
+        let place = if scenario.hop.is_empty() { String::new() } else { format!("hop.{}.", hop.name) };
+        hop.links().filter_map(move |(direction, path)| {
+            let key = format!("{place}{}.queue.discipline", direction.name());
+            Some(Fault { key, message: path.note(scenario.mtu)? })
+        })
+    });
+    of_flows.chain(of_queues).collect()
 }
 
 fn start(scenario: &Scenario, tree: &Tree, flow: &Flow) -> Option<String> {

@@ -33,6 +33,7 @@ from lasthop.errors import InputError
 from lasthop.extras import ANOVA, require
 from lasthop.metrics.units import listed
 from lasthop.results.folder import check_folder, empty, locked
+from lasthop.scenario.transports import transport_lines
 from lasthop.studies.loading import Loaded, file_to_run, load
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ def run(file: Path, options: RunOptions) -> Campaign | None:
         return None
     beside = _beside(options.beside, plan)
     say = (lambda _: None) if options.quiet else click.echo
-    for note in study.notes:
+    for note in [*study.notes, *(() if plan.engine.real_tcp else transport_lines(plan.cells))]:
         say(f"Note: {note}")
     if plan.engine.repeatable and not plan.repeatable:
         say("Note: computing takes time in these runs (cpu_cost), so no two of them are the same.")

@@ -29,6 +29,7 @@ from lasthop.engines.programs import HostProgram, ShellRequest
 from lasthop.errors import InputError
 from lasthop.scenario.points import read_study
 from lasthop.scenario.selection import all_levels, select_cell
+from lasthop.scenario.transports import profiles
 
 if TYPE_CHECKING:
     from lasthop.engines.kernel.guest_programs import GuestRequest, Outcome
@@ -289,10 +290,14 @@ def _notes(outcome: Outcome, cpu_cost: float, quiet: bool) -> list[str]:
 
 
 def _list() -> None:
-    files = presets()
-    width = max(map(len, files))
-    for name, file in files.items():
-        click.echo(f"{name:<{width}}  {read_study(file).title}")
+    studies = {name: read_study(file) for name, file in presets().items()}
+    width = max(map(len, studies))
+    for name, study in studies.items():
+        click.echo(f"{name:<{width}}  {study.title}")
+    if old := profiles([cell for study in studies.values() for cell in study.cells]):
+        click.echo(
+            f"\nIn a scenario that extends one, the TCP of the model is {old}; write tcp.profile to choose."
+        )
 
 
 def _style(status: bool, quiet: bool, *, interactive: bool) -> str:

@@ -18,6 +18,7 @@ from lasthop.errors import InputError
 from lasthop.metrics.units import scale
 from lasthop.scenario.assumptions import Assumption, assumptions
 from lasthop.scenario.resolved import WAYS, Resolved, resolved
+from lasthop.scenario.transports import path_lines, transport_lines
 from lasthop.studies.catalogue import find_scenario
 from lasthop.studies.loading import load
 
@@ -36,10 +37,11 @@ def validate_command(
 ) -> None:
     """Check scenario files without running them.
 
-    For each FILE or STUDY, lasthop says what it would run. It also says which values it assumes for what the
-    file leaves out, and why. It estimates how much a run takes, rather too high. It reports all errors at
-    once, with file, line and remedy. Like 'lasthop run', it refuses a scenario that --engine cannot run or
-    that takes too much. The exit code is 2 if anything is wrong.
+    For each FILE or STUDY, lasthop says what it would run, and how long round trips and full queues are. It
+    also says which values it assumes for what the file leaves out, and why. It estimates how much a run
+    takes, rather too high. It reports all errors at once, with file, line and remedy. Like 'lasthop run', it
+    refuses a scenario that --engine cannot run or that takes too much. The exit code is 2 if anything is
+    wrong.
 
     Example: lasthop validate kulve2003 two-flows.toml
     """
@@ -80,6 +82,11 @@ def _lines(file: Path, study: _core.Study, engine: str) -> Iterator[str]:
     ):
         if told := _distinct(values):
             yield f"  {title:<11}{told}"
+    paths = list(dict.fromkeys(path for cell in study.cells for path in path_lines(cell)))
+    if len(paths) > _VALUES_AT_MOST:
+        paths[_VALUES_AT_MOST:] = [f"and {len(paths) - _VALUES_AT_MOST} more"]
+    for title, told in zip(itertools.chain(["round trip"], itertools.repeat("")), paths, strict=False):
+        yield f"  {title:<11}{told}"
     packets, memory = (max(values) for values in zip(*(cell.estimate for cell in study.cells), strict=True))
     yield f"  {'estimate':<11}a run sends {count(packets)} packets and takes {size(memory)} of memory at most"
     assumed = list(_assumed(study))
@@ -88,7 +95,7 @@ def _lines(file: Path, study: _core.Study, engine: str) -> Iterator[str]:
         assumed[_ASSUMED_AT_MOST:] = [f"and {more} values more, which the manifest of a run lists"]
     for title, told in zip(itertools.chain(["assumed"], itertools.repeat("")), assumed, strict=False):
         yield f"  {title:<11}{told}"
-    for note in study.notes:
+    for note in [*study.notes, *(() if ENGINES[engine].real_tcp else transport_lines(study.cells))]:
         yield f"  {'note':<11}{note}"
 
 

@@ -39,6 +39,7 @@ class Switches(TypedDict):
     dupack_threshold: int
     ecn: bool
     frto: str
+    profile: str
     sack: bool
     syn_timeout_cuts_window: bool
     tail_loss_probe: bool
@@ -70,6 +71,12 @@ class Application:
     """The numbers of the places that its packets cross in each direction, in their order."""
     moves: Sequence[Move]
     """In order of time."""
+    protocol: str
+    """What carries its flows, as in the records."""
+    initial_window_bytes: int
+    """Payload that its sender may send before the first acknowledgment; 0 without congestion control."""
+    round_trip_ns: int
+    """The round-trip time of its whole flows without queueing."""
 
 
 class Queue(TypedDict):
@@ -97,6 +104,10 @@ class Side(TypedDict):
     delay: str
     queue: str
     """The discipline and the limit of its queue, or the number of its classes, in words."""
+    ip_rate_bps: float
+    """Its rate for full packets at the start of a run; 0 on the way back from an ATM switch."""
+    queue_s: float | None
+    """How long its full queue takes to empty; `None` with classes and of a medium."""
     retry_delay_ns: int
     """How long a failed try waits for the next one (ARQ); 0 without."""
     queues: Sequence[Queue]
@@ -190,6 +201,9 @@ class _ApplicationFacts(TypedDict):
     peer: str
     routes: list[list[int]]
     moves: list[Move]
+    protocol: str
+    initial_window_bytes: int
+    round_trip_ns: int
 
 
 class _Told(TypedDict):
@@ -204,7 +218,16 @@ class _Told(TypedDict):
 def _application(facts: _ApplicationFacts) -> Application:
     ways = dict(zip(DIRECTIONS, facts["routes"], strict=True))
     return Application(
-        facts["kind"], facts["tcp"], facts["voice"], facts["host"], facts["peer"], ways, facts["moves"]
+        facts["kind"],
+        facts["tcp"],
+        facts["voice"],
+        facts["host"],
+        facts["peer"],
+        ways,
+        facts["moves"],
+        facts["protocol"],
+        facts["initial_window_bytes"],
+        facts["round_trip_ns"],
     )
 
 

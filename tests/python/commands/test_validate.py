@@ -155,3 +155,57 @@ def test_a_damaged_file_of_a_study_is_told_with_its_line(
     assert file.read_bytes() != whole
     assert lasthop_main("validate", study / "study.toml") == 2
     assert said in capsys.readouterr().err.removeprefix(f"Error: {file}")
+
+
+def test_an_old_tcp_is_told_wherever_a_scenario_is_shown(
+    lasthop_main: Main, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = "the TCP is linux-2.4, where today's is linux-6 (tcp.profile)"
+    (tmp_path / "geo.toml").write_text('extends = "geo"\n', encoding="utf-8")
+    (tmp_path / "both.toml").write_text(
+        'extends = "geo"\n[factor.tcp]\nold = {}\nnew.tcp.profile = "linux-6"\n', encoding="utf-8"
+    )
+    for command in ("validate", "run"):
+        assert lasthop_main(command, tmp_path / "geo.toml") == 0
+        assert old in capsys.readouterr().out
+    assert lasthop_main("validate", tmp_path / "both.toml") == 0
+    assert "linux-2.4 in 1 of 2 cells and linux-6 in 1 of 2 cells" in capsys.readouterr().out
+    assert lasthop_main("validate", FIRST) == 0
+    assert "linux-2" not in capsys.readouterr().out
+    udp = FIRST.read_text(encoding="utf-8").partition("[[flow]]")[0]
+    udp += '[tcp]\nprofile = "linux-2.4"\n[[flow]]\nkind = "voip"\nduration = "1 s"\n'
+    (tmp_path / "udp.toml").write_text(udp, encoding="utf-8")
+    assert lasthop_main("validate", tmp_path / "udp.toml") == 0
+    assert "where today's" not in capsys.readouterr().out
+
+
+def test_scenarios_with_tcp_and_quic_state_handshakes_and_initial_windows(
+    lasthop_main: Main, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "stacks.toml"
+    text = FIRST.read_text(encoding="utf-8").partition("[[flow]]")[0]
+    bulk = '[[flow]]\nkind = "bulk-tcp"\nbytes = "1 MB"\n'
+    levels = "[factor.control.cubic]\n[factor.control.bbr]\n"
+    quic = f'{bulk}name = "quic"\nstack = "quic"\n'
+    bbr = 'flow.quic.quic.congestion_control = "bbr"\n'
+    file.write_text(f"{text}{bulk}{quic}{levels}{bbr}", encoding="utf-8")
+    assert lasthop_main("validate", file) == 0
+    told = capsys.readouterr().out
+    assert "TCP flows begin with TCP's handshake and have no TLS" in told
+    assert "Initial windows: TCP 14.5 kB, QUIC 12.0 kB or 240.0 kB" in told
+    file.write_text(f"{text}{quic}", encoding="utf-8")
+    assert lasthop_main("validate", file) == 0
+    assert "Initial windows" not in capsys.readouterr().out
+
+
+def test_round_trips_products_and_queues_are_shown_in_time(
+    lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert lasthop_main("validate", FIRST, ROOT / "examples" / "parking-lot.toml") == 0
+    first, several = capsys.readouterr().out.split("parking-lot.toml: ")
+    assert (
+        "round trip 100.0 ms, the delays of both ways; x 1.00 Mbit/s down = 12.5 kB, full queue 120.0 ms; "
+        "x 1.00 Mbit/s up = 12.5 kB, full queue 120.0 ms\n" in first
+    )
+    assert "long: 180.0 ms, the delays of both ways; x 10.0 Mbit/s down = 225.0 kB" in several
+    assert "short-1, short-2 and short-3: 60.0 ms" in several

@@ -185,7 +185,9 @@ def test_every_preset_is_a_scenario_with_its_source() -> None:
     expected = {"gprs", "edge", "umts", "lte", "5g", "leo", "geo", "dsl", "congested-64k", "wifi-lossy"}
     assert expected | {"starlink"} <= presets().keys()
     listed = run_shell("--list").stdout.splitlines()
-    assert [line.split()[0] for line in listed] == list(presets())
+    end = listed.index("")
+    assert [line.split()[0] for line in listed[:end]] == list(presets())
+    assert "the TCP of the model is linux-2.4, where today's is linux-6" in listed[end + 1]
     for file in presets().values():
         assert len(_core.load(str(file)).cells) == 1
         assert file.read_text().startswith("# "), f"{file.name} does not say where its numbers come from"

@@ -97,6 +97,20 @@ impl CakeConfig {
         Duration::from_nanos(self.rtt.as_nanos() / 20)
     }
 
+    /// What it lacks in front of a link of this rate.
+    pub(super) fn note(&self, link: Rate, mtu: Bytes) -> Option<String> {
+        let (target, packet) = (self.target(), link.transmission_time(mtu.0 as u32));
+        let is_slow = packet.as_nanos() * 3 / 2 > target.as_nanos();
+        (self.rate.is_none() && is_slow).then(|| {
+            let shaped = Rate::from_bits_per_second((link.bits_per_second() * 95 / 100).max(1));
+            format!(
+                "without a rate, CAKE does not allow for slow links: it drops what waits longer than \
+                 \"{target}\", and a packet takes {:.1} ms here; add rate = \"{shaped}\", say",
+                packet.as_secs_f64() * 1e3
+            )
+        })
+    }
+
     /// The most that it sends, in bit/s of IP packets of `ip_bytes` bytes.
     pub(super) fn ip_rate(&self, ip_bytes: u32) -> f64 {
         let share = f64::from(ip_bytes) / f64::from(self.bytes(ip_bytes));

@@ -266,6 +266,11 @@ impl QueueConfig {
         if self.discipline == Discipline::Cake { self.cake().ip_rate(ip_bytes) } else { f64::INFINITY }
     }
 
+    /// What is probably unintended about it in front of a link of this rate.
+    pub(super) fn note(&self, link: Rate, mtu: Bytes) -> Option<String> {
+        if self.discipline == Discipline::Cake { self.cake().note(link, mtu) } else { None }
+    }
+
     /// Finds faults of one of `queues` that have the same size as this one.
     pub(super) fn check(&self, mtu: Bytes, queues: usize, faults: &mut Faults) {
         self.check_limit(mtu, queues, faults);

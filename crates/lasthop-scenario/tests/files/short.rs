@@ -79,6 +79,34 @@ fn an_up_that_is_stated_in_part_takes_what_it_must_have_and_no_more() {
 }
 
 #[test]
+fn a_copied_way_up_says_what_it_copies_beside_rate_delay_and_queue() {
+    let why = |down: &str, link: &str| {
+        let text = format!("[down]\n{down}\n{}", SHORT.replace("delay", &format!("{link}\ndelay")));
+        let cell = read(&text).cells.remove(0);
+        cell.assumed.iter().find(|one| one.key == "up").unwrap().why.clone()
+    };
+    assert_eq!(why("queue = { limit = \"20 packets\", discipline = \"pie\" }", ""), "a copy of [down]");
+    let lossy = why("blackhole = { at = \"1 s\", for = \"1 s\" }", "loss = \"1 %\"\njitter = \"1 ms\"");
+    assert!(lossy.starts_with("a copy of [down], with its blackhole, link.loss, link.jitter; "), "{lossy}");
+}
+
+#[test]
+fn cake_that_does_not_know_a_slow_rate_is_noted() {
+    let notes = |queue: &str, rate: &str| {
+        let text = format!("[down]\nqueue = {{ discipline = \"cake\", limit = \"1 MB\"{queue} }}\n{SHORT}");
+        let study = read(&text.replace("1 Mbit/s", rate));
+        study.notes.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let slow = notes("", "1 Mbit/s");
+    let [note] = &slow[..] else { panic!("one for both directions, as one is a copy: {slow:?}") };
+    assert!(note.starts_with("f.toml:2: `down.queue.discipline`: without a rate"), "{note}");
+    assert!(note.contains("a packet takes 12.0 ms") && note.contains("rate = \"950 kbit/s\""), "{note}");
+    assert_eq!(notes(", rate = \"950 kbit/s\"", "1 Mbit/s"), [""; 0]);
+    assert_eq!(notes(", rtt = \"360 ms\"", "1 Mbit/s"), [""; 0]);
+    assert_eq!(notes("", "3600 kbit/s"), [""; 0]);
+}
+
+#[test]
 fn flows_without_names_are_called_after_their_kind_and_levels_find_them() {
     let two = format!(
         "{SHORT}[[flow]]\nkind = \"bulk-tcp\"\nbytes = \"2 MB\"\n[[flow]]\nkind = \"bulk-tcp\"\n\
