@@ -6,6 +6,7 @@ import inspect
 import logging
 import shutil
 import signal
+import sys
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import dask
 from dask.config import collect_yaml
 
 from lasthop import _core
@@ -90,8 +92,10 @@ def script(system: str, file: Path) -> str:
 @contextmanager
 def _made(system: str, file: Path, options: dict[str, object]) -> Iterator[Any]:
     """Yield a cluster without jobs."""
+    # -P: nothing in the folder where the job runs may take the place of a module.
+    python = options.pop("python", None) or dask.config.get(f"jobqueue.{system}.python") or sys.executable
     try:
-        cluster = _class(system)(**options, silence_logs=logging.CRITICAL)
+        cluster = _class(system)(**options, python=f"{python} -P", silence_logs=logging.CRITICAL)
     except (ValueError, TypeError, RuntimeError) as error:
         raise InputError(f"{file}: {error}") from error
     try:

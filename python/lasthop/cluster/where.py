@@ -121,17 +121,34 @@ def _connected(address: str) -> Client:
 
 
 @contextmanager
+def _safe_path() -> Iterator[None]:
+    """Keep new Python processes from importing modules from the current folder."""
+    name = "PYTHONSAFEPATH"
+    before = os.environ.get(name)
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
+@contextmanager
 def _local(processes: int) -> Iterator[LocalCluster]:
     # A process per worker: short runs spend some of their time in Python, where threads wait for each other.
     # And a killed worker takes no other worker with it.
-    cluster = LocalCluster(
-        n_workers=processes,
-        threads_per_worker=1,
-        silence_logs=logging.CRITICAL,
-        env={"POLARS_MAX_THREADS": "1"},
-        preload=_IGNORE_CTRL_C,
-    )
-    with cluster:
+    with (
+        _safe_path(),
+        LocalCluster(
+            n_workers=processes,
+            threads_per_worker=1,
+            silence_logs=logging.CRITICAL,
+            env={"POLARS_MAX_THREADS": "1"},
+            preload=_IGNORE_CTRL_C,
+        ) as cluster,
+    ):
         try:
             yield cluster
         except BaseException:

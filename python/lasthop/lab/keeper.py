@@ -58,7 +58,8 @@ class Keeper:
         """Start the process, unless it runs."""
         async with self._starting:
             if self._process is None or self._process.returncode is not None:
-                command = [sys.executable, "-m", "lasthop.lab.worker"]
+                # -P: nothing in the current folder may take the place of a module.
+                command = [sys.executable, "-P", "-m", "lasthop.lab.worker"]
                 self._process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
                 self._send(self._process, {**self._opened.as_json(), "patient": self._patient})
                 self._reader = asyncio.create_task(self._read(self._process))

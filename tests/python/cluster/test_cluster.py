@@ -495,6 +495,7 @@ def test_a_dry_run_shows_the_job_script(system: str, directive: str, tmp_path: P
     assert (code, error) == (0, "")
     assert directive in script.splitlines()
     assert ("#SBATCH --exclusive" in script.splitlines()) == (system == "slurm")
+    assert " -P -m distributed.cli.dask_worker " in script
     assert re.search(r"dask_worker tcp://\S+ .*--nthreads 1 .*--nworkers 4 ", script)
 
 
