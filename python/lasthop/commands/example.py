@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
 
 from lasthop.commands.completion import complete_examples
 from lasthop.errors import InputError
-from lasthop.scenario.examples import cells, find_example, list_examples, needed_files, title
+from lasthop.scenario.examples import cells, comment, find_example, list_examples, needed_files, title
 
 
 @click.group("example")
@@ -73,4 +74,25 @@ def example_copy(name: str, folder: Path) -> None:
         raise InputError(f"Cannot write to {folder}: {error}.") from error
     first = next(iter(contents))
     if first.suffix == ".toml":
-        click.echo(f"\nRun it with: lasthop run {first}")
+        click.echo(f"\nRun it with: {_command(first)}")
+
+
+def _command(file: Path) -> str:
+    """Return the command line that runs a copied example, after installing what its first lines name."""
+    from lasthop import _core
+    from lasthop.engines.kernel.kernel_engine import KernelEngine
+    from lasthop.engines.model_engine import ModelEngine
+    from lasthop.engines.programs import program_of
+    from lasthop.studies.loading import load
+
+    loaded = load(file)
+    steps = [line.strip() for line in comment(file) if line.strip().startswith("pip install ")]
+    if file.parent != Path() and any(program_of(cell) for cell in loaded.study.cells):
+        steps.append(shlex.join(["cd", str(file.parent)]))  # programs begin in the current folder
+        file = Path(file.name)
+    words = ["lasthop", "run" if loaded.claims is None else "check", str(file)]
+    try:
+        ModelEngine.check(loaded.study, loaded.study.cells)
+    except _core.ScenarioError:
+        words += ["--engine", KernelEngine.name]
+    return " && ".join([*steps, shlex.join(words)])

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 
 from commands import ROOT
+from lasthop.cli import cli
+from lasthop.engines.programs import program_of
+from lasthop.engines.registry import ENGINES
 from lasthop.scenario.examples import list_examples, title
 from lasthop.scenario.points import read_study
+from lasthop.studies.loading import load
 
 Main = Callable[..., int]
 EXAMPLES = ROOT / "examples"
@@ -41,6 +47,62 @@ def test_a_copied_example_has_all_that_it_needs(name: str, tmp_path: Path, lasth
     assert title(file)
     if file.suffix == ".toml":
         assert read_study(file).cells
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("control", "lasthop check new/control.toml"),
+        ("kernel", "lasthop check new/kernel.toml --engine kernel"),
+        ("multipath", "lasthop run new/multipath.toml --engine kernel"),
+        ("upload", "cd new && lasthop check upload.toml --engine kernel"),
+        (
+            "quic-client",
+            "pip install aioquic==1.2.0 && cd new && lasthop check quic-client.toml --engine kernel",
+        ),
+    ],
+)
+def test_a_copied_example_says_what_it_needs_to_run(
+    name: str, command: str, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert lasthop_main("example", "copy", name, "new") == 0
+    assert capsys.readouterr().out.endswith(f"\nRun it with: {command}\n")
+
+
+@pytest.mark.parametrize("name", [name for name, file in list_examples().items() if file.suffix == ".toml"])
+def test_the_command_that_a_copied_example_prints_can_run(
+    name: str, monkeypatch: pytest.MonkeyPatch, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert lasthop_main("example", "copy", name, "new") == 0
+    told = capsys.readouterr().out.splitlines()[-1].removeprefix("Run it with: ")
+    for step in told.split(" && "):
+        program, *arguments = shlex.split(step)
+        if program == "cd":
+            monkeypatch.chdir(arguments[0])
+    assert program == "lasthop"
+    # All but the work itself: options, files and, in the folder where it begins, programs are looked at.
+    context = click.Context(cli)
+    command = cli.get_command(context, arguments[0])
+    assert command is not None
+    given = command.make_context(arguments[0], arguments[1:], parent=context).params
+    loaded = load(Path(given.get("file") or given["files"][0]))
+    ENGINES[given["engine"]].check(loaded.study, loaded.study.cells)
+    assert (arguments[0] == "check") == (loaded.claims is not None)
+    for program_flow in filter(None, map(program_of, loaded.study.cells)):
+        lines = [program_flow["command"], *(server["command"].split() for server in program_flow["servers"])]
+        scripts = [word for line in lines for word in line if word.endswith(".py")]
+        assert scripts
+        assert all(Path(script).is_file() for script in scripts)
+
+
+@pytest.mark.long(covers=("examples", "python/lasthop/scenario"), seconds=30)
+@pytest.mark.parametrize("name", ["own", "codel", "trace", "two-ways", "parking-lot", "space", "home"])
+def test_a_copied_example_runs_as_it_says(
+    name: str, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert lasthop_main("example", "copy", name, "new") == 0
+    told = shlex.split(capsys.readouterr().out.splitlines()[-1].removeprefix("Run it with: "))
+    assert lasthop_main(*told[1:], "--quiet") == 0
 
 
 def test_a_copy_goes_here_says_how_to_run_it_and_overwrites_nothing(
