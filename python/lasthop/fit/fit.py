@@ -407,9 +407,10 @@ def _numbers(
             continue
         if name in refused or np.isnan(middle[place]):
             reason = refused.get(name, f"{found.model.queue} drops by time, so its length never matters")
-            assumed = {"buffer": "a queue of a round trip", "rtt": f"{middle[place]:.3g} ms"}.get(
-                name, "none"
-            )
+            assumed = {
+                "buffer": "a queue of a round trip",
+                "rtt": f"{middle[place] / 2:.3g} ms each way",
+            }.get(name, "none")
             numbers.append(Parameter(public, key, unit, reason=reason, assumed=assumed, source=source))
             continue
         low, high = np.nanpercentile(rows[:, place], [5, 95]).tolist()

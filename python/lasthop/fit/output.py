@@ -50,9 +50,9 @@ def _head(fit: Fit) -> Iterator[str]:
     yield from _wrapped(f"A line that behaves like the one of {files}, as 'lasthop fit' found it.")
     yield "#"
     yield from _wrapped(
-        "Each line below is an estimate with its source. The delay is of a round trip. The factor 'line' "
-        "has the best estimate and draws from what else the data allow; a conclusion that holds for all of "
-        "them does not hang on what is not known. Change the queue, and run the file."
+        "Each line below is an estimate with its source. The factor 'line' has the best estimate and draws "
+        "from what else the data allow; a conclusion that holds for all of them does not hang on what is not "
+        "known. Change the queue, and run the file."
     )
     yield "#"
     for parameter in fit.parameters:

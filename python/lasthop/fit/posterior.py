@@ -53,12 +53,19 @@ class Parameter:
     """What the scenario has instead, as written there."""
 
     def texts(self) -> tuple[str, str]:
-        """What the data told: estimate, and interval or probability. A loss is in per cent."""
+        """What the data told: estimate, and interval or probability.
+
+        A loss is in per cent. The value of a delay is a round trip, and the key has half of it.
+        """
         if isinstance(self.value, str):
             return self.value, "" if self.probability is None else f"probability {self.probability:.2f}"
-        unit, factor = ("%", 100.0) if self.key.endswith("link.loss") else (self.unit, 1.0)
+        unit, factor, behind = self.unit, 1.0, ""
+        if self.key.endswith("link.loss"):
+            unit, factor = "%", 100.0
+        elif self.key.endswith("link.delay"):
+            factor, behind = 0.5, f" each way (round trip {self.value or 0.0:.4g} {unit})"
         value, low, high = (f"{factor * (number or 0.0):.4g}" for number in (self.value, self.low, self.high))
-        return f"{value} {unit}", "" if low == high else f"{low} to {high} {unit}"
+        return f"{value} {unit}{behind}", "" if low == high else f"{low} to {high} {unit}"
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,8 +18,8 @@ from lasthop.fit.fit import fit, untold_of, ways_of
 from lasthop.fit.infer import Box, Found, Inference, Part, checked, run_again, twins_of, whole
 from lasthop.fit.line import Model, Setting, line_keys, simulate
 from lasthop.fit.measurement import Delays, Measurement, Transfer
-from lasthop.fit.output import text_of
-from lasthop.fit.posterior import Fit
+from lasthop.fit.output import said, text_of
+from lasthop.fit.posterior import Fit, Parameter, Source
 from lasthop.fit.sources import read
 from lasthop.fit.summary import at_first, summarise, unevenness
 from lasthop.scenario.points import parse_study
@@ -286,3 +288,15 @@ def test_packets_that_come_at_once_have_no_pace() -> None:
     times = np.repeat([0.0, 1.0, 2.0], 40)
     at_once = replace(transfer(), time_s=times, bytes=np.arange(0.0, 120 * 1448, 1448))
     assert unevenness((at_once,)) == 0
+
+
+def test_what_is_said_of_a_delay_is_what_the_key_has() -> None:
+    delay = Parameter("delay", "down.link.delay", "ms", 50.0, 48.0, 53.0, source=Source(Path("p"), "ping"))
+    assert said(delay) == "delay: 25 ms each way (round trip 50 ms), 90 % interval 24 to 26.5 ms"
+
+
+def test_the_head_of_a_fitted_scenario_agrees_with_its_keys(cubic: tuple[Measurement, Fit]) -> None:
+    text = text_of(cubic[1], "line")
+    (told,) = re.findall(r"^# down\.link\.delay: delay: (\S+) ms each way", text, re.MULTILINE)
+    delay, unit = tomllib.loads(text)["down"]["link"]["delay"].split()
+    assert (float(delay), unit) == (pytest.approx(float(told), rel=0.05), "ms")
