@@ -63,6 +63,7 @@ def answer_lines(sections: Sequence[Section], shown: Shown) -> list[str]:
     for section in (section for section in sections if section.metrics):
         lines += [*_table(section, shown), *unfinished(section), *_unequal(section, shown.by)]
         lines += [*(textwrap.wrap(without_parts(section.left_out), width()) if section.left_out else []), ""]
+    lines += _equal_replications(sections)
     told = _differences(sections) if shown.by is None else []
     kept = told[: shown.sentences]
     if kept:
@@ -73,6 +74,22 @@ def answer_lines(sections: Sequence[Section], shown: Shown) -> list[str]:
     if len(told) > len(kept):
         lines.append(f"  ... and {len(told) - len(kept)} more: {shown.rest}")
     return lines if lines[-1] else lines[:-1]
+
+
+def _equal_replications(sections: Sequence[Section]) -> list[str]:
+    """Say that replications give nothing new, if all of them are equal in each cell."""
+    most = 1
+    for section in (section for section in sections if section.metrics):
+        rows = by_replication(section, section.factors)
+        cells = rows.group_by([*section.factors, WHO]).agg(
+            pl.len(), several=pl.max_horizontal(pl.col(metric).n_unique() for metric in section.metrics)
+        )
+        if (cells["several"] > 1).any():
+            return []
+        most = max(most, *cells["len"])
+    if most == 1:
+        return []
+    return [f"All {most} replications are equal: nothing in these runs is random, so one tells as much.", ""]
 
 
 def _differences(sections: Sequence[Section]) -> list[str]:

@@ -745,3 +745,15 @@ def test_commands_pair_whatever_they_are_called(tmp_path: Path, capsys: pytest.C
     assert "end sum rate (Mbit/s)" in out
     assert main(["compare", str(folder), "--reference", "command=old", "--metric", "program_s"]) == 0
     assert "command=new takes 41 % longer" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("loss", "is_random"), [("0", False), ("0.01", True)])
+def test_replications_that_are_all_equal_are_told(
+    loss: str, is_random: bool, lasthop_main: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = f'down.link = {{ rate = "2 Mbit/s", delay = "10 ms", loss = {loss} }}\n'
+    flow = '[[flow]]\nkind = "bulk-tcp"\nbytes = "300 kB"\n'
+    Path("line.toml").write_text(link + flow, encoding="utf-8")
+    assert lasthop_main("run", "line.toml", "--replications", "20") == 0
+    told = "All 20 replications are equal: nothing in these runs is random, so one tells as much."
+    assert (told not in capsys.readouterr().out) == is_random
