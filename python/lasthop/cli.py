@@ -130,7 +130,7 @@ class _Commands(click.Group):
            'lasthop repeat --fail' or a script of 'lasthop packetdrill' failed
       5    no claim of 'lasthop check' or 'lasthop evaluate' fails, but one is undecided
       125  a kernel that is to be tested cannot be built; 'git bisect run' skips it
-      130  stopped by Ctrl-C
+      130  stopped by Ctrl-C or SIGTERM
 
     'lasthop shell' returns the exit code of its program.
 

@@ -1,9 +1,14 @@
-"""What Linux says of a process: /proc/PID/stat, proc(5)."""
+"""What Linux says of a process: /proc/PID/stat, proc(5). And how this process takes a request to end."""
 
 from __future__ import annotations
 
 import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import NamedTuple
 
 
@@ -36,3 +41,22 @@ def process_of(pid: int) -> Process | None:
 def seconds(ticks: int) -> float:
     """Return how long so many ticks of processor time are."""
     return ticks / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def sigterm_as_ctrl_c() -> Iterator[None]:
+    """Do on SIGTERM what Ctrl-C does, so that what is done is kept and told."""
+    if threading.current_thread() is not threading.main_thread():  # no other may set handlers
+        yield
+        return
+
+    def stop(_: int, frame: FrameType | None) -> None:
+        on_ctrl_c = signal.getsignal(signal.SIGINT)
+        # What a shell runs in the background ignores Ctrl-C.
+        (on_ctrl_c if callable(on_ctrl_c) else signal.default_int_handler)(signal.SIGINT, frame)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -19,6 +19,7 @@ from lasthop.cluster import opened
 from lasthop.engines.registry import ENGINES
 from lasthop.errors import InputError, nearest
 from lasthop.results.folder import TRACES
+from lasthop.results.store import STORE
 from lasthop.scenario.selection import all_levels, select_cells
 
 if TYPE_CHECKING:
@@ -87,6 +88,8 @@ def simulate(
     """Run the rest of a campaign, here or on a cluster, and `say` in lines what was done."""
     for line in _outlook_lines(campaign):
         say(line)
+    if campaign.lacks_store:
+        say(f"{campaign.out / STORE} is missing: the runs behind the tables cannot be used for other plans.")
     complete = campaign.complete and not campaign.pending()
     with place_of(None if complete else cluster, jobs, say) as place:
         simulated = simulate_at(place, campaign, quiet=quiet)

@@ -29,6 +29,7 @@ from lasthop.campaign.provenance import host_facts
 from lasthop.campaign.runner import Assignment, Ledger, Place, Work
 from lasthop.engines.engine import WHOLE, CaptureTarget, Observation, Outcome, Request, Stop, Trace
 from lasthop.errors import InputError, InterruptedCampaignError, PlaceLostError
+from lasthop.processes import sigterm_as_ctrl_c
 from lasthop.results.atomic import replace_atomically
 from lasthop.results.folder import (
     MANIFEST,
@@ -145,6 +146,8 @@ class Campaign:
         self._manifest = read_manifest(out) if out.exists() else None
         self._whole = self._manifest is not None and tables_are_whole(out, self._manifest)
         self.existed = (out / STORE).is_file()
+        self.lacks_store = self._manifest is not None and not self.existed
+        """Whether tables are there whose runs cannot be used again."""
         self._found: StoreFacts = {}
         self._holdings: list[Piece] = []
         self._captures: dict[str, tuple[str, int]] = {}
@@ -366,13 +369,12 @@ class Campaign:
         """Run what is pending at `place`, merge, and return what this session simulated.
 
         `advance` is called from the calling thread with the number of runs that just finished, and now and
-        then with 0. A
-        raises `InterruptedCampaignError` within a second.
+        then with 0. A Ctrl-C or SIGTERM raises `InterruptedCampaignError` within a second.
         """
         if self.complete and not self.pending():
             return Simulated(0, 0.0)
         self.out.mkdir(parents=True, exist_ok=True)
-        with Store(self.out) as store:
+        with sigterm_as_ctrl_c(), Store(self.out) as store:
             self._look(store)
             total = Simulated(0, 0.0)
             while not self.complete or self.pending():
@@ -415,8 +417,13 @@ class Campaign:
         assignment = Assignment(self.plan, work, functools.partial(self._run_work, store))
         ledger = Ledger(store, before.runs, before.wall_s)
         self.assigned += assignment.runs
+
+        def go_on(count: int) -> None:
+            store.check_place()
+            advance(count)
+
         try:
-            place.run(assignment, ledger, advance)
+            place.run(assignment, ledger, go_on)
         except KeyboardInterrupt:
             raise InterruptedCampaignError(f"Stopped: {self._kept_text(store)}") from None
         except PlaceLostError as lost:

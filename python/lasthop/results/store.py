@@ -204,6 +204,24 @@ class Store:
                 # then.
                 self._database.execute("PRAGMA journal_mode = WAL")
                 self._database.execute("PRAGMA synchronous = NORMAL")
+        self._opened = self._identity()
+
+    def _identity(self) -> tuple[int, int] | None:
+        """Return what tells the file from all others; `None` if there is none."""
+        try:
+            found = self.file.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def check_place(self) -> None:
+        """Raise `InputError` if the open file is no longer in its folder: then what is written is lost."""
+        if self._identity() != self._opened:
+            gone = self.file if self.file.parent.exists() else self.file.parent
+            raise InputError(
+                f"{gone} has disappeared, and with it the results: it was removed, renamed or replaced "
+                "during the run. Repeat the command to begin anew, or choose another place with --out DIR."
+            )
 
     def _create(self, unborn: Path) -> None:
         """Make an empty store, complete or not at all."""

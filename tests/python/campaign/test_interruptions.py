@@ -7,6 +7,7 @@ import os
 import random
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import pytest
 
 from conftest import EXAMPLE
 from forked import Forked, Process, ended
+from lasthop.processes import sigterm_as_ctrl_c
 from lasthop.results.atomic import write_parquet
 
 TABLES = ("flows.parquet", "runs.parquet")
@@ -139,14 +141,17 @@ def test_a_lock_that_a_killed_process_left_behind_does_not_hold(tmp_path: Path) 
     assert not (out / ".lock").exists()
 
 
-def test_ctrl_c_does_not_wait_for_a_long_run(tmp_path: Path, endless: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_and_sigterm_do_not_wait_for_a_long_run(
+    tmp_path: Path, endless: Path, number: signal.Signals
+) -> None:
     out = tmp_path / "out"
     with start(out, file=endless) as process:
         wait_for_start(process, out)
         while not (out / "store.sqlite").exists() and process.poll() is None:
             time.sleep(0.005)
         time.sleep(0.5)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         output, error = process.communicate(timeout=20)
     assert process.returncode == 130
     assert error.splitlines()[-1].startswith(f"Stopped: 0 of 10 runs are kept in {out}.")
@@ -175,6 +180,43 @@ def test_a_chain_of_cached_metrics_goes_on_where_it_was_stopped(tmp_path: Path) 
         assert (out / table).read_bytes() == (whole / table).read_bytes()
     simulated = json.loads((out / "manifest.json").read_text(encoding="utf-8"))["simulation"]["runs"]
     assert simulated == 2000, "no run is made twice"
+
+
+def test_sigterm_stops_what_ignores_ctrl_c() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with pytest.raises(KeyboardInterrupt), sigterm_as_ctrl_c():
+            signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+@pytest.mark.parametrize("gone", ["folder", "store"])
+def test_a_folder_that_disappears_ends_the_run(tmp_path: Path, endless: Path, gone: str) -> None:
+    out = tmp_path / "out"
+    with start(out, file=endless) as process:
+        wait_for_start(process, out)
+        while not (out / "store.sqlite").exists() and process.poll() is None:
+            time.sleep(0.005)
+        time.sleep(0.5)
+        if gone == "folder":
+            shutil.rmtree(out)
+        else:
+            (out / "store.sqlite").unlink()
+        output, error = process.communicate(timeout=20)
+    assert process.returncode == 2
+    missing = out if gone == "folder" else out / "store.sqlite"
+    assert f"Error: {missing} has disappeared, and with it the results" in error
+    assert "Traceback" not in error + output
+
+
+def test_a_missing_store_is_told(tmp_path: Path) -> None:
+    assert run(tmp_path, "--replications", "2", "--quiet") == (0, "", "")
+    (tmp_path / "store.sqlite").unlink()
+    code, output, _ = run(tmp_path, "--replications", "2")
+    assert code == 0
+    assert f"{tmp_path / 'store.sqlite'} is missing" in output
 
 
 def test_a_second_process_is_told_who_works_in_the_folder(tmp_path: Path, endless: Path) -> None:

@@ -5,6 +5,7 @@ late.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import unicodedata
@@ -312,3 +313,10 @@ def test_colours_of_tables_stay(capsys: pytest.CaptureFixture[str]) -> None:
     with guarded_output():
         sys.stdout.write("\x1b[1;31mhead\x1b[0m \x1b[8mhidden\x1b[2K")
     assert capsys.readouterr().out == "\x1b[1;31mhead\x1b[0m \\u001b[8mhidden\\u001b[2K"
+
+
+def test_the_documentation_has_every_exit_code_of_the_help() -> None:
+    helped = re.findall(r"^ {6}(\d+) ", cli.epilog or "", re.MULTILINE)
+    documented = (EXAMPLE.parents[1] / "docs" / "commands.md").read_text(encoding="utf-8")
+    table = documented.partition("## Exit codes")[2]
+    assert re.findall(r"^\| (\d+) \|", table, re.MULTILINE) == helped
