@@ -22,7 +22,8 @@ const PAUSE: Duration = Duration::from_secs(240);
 pub struct KeptServers {
     /// The hosts. Those at the edge are of one replication.
     pub hosts: ProgramHosts,
-    _programs: Programs,
+    /// Their programs.
+    pub programs: Programs,
     has_served: bool,
 }
 
@@ -46,7 +47,7 @@ impl KeptServers {
             kept: None,
         };
         let programs = Programs::start(&commands)?;
-        Ok(Self { hosts, _programs: programs, has_served: false })
+        Ok(Self { hosts, programs, has_served: false })
     }
 
     /// Prepares the hosts for a replication: those at the edge are new, and the servers' hosts have forgotten

@@ -33,6 +33,7 @@ pub mod programs;
 pub mod qdisc;
 pub mod router;
 pub mod run;
+mod servers;
 pub mod shell;
 pub mod status;
 pub mod terminal;

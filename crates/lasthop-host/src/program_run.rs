@@ -8,7 +8,7 @@ use crate::kept_servers::KeptServers;
 use crate::program_hosts::{BetweenHosts, ProgramHosts};
 use crate::programs::{Commands, HostProgram, Programs};
 use crate::shell::{self, Guest};
-use crate::workload::{Connections, Tape};
+use crate::workload::{Connections, Counts, Tape};
 use lasthop_core::{Duration, Instant, Observer, Seed};
 use lasthop_scenario::Scenario;
 use lasthop_trace::CaptureTarget;
@@ -40,7 +40,7 @@ pub struct ProgramFacts {
     pub program_s: f64,
     /// Its standard output.
     pub printed: String,
-    /// The end of its standard error.
+    /// The end of its standard error, after a remark on servers that did not listen.
     pub errors: String,
 }
 
@@ -59,15 +59,29 @@ pub struct Setting<'a> {
     pub capture: Option<&'a CaptureTarget>,
 }
 
-/// Runs the program until it ends and all packets have arrived. Returns the time of that, and the
-/// observations.
+/// A run that has ended.
+#[derive(Debug)]
+pub struct Ended<O> {
+    /// When the program had ended and all packets had arrived.
+    pub at: Instant,
+    /// The observations.
+    pub observer: O,
+    /// Facts of the run.
+    pub facts: RunFacts,
+    /// The outcome of the program.
+    pub program: ProgramFacts,
+    /// Packets of connections that were never accepted.
+    pub unaccepted: Counts,
+}
+
+/// Runs the program until it ends and all packets have arrived.
 pub fn run<O: Observer>(
     scenario: &Scenario,
     program: &ProgramConfig,
     seed: Seed,
     setting: &Setting<'_>,
     mut observer: O,
-) -> Result<(Instant, O, RunFacts, ProgramFacts), Error> {
+) -> Result<Ended<O>, Error> {
     let (servers, made);
     let hosts = if let Some(kept) = setting.kept {
         servers = Vec::new();
@@ -94,7 +108,8 @@ pub fn run<O: Observer>(
         has_terminal: false,
         kept: Some([&output, &errors]),
     };
-    let (mut programs, clock) = shell::start(&commands, seed)?;
+    let kept = setting.kept.map(|kept| &kept.programs);
+    let (mut programs, clock, remark) = shell::start(&commands, seed, kept)?;
     let capture = setting.capture.map(|target| target.open_for_real_packets(scenario, &hosts.network));
     let capture = capture.transpose().context("cannot write a capture")?;
     let hop = Hop::new(&hosts.network, seed, flows, (Tape::default(), capture));
@@ -109,7 +124,7 @@ pub fn run<O: Observer>(
     let BetweenHosts { flows, applications, .. } = &*emulator.hop.flows().0;
     let flows = flows.flows(applications);
     let (tape, capture) = emulator.hop.into_observer();
-    tape.play(&flows, &mut observer);
+    let unaccepted = tape.play(&flows, &mut observer);
     if let Some(capture) = capture {
         capture.finish().context("cannot write a capture")?;
     }
@@ -117,8 +132,9 @@ pub fn run<O: Observer>(
     let printed = read(&mut output, 0).context(cannot)?;
     let length = errors.metadata().context(cannot)?.len();
     let errors = read(&mut errors, length.saturating_sub(ERRORS_BYTES)).context(cannot)?;
-    let of_program = ProgramFacts { exit_code, program_s: ended.as_secs_f64(), printed, errors };
-    Ok((end, observer, facts, of_program))
+    let errors = remark.map(|remark| format!("lasthop: {remark}\n")).unwrap_or_default() + &errors;
+    let program = ProgramFacts { exit_code, program_s: ended.as_secs_f64(), printed, errors };
+    Ok(Ended { at: end, observer, facts, program, unaccepted })
 }
 
 /// The programs on hosts of the scenario.

@@ -5,6 +5,7 @@ use crate::error::{Context, Error};
 use crate::guest::User;
 use crate::namespace::Address;
 use crate::program_hosts::ProgramHosts;
+use crate::servers::{SIGNAL_BASE, Servers};
 use crate::terminal::begin_session;
 use caps::{CapSet, Capability};
 use lasthop_scenario::SERVER;
@@ -19,18 +20,22 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, geteuid, pipe2};
 use serde::Deserialize;
 use std::fs::{self, File};
-use std::io::{self, ErrorKind};
+use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write, pipe};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// Exit codes of shells for a command that cannot be run, and for one that does not exist.
 const CANNOT_RUN: i32 = 126;
 const NOT_FOUND: i32 = 127;
-/// Offset that a shell adds to the number of the signal that ended a command.
-const SIGNAL_BASE: i32 = 128;
-/// Time for the other programs to end by themselves, in milliseconds.
-const GRACE_MS: u16 = 500;
+/// Time for the other programs to end by themselves.
+const GRACE: Duration = Duration::from_millis(500);
+/// Time for the servers to listen, and the interval at which they are looked at.
+const LISTEN_WITHIN: Duration = Duration::from_secs(30);
+const LOOK_EVERY_MS: u16 = 10;
+/// The first word of an error that the first process tells.
+const ERROR: &str = "Error: ";
 /// Signals that are passed on.
 const FORWARDED: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
 
@@ -54,7 +59,8 @@ pub struct Commands<'a> {
     pub main: &'a [String],
     /// The host of that program, if it is not the first at the edge.
     pub host: Option<&'a str>,
-    /// Programs of servers, which start before all others.
+    /// Programs of servers, which start before all others. What they print goes to standard error, each line
+    /// after the server's name.
     pub servers: &'a [HostProgram],
     /// Programs of hosts at the edge.
     pub others: &'a [HostProgram],
@@ -62,8 +68,8 @@ pub struct Commands<'a> {
     pub user: Option<&'a User>,
     /// Whether the standard streams are a terminal for the main program only.
     pub has_terminal: bool,
-    /// Files for the output and the errors of the awaited programs; output of servers then goes to the
-    /// errors. If absent, all programs have the standard streams.
+    /// Files for the output and the errors of the awaited programs; output of servers is then left out. If
+    /// absent, the awaited programs have the standard streams.
     pub kept: Option<[&'a File; 2]>,
 }
 
@@ -71,6 +77,8 @@ pub struct Commands<'a> {
 #[derive(Debug)]
 pub struct Programs {
     init: Pid,
+    /// What the first process tells of the servers. It closes this when they listen.
+    told: PipeReader,
     /// Pipe for the signal to start the programs of hosts at the edge.
     start: Option<OwnedFd>,
     /// Closed when this process ends, for any reason.
@@ -86,23 +94,51 @@ impl Programs {
         let signals = take_signals()?;
         let (watched, alive) = pipe2(OFlag::O_CLOEXEC).context("cannot make a pipe")?;
         let (awaited, start) = pipe2(OFlag::O_CLOEXEC).context("cannot make a pipe")?;
+        let (told, tell) = pipe().context("cannot make a pipe")?;
         unshare(CloneFlags::CLONE_NEWPID).context("cannot make a PID namespace")?;
         #[allow(unsafe_code)]
         // SAFETY: this process has one thread; otherwise, making the namespaces would have failed.
         match unsafe { fork() }.context("cannot start a process")? {
             ForkResult::Parent { child } => {
-                Ok(Self { init: child, start: Some(start), _alive: alive, signals, stop_asked: false })
+                Ok(Self { init: child, told, start: Some(start), _alive: alive, signals, stop_asked: false })
             }
             ForkResult::Child => {
-                drop((alive, start));
+                drop((alive, start, told));
                 let init = Init { signals, watched, start: awaited };
-                let code = init.run(commands).unwrap_or_else(|error| {
+                let code = init.run(commands, tell).unwrap_or_else(|error| {
                     eprintln!("Error: {error}");
                     CANNOT_RUN
                 });
                 // SAFETY: the copy must not clean up anything of its parent.
                 unsafe { libc::_exit(code) }
             }
+        }
+    }
+
+    /// Waits until the servers listen, for a limited time. Returns a remark on those that do not; an error if
+    /// a server's command has failed.
+    pub fn await_servers(&self) -> Result<Option<String>, Error> {
+        let cannot = "cannot wait for the servers";
+        loop {
+            let files = [self.told.as_fd(), self.signals.as_fd()];
+            let mut files = files.map(|file| PollFd::new(file, PollFlags::POLLIN));
+            poll(&mut files, PollTimeout::NONE).context(cannot)?;
+            if files[0].any().unwrap_or(true) {
+                break;
+            }
+            // It ends with a signal, but the end of the first process is left to `attend`.
+            if let Some(info) = self.signals.read_signal().context("cannot read a signal")?
+                && let Ok(signal) = Signal::try_from(info.ssi_signo.cast_signed())
+                && FORWARDED.contains(&signal)
+            {
+                let _ = kill(self.init, signal);
+            }
+        }
+        let mut text = String::new();
+        (&self.told).read_to_string(&mut text).context(cannot)?;
+        match text.strip_prefix(ERROR) {
+            Some(error) => Err(Error::new(error)),
+            None => Ok(Some(text).filter(|text| !text.is_empty())),
         }
     }
 
@@ -190,94 +226,177 @@ struct Init {
 }
 
 impl Init {
-    /// Runs the commands until those awaited have ended; returns their exit code.
-    fn run(&self, commands: &Commands<'_>) -> Result<i32, Error> {
+    /// Runs the commands until those awaited have ended; returns their exit code. Tells when servers listen.
+    fn run(&self, commands: &Commands<'_>, mut tell: PipeWriter) -> Result<i32, Error> {
         set_pdeathsig(Signal::SIGKILL).context("cannot tie the programs to the emulator")?;
         // It may have ended before that.
         let mut emulator = [PollFd::new(self.watched.as_fd(), PollFlags::empty())];
         if poll(&mut emulator, PollTimeout::ZERO).context("cannot look after the emulator")? > 0 {
             return Ok(CANNOT_RUN);
         }
-        mount_files(commands.hosts)?;
-        let environment = commands.user.map(User::become_it).transpose()?;
-        grant_network()?;
-        let program = |name: &str| {
-            let mut command = Command::new(name);
-            if let Some(environment) = environment {
-                command.env_clear().envs(environment.iter().map(|(name, value)| (name, value)));
-            }
-            command
-        };
-        let shell = |HostProgram { name, command }: &HostProgram| {
-            let Some(line) = command else { return Ok(None) };
-            commands.hosts.named(Some(name))?.enter()?;
-            let mut shell = program("/bin/sh");
-            shell.args(["-c", line]).stdin(Stdio::null());
-            Ok::<_, Error>(Some(shell))
-        };
-        for server in commands.servers {
-            let Some(mut shell) = shell(server)? else { continue };
-            if commands.kept.is_some() {
-                shell.stdout(io::stderr());
-            }
-            deaf_no_more(&mut shell).spawn().context("cannot start the server's command")?;
-        }
-        let mut start = [PollFd::new(self.start.as_fd(), PollFlags::empty())];
-        poll(&mut start, PollTimeout::NONE).context("cannot wait for the start")?;
-        let spawn = |mut command: Command| {
-            if let Some([output, errors]) = commands.kept {
-                let copy = |file: &File| file.try_clone().context("cannot keep what a program prints");
-                command.stdout(copy(output)?).stderr(copy(errors)?);
-            }
-            Ok::<_, Error>(deaf_no_more(&mut command).spawn())
-        };
-        let mut awaited = Awaited::default();
-        for other in commands.others {
-            let Some(shell) = shell(other)? else { continue };
-            awaited.add(&spawn(shell)?.context("cannot start the command of a host")?);
-        }
-        let Some((name, arguments)) = commands.main.split_first() else { return self.supervise(awaited) };
-        commands.hosts.named(commands.host)?.enter()?;
-        let mut command = program(name);
-        command.args(arguments);
-        if commands.has_terminal {
-            with_session(&mut command);
-        }
-        match spawn(command)? {
-            Ok(child) => {
-                // The others end with it.
-                awaited = Awaited::default();
-                awaited.add(&child);
-                self.supervise(awaited)
+        let mut servers = Servers::new(commands.kept.is_none());
+        let environment = match self.serve(commands, &mut servers) {
+            Ok((_, Served::Stopped(signal))) => return Ok(SIGNAL_BASE + signal as i32),
+            Ok((environment, served)) => {
+                if let Served::Late(names) = served {
+                    let seconds = LISTEN_WITHIN.as_secs();
+                    let _ = write!(tell, "{} did not listen within {seconds} s", names.join(" and "));
+                }
+                environment
             }
             Err(error) => {
-                eprintln!("Error: cannot run {name:?}: {error}");
-                Ok(if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { CANNOT_RUN })
+                let _ = write!(tell, "{ERROR}{error}");
+                return Ok(CANNOT_RUN);
             }
+        };
+        drop(tell);
+        while !servers.wait(&self.start, PollTimeout::NONE)? {}
+        match start_awaited(commands, environment)? {
+            Ok(awaited) => self.supervise(awaited, &mut servers),
+            Err(code) => Ok(code),
         }
     }
 
-    fn supervise(&self, mut awaited: Awaited) -> Result<i32, Error> {
+    /// Starts the servers' programs, and waits until they listen. Returns the environment of programs, too.
+    fn serve<'a>(
+        &self,
+        commands: &Commands<'a>,
+        servers: &mut Servers<'a>,
+    ) -> Result<(Option<&'a [(String, String)]>, Served), Error> {
+        mount_files(commands.hosts)?;
+        let environment = commands.user.map(User::become_it).transpose()?;
+        grant_network()?;
+        for server in commands.servers {
+            if let Some(mut shell) = shell(commands, environment, server)? {
+                deaf_no_more(&mut shell);
+                servers.start(&server.name, commands.hosts.named(Some(&server.name))?, shell)?;
+            }
+        }
+        let limit = Instant::now() + LISTEN_WITHIN;
+        let served = loop {
+            let awaited = servers.awaited()?;
+            if awaited.is_empty() {
+                break Served::Listening;
+            }
+            if Instant::now() >= limit {
+                break Served::Late(awaited.into_iter().map(str::to_owned).collect());
+            }
+            servers.wait(&self.signals, LOOK_EVERY_MS.into())?;
+            if let Some(signal) = self.forwarded_signals()?.first() {
+                break Served::Stopped(signal.0);
+            }
+        };
+        Ok((environment, served))
+    }
+
+    /// The signals that have arrived, and whether each came from a process; those of the terminal reach the
+    /// programs by themselves.
+    fn forwarded_signals(&self) -> Result<Vec<(Signal, bool)>, Error> {
+        let mut signals = Vec::new();
+        while let Some(info) = self.signals.read_signal().context("cannot read a signal")? {
+            if let Ok(signal) = Signal::try_from(info.ssi_signo.cast_signed())
+                && FORWARDED.contains(&signal)
+            {
+                signals.push((signal, info.ssi_code <= 0));
+            }
+        }
+        Ok(signals)
+    }
+
+    fn supervise(&self, mut awaited: Awaited, servers: &mut Servers<'_>) -> Result<i32, Error> {
+        let mut limit = None;
         loop {
-            let timeout = if awaited.is_over() { GRACE_MS.into() } else { PollTimeout::NONE };
-            let mut files = [PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
-            let ready = poll(&mut files, timeout).context("cannot wait for the programs")?;
-            while let Some(info) = self.signals.read_signal().context("cannot read a signal")? {
-                if let Ok(signal) = Signal::try_from(info.ssi_signo.cast_signed())
-                    && FORWARDED.contains(&signal)
-                    && info.ssi_code <= 0
-                {
-                    for program in &awaited.running {
-                        let _ = kill(*program, signal);
-                    }
+            let left = limit.map(|limit: Instant| limit.saturating_duration_since(Instant::now()));
+            let timeout = left.map_or(PollTimeout::NONE, |left| {
+                // Rounded up: in a guest, time stands still for a process that never waits.
+                PollTimeout::try_from(left.as_nanos().div_ceil(1_000_000) as i32).unwrap_or(PollTimeout::MAX)
+            });
+            servers.wait(&self.signals, timeout)?;
+            for (signal, _) in self.forwarded_signals()?.into_iter().filter(|(_, from_process)| *from_process)
+            {
+                for program in &awaited.running {
+                    let _ = kill(*program, signal);
                 }
             }
             let children_left = awaited.reap();
-            if awaited.is_over() && (ready == 0 || !children_left) {
-                return Ok(awaited.code);
+            if awaited.is_over() {
+                let limit = *limit.get_or_insert_with(|| Instant::now() + GRACE);
+                if !children_left || Instant::now() >= limit {
+                    servers.finish();
+                    return Ok(awaited.code);
+                }
             }
         }
     }
+}
+
+/// What came of waiting for the servers.
+enum Served {
+    Listening,
+    /// These do not listen in time.
+    Late(Vec<String>),
+    Stopped(Signal),
+}
+
+/// A program with the environment of its user, if that is not the caller's.
+fn program(name: &str, environment: Option<&[(String, String)]>) -> Command {
+    let mut command = Command::new(name);
+    if let Some(environment) = environment {
+        command.env_clear().envs(environment.iter().map(|(name, value)| (name, value)));
+    }
+    command
+}
+
+/// The shell for the command line of a host, if it has one. The caller is in the host's network namespace
+/// afterwards.
+fn shell(
+    commands: &Commands<'_>,
+    environment: Option<&[(String, String)]>,
+    HostProgram { name, command }: &HostProgram,
+) -> Result<Option<Command>, Error> {
+    let Some(line) = command else { return Ok(None) };
+    commands.hosts.named(Some(name))?.enter()?;
+    let mut shell = program("/bin/sh", environment);
+    shell.args(["-c", line]).stdin(Stdio::null());
+    Ok(Some(shell))
+}
+
+/// Starts the programs of hosts at the edge, those that are awaited; the exit code if the main one cannot run.
+fn start_awaited(
+    commands: &Commands<'_>,
+    environment: Option<&[(String, String)]>,
+) -> Result<Result<Awaited, i32>, Error> {
+    let spawn = |mut command: Command| {
+        if let Some([output, errors]) = commands.kept {
+            let copy = |file: &File| file.try_clone().context("cannot keep what a program prints");
+            command.stdout(copy(output)?).stderr(copy(errors)?);
+        }
+        Ok::<_, Error>(deaf_no_more(&mut command).spawn())
+    };
+    let mut awaited = Awaited::default();
+    for other in commands.others {
+        let Some(shell) = shell(commands, environment, other)? else { continue };
+        awaited.add(&spawn(shell)?.context("cannot start the command of a host")?);
+    }
+    let Some((name, arguments)) = commands.main.split_first() else { return Ok(Ok(awaited)) };
+    commands.hosts.named(commands.host)?.enter()?;
+    let mut command = program(name, environment);
+    command.args(arguments);
+    if commands.has_terminal {
+        with_session(&mut command);
+    }
+    Ok(match spawn(command)? {
+        Ok(child) => {
+            // The others end with it.
+            awaited = Awaited::default();
+            awaited.add(&child);
+            Ok(awaited)
+        }
+        Err(error) => {
+            eprintln!("Error: cannot run {name:?}: {error}");
+            Err(if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { CANNOT_RUN })
+        }
+    })
 }
 
 /// The programs with whose end the run ends.

@@ -14,7 +14,7 @@ use crate::program_hosts;
 use crate::program_run::{self, ProgramFacts, Setting};
 use crate::router::{LinuxRouter, needs_no_router};
 use crate::shell::Guest;
-use crate::workload::{Nginx, Workload, needs_plain_quic, needs_sockets};
+use crate::workload::{Counts, Nginx, Workload, needs_plain_quic, needs_sockets};
 use lasthop_core::{Body, Datagram, Duration, Host, Instant, Observer, Packet, PacketEvent, Protocol, Seed};
 use lasthop_scenario::{SERVER, Scenario};
 use lasthop_trace::{Analysis, Batch, Column, Kept, Records, Request};
@@ -157,16 +157,17 @@ pub fn run(
         let observer = Known((Analysis::of(network), watch), scenario.has_mptcp());
         let router = LinuxRouter::create(scenario, seed)?;
         let spin = Duration::from_micros(spec.spin_us);
+        let mut unaccepted = Counts::default();
         let (end, Known((analysis, watch), _), of_run) = if let Some(program) = program {
             if let Some(guest) = guest.filter(|_| program.keep_servers.is_some()) {
                 serve_again(&mut kept_servers, scenario, program, guest)?;
             }
             let kept = kept_servers.as_ref();
             let setting = Setting { guest, kept, rests, spin, capture: target.as_ref() };
-            let (end, observer, of_run, of_program) =
-                program_run::run(scenario, program, seed, &setting, observer)?;
-            programs.push(of_program);
-            (end, observer, of_run)
+            let ended = program_run::run(scenario, program, seed, &setting, observer)?;
+            programs.push(ended.program);
+            unaccepted = ended.unaccepted;
+            (ended.at, ended.observer, ended.facts)
         } else {
             let clock =
                 if in_guest { Clock::start_at(clock_phase(scenario, seed))? } else { Clock::start()? };
@@ -177,6 +178,10 @@ pub fn run(
         kept = this.or(kept);
         let mut of_this = analysis.finish(end);
         known(&mut of_this);
+        of_this.run.events += unaccepted.events;
+        of_this.run.packets_sent += unaccepted.sent;
+        of_this.run.packets_delivered += unaccepted.delivered;
+        of_this.run.packets_dropped += unaccepted.dropped;
         records.add(replication, of_this);
         facts.push(of_run);
     }

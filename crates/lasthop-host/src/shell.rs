@@ -107,7 +107,10 @@ pub fn run(spec: &ShellSpec, guest: Option<&Guest<'_>>) -> Result<Outcome, Error
         has_terminal,
         kept: None,
     };
-    let (mut programs, clock) = start(&commands, seed)?;
+    let (mut programs, clock, remark) = start(&commands, seed, None)?;
+    if let Some(remark) = remark {
+        eprintln!("Note: {remark}.");
+    }
     let capture = spec.capture.as_ref().map(|target| target.open_for_real_packets(scenario, &hosts.network));
     let capture = capture.transpose().context("cannot write a capture")?;
     // In a tree, the way of a packet is that between its hosts.
@@ -136,22 +139,26 @@ pub fn run(spec: &ShellSpec, guest: Option<&Guest<'_>>) -> Result<Outcome, Error
     Ok(outcome)
 }
 
-/// Starts the servers' programs, then the others, and the clock of the run. In a guest the clock starts
-/// after the servers' head start.
-pub(crate) fn start(commands: &Commands<'_>, seed: Seed) -> Result<(Programs, Clock), Error> {
-    let live_clock = Clock::start()?;
+/// Starts the servers' programs and, when these and those that run already listen, the others and the clock of
+/// the run. Also returns a remark on servers that do not listen. In a guest, the servers have a head start.
+pub(crate) fn start(
+    commands: &Commands<'_>,
+    seed: Seed,
+    kept: Option<&Programs>,
+) -> Result<(Programs, Clock, Option<String>), Error> {
     let mut programs = Programs::start(commands)?;
-    let clock = if commands.user.is_some() {
+    let in_guest = commands.user.is_some();
+    if in_guest {
         // When memory is short, the kernel should end the programs, not the emulator. It is set after the
         // start of the programs, which would inherit it.
         fs::write("/proc/self/oom_score_adj", "-1000").context("cannot protect the emulator")?;
         std::thread::sleep(HEAD_START);
-        Clock::start_at(Scenario::clock_phase(SERVER, seed))?
-    } else {
-        live_clock
-    };
+    }
+    let remark = kept.unwrap_or(&programs).await_servers()?;
+    let clock =
+        if in_guest { Clock::start_at(Scenario::clock_phase(SERVER, seed))? } else { Clock::start()? };
     programs.start_awaited();
-    Ok((programs, clock))
+    Ok((programs, clock, remark))
 }
 
 /// Emulates until the client's program has ended. Returns its exit code, and the time of its end.

@@ -75,14 +75,20 @@ class Finished:
     def silent(self) -> str | None:
         """Say in how many runs no packet was sent; `None` if every run sent packets."""
         rows = scan_rows(self.out / RUNS)
-        sent = pl.col("packets_sent") if "packets_sent" in rows.collect_schema() else pl.lit(1)
+        columns = rows.collect_schema()
+        sent = pl.col("packets_sent") if "packets_sent" in columns else pl.lit(1)
         silent, every = (
             rows.select((sent == 0).sum().alias("silent"), pl.len().alias("runs")).collect().row(0)
         )
         if not silent:
             return None
         count = f"any of the {every} runs" if silent == every else f"{silent} runs"
-        return f"No packet was sent in {count}. Do the flows start before time_limit?"
+        hint = (
+            "Does the program use the network?"
+            if "exit_code" in columns
+            else "Do the flows start before time_limit?"
+        )
+        return f"No packet was sent in {count}. {hint}"
 
     def failed(self) -> str | None:
         """Say in how many runs a real program failed, and what the first one said; `None` if none failed."""

@@ -237,13 +237,22 @@ def test_a_background_program_ends_with_the_command() -> None:
         wait_until(lambda: not emulator.processes(), "processes are left")
 
 
+GREET = """
+import socket
+print(socket.create_connection(("server", 8000)).recv(99).decode(), end="")
+"""
+LISTENS = (
+    f"exec {sys.executable} -c 'import socket, time; s = socket.create_server((str(), 7)); time.sleep(1000)'"
+)
+
+
 def test_sigkill_of_any_process_leaves_nothing() -> None:
     before = host_state()
     chance = random.Random(2026)
     most = 0
     for _ in range(50):
         mark = str(uuid.uuid4())
-        with Emulator(mark, ["sh", "-c", "setsid sleep 1000 & sleep 1000"], server="sleep 1000") as emulator:
+        with Emulator(mark, ["sh", "-c", "setsid sleep 1000 & sleep 1000"], server=LISTENS) as emulator:
             time.sleep(chance.uniform(0, 0.4))
             processes = emulator.processes() or [emulator.process.pid]
             most = max(most, len(processes))
@@ -256,6 +265,23 @@ def test_sigkill_of_any_process_leaves_nothing() -> None:
             wait_until(lambda emulator=emulator: not emulator.processes(), "processes are left")
     assert most >= 4, "no emulation was ever under way"
     assert host_state() == before
+
+
+def test_the_program_starts_when_the_server_listens_and_only_it_writes_to_standard_output() -> None:
+    server = "echo out; echo err >&2; printf rest; sleep 1; " + serve(8000, 'b"hello"')
+    done = run_shell("--link", "none", "--quiet", "--server", server, "--", *program(GREET))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "hello"
+    assert sorted(done.stderr.splitlines()) == ["server: err", "server: out", "server: rest"]
+
+
+def test_a_server_that_cannot_start_is_an_error() -> None:
+    done = run_shell("--link", "none", "--quiet", "--server", "echo no such file >&2; exit 3", "--", "true")
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        "server: no such file",
+        "Error: the command of server ended with exit code 3 before it listened",
+    ]
 
 
 def test_an_ordinary_user_can_use_it() -> None:

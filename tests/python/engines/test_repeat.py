@@ -286,6 +286,47 @@ def test_a_program_that_fails_has_its_own_words_and_may_give_an_exit_code(
     assert pl.read_parquet(out / "runs.parquet")["stderr_end"].to_list() == ["well"] * 4
 
 
+def test_a_server_that_is_slow_to_start_is_waited_for(link: Path, tmp_path: Path, lasthop_main: Main) -> None:
+    out = tmp_path / "out"
+    server = f"sleep 1; exec python3 -m http.server 80 -d {tmp_path / 'www'}"
+    get = "import urllib.request; urllib.request.urlopen('http://server/page').read()"
+    command = [*TWICE, "--link", link, "--out", out, "--quiet", "--jobs", 2, "--server", server]
+    assert lasthop_main(*command, "--", "python3", "-c", get) in (0, 3)
+    runs = pl.read_parquet(out / "runs.parquet")
+    assert runs["exit_code"].to_list() == [0, 0]
+    assert (runs["packets_sent"] > 0).all()
+
+
+def test_packets_of_a_refused_connection_were_sent(
+    link: Path, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    get = "import socket; socket.create_connection(('10.0.0.1', 80))"
+    assert lasthop_main(*TWICE, "--link", link, "--out", out, "--", "python3", "-c", get) in (0, 3)
+    assert "No packet was sent" not in capsys.readouterr().out
+    runs = pl.read_parquet(out / "runs.parquet")
+    assert runs.select("exit_code", "packets_sent", "packets_delivered").rows() == [(1, 2, 2)] * 2
+
+
+def test_a_server_that_fails_ends_the_runs_with_its_words(
+    link: Path, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    fails = "echo no such page >&2; exit 3"
+    assert lasthop_main(*TWICE, "--link", link, "--out", out, "--server", fails, "--", "true") == 2
+    told = "the command of server ended with exit code 3 before it listened: no such page"
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("kernel")
+def test_a_server_that_never_listens_is_told(link: Path, tmp_path: Path, lasthop_main: Main) -> None:
+    out = tmp_path / "out"
+    command = ["repeat", "--link", link, "--only", "rate=fast", "--out", out, "--quiet"]
+    assert lasthop_main(*command, "--server", "sleep 999", "--", "sh", "-c", "echo words >&2") == 0
+    (errors,) = pl.read_parquet(out / "runs.parquet")["stderr_end"].to_list()
+    assert errors == "lasthop: server did not listen within 30 s\nwords"
+
+
 def test_uploads_and_datagrams_are_flows_and_a_limit_ends_the_program(
     link: Path, tmp_path: Path, lasthop_main: Main
 ) -> None:

@@ -264,19 +264,47 @@ enum Told {
     Transport(FlowId, Host, TransportEvent),
 }
 
+/// Packet events, and those that say how many packets there were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// All events.
+    pub events: u64,
+    /// Packets sent.
+    pub sent: u64,
+    /// Packets delivered.
+    pub delivered: u64,
+    /// Packets dropped.
+    pub dropped: u64,
+}
+
+impl Counts {
+    fn add(&mut self, event: PacketEvent) {
+        self.events += 1;
+        match event {
+            PacketEvent::Sent => self.sent += 1,
+            PacketEvent::Delivered => self.delivered += 1,
+            PacketEvent::Dropped(_) => self.dropped += 1,
+            _ => {}
+        }
+    }
+}
+
 impl Tape {
-    /// Reports all events of these flows, in order, with new flow numbers.
-    pub fn play<O: Observer>(self, flows: &BTreeMap<FlowId, FlowInfo>, observer: &mut O) {
+    /// Reports all events of these flows, in order, with new flow numbers; counts those of other flows.
+    pub fn play<O: Observer>(self, flows: &BTreeMap<FlowId, FlowInfo>, observer: &mut O) -> Counts {
         for info in flows.values() {
             observer.announce(info);
         }
         let numbers: BTreeMap<FlowId, FlowId> = flows.keys().copied().zip((0..).map(FlowId)).collect();
+        let mut others = Counts::default();
         for (now, told) in self.0 {
             match told {
                 Told::Packet(event, mut packet) => {
                     if let Some(number) = numbers.get(&packet.flow) {
                         packet.flow = *number;
                         observer.packet(now, event, &packet);
+                    } else {
+                        others.add(event);
                     }
                 }
                 Told::Transport(flow, host, event) => {
@@ -286,6 +314,7 @@ impl Tape {
                 }
             }
         }
+        others
     }
 }
 

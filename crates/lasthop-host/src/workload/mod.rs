@@ -23,7 +23,7 @@ use crate::hop::Flows;
 use crate::hosts::Hosts;
 use crate::namespace::HostNamespace;
 use crate::tun::Tun;
-pub use connections::{Connections, Tape};
+pub use connections::{Connections, Counts, Tape};
 use diag::Diag;
 use http::Site;
 use http::client::Answers;

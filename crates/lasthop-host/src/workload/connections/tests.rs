@@ -1,7 +1,7 @@
 use super::*;
 use crate::namespace::Address;
 use etherparse::PacketBuilder;
-use lasthop_core::{Direction, Place};
+use lasthop_core::{Direction, DropCause, Place};
 
 const NOW: Instant = Instant::ZERO;
 const SERVER: [u8; 4] = [10, 0, 0, 1];
@@ -113,13 +113,15 @@ fn a_tape_tells_what_it_was_told_of_connections_that_somebody_took() {
         server_port: 80,
         body: Body::default(),
     };
-    tape.packet(Instant::from_nanos(4), PacketEvent::Sent, &packet(FlowId(0)));
+    tape.packet(Instant::from_nanos(3), PacketEvent::Sent, &packet(FlowId(0)));
+    tape.packet(Instant::from_nanos(4), PacketEvent::Dropped(DropCause::LinkError), &packet(FlowId(0)));
     tape.packet(Instant::from_nanos(5), PacketEvent::Sent, &packet(FlowId(1)));
     tape.packet(Instant::from_nanos(6), PacketEvent::Sent, &packet(FlowId::stranger(0)));
     tape.transport(Instant::from_nanos(9), FlowId(1), Host::Client, TransportEvent::Established);
     let mut seen = Seen(Vec::new());
-    tape.play(&all.flows(&[0; 3]), &mut seen);
+    let others = tape.play(&all.flows(&[0; 3]), &mut seen);
     assert_eq!(seen.0, ["tcp-1", "5 Sent 7", "0 Established"]);
+    assert_eq!(others, Counts { events: 2, sent: 1, dropped: 1, ..Counts::default() });
 }
 
 #[test]
