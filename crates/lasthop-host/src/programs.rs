@@ -216,6 +216,9 @@ fn take_signals() -> Result<SignalFd, Error> {
         .context("cannot receive signals by file")
 }
 
+/// Names of variables, and their values.
+type Environment<'a> = &'a [(String, String)];
+
 /// The first process of the PID namespace.
 struct Init {
     signals: SignalFd,
@@ -262,7 +265,7 @@ impl Init {
         &self,
         commands: &Commands<'a>,
         servers: &mut Servers<'a>,
-    ) -> Result<(Option<&'a [(String, String)]>, Served), Error> {
+    ) -> Result<(Option<Environment<'a>>, Served), Error> {
         mount_files(commands.hosts)?;
         let environment = commands.user.map(User::become_it).transpose()?;
         grant_network()?;
@@ -339,7 +342,7 @@ enum Served {
 }
 
 /// A program with the environment of its user, if that is not the caller's.
-fn program(name: &str, environment: Option<&[(String, String)]>) -> Command {
+fn program(name: &str, environment: Option<Environment<'_>>) -> Command {
     let mut command = Command::new(name);
     if let Some(environment) = environment {
         command.env_clear().envs(environment.iter().map(|(name, value)| (name, value)));
@@ -351,7 +354,7 @@ fn program(name: &str, environment: Option<&[(String, String)]>) -> Command {
 /// afterwards.
 fn shell(
     commands: &Commands<'_>,
-    environment: Option<&[(String, String)]>,
+    environment: Option<Environment<'_>>,
     HostProgram { name, command }: &HostProgram,
 ) -> Result<Option<Command>, Error> {
     let Some(line) = command else { return Ok(None) };
@@ -364,7 +367,7 @@ fn shell(
 /// Starts the programs of hosts at the edge, those that are awaited; the exit code if the main one cannot run.
 fn start_awaited(
     commands: &Commands<'_>,
-    environment: Option<&[(String, String)]>,
+    environment: Option<Environment<'_>>,
 ) -> Result<Result<Awaited, i32>, Error> {
     let spawn = |mut command: Command| {
         if let Some([output, errors]) = commands.kept {

@@ -303,7 +303,7 @@ impl<'a> Checker<'a> {
                 let near = close(key, &known).filter(|near| node.get(near).is_none());
                 let stated = self.stated_by(key, schema);
                 meant.extend(near.filter(|_| stated.is_none()));
-                self.unknown_key((key, *span, value), schema, near, stated);
+                self.unknown_key((key, *span, value), schema, near, stated.as_deref());
             }
             self.path.pop();
         }
@@ -322,11 +322,11 @@ impl<'a> Checker<'a> {
         (key, span, value): (&str, Option<Span>, &Node),
         schema: &'a Schema,
         near: Option<&str>,
-        stated: Option<String>,
+        stated: Option<&str>,
     ) {
         let known: Vec<&str> =
             schema["properties"].as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect();
-        let suggestion = match &stated {
+        let suggestion = match stated {
             Some(stated) => format!("; did you mean `{stated}`? (accepted: {})", known.join(", ")),
             None => suggest(key, &known),
         };

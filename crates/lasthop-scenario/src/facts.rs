@@ -182,7 +182,7 @@ impl SideFacts {
             QueueSize::Packets(packets) => f64::from(packets) * mtu.0 as f64,
             QueueSize::Bytes(bytes) => f64::from(bytes),
         };
-        let queue_s = (path.htb.is_none() && ip_rate_bps > 0.0).then(|| 8.0 * full / ip_rate_bps);
+        let drained_s = (path.htb.is_none() && ip_rate_bps > 0.0).then(|| 8.0 * full / ip_rate_bps);
         let arq = path.link.errors.as_ref().or(errors).and_then(|errors| errors.arq.as_ref());
         let queues = QueueFacts::all(path);
         let queue = if path.htb.is_some() {
@@ -196,7 +196,7 @@ impl SideFacts {
             delay: path.link.delay.to_string(),
             queue,
             ip_rate_bps,
-            queue_s,
+            queue_s: drained_s,
             retry_delay_ns: arq.map_or(0, |arq| arq.delay.as_nanos()),
             queues,
             changes: path.link.change.iter().map(ChangeFacts::from).collect(),

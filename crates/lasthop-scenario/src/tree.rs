@@ -292,9 +292,15 @@ impl Node {
         match &mut self.value {
             Value::Table(entries) => {
                 entries.retain(|entry| !entry.node.is_false() || is_switch(&entry.key));
-                entries.iter_mut().for_each(|entry| entry.node.unset(is_switch));
+                for entry in entries {
+                    entry.node.unset(is_switch);
+                }
             }
-            Value::Array(items) => items.iter_mut().for_each(|item| item.unset(is_switch)),
+            Value::Array(items) => {
+                for item in items {
+                    item.unset(is_switch);
+                }
+            }
             _ => {}
         }
     }
