@@ -80,7 +80,7 @@ def _equal_replications(sections: Sequence[Section]) -> list[str]:
     """Say that replications give nothing new, if all of them are equal in each cell."""
     most = 1
     for section in (section for section in sections if section.metrics):
-        rows = by_replication(section, section.factors)
+        rows = by_replication(section, list(section.factors))
         cells = rows.group_by([*section.factors, WHO]).agg(
             pl.len(), several=pl.max_horizontal(pl.col(metric).n_unique() for metric in section.metrics)
         )
