@@ -75,10 +75,10 @@ def test_the_command_that_a_copied_example_prints_can_run(
 ) -> None:
     assert lasthop_main("example", "copy", name, "new") == 0
     told = capsys.readouterr().out.splitlines()[-1].removeprefix("Run it with: ")
-    for step in told.split(" && "):
-        program, *arguments = shlex.split(step)
-        if program == "cd":
-            monkeypatch.chdir(arguments[0])
+    *before, (program, *arguments) = map(shlex.split, told.split(" && "))
+    for step in before:
+        if step[0] == "cd":
+            monkeypatch.chdir(step[1])
     assert program == "lasthop"
     # All but the work itself: options, files and, in the folder where it begins, programs are looked at.
     context = click.Context(cli)
