@@ -154,7 +154,7 @@ proptest! {
         let value = value >> shift;
         let duration = Duration::from_nanos(value.min(1_000_000_000_000_000_000));
         prop_assert_eq!(duration.to_string().parse::<Duration>(), Ok(duration));
-        let rate = Rate::from_bits_per_second(value.max(1));
+        let rate = Rate::from_bits_per_second(value.clamp(1, 1_000_000_000_000));
         prop_assert_eq!(rate.to_string().parse::<Rate>(), Ok(rate));
         prop_assert_eq!(Bytes(value).to_string().parse::<Bytes>(), Ok(Bytes(value)));
         for size in [QueueSize::Packets(small), QueueSize::Bytes(small)] {
