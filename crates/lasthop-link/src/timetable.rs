@@ -168,13 +168,7 @@ fn rate(word: &str) -> Result<Option<Rate>, String> {
     if number(word)? == 0.0 {
         return Ok(None);
     }
-    let rate: Rate = format!("{word} bit/s").parse().map_err(|error| format!("{error}"))?;
-    let most = Rate::from_bits_per_second(1_000_000_000_000);
-    if rate > most {
-        Err(format!("{word} is too much; write at most {}", most.bits_per_second()))
-    } else {
-        Ok(Some(rate))
-    }
+    format!("{word} bit/s").parse().map(Some).map_err(|error| format!("{error}"))
 }
 
 fn chance(word: &str) -> Result<Probability, String> {

@@ -143,7 +143,7 @@ fn what_is_wrong_is_told_with_its_line() {
         ("time_s,rate_bps\n0,-1", 2, "rate_bps: \"-1\" is no number"),
         ("time_s,rate_bps\n0,nan", 2, "rate_bps: \"nan\" is no number"),
         ("time_s,rate_bps\n0,1.5", 2, "more digits than a bit per second"),
-        ("time_s,rate_bps\n0,99999999999999", 2, "too much"),
+        ("time_s,rate_bps\n0,99999999999999", 2, "is more than \"1000 Gbit/s\""),
         ("time_s,rate_bps\n0 s,1", 2, "time_s: \"0 s\" is no number"),
         ("time_s,rate_bps\n0,1\n9999999999,1", 3, "time_s: \"9999999999 s\" is too large"),
         ("time_s,rate_bps,delay_s\n0,1,10ms", 2, "delay_s: \"10ms\" is no number"),
