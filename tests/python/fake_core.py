@@ -91,6 +91,7 @@ _APPLICATION = {
     "host": "client",
     "peer": "server",
     "routes": [[0], [1]],
+    "moves": [],
     "protocol": "tcp",
     "initial_window_bytes": 14_480,
     "round_trip_ns": 20_000_000,

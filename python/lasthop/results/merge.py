@@ -157,8 +157,8 @@ def _labelled(part: pl.DataFrame, rows: pl.DataFrame, levels: pl.DataFrame) -> p
     ]
     labels = [column.gather(found[CELL]) for column in levels]
     own = [name for name in found.columns if name not in (*front, BATCH, PIECE, CELL)]
-    if _PART_OF in own:  # an engine's texts are never missing
-        found = found.with_columns(pl.col(_PART_OF).replace("", None))
+    if _PART_OF in own:  # an engine has texts, or no rows
+        found = found.with_columns(pl.col(_PART_OF).cast(pl.String).replace("", None))
     return found.hstack(labels).select(*front, *own)
 
 

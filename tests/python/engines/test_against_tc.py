@@ -52,7 +52,8 @@ def passed(folder: Path, seed: int, hop: str = "", linux: str = "true") -> dict[
         *("sh", "-ec", f"{linux}; exec {python} {folder}/sender.py"),
     )
     assert done.returncode == 0, done.stderr
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    told = (line.removeprefix("server: ") for line in done.stderr.splitlines() if line.startswith("server: "))
+    rows = map(json.loads, told)
     return {number: (left, came) for number, left, came in rows}
 
 
