@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
-from lasthop.results.folder import RUNS, read_manifest, scan_rows
+from lasthop.errors import InputError
+from lasthop.results.folder import MANIFEST, RUNS, read_manifest, scan_rows
 from lasthop.results.shapes import RangeFacts
 from lasthop.scenario.points import KEY
 
@@ -98,6 +99,13 @@ def read_space(folder: Path) -> Space:
     manifest = read_manifest(folder)
     space = None if manifest is None else manifest.get(KEY)
     found = {} if space is None else space["ranges"]
+    columns = scan_rows(folder / RUNS).collect_schema() if found else {}
+    for name, facts in found.items():
+        if facts["column"] not in columns:
+            raise InputError(
+                f"{folder / MANIFEST} cannot be read as a manifest of lasthop ({RUNS} has no column "
+                f"'{facts['column']}' of the levels of {name}); nothing was changed."
+            )
     return Space({facts["column"]: _range(name, facts) for name, facts in found.items()})
 
 

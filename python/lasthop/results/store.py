@@ -31,6 +31,7 @@ from lasthop.errors import InputError
 from lasthop.results import shapes
 from lasthop.results.columns import Gathered, Number, gathered_frame
 from lasthop.results.shapes import StoreFacts
+from lasthop.version import commit
 
 STORE = "store.sqlite"
 UNBORN = f"{STORE}.new"
@@ -272,12 +273,14 @@ class Store:
         """Return the error for a store with other tables: of another version, or damaged."""
         with suppress(sqlite3.DatabaseError, ValueError, KeyError, TypeError):
             [(text,)] = self._database.execute("SELECT value FROM meta WHERE key = 'identity'").fetchall()
-            made_by = json.loads(text)["lasthop_version"], json.loads(text)["lasthop_commit"]
-            self._database.close()
-            return InputError(
-                f"{self.file} was written by lasthop {made_by[0]} (commit {made_by[1]}), whose stores have "
-                f"other tables; nothing was changed. Results of different versions are never mixed. {_REMEDY}"
-            )
+            number, made_at = json.loads(text)["lasthop_version"], json.loads(text)["lasthop_commit"]
+            if (number, made_at) != (_core.VERSION, commit()):
+                self._database.close()
+                return InputError(
+                    f"{self.file} was written by lasthop {number} (commit {made_at}), whose stores have "
+                    "other tables; nothing was changed. Results of different versions are never mixed. "
+                    f"{_REMEDY}"
+                )
         return sqlite3.DatabaseError("its tables are others")
 
     @contextmanager

@@ -280,7 +280,7 @@ def test_only_a_run_executes_the_code_of_a_scenario(
         ("\ndef Mine():\n    class Mine: pass\n", "looked_up has no class 'Mine'"),
         ("\nclass Mine(:\n", "looked_up is no Python: looked_up.py, line 2: "),
         ("\0", "looked_up is no Python: "),
-        (None, "there is no module looked_up; put it beside the scenario"),
+        (None, "there is no module absent; put it beside the scenario"),
     ],
 )
 def test_a_class_that_is_not_in_its_file_is_told_without_executing_it(
@@ -290,13 +290,14 @@ def test_a_class_that_is_not_in_its_file_is_told_without_executing_it(
     capsys: pytest.CaptureFixture[str],
     lasthop_main: Callable[..., int],
 ) -> None:
+    place = "absent" if module is None else "looked_up"
     if module is not None:
         (tmp_path / "looked_up.py").write_text(f"raise SystemExit; {module}", encoding="utf-8")
     file = tmp_path / "mine.toml"
     text = lasthop.Scenario(keys()).text
-    file.write_text(f'tcp.congestion_control = "python:looked_up.Mine"\n{text}', encoding="utf-8")
+    file.write_text(f'tcp.congestion_control = "python:{place}.Mine"\n{text}', encoding="utf-8")
     assert lasthop_main("validate", file) == 2
-    assert f"{file}: `tcp.congestion_control`: python:looked_up.Mine: {said}" in capsys.readouterr().err
+    assert f"{file}: `tcp.congestion_control`: python:{place}.Mine: {said}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

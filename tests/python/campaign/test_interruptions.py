@@ -233,7 +233,7 @@ def test_a_second_process_is_told_who_works_in_the_folder(tmp_path: Path, endles
     out = tmp_path / "out"
     with start(out, file=endless) as process:
         wait_for_start(process, out)
-        code, output, error = run(out)
+        code, output, error = run(out, "--quiet")
         process.kill()
     assert (code, output) == (2, "")
     assert f"{out} is in use by process {process.pid} on " in error

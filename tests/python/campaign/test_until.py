@@ -366,8 +366,10 @@ def test_comparisons_and_analyses_of_variance_take_the_common_replications(
         .select("queue", "replication", "throughput_Bps")
     )
     pairs = rates.pivot("queue", index="replication").drop_nulls()
-    difference = (pairs["long"] - pairs["short"]).to_numpy()
-    _, low, high = mean_intervals(difference, 1 - 0.05 / 21)
+    # Of rates, the interval is that of the ratio, applied to the geometric mean of the reference.
+    ratio = (pairs["long"].log() - pairs["short"].log()).to_numpy()
+    _, *ends = mean_intervals(ratio, 1 - 0.05 / 21)
+    low, high = np.expm1(ends) * stats.gmean(pairs["short"])
     assert (row["mean_ci_low"], row["mean_ci_high"]) == pytest.approx((low, high))
     anova = [
         "anova",

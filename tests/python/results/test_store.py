@@ -197,13 +197,16 @@ def test_of_a_store_with_a_flipped_bit_the_rows_are_right_or_it_is_said_to_be_da
 def test_a_store_with_the_tables_of_another_version_is_refused_with_the_version(
     make: Make, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    make(tmp_path)
-    with closing(sqlite3.connect(tmp_path / STORE)) as database, database:
+    out = tmp_path / "out"
+    make(out)
+    with closing(sqlite3.connect(out / STORE)) as database, database:
         database.execute("DROP TABLE memory")
-    said = f"store.sqlite was written by lasthop {_core.VERSION} (commit "
+        older = "UPDATE meta SET value = json_set(value, '$.lasthop_commit', 'older') WHERE key = 'identity'"
+        database.execute(older)
+    said = f"store.sqlite was written by lasthop {_core.VERSION} (commit older)"
     with pytest.raises(InputError, match=re.escape(said) + r".*never mixed\. .*--overwrite"):
-        make(tmp_path)
-    assert lasthop_main("results", tmp_path) == 2
+        make(out)
+    assert lasthop_main("results", out) == 2
     assert said in capsys.readouterr().err
 
 
