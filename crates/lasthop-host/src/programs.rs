@@ -77,7 +77,7 @@ pub struct Commands<'a> {
 #[derive(Debug)]
 pub struct Programs {
     init: Pid,
-    /// What the first process tells of the servers. It closes this when they listen.
+    /// Reports of the first process on the servers. It closes this pipe when they listen.
     told: PipeReader,
     /// Pipe for the signal to start the programs of hosts at the edge.
     start: Option<OwnedFd>,
@@ -127,10 +127,7 @@ impl Programs {
                 break;
             }
             // It ends with a signal, but the end of the first process is left to `attend`.
-            if let Some(info) = self.signals.read_signal().context("cannot read a signal")?
-                && let Ok(signal) = Signal::try_from(info.ssi_signo.cast_signed())
-                && FORWARDED.contains(&signal)
-            {
+            for (signal, _) in forwarded(&self.signals)? {
                 let _ = kill(self.init, signal);
             }
         }
@@ -216,6 +213,20 @@ fn take_signals() -> Result<SignalFd, Error> {
         .context("cannot receive signals by file")
 }
 
+/// The signals to pass on that have arrived, and whether each came from a process; those of the terminal reach
+/// the programs by themselves.
+fn forwarded(signals: &SignalFd) -> Result<Vec<(Signal, bool)>, Error> {
+    let mut found = Vec::new();
+    while let Some(info) = signals.read_signal().context("cannot read a signal")? {
+        if let Ok(signal) = Signal::try_from(info.ssi_signo.cast_signed())
+            && FORWARDED.contains(&signal)
+        {
+            found.push((signal, info.ssi_code <= 0));
+        }
+    }
+    Ok(found)
+}
+
 /// Names of variables, and their values.
 type Environment<'a> = &'a [(String, String)];
 
@@ -285,25 +296,11 @@ impl Init {
                 break Served::Late(awaited.into_iter().map(str::to_owned).collect());
             }
             servers.wait(&self.signals, LOOK_EVERY_MS.into())?;
-            if let Some(signal) = self.forwarded_signals()?.first() {
-                break Served::Stopped(signal.0);
+            if let Some((signal, _)) = forwarded(&self.signals)?.first() {
+                break Served::Stopped(*signal);
             }
         };
         Ok((environment, served))
-    }
-
-    /// The signals that have arrived, and whether each came from a process; those of the terminal reach the
-    /// programs by themselves.
-    fn forwarded_signals(&self) -> Result<Vec<(Signal, bool)>, Error> {
-        let mut signals = Vec::new();
-        while let Some(info) = self.signals.read_signal().context("cannot read a signal")? {
-            if let Ok(signal) = Signal::try_from(info.ssi_signo.cast_signed())
-                && FORWARDED.contains(&signal)
-            {
-                signals.push((signal, info.ssi_code <= 0));
-            }
-        }
-        Ok(signals)
     }
 
     fn supervise(&self, mut awaited: Awaited, servers: &mut Servers<'_>) -> Result<i32, Error> {
@@ -315,7 +312,7 @@ impl Init {
                 PollTimeout::try_from(left.as_nanos().div_ceil(1_000_000) as i32).unwrap_or(PollTimeout::MAX)
             });
             servers.wait(&self.signals, timeout)?;
-            for (signal, _) in self.forwarded_signals()?.into_iter().filter(|(_, from_process)| *from_process)
+            for (signal, _) in forwarded(&self.signals)?.into_iter().filter(|(_, from_process)| *from_process)
             {
                 for program in &awaited.running {
                     let _ = kill(*program, signal);

@@ -1,6 +1,5 @@
 //! Runs replications of a scenario on the model engine and analyses them.
 
-use lasthop_core::{Observer, Seed};
 use lasthop_scenario::Scenario;
 use lasthop_sim::{HostMemory, RunEnd, RunFailure};
 use lasthop_tcp::CachedMetrics;
@@ -39,20 +38,21 @@ pub fn run(
         let seed = request.seed_of(replication);
         let scenario = &*scenario.drawn(seed);
         let analysis = records.then(|| Analysis::of(scenario));
+        let failed = |failure| RunError::User(replication, failure);
         match (analysis, request.observations.get(&replication)) {
             // A separate loop, because it takes nearly all the time.
             (Some(mut analysis), None) => {
                 let end = lasthop_sim::try_run_for(scenario, seed, memory, &mut analysis, checkpoint);
-                let end = end.map_err(|failure| RunError::User(replication, failure))?;
-                batch.add(replication, analysis.finish(end.time));
+                batch.add(replication, analysis.finish(end.map_err(failed)?.time));
             }
             (None, None) if scenario.sequential() => {
-                run_one(scenario, seed, memory, &mut (), checkpoint)?;
+                lasthop_sim::try_run(scenario, seed, memory, &mut (), checkpoint).map_err(failed)?;
             }
             (None, None) => {}
             (analysis, Some(observation)) => {
                 let mut observer = (analysis, observation.begin(scenario, None)?);
-                let RunEnd { time, .. } = run_one(scenario, seed, memory, &mut observer, checkpoint)?;
+                let end = lasthop_sim::try_run(scenario, seed, memory, &mut observer, checkpoint);
+                let RunEnd { time, .. } = end.map_err(failed)?;
                 let (analysis, watch) = observer;
                 kept = Kept::of(watch, (scenario, seed, time), |_| ())?.or(kept);
                 if let Some(analysis) = analysis {
@@ -62,17 +62,6 @@ pub fn run(
         }
     }
     Ok((batch, kept))
-}
-
-fn run_one(
-    scenario: &Scenario,
-    seed: Seed,
-    memory: &mut HostMemory,
-    observer: &mut dyn Observer,
-    checkpoint: Checkpoint<'_>,
-) -> Result<RunEnd, RunError> {
-    lasthop_sim::try_run(scenario, seed, memory, observer, checkpoint)
-        .map_err(|failure| RunError::User(seed.replication, failure))
 }
 
 /// The memory of hosts as JSON: a list, because the keys of objects are texts.

@@ -257,10 +257,14 @@ impl Assume<'_> {
         }
     }
 
+    /// The hops with names.
+    fn named_hops(&self) -> impl Iterator<Item = &Entry> {
+        self.tree.get("hop").and_then(Node::table).into_iter().flatten()
+    }
+
     /// The directions of the hops.
     fn sides(&self) -> impl Iterator<Item = &Node> {
-        let hops = self.tree.get("hop").and_then(Node::table).into_iter().flatten();
-        let hops = std::iter::once(&*self.tree).chain(hops.map(|hop| &hop.node));
+        let hops = std::iter::once(&*self.tree).chain(self.named_hops().map(|hop| &hop.node));
         hops.flat_map(|hop| ["down", "up"].into_iter().filter_map(move |side| hop.get(side)))
     }
 
@@ -274,17 +278,15 @@ impl Assume<'_> {
             Some((host.key.clone(), HostConfig { behind, wifi, cell, ..HostConfig::default() }))
         };
         let hosts = stations.filter_map(station).collect();
-        let hops = self.tree.get("hop").and_then(Node::table).into_iter().flatten();
         let slowest = |hop: &Entry| {
             let medium = hop.node.get("medium")?.read::<MediumConfig>().ok()?;
             Some(hops::setup(&hop.key, &medium, &hosts).slowest())
         };
-        hops.filter_map(slowest).collect()
+        self.named_hops().filter_map(slowest).collect()
     }
 
     fn network(&mut self) {
-        let hops = self.tree.get("hop").and_then(Node::table).into_iter().flatten();
-        let mut has_hops = hops.map(|hop| &hop.node).any(|hop| hop.get("medium").is_some());
+        let mut has_hops = self.named_hops().any(|hop| hop.node.get("medium").is_some());
         self.each_hop(|_| has_hops = true);
         if !has_hops {
             return;
@@ -480,10 +482,10 @@ fn copied(down: &Node) -> String {
     let entries = |node: Option<&Node>| node.and_then(Node::table).cloned().unwrap_or_default();
     let of_link =
         entries(down.get("link")).into_iter().map(|entry| (format!("link.{}", entry.key), entry.key));
-    let beside = entries(Some(down)).into_iter().map(|entry| (entry.key.clone(), entry.key));
+    let of_path = entries(Some(down)).into_iter().map(|entry| (entry.key.clone(), entry.key));
     let expected = |key: &str| LINK_KEYS.contains(&key) || ["link", "queue"].contains(&key);
     let more: Vec<String> =
-        beside.chain(of_link).filter(|(_, key)| !expected(key)).map(|(path, _)| path).collect();
+        of_path.chain(of_link).filter(|(_, key)| !expected(key)).map(|(path, _)| path).collect();
     if more.is_empty() {
         return "a copy of [down]".into();
     }

@@ -14,7 +14,7 @@ use crate::flow::Flow;
 use crate::hops::{ONLY_HOP, ONLY_HOST};
 use crate::relay::Lane;
 use crate::topology::{Hop, Side, Tree};
-use crate::types::Scenario;
+use crate::types::{Scenario, first_rate};
 
 /// Facts of a scenario. Times are in nanoseconds.
 #[derive(Debug, Serialize)]
@@ -176,8 +176,7 @@ impl QueueFacts {
 
 impl SideFacts {
     fn of(place: Place, path: &PathConfig, errors: Option<&ErrorConfig>, mtu: Bytes) -> Self {
-        let rates = path.ip_rates(mtu.0 as u32);
-        let ip_rate_bps = rates.into_iter().map(|(_, rate)| rate).find(|rate| *rate > 0.0).unwrap_or(0.0);
+        let ip_rate_bps = first_rate(path.ip_rates(mtu.0 as u32));
         let full = match path.queue.limit {
             QueueSize::Packets(packets) => f64::from(packets) * mtu.0 as f64,
             QueueSize::Bytes(bytes) => f64::from(bytes),

@@ -178,11 +178,7 @@ impl Scenario {
     /// The instances of the applications, in the order of [`Scenario::applications`], with the starts of this
     /// replication.
     pub fn programs(&self, seed: Seed) -> Vec<Program> {
-        let first_rate = |direction| {
-            let mut rates = self.rates(direction).into_iter().map(|(_, rate)| rate);
-            rates.find(|rate| *rate > 0.0).unwrap_or_default()
-        };
-        let rates = [Direction::Down, Direction::Up].map(first_rate);
+        let rates = [Direction::Down, Direction::Up].map(|direction| first_rate(self.rates(direction)));
         let tree = self.tree();
         let begin = |instance: &Instance<'_>| {
             let rate = rates[Direction::from(instance.sender) as usize];
@@ -309,4 +305,9 @@ pub enum Roles {
     ByStartThenElapsed,
     /// TCP flows by the start of the scenario: `tcp-first`, `tcp-second`, `tcp-third`.
     ByStart,
+}
+
+/// The first rate above 0 of a link over time; 0 if there is none.
+pub(crate) fn first_rate(rates: Vec<(Instant, f64)>) -> f64 {
+    rates.into_iter().map(|(_, rate)| rate).find(|rate| *rate > 0.0).unwrap_or_default()
 }

@@ -15,7 +15,7 @@ import polars as pl
 
 from lasthop.answer.differences import Difference, Pairs, against, corrected, holm, pairs_of, signed_ranks
 from lasthop.answer.folder import read_sections
-from lasthop.answer.sections import WHO, Compared, Section
+from lasthop.answer.sections import WHO, Compared, Section, try_parts
 from lasthop.errors import InputError
 from lasthop.metrics.units import label, unit_of
 from lasthop.results.manifest import finished
@@ -178,10 +178,9 @@ def compare_results(folder: Path, request: Request) -> Compare:
         uncompared += _without_pairs(section, pairs)
     if not found:
         parts = [role for section in sections for role in section.left_out]
-        more = f" Connections that carry parts of flows may: try --role {parts[0]}." if parts else ""
         raise InputError(
             f"--metric {request.metric}: no replication has a value both with {factor}={reference} and with "
-            f"another level of {factor} in the same cell.{more}"
+            f"another level of {factor} in the same cell.{try_parts(parts)}"
         )
     return Compare(
         str(identity["scenario"]),

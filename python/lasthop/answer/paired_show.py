@@ -8,8 +8,7 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 
 from lasthop.answer.paired import Compare, Comparison, method, remarks
-from lasthop.answer.sections import without_parts
-from lasthop.answer.show import bulleted, laid_out, table_width, unfinished, width
+from lasthop.answer.show import bulleted, laid_out, left_out, table_width, unfinished, width
 from lasthop.answer.words import sentences
 from lasthop.metrics.units import Scale, axis_title, scale_of
 
@@ -41,12 +40,7 @@ def compare_lines(compared: Compare) -> list[str]:
         *laid_out([*labels, *kept], rows, len(labels), table_width([*labels, *kept], rows)),
         *([f"No room for: {', '.join(dropped)}. A wider terminal or --out shows them."] if dropped else []),
         *(line for section in compared.sections for line in unfinished(section)),
-        *(
-            line
-            for section in compared.sections
-            if section.left_out
-            for line in textwrap.wrap(without_parts(section.left_out), limit)
-        ),
+        *(line for section in compared.sections for line in left_out(section)),
         *(line for remark in remarks(compared) for line in textwrap.wrap(remark, limit)),
         "",
         *bulleted(sentences(compared.differences)),

@@ -177,6 +177,11 @@ def without_parts(roles: Sequence[str]) -> str:
     )
 
 
+def try_parts(roles: Sequence[str]) -> str:
+    """Say that connections which carry parts of flows may have the values that are missing."""
+    return f" Connections that carry parts of flows may: try --role {roles[0]}." if roles else ""
+
+
 def metrics_of(tables: Tables) -> list[str]:
     """Return every metric that the tables have."""
     names = _factors(tables)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from lasthop.answer.sections import COMPLETED, WHO, Section, by_replication, without_parts
+from lasthop.answer.sections import COMPLETED, REPLICATION, WHO, Section, by_replication, without_parts
 from lasthop.metrics.units import Scale, axis_title, label, scale_of
 from lasthop.statistics.quantiles import QUANTILES, QUARTILE_RANGE
 from lasthop.statistics.summary import STATISTIC, by_group
@@ -62,7 +62,7 @@ def answer_lines(sections: Sequence[Section], shown: Shown) -> list[str]:
     lines: list[str] = []
     for section in (section for section in sections if section.metrics):
         lines += [*_table(section, shown), *unfinished(section), *_unequal(section, shown.by)]
-        lines += [*(textwrap.wrap(without_parts(section.left_out), width()) if section.left_out else []), ""]
+        lines += [*left_out(section), ""]
     lines += _equal_replications(sections)
     told = _differences(sections) if shown.by is None else []
     kept = told[: shown.sentences]
@@ -80,6 +80,8 @@ def _equal_replications(sections: Sequence[Section]) -> list[str]:
     """Say that replications give nothing new, if all of them are equal in each cell."""
     most = 1
     for section in (section for section in sections if section.metrics):
+        if section.rows.select(REPLICATION).n_unique() == 1:
+            continue
         rows = by_replication(section, list(section.factors))
         cells = rows.group_by([*section.factors, WHO]).agg(
             pl.len(), several=pl.max_horizontal(pl.col(metric).n_unique() for metric in section.metrics)
@@ -126,6 +128,11 @@ def unfinished(section: Section) -> list[str]:
         return []
     named = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
     return [f"Not finished: {counts.total()} of {section.rows.height} ({named})."]
+
+
+def left_out(section: Section) -> list[str]:
+    """Say which connections have no rows."""
+    return textwrap.wrap(without_parts(section.left_out), width()) if section.left_out else []
 
 
 def _unequal(section: Section, by: Sequence[str] | None) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import polars as pl
 
-from lasthop.answer.sections import with_counts
+from lasthop.answer.sections import try_parts, with_counts
 from lasthop.errors import InputError, nearest
 from lasthop.metrics import units
 from lasthop.metrics.labels import TRANSFER_PROTOCOLS
@@ -418,8 +418,7 @@ def _choose_metric(tables: Sequence[_Rows], asked: str | None, parts: Sequence[s
     for rows in tables:
         if asked in _metrics(rows) and rows.frame[asked].count():
             return asked, rows
-    more = f" Connections that carry parts of flows may: try --role {parts[0]}." if parts else ""
-    raise InputError(f"--y {asked}: none of the chosen rows has a value.{more}")
+    raise InputError(f"--y {asked}: none of the chosen rows has a value.{try_parts(parts)}")
 
 
 def _headline(tables: Sequence[_Rows]) -> tuple[str, _Rows]:

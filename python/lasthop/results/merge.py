@@ -17,6 +17,7 @@ import polars as pl
 from lasthop.results.atomic import write_parquet
 from lasthop.results.folder import FLOWS, HOPS, PAGES, RUNS, SHORTS, STATIONS
 from lasthop.results.store import PIECE, TABLES, DamagedBatchError, Store
+from lasthop.results.tables import PART_OF
 
 FILES = {"flows": FLOWS, "pages": PAGES, "shorts": SHORTS, "hops": HOPS, "stations": STATIONS, "runs": RUNS}
 BATCH = "_batch"
@@ -25,7 +26,6 @@ _OPTIONAL = ("pages", "shorts", "hops", "stations")
 """Tables that are left out if no run has a row."""
 _PART_ROWS = 8192
 """A part has about this many rows of flows and runs."""
-_PART_OF = "part_of"
 _KEYS = [BATCH, PIECE, "replication"]
 
 
@@ -157,8 +157,8 @@ def _labelled(part: pl.DataFrame, rows: pl.DataFrame, levels: pl.DataFrame) -> p
     ]
     labels = [column.gather(found[CELL]) for column in levels]
     own = [name for name in found.columns if name not in (*front, BATCH, PIECE, CELL)]
-    if _PART_OF in own:  # an engine has texts, or no rows
-        found = found.with_columns(pl.col(_PART_OF).cast(pl.String).replace("", None))
+    if PART_OF in own:  # an engine has texts, or no rows
+        found = found.with_columns(pl.col(PART_OF).cast(pl.String).replace("", None))
     return found.hstack(labels).select(*front, *own)
 
 

@@ -30,7 +30,8 @@ _RATES = {
     "syn_timeouts_per_flow": ("syn_timeouts", "flows"),
     "fast_retransmits_per_flow": ("fast_retransmits", "flows"),
 }
-_PART_OF = "part_of"
+PART_OF = "part_of"
+"""The column with the flow that a connection carries a part of; null for a flow by itself."""
 _OWN_COLUMNS = frozenset({"set", "replication", "role"} | _MEASURED)
 
 
@@ -107,7 +108,7 @@ def whole_flows(flows: pl.LazyFrame) -> pl.LazyFrame:
 def parts_of_flows(flows: pl.LazyFrame) -> list[str]:
     """Return the roles of the connections that `whole_flows` leaves out."""
     schema = flows.collect_schema()
-    if _PART_OF not in schema:
+    if PART_OF not in schema:
         return []
     return (
         flows.filter(~_is_whole(schema))
@@ -118,9 +119,9 @@ def parts_of_flows(flows: pl.LazyFrame) -> list[str]:
 
 
 def _is_whole(columns: Collection[str]) -> pl.Expr:
-    if _PART_OF not in columns:
+    if PART_OF not in columns:
         return pl.lit(value=True)
-    return pl.col(_PART_OF).fill_null("") == ""  # results of earlier versions have empty texts
+    return pl.col(PART_OF).fill_null("") == ""  # results of earlier versions have empty texts
 
 
 def outside_pages(flows: pl.LazyFrame, pages: pl.LazyFrame) -> pl.LazyFrame:

@@ -19,7 +19,7 @@ from lasthop.errors import InputError, nearest
 from lasthop.metrics.dictionary import dictionary
 from lasthop.metrics.units import units_for
 from lasthop.results.folder import HOPS, PAGES, SHORTS, STATIONS
-from lasthop.results.tables import Tables, with_derived
+from lasthop.results.tables import PART_OF, Tables, with_derived
 from lasthop.statistics.quantiles import CONFIDENCE
 from lasthop.until.looks import STATISTICS, Condition
 
@@ -34,7 +34,7 @@ _TEXTS = (
     "application",
     "host",
     "peer",
-    "part_of",
+    PART_OF,
     "drop_hops",
     "protocol",
     "direction",
@@ -55,7 +55,7 @@ def known_metrics() -> Sequence[str]:
 
     def row(table: str) -> pl.LazyFrame:
         # A flow that is a part neither of another flow nor of the page load.
-        texts = {name: None if name == "part_of" else name for name in _TEXTS}
+        texts = {name: None if name == PART_OF else name for name in _TEXTS}
         return pl.LazyFrame(
             {
                 name: pl.Series([texts[name]], dtype=pl.String) if name in texts else [0.0]
