@@ -49,6 +49,8 @@ QUICK := $(PGO) CARGO_TARGET_DIR=target/quick RUSTC_WRAPPER=$(CURDIR)/scripts/ru
 EXTENSION_SOURCES := Cargo.toml Cargo.lock pyproject.toml scripts/rustc-quick $(COUNTS) \
 	$(shell find crates -type f -not -path '*/tests/*')
 
+LONG_RUST := cargo test --locked --package lasthop-quic --package lasthop-sim --tests -- --ignored
+
 .PHONY: help build dev full commit demo kernel test test-long lint test-rust test-python docs wheel budget bench \
 	bench-peers pgo clean lint-rust lint-python guest-kernel system lint-tools kernel-tools test-tools budget-tools peer-tools pgo-tools long-tools
 
@@ -63,7 +65,7 @@ commit:
 
 # The extension as the Rust tests compile it, which takes seconds; `make build` brings the quick one back.
 dev: .venv/.packages commit ## compile what has changed, for trying it out: slow simulations, with assertions
-	PIP_NO_INDEX=1 PIP_QUIET=1 $(BIN)/maturin develop --locked
+	CARGO_INCREMENTAL=1 PIP_NO_INDEX=1 PIP_QUIET=1 $(BIN)/maturin develop --locked
 	@touch --date=@0 $(BIN)/lasthop
 
 full: .venv/.packages commit
@@ -97,12 +99,11 @@ test: lint test-rust test-python ## build, check the style and run all tests but
 ifdef SINCE
 test-long: build .venv/.tools test-tools kernel | $(patsubst test,test-rust,$(filter-out test-long test-python,$(MAKECMDGOALS)))
 	$(BIN)/pytest -m long --changed-since=$(SINCE) --numprocesses $$(nproc) --timeout 600 || [ $$? = 5 ]
-	git diff --quiet $(SINCE) -- Cargo.lock crates/lasthop-core crates/lasthop-quic || \
-		cargo test --locked --package lasthop-quic -- --ignored
+	git diff --quiet $(SINCE) -- Cargo.lock crates || $(LONG_RUST)
 else
-test-long: build .venv/.tools long-tools kernel ## run what takes minutes: statistical checks, well-known programs in virtual time, 10 000 handshakes of QUIC
+test-long: build .venv/.tools long-tools kernel ## run what takes minutes: statistical checks, well-known programs in virtual time, 2500 random scenarios, 10 000 handshakes of QUIC
 	$(BIN)/pytest -m long
-	cargo test --locked --package lasthop-quic -- --ignored
+	$(LONG_RUST)
 endif
 
 lint: lint-rust lint-python ## formatting, strict lints, types, sans-IO, no circles of modules
@@ -111,8 +112,6 @@ lint: lint-rust lint-python ## formatting, strict lints, types, sans-IO, no circ
 lint-rust: lint-tools
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets --profile test -- -D warnings
-	@# Apart from the workspace, and out of date unseen otherwise.
-	cargo check --locked --manifest-path benches/micro/Cargo.toml --benches --target-dir target/micro
 	scripts/check-sans-io --self-test
 	scripts/check-sans-io
 
@@ -124,15 +123,15 @@ lint-python: .venv/.tools
 	$(BIN)/mypy
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
 
-# lasthop-py is left out: without libpython its symbols resolve only inside Python; tests/python tests it. No crate has
-# examples in its documentation.
+# lasthop-py is left out: without libpython its symbols resolve only inside Python; tests/python tests it. So is
+# lasthop-micro, which has no tests. No crate has examples in its documentation.
 test-rust: lint-rust test-tools
-	cargo test --locked --workspace --exclude lasthop-py --tests
+	cargo test --locked --workspace --exclude lasthop-py --exclude lasthop-micro --tests
 
-# Two processes more than there are cores, because many tests wait: for a browser, a cluster, or live runs in real time.
+# Four processes more than there are cores, because many tests wait: for a browser, a cluster, or live runs in real time.
 # One that waits for ever is named after five minutes, and fails. What else was asked for comes before.
 test-python: build lint-python test-rust test-tools kernel | $(filter-out test test-python,$(MAKECMDGOALS))
-	$(BIN)/pytest --numprocesses $$(($$(nproc) + 2)) --timeout 300 --durations 10
+	$(BIN)/pytest --numprocesses $$(($$(nproc) + 4)) --timeout 300 --durations 10
 
 docs: build .venv/.tools test-tools kernel ## build the documentation as a website and check it
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --jobs 2 -d $(SITE)/.doctrees docs $(SITE)/html
@@ -153,7 +152,7 @@ budget: build full budget-tools ## count the instructions of small simulations a
 
 # One after the other: they measure time.
 bench: build full ## measure parts, whole runs and studies; takes a quarter of an hour
-	cargo bench --locked --manifest-path benches/micro/Cargo.toml --target-dir target/micro
+	cargo bench --locked --package lasthop-micro
 	$(PGO) cargo bench --locked --package lasthop-sim
 	PYTHONPATH=$(FULL) $(BIN)/python benches/whole.py
 
@@ -164,7 +163,7 @@ pgo: build pgo-tools ## count anew what the engine does often, for the compiler;
 	benches/pgo/count
 
 clean: ## remove everything that was built and every result
-	rm -rf .venv results benches/micro/target python/lasthop/_core*.so $(COMMIT) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv results python/lasthop/_core*.so $(COMMIT) .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find python tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 	cargo clean
 

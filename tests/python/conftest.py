@@ -44,7 +44,6 @@ LONGEST_FIRST = (
     "test_cluster",
     "test_browser",
     "test_kulve2003",
-    "test_a_dossier_of_two_replications_has_them_too_and_is_undecided",
     "test_lab",
     "test_capture",
     "test_markup",

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-# Processor seconds that a change may cost: some four minutes on two cores. Cheap tests come first, so that a
+# Processor seconds that a change may cost: some two minutes on two cores. Cheap tests come first, so that a
 # change of everything leaves out few.
-BUDGET_S = 480.0
+BUDGET_S = 240.0
 
 # What decides the numbers of a simulation.
 ENGINE = (

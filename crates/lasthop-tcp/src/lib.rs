@@ -43,7 +43,7 @@
 //! # The classic sender, and where it differs from ns-2
 //!
 //! Stack `classic`, profile `ns-1998`; `recovery` names the flavour. 134 runs of ns-2.35 are reproduced
-//! (`tests/ns2.rs`, which names every run that differs): 133 in every retransmission and timeout, 103 in
+//! (`tests/all/ns2.rs`, which names every run that differs): 133 in every retransmission and timeout, 103 in
 //! every transmission. What differs:
 //!
 //! - The Impatient variant of `NewReno` does not exist: each partial ACK restarts the timer.

@@ -377,11 +377,14 @@ class Campaign:
         with sigterm_as_ctrl_c(), Store(self.out) as store:
             self._look(store)
             total = Simulated(0, 0.0)
-            while not self.complete or self.pending():
-                done = self._run_pending(store, place, advance)
-                total = Simulated(total.runs + done.runs, total.wall_s + done.wall_s)
-                if not self.complete:
-                    self._conclude(store)
+            try:
+                while not self.complete or self.pending():
+                    done = self._run_pending(store, place, advance)
+                    total = Simulated(total.runs + done.runs, total.wall_s + done.wall_s)
+                    if not self.complete:
+                        self._conclude(store)
+            except KeyboardInterrupt:
+                raise InterruptedCampaignError(f"Stopped: {self._kept_text(store)}") from None
             return total
 
     def _conclude(self, store: Store) -> None:
@@ -424,8 +427,6 @@ class Campaign:
 
         try:
             place.run(assignment, ledger, go_on)
-        except KeyboardInterrupt:
-            raise InterruptedCampaignError(f"Stopped: {self._kept_text(store)}") from None
         except PlaceLostError as lost:
             raise InputError(f"{lost} {self._kept_text(store)}") from lost
         finally:

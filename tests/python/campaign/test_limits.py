@@ -206,6 +206,7 @@ def scenarios() -> Iterator[Path]:
         )
 
 
+@pytest.mark.long(covers=("studies", "examples", "benches", "python/lasthop/campaign", *ENGINE), seconds=20)
 def test_nothing_that_the_project_runs_comes_near_the_bounds() -> None:
     for file in scenarios():
         for cell in read_study(file).cells:

@@ -99,6 +99,7 @@ def test_the_records_are_those_of_threads_to_the_byte(cluster: Cluster, tmp_path
     assert summaries[0] == summaries[1]
 
 
+@pytest.mark.long(covers=("python/lasthop/cluster", "python/lasthop/evaluation"), seconds=10)
 def test_a_dossier_is_that_of_threads_to_the_byte(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -65,6 +65,7 @@ def served(runs: pl.DataFrame) -> list[float]:
     return [size - 60_000 for size in runs["printed_size_download"]]
 
 
+@pytest.mark.long(covers=GUEST, seconds=12)
 @pytest.mark.usefixtures("kernel")
 def test_results_do_not_depend_on_how_many_are_made_at_once(
     command: list[object], tmp_path: Path, lasthop_main: Main

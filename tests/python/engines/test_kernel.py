@@ -299,7 +299,7 @@ def test_an_ordinary_user_without_capabilities_gets_the_same_bytes(kernel: Kerne
 def test_killed_at_any_moment_nothing_stays(own_kernel: Kernel, tmp_path: Path) -> None:
     file = scenario(tmp_path, DOWNLOAD, STREAM)
     before = memory_files()
-    for moment in range(8):
+    for moment in range(0, 8, 2):
         run = ("run", file, "--engine", "kernel", "--replications", "40", "--out", tmp_path / "killed")
         process = Forked("lasthop", *run)
         deadline = time.monotonic() + 30

@@ -85,6 +85,7 @@ def test_a_dossier_has_numbers_in_each_section_and_its_page_shows_them(
     check_dossier(control, code, lasthop_main, tmp_path)
 
 
+@pytest.mark.long(covers=COVERS, seconds=35)
 def test_a_dossier_of_two_replications_has_them_too_and_is_undecided(
     lasthop_main: Main, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -161,6 +161,7 @@ def test_initial_windows_of_1_to_32_are_drawn_over_the_window(lasthop_main: Main
     assert figure["layout"]["xaxis"]["ticktext"] == ["1", "10", "32"]  # type: ignore[index]
 
 
+@pytest.mark.long(covers=("studies/balekaki2012", *ENGINE), seconds=12)
 def test_each_reading_is_of_a_level_of_the_sensitivity(
     lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:

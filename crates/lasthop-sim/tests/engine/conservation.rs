@@ -19,7 +19,7 @@ type Watch = (Analysis, (Conservation, Streams));
 proptest! {
     // A failure prints its scenario; nothing is kept on disk.
     #![proptest_config(ProptestConfig {
-        cases: 2500, failure_persistence: None, ..ProptestConfig::default()
+        cases: 500, failure_persistence: None, ..ProptestConfig::default()
     })]
 
     // The same test twice, so that two cores share the work.
@@ -30,6 +30,18 @@ proptest! {
 
     #[test]
     fn other_random_scenarios_keep_every_promise(scenario in random::scenarios(), study in any::<u64>()) {
+        keeps_every_promise(&scenario, study)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 2500, failure_persistence: None, ..ProptestConfig::default()
+    })]
+
+    #[test]
+    #[ignore = "long"]
+    fn many_random_scenarios_keep_every_promise(scenario in random::scenarios(), study in any::<u64>()) {
         keeps_every_promise(&scenario, study)?;
     }
 }

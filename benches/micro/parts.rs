@@ -38,7 +38,7 @@ fn offer(scenario: &Scenario) -> usize {
     let mut now = Instant::ZERO;
     let mut delivered = 0;
     for serial in 0..PACKETS {
-        now = now + Duration::from_micros(800);
+        now += Duration::from_micros(800);
         while let Some(due) = path.next_wakeup().filter(|due| *due <= now) {
             path.handle_wakeup(due, &mut arena, &mut ());
             while let Some(id) = path.poll_delivery(due, &arena) {
@@ -101,11 +101,11 @@ fn flight(outstanding: usize, holes: usize) -> (Endpoint, Vec<Segment>, Instant)
         while server.poll_transmit(now, &mut segment).is_some() {
             sent.push(segment);
         }
-        now = now + Duration::from_millis(100);
-        let last = sent.len() >= outstanding;
+        now += Duration::from_millis(100);
+        let is_full = sent.len() >= outstanding;
         let mut acks = Vec::new();
         for (index, arrived) in sent.iter().enumerate() {
-            let lost = last && holes > 0 && index % (sent.len() / holes).max(2) == 0;
+            let lost = is_full && holes > 0 && index % (sent.len() / holes).max(2) == 0;
             if !lost {
                 client.handle_segment(now, arrived, Ecn::NotEct, None, &mut ());
                 while client.poll_transmit(now, &mut segment).is_some() {
@@ -113,7 +113,7 @@ fn flight(outstanding: usize, holes: usize) -> (Endpoint, Vec<Segment>, Instant)
                 }
             }
         }
-        if last {
+        if is_full {
             return (server, acks, now);
         }
         for ack in &acks {

@@ -1,15 +1,10 @@
 //! The worked examples of the RFCs, kept as data in `data/rfc_examples.json`.
 
-mod support;
-
-#[path = "traces/wire.rs"]
-mod wire;
-
+use crate::support::poll;
+use crate::wire::{self, Wire, config};
 use lasthop_core::{Duration, Ecn, Flags, FlowId, Host, Instant, Segment, TransportEvent, UndoCause};
 use lasthop_tcp::{CachedMetrics, CongestionControl, Endpoint, FRtoMode, Profile, TcpConfig, TickClock};
 use serde_json::Value;
-use support::poll;
-use wire::{Wire, config};
 
 /// Entries that need a missing mechanism, and the mechanism.
 const WAITING: &[(&str, &str)] = &[
@@ -45,7 +40,7 @@ const PRR: &[&str] = &["rfc6937_31_single", "rfc6937_31_burst15"];
 const SLOW_START: &str = "rfc6928_51_table";
 
 fn examples() -> Value {
-    serde_json::from_str(include_str!("data/rfc_examples.json")).expect("the data is JSON")
+    serde_json::from_str(include_str!("../data/rfc_examples.json")).expect("the data is JSON")
 }
 
 #[test]

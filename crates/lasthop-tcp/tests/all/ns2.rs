@@ -6,10 +6,8 @@
 //! segments only, they guard against fast retransmits after going back, and their `NewReno` deflates as in
 //! RFC 2582.
 
-mod support;
-
+use crate::support::poll;
 use std::collections::{BTreeSet, VecDeque};
-use support::poll;
 
 use lasthop_core::{Bytes, Duration, Ecn, FlowId, Host, Instant, Observer, Segment, TransportEvent};
 use lasthop_tcp::{Endpoint, InitialSsthresh, Profile, RecoveryRules, TcpConfig, TickClock};
@@ -267,7 +265,7 @@ fn agree(ours: &[Sent], theirs: &[Sent], tolerance: Duration) -> bool {
 
 /// The runs on file, in the order of their names.
 fn runs() -> impl Iterator<Item = Run> {
-    let lines = include_str!("data/ns2/runs.jsonl").lines();
+    let lines = include_str!("../data/ns2/runs.jsonl").lines();
     lines.map(|line| serde_json::from_str(line).expect("the file is well-formed"))
 }
 

@@ -12,9 +12,6 @@ mod modern;
 mod nagle;
 mod receiver;
 mod recovery;
-#[path = "../support/mod.rs"]
-mod support;
 mod timeout;
 mod undo;
 mod window;
-mod wire;

@@ -2,8 +2,6 @@
 
 mod garbage;
 mod path;
-#[path = "../support/mod.rs"]
-mod support;
 
 use lasthop_core::{Bytes, Duration, Seed, named};
 use lasthop_tcp::{

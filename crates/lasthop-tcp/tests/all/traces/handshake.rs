@@ -140,7 +140,7 @@ fn repeated_syn_ack_is_acknowledged_again() {
 
 #[test]
 fn repeated_syn_is_answered_at_once_and_gives_no_sample() {
-    let mut client = crate::receiver::Client::listen(&config(|_| ()));
+    let mut client = super::receiver::Client::listen(&config(|_| ()));
     let due = client.tcp.next_wakeup();
     client.now += Duration::from_millis(1_000);
     let syn = Segment { flags: Flags::SYN, sack_permitted: true, ..Segment::default() };
@@ -198,7 +198,7 @@ fn receivers_fin_repeats_the_last_ack_number_and_ends_the_connection() {
 #[test]
 fn client_fin_repeats_its_ack_number() {
     let config = config(|_| ());
-    let mut client = crate::receiver::Client::listen(&config);
+    let mut client = super::receiver::Client::listen(&config);
     client.data(0);
     client.tcp.close(client.now, &mut ());
     let (fin, _) = poll(&mut client.tcp, client.now).unwrap();
