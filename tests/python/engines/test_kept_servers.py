@@ -8,6 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from long_tests import GUEST
+
 Main = Callable[..., int]
 
 LINK = """
