@@ -128,10 +128,10 @@ lint-python: .venv/.tools
 test-rust: lint-rust test-tools
 	cargo test --locked --workspace --exclude lasthop-py --exclude lasthop-micro --tests
 
-# Four processes more than there are cores, because many tests wait: for a browser, a cluster, or live runs in real time.
+# Two processes more than there are cores, because many tests wait: for a browser, a cluster, or live runs in real time.
 # One that waits for ever is named after five minutes, and fails. What else was asked for comes before.
 test-python: build lint-python test-rust test-tools kernel | $(filter-out test test-python,$(MAKECMDGOALS))
-	$(BIN)/pytest --numprocesses $$(($$(nproc) + 4)) --timeout 300 --durations 10
+	$(BIN)/pytest --numprocesses $$(($$(nproc) + 2)) --timeout 300 --durations 10
 
 docs: build .venv/.tools test-tools kernel ## build the documentation as a website and check it
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --jobs 2 -d $(SITE)/.doctrees docs $(SITE)/html

@@ -194,9 +194,9 @@ COUNTS = {
         _count("crates/lasthop-sim/src/network.rs", r"^    \w+,$", "pub enum Component"),
     ),
     "{} runs of ns-2": (DECISIONS, _count("crates/lasthop-tcp/tests/data/ns2/runs.jsonl", r"^\{")),
-    "random scenarios, {} in CI": (
+    "random scenarios, {} in `make test`": (
         DECISIONS,
-        CASES * _count(CONSERVATION, r"^    fn .*\(scenario in "),
+        CASES * _count(CONSERVATION, r"^    fn (other_)?random_.*\(scenario in "),
     ),
     "The same file runs on {} engines": (README, len(ENGINES)),
     "has {} lessons": (README, len(list((ROOT / "python/lasthop/lab/lessons").glob("*.toml")))),
