@@ -49,7 +49,7 @@ QUICK := $(PGO) CARGO_TARGET_DIR=target/quick RUSTC_WRAPPER=$(CURDIR)/scripts/ru
 EXTENSION_SOURCES := Cargo.toml Cargo.lock pyproject.toml scripts/rustc-quick $(COUNTS) \
 	$(shell find crates -type f -not -path '*/tests/*')
 
-LONG_RUST := cargo test --locked --package lasthop-quic --package lasthop-sim --tests -- --ignored
+LONG_RUST := cargo test --locked --tests --package
 
 .PHONY: help build dev full commit demo kernel test test-long lint test-rust test-python docs wheel budget bench \
 	bench-peers pgo clean lint-rust lint-python guest-kernel system lint-tools kernel-tools test-tools budget-tools peer-tools pgo-tools long-tools
@@ -99,11 +99,12 @@ test: lint test-rust test-python ## build, check the style and run all tests but
 ifdef SINCE
 test-long: build .venv/.tools test-tools kernel | $(patsubst test,test-rust,$(filter-out test-long test-python,$(MAKECMDGOALS)))
 	$(BIN)/pytest -m long --changed-since=$(SINCE) --numprocesses $$(nproc) --timeout 600 || [ $$? = 5 ]
-	git diff --quiet $(SINCE) -- Cargo.lock crates || $(LONG_RUST)
+	git diff --quiet $(SINCE) -- Cargo.lock crates/lasthop-core crates/lasthop-quic || $(LONG_RUST) lasthop-quic -- --ignored
+	git diff --quiet $(SINCE) -- Cargo.lock crates || $(LONG_RUST) lasthop-sim -- --ignored
 else
 test-long: build .venv/.tools long-tools kernel ## run what takes minutes: statistical checks, well-known programs in virtual time, 2500 random scenarios, 10 000 handshakes of QUIC
 	$(BIN)/pytest -m long
-	$(LONG_RUST)
+	$(LONG_RUST) lasthop-quic --package lasthop-sim -- --ignored
 endif
 
 lint: lint-rust lint-python ## formatting, strict lints, types, sans-IO, no circles of modules

@@ -61,7 +61,7 @@ QUANTIFIERS = ("", 'every = ["load"]', 'some = ["load"]')
     st.sampled_from([(">", "<="), ("<", ">="), (">", "<")]),
     RECORDS,
 )
-@settings(max_examples=100)
+@settings(max_examples=300)
 def test_a_claim_and_its_negation_are_never_both_upheld(
     sides: tuple[str, str], quantifier: int, relations: tuple[str, str], records: Records
 ) -> None:

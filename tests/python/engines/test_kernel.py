@@ -296,10 +296,11 @@ def test_an_ordinary_user_without_capabilities_gets_the_same_bytes(kernel: Kerne
         shutil.rmtree(home)
 
 
-def test_killed_at_any_moment_nothing_stays(own_kernel: Kernel, tmp_path: Path) -> None:
+@pytest.mark.parametrize("moments", [4, pytest.param(8, marks=pytest.mark.long(covers=GUEST, seconds=8))])
+def test_killed_at_any_moment_nothing_stays(own_kernel: Kernel, tmp_path: Path, moments: int) -> None:
     file = scenario(tmp_path, DOWNLOAD, STREAM)
     before = memory_files()
-    for moment in range(0, 8, 2):
+    for moment in range(moments):
         run = ("run", file, "--engine", "kernel", "--replications", "40", "--out", tmp_path / "killed")
         process = Forked("lasthop", *run)
         deadline = time.monotonic() + 30

@@ -21,6 +21,7 @@ import pytest
 from lasthop import _core
 from lasthop.engines.live.child import child_arguments
 from lasthop.engines.live.presets import presets
+from long_tests import GUEST
 
 MAIN = "import sys; from lasthop.cli import main; sys.exit(main())"
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
@@ -246,11 +247,12 @@ LISTENS = (
 )
 
 
-def test_sigkill_of_any_process_leaves_nothing() -> None:
+@pytest.mark.parametrize("kills", [20, pytest.param(50, marks=pytest.mark.long(covers=GUEST, seconds=12))])
+def test_sigkill_of_any_process_leaves_nothing(kills: int) -> None:
     before = host_state()
     chance = random.Random(2026)
     most = 0
-    for _ in range(20):
+    for _ in range(kills):
         mark = str(uuid.uuid4())
         with Emulator(mark, ["sh", "-c", "setsid sleep 1000 & sleep 1000"], server=LISTENS) as emulator:
             time.sleep(chance.uniform(0, 0.4))

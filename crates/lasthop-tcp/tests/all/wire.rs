@@ -3,8 +3,6 @@
 //! Segment `n` of the stream is its n-th full segment; an ACK of `n` acknowledges everything below it.
 //! Every call returns the data segments that the endpoint sent in answer.
 
-#![allow(dead_code, reason = "each test binary uses a part of it")]
-
 use crate::support::poll;
 use lasthop_core::{
     Duration, Ecn, Flags, FlowId, Host, Instant, Observer, SackBlock, SackList, Segment, Timestamps,

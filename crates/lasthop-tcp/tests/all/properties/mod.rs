@@ -22,6 +22,17 @@ fn recovery(stack: Stack) -> impl Strategy<Value = RecoveryRules> {
     any_of(named::<RecoveryRules>().into_iter().filter(|rules| rules.stack() == stack).collect())
 }
 
+/// The same with enough retries and time for a path that loses 30 %.
+fn patient(config: TcpConfig) -> TcpConfig {
+    TcpConfig {
+        retries: 60,
+        syn_retries: 60,
+        fin_timeout: Duration::from_secs(60 * 20),
+        rto_max: Duration::from_secs(20),
+        ..config
+    }
+}
+
 /// A configuration with random switches, and with enough retries and time for a path that loses 30 %.
 fn config() -> impl Strategy<Value = TcpConfig> {
     let frto = any_of(named::<FRtoMode>());
@@ -52,11 +63,7 @@ fn config() -> impl Strategy<Value = TcpConfig> {
             config.congestion_control = growth;
             config.initial_window = window;
             config.receive_window_max = receive_window;
-            config.retries = 60;
-            config.syn_retries = 60;
-            config.fin_timeout = Duration::from_secs(60 * 20);
-            config.rto_max = Duration::from_secs(20);
-            config
+            patient(config)
         },
     );
     prop_oneof![linux, modern(), classic()]
@@ -91,11 +98,7 @@ fn modern() -> impl Strategy<Value = TcpConfig> {
             config.initial_window = window;
             config.receive_window_initial = receive_window;
             config.receive_window_max = 2 * receive_window;
-            config.retries = 60;
-            config.syn_retries = 60;
-            config.fin_timeout = Duration::from_secs(60 * 20);
-            config.rto_max = Duration::from_secs(20);
-            config
+            patient(config)
         },
     )
 }
@@ -129,11 +132,7 @@ fn classic() -> impl Strategy<Value = TcpConfig> {
             config.receive_window_initial = receive_window;
             config.receive_window_max = receive_window;
             config.ack_every = every;
-            config.retries = 60;
-            config.syn_retries = 60;
-            config.fin_timeout = Duration::from_secs(60 * 20);
-            config.rto_max = Duration::from_secs(20);
-            config
+            patient(config)
         },
     )
 }

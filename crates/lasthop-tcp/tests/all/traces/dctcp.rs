@@ -4,6 +4,7 @@ use crate::support::poll;
 use lasthop_core::{Duration, Ecn, Flags, FlowId, Host, Instant, Segment};
 use lasthop_tcp::{CongestionControl, Endpoint, Profile, TcpConfig, TickClock};
 
+use super::receiver::Client;
 use crate::wire::{INFINITE, Wire};
 
 fn config() -> TcpConfig {
@@ -39,15 +40,7 @@ fn receiver() -> (Endpoint, Instant) {
 /// Segment `number` arrives; returns the ACKs that leave at once: the next expected segment, and whether the
 /// ACK echoes a mark.
 fn acks_of(tcp: &mut Endpoint, now: Instant, number: u64, ecn: Ecn) -> Vec<(u64, bool)> {
-    let segment = Segment {
-        seq: 1 + number * 536,
-        payload_bytes: 536,
-        ack: 1,
-        flags: Flags::ACK,
-        window_bytes: 64 * 536,
-        ..Segment::default()
-    };
-    tcp.handle_segment(now, &segment, ecn, None, &mut ());
+    tcp.handle_segment(now, &Client::segment(number), ecn, None, &mut ());
     std::iter::from_fn(|| poll(tcp, now))
         .inspect(|(_, ecn)| assert_eq!(*ecn, Ecn::Ect0, "ACKs are ECN-capable too"))
         .map(|(ack, _)| ((ack.ack - 1) / 536, ack.flags.contains(Flags::ECE)))

@@ -34,7 +34,7 @@ impl Client {
         poll(&mut self.tcp, self.now).map(|(segment, _)| segment)
     }
 
-    fn segment(number: u64) -> Segment {
+    pub fn segment(number: u64) -> Segment {
         Segment {
             seq: 1 + number * 536,
             payload_bytes: 536,
