@@ -63,7 +63,6 @@ impl Kind {
 /// A number of some kind. Displays without blanks and to the last digit: "1.23457Mbit/s".
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Amount {
-    /// What it counts.
     pub kind: Kind,
     /// The amount. It is a whole number, and exact, for all kinds but [`Kind::Real`].
     value: f64,
@@ -167,7 +166,6 @@ impl Range {
         (ordered && drawn).then_some(Self { from, to, scale })
     }
 
-    /// The ends.
     pub const fn ends(&self) -> [Amount; 2] {
         [self.from, self.to]
     }

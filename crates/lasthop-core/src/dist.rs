@@ -66,12 +66,7 @@ pub enum Distribution<T> {
     /// Always the same value.
     Static(T),
     /// Every whole number of base units from `min` to `max`, both included, is equally likely.
-    Uniform {
-        /// Smallest value.
-        min: T,
-        /// Largest value.
-        max: T,
-    },
+    Uniform { min: T, max: T },
     /// Exponential, cut to `min..=max`.
     Exponential {
         /// Mean before the cut.

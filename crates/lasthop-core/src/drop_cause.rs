@@ -69,7 +69,6 @@ pub struct DropLabels {
     /// Plotly's name of its symbol in pictures; `pictures/static.py` knows which of the symbols matplotlib
     /// has.
     pub symbol: &'static str,
-    /// Its meaning.
     pub doc: &'static str,
 }
 

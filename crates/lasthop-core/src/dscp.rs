@@ -43,7 +43,6 @@ const NAMES: [(&str, u8); 22] = [
 ];
 
 impl Dscp {
-    /// Largest code point.
     pub const MAX: u8 = 63;
 
     /// The code point in the lower six bits of `bits`.

@@ -28,7 +28,6 @@ impl EcnOption {
         if self.is_order_1 { 174 } else { 172 }
     }
 
-    /// Its length field.
     pub const fn length(&self) -> u8 {
         2 + 3 * self.fields
     }

@@ -82,7 +82,6 @@ pub struct FlowInfo {
     pub group: Option<String>,
     /// True for a flow that arranges such a flow; its group has no record.
     pub is_control: bool,
-    /// Transport protocol.
     pub protocol: Protocol,
     /// The host that sends the flow's data.
     pub sender: Host,
@@ -113,7 +112,6 @@ impl FlowInfo {
 /// Router queue after an event: all classes together, and the class of the packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct QueueDepth {
-    /// Packets waiting.
     pub packets: u32,
     /// Bytes of IP length waiting.
     pub bytes: u32,
@@ -183,7 +181,6 @@ pub struct AirEvent {
     pub station: u16,
     /// Time on the air, with what precedes and answers it.
     pub spent: Duration,
-    /// Packets in it.
     pub packets: u32,
     /// Those of them that did not arrive.
     pub failed: u32,
@@ -273,7 +270,6 @@ pub enum TransportEvent {
     State(&'static str),
     /// A round-trip time was measured.
     RttSample {
-        /// The sample.
         rtt: Duration,
         /// Retransmission timeout after the sample; zero if it is unknown.
         rto: Duration,
@@ -298,7 +294,6 @@ pub enum HttpEvent {
         /// HTTP/1.1: it asks the server to close the connection after the response.
         closes: bool,
     },
-    /// The server responded.
     Response {
         /// Number of the object.
         object: u32,

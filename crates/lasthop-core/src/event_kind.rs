@@ -17,7 +17,6 @@ pub enum EventRole {
 }
 
 impl EventRole {
-    /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Packet => "packet",
@@ -33,7 +32,6 @@ impl EventRole {
 pub struct EventLabels {
     /// Its name in traces.
     pub name: &'static str,
-    /// Its category.
     pub role: EventRole,
     /// Its text in legends.
     pub label: &'static str,
@@ -41,7 +39,6 @@ pub struct EventLabels {
     pub words: &'static str,
     /// Plotly's name of its symbol in pictures; empty if it has none.
     pub symbol: &'static str,
-    /// Its meaning.
     pub doc: &'static str,
 }
 
@@ -181,7 +178,6 @@ impl PacketKind {
 }
 
 impl PacketEvent {
-    /// Its kind.
     pub const fn kind(self) -> PacketKind {
         PacketKind::Step(match self {
             Self::Sent => PacketStep::Sent,
@@ -198,7 +194,6 @@ impl PacketEvent {
 }
 
 impl TransportEvent {
-    /// Its kind.
     pub const fn kind(self) -> TransportKind {
         match self {
             Self::Established => TransportKind::Established,

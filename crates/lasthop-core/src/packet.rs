@@ -140,7 +140,6 @@ pub struct Packet {
     pub flow: FlowId,
     /// Length of the IP packet in bytes, IP header included.
     pub ip_bytes: u32,
-    /// Its direction.
     pub direction: Direction,
     /// ECN field of the IP header.
     pub ecn: Ecn,
@@ -167,7 +166,6 @@ const _: () = assert!(size_of::<Packet>() == 160);
 #[repr(u8)]
 #[derive(Clone, Debug)]
 pub enum Body {
-    /// A TCP segment.
     Tcp(Segment),
     /// A UDP datagram.
     Udp(Datagram),
@@ -426,7 +424,6 @@ impl SackList {
         self.len = self.len.min(len as u8);
     }
 
-    /// Number of blocks.
     pub const fn len(&self) -> usize {
         self.len as usize
     }
@@ -497,11 +494,9 @@ pub struct Segment {
     pub window_bytes: u64,
     /// Payload in bytes.
     pub payload_bytes: u32,
-    /// Timestamps option.
     pub timestamps: Option<Timestamps>,
     /// Maximum segment size option; on SYN segments.
     pub mss: Option<NonZeroU16>,
-    /// Header flags.
     pub flags: Flags,
     /// SACK-permitted option; on SYN segments.
     pub sack_permitted: bool,
@@ -510,7 +505,6 @@ pub struct Segment {
     /// Window scale option, its shift count; on SYN segments (RFC 7323, section 2). Windows are scaled once
     /// both ends have sent it.
     pub window_scale: Option<u8>,
-    /// SACK option.
     pub sack: SackList,
 }
 

@@ -20,7 +20,6 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Every protocol.
     pub const ALL: [Self; 4] = [Self::Tcp, Self::Udp, Self::Quic, Self::QuicDatagrams];
 
     /// Its name in the records.

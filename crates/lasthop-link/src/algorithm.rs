@@ -28,7 +28,6 @@ pub struct QueuedPacket {
     pub number: u64,
     /// The flow that it belongs to.
     pub flow: FlowId,
-    /// Its direction.
     pub direction: Direction,
     /// Length of the IP packet.
     pub ip_bytes: u32,
@@ -73,7 +72,6 @@ pub struct QueueSetup {
     pub limit: QueueSize,
     /// Initial rate of the link after it.
     pub rate: Rate,
-    /// The largest packet.
     pub mtu: Bytes,
 }
 

@@ -45,7 +45,6 @@ pub(crate) struct Dequeued {
 /// another packet of its class precedes it ([`QueueDepth::class_packets`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// A time.
     Until(Instant),
     /// Room for this number of bytes on the link.
     Room(u32),
@@ -112,10 +111,8 @@ impl<O: Observer> Packets<'_, O> {
 /// The properties of the link that a discipline knows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outlet {
-    /// Its initial rate.
     pub(crate) rate: Rate,
     pub(crate) framing: Option<Framing>,
-    /// The largest packet.
     pub(crate) mtu: Bytes,
 }
 

@@ -27,7 +27,6 @@ pub enum LinkState {
 /// One stay in a state: `start` inclusive, `end` exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Period {
-    /// The state.
     pub state: LinkState,
     /// First instant of the stay.
     pub start: Instant,

@@ -34,7 +34,6 @@ enum Loss {
     Bursts(GilbertElliott, LinkState),
     /// Independently, with the current probability of a table over time.
     Timed(Vec<(Instant, Chance)>, usize),
-    /// By user code.
     User(Box<dyn ErrorAlgorithm>),
 }
 

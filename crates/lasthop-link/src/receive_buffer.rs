@@ -10,7 +10,6 @@ use lasthop_core::{Bytes, Instant};
 #[derive(Debug)]
 pub(crate) struct ReceiveBuffer {
     size: u64,
-    /// Packets in flight.
     coming: BinaryHeap<Reverse<(Instant, u64, u32)>>,
     /// Bytes of the waiting packets.
     waiting: BTreeMap<u64, u32>,

@@ -17,7 +17,6 @@ const NON_BLOCKING: i64 = 0x800;
 pub(crate) enum Return {
     Value(i64),
     Error(&'static str),
-    /// It would wait.
     Blocks,
 }
 
@@ -44,7 +43,6 @@ struct Connection {
     closes_last: bool,
 }
 
-/// The host.
 #[derive(Debug)]
 pub(crate) struct Host {
     tcp: TcpConfig,
@@ -88,7 +86,6 @@ impl Host {
         self.transmit();
     }
 
-    /// A segment arrives.
     pub fn receive(&mut self, segment: &Segment, ecn: Ecn) {
         let opens = segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK);
         let is_listening = self.sockets.values().any(|socket| socket.is_listening);

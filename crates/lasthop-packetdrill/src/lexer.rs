@@ -10,7 +10,6 @@ pub(crate) enum Word {
     Hex(i64),
     Name(String),
     Text(String),
-    /// A shell command.
     Command(String),
     /// Python code.
     Code(String),

@@ -7,7 +7,6 @@ use crate::error::{ScriptError, error};
 use crate::lexer::{Token, Word, words};
 use crate::script::{Action, Event, Script, Setting, Time};
 
-/// Reads a script.
 pub fn parse(text: &str) -> Result<Script, ScriptError> {
     let tokens = words(text)?;
     let mut parser = Parser { tokens: &tokens, at: 0 };

@@ -17,7 +17,6 @@ const HORIZON_US: i64 = 180_000_000;
 pub struct Code {
     /// Line of the file, from 1.
     pub line: u32,
-    /// Its text.
     pub text: String,
     /// The fields of `tcp_info`, by name.
     pub info: Vec<(&'static str, u64)>,
@@ -120,7 +119,6 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Lets time pass.
     fn advance(&mut self, to: i64) -> Result<(), Difference> {
         while let Some(due) = self.host.next_wakeup().filter(|&due| due <= instant(to)) {
             self.host.wake(due);

@@ -4,7 +4,6 @@ use std::fmt;
 
 use lasthop_core::{Ecn, EcnOption, Flags, SackBlock};
 
-/// A script.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Script {
     /// Options at its top, such as `--tolerance_usecs=10000`.
@@ -26,14 +25,12 @@ pub struct Setting {
     pub value: Option<String>,
 }
 
-/// An event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     /// Line of the file, from 1.
     pub line: u32,
     /// When it is to happen.
     pub time: Time,
-    /// What happens.
     pub action: Action,
 }
 
@@ -59,9 +56,7 @@ pub enum Action {
     Inject(PacketSpec),
     /// A packet that the host under test must send.
     Expect(PacketSpec),
-    /// A system call.
     Call(Call),
-    /// A shell command.
     Command(String),
     /// Python code.
     Code(String),
@@ -90,7 +85,6 @@ pub struct PacketSpec {
     pub options: Option<Vec<TcpOption>>,
 }
 
-/// A TCP option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TcpOption {
     /// No operation.
@@ -103,7 +97,6 @@ pub enum TcpOption {
     WindowScale(u8),
     /// SACK is permitted.
     SackPermitted,
-    /// SACK blocks.
     Sack(Vec<SackBlock>),
     /// Value and echo.
     Timestamps(u32, u32),
@@ -113,16 +106,12 @@ pub enum TcpOption {
     Foreign(String),
 }
 
-/// A system call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
     /// The end of a call that blocks, in microseconds: since the event before if the start is relative.
     pub end: Option<i64>,
-    /// Its name.
     pub name: String,
-    /// Its arguments.
     pub arguments: Vec<Value>,
-    /// Its expected result.
     pub result: Value,
     /// Expected error, such as `EAGAIN`.
     pub error: Option<String>,
@@ -133,15 +122,11 @@ pub struct Call {
 pub enum Value {
     /// `...`: not checked.
     Any,
-    /// A number.
     Int(i64),
-    /// A constant.
     Word(String),
-    /// Text.
     Text(String),
     /// Constants joined by `|`.
     Or(Vec<Value>),
-    /// Values in brackets.
     Array(Vec<Value>),
     /// Something in braces: the lengths in its `msg_iov`, and the names in it.
     Struct {

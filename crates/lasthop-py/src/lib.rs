@@ -2,8 +2,6 @@
 //!
 //! Signatures and units are documented in `python/lasthop/_core.pyi`.
 
-#![allow(missing_docs, reason = "the stub file documents the Python side")]
-
 mod columns;
 mod interrupt;
 mod kernel;

@@ -57,7 +57,6 @@ pub(crate) struct Identities {
     pub client: Arc<dyn crypto::ClientConfig>,
     /// Configuration of the other host.
     pub server: Arc<dyn crypto::ServerConfig>,
-    /// The common part.
     pub secrets: Arc<Secrets>,
 }
 

@@ -77,7 +77,6 @@ pub struct ControlSetup {
 /// The information in one ACK.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ack {
-    /// When it arrived.
     pub now: Instant,
     /// Segments that have newly arrived according to this ACK.
     pub acked: u32,
@@ -90,7 +89,6 @@ pub struct Ack {
 /// A delivery rate (draft-ietf-ccwg-bbr, section 4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// Number of segments.
     pub segments: u64,
     /// The time in which they arrived.
     pub interval_us: u64,

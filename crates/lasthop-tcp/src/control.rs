@@ -98,7 +98,6 @@ pub(crate) enum Congestion {
     Ecn,
 }
 
-/// New data leaves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     /// Before it does.
@@ -153,13 +152,11 @@ pub(crate) trait Controller {
     /// The handshake is complete, in which `delivered` segments have arrived.
     fn on_start(&mut self, _at: &Moment, _delivered: u64) {}
 
-    /// New data leaves.
     fn on_sent(&mut self, _sent: &Sent) {}
 
     /// A round-trip sample, before its ACK is checked for losses.
     fn on_rtt(&mut self, _at: &Moment, _rtt_us: u64) {}
 
-    /// The state changes.
     fn on_state(&mut self, _at: &Moment, _state: State) {}
 
     /// True if it must be informed of every ACK, even while nothing is in flight.

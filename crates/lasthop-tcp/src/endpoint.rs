@@ -31,7 +31,6 @@ use room::Room;
 pub enum Phase {
     /// Waiting for a SYN.
     Listen,
-    /// SYN sent.
     SynSent,
     /// SYN received and answered.
     SynReceived,

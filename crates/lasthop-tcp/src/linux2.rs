@@ -27,7 +27,6 @@ use recovery::Recovery;
 use rto::{RttEstimator, Timer};
 use scoreboard::{Scoreboard, Sent, SentSegment};
 
-/// The sending half.
 #[derive(Clone, Debug)]
 pub(crate) struct Sender {
     pub config: Rc<TcpConfig>,

@@ -67,7 +67,6 @@ struct Counts {
     lost: u64,
 }
 
-/// The sending half.
 #[derive(Debug)]
 pub(crate) struct Sender {
     pub config: Rc<TcpConfig>,

@@ -15,20 +15,15 @@ pub enum Action {
         /// True for a flow that arranges another flow between them.
         is_control: bool,
     },
-    /// A host connects.
     Connect {
         /// Number of the flow.
         flow: u32,
-        /// The host.
         host: Host,
     },
-    /// A host writes.
     Write {
         /// Number of the flow.
         flow: u32,
-        /// The host.
         host: Host,
-        /// Number of bytes.
         bytes: u64,
         /// Size of each write. On a flow of datagrams, each write is one datagram.
         write_bytes: u64,
@@ -40,39 +35,33 @@ pub enum Action {
     Send {
         /// Number of the flow.
         flow: u32,
-        /// The host.
         host: Host,
         /// Number of the stream: from 0, in the order in which streams are begun.
         stream: u32,
-        /// Number of bytes.
         bytes: u64,
     },
     /// A host withdraws data that it has written and that has not been sent yet.
     Stop {
         /// Number of the flow.
         flow: u32,
-        /// The host.
         host: Host,
     },
     /// A host has nothing more to write.
     Close {
         /// Number of the flow.
         flow: u32,
-        /// The host.
         host: Host,
     },
     /// An event for the observer.
     Report {
         /// Number of the flow.
         flow: u32,
-        /// The event.
         event: HttpEvent,
     },
     /// An event of a video, for the observer.
     Play {
         /// Number of the flow.
         flow: u32,
-        /// The event.
         event: PlaybackEvent,
     },
     /// The host that made a request on a flow has the complete response; or a host that sends an amount not
@@ -152,6 +141,5 @@ pub trait Application {
         let _ = (now, flow, host, stream, received);
     }
 
-    /// The next action.
     fn poll_action(&mut self) -> Option<Action>;
 }

@@ -112,7 +112,6 @@ impl Traffic for BulkConfig {
     }
 }
 
-/// A running transfer.
 #[derive(Clone, Debug)]
 pub struct Bulk {
     start: Option<Instant>,

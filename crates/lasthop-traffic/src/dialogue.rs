@@ -77,7 +77,6 @@ impl Dialogue {
         self.over
     }
 
-    /// Adds an action.
     pub fn tell(&mut self, action: Action) {
         self.actions.push_back(action);
     }

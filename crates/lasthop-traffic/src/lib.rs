@@ -174,7 +174,6 @@ const fn at_once() -> Distribution<Duration> {
 /// stands for.
 #[derive(Clone, Debug)]
 pub struct Instance<'a> {
-    /// Its configuration.
     pub config: &'a FlowConfig,
     /// Index of its entry in the scenario.
     pub entry: usize,

@@ -9,7 +9,6 @@ use crate::HttpConfig;
 pub struct Outlook<'a> {
     /// How web pages are loaded, if the scenario states it.
     pub http: Option<&'a HttpConfig>,
-    /// Largest IP packet.
     pub mtu: Bytes,
     /// Payload of a full TCP segment.
     pub segment_bytes: u32,

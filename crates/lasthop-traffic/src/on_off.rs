@@ -115,7 +115,6 @@ impl Traffic for OnOffConfig {
     }
 }
 
-/// The running source.
 #[derive(Clone, Debug)]
 pub struct OnOff {
     sender: Host,

@@ -19,7 +19,6 @@ mod tests;
 /// A user's own application, with one flow. The engine connects a TCP flow for the sender, and closes the
 /// receiver's side after the sender's.
 pub trait TrafficAlgorithm: fmt::Debug {
-    /// The flow starts.
     fn on_start(&mut self, now: Instant, wanted: &mut Wanted);
 
     /// The time that was requested with [`Wanted::wake_at`] has come.
@@ -131,7 +130,6 @@ pub struct OwnConfig {
     pub port: Option<NonZeroU16>,
 }
 
-/// Code that sends.
 pub type UserTraffic = UserCode<TrafficSetup, dyn TrafficAlgorithm>;
 
 /// A transport protocol.
@@ -212,7 +210,6 @@ impl Traffic for OwnConfig {
     }
 }
 
-/// The running application.
 #[derive(Debug)]
 pub struct OwnTraffic {
     code: Box<dyn TrafficAlgorithm>,

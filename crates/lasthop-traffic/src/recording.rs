@@ -30,7 +30,6 @@ pub struct Recording {
 pub struct Packet {
     /// Time since the recording's time 0.
     pub at: Duration,
-    /// Bytes of payload.
     pub bytes: u32,
 }
 

@@ -166,7 +166,6 @@ impl ShortFlowsConfig {
     }
 }
 
-/// The running transfers.
 #[derive(Clone, Debug)]
 pub struct ShortFlows {
     arrivals: Sampler<Duration>,

@@ -81,7 +81,6 @@ pub struct Surroundings<'a> {
     pub protocol: Protocol,
     /// How web pages are loaded, if the scenario states it.
     pub http: Option<&'a HttpConfig>,
-    /// Largest IP packet.
     pub mtu: Bytes,
     /// Payload of a full TCP segment.
     pub segment_bytes: u32,
@@ -102,7 +101,6 @@ pub trait Traffic {
     /// Name in the records.
     fn name(&self) -> &str;
 
-    /// When it starts.
     fn start(&self) -> &Distribution<Duration>;
 
     /// Finds faults of an application with packets of up to `mtu` bytes.

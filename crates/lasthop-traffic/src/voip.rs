@@ -201,7 +201,6 @@ impl Traffic for VoipConfig {
     }
 }
 
-/// A running call.
 #[derive(Clone, Debug)]
 pub struct Call {
     stream: ConstantUdpConfig,

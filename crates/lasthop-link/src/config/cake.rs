@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use super::Framing;
 
-/// The keys.
 pub(super) const KEYS: [&str; 7] = ["rate", "tins", "isolation", "ack_filter", "overhead", "mpu", "rtt"];
 /// Packets are never padded to more, on Ethernet to 64 or 84 bytes.
 const MPU_MAX: Bytes = Bytes(256);

@@ -2,7 +2,6 @@
 
 use lasthop_core::{Duration, Faults};
 
-/// The keys.
 pub(super) const KEYS: [&str; 4] = ["target", "interval", "ecn", "ce_threshold"];
 
 /// A CoDel queue's parameters, by the names of RFC 8289.

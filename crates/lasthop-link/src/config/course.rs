@@ -127,7 +127,6 @@ impl CourseConfig {
         }
     }
 
-    /// The mean rate.
     pub fn mean_rate(&self) -> Rate {
         match self {
             Self::Table(table) => table.mean_rate(),

@@ -2,7 +2,6 @@
 
 use lasthop_core::{Duration, Faults};
 
-/// The keys.
 pub(super) const KEYS: [&str; 4] = ["target", "tupdate", "step_threshold", "min_qlen_step"];
 
 /// A `DualPI2` queue's parameters.

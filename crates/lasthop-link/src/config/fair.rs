@@ -2,7 +2,6 @@
 
 use lasthop_core::{Bytes, Faults};
 
-/// The keys.
 pub(super) const KEYS: [&str; 2] = ["flows", "quantum"];
 /// Maximum number of queues, as in Linux.
 const FLOWS_MAX: u32 = 65_536;

@@ -90,40 +90,33 @@ pub struct LinuxRed {
     pub max_probability: Probability,
     /// The weight of a sample, as a power of one half.
     pub weight_log: u8,
-    /// Whether it marks.
     pub ecn: bool,
     /// Whether it adapts the probability.
     pub adaptive: bool,
 }
 
-/// Parameters of CoDel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinuxCoDel {
     /// Target of the time in the queue.
     pub target: Duration,
     /// How long the time in the queue must have been above the target.
     pub interval: Duration,
-    /// Whether it marks.
     pub ecn: bool,
     /// Time in the queue above which it marks every ECN-capable packet.
     pub ce_threshold: Option<Duration>,
 }
 
-/// Parameters of PIE.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinuxPie {
-    /// The target delay.
     pub target: Duration,
     /// Time between two updates.
     pub tupdate: Duration,
-    /// Whether it marks.
     pub ecn: bool,
 }
 
 /// Parameters of `DualPI2`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinuxDualPi2 {
-    /// The target delay.
     pub target: Duration,
     /// Time between two updates.
     pub tupdate: Duration,

@@ -40,7 +40,6 @@ impl MediumConfig {
 /// A medium with its stations, in an order that the owner chooses.
 #[derive(Clone, Debug)]
 pub enum MediumSetup<'a> {
-    /// Wi-Fi.
     Wifi(&'a WifiConfig, Vec<&'a WifiStation>),
     /// A cell with its users.
     Cell(&'a CellConfig, Vec<&'a CellUser>),
@@ -82,7 +81,6 @@ impl MediumSetup<'_> {
         }
     }
 
-    /// Number of stations.
     pub const fn stations(&self) -> usize {
         match self {
             Self::Wifi(_, stations) => stations.len(),

@@ -2,7 +2,6 @@
 
 use lasthop_core::{Duration, Faults};
 
-/// The keys.
 pub(super) const KEYS: [&str; 3] = ["target", "tupdate", "ecn"];
 
 /// A PIE queue's parameters, with the names of `tc`.

@@ -2,7 +2,6 @@
 
 use super::fair::{self, FlowsConfig};
 
-/// The keys.
 pub(super) const KEYS: [&str; 2] = fair::KEYS;
 
 /// An SFQ queue's parameters.

@@ -281,7 +281,6 @@ fn configs() -> impl Strategy<Value = HtbConfig> {
     })
 }
 
-/// For some classes.
 fn arrivals() -> impl Strategy<Value = Vec<Arrival>> {
     let gap_us = prop_oneof![3 => Just(0), 3 => 0_u64..50_000, 1 => 0_u64..2_000_000];
     prop::collection::vec((gap_us, 0_usize..60, 40_u32..=1_500), 1..200)

@@ -52,7 +52,6 @@ struct Rules {
     failures: Vec<f64>,
 }
 
-/// One direction.
 #[derive(Debug)]
 struct Side {
     rules: Rules,
@@ -72,7 +71,6 @@ struct Side {
     sent: Vec<bool>,
 }
 
-/// A transport block.
 #[derive(Clone, Copy, Debug)]
 struct Block {
     user: usize,

@@ -67,7 +67,6 @@ enum Verdict {
     Drop,
 }
 
-/// The two queues.
 #[derive(Clone, Debug)]
 pub(crate) struct DualPi2 {
     limit: QueueSize,

@@ -9,7 +9,6 @@ use lasthop_core::{Instant, PacketId, QueueDepth};
 pub(crate) struct Waiting {
     pub(crate) id: PacketId,
     pub(crate) ip_bytes: u32,
-    /// When it arrived.
     pub(crate) since: Instant,
 }
 
@@ -53,7 +52,6 @@ impl Fifo {
         self.waiting.push_back(packet);
     }
 
-    /// The next packet.
     pub(crate) fn front(&self) -> Option<&Waiting> {
         self.waiting.front()
     }

@@ -36,7 +36,6 @@ fn units(duration: Duration) -> u64 {
     duration.as_nanos() >> TIME_SHIFT
 }
 
-/// The parameters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parameters {
     target: u64,

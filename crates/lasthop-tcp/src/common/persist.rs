@@ -30,7 +30,6 @@ impl Persist {
         doubled.min(u128::from(most)) as Tick
     }
 
-    /// A probe leaves.
     pub fn probed(&mut self) {
         self.unanswered += 1;
         self.doublings = (self.doublings + 1).min(DOUBLINGS_MAX);

@@ -19,7 +19,6 @@ pub(crate) struct SentSegment<T> {
     pub syn: bool,
     pub fin: bool,
     pub push: bool,
-    /// The latest transmission.
     pub sent: T,
     /// Reported by a SACK block.
     pub sacked: bool,

@@ -22,9 +22,7 @@ enum Need {
     SlowStart,
     /// Delayed ACKs that do not adapt.
     ConstantDelay,
-    /// This stack.
     Only(Stack),
-    /// Another stack.
     Not(Stack),
     /// The stack that has these rules of recovery.
     Own,
@@ -33,7 +31,6 @@ enum Need {
 /// A switch with a requirement on other switches.
 #[derive(Debug)]
 pub struct Rule {
-    /// The switch.
     pub key: &'static str,
     /// True if its value has the requirement.
     is_on: fn(&TcpConfig) -> bool,
@@ -113,7 +110,6 @@ impl Rule {
         (self.is_on)(tcp) && !self.needs.is_met(tcp)
     }
 
-    /// The other switch.
     pub const fn cause(&self) -> &'static str {
         match self.needs {
             Need::Sack => "sack",

@@ -46,7 +46,6 @@ const FULL_GROWTH: u64 = UNIT * 5 / 4;
 const SINGLES_BELOW: u64 = 1_200_000 / 8;
 const BURST_MAX: u32 = 127;
 
-/// The mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     /// It searches for the bandwidth, doubling every round trip.

@@ -36,7 +36,6 @@ const PROBE_RTT_US: u64 = 200_000;
 /// but at most this number.
 const RENO_ROUNDS_MAX: u64 = 63;
 
-/// The mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Startup,

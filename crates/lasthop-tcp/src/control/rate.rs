@@ -29,7 +29,6 @@ pub(crate) struct Progress {
     pub in_flight: u32,
 }
 
-/// A lost segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LostSegment {
     pub at_us: u64,
@@ -43,7 +42,6 @@ pub(crate) struct LostSegment {
     pub total_delivered: u64,
 }
 
-/// A delivery rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DeliveryRate {
     /// Segments that arrived in this time.

@@ -153,7 +153,6 @@ impl DelayedAck {
         self.ect_seen |= capable;
     }
 
-    /// The window grows.
     pub fn on_window_growth(&mut self) {
         self.quick |= 1;
     }
@@ -201,7 +200,6 @@ impl DelayedAck {
         }
     }
 
-    /// An ACK leaves.
     pub fn on_ack_sent(&mut self) {
         if std::mem::take(&mut self.pending) && self.quick > 0 {
             self.quick -= 1;

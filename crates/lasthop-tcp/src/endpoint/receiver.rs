@@ -44,7 +44,6 @@ pub(crate) struct Earlier {
     pub ecn_flags: Flags,
 }
 
-/// The receiving half.
 #[derive(Clone, Debug)]
 pub(crate) struct Receiver {
     /// Next byte expected.

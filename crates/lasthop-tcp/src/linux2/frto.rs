@@ -12,7 +12,6 @@ pub(super) struct FRto {
     pub progress: Option<Progress>,
 }
 
-/// Its progress.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Progress {
     /// Segments outstanding at the timeout.

@@ -74,7 +74,6 @@ impl RttEstimator {
     }
 }
 
-/// The retransmission timer.
 #[derive(Clone, Debug)]
 pub(super) struct Timer {
     pub rtt: RttEstimator,

@@ -29,7 +29,6 @@ pub(super) type SentSegment = common::SentSegment<Sent>;
 /// The segments that a cumulative ACK removed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Acknowledged {
-    /// Segments removed.
     pub segments: u32,
     /// True if they contained payload or a FIN.
     pub data: bool,

@@ -23,7 +23,6 @@ pub(super) struct Shown {
     pub doubtful: bool,
 }
 
-/// The verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Continue with the ordinary recovery.

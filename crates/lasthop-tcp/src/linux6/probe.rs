@@ -1,6 +1,5 @@
 //! Tail loss probes (RFC 8985, section 7, as in Linux).
 
-/// The outstanding probe.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Probe {
     /// `snd_nxt` after it.

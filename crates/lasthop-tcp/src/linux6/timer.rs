@@ -5,7 +5,6 @@ use crate::clock::{Tick, wheel};
 /// The purpose of the timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alarm {
-    /// The retransmission timeout.
     Retransmission,
     /// The tail loss probe (RFC 8985, section 7).
     Probe,
@@ -27,12 +26,10 @@ impl Timer {
         self.set = Some((alarm, wheel(now, delta)));
     }
 
-    /// Clears it.
     pub fn clear(&mut self) {
         self.set = None;
     }
 
-    /// Its current purpose.
     pub fn alarm(&self) -> Option<Alarm> {
         self.set.map(|(alarm, _)| alarm)
     }

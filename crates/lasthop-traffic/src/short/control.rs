@@ -16,7 +16,6 @@ struct Test {
     is_complete: bool,
 }
 
-/// The running tests.
 #[derive(Clone, Debug)]
 pub(super) struct Tests {
     /// Size of each message on a control connection.

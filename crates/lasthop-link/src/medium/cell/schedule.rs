@@ -20,7 +20,6 @@ pub(super) struct Wish {
 pub(super) enum Schedule {
     /// Equal parts, as ns-3's `RrFfMacScheduler` divides resource blocks.
     RoundRobin,
-    /// Proportional fairness.
     ProportionalFair(Fairness),
 }
 

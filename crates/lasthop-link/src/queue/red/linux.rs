@@ -25,7 +25,6 @@ pub(crate) struct Red {
     max: u64,
     /// Bits of the fraction of the average, and the weight of a sample as a power of one half.
     log: u8,
-    /// The 32-bit probability.
     max_probability: u32,
     ecn: bool,
     /// When the probability may be adapted; `Instant::MAX` if it is fixed.

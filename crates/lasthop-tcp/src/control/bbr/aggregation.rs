@@ -26,12 +26,10 @@ impl Aggregation {
         Self { epoch_us: now_us, ..Self::default() }
     }
 
-    /// Starts counting arrivals.
     pub fn begin_epoch(&mut self, now_us: u64) {
         (self.epoch_us, self.epoch_segments) = (now_us, 0);
     }
 
-    /// Processes an ACK.
     pub fn take(&mut self, path: &PathSample, is_round_start: bool, bandwidth: u64, window: u32) {
         if is_round_start {
             self.rounds += 1;

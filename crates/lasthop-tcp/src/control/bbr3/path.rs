@@ -48,7 +48,6 @@ impl PathModel {
         self.greatest[0].max(self.greatest[1])
     }
 
-    /// Microseconds, if known.
     pub fn min_rtt_us(&self) -> Option<u64> {
         (self.min_rtt_us != INFINITE).then_some(self.min_rtt_us)
     }
