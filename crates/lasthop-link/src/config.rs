@@ -9,13 +9,11 @@ use crate::blackhole::BlackholeConfig;
 
 pub(crate) mod cake;
 pub(crate) mod cell;
-pub(crate) mod codel;
+mod codel;
 mod course;
-pub(crate) mod dual_pi2;
+mod dual_pi2;
 mod errors;
-pub(crate) mod fair;
-pub(crate) mod fq_codel;
-pub(crate) mod fq_pie;
+mod fair;
 mod framing;
 pub(crate) mod grant;
 pub(crate) mod htb;
@@ -23,19 +21,21 @@ mod impairments;
 mod link;
 pub(crate) mod linux;
 mod medium;
-pub(crate) mod pie;
+mod pie;
 mod policer;
 mod queue;
 mod red;
-pub(crate) mod sfq;
 #[cfg(test)]
 mod tests;
 pub(crate) mod wifi;
 
 pub use cake::{AckFilter, CakeConfig, Isolation, Tins};
 pub use cell::{CellConfig, CellUp, CellUser, DrxConfig, HarqConfig, Scheduler};
+pub use codel::{CoDelConfig, FqCoDelConfig};
 pub use course::{CourseConfig, DrawnCourse, Epochs, StateConfig, States, Walk};
+pub use dual_pi2::DualPi2Config;
 pub use errors::{ArqConfig, ErrorConfig, Start, StateLookup};
+pub use fair::FlowsConfig;
 pub use framing::Framing;
 pub use grant::{GrantConfig, RequestKind};
 pub use htb::{ClassConfig, HtbConfig, MatchConfig};
@@ -47,10 +47,10 @@ pub use linux::{
     LinuxCoDel, LinuxDiscipline, LinuxDualPi2, LinuxFlows, LinuxPie, LinuxQueue, LinuxQueues, LinuxRed,
 };
 pub use medium::{MediumConfig, MediumSetup};
+pub use pie::{FqPieConfig, PieConfig};
 pub use policer::PolicerConfig;
-pub(crate) use queue::Parameters;
-pub use queue::{Discipline, QueueConfig, UserDiscipline};
-pub use red::RedConfig;
+pub use queue::{DisciplineConfig, QueueConfig, UserDiscipline};
+pub use red::{DropTailConfig, RedConfig};
 pub(crate) use wifi::WINDOW;
 pub use wifi::{Standard, WifiConfig, WifiQueue, WifiStation};
 
@@ -89,7 +89,8 @@ impl PathConfig {
     /// Finds a rate of CAKE behind one of several classes: HTB cannot pass such a queue over.
     fn check_one_shaper(&self, htb: &HtbConfig, faults: &mut Faults) {
         let mut check = |queue: &QueueConfig, key: &str| {
-            faults.require(queue.rate.is_none() || htb.class.len() == 1, key, || {
+            let has_rate = queue.cake().is_some_and(|cake| cake.rate.is_some());
+            faults.require(!has_rate || htb.class.len() == 1, key, || {
                 "HTB has the rates of its classes; leave it out, or have one class only".into()
             });
         };
@@ -103,12 +104,11 @@ impl PathConfig {
 
     /// What HTB or CAKE lets through, in bit/s of IP packets of `ip_bytes` bytes.
     pub(crate) fn shaped_ip_rate(&self, ip_bytes: u32) -> f64 {
+        let of = |queue: &QueueConfig| queue.cake().map_or(f64::INFINITY, |cake| cake.ip_rate(ip_bytes));
         match &self.htb {
-            None => self.queue.ip_rate(ip_bytes),
+            None => of(&self.queue),
             Some(htb) => match &htb.class[..] {
-                [class] => {
-                    class.queue.as_ref().unwrap_or(&self.queue).ip_rate(ip_bytes).min(htb.ip_rate(ip_bytes))
-                }
+                [class] => of(class.queue.as_ref().unwrap_or(&self.queue)).min(htb.ip_rate(ip_bytes)),
                 _ => htb.ip_rate(ip_bytes),
             },
         }
@@ -116,7 +116,7 @@ impl PathConfig {
 
     /// What is probably unintended about its queue.
     pub fn note(&self, mtu: Bytes) -> Option<String> {
-        if self.htb.is_none() { self.queue.note(self.link.rate, mtu) } else { None }
+        self.queue.cake().filter(|_| self.htb.is_none())?.note(self.link.rate, mtu)
     }
 
     /// Finds faults of a direction of a last hop, with packets of up to `mtu` bytes.

@@ -61,13 +61,14 @@ pub use atm::{AtmConfig, AtmSwitch, Discard};
 pub use blackhole::BlackholeConfig;
 pub use capacity::Capacity;
 pub use config::{
-    AckFilter, ArqConfig, BufferRelease, CakeConfig, CellConfig, CellUp, CellUser, ClassConfig, CourseConfig,
-    Discipline, DrawnCourse, DrxConfig, Epochs, ErrorConfig, Framing, GilbertElliott, GrantConfig,
-    HarqConfig, HeaderCompression, HtbConfig, Isolation, LinkChange, LinkConfig, LinuxCoDel, LinuxDiscipline,
+    AckFilter, ArqConfig, BufferRelease, CakeConfig, CellConfig, CellUp, CellUser, ClassConfig, CoDelConfig,
+    CourseConfig, DisciplineConfig, DrawnCourse, DropTailConfig, DrxConfig, DualPi2Config, Epochs,
+    ErrorConfig, FlowsConfig, FqCoDelConfig, FqPieConfig, Framing, GilbertElliott, GrantConfig, HarqConfig,
+    HeaderCompression, HtbConfig, Isolation, LinkChange, LinkConfig, LinuxCoDel, LinuxDiscipline,
     LinuxDualPi2, LinuxFlows, LinuxPie, LinuxQueue, LinuxQueues, LinuxRed, MatchConfig, MediumConfig,
-    MediumSetup, PathConfig, PolicerConfig, QueueConfig, RedConfig, RequestKind, Scheduler, SlotsConfig,
-    Standard, Start, StateConfig, StateLookup, States, Tins, UserDiscipline, UserErrors, Walk, WifiConfig,
-    WifiQueue, WifiStation, check_delay,
+    MediumSetup, PathConfig, PieConfig, PolicerConfig, QueueConfig, RedConfig, RequestKind, Scheduler,
+    SlotsConfig, Standard, Start, StateConfig, StateLookup, States, Tins, UserDiscipline, UserErrors, Walk,
+    WifiConfig, WifiQueue, WifiStation, check_delay,
 };
 pub use errors::{LinkState, Period, Periods, bad_periods};
 pub use htb::Classifier;

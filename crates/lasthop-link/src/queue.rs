@@ -3,7 +3,7 @@
 use lasthop_core::{FlowId, Instant, Observer, PacketId, QueueDepth, RandomStream, dispatched};
 
 use crate::algorithm::QueueSetup;
-use crate::config::{LinuxDiscipline, LinuxQueue, Parameters, QueueConfig};
+use crate::config::{DisciplineConfig, DropTailConfig, LinuxDiscipline, LinuxQueue, QueueConfig};
 use crate::discipline::{Dequeued, Discipline, Outlet, Packets, Wait};
 
 mod cake;
@@ -57,23 +57,27 @@ impl Queue {
     pub(crate) fn new(config: &QueueConfig, outlet: Outlet, stream: RandomStream) -> Self {
         let (limit, mtu) = (config.limit, outlet.mtu);
         let queue = DropTail::new(limit, outlet);
-        match config.parameters(mtu) {
-            Parameters::DropTail => Self::DropTail(queue),
-            Parameters::Red(red) => Self::Red(Box::new(RedQueue::new(Red::new(red, outlet, stream), queue))),
-            Parameters::DropHead => Self::PushOut(Box::new(PushOut::head(limit, mtu))),
-            Parameters::RandomDrop => Self::PushOut(Box::new(PushOut::any(limit, mtu, stream))),
-            Parameters::CoDel(codel) => Self::CoDel(CoDel::new(codel, mtu, queue)),
-            Parameters::FqCoDel(fq_codel) => {
-                Self::FqCoDel(Box::new(FqCoDel::new(fq_codel, limit, mtu, stream)))
+        match &config.discipline {
+            DisciplineConfig::DropTail(DropTailConfig { red: None }) => Self::DropTail(queue),
+            DisciplineConfig::DropTail(DropTailConfig { red: Some(red) }) => {
+                Self::Red(Box::new(RedQueue::new(Red::new(red, outlet, stream), queue)))
             }
-            Parameters::Pie(pie) => Self::Pie(Box::new(Pie::new(pie, outlet, stream, queue))),
-            Parameters::FqPie(fq_pie) => Self::FqPie(Box::new(FqPie::new(fq_pie, limit, outlet, stream))),
-            Parameters::DualPi2(dual_pi2) => {
-                Self::DualPi2(Box::new(DualPi2::new(dual_pi2, limit, outlet, stream)))
+            DisciplineConfig::DropHead => Self::PushOut(Box::new(PushOut::head(limit, mtu))),
+            DisciplineConfig::RandomDrop => Self::PushOut(Box::new(PushOut::any(limit, mtu, stream))),
+            DisciplineConfig::Codel(codel) => Self::CoDel(CoDel::new(*codel, mtu, queue)),
+            DisciplineConfig::FqCodel(config) => {
+                Self::FqCoDel(Box::new(FqCoDel::new(*config, limit, mtu, stream)))
             }
-            Parameters::Sfq(sfq) => Self::Sfq(Box::new(Sfq::new(sfq, limit, mtu, stream))),
-            Parameters::Cake(cake) => Self::Cake(Box::new(Cake::new(cake, limit, mtu, stream))),
-            Parameters::User(code) => {
+            DisciplineConfig::Pie(pie) => Self::Pie(Box::new(Pie::new(*pie, outlet, stream, queue))),
+            DisciplineConfig::FqPie(config) => {
+                Self::FqPie(Box::new(FqPie::new(*config, limit, outlet, stream)))
+            }
+            DisciplineConfig::DualPi2(config) => {
+                Self::DualPi2(Box::new(DualPi2::new(*config, limit, outlet, stream)))
+            }
+            DisciplineConfig::Sfq(flows) => Self::Sfq(Box::new(Sfq::new(*flows, limit, mtu, stream))),
+            DisciplineConfig::Cake(cake) => Self::Cake(Box::new(Cake::new(*cake, limit, mtu, stream))),
+            DisciplineConfig::User { discipline: code } => {
                 let setup = QueueSetup { stream, limit, rate: outlet.rate, mtu };
                 Self::User(Box::new(UserQueue::new(code.to_string(), code.make(setup))))
             }

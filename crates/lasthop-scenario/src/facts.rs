@@ -162,7 +162,7 @@ impl From<&LinkChange> for ChangeFacts {
 
 impl QueueFacts {
     fn of(name: &str, queue: &QueueConfig) -> Self {
-        let red_in_bytes = queue.red.as_ref().is_some_and(|red| matches!(red.min, QueueSize::Bytes(_)));
+        let red_in_bytes = queue.red().is_some_and(|red| matches!(red.min, QueueSize::Bytes(_)));
         Self { name: name.to_owned(), red_in_bytes }
     }
 

@@ -2,7 +2,7 @@
 
 use lasthop_core::{Fault, Maker};
 use lasthop_link::{
-    Discipline, ErrorAlgorithm, ErrorSetup, PathConfig, QueueAlgorithm, QueueConfig, QueueSetup,
+    DisciplineConfig, ErrorAlgorithm, ErrorSetup, PathConfig, QueueAlgorithm, QueueConfig, QueueSetup,
     UserDiscipline, UserErrors,
 };
 use lasthop_tcp::{CongestionAlgorithm, CongestionControl, ControlSetup, TcpConfig, UserControl};
@@ -110,7 +110,7 @@ fn of_tcp(place: String, tcp: &mut TcpConfig) -> Option<(String, Code<'_>)> {
 }
 
 fn of_queue(place: String, queue: &mut QueueConfig) -> Option<(String, Code<'_>)> {
-    let Discipline::User(code) = &mut queue.discipline else { return None };
+    let DisciplineConfig::User { discipline: code } = &mut queue.discipline else { return None };
     Some((place + ".discipline", Code::Queue(code)))
 }
 

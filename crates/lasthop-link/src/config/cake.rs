@@ -1,4 +1,4 @@
-//! CAKE: its own keys of a queue, their defaults and their valid values.
+//! CAKE: the keys, their defaults and their valid values.
 
 use lasthop_core::{Bytes, Duration, Faults, Rate};
 use schemars::JsonSchema;
@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use super::Framing;
 
-pub(super) const KEYS: [&str; 7] = ["rate", "tins", "isolation", "ack_filter", "overhead", "mpu", "rtt"];
 /// Packets are never padded to more, on Ethernet to 64 or 84 bytes.
 const MPU_MAX: Bytes = Bytes(256);
 /// The least rate that Linux counts with (`cake_set_rate`).
@@ -65,23 +64,41 @@ impl Isolation {
     }
 }
 
-/// A CAKE queue's parameters.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// The keys of CAKE.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
 pub struct CakeConfig {
-    /// Its own rate, if it has one.
+    /// Its own rate, counted over IP packets with `overhead` and `mpu`; none if absent, so that it sends when
+    /// the link takes a packet. Behind several classes of HTB it has none.
     pub rate: Option<Rate>,
-    /// Classes by code point.
+    /// Its classes of packets by code point; three if absent.
     pub tins: Tins,
-    /// Who shares the rate evenly.
+    /// Who shares the rate evenly; hosts and then flows if absent ("triple-isolate").
     pub isolation: Isolation,
-    /// Whether superfluous ACKs are dropped.
+    /// Whether superfluous ACKs are dropped; "off" if absent.
     pub ack_filter: AckFilter,
-    /// What the layer below adds to a packet.
+    /// Overhead of the layer below for each packet, bytes or "atm" as in `framing` of a link; 0 bytes if
+    /// absent.
     pub overhead: Framing,
-    /// The least bytes of a packet, with its overhead.
+    /// The least bytes of a packet, with its overhead and before cells; 0 if absent.
     pub mpu: Bytes,
-    /// Round-trip time of usual flows.
+    /// Round-trip time of usual flows; 100 ms if absent. Packets may wait for a twentieth of it, or one and a
+    /// half times as long as a packet takes.
     pub rtt: Duration,
+}
+
+impl Default for CakeConfig {
+    fn default() -> Self {
+        Self {
+            rate: None,
+            tins: Tins::default(),
+            isolation: Isolation::default(),
+            ack_filter: AckFilter::default(),
+            overhead: Framing::PerPacket(Bytes(0)),
+            mpu: Bytes(0),
+            rtt: Duration::from_millis(100),
+        }
+    }
 }
 
 impl CakeConfig {

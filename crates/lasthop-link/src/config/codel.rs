@@ -1,34 +1,36 @@
-//! CoDel: its own keys of a queue, their defaults and their valid values.
+//! CoDel, alone and for each flow: the keys, their defaults and their valid values.
 
-use lasthop_core::{Duration, Faults};
+use lasthop_core::{Bytes, Duration, Faults};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-pub(super) const KEYS: [&str; 4] = ["target", "interval", "ecn", "ce_threshold"];
+use super::fair::FlowsConfig;
 
-/// A CoDel queue's parameters, by the names of RFC 8289.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CoDelConfig {
-    pub(crate) target: Duration,
-    pub(crate) interval: Duration,
-    pub(crate) ecn: bool,
-    pub(crate) ce_threshold: Option<Duration>,
+/// The keys of CoDel, by the names of RFC 8289.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct CoDelConfig {
+    /// Target of the time in the queue; 5 ms if absent. On slow links it must exceed the time of a packet.
+    pub target: Duration,
+    /// How long all packets must have waited longer than the target before one is dropped; 100 ms if absent.
+    /// It should be the round-trip time of the slowest flows.
+    pub interval: Duration,
+    /// All ECN-capable packets that waited longer than this are marked, regardless of `ecn`; none if absent.
+    /// It is a shallow threshold for DCTCP or Prague.
+    pub ce_threshold: Option<Duration>,
+    /// Mark ECN-capable packets instead of dropping them (RFC 3168). If absent, only FQ-CoDel does.
+    pub ecn: bool,
+}
+
+/// What RFC 8289 recommends (sections 4.2 and 4.3).
+impl Default for CoDelConfig {
+    fn default() -> Self {
+        let (target, interval) = (Duration::from_millis(5), Duration::from_millis(100));
+        Self { target, interval, ce_threshold: None, ecn: false }
+    }
 }
 
 impl CoDelConfig {
-    /// The stated values, and those that RFC 8289 recommends (sections 4.2 and 4.3) for absent keys.
-    pub(super) fn new(
-        target: Option<Duration>,
-        interval: Option<Duration>,
-        ecn: bool,
-        ce_threshold: Option<Duration>,
-    ) -> Self {
-        Self {
-            target: target.unwrap_or(Duration::from_millis(5)),
-            interval: interval.unwrap_or(Duration::from_millis(100)),
-            ecn,
-            ce_threshold,
-        }
-    }
-
     pub(super) fn check(self, faults: &mut Faults) {
         let Self { target, interval, .. } = self;
         faults.require(!target.is_zero(), "target", || {
@@ -39,5 +41,29 @@ impl CoDelConfig {
                 "\"{interval}\" must be above target = \"{target}\"; write a round-trip time, \"100 ms\" say"
             )
         });
+    }
+}
+
+/// The keys of FQ-CoDel.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct FqCoDelConfig {
+    #[serde(flatten)]
+    pub codel: CoDelConfig,
+    #[serde(flatten)]
+    pub flows: FlowsConfig,
+}
+
+/// FQ-CoDel marks unless told otherwise (RFC 8290, section 5.2.6), CoDel does not.
+impl Default for FqCoDelConfig {
+    fn default() -> Self {
+        Self { codel: CoDelConfig { ecn: true, ..CoDelConfig::default() }, flows: FlowsConfig::default() }
+    }
+}
+
+impl FqCoDelConfig {
+    pub(super) fn check(self, mtu: Bytes, faults: &mut Faults) {
+        self.codel.check(faults);
+        self.flows.check(mtu, faults);
     }
 }

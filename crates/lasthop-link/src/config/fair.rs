@@ -1,30 +1,36 @@
-//! Queues per flow: their number, and the quantum of each.
+//! Queues per flow, those of SFQ and of others: their number, and the quantum of each.
 
 use lasthop_core::{Bytes, Faults};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-pub(super) const KEYS: [&str; 2] = ["flows", "quantum"];
 /// Maximum number of queues, as in Linux.
 const FLOWS_MAX: u32 = 65_536;
-/// The default of Linux and of RFC 8290, section 5.2.4.
-const FLOWS: u32 = 1_024;
 
-/// The queues of flows.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FlowsConfig {
-    pub(crate) flows: u32,
-    pub(crate) quantum: Bytes,
+/// The keys of the queues of flows.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct FlowsConfig {
+    /// Number of queues that flows are hashed to; 1024 if absent.
+    pub flows: u32,
+    /// Bytes that each flow may send per turn; the size of the largest packet if absent.
+    pub quantum: Option<Bytes>,
+}
+
+/// The defaults of Linux and of RFC 8290, section 5.2.4.
+impl Default for FlowsConfig {
+    fn default() -> Self {
+        Self { flows: 1_024, quantum: None }
+    }
 }
 
 impl FlowsConfig {
-    pub(super) fn new(flows: Option<u32>, quantum: Option<Bytes>, mtu: Bytes) -> Self {
-        Self { flows: flows.unwrap_or(FLOWS), quantum: quantum.unwrap_or(mtu) }
-    }
-
     pub(super) fn check(self, mtu: Bytes, faults: &mut Faults) {
         faults.in_range(self.flows, 1..=FLOWS_MAX, "flows");
-        faults.in_range(self.quantum, Bytes(1)..=Bytes(1_000_000), "quantum");
-        faults.require(self.quantum.0 * 64 >= mtu.0, "quantum", || {
-            format!("\"{}\" takes many rounds for a packet of {mtu}; write \"{mtu}\", say", self.quantum)
+        let quantum = self.quantum.unwrap_or(mtu);
+        faults.in_range(quantum, Bytes(1)..=Bytes(1_000_000), "quantum");
+        faults.require(quantum.0 * 64 >= mtu.0, "quantum", || {
+            format!("\"{quantum}\" takes many rounds for a packet of {mtu}; write \"{mtu}\", say")
         });
     }
 }

@@ -2,20 +2,12 @@
 
 use lasthop_core::{Bytes, DropCause, Duration, Ecn, Faults, Packet, Probability, QueueSize, Rate};
 
-use super::cake::CakeConfig;
-use super::codel::CoDelConfig;
-use super::dual_pi2::DualPi2Config;
 use super::errors::can_be_positive;
-use super::fair::FlowsConfig;
-use super::fq_codel::FqCoDelConfig;
-use super::fq_pie::FqPieConfig;
 use super::htb::tc_burst;
-use super::pie::PieConfig;
-use super::queue::Parameters;
-use super::red::RedConfig;
-use super::sfq::SfqConfig;
 use super::{
-    BufferRelease, ClassConfig, Discipline, ErrorConfig, HtbConfig, LinkConfig, PathConfig, QueueConfig,
+    BufferRelease, CakeConfig, ClassConfig, CoDelConfig, DisciplineConfig, DropTailConfig, DualPi2Config,
+    ErrorConfig, FlowsConfig, FqCoDelConfig, FqPieConfig, HtbConfig, LinkConfig, PathConfig, PieConfig,
+    QueueConfig, RedConfig,
 };
 
 /// Maximum debt that HTB keeps (`htb_change_class`, `mbuffer`).
@@ -95,36 +87,12 @@ pub struct LinuxRed {
     pub adaptive: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LinuxCoDel {
-    /// Target of the time in the queue.
-    pub target: Duration,
-    /// How long the time in the queue must have been above the target.
-    pub interval: Duration,
-    pub ecn: bool,
-    /// Time in the queue above which it marks every ECN-capable packet.
-    pub ce_threshold: Option<Duration>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LinuxPie {
-    pub target: Duration,
-    /// Time between two updates.
-    pub tupdate: Duration,
-    pub ecn: bool,
-}
-
+/// Parameters of CoDel.
+pub type LinuxCoDel = CoDelConfig;
+/// Parameters of PIE.
+pub type LinuxPie = PieConfig;
 /// Parameters of `DualPI2`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LinuxDualPi2 {
-    pub target: Duration,
-    /// Time between two updates.
-    pub tupdate: Duration,
-    /// Time in the queue above which it marks every low-latency packet.
-    pub step_threshold: Duration,
-    /// Low-latency packets that must wait already for that.
-    pub min_qlen_step: u32,
-}
+pub type LinuxDualPi2 = DualPi2Config;
 
 /// Parameters of a discipline with a queue for each flow.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -191,28 +159,9 @@ impl From<&RedConfig> for LinuxRed {
     }
 }
 
-impl From<CoDelConfig> for LinuxCoDel {
-    fn from(CoDelConfig { target, interval, ecn, ce_threshold }: CoDelConfig) -> Self {
-        Self { target, interval, ecn, ce_threshold }
-    }
-}
-
-impl From<PieConfig> for LinuxPie {
-    fn from(PieConfig { target, tupdate, ecn }: PieConfig) -> Self {
-        Self { target, tupdate, ecn }
-    }
-}
-
-impl From<DualPi2Config> for LinuxDualPi2 {
-    fn from(config: DualPi2Config) -> Self {
-        let DualPi2Config { target, tupdate, step_threshold, min_qlen_step } = config;
-        Self { target, tupdate, step_threshold, min_qlen_step }
-    }
-}
-
-impl From<FlowsConfig> for LinuxFlows {
-    fn from(FlowsConfig { flows, quantum }: FlowsConfig) -> Self {
-        Self { flows, quantum }
+impl FlowsConfig {
+    fn linux(self, mtu: Bytes) -> LinuxFlows {
+        LinuxFlows { flows: self.flows, quantum: self.quantum.unwrap_or(mtu) }
     }
 }
 
@@ -364,78 +313,88 @@ impl LinkConfig {
 
 impl QueueConfig {
     fn linux_discipline(&self, mtu: Bytes, is_alone: bool) -> LinuxDiscipline {
-        match self.parameters(mtu) {
+        match &self.discipline {
+            DisciplineConfig::DropTail(DropTailConfig { red: Some(red) }) => LinuxDiscipline::Red(red.into()),
             // The latter two are rejected.
-            Parameters::DropTail | Parameters::RandomDrop | Parameters::User(_) => {
+            DisciplineConfig::DropTail(_) | DisciplineConfig::RandomDrop | DisciplineConfig::User { .. } => {
                 if is_alone {
                     LinuxDiscipline::Netem
                 } else {
                     LinuxDiscipline::Fifo
                 }
             }
-            Parameters::Red(red) => LinuxDiscipline::Red(red.into()),
-            Parameters::DropHead => LinuxDiscipline::HeadDrop,
-            Parameters::CoDel(codel) => LinuxDiscipline::Codel(codel.into()),
-            Parameters::FqCoDel(FqCoDelConfig { codel, flows }) => {
-                LinuxDiscipline::FqCodel(codel.into(), flows.into())
+            DisciplineConfig::DropHead => LinuxDiscipline::HeadDrop,
+            DisciplineConfig::Codel(codel) => LinuxDiscipline::Codel(*codel),
+            DisciplineConfig::FqCodel(FqCoDelConfig { codel, flows }) => {
+                LinuxDiscipline::FqCodel(*codel, flows.linux(mtu))
             }
-            Parameters::Pie(pie) => LinuxDiscipline::Pie(pie.into()),
-            Parameters::FqPie(FqPieConfig { pie, flows }) => LinuxDiscipline::FqPie(pie.into(), flows.into()),
-            Parameters::DualPi2(dual_pi2) => LinuxDiscipline::DualPi2(dual_pi2.into()),
-            Parameters::Sfq(SfqConfig { flows }) => LinuxDiscipline::Sfq(flows.into()),
-            Parameters::Cake(cake) => LinuxDiscipline::Cake(cake),
+            DisciplineConfig::Pie(pie) => LinuxDiscipline::Pie(*pie),
+            DisciplineConfig::FqPie(FqPieConfig { pie, flows }) => {
+                LinuxDiscipline::FqPie(*pie, flows.linux(mtu))
+            }
+            DisciplineConfig::DualPi2(dual_pi2) => LinuxDiscipline::DualPi2(*dual_pi2),
+            DisciplineConfig::Sfq(flows) => LinuxDiscipline::Sfq(flows.linux(mtu)),
+            DisciplineConfig::Cake(cake) => LinuxDiscipline::Cake(*cake),
         }
     }
 
     fn check_linux(&self, mtu: Bytes, is_alone: bool, faults: &mut Faults) {
-        faults.require(self.discipline != Discipline::RandomDrop, "discipline", || {
-            "Linux has no random drop; write \"drop-head\", or leave out router.implementation".into()
-        });
-        faults.require(!matches!(self.discipline, Discipline::User(_)), "discipline", || {
-            "a Linux router has no discipline of your own; write one of Linux', or leave out \
-             router.implementation"
-                .into()
-        });
-        match &self.red {
-            Some(red) => {
+        match &self.discipline {
+            DisciplineConfig::RandomDrop => faults.require(false, "discipline", || {
+                "Linux has no random drop; write \"drop-head\", or leave out router.implementation".into()
+            }),
+            DisciplineConfig::User { .. } => faults.require(false, "discipline", || {
+                "a Linux router has no discipline of your own; write one of Linux', or leave out \
+                 router.implementation"
+                    .into()
+            }),
+            _ => {}
+        }
+        match &self.discipline {
+            DisciplineConfig::DropTail(DropTailConfig { red: Some(red) }) => {
                 check_bytes("RED", self.limit, mtu, "limit", faults);
                 faults.below("red", |faults| red.check_linux(mtu, faults));
             }
-            None if self.discipline == Discipline::Cake => {
+            DisciplineConfig::Cake(cake) => {
                 check_bytes("CAKE", self.limit, mtu, "limit", faults);
+                if let Some(rate) = cake.rate {
+                    let bits = rate.bits_per_second();
+                    faults.require(bits.is_multiple_of(8), "rate", || whole_bytes(bits));
+                }
             }
-            None if self.discipline == Discipline::DropTail && !is_alone => {}
-            None => faults.require(matches!(self.limit, QueueSize::Packets(_)), "limit", || {
+            DisciplineConfig::DropTail(_) if !is_alone => {}
+            _ => faults.require(matches!(self.limit, QueueSize::Packets(_)), "limit", || {
                 format!(
                     "Linux counts packets; write \"{} packets\", say",
                     u64::from(number(self.limit)) / mtu.0
                 )
             }),
         }
-        let quantum = self.quantum.unwrap_or(mtu);
-        // `fq_codel_change` and `fq_pie_change` accept no less.
-        let is_fq = matches!(self.discipline, Discipline::FqCodel | Discipline::FqPie);
-        let least = Bytes(if is_fq { 256 } else { 1 });
-        faults.require(quantum >= least, "quantum", || {
-            format!("\"{quantum}\" is less than Linux' least; write \"{least}\" or more")
-        });
-        if let Some(rate) = self.rate {
-            let bits = rate.bits_per_second();
-            faults.require(bits.is_multiple_of(8), "rate", || whole_bytes(bits));
+        match &self.discipline {
+            DisciplineConfig::FqCodel(FqCoDelConfig { flows, .. })
+            | DisciplineConfig::FqPie(FqPieConfig { flows, .. }) => {
+                let quantum = flows.quantum.unwrap_or(mtu);
+                // `fq_codel_change` and `fq_pie_change` accept no less.
+                faults.require(quantum >= Bytes(256), "quantum", || {
+                    format!("\"{quantum}\" is less than Linux' least; write \"256 B\" or more")
+                });
+            }
+            DisciplineConfig::Sfq(FlowsConfig { flows, .. }) => {
+                faults.require(flows.is_power_of_two(), "flows", || {
+                    format!("Linux' SFQ has a power of two; write {}", flows.next_power_of_two())
+                });
+            }
+            _ => {}
         }
-        let flows = self.flows.unwrap_or(1);
-        faults.require(self.discipline != Discipline::Sfq || flows.is_power_of_two(), "flows", || {
-            format!("Linux' SFQ has a power of two; write {}", flows.next_power_of_two())
-        });
     }
 
     /// Finds link errors with a discipline other than netem. `errors` tells whether there are any.
     fn check_linux_errors(&self, errors: bool, is_alone: bool, faults: &mut Faults) {
-        let (key, own) = match self.red {
+        let (key, own) = match self.red() {
             Some(_) => ("red", "RED".into()),
             None => ("discipline", format!("\"{}\"", self.discipline)),
         };
-        let is_drop_tail = self.discipline == Discipline::DropTail && self.red.is_none();
+        let is_drop_tail = self.discipline == DisciplineConfig::default();
         faults.require(!errors || is_drop_tail, key, || {
             format!("{own} has no netem, which would lose packets; leave it out, or the table errors")
         });

@@ -1,35 +1,59 @@
-//! PIE: its own keys of a queue, their defaults and their valid values.
+//! PIE, alone and for each flow: the keys, their defaults and their valid values.
 
-use lasthop_core::{Duration, Faults};
+use lasthop_core::{Bytes, Duration, Faults};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-pub(super) const KEYS: [&str; 3] = ["target", "tupdate", "ecn"];
+use super::fair::FlowsConfig;
 
-/// A PIE queue's parameters, with the names of `tc`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PieConfig {
-    pub(crate) target: Duration,
-    pub(crate) tupdate: Duration,
-    pub(crate) ecn: bool,
+/// The keys of PIE, with the names of `tc`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct PieConfig {
+    /// Target delay; 15 ms if absent.
+    pub target: Duration,
+    /// Time between two updates of the drop probability; 15 ms if absent. Linux rounds it up to its ticks, to
+    /// 16 ms say.
+    pub tupdate: Duration,
+    /// Mark ECN-capable packets instead of dropping them (RFC 3168). If absent, only FQ-CoDel does.
+    pub ecn: bool,
+}
+
+/// What RFC 8033 recommends (sections 4.2 and 5.1).
+impl Default for PieConfig {
+    fn default() -> Self {
+        Self { target: Duration::from_millis(15), tupdate: Duration::from_millis(15), ecn: false }
+    }
 }
 
 impl PieConfig {
-    /// The stated values, and those that RFC 8033 recommends (sections 4.2 and 5.1) for absent keys.
-    pub(super) fn new(target: Option<Duration>, tupdate: Option<Duration>, ecn: Option<bool>) -> Self {
-        Self {
-            target: target.unwrap_or(Duration::from_millis(15)),
-            tupdate: tupdate.unwrap_or(Duration::from_millis(15)),
-            ecn: ecn.unwrap_or(false),
-        }
-    }
-
     pub(super) fn check(self, faults: &mut Faults) {
-        let second = Duration::from_secs(1);
-        let microsecond = Duration::from_micros(1);
-        faults.require(self.target >= microsecond, "target", || {
-            "must be 1 us or more; write \"15 ms\", say".into()
-        });
-        faults.require((microsecond..=second).contains(&self.tupdate), "tupdate", || {
-            format!("\"{}\" must be from 1 us to 1 s; write \"15 ms\", say", self.tupdate)
-        });
+        check_times(self.target, self.tupdate, "15 ms", faults);
+    }
+}
+
+/// Finds a target or an interval of updates that a controller cannot work with.
+pub(super) fn check_times(target: Duration, tupdate: Duration, usual: &str, faults: &mut Faults) {
+    let (microsecond, second) = (Duration::from_micros(1), Duration::from_secs(1));
+    faults.require(target >= microsecond, "target", || "must be 1 us or more; write \"15 ms\", say".into());
+    faults.require((microsecond..=second).contains(&tupdate), "tupdate", || {
+        format!("\"{tupdate}\" must be from 1 us to 1 s; write \"{usual}\", say")
+    });
+}
+
+/// The keys of FQ-PIE.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct FqPieConfig {
+    #[serde(flatten)]
+    pub pie: PieConfig,
+    #[serde(flatten)]
+    pub flows: FlowsConfig,
+}
+
+impl FqPieConfig {
+    pub(super) fn check(self, mtu: Bytes, faults: &mut Faults) {
+        self.pie.check(faults);
+        self.flows.check(mtu, faults);
     }
 }

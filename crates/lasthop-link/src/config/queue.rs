@@ -1,104 +1,43 @@
-//! The router queue or that of a class: the keys of all disciplines.
+//! The router queue or that of a class: its limit, and the table of its discipline.
 
-use std::fmt;
+use std::{fmt, mem};
 
-use lasthop_core::{Bytes, Duration, Faults, QueueSize, Rate, UserCode, named};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use lasthop_core::{Bytes, Faults, QueueSize, UserCode};
+use schemars::{JsonSchema, Schema};
+use serde::de::{self, DeserializeOwned};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value, json};
 
-use super::Framing;
-use super::cake::{self, AckFilter, CakeConfig, Isolation, Tins};
-use super::codel::{self, CoDelConfig};
-use super::dual_pi2::{self, DualPi2Config};
+use super::cake::CakeConfig;
+use super::codel::{CoDelConfig, FqCoDelConfig};
+use super::dual_pi2::DualPi2Config;
 use super::fair::FlowsConfig;
-use super::fq_codel::{self, FqCoDelConfig};
-use super::fq_pie::{self, FqPieConfig};
-use super::pie::{self, PieConfig};
-use super::red::RedConfig;
-use super::sfq::{self, SfqConfig};
+use super::pie::{FqPieConfig, PieConfig};
+use super::red::{DropTailConfig, RedConfig};
 use crate::algorithm::{QueueAlgorithm, QueueSetup};
 
 /// The router queue: drop-tail, with RED in front of the limit if asked for, or another discipline.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, JsonSchema)]
+#[schemars(transform = one_table)]
 pub struct QueueConfig {
     /// Maximum size of the queue; an arriving packet that would exceed it is dropped. If a direction states
     /// none, its router queue holds the product of the link's rate and the round-trip time, but at least 10
     /// packets.
     pub limit: QueueSize,
     /// Which packets are dropped before the queue is full, and how.
-    #[serde(default, skip_serializing_if = "Discipline::is_default")]
-    pub discipline: Discipline,
-    /// Random early detection (Floyd and Jacobson 1993) in front of a drop-tail queue; off if absent.
-    pub red: Option<RedConfig>,
-    /// CoDel and FQ-CoDel: target of the time in the queue; 5 ms if absent. On slow links it must exceed the
-    /// time of a packet. PIE, FQ-PIE and `dualpi2`: target delay; 15 ms if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub target: Option<Duration>,
-    /// CoDel and FQ-CoDel: how long all packets must have waited longer than the target before one is
-    /// dropped; 100 ms if absent. It should be the round-trip time of the slowest flows.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub interval: Option<Duration>,
-    /// PIE, FQ-PIE and `dualpi2`: time between two updates of the drop probability; 15 ms if absent, 16 ms
-    /// for `dualpi2`. Linux rounds the value of PIE up to its ticks, to 16 ms say.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tupdate: Option<Duration>,
-    /// `dualpi2`: low-latency packets that wait longer than this are marked; 1 ms if absent. On slow links it
-    /// should exceed the time of a packet.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub step_threshold: Option<Duration>,
-    /// `dualpi2`: the threshold applies to packets that find at least this many packets in the low-latency
-    /// queue; 0 if absent, so it applies to all. For slow links.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub min_qlen_step: Option<u32>,
-    /// CoDel and FQ-CoDel: all ECN-capable packets that waited longer than this are marked, regardless of
-    /// `ecn`; none if absent. It is a shallow threshold for DCTCP or Prague.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ce_threshold: Option<Duration>,
-    /// CoDel, FQ-CoDel, PIE and FQ-PIE: mark ECN-capable packets instead of dropping them (RFC 3168). If
-    /// absent, only FQ-CoDel does.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ecn: Option<bool>,
-    /// FQ-CoDel, FQ-PIE and SFQ: number of queues that flows are hashed to; 1024 if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub flows: Option<u32>,
-    /// FQ-CoDel, FQ-PIE and SFQ: bytes that each flow may send per turn; the size of the largest packet if
-    /// absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub quantum: Option<Bytes>,
-    /// CAKE: its own rate, counted over IP packets with `overhead` and `mpu`; none if absent, so that it
-    /// sends when the link takes a packet. Behind several classes of HTB it has none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rate: Option<Rate>,
-    /// CAKE: its classes of packets by code point; three if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tins: Option<Tins>,
-    /// CAKE: who shares the rate evenly; hosts and then flows if absent ("triple-isolate").
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub isolation: Option<Isolation>,
-    /// CAKE: whether superfluous ACKs are dropped; "off" if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ack_filter: Option<AckFilter>,
-    /// CAKE: overhead of the layer below for each packet, bytes or "atm" as in `framing` of a link; 0 bytes
-    /// if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub overhead: Option<Framing>,
-    /// CAKE: the least bytes of a packet, with its overhead and before cells; 0 if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mpu: Option<Bytes>,
-    /// CAKE: round-trip time of usual flows; 100 ms if absent. Packets may wait for a twentieth of it, or one
-    /// and a half times as long as a packet takes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rtt: Option<Duration>,
+    #[schemars(flatten)]
+    pub discipline: DisciplineConfig,
+    /// Stated keys that change nothing: they repeat a default, or belong to another discipline.
+    #[schemars(skip)]
+    pub ineffective: Vec<String>,
 }
 
-/// A queue discipline.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Discipline {
+/// A queue discipline and its keys.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "discipline", rename_all = "kebab-case")]
+pub enum DisciplineConfig {
     /// No drops before the queue is full, except by RED.
-    #[default]
-    DropTail,
+    DropTail(DropTailConfig),
     /// An arrival that exceeds the limit is kept, and the head is dropped (Lakshman, Neidhardt and Ott 1996),
     /// so that the sender detects the loss earlier.
     DropHead,
@@ -106,176 +45,130 @@ pub enum Discipline {
     /// probability (Random Drop, RFC 1254).
     RandomDrop,
     /// Controlled delay (RFC 8289): drops from the head of the queue while packets wait too long.
-    Codel,
+    Codel(CoDelConfig),
     /// Flow queue CoDel (RFC 8290): a queue with CoDel for each flow; the queues take turns.
     #[serde(rename = "fq_codel")]
-    FqCodel,
+    FqCodel(FqCoDelConfig),
     /// Proportional integral controller enhanced (RFC 8033): drops packets at random on arrival, to hold a
     /// target delay.
-    Pie,
+    Pie(PieConfig),
     /// A queue with PIE for each flow; the queues take turns.
     #[serde(rename = "fq_pie")]
-    FqPie,
+    FqPie(FqPieConfig),
     /// Dual queue coupled AQM (RFC 9332): a low-latency queue for packets with ECT(1), and a queue for all
     /// others.
     #[serde(rename = "dualpi2")]
-    DualPi2,
+    DualPi2(DualPi2Config),
     /// Stochastic fairness queueing (INFOCOM 1990): a queue for each flow; the queues take turns, and the
     /// longest one drops from its tail.
-    Sfq,
+    Sfq(FlowsConfig),
     /// Common applications kept enhanced (LANMAN 2018): a shaper, classes by code point, a queue for each
     /// flow with CoDel and BLUE, fairness among hosts, and a filter of ACKs.
-    Cake,
+    Cake(CakeConfig),
     /// Your own discipline, on the model engine only. It gets the limit, but need not respect it.
     #[serde(untagged)]
-    User(UserDiscipline),
+    User {
+        /// Where it is.
+        discipline: UserDiscipline,
+    },
 }
 
 /// A user's own discipline.
 pub type UserDiscipline = UserCode<QueueSetup, dyn QueueAlgorithm>;
 
-impl Discipline {
-    /// The keys of a queue that only some disciplines have.
-    pub const fn keys(&self) -> &'static [&'static str] {
-        match self {
-            Self::DropTail => &["red"],
-            Self::Codel => &codel::KEYS,
-            Self::FqCodel => &fq_codel::KEYS,
-            Self::Pie => &pie::KEYS,
-            Self::FqPie => &fq_pie::KEYS,
-            Self::DualPi2 => &dual_pi2::KEYS,
-            Self::Sfq => &sfq::KEYS,
-            Self::Cake => &cake::KEYS,
-            Self::DropHead | Self::RandomDrop | Self::User(_) => &[],
+const TAG: &str = "discipline";
+
+impl DisciplineConfig {
+    /// Every discipline of this program, with its defaults.
+    pub fn all() -> [Self; 10] {
+        [
+            Self::default(),
+            Self::DropHead,
+            Self::RandomDrop,
+            Self::Codel(CoDelConfig::default()),
+            Self::FqCodel(FqCoDelConfig::default()),
+            Self::Pie(PieConfig::default()),
+            Self::FqPie(FqPieConfig::default()),
+            Self::DualPi2(DualPi2Config::default()),
+            Self::Sfq(FlowsConfig::default()),
+            Self::Cake(CakeConfig::default()),
+        ]
+    }
+
+    /// RED in front of a drop-tail queue.
+    pub fn red(config: RedConfig) -> Self {
+        Self::DropTail(DropTailConfig { red: Some(config) })
+    }
+
+    /// Its keys with their values, without its name.
+    pub fn keys(&self) -> Map<String, Value> {
+        let mut table = self.table();
+        table.shift_remove(TAG);
+        table
+    }
+
+    fn table(&self) -> Map<String, Value> {
+        match serde_json::to_value(self) {
+            Ok(Value::Object(table)) => table,
+            other => unreachable!("a discipline is a table, not {other:?}"),
         }
     }
 
-    fn is_default(&self) -> bool {
-        *self == Self::default()
+    fn defaults(&self) -> Map<String, Value> {
+        let is_same = |other: &Self| mem::discriminant(other) == mem::discriminant(self);
+        Self::all().iter().find(|other| is_same(other)).map_or_else(Map::new, Self::keys)
     }
 }
 
-impl fmt::Display for Discipline {
+impl Default for DisciplineConfig {
+    fn default() -> Self {
+        Self::DropTail(DropTailConfig::default())
+    }
+}
+
+impl fmt::Display for DisciplineConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(f)
-    }
-}
-
-/// A discipline with its parameters: what a queue states, and the discipline's own defaults for the rest.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Parameters<'a> {
-    DropTail,
-    Red(&'a RedConfig),
-    DropHead,
-    RandomDrop,
-    CoDel(CoDelConfig),
-    FqCoDel(FqCoDelConfig),
-    Pie(PieConfig),
-    FqPie(FqPieConfig),
-    DualPi2(DualPi2Config),
-    Sfq(SfqConfig),
-    Cake(CakeConfig),
-    User(&'a UserDiscipline),
-}
-
-impl Parameters<'_> {
-    fn check(self, mtu: Bytes, faults: &mut Faults) {
-        match self {
-            Self::DropTail | Self::DropHead | Self::RandomDrop | Self::User(_) => {}
-            Self::Red(red) => faults.below("red", |faults| red.check(faults)),
-            Self::CoDel(codel) => codel.check(faults),
-            Self::FqCoDel(fq_codel) => fq_codel.check(mtu, faults),
-            Self::Pie(pie) => pie.check(faults),
-            Self::FqPie(fq_pie) => fq_pie.check(mtu, faults),
-            Self::DualPi2(dual_pi2) => dual_pi2.check(faults),
-            Self::Sfq(sfq) => sfq.flows.check(mtu, faults),
-            Self::Cake(cake) => cake.check(faults),
-        }
+        f.write_str(self.table()[TAG].as_str().unwrap_or_default())
     }
 }
 
 impl QueueConfig {
     /// A queue of this limit that drops the newest packet.
     pub fn drop_tail(limit: QueueSize) -> Self {
-        Self {
-            limit,
-            discipline: Discipline::DropTail,
-            red: None,
-            target: None,
-            interval: None,
-            tupdate: None,
-            step_threshold: None,
-            min_qlen_step: None,
-            ce_threshold: None,
-            ecn: None,
-            flows: None,
-            quantum: None,
-            rate: None,
-            tins: None,
-            isolation: None,
-            ack_filter: None,
-            overhead: None,
-            mpu: None,
-            rtt: None,
-        }
+        Self { limit, discipline: DisciplineConfig::default(), ineffective: Vec::new() }
     }
 
-    /// What the discipline is given, for packets of up to `mtu` bytes.
-    pub(crate) fn parameters(&self, mtu: Bytes) -> Parameters<'_> {
-        // FQ-CoDel marks unless told otherwise (RFC 8290, section 5.2.6), CoDel does not.
-        let codel = |marks| {
-            let ecn = self.ecn.unwrap_or(marks);
-            CoDelConfig::new(self.target, self.interval, ecn, self.ce_threshold)
-        };
-        let pie = PieConfig::new(self.target, self.tupdate, self.ecn);
-        let flows = FlowsConfig::new(self.flows, self.quantum, mtu);
-        match &self.discipline {
-            Discipline::DropTail => self.red.as_ref().map_or(Parameters::DropTail, Parameters::Red),
-            Discipline::DropHead => Parameters::DropHead,
-            Discipline::RandomDrop => Parameters::RandomDrop,
-            Discipline::Codel => Parameters::CoDel(codel(false)),
-            Discipline::FqCodel => Parameters::FqCoDel(FqCoDelConfig { codel: codel(true), flows }),
-            Discipline::Pie => Parameters::Pie(pie),
-            Discipline::FqPie => Parameters::FqPie(FqPieConfig { pie, flows }),
-            Discipline::DualPi2 => Parameters::DualPi2(DualPi2Config::new(
-                self.target,
-                self.tupdate,
-                self.step_threshold,
-                self.min_qlen_step,
-            )),
-            Discipline::Sfq => Parameters::Sfq(SfqConfig { flows }),
-            Discipline::Cake => Parameters::Cake(self.cake()),
-            Discipline::User(code) => Parameters::User(code),
-        }
+    /// RED, if that is in front of the limit.
+    pub fn red(&self) -> Option<&RedConfig> {
+        let DisciplineConfig::DropTail(DropTailConfig { red }) = &self.discipline else { return None };
+        red.as_ref()
     }
 
-    fn cake(&self) -> CakeConfig {
-        CakeConfig {
-            rate: self.rate,
-            tins: self.tins.unwrap_or_default(),
-            isolation: self.isolation.unwrap_or_default(),
-            ack_filter: self.ack_filter.unwrap_or_default(),
-            overhead: self.overhead.unwrap_or(Framing::PerPacket(Bytes(0))),
-            mpu: self.mpu.unwrap_or(Bytes(0)),
-            rtt: self.rtt.unwrap_or(Duration::from_millis(100)),
-        }
-    }
-
-    /// The most that it sends by itself, in bit/s of IP packets of `ip_bytes` bytes.
-    pub(super) fn ip_rate(&self, ip_bytes: u32) -> f64 {
-        if self.discipline == Discipline::Cake { self.cake().ip_rate(ip_bytes) } else { f64::INFINITY }
-    }
-
-    /// What is probably unintended about it in front of a link of this rate.
-    pub(super) fn note(&self, link: Rate, mtu: Bytes) -> Option<String> {
-        if self.discipline == Discipline::Cake { self.cake().note(link, mtu) } else { None }
+    /// CAKE, if it is the discipline.
+    pub(super) fn cake(&self) -> Option<&CakeConfig> {
+        let DisciplineConfig::Cake(cake) = &self.discipline else { return None };
+        Some(cake)
     }
 
     /// Finds faults of one of `queues` that have the same size as this one.
     pub(super) fn check(&self, mtu: Bytes, queues: usize, faults: &mut Faults) {
         self.check_limit(mtu, queues, faults);
         self.check_keys(faults);
-        self.parameters(mtu).check(mtu, faults);
+        match &self.discipline {
+            DisciplineConfig::DropHead | DisciplineConfig::RandomDrop | DisciplineConfig::User { .. } => {}
+            DisciplineConfig::DropTail(DropTailConfig { red }) => {
+                if let Some(red) = red {
+                    faults.below("red", |faults| red.check(faults));
+                }
+            }
+            DisciplineConfig::Codel(codel) => codel.check(faults),
+            DisciplineConfig::FqCodel(fq_codel) => fq_codel.check(mtu, faults),
+            DisciplineConfig::Pie(pie) => pie.check(faults),
+            DisciplineConfig::FqPie(fq_pie) => fq_pie.check(mtu, faults),
+            DisciplineConfig::DualPi2(dual_pi2) => dual_pi2.check(faults),
+            DisciplineConfig::Sfq(flows) => flows.check(mtu, faults),
+            DisciplineConfig::Cake(cake) => cake.check(faults),
+        }
     }
 
     fn check_limit(&self, mtu: Bytes, queues: usize, faults: &mut Faults) {
@@ -303,38 +196,98 @@ impl QueueConfig {
 
     /// Finds the keys that belong to another discipline.
     fn check_keys(&self, faults: &mut Faults) {
-        let stated = [
-            ("red", self.red.is_some()),
-            ("target", self.target.is_some()),
-            ("interval", self.interval.is_some()),
-            ("tupdate", self.tupdate.is_some()),
-            ("step_threshold", self.step_threshold.is_some()),
-            ("min_qlen_step", self.min_qlen_step.is_some()),
-            ("ce_threshold", self.ce_threshold.is_some()),
-            ("ecn", self.ecn.is_some()),
-            ("flows", self.flows.is_some()),
-            ("quantum", self.quantum.is_some()),
-            ("rate", self.rate.is_some()),
-            ("tins", self.tins.is_some()),
-            ("isolation", self.isolation.is_some()),
-            ("ack_filter", self.ack_filter.is_some()),
-            ("overhead", self.overhead.is_some()),
-            ("mpu", self.mpu.is_some()),
-            ("rtt", self.rtt.is_some()),
-        ];
-        let own = &self.discipline;
-        for (key, _) in stated.into_iter().filter(|(key, stated)| *stated && !own.keys().contains(key)) {
-            let owners =
-                named().into_iter().filter(|discipline: &Discipline| discipline.keys().contains(&key));
-            let owners: Vec<_> = owners.map(|discipline| format!("\"{discipline}\"")).collect();
-            let reds = if key == "ecn" && self.red.is_some() { "; that of RED is red.ecn" } else { "" };
+        let own = self.discipline.keys();
+        for key in self.ineffective.iter().filter(|key| !own.contains_key(*key)) {
+            let owners = DisciplineConfig::all().into_iter().filter(|other| other.keys().contains_key(key));
+            let owners = owners.map(|owner| format!("\"{owner}\"")).collect::<Vec<_>>().join(" or ");
+            let reds = if key == "ecn" && self.red().is_some() { "; that of RED is red.ecn" } else { "" };
             faults.require(false, key, || {
-                let owners = owners.join(" or ");
                 format!(
-                    "belongs to discipline = {owners}, but this queue has \"{own}\"; leave it out, or write \
-                     discipline = {owners}{reds}"
+                    "belongs to discipline = {owners}, but this queue has \"{}\"; leave it out, or write \
+                     discipline = {owners}{reds}",
+                    self.discipline
                 )
             });
         }
     }
+}
+
+/// The keys of the discipline stand beside the limit. Those that are not stated have its defaults.
+impl<'de> Deserialize<'de> for QueueConfig {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        fn read<T: DeserializeOwned, E: de::Error>(value: Value) -> Result<T, E> {
+            serde_json::from_value(value).map_err(E::custom)
+        }
+        let mut stated = Map::<String, Value>::deserialize(deserializer)?;
+        stated.retain(|_, value| !value.is_null());
+        let limit = stated.shift_remove("limit").ok_or_else(|| de::Error::missing_field("limit"))?;
+        let name = stated.shift_remove(TAG);
+        let name = name.unwrap_or_else(|| DisciplineConfig::default().to_string().into());
+        let known = DisciplineConfig::all().into_iter().find(|known| name == *known.to_string());
+        let defaults = known.map_or_else(Map::new, |known| known.keys());
+        let mut table = defaults.clone();
+        table.extend(stated.clone().into_iter().filter(|(key, _)| defaults.contains_key(key)));
+        table.insert(TAG.into(), name);
+        let discipline: DisciplineConfig = read(table.into())?;
+        let keys = discipline.keys();
+        stated.retain(|key, _| keys.get(key) == defaults.get(key));
+        Ok(Self {
+            limit: read(limit)?,
+            discipline,
+            ineffective: stated.into_iter().map(|(key, _)| key).collect(),
+        })
+    }
+}
+
+/// Only what is stated or differs from a default is written, and whether there is RED.
+impl Serialize for QueueConfig {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut table = Map::new();
+        table.insert("limit".into(), json!(self.limit));
+        if !matches!(self.discipline, DisciplineConfig::DropTail(_)) {
+            table.insert(TAG.into(), self.discipline.to_string().into());
+        }
+        table.insert("red".into(), Value::Null);
+        let (mut keys, defaults) = (self.discipline.keys(), self.discipline.defaults());
+        keys.retain(|key, value| defaults.get(key) != Some(value) || self.ineffective.contains(key));
+        table.extend(keys);
+        table.serialize(serializer)
+    }
+}
+
+/// A schema of one table with the keys of all disciplines: a level of a scenario may state one of them without
+/// the discipline.
+fn one_table(schema: &mut Schema) {
+    let Some(Value::Array(kinds)) = schema.remove("anyOf") else { return };
+    let (mut names, mut keys) = (Vec::new(), Map::new());
+    for kind in &kinds {
+        let mut name = kind["properties"][TAG].clone();
+        name["description"] = kind["description"].clone();
+        names.push(name);
+        let properties = kind["properties"].as_object().into_iter().flatten();
+        for (key, property) in properties.filter(|(key, _)| *key != TAG) {
+            let text = &property["description"];
+            let owners = kinds.iter().filter(|kind| kind["properties"][key]["description"] == *text);
+            let owners = owners.filter_map(|kind| kind["properties"][TAG]["const"].as_str());
+            let owners: Vec<_> = owners.map(|owner| format!("`{owner}`")).collect();
+            let told = format!("{}: {}", owners.join(", "), text.as_str().unwrap_or_default());
+            let known = keys.entry(key).or_insert_with(|| {
+                let mut known = property.clone();
+                known["description"] = "".into();
+                known
+            });
+            let before = known["description"].as_str().unwrap_or_default();
+            if !before.contains(&told) {
+                known["description"] = format!("{before} {told}").trim_start().into();
+            }
+        }
+    }
+    let properties = &mut schema.ensure_object()["properties"];
+    properties[TAG] = json!({
+        "description": "Which packets are dropped before the queue is full, and how.",
+        "anyOf": names,
+        "default": DisciplineConfig::default().to_string(),
+    });
+    properties.as_object_mut().expect("a table").extend(keys);
+    schema.insert("additionalProperties".into(), false.into());
 }

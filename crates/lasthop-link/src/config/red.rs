@@ -4,6 +4,14 @@ use lasthop_core::{Bytes, Duration, Faults, Probability, QueueSize};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// The keys of a drop-tail queue.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct DropTailConfig {
+    /// Random early detection (Floyd and Jacobson 1993) in front of the limit; off if absent.
+    pub red: Option<RedConfig>,
+}
+
 /// Random early detection (Floyd and Jacobson 1993). Both thresholds must have the same unit, which is also
 /// the unit of the average. RED judges a packet at its arrival, before the limit is checked. The average
 /// covers the router queue without the link's send buffer and without the arriving packet.

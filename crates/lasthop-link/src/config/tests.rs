@@ -1,6 +1,7 @@
 use lasthop_core::{Bytes, Duration, Fault, Faults, Probability, QueueSize, Rate};
+use serde_json::{Value, json};
 
-use super::{ClassConfig, Discipline, HtbConfig, PathConfig, RedConfig};
+use super::{ClassConfig, DisciplineConfig, HtbConfig, PathConfig, QueueConfig, RedConfig};
 use crate::testing::{errors, red, studied_path};
 
 const MTU: Bytes = Bytes(576);
@@ -19,14 +20,14 @@ fn refused(change: impl FnOnce(&mut PathConfig)) -> (String, String) {
 fn refused_red(change: impl FnOnce(&mut RedConfig)) -> String {
     let mut red = red(2, 7, 0.1, 0.002);
     change(&mut red);
-    refused(|config| config.queue.red = Some(red)).0
+    refused(|config| config.queue.discipline = DisciplineConfig::red(red)).0
 }
 
 #[test]
 fn the_studied_path_is_possible() {
     let mut config = studied_path();
     assert_eq!(faults(&config), []);
-    config.queue.red = Some(red(2, 7, 0.1, 0.002));
+    config.queue.discipline = DisciplineConfig::red(red(2, 7, 0.1, 0.002));
     config.link.rate = Rate::from_bits_per_second(1);
     assert_eq!(faults(&config), []);
 }
@@ -87,24 +88,52 @@ fn error_states_must_take_time() {
     assert_eq!(faults(0, 0)[0].key, "good");
 }
 
+/// A queue of ten packets with these keys.
+fn queue(keys: &Value) -> QueueConfig {
+    let mut table = json!({ "limit": "10 packets" });
+    table.as_object_mut().unwrap().extend(keys.as_object().unwrap().clone());
+    serde_json::from_value(table).unwrap()
+}
+
+fn red_table() -> Value {
+    json!(red(2, 7, 0.1, 0.002))
+}
+
 #[test]
 fn keys_of_another_discipline_are_refused() {
-    let (key, message) = refused(|config| config.queue.target = Some(Duration::from_millis(5)));
+    let refused = |keys| refused(|config| config.queue = queue(&keys));
+    let (key, message) = refused(json!({ "target": "5 ms" }));
     assert_eq!(key, "queue.target");
     assert!(message.contains("belongs to discipline = \"codel\""), "{message}");
-    let codel_and_red = |config: &mut PathConfig| {
-        config.queue.discipline = Discipline::Codel;
-        config.queue.red = Some(red(2, 7, 0.1, 0.002));
-    };
-    let (key, message) = refused(codel_and_red);
+    let (key, message) = refused(json!({ "discipline": "codel", "red": red_table() }));
     assert_eq!(key, "queue.red");
     assert!(message.contains("belongs to discipline = \"drop-tail\""), "{message}");
-    let (key, message) = refused(|config| {
-        config.queue.red = Some(red(2, 7, 0.1, 0.002));
-        config.queue.ecn = Some(true);
-    });
+    let (key, message) = refused(json!({ "red": red_table(), "ecn": true }));
     assert_eq!(key, "queue.ecn");
     assert!(message.ends_with("that of RED is red.ecn"), "{message}");
+}
+
+/// A cell has the keys of its file, even those that repeat a default, and no others.
+#[test]
+fn a_queue_is_written_as_it_is_stated() {
+    for keys in [
+        json!({ "red": null }),
+        json!({ "red": red_table() }),
+        json!({ "discipline": "drop-head", "red": null }),
+        json!({ "discipline": "codel", "red": null, "target": "5 ms", "ecn": false }),
+        json!({ "discipline": "fq_codel", "red": null, "interval": "60 ms", "flows": 1024 }),
+        json!({ "discipline": "cake", "red": null, "rate": "1 Mbit/s", "overhead": "atm" }),
+        json!({ "discipline": "python:my_module.Mine", "red": null }),
+    ] {
+        let written = json!(queue(&keys));
+        assert_eq!(written, json!(serde_json::from_value::<QueueConfig>(written.clone()).unwrap()));
+        let written = written.as_object().unwrap();
+        assert_eq!(
+            written.keys().collect::<Vec<_>>()[1..],
+            keys.as_object().unwrap().keys().collect::<Vec<_>>()
+        );
+        assert!(keys.as_object().unwrap().iter().all(|(key, value)| written[key] == *value), "{written:?}");
+    }
 }
 
 #[test]

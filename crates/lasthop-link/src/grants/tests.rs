@@ -4,7 +4,7 @@ use lasthop_core::{Bytes, Ecn, Faults, PacketArena, Probability, Seed};
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::{BufferRelease, Discipline as Kind, PathConfig, QueueConfig, RequestKind};
+use crate::config::{BufferRelease, CoDelConfig, DisciplineConfig, PathConfig, QueueConfig, RequestKind};
 use crate::discipline::Outlet;
 use crate::testing::{Lab, Log, SEED, Seen, datagram, drop_tail, ms, studied_path};
 
@@ -297,8 +297,8 @@ proptest! {
             (prop_oneof![Just(0), 0_u64..3_000, 0_u64..100_000], 28_u32..=1_500), 1..150,
         ),
     ) {
-        let discipline = if codel { Kind::Codel } else { Kind::DropTail };
-        let queue = QueueConfig { discipline, ..drop_tail(40) };
+        let codel = codel.then(|| DisciplineConfig::Codel(CoDelConfig::default()));
+        let queue = QueueConfig { discipline: codel.unwrap_or_default(), ..drop_tail(40) };
         let outlet = Outlet { rate: RATE, framing: None, mtu: Bytes(MTU) };
         let queue = Queue::new(&queue, outlet, SEED.stream("queue"));
         let granted = Granted::new(&config, RATE, queue, SEED.stream("grant"));

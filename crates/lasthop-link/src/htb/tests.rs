@@ -10,7 +10,7 @@ use lasthop_core::{
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::{BufferRelease, PathConfig, QueueConfig};
+use crate::config::{BufferRelease, DisciplineConfig, PathConfig, QueueConfig};
 use crate::link::pop_if;
 use crate::testing::{Lab, SEED, Seen, at_us, drop_tail, red, studied_path};
 
@@ -98,7 +98,7 @@ fn each_class_fills_its_own_queue() {
 fn what_one_class_meets_leaves_the_draws_of_the_others_alone() {
     let verdicts = |others: bool| {
         let mut path = path(htb(None, vec![class(0, RATE, RATE, 0), class(1, RATE, RATE, 0)]));
-        path.queue.red = Some(red(1, 20, 0.2, 1.0));
+        path.queue.discipline = DisciplineConfig::red(red(1, 20, 0.2, 1.0));
         path.queue.limit = QueueSize::Packets(100_000);
         let mut htb = Htb::new(path.htb.as_ref().unwrap(), &path.queue, OUTLET, ("red.down", SEED));
         let mut arena = PacketArena::default();
@@ -371,7 +371,7 @@ proptest! {
     ) {
         let arrivals = of_classes(arrivals, &config);
         let mut path = path_of_1500(config);
-        path.queue = QueueConfig { red: Some(red(1, 9, 0.3, 0.5)), ..drop_tail(limit) };
+        path.queue = QueueConfig { discipline: DisciplineConfig::red(red(1, 9, 0.3, 0.5)), ..drop_tail(limit) };
         let run = || {
             let mut lab = Lab::with(&path, None, Direction::Up, Seed { study: 7, replication });
             for (at, class, ip_bytes) in absolute(&arrivals) {

@@ -7,8 +7,8 @@ use lasthop_core::{
 };
 
 use crate::config::{
-    ArqConfig, BufferRelease, ErrorConfig, GilbertElliott, HeaderCompression, LinkChange, PathConfig, Start,
-    StateLookup,
+    ArqConfig, BufferRelease, DisciplineConfig, ErrorConfig, GilbertElliott, HeaderCompression, LinkChange,
+    PathConfig, RedConfig, Start, StateLookup,
 };
 use crate::testing::{Lab, SEED, Seen, arq, at_us, datagram, drop_tail, errors, red, studied_path};
 
@@ -634,8 +634,7 @@ fn directions_share_the_states_and_draw_hits_apart() {
 fn red_lab(ecn: bool, limit: u32) -> Lab {
     let mut config = studied_path();
     config.queue.limit = QueueSize::Packets(limit);
-    config.queue.red = Some(red(1, 3, 1.0, 1.0));
-    config.queue.red.as_mut().unwrap().ecn = ecn;
+    config.queue.discipline = DisciplineConfig::red(RedConfig { ecn, ..red(1, 3, 1.0, 1.0) });
     let mut lab = Lab::new(&config, None);
     lab.burst(NOW, 18);
     assert_eq!(lab.path.queue_depth().packets, 2);
@@ -690,7 +689,7 @@ fn red_is_asked_before_the_limit() {
 #[test]
 fn red_average_decays_from_the_moment_the_queue_empties() {
     let mut config = studied_path();
-    config.queue.red = Some(red(100, 200, 0.1, 0.5));
+    config.queue.discipline = DisciplineConfig::red(red(100, 200, 0.1, 0.5));
     let mut lab = Lab::new(&config, None);
     lab.burst(NOW, 18);
     lab.run_until(at_us(744_200));

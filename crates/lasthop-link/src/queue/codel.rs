@@ -13,7 +13,7 @@ use lasthop_core::{Bytes, DropCause, Duration, Ecn, Instant, Observer, PacketId,
 
 use super::drop_tail::DropTail;
 use super::fifo::Waiting;
-use crate::config::codel::CoDelConfig;
+use crate::config::CoDelConfig;
 use crate::discipline::{Dequeued, Discipline, Packets, Wait};
 
 #[cfg(test)]

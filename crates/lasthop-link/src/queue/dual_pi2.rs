@@ -16,7 +16,7 @@ use lasthop_core::units::QueueSize;
 use lasthop_core::{DropCause, Duration, Ecn, Instant, Observer, PacketId, QueueDepth, RandomStream};
 
 use super::fifo::{Fifo, Total, Waiting};
-use crate::config::dual_pi2::DualPi2Config;
+use crate::config::DualPi2Config;
 use crate::discipline::{Dequeued, Discipline, Outlet, Packets, Wait};
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use lasthop_core::{Bytes, Instant, Observer, PacketId, QueueDepth, RandomStream}
 use super::codel::{Control, Front, Parameters};
 use super::fifo::{Fifo, Total, Waiting};
 use super::rounds::{Hash, Rounds};
-use crate::config::fq_codel::FqCoDelConfig;
+use crate::config::FqCoDelConfig;
 use crate::discipline::{Dequeued, Discipline, Packets, Wait};
 
 #[cfg(test)]
@@ -47,7 +47,7 @@ impl FqCoDel {
             mtu: mtu.0 as u32,
             hash: Hash::new(flows.flows, &mut stream),
             flows: vec![flow; flows.flows as usize],
-            rounds: Rounds::new(flows),
+            rounds: Rounds::new(flows.flows, flows.quantum.unwrap_or(mtu)),
             total: Total::default(),
         }
     }

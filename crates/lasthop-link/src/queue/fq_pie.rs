@@ -10,7 +10,7 @@ use super::fifo::{Fifo, Total, Waiting};
 
 use super::pie::{Control, Parameters, Verdict};
 use super::rounds::{Hash, Rounds};
-use crate::config::fq_pie::FqPieConfig;
+use crate::config::FqPieConfig;
 use crate::discipline::{Dequeued, Discipline, Outlet, Packets, Wait};
 
 #[cfg(test)]
@@ -51,7 +51,7 @@ impl FqPie {
             mtu: outlet.mtu.0 as u32,
             hash: Hash::new(flows.flows, &mut stream),
             flows: vec![flow; flows.flows as usize],
-            rounds: Rounds::new(flows),
+            rounds: Rounds::new(flows.flows, flows.quantum.unwrap_or(outlet.mtu)),
             stream,
             total: Total::default(),
         }

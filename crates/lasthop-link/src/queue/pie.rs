@@ -13,7 +13,7 @@ use lasthop_core::{DropCause, Duration, Ecn, Instant, Observer, PacketId, QueueD
 
 use super::drop_tail::DropTail;
 use super::fifo::Waiting;
-use crate::config::pie::PieConfig;
+use crate::config::PieConfig;
 use crate::discipline::{Dequeued, Discipline, Outlet, Packets, Wait};
 
 #[cfg(test)]

@@ -3,9 +3,7 @@
 
 use std::collections::VecDeque;
 
-use lasthop_core::{FlowId, RandomStream};
-
-use crate::config::fair::FlowsConfig;
+use lasthop_core::{Bytes, FlowId, RandomStream};
 
 /// The queue of a flow. The number of the flow is hashed with a key of the run, where Linux hashes addresses
 /// and ports; different flows share a queue equally often.
@@ -51,11 +49,10 @@ pub(crate) struct Rounds {
 }
 
 impl Rounds {
-    pub(crate) fn new(config: FlowsConfig) -> Self {
-        let flows = config.flows as usize;
+    pub(crate) fn new(flows: u32, quantum: Bytes) -> Self {
         Self {
-            quantum: config.quantum.0.cast_signed(),
-            shares: vec![Share::default(); flows],
+            quantum: quantum.0.cast_signed(),
+            shares: vec![Share::default(); flows as usize],
             new: VecDeque::new(),
             old: VecDeque::new(),
         }

@@ -13,7 +13,7 @@ use lasthop_core::{Bytes, DropCause, Instant, Observer, PacketId, QueueDepth, Ra
 
 use super::fifo::{Fifo, Total, Waiting};
 use super::rounds::Hash;
-use crate::config::sfq::SfqConfig;
+use crate::config::FlowsConfig;
 use crate::discipline::{Dequeued, Discipline, Packets, Wait};
 
 #[cfg(test)]
@@ -48,14 +48,14 @@ pub(crate) struct Sfq {
 }
 
 impl Sfq {
-    pub(crate) fn new(config: SfqConfig, limit: QueueSize, mtu: Bytes, mut stream: RandomStream) -> Self {
-        let SfqConfig { flows } = config;
+    pub(crate) fn new(config: FlowsConfig, limit: QueueSize, mtu: Bytes, mut stream: RandomStream) -> Self {
+        let FlowsConfig { flows, quantum } = config;
         Self {
             limit,
             mtu: mtu.0 as u32,
-            quantum: flows.quantum.0.cast_signed(),
-            hash: Hash::new(flows.flows, &mut stream),
-            flows: vec![Flow::default(); flows.flows as usize],
+            quantum: quantum.unwrap_or(mtu).0.cast_signed(),
+            hash: Hash::new(flows, &mut stream),
+            flows: vec![Flow::default(); flows as usize],
             active: VecDeque::with_capacity(ACTIVE_MAX),
             changes: 0,
             total: Total::default(),

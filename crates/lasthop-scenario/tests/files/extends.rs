@@ -97,7 +97,8 @@ fn levels_of_an_extending_file_may_change_what_the_extended_levels_set() {
     let over = "extends = \"study.toml\"\n[factor.red.late]\ndown.queue.red.max = \"9 packets\"\n\
                 [[matrix]]\nlink = [\"e0\"]\nworkload = [\"both\"]\nvariant = [\"eifel+red\"]\n";
     let folder = Folder::with("laid", &[("study.toml", &study()), ("over.toml", over)]);
-    let red = folder.read("over.toml").cells[0].scenario.down.as_ref().unwrap().queue.red.clone().unwrap();
+    let study = folder.read("over.toml");
+    let red = study.cells[0].scenario.down.as_ref().unwrap().queue.red().unwrap();
     assert_eq!((red.min, red.max), (QueueSize::Packets(2), QueueSize::Packets(9)));
 }
 
@@ -284,7 +285,7 @@ fn false_removes_what_is_inherited() {
     let cake =
         only("extends = \"cable\"\n[up]\nqueue = { discipline = \"cake\", target = false }\ngrant = false\n");
     let up = cake.up.unwrap();
-    assert_eq!((up.queue.target, up.grant.is_some()), (None, false));
+    assert!(up.queue.ineffective.is_empty() && up.grant.is_none(), "{up:?}");
     let more = "[[flow]]\nkind = \"bulk-tcp\"\nname = \"own\"\nbytes = \"1 MB\"\n";
     let without = format!("extends = \"geo-relay\"\nhop.home = false\nhost.laptop.behind = \"geo\"\n{more}");
     assert_eq!(only(&without).hop.len(), 2);

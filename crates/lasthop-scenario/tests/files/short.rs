@@ -71,7 +71,7 @@ fn an_up_that_is_stated_in_part_takes_what_it_must_have_and_no_more() {
     assert_eq!(scenario.up, scenario.down, "RED in both");
     let stated = read(&format!("{SHORT}{red}[up.link]\ndelay = \"1 ms\"\n"));
     let up = stated.cells[0].scenario.up.as_ref().unwrap();
-    assert_eq!((up.queue.limit, up.queue.red.is_some()), (QueueSize::Packets(30), false));
+    assert_eq!((up.queue.limit, up.queue.red().is_some()), (QueueSize::Packets(30), false));
     assert_eq!(
         (up.link.rate, up.link.delay),
         (Rate::from_bits_per_second(1_000_000), Duration::from_millis(1))

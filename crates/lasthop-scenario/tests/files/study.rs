@@ -74,7 +74,7 @@ fn levels_merge_tables_and_replace_lists_and_distributions() {
     assert_eq!(plain, &read(BASE).cells[0].scenario);
     assert!(rich.tcp.timestamps && rich.tcp.sack, "tables merge");
     assert_eq!(rich.down.as_ref().unwrap().queue.limit, QueueSize::Packets(20));
-    assert_eq!(rich.down.as_ref().unwrap().queue.red.as_ref().unwrap().min, QueueSize::Packets(2));
+    assert_eq!(rich.down.as_ref().unwrap().queue.red().unwrap().min, QueueSize::Packets(2));
     assert_eq!(rich.errors.as_ref().unwrap().arq.as_ref().unwrap().retransmissions, 1);
     let [Flow { kind: FlowConfig::BulkTcp(only), .. }] = &rich.flow[..] else {
         panic!("lists are replaced: {:?}", rich.flow)
@@ -130,7 +130,7 @@ fn a_level_can_lay_classes_over_the_queue_and_another_change_the_queue_of_all() 
     let last = study.cells.last().unwrap();
     assert_eq!(last.key(), "router=classes,queue=red");
     let down = last.scenario.down.as_ref().unwrap();
-    assert!(down.queue.red.is_some());
+    assert!(down.queue.red().is_some());
     let classes = &down.htb.as_ref().unwrap().class;
     assert_eq!(classes.iter().map(|class| class.name.as_str()).collect::<Vec<_>>(), ["stream", "download"]);
     assert!(classes.iter().all(|class| class.queue.is_none()), "they take the router's");

@@ -353,7 +353,7 @@ fn causes(
     prop_assert!(corrupt == 0 || any(|link| link.corrupt.is_some()));
     match scenario.topology() {
         Topology::LastHop { down, up, .. } => {
-            prop_assert!(red == 0 || down.queue.red.is_some());
+            prop_assert!(red == 0 || down.queue.red().is_some());
             prop_assert_eq!(early + selective, 0);
             prop_assert!(streams.queue_limit_held(down, Direction::Down));
             prop_assert!(streams.queue_limit_held(up, Direction::Up));

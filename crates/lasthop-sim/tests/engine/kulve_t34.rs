@@ -70,8 +70,11 @@ fn arq_with_three_or_six_retransmissions_hides_every_error_from_tcp() {
 #[test]
 fn the_average_of_red_never_reaches_the_upper_threshold() {
     let study = kulve2003();
-    let cells: Vec<_> =
-        study.cells.iter().filter(|cell| cell.scenario.down.as_ref().unwrap().queue.red.is_some()).collect();
+    let cells: Vec<_> = study
+        .cells
+        .iter()
+        .filter(|cell| cell.scenario.down.as_ref().unwrap().queue.red().is_some())
+        .collect();
     assert!(!cells.is_empty());
     for cell in cells {
         let runs = replications(&cell.scenario, study.seed, 20);

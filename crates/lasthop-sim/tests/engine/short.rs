@@ -6,7 +6,7 @@ use lasthop_core::{
     Bytes, Distribution, Duration, FlowId, FlowInfo, Instant, Observer, Packet, PacketEvent, Probability,
     QueueSize, Seed,
 };
-use lasthop_link::Discipline;
+use lasthop_link::{CoDelConfig, DisciplineConfig};
 use lasthop_scenario::Scenario;
 use lasthop_tcp::{Profile, TcpConfig};
 use lasthop_trace::{Analysis, Conservation, FlowRecord, Records};
@@ -195,9 +195,7 @@ fn what_codel_drops_of_short_flows_is_lost_too() {
     let mut scenario = link(vec![short(300, one_by_one(Duration::from_millis(20)), &[10])], 100);
     let path = scenario.down.as_mut().expect("a path");
     path.link.send_buffer = Bytes(3000);
-    path.queue.discipline = Discipline::Codel;
-    (path.queue.target, path.queue.interval) =
-        (Some(Duration::from_millis(5)), Some(Duration::from_millis(100)));
+    path.queue.discipline = DisciplineConfig::Codel(CoDelConfig::default());
     let (analysis, end) = observe(&scenario, SEED, Analysis::of(&scenario).keep_every_flow());
     let Records { shorts, flows, .. } = analysis.finish(end.time);
     let sum = |field: fn(&FlowRecord) -> u64| flows.iter().map(field).sum::<u64>();

@@ -7,8 +7,9 @@ use lasthop_core::units::QueueSize;
 use lasthop_core::{Bytes, DropCause, Duration, Instant, Observer, PacketId, QueueDepth, Rate, Seed};
 
 use super::window::Window;
-use crate::config::fair::FlowsConfig;
-use crate::config::{Discipline as Name, QueueConfig, WifiConfig, WifiQueue};
+use crate::config::{
+    CoDelConfig, DisciplineConfig, FlowsConfig, FqCoDelConfig, QueueConfig, WifiConfig, WifiQueue,
+};
 use crate::discipline::{Discipline, Outlet, Packets};
 use crate::queue::Queue;
 use crate::queue::fifo::{Fifo, Total, Waiting};
@@ -120,7 +121,7 @@ impl Sender {
             ahead: 0,
         };
         let turns = |quantum, by_time| Order::Turns {
-            rounds: Rounds::new(FlowsConfig { flows: receivers as u32, quantum: Bytes(quantum) }),
+            rounds: Rounds::new(receivers as u32, Bytes(quantum)),
             by_time,
         };
         Self {
@@ -317,13 +318,11 @@ fn changed(total: &mut QueueDepth, before: QueueDepth, after: QueueDepth) {
 
 /// A queue with FQ-CoDel, as mac80211 has it for each station.
 fn fair(limit: QueueSize, mtu: Bytes, receiver: usize, name: &str, seed: Seed) -> Box<Queue> {
-    let config = QueueConfig {
-        discipline: Name::FqCodel,
-        target: Some(TARGET),
-        interval: Some(INTERVAL),
-        quantum: Some(QUANTUM),
-        ..QueueConfig::drop_tail(limit)
-    };
+    let fair = FqCoDelConfig::default();
+    let codel = CoDelConfig { target: TARGET, interval: INTERVAL, ..fair.codel };
+    let flows = FlowsConfig { quantum: Some(QUANTUM), ..fair.flows };
+    let discipline = DisciplineConfig::FqCodel(FqCoDelConfig { codel, flows });
+    let config = QueueConfig { discipline, ..QueueConfig::drop_tail(limit) };
     // FQ-CoDel does not ask for the rate.
     let outlet = Outlet { rate: Rate::from_bits_per_second(1), framing: None, mtu };
     Box::new(Queue::new(&config, outlet, seed.stream(&format!("{name}.{receiver}"))))

@@ -6,7 +6,8 @@ use lasthop_core::{Bytes, Direction, Distribution, Duration, Ecn, Faults, Rate, 
 use proptest::prelude::*;
 
 use crate::config::{
-    ArqConfig, BufferRelease, ErrorConfig, LinkConfig, PathConfig, QueueConfig, Start, StateLookup,
+    ArqConfig, BufferRelease, DisciplineConfig, DropTailConfig, ErrorConfig, LinkConfig, PathConfig,
+    QueueConfig, Start, StateLookup,
 };
 use crate::testing::{Lab, Seen, at_us, change, drop_tail, red};
 
@@ -36,11 +37,12 @@ prop_compose! {
         let red = red.map(|(min, max, probability, weight, ecn)| {
             crate::RedConfig { ecn, ..self::red(min, max, probability, weight) }
         });
+        let discipline = DisciplineConfig::DropTail(DropTailConfig { red });
         let release = if acknowledged { BufferRelease::Acknowledged } else { BufferRelease::Serialised };
         PathConfig {
             policer: None,
             blackhole: None,
-            queue: QueueConfig { limit, red, ..drop_tail(1) },
+            queue: QueueConfig { limit, discipline, ..drop_tail(1) },
             htb: None,
             grant: None,
             link: LinkConfig {

@@ -1,23 +1,16 @@
 //! RFC 8290 by hand: packets of 1500 bytes, of which the link takes one every 12 ms (1 Mbit/s).
 
-use lasthop_core::{DropCause, Duration, Ecn, FlowId};
+use lasthop_core::{DropCause, Ecn, FlowId};
 
 use super::*;
-use crate::config::codel::CoDelConfig;
-use crate::config::fair::FlowsConfig;
+use crate::config::FlowsConfig;
 use crate::testing::{QueueLab, SEED, Seen, outlet};
 
 type Lab = QueueLab<FqCoDel>;
 
 fn lab(limit: u32, quantum: u64) -> Lab {
-    let codel = CoDelConfig {
-        target: Duration::from_millis(5),
-        interval: Duration::from_millis(100),
-        ecn: true,
-        ce_threshold: None,
-    };
-    let flows = FlowsConfig { flows: 1_024, quantum: Bytes(quantum) };
-    let config = FqCoDelConfig { codel, flows };
+    let flows = FlowsConfig { quantum: Some(Bytes(quantum)), ..FlowsConfig::default() };
+    let config = FqCoDelConfig { flows, ..FqCoDelConfig::default() };
     let limit = QueueSize::Packets(limit);
     Lab::new(FqCoDel::new(config, limit, outlet(1_500).mtu, SEED.stream("red.down")))
 }

@@ -1,16 +1,15 @@
 //! Each flow has its own PIE state; the limit and the turns are common to all flows.
 
-use lasthop_core::{Bytes, Duration, Ecn, FlowId};
+use lasthop_core::{Duration, Ecn, FlowId};
 
 use super::*;
-use crate::config::fair::FlowsConfig;
-use crate::config::pie::PieConfig;
+use crate::config::{FlowsConfig, PieConfig};
 use crate::testing::{QueueLab, SEED, Seen, outlet};
 
 fn lab(limit: u32) -> QueueLab<FqPie> {
     let update = Duration::from_millis(15);
     let pie = PieConfig { target: update, tupdate: update, ecn: false };
-    let config = FqPieConfig { pie, flows: FlowsConfig { flows: 1_024, quantum: Bytes(1_500) } };
+    let config = FqPieConfig { pie, flows: FlowsConfig::default() };
     let limit = QueueSize::Packets(limit);
     QueueLab::new(FqPie::new(config, limit, outlet(1_500), SEED.stream("red.down")))
 }

@@ -1,13 +1,12 @@
 //! Turns, shares and the drops of a full queue, by hand.
 
-use lasthop_core::{Bytes, Ecn, FlowId};
+use lasthop_core::{Ecn, FlowId};
 
 use super::*;
-use crate::config::fair::FlowsConfig;
 use crate::testing::{QueueLab, SEED, Seen, outlet};
 
 fn lab(limit: u32, quantum: u64) -> QueueLab<Sfq> {
-    let config = SfqConfig { flows: FlowsConfig { flows: 1_024, quantum: Bytes(quantum) } };
+    let config = FlowsConfig { quantum: Some(Bytes(quantum)), ..FlowsConfig::default() };
     let limit = QueueSize::Packets(limit);
     QueueLab::new(Sfq::new(config, limit, outlet(1_500).mtu, SEED.stream("red.down")))
 }

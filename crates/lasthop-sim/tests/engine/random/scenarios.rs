@@ -8,11 +8,12 @@ use lasthop_core::{
     Bytes, Direction, Distribution, Dscp, Duration, Faults, Probability, Protocol, QueueSize, Rate, named,
 };
 use lasthop_link::{
-    AckFilter, ArqConfig, AtmConfig, BlackholeConfig, BufferRelease, CellConfig, CellUp, CellUser,
-    ClassConfig, CourseConfig, Discard, Discipline, DrxConfig, ErrorConfig, Framing, GilbertElliott,
+    AckFilter, ArqConfig, AtmConfig, BlackholeConfig, BufferRelease, CakeConfig, CellConfig, CellUp,
+    CellUser, ClassConfig, CoDelConfig, CourseConfig, Discard, DisciplineConfig, DropTailConfig, DrxConfig,
+    DualPi2Config, ErrorConfig, FlowsConfig, FqCoDelConfig, FqPieConfig, Framing, GilbertElliott,
     GrantConfig, HarqConfig, HeaderCompression, HtbConfig, Isolation, LinkChange, LinkConfig, MatchConfig,
-    MediumConfig, PathConfig, PolicerConfig, QueueConfig, RedConfig, RequestKind, Scheduler, SlotsConfig,
-    Standard, Start, StateLookup, Timetable, Tins, WifiConfig, WifiQueue, WifiStation,
+    MediumConfig, PathConfig, PieConfig, PolicerConfig, QueueConfig, RedConfig, RequestKind, Scheduler,
+    SlotsConfig, Standard, Start, StateLookup, Timetable, Tins, WifiConfig, WifiQueue, WifiStation,
 };
 use lasthop_scenario::{
     AccessConfig, Behind, Flow, HopConfig, HostConfig, LanConfig, RelayConfig, Roles, RouterConfig, Scenario,
@@ -186,7 +187,7 @@ fn tree(mtu: u64) -> impl Strategy<Value = Between> {
             hops.iter().enumerate().filter_map(|(number, hop)| behind(number, &hop.3)).collect();
         let hop = hops.into_iter().enumerate().map(|(number, (mut down, mut up, errors, under, air))| {
             // The oracle of RED knows one queue.
-            (down.queue.red, up.queue.red) = (None, None);
+            [&mut down, &mut up].into_iter().for_each(without_red);
             let behind = behind(number, &under).map(name);
             let router = RouterConfig::default();
             let medium = air.filter(|_| !with_others.contains(&number));
@@ -268,10 +269,16 @@ fn put_relays(scenario: &mut Scenario, drawn: &[(Index, Option<Index>, Index)]) 
     scenario.flow.iter_mut().zip(relays).for_each(|(flow, relay)| flow.relay = relay);
 }
 
+fn without_red(path: &mut PathConfig) {
+    if path.queue.red().is_some() {
+        path.queue.discipline = DisciplineConfig::default();
+    }
+}
+
 fn last_hop(mtu: u64) -> impl Strategy<Value = Between> {
     let errors = (option::of(errors()), bool::weighted(0.3));
     (path(mtu), path(mtu), errors).prop_map(|(mut down, mut up, (mut errors, of_one))| {
-        up.queue.red = None;
+        without_red(&mut up);
         if of_one {
             down.link.errors = errors.take();
         }
@@ -368,13 +375,15 @@ fn path(mtu: u64) -> impl Strategy<Value = PathConfig> {
     let policer = option::weighted(0.1, policer(mtu));
     let lost = (policer, blackhole());
     (discipline(), queue, option::weighted(0.3, htb()), grant, link, lost).prop_map(
-        |(queue, limit, htb, grant, link, (policer, blackhole))| {
+        |(mut discipline, limit, htb, grant, link, (policer, blackhole))| {
             // Behind classes, CAKE has no rate of its own.
-            let rate = queue.rate.filter(|_| htb.is_none());
-            let queue = QueueConfig { limit, rate, ..queue };
+            if let (DisciplineConfig::Cake(cake), Some(_)) = (&mut discipline, &htb) {
+                cake.rate = None;
+            }
+            let queue = QueueConfig { discipline, ..QueueConfig::drop_tail(limit) };
             let mut path = PathConfig { policer, blackhole, queue, htb, grant: None, link };
             // The oracle of RED knows packets that wait, not one that has begun.
-            if let Some(grant) = grant.filter(|_| path.queue.red.is_none()) {
+            if let Some(grant) = grant.filter(|_| path.queue.red().is_none()) {
                 granted(&mut path, &grant);
             }
             path
@@ -477,10 +486,9 @@ fn impairments() -> impl Strategy<Value = LinkConfig> {
     )
 }
 
-/// A queue whose limit is still to be stated.
-fn discipline() -> impl Strategy<Value = QueueConfig> {
-    let drop_tail = |red| QueueConfig { red, ..QueueConfig::drop_tail(QueueSize::Packets(1)) };
-    let others = named::<Discipline>().into_iter().filter(|discipline| *discipline != Discipline::DropTail);
+/// A discipline with random keys.
+fn discipline() -> impl Strategy<Value = DisciplineConfig> {
+    let others = DisciplineConfig::all().into_iter().filter(|other| *other != DisciplineConfig::default());
     let others = select(others.collect::<Vec<_>>());
     let flows = (prop_oneof![1..8_u32, Just(1_024)], prop_oneof![Just(1_500_u64), 50..3_000_u64]);
     let cake = (
@@ -491,39 +499,46 @@ fn discipline() -> impl Strategy<Value = QueueConfig> {
         framing(),
     );
     let active = (others, 1..50_u64, 1..500_u64, bool::ANY, flows, cake).prop_map(
-        move |(
+        |(
             discipline,
-            target,
-            more,
+            target_ms,
+            more_ms,
             ecn,
             (flows, quantum),
             (rate, tins, isolation, ack_filter, overhead),
         )| {
-            let keys = discipline.keys();
-            let has = |key| keys.contains(&key);
-            QueueConfig {
-                discipline,
-                target: has("target").then(|| Duration::from_millis(target)),
-                interval: has("interval").then(|| Duration::from_millis(target + more)),
-                tupdate: has("tupdate").then(|| Duration::from_millis(more)),
-                step_threshold: has("step_threshold").then(|| Duration::from_millis(target)),
-                min_qlen_step: has("min_qlen_step").then_some((target % 3) as u32),
-                ce_threshold: has("ce_threshold").then(|| Duration::from_millis(more)),
-                ecn: has("ecn").then_some(ecn),
-                flows: has("flows").then_some(flows),
-                quantum: has("quantum").then_some(Bytes(quantum)),
-                rate: rate.filter(|_| has("rate")).map(Rate::from_bits_per_second),
-                tins: has("tins").then_some(tins),
-                isolation: has("isolation").then_some(isolation),
-                ack_filter: has("ack_filter").then_some(ack_filter),
-                overhead: overhead.filter(|_| has("overhead")),
-                mpu: has("mpu").then_some(Bytes(84)),
-                rtt: has("rtt").then(|| Duration::from_millis(more)),
-                ..drop_tail(None)
+            use DisciplineConfig::*;
+            let (target, more) = (Duration::from_millis(target_ms), Duration::from_millis(more_ms));
+            let codel = CoDelConfig { target, interval: target + more, ce_threshold: Some(more), ecn };
+            let pie = PieConfig { target, tupdate: more, ecn };
+            let flows = FlowsConfig { flows, quantum: Some(Bytes(quantum)) };
+            match discipline {
+                DropTail(_) | DropHead | RandomDrop | User { .. } => discipline,
+                Codel(_) => Codel(codel),
+                FqCodel(_) => FqCodel(FqCoDelConfig { codel, flows }),
+                Pie(_) => Pie(pie),
+                FqPie(_) => FqPie(FqPieConfig { pie, flows }),
+                DualPi2(_) => DualPi2(DualPi2Config {
+                    target,
+                    tupdate: more,
+                    step_threshold: target,
+                    min_qlen_step: (target_ms % 3) as u32,
+                }),
+                Sfq(_) => Sfq(flows),
+                Cake(cake) => Cake(CakeConfig {
+                    rate: rate.map(Rate::from_bits_per_second),
+                    tins,
+                    isolation,
+                    ack_filter,
+                    overhead: overhead.unwrap_or(cake.overhead),
+                    mpu: Bytes(84),
+                    rtt: more,
+                }),
             }
         },
     );
-    prop_oneof![1 => option::of(red()).prop_map(drop_tail), 1 => active]
+    let drop_tail = option::of(red()).prop_map(|red| DisciplineConfig::DropTail(DropTailConfig { red }));
+    prop_oneof![1 => drop_tail, 1 => active]
 }
 
 /// UDP and TCP in separate classes, whose rates are a bottleneck or far above the link. One of them may be
