@@ -12,21 +12,11 @@ use crate::link::discard;
 /// waits in it.
 pub(crate) trait Discipline {
     /// A packet arrives. Returns the queue including it, or none if it was dropped.
-    fn enqueue<O: Observer>(
-        &mut self,
-        now: Instant,
-        id: PacketId,
-        packets: &mut Packets<'_, O>,
-    ) -> Option<QueueDepth>;
+    fn enqueue<O: Observer>(&mut self, id: PacketId, packets: &mut Packets<'_, O>) -> Option<QueueDepth>;
 
-    /// Returns the next packet, if one may leave at `now` and the link has `room` bytes for it. Otherwise
+    /// Returns the next packet, if one may leave now and the link has `room` bytes for it. Otherwise
     /// returns the condition to wait for; calling again before that has no effect.
-    fn dequeue<O: Observer>(
-        &mut self,
-        now: Instant,
-        room: u64,
-        packets: &mut Packets<'_, O>,
-    ) -> Result<Dequeued, Wait>;
+    fn dequeue<O: Observer>(&mut self, room: u64, packets: &mut Packets<'_, O>) -> Result<Dequeued, Wait>;
 
     /// The waiting packets; for a discipline with classes, with those of its first class.
     fn depth(&self) -> QueueDepth;
@@ -81,29 +71,30 @@ impl Wait {
     }
 }
 
-/// The packets that a discipline decides on, and the observer of its decisions.
+/// The packets that a discipline decides on now, and the observer of its decisions.
 pub(crate) struct Packets<'a, O> {
+    pub(crate) now: Instant,
     pub(crate) arena: &'a mut PacketArena,
     pub(crate) observer: &'a mut O,
 }
 
 impl<O: Observer> Packets<'_, O> {
     /// Puts the congestion-experienced mark on a packet.
-    pub(crate) fn mark(&mut self, now: Instant, id: PacketId) {
+    pub(crate) fn mark(&mut self, id: PacketId) {
         let packet = self.arena.get_mut(id);
         packet.ecn = Ecn::Ce;
-        self.observer.packet(now, PacketEvent::Marked, packet);
+        self.observer.packet(self.now, PacketEvent::Marked, packet);
     }
 
     /// Drops a packet, and frees it.
-    pub(crate) fn discard(&mut self, now: Instant, id: PacketId, cause: DropCause) {
-        discard(now, id, cause, self.arena, self.observer);
+    pub(crate) fn discard(&mut self, id: PacketId, cause: DropCause) {
+        discard(self.now, id, cause, self.arena, self.observer);
     }
 
     /// Drops a packet of the longest flow, as the queue is full; true if it is the one that has `arrived`.
-    pub(crate) fn discard_of_longest(&mut self, now: Instant, id: PacketId, arrived: PacketId) -> bool {
+    pub(crate) fn discard_of_longest(&mut self, id: PacketId, arrived: PacketId) -> bool {
         let is_arrived = id == arrived;
-        self.discard(now, id, if is_arrived { DropCause::QueueOverflow } else { DropCause::LongestFlow });
+        self.discard(id, if is_arrived { DropCause::QueueOverflow } else { DropCause::LongestFlow });
         is_arrived
     }
 }

@@ -319,12 +319,8 @@ impl Granted {
     }
 
     /// Begins a packet, if a slot has come.
-    fn begin<O: Observer>(
-        &mut self,
-        now: Instant,
-        room: u64,
-        packets: &mut Packets<'_, O>,
-    ) -> Result<Begun, Wait> {
+    fn begin<O: Observer>(&mut self, room: u64, packets: &mut Packets<'_, O>) -> Result<Begun, Wait> {
+        let now = packets.now;
         self.grants.lose_unused(now, self.is_idle);
         self.is_idle = self.queue.room_needed().is_none();
         if self.is_idle {
@@ -337,7 +333,7 @@ impl Granted {
         if start > now {
             return Err(Wait::Until(start.min(request)));
         }
-        match self.queue.dequeue(now, room, packets) {
+        match self.queue.dequeue(room, packets) {
             Ok(packet) => {
                 let end = self.grants.send(now, packet.ip_bytes, self.waiting());
                 Ok(Begun { packet, end })
@@ -353,25 +349,16 @@ impl Granted {
 }
 
 impl Discipline for Granted {
-    fn enqueue<O: Observer>(
-        &mut self,
-        now: Instant,
-        id: PacketId,
-        packets: &mut Packets<'_, O>,
-    ) -> Option<QueueDepth> {
-        let depth = self.queue.enqueue(now, id, packets)?;
+    fn enqueue<O: Observer>(&mut self, id: PacketId, packets: &mut Packets<'_, O>) -> Option<QueueDepth> {
+        let depth = self.queue.enqueue(id, packets)?;
         Some(self.with_begun(depth))
     }
 
-    fn dequeue<O: Observer>(
-        &mut self,
-        now: Instant,
-        room: u64,
-        packets: &mut Packets<'_, O>,
-    ) -> Result<Dequeued, Wait> {
+    fn dequeue<O: Observer>(&mut self, room: u64, packets: &mut Packets<'_, O>) -> Result<Dequeued, Wait> {
+        let now = packets.now;
         let begun = match self.begun.take() {
             Some(begun) => begun,
-            None => self.begin(now, room, packets)?,
+            None => self.begin(room, packets)?,
         };
         // The link sends a packet as a whole. It begins so late that the last byte leaves in its slot.
         let time = self.grants.rate.transmission_time(begun.packet.ip_bytes);

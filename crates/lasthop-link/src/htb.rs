@@ -14,7 +14,7 @@
 //! up). Turns are kept per level and priority, and per priority among the borrowers of a class
 //! (`htb_dequeue_tree`).
 
-use lasthop_core::{Bytes, FlowId, Instant, Observer, Packet, PacketId, QueueDepth, Seed};
+use lasthop_core::{Bytes, FlowId, Observer, Packet, PacketId, QueueDepth, Seed};
 
 use crate::config::htb::{ClassConfig, HtbConfig, MatchConfig};
 use crate::config::{LinuxQueues, PathConfig, QueueConfig};
@@ -117,24 +117,15 @@ impl Htb {
 }
 
 impl Discipline for Htb {
-    fn enqueue<O: Observer>(
-        &mut self,
-        now: Instant,
-        id: PacketId,
-        packets: &mut Packets<'_, O>,
-    ) -> Option<QueueDepth> {
+    fn enqueue<O: Observer>(&mut self, id: PacketId, packets: &mut Packets<'_, O>) -> Option<QueueDepth> {
         let class = self.classifier.class_of(packets.arena.get(id));
-        let depth = self.queues[class].enqueue(now, id, packets);
+        let depth = self.queues[class].enqueue(id, packets);
         self.tree.set_active(class, self.queues[class].room_needed().is_some());
         depth.map(|depth| self.with_all(class, depth))
     }
 
-    fn dequeue<O: Observer>(
-        &mut self,
-        now: Instant,
-        room: u64,
-        packets: &mut Packets<'_, O>,
-    ) -> Result<Dequeued, Wait> {
+    fn dequeue<O: Observer>(&mut self, room: u64, packets: &mut Packets<'_, O>) -> Result<Dequeued, Wait> {
+        let now = packets.now;
         loop {
             let turn = self.tree.next(now).map_err(Wait::Until)?;
             let queue = &mut self.queues[turn.class];
@@ -145,7 +136,7 @@ impl Discipline for Htb {
                 let waiting = self.queues.iter().filter_map(Queue::room_needed);
                 return Err(Wait::Room(waiting.fold(u32::MAX, u32::min)));
             }
-            let dequeued = queue.dequeue(now, room, packets);
+            let dequeued = queue.dequeue(room, packets);
             let has_more = queue.room_needed().is_some();
             let dequeued = match dequeued {
                 Ok(dequeued) => dequeued,

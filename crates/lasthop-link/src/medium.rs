@@ -6,6 +6,7 @@ use lasthop_core::{
 };
 
 use crate::config::MediumSetup;
+use crate::discipline::Packets;
 
 mod cell;
 mod wifi;
@@ -45,7 +46,8 @@ impl Medium {
         arena: &mut PacketArena,
         observer: &mut O,
     ) {
-        each!(self, medium => medium.handle_packet(now, id, (station, direction), arena, observer));
+        let packets = &mut Packets { now, arena, observer };
+        each!(self, medium => medium.handle_packet(id, (station, direction), packets));
     }
 
     /// Handles everything due at or before `now`, in order of time.

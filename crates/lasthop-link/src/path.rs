@@ -98,9 +98,9 @@ impl Path {
         debug_assert!(self.next_wakeup().is_none_or(|due| due >= now), "a wakeup was missed");
         self.link.catch_up(now);
         self.link.note_arrival();
-        let mut packets = Packets { arena, observer };
+        let mut packets = Packets { now, arena, observer };
         let mut is_first = false;
-        if let Some(depth) = self.router.enqueue(now, id, &mut packets) {
+        if let Some(depth) = self.router.enqueue(id, &mut packets) {
             let packet = packets.arena.get_mut(id);
             packet.queued_at = now;
             packets.observer.packet(now, PacketEvent::Enqueued(depth), packet);
@@ -108,7 +108,7 @@ impl Path {
         }
         // A dropped packet may have come at the end of a serialisation, before its wakeup: others can go on.
         if is_first || self.wait.is_over(now, self.link.room()) {
-            self.fill_send_buffer(now, &mut packets);
+            self.fill_send_buffer(&mut packets);
         }
         self.due = self.earliest();
     }
@@ -146,7 +146,7 @@ impl Path {
             let due = self.due;
             self.link.handle_wakeup(due, arena, observer);
             if self.wait.is_over(due, self.link.room()) {
-                self.fill_send_buffer(due, &mut Packets { arena, observer });
+                self.fill_send_buffer(&mut Packets { now: due, arena, observer });
             }
             self.due = self.earliest();
         }
@@ -175,11 +175,11 @@ impl Path {
         self.queue_depth().packets as usize + self.link.packets_inside()
     }
 
-    fn fill_send_buffer<O: Observer>(&mut self, now: Instant, packets: &mut Packets<'_, O>) {
+    fn fill_send_buffer<O: Observer>(&mut self, packets: &mut Packets<'_, O>) {
         let wait = match &mut self.router {
             // Known to be the usual one, it need not be asked again for each packet.
-            Router::Plain(Queue::DropTail(queue)) => drain(queue, now, &mut self.link, packets),
-            router => drain(router, now, &mut self.link, packets),
+            Router::Plain(Queue::DropTail(queue)) => drain(queue, &mut self.link, packets),
+            router => drain(router, &mut self.link, packets),
         };
         // The value is mostly unchanged. Copying data that was just written in parts takes longer than
         // comparing it.
@@ -193,12 +193,12 @@ impl Path {
 #[inline]
 fn drain<O: Observer>(
     from: &mut impl Discipline,
-    now: Instant,
     link: &mut LinkDirection,
     packets: &mut Packets<'_, O>,
 ) -> Wait {
+    let now = packets.now;
     loop {
-        match from.dequeue(now, link.room(), packets) {
+        match from.dequeue(link.room(), packets) {
             Ok(Dequeued { id, depth, .. }) => {
                 let packet = packets.arena.get_mut(id);
                 packets.observer.packet(now, PacketEvent::Dequeued(depth), packet);

@@ -1,6 +1,6 @@
 //! The queue of a router, or of a class: one of the disciplines.
 
-use lasthop_core::{FlowId, Instant, Observer, PacketId, QueueDepth, RandomStream, dispatched};
+use lasthop_core::{FlowId, Observer, PacketId, QueueDepth, RandomStream, dispatched};
 
 use crate::algorithm::QueueSetup;
 use crate::config::{DisciplineConfig, DropTailConfig, LinuxDiscipline, LinuxQueue, QueueConfig};
@@ -119,48 +119,36 @@ impl Queue {
     #[inline(never)]
     fn enqueue_elsewhere<O: Observer>(
         &mut self,
-        now: Instant,
         id: PacketId,
         packets: &mut Packets<'_, O>,
     ) -> Option<QueueDepth> {
-        each!(self, discipline => discipline.enqueue(now, id, packets))
+        each!(self, discipline => discipline.enqueue(id, packets))
     }
 
     #[inline(never)]
     fn dequeue_elsewhere<O: Observer>(
         &mut self,
-        now: Instant,
         room: u64,
         packets: &mut Packets<'_, O>,
     ) -> Result<Dequeued, Wait> {
-        each!(self, discipline => discipline.dequeue(now, room, packets))
+        each!(self, discipline => discipline.dequeue(room, packets))
     }
 }
 
 impl Discipline for Queue {
     #[inline]
-    fn enqueue<O: Observer>(
-        &mut self,
-        now: Instant,
-        id: PacketId,
-        packets: &mut Packets<'_, O>,
-    ) -> Option<QueueDepth> {
+    fn enqueue<O: Observer>(&mut self, id: PacketId, packets: &mut Packets<'_, O>) -> Option<QueueDepth> {
         match self {
-            Self::DropTail(queue) => queue.enqueue(now, id, packets),
-            _ => self.enqueue_elsewhere(now, id, packets),
+            Self::DropTail(queue) => queue.enqueue(id, packets),
+            _ => self.enqueue_elsewhere(id, packets),
         }
     }
 
     #[inline]
-    fn dequeue<O: Observer>(
-        &mut self,
-        now: Instant,
-        room: u64,
-        packets: &mut Packets<'_, O>,
-    ) -> Result<Dequeued, Wait> {
+    fn dequeue<O: Observer>(&mut self, room: u64, packets: &mut Packets<'_, O>) -> Result<Dequeued, Wait> {
         match self {
-            Self::DropTail(queue) => queue.dequeue(now, room, packets),
-            _ => self.dequeue_elsewhere(now, room, packets),
+            Self::DropTail(queue) => queue.dequeue(room, packets),
+            _ => self.dequeue_elsewhere(room, packets),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The router in front of the link: one queue, perhaps before grants, or classes under HTB.
 
-use lasthop_core::{Bytes, FlowId, Instant, Observer, PacketId, QueueDepth, Seed};
+use lasthop_core::{Bytes, FlowId, Observer, PacketId, QueueDepth, Seed};
 
 use crate::config::PathConfig;
 use crate::discipline::{Dequeued, Discipline, Outlet, Packets, Wait};
@@ -79,32 +79,22 @@ impl Router {
 
 impl Discipline for Router {
     #[inline]
-    fn enqueue<O: Observer>(
-        &mut self,
-        now: Instant,
-        id: PacketId,
-        packets: &mut Packets<'_, O>,
-    ) -> Option<QueueDepth> {
+    fn enqueue<O: Observer>(&mut self, id: PacketId, packets: &mut Packets<'_, O>) -> Option<QueueDepth> {
         match self {
-            Self::Plain(queue) => queue.enqueue(now, id, packets),
-            Self::Granted(granted) => granted.enqueue(now, id, packets),
-            Self::Classes(htb) => htb.enqueue(now, id, packets),
-            Self::Guarded(guarded) => guarded.enqueue(now, id, packets),
+            Self::Plain(queue) => queue.enqueue(id, packets),
+            Self::Granted(granted) => granted.enqueue(id, packets),
+            Self::Classes(htb) => htb.enqueue(id, packets),
+            Self::Guarded(guarded) => guarded.enqueue(id, packets),
         }
     }
 
     #[inline]
-    fn dequeue<O: Observer>(
-        &mut self,
-        now: Instant,
-        room: u64,
-        packets: &mut Packets<'_, O>,
-    ) -> Result<Dequeued, Wait> {
+    fn dequeue<O: Observer>(&mut self, room: u64, packets: &mut Packets<'_, O>) -> Result<Dequeued, Wait> {
         match self {
-            Self::Plain(queue) => queue.dequeue(now, room, packets),
-            Self::Granted(granted) => granted.dequeue(now, room, packets),
-            Self::Classes(htb) => htb.dequeue(now, room, packets),
-            Self::Guarded(guarded) => guarded.router.dequeue(now, room, packets),
+            Self::Plain(queue) => queue.dequeue(room, packets),
+            Self::Granted(granted) => granted.dequeue(room, packets),
+            Self::Classes(htb) => htb.dequeue(room, packets),
+            Self::Guarded(guarded) => guarded.router.dequeue(room, packets),
         }
     }
 

@@ -288,8 +288,8 @@ impl<D: crate::discipline::Discipline> QueueLab<D> {
         for _ in 0..count {
             let id = self.arena.insert(Packet { flow, ..datagram(self.sent, ip_bytes, ecn) });
             self.sent += 1;
-            let packets = &mut Packets { arena: &mut self.arena, observer: &mut self.log };
-            self.queue.enqueue(ms(at_ms), id, packets);
+            let packets = &mut Packets { now: ms(at_ms), arena: &mut self.arena, observer: &mut self.log };
+            self.queue.enqueue(id, packets);
         }
     }
 
@@ -300,8 +300,8 @@ impl<D: crate::discipline::Discipline> QueueLab<D> {
 
     /// The packet that leaves, if any.
     pub(crate) fn leave_whole(&mut self, at_ms: u64, room: u64) -> Option<Packet> {
-        let packets = &mut Packets { arena: &mut self.arena, observer: &mut self.log };
-        let left = self.queue.dequeue(ms(at_ms), room, packets).ok()?;
+        let packets = &mut Packets { now: ms(at_ms), arena: &mut self.arena, observer: &mut self.log };
+        let left = self.queue.dequeue(room, packets).ok()?;
         let packet = self.arena.get(left.id).clone();
         self.arena.remove(left.id);
         Some(packet)

@@ -253,9 +253,9 @@ impl Sender {
     }
 
     fn fill(&mut self, now: Instant) {
-        let mut packets = Packets { arena: &mut self.arena, observer: &mut self.log };
+        let mut packets = Packets { now, arena: &mut self.arena, observer: &mut self.log };
         self.wait = loop {
-            match self.granted.dequeue(now, MTU, &mut packets) {
+            match self.granted.dequeue(MTU, &mut packets) {
                 Ok(Dequeued { id, ip_bytes, .. }) => {
                     // Slots have whole bytes, and times whole nanoseconds.
                     assert!(self.busy <= now + RATE.transmission_time(2), "the link is busy");
@@ -311,8 +311,8 @@ proptest! {
             at += Duration::from_micros(gap_us);
             sender.run_until(at);
             let id = sender.arena.insert(datagram(serial as u64, bytes, Ecn::NotEct));
-            let mut packets = Packets { arena: &mut sender.arena, observer: &mut sender.log };
-            let depth = sender.granted.enqueue(at, id, &mut packets);
+            let mut packets = Packets { now: at, arena: &mut sender.arena, observer: &mut sender.log };
+            let depth = sender.granted.enqueue(id, &mut packets);
             came.push(at);
             if depth.is_some_and(|depth| depth.class_packets == 1) || sender.wait.is_over(at, MTU) {
                 sender.fill(at);

@@ -5,7 +5,8 @@ use std::num::NonZeroU16;
 
 use lasthop_core::units::QueueSize;
 use lasthop_core::{
-    Body, Bytes, Direction, DropCause, Duration, Ecn, Faults, PacketArena, Place, Protocol, Rate, Seed,
+    Body, Bytes, Direction, DropCause, Duration, Ecn, Faults, Instant, PacketArena, Place, Protocol, Rate,
+    Seed,
 };
 use proptest::prelude::*;
 
@@ -104,7 +105,7 @@ fn what_one_class_meets_leaves_the_draws_of_the_others_alone() {
         let mut arena = PacketArena::default();
         let mut accepted = |class| {
             let id = arena.insert(packet(class, 576));
-            htb.enqueue(at_us(0), id, &mut Packets { arena: &mut arena, observer: &mut () }).is_some()
+            htb.enqueue(id, &mut Packets { now: at_us(0), arena: &mut arena, observer: &mut () }).is_some()
         };
         let mut verdict = |_| {
             if others {
@@ -225,12 +226,12 @@ fn departures(config: &HtbConfig, arrivals: &[Arrival], link: Rate) -> Vec<Depar
     loop {
         while let Some((_, class, ip_bytes)) = pop_if(&mut due, |arrival| arrival.0 <= now) {
             let id = arena.insert(packet(class as u16, ip_bytes));
-            let depth = htb.enqueue(now, id, &mut Packets { arena: &mut arena, observer: &mut () });
+            let depth = htb.enqueue(id, &mut Packets { now, arena: &mut arena, observer: &mut () });
             assert_eq!(depth.map(|depth| usize::from(depth.class)), Some(class));
         }
         let next_arrival = due.front().map_or(Instant::MAX, |arrival| arrival.0);
-        let packets = &mut Packets { arena: &mut arena, observer: &mut () };
-        match htb.dequeue(now, u64::MAX, packets) {
+        let packets = &mut Packets { now, arena: &mut arena, observer: &mut () };
+        match htb.dequeue(u64::MAX, packets) {
             Ok(Dequeued { ip_bytes, depth, .. }) => {
                 departures.push((now, usize::from(depth.class), ip_bytes));
                 now += link.transmission_time(ip_bytes);

@@ -19,7 +19,8 @@ use lasthop_core::{
 };
 
 use crate::config::{CellConfig, CellUser};
-use crate::link::{discard, pop_if};
+use crate::discipline::Packets;
+use crate::link::pop_if;
 use crate::queue::fifo::{Total, Waiting};
 
 mod bearer;
@@ -119,22 +120,21 @@ impl Cell {
 
     pub(super) fn handle_packet<O: Observer>(
         &mut self,
-        now: Instant,
         id: PacketId,
         (user, direction): (usize, Direction),
-        arena: &mut PacketArena,
-        observer: &mut O,
+        packets: &mut Packets<'_, O>,
     ) {
         let side = &mut self.sides[direction as usize];
-        let packet = arena.get_mut(id);
+        let now = packets.now;
+        let packet = packets.arena.get_mut(id);
         let ip_bytes = packet.ip_bytes;
         if side.bearers[user].depth().is_full(side.rules.limit, ip_bytes) {
-            return discard(now, id, DropCause::QueueOverflow, arena, observer);
+            return packets.discard(id, DropCause::QueueOverflow);
         }
         side.bearers[user].push(Waiting { id, ip_bytes, since: now });
         side.total.add(ip_bytes);
         packet.queued_at = now;
-        observer.packet(now, PacketEvent::Enqueued(side.total.depth()), packet);
+        packets.observer.packet(now, PacketEvent::Enqueued(side.total.depth()), packet);
         let first = side.slot_after(now);
         let listening = self.listening.as_ref().filter(|_| direction == Direction::Down);
         let at = side.first_slot(user, first, listening);
@@ -148,28 +148,24 @@ impl Cell {
         observer: &mut O,
     ) {
         while let Some(due) = self.next_wakeup().filter(|due| *due <= now) {
+            let packets = &mut Packets { now: due, arena, observer };
             for side in &mut self.sides {
-                side.receive(due, &mut self.released, arena, observer);
+                side.receive(&mut self.released, packets);
             }
             for direction in [Direction::Down, Direction::Up] {
                 if self.sides[direction as usize].slot <= due {
-                    self.send(due, direction, arena, observer);
+                    self.send(direction, packets);
                 }
             }
         }
     }
 
     /// Sends in a slot of a direction.
-    fn send<O: Observer>(
-        &mut self,
-        now: Instant,
-        direction: Direction,
-        arena: &mut PacketArena,
-        observer: &mut O,
-    ) {
+    fn send<O: Observer>(&mut self, direction: Direction, packets: &mut Packets<'_, O>) {
+        let now = packets.now;
         let [down, up] = &mut self.sides;
         let side = if direction == Direction::Down { &mut *down } else { &mut *up };
-        side.send(now, self.listening.as_mut(), direction, arena, observer);
+        side.send(self.listening.as_mut(), direction, packets);
         if direction == Direction::Up {
             up.plan(now, None);
         }
@@ -234,18 +230,17 @@ impl Side {
         self.slot = new.chain(again).min().unwrap_or(Instant::MAX);
     }
 
-    /// Sends in the slot at `now`: first again, then something new.
+    /// Sends in the slot that begins now: first again, then something new.
     fn send<O: Observer>(
         &mut self,
-        now: Instant,
         mut listening: Option<&mut Listening>,
         direction: Direction,
-        arena: &mut PacketArena,
-        observer: &mut O,
+        packets: &mut Packets<'_, O>,
     ) {
+        let now = packets.now;
         self.sent.fill(false);
         self.bearers.iter_mut().for_each(|bearer| bearer.advance(now));
-        let left = self.send_again(now, arena, observer);
+        let left = self.send_again(packets);
         let hears = |user| {
             direction == Direction::Up || listening.as_ref().is_none_or(|all| all.next(user, now) == now)
         };
@@ -257,22 +252,22 @@ impl Side {
         self.schedule.divide(now, left, &mut wishes);
         for Wish { user, rate, given, .. } in wishes.into_iter().filter(|wish| wish.given > 0) {
             let taken = self.bearers[user].take(rate, given);
-            self.begin(now, user, arena, observer);
+            self.begin(user, packets);
             if let Some(bytes) = taken {
                 if let Some(listening) = &mut listening {
                     listening.stir(user, now);
                 }
                 let block = Block { user, bytes, part: given, number: 0, ready: now };
-                self.launch(now, block, arena, observer);
+                self.launch(block, packets);
             }
         }
     }
 
     /// Sends failed blocks again. Returns what they leave of the slot.
-    fn send_again<O: Observer>(&mut self, now: Instant, arena: &PacketArena, observer: &mut O) -> u64 {
+    fn send_again<O: Observer>(&mut self, packets: &mut Packets<'_, O>) -> u64 {
         let mut left = self.rules.tti.as_nanos();
         let mut index = 0;
-        while let Some(block) = self.retries.get(index).copied().filter(|block| block.ready <= now) {
+        while let Some(block) = self.retries.get(index).copied().filter(|block| block.ready <= packets.now) {
             let has_room = !self.sent[block.user] && block.part <= left;
             if !has_room || self.bearers[block.user].rate().is_none() {
                 index += 1;
@@ -281,41 +276,42 @@ impl Side {
             self.retries.remove(index);
             self.sent[block.user] = true;
             left -= block.part;
-            self.launch(now, block, arena, observer);
+            self.launch(block, packets);
         }
         left
     }
 
     /// Reports the packets that have left the queue of a user for a block.
-    fn begin<O: Observer>(&mut self, now: Instant, user: usize, arena: &mut PacketArena, observer: &mut O) {
+    fn begin<O: Observer>(&mut self, user: usize, packets: &mut Packets<'_, O>) {
         while let Some((id, ip_bytes)) = self.bearers[user].next_begun() {
             self.total.take(ip_bytes);
-            let packet = arena.get_mut(id);
-            observer.packet(now, PacketEvent::Dequeued(self.total.depth()), packet);
+            let packet = packets.arena.get_mut(id);
+            packets.observer.packet(packets.now, PacketEvent::Dequeued(self.total.depth()), packet);
             packet.queued_at = Instant::MAX;
         }
     }
 
     /// A try of a block.
-    fn launch<O: Observer>(&mut self, now: Instant, block: Block, arena: &PacketArena, observer: &mut O) {
+    fn launch<O: Observer>(&mut self, block: Block, packets: &mut Packets<'_, O>) {
+        let now = packets.now;
         let failure = self.rules.failures[block.number];
         let fails = failure > 0.0 && self.errors.unit() < failure;
         let is_last = block.number + 1 == self.rules.failures.len();
-        let mut packets = 0;
+        let mut number = 0;
         for id in self.bearers[block.user].packets_in(block.bytes) {
-            packets += 1;
+            number += 1;
             if fails && !is_last {
-                observer.packet(now, PacketEvent::LinkRetry, arena.get(id));
+                packets.observer.packet(now, PacketEvent::LinkRetry, packets.arena.get(id));
             }
         }
         let event = AirEvent {
             station: block.user as u16,
             spent: Duration::from_nanos(block.part),
-            packets,
-            failed: if fails { packets } else { 0 },
+            packets: number,
+            failed: if fails { number } else { 0 },
             collided: false,
         };
-        observer.air(now, self.place, event);
+        packets.observer.air(now, self.place, event);
         if !fails || is_last {
             self.arriving.push_back((now + self.rules.tti + self.rules.delay, block, !fails));
             return;
@@ -325,21 +321,15 @@ impl Side {
     }
 
     /// Joins the packets of blocks that have arrived, and releases them in order.
-    fn receive<O: Observer>(
-        &mut self,
-        now: Instant,
-        released: &mut VecDeque<PacketId>,
-        arena: &mut PacketArena,
-        observer: &mut O,
-    ) {
-        while let Some((_, block, is_decoded)) = pop_if(&mut self.arriving, |(at, ..)| *at <= now) {
+    fn receive<O: Observer>(&mut self, released: &mut VecDeque<PacketId>, packets: &mut Packets<'_, O>) {
+        while let Some((_, block, is_decoded)) = pop_if(&mut self.arriving, |(at, ..)| *at <= packets.now) {
             let bearer = &mut self.bearers[block.user];
             bearer.arrive(block.bytes, is_decoded);
             while let Some((id, is_whole)) = bearer.next_whole() {
                 if is_whole {
                     released.push_back(id);
                 } else {
-                    discard(now, id, DropCause::AirGivenUp, arena, observer);
+                    packets.discard(id, DropCause::AirGivenUp);
                 }
             }
         }

@@ -157,22 +157,21 @@ impl Wifi {
 
     pub(super) fn handle_packet<O: Observer>(
         &mut self,
-        now: Instant,
         id: PacketId,
         (station, direction): (usize, Direction),
-        arena: &mut PacketArena,
-        observer: &mut O,
+        packets: &mut Packets<'_, O>,
     ) {
+        let now = packets.now;
         self.let_others_pass(now);
-        let category = if self.categories == 1 { BEST_EFFORT } else { category_of(arena.get(id).dscp) };
+        let category =
+            if self.categories == 1 { BEST_EFFORT } else { category_of(packets.arena.get(id).dscp) };
         let (node, receiver) = match direction {
             Direction::Down => (0, station),
             Direction::Up => (station + 1, 0),
         };
         let index = node * self.categories + category;
-        arena.get_mut(id).queued_at = now;
-        let mut packets = Packets { arena, observer };
-        if !self.senders[index].enqueue(now, id, receiver, &mut packets) {
+        packets.arena.get_mut(id).queued_at = now;
+        if !self.senders[index].enqueue(id, receiver, packets) {
             return;
         }
         let depth = self.queue_depth(direction);
@@ -192,13 +191,13 @@ impl Wifi {
         observer: &mut O,
     ) {
         while let Some(due) = self.next_wakeup().filter(|due| *due <= now) {
-            let mut packets = Packets { arena, observer };
+            let mut packets = Packets { now: due, arena, observer };
             if !self.frames.is_empty() {
-                self.finish(due, &mut packets);
+                self.finish(&mut packets);
             } else if due < self.start {
                 self.let_others_pass(due);
             } else {
-                self.begin(due, &mut packets);
+                self.begin(&mut packets);
             }
         }
     }
@@ -259,7 +258,8 @@ impl Wifi {
     }
 
     /// Whoever starts before he can hear another one sends.
-    fn begin<O: Observer>(&mut self, now: Instant, packets: &mut Packets<'_, O>) {
+    fn begin<O: Observer>(&mut self, packets: &mut Packets<'_, O>) {
+        let now = packets.now;
         let (slot, free) = (self.phy.slot, self.free);
         let mut first: Vec<(Instant, usize)> = Vec::new();
         for (index, contender) in self.contenders.iter().enumerate() {
@@ -275,7 +275,8 @@ impl Wifi {
                     && rank(other % self.categories) > rank(index % self.categories)
             });
             if !rival {
-                self.send(start, index, packets);
+                packets.now = start;
+                self.send(index, packets);
                 if self.frames.is_empty() {
                     // Its queue has dropped all it had.
                     return self.plan();
@@ -304,7 +305,8 @@ impl Wifi {
     }
 
     /// Takes a frame out of a sender's queue, if there is one.
-    fn send<O: Observer>(&mut self, now: Instant, index: usize, packets: &mut Packets<'_, O>) {
+    fn send<O: Observer>(&mut self, index: usize, packets: &mut Packets<'_, O>) {
+        let now = packets.now;
         let (node, phy, most) = (index / self.categories, self.phy, self.limits);
         self.stations.iter_mut().for_each(|station| station.advance(now));
         let stations = if node == 0 { &self.stations[..] } else { &self.stations[node - 1..node] };
@@ -331,7 +333,7 @@ impl Wifi {
             packets.observer.packet(now, PacketEvent::Dequeued(depth), packet);
             packet.queued_at = Instant::MAX;
         };
-        let taken = self.senders[index].take(now, limits, bytes_of, packets, tell);
+        let taken = self.senders[index].take(limits, bytes_of, packets, tell);
         let Some((receiver, load)) = taken else { return };
         let rate = stations[receiver].rate();
         let bytes = load.bytes(phy.single_bytes(load.first()));
@@ -352,7 +354,8 @@ impl Wifi {
     }
 
     /// The data of all frames are sent: receivers answer, or senders find out that nobody does.
-    fn finish<O: Observer>(&mut self, now: Instant, packets: &mut Packets<'_, O>) {
+    fn finish<O: Observer>(&mut self, packets: &mut Packets<'_, O>) {
+        let now = packets.now;
         let collided = self.frames.len() > 1;
         self.free = now + self.phy.after_failure();
         let mut frames = std::mem::take(&mut self.frames);
@@ -370,7 +373,7 @@ impl Wifi {
                 }
                 Outcome::GivenUp => {
                     failed += 1;
-                    packets.discard(now, id, DropCause::AirGivenUp);
+                    packets.discard(id, DropCause::AirGivenUp);
                 }
             });
             while let Some(id) = window.release() {

@@ -136,30 +136,21 @@ impl Cake {
     }
 
     /// Drops the head of the longest queue; true if that is `arrived`.
-    fn relieve<O: Observer>(
-        &mut self,
-        now: Instant,
-        arrived: PacketId,
-        packets: &mut Packets<'_, O>,
-    ) -> bool {
+    fn relieve<O: Observer>(&mut self, arrived: PacketId, packets: &mut Packets<'_, O>) -> bool {
         let longest = |(number, tin): (usize, &Tin)| tin.longest().map(|(bytes, flow)| (bytes, number, flow));
         let queues = self.tins.iter().enumerate().filter_map(longest);
         let Some((_, tin, flow)) = queues.reduce(|one, other| if other.0 > one.0 { other } else { one })
         else {
             return false;
         };
-        let Some(Waiting { id, .. }) = self.tins[tin].push_out(now, flow) else { return false };
-        packets.discard_of_longest(now, id, arrived)
+        let Some(Waiting { id, .. }) = self.tins[tin].push_out(packets.now, flow) else { return false };
+        packets.discard_of_longest(id, arrived)
     }
 }
 
 impl Discipline for Cake {
-    fn enqueue<O: Observer>(
-        &mut self,
-        now: Instant,
-        id: PacketId,
-        packets: &mut Packets<'_, O>,
-    ) -> Option<QueueDepth> {
+    fn enqueue<O: Observer>(&mut self, id: PacketId, packets: &mut Packets<'_, O>) -> Option<QueueDepth> {
+        let now = packets.now;
         let packet = packets.arena.get(id);
         let (number, ip_bytes) = (tin_of(self.config.tins, packet.dscp), packet.ip_bytes);
         let hashes = self.hashes(packet);
@@ -172,23 +163,19 @@ impl Discipline for Cake {
             let aggressive = self.config.ack_filter == AckFilter::Aggressive;
             let place = ack_filter::superfluous(&tin.flows[flow].fifo, aggressive, packets.arena);
             if let Some(ack) = place.and_then(|place| tin.remove(flow, place)) {
-                packets.discard(now, ack, DropCause::AckFilter);
+                packets.discard(ack, DropCause::AckFilter);
             }
         }
         tin.activate(flow, &mut self.random);
         let mut is_dropped = false;
         while self.depth().exceeds(self.limit) {
-            is_dropped |= self.relieve(now, id, packets);
+            is_dropped |= self.relieve(id, packets);
         }
         (!is_dropped).then_some(self.depth())
     }
 
-    fn dequeue<O: Observer>(
-        &mut self,
-        now: Instant,
-        room: u64,
-        packets: &mut Packets<'_, O>,
-    ) -> Result<Dequeued, Wait> {
+    fn dequeue<O: Observer>(&mut self, room: u64, packets: &mut Packets<'_, O>) -> Result<Dequeued, Wait> {
+        let now = packets.now;
         if self.next > now && self.depth().packets > 0 {
             return Err(Wait::Until(self.next));
         }
@@ -198,9 +185,7 @@ impl Discipline for Cake {
             Wait::unless_fits(self.room_needed(), room)?;
             let number = self.choose(now);
             let tin = &mut self.tins[number];
-            if let Some((flow, Waiting { id, ip_bytes, .. })) =
-                tin.serve(now, decays, &mut self.random, packets)
-            {
+            if let Some((flow, Waiting { id, ip_bytes, .. })) = tin.serve(decays, &mut self.random, packets) {
                 let bytes = self.config.bytes(ip_bytes);
                 tin.charge(now, flow, bytes);
                 if let Some(pace) = self.pace {

@@ -91,15 +91,14 @@ impl Control {
     pub(super) fn choose<O: Observer>(
         &mut self,
         with: &Parameters,
-        now: Instant,
         pop: impl FnMut() -> Option<Front>,
         packets: &mut Packets<'_, O>,
     ) -> Option<Waiting> {
-        let packet = self.dequeue(with, now, pop, packets)?;
-        if with.ce_threshold.is_some_and(|threshold| units(now) - units(packet.since) > threshold)
+        let packet = self.dequeue(with, pop, packets)?;
+        if with.ce_threshold.is_some_and(|threshold| units(packets.now) - units(packet.since) > threshold)
             && matches!(packets.arena.get(packet.id).ecn, Ecn::Ect0 | Ecn::Ect1)
         {
-            packets.mark(now, packet.id);
+            packets.mark(packet.id);
         }
         Some(packet)
     }
@@ -108,25 +107,24 @@ impl Control {
     fn dequeue<O: Observer>(
         &mut self,
         with: &Parameters,
-        now: Instant,
         mut pop: impl FnMut() -> Option<Front>,
         packets: &mut Packets<'_, O>,
     ) -> Option<Waiting> {
-        let at = units(now);
+        let at = units(packets.now);
         let mut front = pop();
         let due = self.is_due(with, at, front.as_ref());
         if !self.dropping {
-            return if due { self.start(with, now, front?, pop, packets) } else { Some(front?.packet) };
+            return if due { self.start(with, front?, pop, packets) } else { Some(front?.packet) };
         }
         self.dropping = due;
         while self.dropping && at >= self.drop_next {
             self.count = self.count.wrapping_add(1);
             self.step();
-            if mark(with, now, front?.packet, packets) {
+            if mark(with, front?.packet, packets) {
                 self.drop_next = self.control_law(with, self.drop_next);
                 break;
             }
-            packets.discard(now, front?.packet.id, DropCause::CoDel);
+            packets.discard(front?.packet.id, DropCause::CoDel);
             front = pop();
             self.dropping = self.is_due(with, at, front.as_ref());
             if self.dropping {
@@ -140,15 +138,14 @@ impl Control {
     fn start<O: Observer>(
         &mut self,
         with: &Parameters,
-        now: Instant,
         front: Front,
         mut pop: impl FnMut() -> Option<Front>,
         packets: &mut Packets<'_, O>,
     ) -> Option<Waiting> {
-        let at = units(now);
+        let at = units(packets.now);
         let mut front = Some(front);
-        if !mark(with, now, front?.packet, packets) {
-            packets.discard(now, front?.packet.id, DropCause::CoDel);
+        if !mark(with, front?.packet, packets) {
+            packets.discard(front?.packet.id, DropCause::CoDel);
             front = pop();
             self.is_due(with, at, front.as_ref());
         }
@@ -194,10 +191,10 @@ impl Control {
 }
 
 /// Marks a packet if it and the queue are capable of ECN (section 5.1, RFC 3168).
-fn mark<O: Observer>(with: &Parameters, now: Instant, packet: Waiting, packets: &mut Packets<'_, O>) -> bool {
+fn mark<O: Observer>(with: &Parameters, packet: Waiting, packets: &mut Packets<'_, O>) -> bool {
     let marks = with.ecn && packets.arena.get(packet.id).ecn != Ecn::NotEct;
     if marks {
-        packets.mark(now, packet.id);
+        packets.mark(packet.id);
     }
     marks
 }
@@ -222,39 +219,29 @@ impl CoDel {
         self.queue.room_needed()
     }
 
-    fn choose<O: Observer>(&mut self, now: Instant, packets: &mut Packets<'_, O>) -> Option<Waiting> {
+    fn choose<O: Observer>(&mut self, packets: &mut Packets<'_, O>) -> Option<Waiting> {
         let Self { parameters, control, queue, .. } = self;
         let pop = || {
             let packet = queue.pop()?;
             Some(Front { packet, backlog: queue.depth().bytes })
         };
-        control.choose(parameters, now, pop, packets)
+        control.choose(parameters, pop, packets)
     }
 }
 
 impl Discipline for CoDel {
-    fn enqueue<O: Observer>(
-        &mut self,
-        now: Instant,
-        id: PacketId,
-        packets: &mut Packets<'_, O>,
-    ) -> Option<QueueDepth> {
-        self.queue.enqueue(now, id, packets)
+    fn enqueue<O: Observer>(&mut self, id: PacketId, packets: &mut Packets<'_, O>) -> Option<QueueDepth> {
+        self.queue.enqueue(id, packets)
     }
 
-    fn dequeue<O: Observer>(
-        &mut self,
-        now: Instant,
-        room: u64,
-        packets: &mut Packets<'_, O>,
-    ) -> Result<Dequeued, Wait> {
+    fn dequeue<O: Observer>(&mut self, room: u64, packets: &mut Packets<'_, O>) -> Result<Dequeued, Wait> {
         let fits = |ip_bytes| u64::from(ip_bytes) <= room;
         if let Some(bytes) = self.room_needed()
             && !fits(bytes)
         {
             return Err(Wait::Room(bytes));
         }
-        let chosen = if self.front_is_due { self.queue.pop() } else { self.choose(now, packets) };
+        let chosen = if self.front_is_due { self.queue.pop() } else { self.choose(packets) };
         let chosen = chosen.ok_or(Wait::ARRIVAL)?;
         let Waiting { id, ip_bytes, .. } = chosen;
         self.front_is_due = !fits(ip_bytes);

@@ -1,7 +1,7 @@
 //! Drop-tail: a FIFO with a limit in packets or bytes. Disciplines that drop earlier contain one.
 
 use lasthop_core::units::QueueSize;
-use lasthop_core::{DropCause, Instant, Observer, PacketId, QueueDepth};
+use lasthop_core::{DropCause, Observer, PacketId, QueueDepth};
 
 use super::fifo::{Fifo, Waiting};
 use crate::discipline::{Dequeued, Discipline, Outlet, Packets, Wait};
@@ -46,31 +46,21 @@ impl DropTail {
 
 impl Discipline for DropTail {
     #[inline]
-    fn enqueue<O: Observer>(
-        &mut self,
-        now: Instant,
-        id: PacketId,
-        packets: &mut Packets<'_, O>,
-    ) -> Option<QueueDepth> {
+    fn enqueue<O: Observer>(&mut self, id: PacketId, packets: &mut Packets<'_, O>) -> Option<QueueDepth> {
         let ip_bytes = packets.arena.get(id).ip_bytes;
         if self.is_full(ip_bytes) {
-            packets.discard(now, id, DropCause::QueueOverflow);
+            packets.discard(id, DropCause::QueueOverflow);
             return None;
         }
-        self.fifo.push(Waiting { id, ip_bytes, since: now });
+        self.fifo.push(Waiting { id, ip_bytes, since: packets.now });
         Some(self.depth())
     }
 
     #[inline]
-    fn dequeue<O: Observer>(
-        &mut self,
-        now: Instant,
-        room: u64,
-        packets: &mut Packets<'_, O>,
-    ) -> Result<Dequeued, Wait> {
+    fn dequeue<O: Observer>(&mut self, room: u64, packets: &mut Packets<'_, O>) -> Result<Dequeued, Wait> {
         Wait::unless_fits(self.room_needed(), room)?;
         let Waiting { id, ip_bytes, since } = self.pop().ok_or(Wait::ARRIVAL)?;
-        debug_assert!(since <= now, "time runs backwards");
+        debug_assert!(since <= packets.now, "time runs backwards");
         if let Some(later) = self.fifo.get(FETCHED_AHEAD) {
             packets.arena.fetch(later.id);
         }

@@ -198,17 +198,13 @@ fn first_credit(mtu: u32) -> i64 {
 }
 
 impl Discipline for DualPi2 {
-    fn enqueue<O: Observer>(
-        &mut self,
-        now: Instant,
-        id: PacketId,
-        packets: &mut Packets<'_, O>,
-    ) -> Option<QueueDepth> {
+    fn enqueue<O: Observer>(&mut self, id: PacketId, packets: &mut Packets<'_, O>) -> Option<QueueDepth> {
+        let now = packets.now;
         self.advance(now);
         let packet = packets.arena.get(id);
         let ip_bytes = packet.ip_bytes;
         if self.total.depth().is_full(self.limit, ip_bytes) {
-            packets.discard(now, id, DropCause::QueueOverflow);
+            packets.discard(id, DropCause::QueueOverflow);
             return None;
         }
         // The classifier of RFC 9331, section 5.1.
@@ -223,12 +219,8 @@ impl Discipline for DualPi2 {
         Some(self.depth())
     }
 
-    fn dequeue<O: Observer>(
-        &mut self,
-        now: Instant,
-        room: u64,
-        packets: &mut Packets<'_, O>,
-    ) -> Result<Dequeued, Wait> {
+    fn dequeue<O: Observer>(&mut self, room: u64, packets: &mut Packets<'_, O>) -> Result<Dequeued, Wait> {
+        let now = packets.now;
         self.advance(now);
         if self.total.depth().packets > 0 {
             Wait::unless_fits(self.room_needed(), room)?;
@@ -239,10 +231,10 @@ impl Discipline for DualPi2 {
             let backlog = self.total.depth().bytes;
             match self.judge(is_low_latency, ecn, now.saturating_since(since), backlog) {
                 Verdict::Drop => {
-                    packets.discard(now, id, DropCause::DualPi2);
+                    packets.discard(id, DropCause::DualPi2);
                     continue;
                 }
-                Verdict::Mark if ecn != Ecn::Ce => packets.mark(now, id),
+                Verdict::Mark if ecn != Ecn::Ce => packets.mark(id),
                 Verdict::Mark | Verdict::Pass => {}
             }
             self.classic_credit += credit;

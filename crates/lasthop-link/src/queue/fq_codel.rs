@@ -5,7 +5,7 @@
 //! of the whole discipline, not of each flow. The link takes a packet only when it has room for the largest.
 
 use lasthop_core::units::QueueSize;
-use lasthop_core::{Bytes, Instant, Observer, PacketId, QueueDepth, RandomStream};
+use lasthop_core::{Bytes, Observer, PacketId, QueueDepth, RandomStream};
 
 use super::codel::{Control, Front, Parameters};
 use super::fifo::{Fifo, Total, Waiting};
@@ -57,12 +57,7 @@ impl FqCoDel {
     }
 
     /// Drops from the head of the flow with the most bytes; true if `arrived` is among the dropped packets.
-    fn relieve<O: Observer>(
-        &mut self,
-        now: Instant,
-        arrived: PacketId,
-        packets: &mut Packets<'_, O>,
-    ) -> bool {
+    fn relieve<O: Observer>(&mut self, arrived: PacketId, packets: &mut Packets<'_, O>) -> bool {
         let most = self.flows.iter().map(|flow| flow.fifo.bytes()).max().unwrap_or_default();
         let fattest = self.flows.iter_mut().find(|flow| flow.fifo.bytes() == most);
         let Some(Flow { fifo, codel }) = fattest else { return false };
@@ -72,7 +67,7 @@ impl FqCoDel {
             self.total.take(ip_bytes);
             // CoDel counts them as its own: Linux' `fq_codel_drop`.
             codel.count = codel.count.wrapping_add(1);
-            is_among |= packets.discard_of_longest(now, id, arrived);
+            is_among |= packets.discard_of_longest(id, arrived);
             bytes += ip_bytes;
             if bytes >= most / 2 {
                 break;
@@ -83,30 +78,20 @@ impl FqCoDel {
 }
 
 impl Discipline for FqCoDel {
-    fn enqueue<O: Observer>(
-        &mut self,
-        now: Instant,
-        id: PacketId,
-        packets: &mut Packets<'_, O>,
-    ) -> Option<QueueDepth> {
+    fn enqueue<O: Observer>(&mut self, id: PacketId, packets: &mut Packets<'_, O>) -> Option<QueueDepth> {
         let packet = packets.arena.get(id);
         let (flow, ip_bytes) = (self.hash.queue_of(packet.flow), packet.ip_bytes);
-        self.flows[flow].fifo.push(Waiting { id, ip_bytes, since: now });
+        self.flows[flow].fifo.push(Waiting { id, ip_bytes, since: packets.now });
         self.total.add(ip_bytes);
         self.rounds.activate(flow);
         let mut is_dropped = false;
         while self.total.depth().exceeds(self.limit) {
-            is_dropped |= self.relieve(now, id, packets);
+            is_dropped |= self.relieve(id, packets);
         }
         (!is_dropped).then_some(self.depth())
     }
 
-    fn dequeue<O: Observer>(
-        &mut self,
-        now: Instant,
-        room: u64,
-        packets: &mut Packets<'_, O>,
-    ) -> Result<Dequeued, Wait> {
+    fn dequeue<O: Observer>(&mut self, room: u64, packets: &mut Packets<'_, O>) -> Result<Dequeued, Wait> {
         Wait::unless_fits(self.room_needed(), room)?;
         let Self { parameters, flows, rounds, total, .. } = self;
         loop {
@@ -117,7 +102,7 @@ impl Discipline for FqCoDel {
                 total.take(packet.ip_bytes);
                 Some(Front { packet, backlog: total.depth().bytes })
             };
-            match codel.choose(parameters, now, pop, packets) {
+            match codel.choose(parameters, pop, packets) {
                 Some(Waiting { id, ip_bytes, .. }) => {
                     rounds.charge(turn, ip_bytes);
                     return Ok(Dequeued { id, ip_bytes, depth: total.depth() });

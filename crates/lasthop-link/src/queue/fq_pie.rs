@@ -4,7 +4,7 @@
 //! has room for the largest.
 
 use lasthop_core::units::QueueSize;
-use lasthop_core::{DropCause, Instant, Observer, PacketId, QueueDepth, RandomStream};
+use lasthop_core::{DropCause, Observer, PacketId, QueueDepth, RandomStream};
 
 use super::fifo::{Fifo, Total, Waiting};
 
@@ -63,12 +63,8 @@ impl FqPie {
 }
 
 impl Discipline for FqPie {
-    fn enqueue<O: Observer>(
-        &mut self,
-        now: Instant,
-        id: PacketId,
-        packets: &mut Packets<'_, O>,
-    ) -> Option<QueueDepth> {
+    fn enqueue<O: Observer>(&mut self, id: PacketId, packets: &mut Packets<'_, O>) -> Option<QueueDepth> {
+        let now = packets.now;
         let Self { parameters, limit, hash, flows, rounds, stream, total, .. } = self;
         let packet = packets.arena.get(id);
         let (flow, ip_bytes) = (hash.queue_of(packet.flow), packet.ip_bytes);
@@ -76,14 +72,14 @@ impl Discipline for FqPie {
         pie.advance(parameters, now, fifo.bytes());
         if total.depth().is_full(*limit, ip_bytes) {
             pie.overflow();
-            packets.discard(now, id, DropCause::QueueOverflow);
+            packets.discard(id, DropCause::QueueOverflow);
             return None;
         }
         match pie.judge(parameters, fifo.bytes(), packet.ecn, stream) {
             Verdict::Pass => {}
-            Verdict::Mark => packets.mark(now, id),
+            Verdict::Mark => packets.mark(id),
             Verdict::Drop => {
-                packets.discard(now, id, DropCause::Pie);
+                packets.discard(id, DropCause::Pie);
                 return None;
             }
         }
@@ -93,12 +89,8 @@ impl Discipline for FqPie {
         Some(total.depth())
     }
 
-    fn dequeue<O: Observer>(
-        &mut self,
-        now: Instant,
-        room: u64,
-        _packets: &mut Packets<'_, O>,
-    ) -> Result<Dequeued, Wait> {
+    fn dequeue<O: Observer>(&mut self, room: u64, packets: &mut Packets<'_, O>) -> Result<Dequeued, Wait> {
+        let now = packets.now;
         Wait::unless_fits(self.room_needed(), room)?;
         loop {
             let turn = self.rounds.turn().ok_or(Wait::ARRIVAL)?;

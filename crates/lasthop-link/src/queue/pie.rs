@@ -231,37 +231,28 @@ impl Pie {
 }
 
 impl Discipline for Pie {
-    fn enqueue<O: Observer>(
-        &mut self,
-        now: Instant,
-        id: PacketId,
-        packets: &mut Packets<'_, O>,
-    ) -> Option<QueueDepth> {
+    fn enqueue<O: Observer>(&mut self, id: PacketId, packets: &mut Packets<'_, O>) -> Option<QueueDepth> {
         let Self { parameters, control, queue, stream } = self;
         let backlog = queue.depth().bytes;
-        control.advance(parameters, now, backlog);
+        control.advance(parameters, packets.now, backlog);
         let packet = packets.arena.get(id);
         if queue.is_full(packet.ip_bytes) {
             control.overflow();
         } else {
             match control.judge(parameters, backlog, packet.ecn, stream) {
                 Verdict::Pass => {}
-                Verdict::Mark => packets.mark(now, id),
+                Verdict::Mark => packets.mark(id),
                 Verdict::Drop => {
-                    packets.discard(now, id, DropCause::Pie);
+                    packets.discard(id, DropCause::Pie);
                     return None;
                 }
             }
         }
-        queue.enqueue(now, id, packets)
+        queue.enqueue(id, packets)
     }
 
-    fn dequeue<O: Observer>(
-        &mut self,
-        now: Instant,
-        room: u64,
-        _packets: &mut Packets<'_, O>,
-    ) -> Result<Dequeued, Wait> {
+    fn dequeue<O: Observer>(&mut self, room: u64, packets: &mut Packets<'_, O>) -> Result<Dequeued, Wait> {
+        let now = packets.now;
         Wait::unless_fits(self.room_needed(), room)?;
         self.control.advance(&self.parameters, now, self.queue.depth().bytes);
         let Waiting { id, ip_bytes, since } = self.queue.pop().ok_or(Wait::ARRIVAL)?;

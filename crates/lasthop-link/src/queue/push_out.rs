@@ -5,7 +5,7 @@
 //! the queue.
 
 use lasthop_core::units::QueueSize;
-use lasthop_core::{Bytes, DropCause, Instant, Observer, PacketId, QueueDepth, RandomStream};
+use lasthop_core::{Bytes, DropCause, Observer, PacketId, QueueDepth, RandomStream};
 
 use super::fifo::{Fifo, Waiting};
 use crate::discipline::{Dequeued, Discipline, Packets, Wait};
@@ -50,30 +50,20 @@ impl PushOut {
 }
 
 impl Discipline for PushOut {
-    fn enqueue<O: Observer>(
-        &mut self,
-        now: Instant,
-        id: PacketId,
-        packets: &mut Packets<'_, O>,
-    ) -> Option<QueueDepth> {
+    fn enqueue<O: Observer>(&mut self, id: PacketId, packets: &mut Packets<'_, O>) -> Option<QueueDepth> {
         let ip_bytes = packets.arena.get(id).ip_bytes;
-        self.fifo.push(Waiting { id, ip_bytes, since: now });
+        self.fifo.push(Waiting { id, ip_bytes, since: packets.now });
         let mut is_dropped = false;
         while self.depth().exceeds(self.limit) {
             let victim = self.take_victim()?.id;
             is_dropped |= victim == id;
             let cause = if victim == id { DropCause::QueueOverflow } else { DropCause::PushedOut };
-            packets.discard(now, victim, cause);
+            packets.discard(victim, cause);
         }
         (!is_dropped).then(|| self.depth())
     }
 
-    fn dequeue<O: Observer>(
-        &mut self,
-        _now: Instant,
-        room: u64,
-        _packets: &mut Packets<'_, O>,
-    ) -> Result<Dequeued, Wait> {
+    fn dequeue<O: Observer>(&mut self, room: u64, _packets: &mut Packets<'_, O>) -> Result<Dequeued, Wait> {
         Wait::unless_fits(self.room_needed(), room)?;
         let Waiting { id, ip_bytes, .. } = self.fifo.pop().ok_or(Wait::ARRIVAL)?;
         Ok(Dequeued { id, ip_bytes, depth: self.depth() })

@@ -64,33 +64,23 @@ impl<R> RedQueue<R> {
 }
 
 impl<R: Judge> Discipline for RedQueue<R> {
-    fn enqueue<O: Observer>(
-        &mut self,
-        now: Instant,
-        id: PacketId,
-        packets: &mut Packets<'_, O>,
-    ) -> Option<QueueDepth> {
-        match self.red.judge(now, self.queue.depth(), packets.arena.get(id).ecn) {
+    fn enqueue<O: Observer>(&mut self, id: PacketId, packets: &mut Packets<'_, O>) -> Option<QueueDepth> {
+        match self.red.judge(packets.now, self.queue.depth(), packets.arena.get(id).ecn) {
             Verdict::Pass => {}
-            Verdict::Mark => packets.mark(now, id),
+            Verdict::Mark => packets.mark(id),
             Verdict::Drop => {
-                packets.discard(now, id, DropCause::Red);
+                packets.discard(id, DropCause::Red);
                 return None;
             }
         }
-        let depth = self.queue.enqueue(now, id, packets)?;
+        let depth = self.queue.enqueue(id, packets)?;
         Some(QueueDepth { average: self.red.average(), ..depth })
     }
 
-    fn dequeue<O: Observer>(
-        &mut self,
-        now: Instant,
-        room: u64,
-        packets: &mut Packets<'_, O>,
-    ) -> Result<Dequeued, Wait> {
-        let mut dequeued = self.queue.dequeue(now, room, packets)?;
+    fn dequeue<O: Observer>(&mut self, room: u64, packets: &mut Packets<'_, O>) -> Result<Dequeued, Wait> {
+        let mut dequeued = self.queue.dequeue(room, packets)?;
         if dequeued.depth.packets == 0 {
-            self.red.queue_emptied(now);
+            self.red.queue_emptied(packets.now);
         }
         dequeued.depth.average = self.red.average();
         Ok(dequeued)

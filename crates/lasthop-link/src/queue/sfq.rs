@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 
 use lasthop_core::units::QueueSize;
-use lasthop_core::{Bytes, DropCause, Instant, Observer, PacketId, QueueDepth, RandomStream};
+use lasthop_core::{Bytes, DropCause, Observer, PacketId, QueueDepth, RandomStream};
 
 use super::fifo::{Fifo, Total, Waiting};
 use super::rounds::Hash;
@@ -81,12 +81,7 @@ impl Sfq {
     }
 
     /// Drops the tail of the longest flow; true if that is `arrived`.
-    fn relieve<O: Observer>(
-        &mut self,
-        now: Instant,
-        arrived: PacketId,
-        packets: &mut Packets<'_, O>,
-    ) -> bool {
+    fn relieve<O: Observer>(&mut self, arrived: PacketId, packets: &mut Packets<'_, O>) -> bool {
         let Some(longest) = self.longest() else { return false };
         let Some(Waiting { id, ip_bytes, .. }) = self.flows[longest].fifo.pop_back() else { return false };
         self.total.take(ip_bytes);
@@ -94,25 +89,20 @@ impl Sfq {
         if self.flows[longest].fifo.packets() == 0 {
             self.active.retain(|&flow| flow != longest);
         }
-        packets.discard_of_longest(now, id, arrived)
+        packets.discard_of_longest(id, arrived)
     }
 }
 
 impl Discipline for Sfq {
-    fn enqueue<O: Observer>(
-        &mut self,
-        now: Instant,
-        id: PacketId,
-        packets: &mut Packets<'_, O>,
-    ) -> Option<QueueDepth> {
+    fn enqueue<O: Observer>(&mut self, id: PacketId, packets: &mut Packets<'_, O>) -> Option<QueueDepth> {
         let packet = packets.arena.get(id);
         let (flow, ip_bytes) = (self.hash.queue_of(packet.flow), packet.ip_bytes);
         let length = self.flows[flow].fifo.packets();
         if length >= DEPTH_MAX || (length == 0 && self.active.len() >= ACTIVE_MAX) {
-            packets.discard(now, id, DropCause::QueueOverflow);
+            packets.discard(id, DropCause::QueueOverflow);
             return None;
         }
-        self.flows[flow].fifo.push(Waiting { id, ip_bytes, since: now });
+        self.flows[flow].fifo.push(Waiting { id, ip_bytes, since: packets.now });
         self.total.add(ip_bytes);
         self.note_change(flow);
         if length == 0 {
@@ -121,17 +111,12 @@ impl Discipline for Sfq {
         }
         let mut is_dropped = false;
         while self.total.depth().exceeds(self.limit) {
-            is_dropped |= self.relieve(now, id, packets);
+            is_dropped |= self.relieve(id, packets);
         }
         (!is_dropped).then_some(self.depth())
     }
 
-    fn dequeue<O: Observer>(
-        &mut self,
-        _now: Instant,
-        room: u64,
-        _packets: &mut Packets<'_, O>,
-    ) -> Result<Dequeued, Wait> {
+    fn dequeue<O: Observer>(&mut self, room: u64, _packets: &mut Packets<'_, O>) -> Result<Dequeued, Wait> {
         Wait::unless_fits(self.room_needed(), room)?;
         loop {
             let next = *self.active.front().ok_or(Wait::ARRIVAL)?;

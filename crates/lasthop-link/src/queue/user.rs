@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lasthop_core::{DropCause, Failure, Instant, Observer, PacketId, QueueDepth};
+use lasthop_core::{DropCause, Failure, Observer, PacketId, QueueDepth};
 
 use super::fifo::{Total, Waiting};
 use crate::algorithm::{QueueAlgorithm, QueuedPacket, Verdicts};
@@ -66,49 +66,40 @@ impl UserQueue {
     }
 
     /// Carries out the algorithm's drops and marks.
-    fn carry_out<O: Observer>(&mut self, now: Instant, packets: &mut Packets<'_, O>) {
+    fn carry_out<O: Observer>(&mut self, packets: &mut Packets<'_, O>) {
         let mut verdicts = std::mem::take(&mut self.verdicts);
         for number in verdicts.marked.drain(..) {
-            packets.mark(now, self.waiting("mark was given", number).id);
+            packets.mark(self.waiting("mark was given", number).id);
         }
         for number in verdicts.dropped.drain(..) {
             let packet = self.take("drop was given", number);
-            packets.discard(now, packet.id, DropCause::User);
+            packets.discard(packet.id, DropCause::User);
         }
         self.verdicts = verdicts;
     }
 }
 
 impl Discipline for UserQueue {
-    fn enqueue<O: Observer>(
-        &mut self,
-        now: Instant,
-        id: PacketId,
-        packets: &mut Packets<'_, O>,
-    ) -> Option<QueueDepth> {
+    fn enqueue<O: Observer>(&mut self, id: PacketId, packets: &mut Packets<'_, O>) -> Option<QueueDepth> {
+        let now = packets.now;
         let packet = QueuedPacket::of(packets.arena.get(id));
         let QueuedPacket { number, ip_bytes, .. } = packet;
         self.held.insert(number, Waiting { id, ip_bytes, since: now });
         self.total.add(ip_bytes);
         let is_taken = self.algorithm.enqueue(now, &packet, &mut self.verdicts);
-        self.carry_out(now, packets);
+        self.carry_out(packets);
         if !is_taken && self.held.contains_key(&number) {
             self.take("enqueue refused", number);
-            packets.discard(now, id, DropCause::QueueOverflow);
+            packets.discard(id, DropCause::QueueOverflow);
         }
         self.held.contains_key(&number).then(|| self.depth())
     }
 
-    fn dequeue<O: Observer>(
-        &mut self,
-        now: Instant,
-        room: u64,
-        packets: &mut Packets<'_, O>,
-    ) -> Result<Dequeued, Wait> {
+    fn dequeue<O: Observer>(&mut self, room: u64, packets: &mut Packets<'_, O>) -> Result<Dequeued, Wait> {
         Wait::unless_fits(self.room_needed(), room)?;
         if self.staged.is_none() {
-            self.staged = self.algorithm.dequeue(now, &mut self.verdicts);
-            self.carry_out(now, packets);
+            self.staged = self.algorithm.dequeue(packets.now, &mut self.verdicts);
+            self.carry_out(packets);
         }
         let number = self.staged.ok_or(Wait::ARRIVAL)?;
         let Waiting { ip_bytes, .. } = self.waiting("dequeue handed back", number);

@@ -1,6 +1,6 @@
 //! What stands in front of the queues and loses packets before they see them.
 
-use lasthop_core::{DropCause, FlowId, Instant, Observer, PacketId, QueueDepth};
+use lasthop_core::{DropCause, FlowId, Observer, PacketId, QueueDepth};
 
 use super::Router;
 use crate::blackhole::{Blackhole, BlackholeConfig};
@@ -41,10 +41,10 @@ impl Guarded {
     #[inline(never)]
     pub(super) fn enqueue<O: Observer>(
         &mut self,
-        now: Instant,
         id: PacketId,
         packets: &mut Packets<'_, O>,
     ) -> Option<QueueDepth> {
+        let now = packets.now;
         let packet = packets.arena.get(id);
         let cause = if self.drop_list.names(packet) {
             DropCause::DropList
@@ -53,9 +53,9 @@ impl Guarded {
         } else if self.policer.as_mut().is_some_and(|policer| !policer.passes(now, packet.ip_bytes)) {
             DropCause::Policer
         } else {
-            return self.router.enqueue(now, id, packets);
+            return self.router.enqueue(id, packets);
         };
-        packets.discard(now, id, cause);
+        packets.discard(id, cause);
         None
     }
 }

@@ -7,6 +7,7 @@ use lasthop_core::{
 
 use super::Cell;
 use crate::config::{CellConfig, CellUp, CellUser, DrxConfig, HarqConfig, Scheduler};
+use crate::discipline::Packets;
 use crate::testing::{Line, Log, SEED, Seen, at_us, datagram, ms};
 use crate::timetable::Timetable;
 
@@ -68,7 +69,8 @@ impl Lab {
         self.run_until(at);
         let id = self.arena.insert(Packet { direction, ..datagram(self.sent, ip_bytes, Ecn::NotEct) });
         self.sent += 1;
-        self.cell.handle_packet(at, id, (user, direction), &mut self.arena, &mut self.log);
+        let packets = &mut Packets { now: at, arena: &mut self.arena, observer: &mut self.log };
+        self.cell.handle_packet(id, (user, direction), packets);
     }
 
     fn run_until(&mut self, until: Instant) {

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use lasthop_core::units::QueueSize;
-use lasthop_core::{Bytes, DropCause, Duration, Instant, Observer, PacketId, QueueDepth, Rate, Seed};
+use lasthop_core::{Bytes, DropCause, Duration, Observer, PacketId, QueueDepth, Rate, Seed};
 
 use super::window::Window;
 use crate::config::{
@@ -157,7 +157,6 @@ impl Sender {
     /// A packet for `receiver` arrives. True if its queue accepts it.
     pub(super) fn enqueue<O: Observer>(
         &mut self,
-        now: Instant,
         id: PacketId,
         receiver: usize,
         packets: &mut Packets<'_, O>,
@@ -167,10 +166,10 @@ impl Sender {
         match &mut lane.queued {
             Queued::Fifo(fifo) => {
                 if self.total.is_full(self.limit, ip_bytes) {
-                    packets.discard(now, id, DropCause::QueueOverflow);
+                    packets.discard(id, DropCause::QueueOverflow);
                     return false;
                 }
-                fifo.push(Waiting { id, ip_bytes, since: now });
+                fifo.push(Waiting { id, ip_bytes, since: packets.now });
                 (self.total.packets, self.total.bytes) =
                     (self.total.packets + 1, self.total.bytes + ip_bytes);
                 if let Order::Arrival(order) = &mut self.order {
@@ -181,7 +180,7 @@ impl Sender {
                 let (name, seed) = &self.stream;
                 let queue = queue.get_or_insert_with(|| fair(self.limit, self.mtu, receiver, name, *seed));
                 let before = queue.depth();
-                let accepted = queue.enqueue(now, id, packets).is_some();
+                let accepted = queue.enqueue(id, packets).is_some();
                 changed(&mut self.total, before, queue.depth());
                 if let Order::Turns { rounds, .. } = &mut self.order {
                     rounds.activate(receiver);
@@ -197,7 +196,6 @@ impl Sender {
     /// frame to a receiver. None if the disciplines have dropped all packets.
     pub(super) fn take<O: Observer>(
         &mut self,
-        now: Instant,
         limits: impl Fn(usize) -> Limits,
         bytes_of: impl Fn(u32) -> (u32, u32),
         packets: &mut Packets<'_, O>,
@@ -205,7 +203,7 @@ impl Sender {
     ) -> Option<(usize, Load)> {
         loop {
             let receiver = self.turn()?;
-            let load = self.load(now, receiver, limits(receiver), &bytes_of, packets, &mut tell);
+            let load = self.load(receiver, limits(receiver), &bytes_of, packets, &mut tell);
             if load.mpdus > 0 {
                 if let Order::Turns { rounds, by_time: false } = &mut self.order {
                     rounds.charge(receiver, 1);
@@ -220,7 +218,6 @@ impl Sender {
 
     fn load<O: Observer>(
         &mut self,
-        now: Instant,
         receiver: usize,
         limits: Limits,
         bytes_of: &impl Fn(u32) -> (u32, u32),
@@ -253,7 +250,7 @@ impl Sender {
                         break;
                     }
                     let before = queue.depth();
-                    let next = queue.dequeue(now, u64::MAX, packets);
+                    let next = queue.dequeue(u64::MAX, packets);
                     changed(&mut self.total, before, queue.depth());
                     let Ok(next) = next else { break };
                     load.add(next.ip_bytes, bytes_of(next.ip_bytes), limits);

@@ -57,7 +57,8 @@ impl Air {
         self.sent += 1;
         self.of.push((station, direction));
         let id = self.arena.insert(packet);
-        self.wifi.handle_packet(at, id, (station, direction), &mut self.arena, &mut self.log);
+        let packets = &mut Packets { now: at, arena: &mut self.arena, observer: &mut self.log };
+        self.wifi.handle_packet(id, (station, direction), packets);
     }
 
     fn run_until(&mut self, until: Instant) -> Vec<u64> {

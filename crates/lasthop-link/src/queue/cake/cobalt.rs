@@ -83,11 +83,11 @@ impl Cobalt {
     pub(super) fn drops<O: Observer>(
         &mut self,
         with: &Parameters,
-        now: Instant,
         packet: Waiting,
         random: &mut RandomStream,
         packets: &mut Packets<'_, O>,
     ) -> bool {
+        let now = packets.now;
         let wait = now.saturating_since(packet.since);
         let is_due = self.count > 0 && now >= self.drop_next;
         let mut is_late = now > self.drop_next;
@@ -102,7 +102,7 @@ impl Cobalt {
         }
         let mut drops = false;
         if is_due && self.dropping {
-            drops = !mark(now, packet, packets);
+            drops = !mark(packet, packets);
             self.step_to(self.count.saturating_add(1), with);
             is_late = now > self.drop_next;
         } else if is_due {
@@ -151,10 +151,10 @@ fn newton(root: u32, count: u32) -> u32 {
 }
 
 /// Marks a packet if it is capable of ECN.
-fn mark<O: Observer>(now: Instant, packet: Waiting, packets: &mut Packets<'_, O>) -> bool {
+fn mark<O: Observer>(packet: Waiting, packets: &mut Packets<'_, O>) -> bool {
     let marks = packets.arena.get(packet.id).ecn != Ecn::NotEct;
     if marks {
-        packets.mark(now, packet.id);
+        packets.mark(packet.id);
     }
     marks
 }

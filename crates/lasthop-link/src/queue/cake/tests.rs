@@ -31,13 +31,13 @@ fn lab(config: CakeConfig, limit: u32) -> Lab {
 /// A packet arrives; true if it is kept.
 fn arrive(lab: &mut Lab, at_ms: u64, packet: Packet) -> bool {
     let id = lab.arena.insert(packet);
-    let packets = &mut Packets { arena: &mut lab.arena, observer: &mut lab.log };
-    lab.queue.enqueue(ms(at_ms), id, packets).is_some()
+    let packets = &mut Packets { now: ms(at_ms), arena: &mut lab.arena, observer: &mut lab.log };
+    lab.queue.enqueue(id, packets).is_some()
 }
 
 fn next(lab: &mut Lab, at: Instant) -> Result<Packet, Wait> {
-    let packets = &mut Packets { arena: &mut lab.arena, observer: &mut lab.log };
-    let Dequeued { id, .. } = lab.queue.dequeue(at, 1_500, packets)?;
+    let packets = &mut Packets { now: at, arena: &mut lab.arena, observer: &mut lab.log };
+    let Dequeued { id, .. } = lab.queue.dequeue(1_500, packets)?;
     let packet = lab.arena.get(id).clone();
     lab.arena.remove(id);
     Ok(packet)
@@ -226,8 +226,8 @@ fn drops(cobalt: &mut Cobalt, times: std::ops::Range<u64>, waited_ms: u64, ecn: 
     let mut is_dropped = |at_ms: &u64| {
         let id = arena.insert(datagram(*at_ms, 1_500, ecn));
         let since = ms(at_ms - waited_ms);
-        let packets = &mut Packets { arena: &mut arena, observer: &mut log };
-        cobalt.drops(&with, ms(*at_ms), Waiting { id, ip_bytes: 1_500, since }, &mut random, packets)
+        let packets = &mut Packets { now: ms(*at_ms), arena: &mut arena, observer: &mut log };
+        cobalt.drops(&with, Waiting { id, ip_bytes: 1_500, since }, &mut random, packets)
     };
     let dropped = times.filter(|at_ms| is_dropped(at_ms)).collect();
     if ecn == Ecn::NotEct { dropped } else { log.lines.iter().map(|line| line.1).collect() }

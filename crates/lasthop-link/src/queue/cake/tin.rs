@@ -159,7 +159,6 @@ impl Tin {
     /// decaying flow has the first turn.
     pub(super) fn serve<O: Observer>(
         &mut self,
-        now: Instant,
         decays: bool,
         random: &mut RandomStream,
         packets: &mut Packets<'_, O>,
@@ -167,17 +166,17 @@ impl Tin {
         let flow = self.turn(decays, random)?;
         loop {
             let Some(packet) = self.flows[flow].fifo.pop() else {
-                self.retire(now, flow);
+                self.retire(packets.now, flow);
                 return None;
             };
             self.total.take(packet.ip_bytes);
             let Flow { fifo, cobalt, .. } = &mut self.flows[flow];
-            let drops = cobalt.drops(&self.parameters, now, packet, random, packets);
+            let drops = cobalt.drops(&self.parameters, packet, random, packets);
             // The last packet may be marked, but is not dropped.
             if !drops || fifo.packets() == 0 {
                 return Some((flow, packet));
             }
-            packets.discard(now, packet.id, DropCause::CoDel);
+            packets.discard(packet.id, DropCause::CoDel);
         }
     }
 

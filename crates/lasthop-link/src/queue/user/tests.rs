@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use lasthop_core::{Ecn, Failure};
+use lasthop_core::{Ecn, Failure, Instant};
 
 use super::*;
 use crate::testing::QueueLab;
