@@ -37,13 +37,7 @@ pub struct BulkConfig {
 }
 
 impl Traffic for BulkConfig {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn start(&self) -> &Distribution<Duration> {
-        &self.start
-    }
+    keys! { name, start, dscp, port }
 
     fn check(&self, mtu: Bytes, faults: &mut Faults) {
         faults.require(self.bytes.is_some() || self.duration.is_some(), "bytes", || {
@@ -77,14 +71,6 @@ impl Traffic for BulkConfig {
 
     fn sends_for(&self) -> Option<Duration> {
         self.duration
-    }
-
-    fn dscp(&self) -> Dscp {
-        self.dscp
-    }
-
-    fn port(&self) -> Option<NonZeroU16> {
-        self.port
     }
 
     fn runs_over_quic(&self) -> bool {

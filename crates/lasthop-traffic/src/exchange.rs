@@ -66,13 +66,7 @@ impl RequestResponseConfig {
 }
 
 impl Traffic for RequestResponseConfig {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn start(&self) -> &Distribution<Duration> {
-        &self.start
-    }
+    keys! { name, start, dscp, port }
 
     fn check(&self, _mtu: Bytes, faults: &mut Faults) {
         faults.in_range(self.requests, 1..=REQUESTS_MAX, "requests");
@@ -88,14 +82,6 @@ impl Traffic for RequestResponseConfig {
 
     fn offered_bytes(&self) -> u64 {
         u64::from(self.requests).saturating_mul(self.request.most().0.saturating_add(self.response.most().0))
-    }
-
-    fn dscp(&self) -> Dscp {
-        self.dscp
-    }
-
-    fn port(&self) -> Option<NonZeroU16> {
-        self.port
     }
 
     fn caller(&self, sender: Host) -> Host {

@@ -95,13 +95,7 @@ impl FlowConfig {
 }
 
 impl Traffic for HttpPageConfig {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn start(&self) -> &Distribution<Duration> {
-        &self.start
-    }
+    keys! { name, start, dscp }
 
     fn check(&self, _mtu: Bytes, faults: &mut Faults) {
         faults.in_range(self.main, Bytes(1)..=OBJECT_MAX, "main");
@@ -120,10 +114,6 @@ impl Traffic for HttpPageConfig {
     fn flow_names(&self, name: &str, http: Option<&HttpConfig>) -> Vec<String> {
         let connections = http.map(|http| self.connection_names(http)).unwrap_or_default();
         connections.iter().map(|connection| format!("{name}/{connection}")).collect()
-    }
-
-    fn dscp(&self) -> Dscp {
-        self.dscp
     }
 
     fn port(&self) -> Option<NonZeroU16> {

@@ -4,6 +4,33 @@
 //! Each kind of traffic has its own file, with its configuration ([`Traffic`]) and the running application
 //! ([`Application`]), and a line in `kinds!` below.
 
+/// Methods of [`Traffic`] that return keys of the configuration.
+macro_rules! keys {
+    (@name) => {
+        fn name(&self) -> &str {
+            &self.name
+        }
+    };
+    (@start) => {
+        fn start(&self) -> &lasthop_core::Distribution<lasthop_core::Duration> {
+            &self.start
+        }
+    };
+    (@dscp) => {
+        fn dscp(&self) -> lasthop_core::Dscp {
+            self.dscp
+        }
+    };
+    (@port) => {
+        fn port(&self) -> Option<std::num::NonZeroU16> {
+            self.port
+        }
+    };
+    ($($key:tt),*) => {
+        $(keys!(@$key);)*
+    };
+}
+
 mod application;
 mod bulk;
 mod dialogue;
@@ -163,6 +190,11 @@ impl Application for Program {
         #[inline]
         fn poll_action(&mut self) -> Option<Action>;
     }
+}
+
+/// A default.
+const fn seconds<const SECONDS: u64>() -> Duration {
+    Duration::from_secs(SECONDS)
 }
 
 /// Start of a flow, if it states none.

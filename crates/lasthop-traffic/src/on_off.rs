@@ -35,7 +35,7 @@ pub struct OnOffConfig {
     #[schemars(extend("examples" = ["1 s"]))]
     pub off: Distribution<Duration>,
     /// Total duration.
-    #[serde(default = "default_duration")]
+    #[serde(default = "crate::seconds::<60>")]
     pub duration: Duration,
     /// When it begins to send.
     #[schemars(default = "crate::at_once")]
@@ -51,10 +51,6 @@ const fn default_payload() -> Bytes {
     Bytes(1000)
 }
 
-const fn default_duration() -> Duration {
-    Duration::from_secs(60)
-}
-
 impl OnOffConfig {
     /// The stream that it would be without silence.
     pub fn stream(&self) -> ConstantUdpConfig {
@@ -64,13 +60,7 @@ impl OnOffConfig {
 }
 
 impl Traffic for OnOffConfig {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn start(&self) -> &Distribution<Duration> {
-        &self.start
-    }
+    keys! { name, start, dscp, port }
 
     fn check(&self, mtu: Bytes, faults: &mut Faults) {
         self.stream().check(mtu, faults);
@@ -88,14 +78,6 @@ impl Traffic for OnOffConfig {
     /// The maximum: the actual amount is drawn.
     fn stream_bytes(&self) -> Option<u64> {
         self.stream().stream_bytes()
-    }
-
-    fn dscp(&self) -> Dscp {
-        self.dscp
-    }
-
-    fn port(&self) -> Option<NonZeroU16> {
-        self.port
     }
 
     fn datagrams(&self) -> Option<Datagrams<'_>> {

@@ -118,7 +118,7 @@ pub struct OwnConfig {
     #[serde(default)]
     pub protocol: Carrier,
     /// Maximum duration. Data that it has not sent by then are dropped.
-    #[serde(default = "default_duration")]
+    #[serde(default = "crate::seconds::<60>")]
     pub duration: Duration,
     /// When it starts.
     #[schemars(default = "crate::at_once")]
@@ -143,10 +143,6 @@ pub enum Carrier {
     Udp,
 }
 
-const fn default_duration() -> Duration {
-    Duration::from_secs(60)
-}
-
 impl FlowConfig {
     /// The user code of this traffic, if it has any.
     pub fn own_code(&mut self) -> Option<&mut UserTraffic> {
@@ -158,13 +154,7 @@ impl FlowConfig {
 }
 
 impl Traffic for OwnConfig {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn start(&self) -> &Distribution<Duration> {
-        &self.start
-    }
+    keys! { name, start, dscp, port }
 
     fn check(&self, _mtu: Bytes, faults: &mut Faults) {
         faults.not_zero(&self.duration, "duration", "60 s");
@@ -179,14 +169,6 @@ impl Traffic for OwnConfig {
             Carrier::Tcp => Protocol::Tcp,
             Carrier::Udp => Protocol::Udp,
         }
-    }
-
-    fn dscp(&self) -> Dscp {
-        self.dscp
-    }
-
-    fn port(&self) -> Option<NonZeroU16> {
-        self.port
     }
 
     fn offer(&self, around: &Outlook<'_>) -> Offer {

@@ -120,9 +120,7 @@ impl FlowConfig {
 }
 
 impl Traffic for ProgramConfig {
-    fn name(&self) -> &str {
-        &self.name
-    }
+    keys! { name }
 
     fn start(&self) -> &Distribution<Duration> {
         &AT_ONCE

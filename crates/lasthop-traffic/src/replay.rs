@@ -34,13 +34,7 @@ pub struct ReplayConfig {
 }
 
 impl Traffic for ReplayConfig {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn start(&self) -> &Distribution<Duration> {
-        &self.start
-    }
+    keys! { name, start, dscp, port }
 
     fn check(&self, mtu: Bytes, faults: &mut Faults) {
         let room = mtu.0 - u64::from(Datagram::HEADER_BYTES);
@@ -63,14 +57,6 @@ impl Traffic for ReplayConfig {
 
     fn stream_bytes(&self) -> Option<u64> {
         Some(self.file.total_bytes())
-    }
-
-    fn dscp(&self) -> Dscp {
-        self.dscp
-    }
-
-    fn port(&self) -> Option<NonZeroU16> {
-        self.port
     }
 
     fn offer(&self, around: &Outlook<'_>) -> Offer {

@@ -75,13 +75,7 @@ pub enum Arrivals {
 }
 
 impl Traffic for ShortFlowsConfig {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn start(&self) -> &Distribution<Duration> {
-        &self.start
-    }
+    keys! { name, start }
 
     fn check(&self, _mtu: Bytes, faults: &mut Faults) {
         faults.in_range(self.packets, 1..=COUNT_MAX, "packets");

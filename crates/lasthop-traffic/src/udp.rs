@@ -101,13 +101,7 @@ impl ConstantUdpConfig {
 }
 
 impl Traffic for ConstantUdpConfig {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn start(&self) -> &Distribution<Duration> {
-        &self.start
-    }
+    keys! { name, start, dscp, port }
 
     fn check(&self, mtu: Bytes, faults: &mut Faults) {
         let room = mtu.0 - u64::from(Datagram::HEADER_BYTES);
@@ -136,20 +130,12 @@ impl Traffic for ConstantUdpConfig {
         Some(self.total_bytes())
     }
 
-    fn dscp(&self) -> Dscp {
-        self.dscp
-    }
-
     fn ecn(&self) -> Ecn {
         match self.ecn {
             None => Ecn::NotEct,
             Some(Ect::Ect0) => Ecn::Ect0,
             Some(Ect::Ect1) => Ecn::Ect1,
         }
-    }
-
-    fn port(&self) -> Option<NonZeroU16> {
-        self.port
     }
 
     fn datagrams(&self) -> Option<Datagrams<'_>> {

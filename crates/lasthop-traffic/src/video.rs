@@ -31,22 +31,22 @@ pub struct VideoConfig {
     #[serde(default = "default_bitrates")]
     pub bitrates: Vec<Rate>,
     /// Playing time of a segment.
-    #[serde(default = "default_segment")]
+    #[serde(default = "crate::seconds::<4>")]
     pub segment: Duration,
     /// Playing time of the video, rounded up to whole segments.
-    #[serde(default = "default_duration")]
+    #[serde(default = "crate::seconds::<600>")]
     pub duration: Duration,
     /// Buffer level at which playback starts, also after a stall.
-    #[serde(default = "default_startup")]
+    #[serde(default = "crate::seconds::<8>")]
     pub startup: Duration,
     /// Maximum buffer level; the client requests no segment that would not fit.
-    #[serde(default = "default_buffer")]
+    #[serde(default = "crate::seconds::<240>")]
     pub buffer: Duration,
     /// Up to this buffer level, the client requests the lowest bitrate.
-    #[serde(default = "default_reservoir")]
+    #[serde(default = "crate::seconds::<90>")]
     pub reservoir: Duration,
     /// From this level above the reservoir, the client requests the highest bitrate.
-    #[serde(default = "default_cushion")]
+    #[serde(default = "crate::seconds::<126>")]
     pub cushion: Duration,
     /// When the client connects and requests the first segment.
     #[schemars(default = "crate::at_once")]
@@ -62,30 +62,6 @@ fn default_bitrates() -> Vec<Rate> {
     [235, 375, 560, 750, 1050, 1750, 2350, 3000]
         .map(|kilobits| Rate::from_bits_per_second(1000 * kilobits))
         .to_vec()
-}
-
-const fn default_segment() -> Duration {
-    Duration::from_secs(4)
-}
-
-const fn default_duration() -> Duration {
-    Duration::from_secs(600)
-}
-
-const fn default_startup() -> Duration {
-    Duration::from_secs(8)
-}
-
-const fn default_buffer() -> Duration {
-    Duration::from_secs(240)
-}
-
-const fn default_reservoir() -> Duration {
-    Duration::from_secs(90)
-}
-
-const fn default_cushion() -> Duration {
-    Duration::from_secs(126)
 }
 
 impl VideoConfig {
@@ -165,13 +141,7 @@ impl VideoConfig {
 }
 
 impl Traffic for VideoConfig {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn start(&self) -> &Distribution<Duration> {
-        &self.start
-    }
+    keys! { name, start, dscp, port }
 
     fn check(&self, _mtu: Bytes, faults: &mut Faults) {
         faults.not_zero(&self.segment, "segment", "4 s");
@@ -194,14 +164,6 @@ impl Traffic for VideoConfig {
     fn offered_bytes(&self) -> u64 {
         let lowest = self.bitrates.first().map_or(0, |bitrate| self.segment_bytes(*bitrate));
         self.segments().saturating_mul(lowest)
-    }
-
-    fn dscp(&self) -> Dscp {
-        self.dscp
-    }
-
-    fn port(&self) -> Option<NonZeroU16> {
-        self.port
     }
 
     fn caller(&self, sender: Host) -> Host {

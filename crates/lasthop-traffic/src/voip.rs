@@ -34,7 +34,7 @@ pub struct VoipConfig {
     #[serde(default)]
     pub codec: Codec,
     /// Duration of the call; over QUIC it is counted from the end of the handshake.
-    #[serde(default = "default_duration")]
+    #[serde(default = "crate::seconds::<60>")]
     pub duration: Duration,
     /// How much longer than the first frame's delay the receiver waits for a frame before it plays. A frame
     /// that arrives later counts as lost.
@@ -48,10 +48,6 @@ pub struct VoipConfig {
     pub dscp: Dscp,
     /// Port of the fixed host; 30001 for the first flow, 30002 for the second and so on if absent.
     pub port: Option<NonZeroU16>,
-}
-
-const fn default_duration() -> Duration {
-    Duration::from_secs(60)
 }
 
 const fn default_jitter_buffer() -> Duration {
@@ -133,13 +129,7 @@ impl VoipConfig {
 }
 
 impl Traffic for VoipConfig {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn start(&self) -> &Distribution<Duration> {
-        &self.start
-    }
+    keys! { name, start, dscp, port }
 
     fn check(&self, mtu: Bytes, faults: &mut Faults) {
         let stream = self.stream();
@@ -162,14 +152,6 @@ impl Traffic for VoipConfig {
 
     fn stream_bytes(&self) -> Option<u64> {
         self.stream().stream_bytes()
-    }
-
-    fn dscp(&self) -> Dscp {
-        self.dscp
-    }
-
-    fn port(&self) -> Option<NonZeroU16> {
-        self.port
     }
 
     fn voice(&self) -> Option<Voice> {

@@ -210,13 +210,7 @@ impl Application for WebClients {
 }
 
 impl Traffic for WebClientsConfig {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn start(&self) -> &Distribution<Duration> {
-        &self.start
-    }
+    keys! { name, start }
 
     fn check(&self, _mtu: Bytes, faults: &mut Faults) {
         faults.in_range(self.clients, 1..=COUNT_MAX, "clients");
