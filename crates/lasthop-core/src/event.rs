@@ -93,7 +93,6 @@ pub struct FlowInfo {
     pub dscp: Dscp,
     /// ECN field of its datagrams; TCP sets the field of its segments itself.
     pub ecn: Ecn,
-    /// Port of the fixed host.
     pub server_port: u16,
     /// What it is, if several connections carry a flow.
     pub part: Part,
@@ -161,7 +160,6 @@ pub enum PacketEvent {
     Forwarded,
     /// It is lost.
     Dropped(DropCause),
-    /// The receiving host received it.
     Delivered,
     /// The receiving host received a copy, which the link made, directly after the packet.
     Duplicated,
@@ -285,7 +283,6 @@ pub enum TransportEvent {
 pub enum HttpEvent {
     /// The browser asked for an object.
     Request {
-        /// Number of the object.
         object: u32,
         /// Size of the request.
         bytes: u64,
@@ -295,21 +292,16 @@ pub enum HttpEvent {
         closes: bool,
     },
     Response {
-        /// Number of the object.
         object: u32,
-        /// Size of the header.
         header_bytes: u64,
-        /// Size of the object.
         body_bytes: u64,
     },
     /// The browser received the first byte of the response.
     FirstByte {
-        /// Number of the object.
         object: u32,
     },
     /// The browser has the complete response.
     LastByte {
-        /// Number of the object.
         object: u32,
     },
 }

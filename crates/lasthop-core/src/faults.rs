@@ -7,7 +7,6 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
-/// A fault in a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Path of the value, as in `queue.red.max`.

@@ -136,7 +136,6 @@ pub enum Ecn {
 pub struct Packet {
     /// Serial number of this transmission in the run; a retransmission has its own.
     pub serial: u64,
-    /// The flow it belongs to.
     pub flow: FlowId,
     /// Length of the IP packet in bytes, IP header included.
     pub ip_bytes: u32,
@@ -688,7 +687,6 @@ impl PacketArena {
         self.free.push(id.0);
     }
 
-    /// Number of packets held now.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }

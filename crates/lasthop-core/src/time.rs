@@ -44,7 +44,6 @@ impl Instant {
 }
 
 impl Duration {
-    /// No time at all.
     pub const ZERO: Self = Self(0);
 
     /// `nanos` nanoseconds.
@@ -83,7 +82,6 @@ impl Duration {
         Self(self.0.saturating_sub(other.0))
     }
 
-    /// True for the empty length.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }

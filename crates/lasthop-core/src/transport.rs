@@ -16,7 +16,6 @@ pub struct News {
 }
 
 impl News {
-    /// True if nothing is new.
     pub const fn is_none(&self) -> bool {
         self.received.is_none() && self.is_only_data()
     }

@@ -44,7 +44,6 @@ impl Rate {
     }
 }
 
-/// A size in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(pub u64);
 

@@ -66,7 +66,6 @@ impl Verdicts {
 /// The setup of an instance of a queue.
 #[derive(Clone, Debug)]
 pub struct QueueSetup {
-    /// Its own random stream.
     pub stream: RandomStream,
     /// Its limit according to the scenario.
     pub limit: QueueSize,
@@ -85,6 +84,5 @@ pub trait ErrorAlgorithm: fmt::Debug {
 /// The setup of an instance of an error model.
 #[derive(Clone, Debug)]
 pub struct ErrorSetup {
-    /// Its own random stream.
     pub stream: RandomStream,
 }

@@ -121,7 +121,6 @@ pub struct AtmSwitch {
     leaving: VecDeque<(Instant, PacketId)>,
 }
 
-/// A connection's access link.
 #[derive(Clone, Debug, Default)]
 struct Source {
     /// Packets handed over; the first one is arriving at the switch or is the next to arrive.

@@ -108,7 +108,6 @@ pub(crate) struct Outlet {
 }
 
 impl Outlet {
-    /// Transmission time of a packet.
     pub(crate) fn transmission_time(self, ip_bytes: u32) -> Duration {
         let bytes = self.framing.map_or(ip_bytes, |framing| framing.bytes(ip_bytes));
         self.rate.transmission_time(bytes)

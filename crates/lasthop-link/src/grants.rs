@@ -22,7 +22,6 @@ const BACKOFF_END: u32 = 4;
 /// The part of an interval that is granted and not used yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Slot {
-    /// Number of the interval.
     interval: u64,
     /// Bytes of the interval before it.
     offset: u32,
@@ -49,7 +48,6 @@ struct Grants {
     period: Duration,
     /// Rate that is granted without a request, in bit/s.
     proactive: u64,
-    /// Probability of a collision.
     collision: f64,
     stream: RandomStream,
     /// Slots that were asked for, and their bytes.

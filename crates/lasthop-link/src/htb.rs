@@ -35,7 +35,6 @@ pub struct Classifier {
 }
 
 impl Classifier {
-    /// A classifier for these classes.
     pub fn new(htb: &HtbConfig) -> Self {
         Self {
             matches: htb.class.iter().map(|class| class.matches.clone()).collect(),

@@ -15,7 +15,6 @@ use crate::timetable::{Row, Timetable};
 #[cfg(test)]
 mod tests;
 
-/// The impairments of one direction.
 #[derive(Debug)]
 pub(crate) struct Impairments {
     loss: Option<(Loss, RandomStream)>,
@@ -37,7 +36,6 @@ enum Loss {
     User(Box<dyn ErrorAlgorithm>),
 }
 
-/// The fate of one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// It is lost on the way.

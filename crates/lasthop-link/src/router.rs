@@ -12,7 +12,6 @@ mod guard;
 
 use guard::Guarded;
 
-/// The scheduler of packets.
 #[derive(Debug)]
 #[allow(
     clippy::large_enum_variant,
@@ -23,7 +22,6 @@ pub(crate) enum Router {
     Plain(Queue),
     /// One queue, in front of a link that grants.
     Granted(Box<Granted>),
-    /// A queue per class.
     Classes(Htb),
     /// Either of these, behind what loses packets before they are queued.
     Guarded(Box<Guarded>),

@@ -31,7 +31,6 @@ enum Form {
     Difference { slot: usize, names_slot: bool },
 }
 
-/// A packet on the link.
 #[derive(Clone, Copy, Debug)]
 struct Coded {
     form: Form,

@@ -19,7 +19,6 @@ impl fmt::Display for ScriptError {
 
 impl std::error::Error for ScriptError {}
 
-/// An error in this line.
 pub(crate) fn error<T>(line: u32, message: impl Into<String>) -> Result<T, ScriptError> {
     Err(ScriptError { line, message: message.into() })
 }

@@ -60,7 +60,6 @@ impl Host {
         Self { tcp, mtu, sockets, connection: None, now: Instant::ZERO, sent }
     }
 
-    /// True if it scales windows.
     pub fn scales_windows(&self) -> bool {
         self.tcp.window_scaling
     }
@@ -172,7 +171,6 @@ impl Host {
         self.sockets.entry(descriptor).or_default()
     }
 
-    /// The connection of this socket.
     fn connection(&mut self, descriptor: i64) -> Option<&mut Connection> {
         self.connection.as_mut().filter(|connection| connection.socket == Some(descriptor))
     }

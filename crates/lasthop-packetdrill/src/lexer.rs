@@ -2,7 +2,6 @@
 
 use crate::error::{ScriptError, error};
 
-/// A word of a script.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Word {
     /// A decimal number, perhaps with a fraction, as written.

@@ -33,7 +33,6 @@ pub use run::{Code, Difference};
 pub use script::{Action, Call, Event, PacketSpec, Script, Setting, TcpOption, Time, Value};
 pub use settings::Tolerance;
 
-/// The outcome of a script.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// What the script needs and the model does not have, by line. If there is anything, it did not run.

@@ -49,7 +49,6 @@ pub enum Time {
     RelativeRange(i64, i64),
 }
 
-/// The action of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// A packet that arrives at the host under test.
@@ -69,7 +68,6 @@ pub enum Action {
 pub struct PacketSpec {
     /// The ECN field of the IP header, if stated: one of these.
     pub ecn: Option<Vec<Ecn>>,
-    /// Flags of the header.
     pub flags: Flags,
     /// The ACE field (RFC 9768), if a digit among the flags states it.
     pub ace: Option<u8>,

@@ -154,7 +154,6 @@ pub struct Quic {
     log: Option<Log>,
     seen: Vec<Note>,
     secrets: Arc<Secrets>,
-    /// When quinn must be woken.
     wakeup: Option<Instant>,
     /// Moves of the mobile host that quinn knows of.
     moved: u16,

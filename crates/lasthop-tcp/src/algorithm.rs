@@ -63,10 +63,8 @@ pub struct CongestionWindow {
     pub pacing_rate: Option<Rate>,
 }
 
-/// The setup of an instance.
 #[derive(Clone, Debug)]
 pub struct ControlSetup {
-    /// Its own random stream.
     pub stream: RandomStream,
     /// Payload of a full segment.
     pub segment_bytes: u32,
@@ -74,7 +72,6 @@ pub struct ControlSetup {
     pub start: CongestionWindow,
 }
 
-/// The information in one ACK.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ack {
     pub now: Instant,
@@ -96,10 +93,8 @@ pub struct Delivery {
     pub is_app_limited: bool,
 }
 
-/// A sign of congestion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
-    /// A segment was lost.
     Loss,
     /// The receiver echoes a mark (RFC 3168).
     Ecn,

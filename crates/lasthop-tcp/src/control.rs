@@ -91,7 +91,6 @@ pub(crate) struct Acked {
     pub delivered_ce: u64,
 }
 
-/// A sign of congestion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Congestion {
     Loss,

@@ -32,7 +32,6 @@ pub enum Phase {
     /// Waiting for a SYN.
     Listen,
     SynSent,
-    /// SYN received and answered.
     SynReceived,
     /// Data may flow; FINs may be in flight.
     Established,
@@ -200,7 +199,6 @@ impl Endpoint {
         self.give_up(&mut cx);
     }
 
-    /// The state of the connection.
     pub fn phase(&self) -> Phase {
         self.phase
     }
@@ -215,7 +213,6 @@ impl Endpoint {
         self.receiver.peer_closed()
     }
 
-    /// Application bytes received in order.
     pub fn received_bytes(&self) -> u64 {
         self.receiver.nxt.saturating_sub(1 + u64::from(self.peer_closed()))
     }
@@ -550,7 +547,6 @@ impl Endpoint {
         }
     }
 
-    /// Adds timestamps and window.
     fn stamp_header(&mut self, segment: &mut Segment, now: Instant) {
         if self.config.timestamps {
             let value = timestamp(self.stamps.at(now));

@@ -389,7 +389,6 @@ impl Sender {
         self.board.push(segment);
     }
 
-    /// Retransmits an outstanding segment.
     fn retransmit<O: Observer>(&mut self, cx: &mut Context<'_, O>, index: usize, kind: RetransmissionKind) {
         let segment = *self.board.queue.get(index);
         self.note_retransmission(cx, index, true);

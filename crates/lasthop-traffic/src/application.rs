@@ -16,24 +16,20 @@ pub enum Action {
         is_control: bool,
     },
     Connect {
-        /// Number of the flow.
         flow: u32,
         host: Host,
     },
     Write {
-        /// Number of the flow.
         flow: u32,
         host: Host,
         bytes: u64,
         /// Size of each write. On a flow of datagrams, each write is one datagram.
         write_bytes: u64,
-        /// The content of these bytes.
         content: Content,
     },
     /// A host writes a complete message on a new stream, or answers on a stream that the other host began.
     /// Only for flows whose transport has streams.
     Send {
-        /// Number of the flow.
         flow: u32,
         host: Host,
         /// Number of the stream: from 0, in the order in which streams are begun.
@@ -42,32 +38,27 @@ pub enum Action {
     },
     /// A host withdraws data that it has written and that has not been sent yet.
     Stop {
-        /// Number of the flow.
         flow: u32,
         host: Host,
     },
     /// A host has nothing more to write.
     Close {
-        /// Number of the flow.
         flow: u32,
         host: Host,
     },
     /// An event for the observer.
     Report {
-        /// Number of the flow.
         flow: u32,
         event: HttpEvent,
     },
     /// An event of a video, for the observer.
     Play {
-        /// Number of the flow.
         flow: u32,
         event: PlaybackEvent,
     },
     /// The host that made a request on a flow has the complete response; or a host that sends an amount not
     /// known in advance has written everything.
     Complete {
-        /// Number of the flow.
         flow: u32,
     },
 }

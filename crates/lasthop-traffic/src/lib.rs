@@ -217,7 +217,6 @@ pub struct Instance<'a> {
     pub sender: Host,
     /// Name of the random stream of its start.
     pub start_stream: String,
-    /// Transport protocol of its flows.
     pub protocol: Protocol,
 }
 

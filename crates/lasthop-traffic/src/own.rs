@@ -38,7 +38,6 @@ pub struct Wanted {
     config: Facts,
 }
 
-/// Properties of the flow.
 #[derive(Clone, Debug)]
 struct Facts {
     name: String,
@@ -95,10 +94,8 @@ impl Wanted {
     }
 }
 
-/// The setup of an instance.
 #[derive(Clone, Debug)]
 pub struct TrafficSetup {
-    /// Its own random stream.
     pub stream: RandomStream,
     /// Name of the flow.
     pub flow: String,

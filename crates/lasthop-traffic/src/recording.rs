@@ -25,7 +25,6 @@ pub struct Recording {
     packets: Arc<[Packet]>,
 }
 
-/// One packet of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
     /// Time since the recording's time 0.

@@ -116,7 +116,6 @@ pub trait Traffic {
         0
     }
 
-    /// Transport protocol of its flows.
     fn protocol(&self) -> Protocol {
         Protocol::Tcp
     }

@@ -212,7 +212,6 @@ impl CellUser {
         self.course(direction).into_iter().map(|(since, rate)| (since, bits(rate))).collect()
     }
 
-    /// Finds faults of a user.
     pub fn check(&self, faults: &mut Faults) {
         check_rate(self.rate, self.course.as_ref(), faults);
         if let Some(up) = &self.up {

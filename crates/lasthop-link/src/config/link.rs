@@ -105,7 +105,6 @@ pub struct SlotsConfig {
     pub every: Duration,
 }
 
-/// Code that loses packets.
 pub type UserErrors = UserCode<ErrorSetup, dyn ErrorAlgorithm>;
 
 /// A change of the link: another cell, another technology, a train in a tunnel. Absent keys keep their value.
@@ -126,7 +125,6 @@ const fn serialised() -> BufferRelease {
     BufferRelease::Serialised
 }
 
-/// The longest propagation delay.
 const DELAY_MAX: Duration = Duration::from_secs(86_400);
 
 /// Refuses a propagation delay that no signal has.

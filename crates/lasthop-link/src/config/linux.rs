@@ -83,7 +83,6 @@ pub struct LinuxRed {
     /// The weight of a sample, as a power of one half.
     pub weight_log: u8,
     pub ecn: bool,
-    /// Whether it adapts the probability.
     pub adaptive: bool,
 }
 

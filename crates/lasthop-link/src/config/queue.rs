@@ -73,7 +73,6 @@ pub enum DisciplineConfig {
     },
 }
 
-/// A user's own discipline.
 pub type UserDiscipline = UserCode<QueueSetup, dyn QueueAlgorithm>;
 
 const TAG: &str = "discipline";

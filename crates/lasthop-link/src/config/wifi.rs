@@ -121,7 +121,6 @@ impl Standard {
 }
 
 impl WifiConfig {
-    /// The limit of each queue.
     pub(crate) fn limit(&self) -> QueueSize {
         self.limit.unwrap_or(QueueSize::Packets(if self.queue == WifiQueue::Fifo { 1000 } else { 8192 }))
     }
@@ -188,7 +187,6 @@ impl WifiStation {
         if rows.is_empty() { vec![(Instant::ZERO, rate)] } else { rows }
     }
 
-    /// Finds faults of a station.
     pub fn check(&self, faults: &mut Faults) {
         let least = Rate::from_bits_per_second(1_000_000);
         let most = Rate::from_bits_per_second(10_000_000_000);

@@ -250,7 +250,6 @@ impl Tree {
         Err(ones(self.busy).map(|leaf| self.may_send_from(leaf)).min().unwrap_or(Instant::MAX))
     }
 
-    /// Undoes the last choice.
     pub(super) fn undo(&mut self) {
         while let Some((place, turns)) = self.moved.pop() {
             self.turns[place] = turns;

@@ -33,7 +33,6 @@ use bearer::{Bearer, Range};
 use listening::Listening;
 use schedule::{Schedule, Wish};
 
-/// A cell at work.
 #[derive(Debug)]
 pub struct Cell {
     sides: [Side; 2],

@@ -76,7 +76,6 @@ struct Station {
     error: f64,
 }
 
-/// A frame on the air.
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     contender: usize,

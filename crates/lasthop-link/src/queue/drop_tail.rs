@@ -26,7 +26,6 @@ impl DropTail {
         self.fifo.front().map(|front| front.ip_bytes)
     }
 
-    /// Removes the front packet.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Waiting> {
         self.fifo.pop()

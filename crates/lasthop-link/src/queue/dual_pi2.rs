@@ -78,7 +78,6 @@ pub(crate) struct DualPi2 {
     low_latency: Fifo,
     /// For each packet in it: whether the threshold applies to it.
     steps: VecDeque<bool>,
-    /// The backlog of both queues.
     total: Total,
     /// If above zero, it is the turn of a classic packet.
     classic_credit: i64,

@@ -61,7 +61,6 @@ impl Fifo {
         self.waiting.get(place)
     }
 
-    /// Removes the front packet.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Waiting> {
         let front = self.waiting.pop_front()?;

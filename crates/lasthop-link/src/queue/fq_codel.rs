@@ -33,7 +33,6 @@ pub(crate) struct FqCoDel {
     hash: Hash,
     flows: Vec<Flow>,
     rounds: Rounds,
-    /// The backlog of all flows.
     total: Total,
 }
 

@@ -31,7 +31,6 @@ pub(crate) struct FqPie {
     flows: Vec<Flow>,
     rounds: Rounds,
     stream: RandomStream,
-    /// The backlog of all flows.
     total: Total,
 }
 

@@ -43,7 +43,6 @@ pub(crate) struct Sfq {
     /// The queues with packets, in the order of their turns.
     active: VecDeque<usize>,
     changes: u64,
-    /// The backlog of all flows.
     total: Total,
 }
 

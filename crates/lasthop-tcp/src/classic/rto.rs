@@ -58,7 +58,6 @@ impl RttEstimator {
 #[derive(Clone, Debug)]
 pub(super) struct Timer {
     pub rtt: RttEstimator,
-    /// Tick at which it expires.
     pub due: Option<Tick>,
     /// Expiries since the last acknowledgment of data.
     pub expiries: u32,

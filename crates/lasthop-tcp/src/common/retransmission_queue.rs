@@ -26,7 +26,6 @@ pub(crate) struct SentSegment<T> {
     pub lost: bool,
     /// A retransmission is believed to be in flight.
     pub retransmitted: bool,
-    /// Was retransmitted at some time.
     pub ever_retransmitted: bool,
     /// If it is SACKed: the number of segments from here on that are known to be SACKed.
     sacked_run: u32,
@@ -110,12 +109,10 @@ impl<T: Copy> RetransmissionQueue<T> {
             && count(|s| s.sacked && s.lost) == 0
     }
 
-    /// The oldest outstanding segment.
     pub fn head(&self) -> Option<&SentSegment<T>> {
         self.segments.front()
     }
 
-    /// The newest outstanding segment.
     pub fn last(&self) -> Option<&SentSegment<T>> {
         self.segments.back()
     }
@@ -209,7 +206,6 @@ impl<T: Copy> RetransmissionQueue<T> {
         self.first_lost = self.first_lost.min(index);
     }
 
-    /// Takes back all loss marks.
     pub fn clear_lost(&mut self) {
         for segment in &mut self.segments {
             segment.lost = false;

@@ -172,7 +172,6 @@ impl SendQueue {
         self.send(NewSegment { payload_bytes: 0, fin: false, push: false, ends_write: true }, true, sent)
     }
 
-    /// Sends a new segment.
     #[inline]
     pub fn send_new<T>(&mut self, new: NewSegment, sent: T) -> SentSegment<T> {
         let segment = self.send(new, false, sent);

@@ -184,7 +184,6 @@ impl RateSampler {
         self.newest.map(|newest| newest.delivered)
     }
 
-    /// Time of the last arrival.
     pub fn delivered_us(&self) -> u64 {
         self.delivered_us
     }

@@ -4,7 +4,6 @@ use crate::clock::TickClock;
 use crate::config::{CongestionControl, TcpConfig};
 use crate::control::{Congestion, Controller, Counting, Cubic23, Moment, RateSample, Reno, Segments};
 
-/// The algorithm of a connection.
 #[derive(Clone, Debug)]
 pub(super) enum Control {
     Reno(Reno<Segments>),

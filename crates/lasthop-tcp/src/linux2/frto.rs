@@ -8,19 +8,16 @@ use crate::config::FRtoMode;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FRto {
     pub mode: FRtoMode,
-    /// The current examination, if any.
     pub progress: Option<Progress>,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Progress {
-    /// Segments outstanding at the timeout.
     pub flight: u32,
     /// True once an ACK has advanced the window.
     pub advanced: bool,
 }
 
-/// The information in one ACK.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(clippy::struct_excessive_bools, reason = "one ACK can show all of it at once")]
 pub(super) struct Shown {

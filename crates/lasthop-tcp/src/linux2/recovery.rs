@@ -2,7 +2,6 @@
 
 use crate::common::State;
 
-/// The state and its counters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recovery {
     pub state: State,

@@ -77,7 +77,6 @@ impl RttEstimator {
 #[derive(Clone, Debug)]
 pub(super) struct Timer {
     pub rtt: RttEstimator,
-    /// Tick at which it expires.
     pub due: Option<Tick>,
     /// Expiries in the current loss episode.
     pub expiries: u32,

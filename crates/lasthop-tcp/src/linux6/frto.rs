@@ -7,7 +7,6 @@ pub(super) struct FRto {
     pub is_active: bool,
 }
 
-/// The information in one ACK.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(clippy::struct_excessive_bools, reason = "one ACK can show all of it at once")]
 pub(super) struct Shown {

@@ -28,7 +28,6 @@ pub(super) struct Marks {
 struct Told {
     /// Bytes that came with a mark.
     marked: u64,
-    /// Bytes of a full segment.
     mss: u64,
     /// Whether the delivered segments are known well enough to set bytes against them.
     is_exact: bool,

@@ -19,7 +19,6 @@ pub(super) enum Verdict {
     Repaired,
 }
 
-/// The information in an ACK.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Shown {
     pub una: u64,

@@ -5,7 +5,6 @@ use crate::common::State;
 /// Maximum to which reordering raises the threshold in Linux.
 const REORDERING_MAX: u64 = 300;
 
-/// The state and its counters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recovery {
     pub state: State,

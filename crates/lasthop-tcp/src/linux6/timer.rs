@@ -34,7 +34,6 @@ impl Timer {
         self.set.map(|(alarm, _)| alarm)
     }
 
-    /// Tick at which it fires.
     pub fn due(&self) -> Option<Tick> {
         self.set.map(|(_, tick)| tick)
     }

@@ -44,7 +44,6 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// Bytes of the frame.
     pub(super) const fn bytes(self, single_bytes: u32) -> u32 {
         if self.mpdus == 1 { single_bytes } else { self.bytes - self.padding }
     }
@@ -76,7 +75,6 @@ enum Queued {
     Fair(Option<Box<Queue>>),
 }
 
-/// The packets to one receiver.
 #[derive(Debug)]
 struct Lane {
     queued: Queued,

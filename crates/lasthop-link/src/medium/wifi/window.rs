@@ -17,7 +17,6 @@ enum State {
     Sent,
     /// The receiver has it, behind one that it has not.
     Arrived,
-    /// It was given up.
     GivenUp,
 }
 
@@ -51,7 +50,6 @@ impl Window {
         self.again > 0
     }
 
-    /// Number of packets in it.
     pub(super) fn packets(&self) -> usize {
         self.mpdus.len()
     }

@@ -16,7 +16,6 @@ const DOWN: u32 = 1 << 20;
 /// Below this number of drops the inverse root is exact, as one Newton step would be far off.
 const EXACT_BELOW: u32 = 16;
 
-/// The parameters of a tin.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parameters {
     pub(super) target: Duration,

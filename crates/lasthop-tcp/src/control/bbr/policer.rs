@@ -20,7 +20,6 @@ pub(super) struct Total {
     /// Segments.
     pub delivered: u64,
     pub lost: u64,
-    /// Time of the last arrival.
     pub delivered_us: u64,
 }
 
