@@ -3,6 +3,21 @@
 //! A stack owns loss detection, recovery and timers; an algorithm owns the window. While a stack repairs
 //! losses or limits bursts, it sets the window itself (`Controller::state_mut`), by its own rules.
 
+/// The window of an algorithm that counts segments, a field of it.
+macro_rules! in_segments {
+    ($window:ident) => {
+        type Window = Segments;
+
+        fn state(&self) -> &Segments {
+            &self.$window
+        }
+
+        fn state_mut(&mut self) -> &mut Segments {
+            &mut self.$window
+        }
+    };
+}
+
 mod bandwidth;
 mod bbr;
 mod bbr3;

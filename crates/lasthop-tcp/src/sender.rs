@@ -23,6 +23,17 @@ dispatched! {
     }
 }
 
+/// What has the data that wait: the queue of a sender of Linux, or a classic sender itself.
+macro_rules! queue {
+    ($half:expr, $queue:ident => $call:expr) => {
+        match $half {
+            SendingHalf::Linux2(linux2::Sender { queue: $queue, .. })
+            | SendingHalf::Linux6(linux6::Sender { queue: $queue, .. }) => $call,
+            SendingHalf::Classic($queue) => $call,
+        }
+    };
+}
+
 impl SendingHalf {
     pub fn new(config: &Rc<TcpConfig>, clock: TickClock, mss: u32) -> Self {
         match config.stack {
@@ -67,11 +78,7 @@ impl SendingHalf {
 
     /// Forgets data that was written and not sent yet.
     pub fn forget_unsent(&mut self) {
-        match self {
-            Self::Linux2(sender) => sender.queue.forget_unsent(),
-            Self::Linux6(sender) => sender.queue.forget_unsent(),
-            Self::Classic(sender) => sender.forget_unsent(),
-        }
+        queue!(self, queue => queue.forget_unsent());
     }
 
     /// Lets data written later join waiting data in segments; under classic rules it always does.
@@ -176,28 +183,16 @@ impl SendingHalf {
 
     /// True if everything sent is acknowledged, the FIN included.
     pub fn fin_acknowledged(&self) -> bool {
-        match self {
-            Self::Linux2(sender) => sender.queue.fin_acknowledged(),
-            Self::Linux6(sender) => sender.queue.fin_acknowledged(),
-            Self::Classic(sender) => sender.fin_acknowledged(),
-        }
+        queue!(self, queue => queue.fin_acknowledged())
     }
 
     /// The connection is open without a handshake; the peer advertises `window_bytes`.
     pub fn skip_handshake(&mut self, window_bytes: u64) {
-        match self {
-            Self::Linux2(sender) => sender.queue.skip_handshake(window_bytes),
-            Self::Linux6(sender) => sender.queue.skip_handshake(window_bytes),
-            Self::Classic(sender) => sender.skip_handshake(window_bytes),
-        }
+        queue!(self, queue => queue.skip_handshake(window_bytes));
     }
 
     pub fn set_window(&mut self, bytes: u64) {
-        match self {
-            Self::Linux2(sender) => sender.queue.window_bytes = bytes,
-            Self::Linux6(sender) => sender.queue.window_bytes = bytes,
-            Self::Classic(sender) => sender.window_bytes = bytes,
-        }
+        queue!(self, queue => queue.window_bytes = bytes);
     }
 
     /// Tick at which the retransmission timer expires.
@@ -230,20 +225,12 @@ impl SendingHalf {
 
     /// The segments to put on the wire.
     pub fn out(&self) -> &VecDeque<Transmission> {
-        match self {
-            Self::Linux2(sender) => &sender.queue.out,
-            Self::Linux6(sender) => &sender.queue.out,
-            Self::Classic(sender) => &sender.out,
-        }
+        queue!(self, queue => &queue.out)
     }
 
     /// The same, to be removed.
     pub fn out_mut(&mut self) -> &mut VecDeque<Transmission> {
-        match self {
-            Self::Linux2(sender) => &mut sender.queue.out,
-            Self::Linux6(sender) => &mut sender.queue.out,
-            Self::Classic(sender) => &mut sender.out,
-        }
+        queue!(self, queue => &mut queue.out)
     }
 
     /// Leaves the connection's metrics for the next one; a classic sender keeps none.

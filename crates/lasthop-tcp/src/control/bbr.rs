@@ -413,15 +413,7 @@ impl Bbr {
 }
 
 impl Controller for Bbr {
-    type Window = Segments;
-
-    fn state(&self) -> &Segments {
-        &self.window
-    }
-
-    fn state_mut(&mut self) -> &mut Segments {
-        &mut self.window
-    }
+    in_segments!(window);
 
     fn on_start(&mut self, at: &Moment, delivered: u64) {
         self.window.set_ssthresh(u32::MAX);

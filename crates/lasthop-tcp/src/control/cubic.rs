@@ -72,15 +72,7 @@ impl<const HYSTART: bool> Cubic<HYSTART> {
 }
 
 impl<const HYSTART: bool> Controller for Cubic<HYSTART> {
-    type Window = Segments;
-
-    fn state(&self) -> &Segments {
-        &self.window
-    }
-
-    fn state_mut(&mut self) -> &mut Segments {
-        &mut self.window
-    }
+    in_segments!(window);
 
     fn on_start(&mut self, at: &Moment, _: u64) {
         self.curve.reset(at.us, at.nxt);

@@ -49,15 +49,7 @@ impl Dctcp {
 }
 
 impl Controller for Dctcp {
-    type Window = Segments;
-
-    fn state(&self) -> &Segments {
-        &self.window
-    }
-
-    fn state_mut(&mut self) -> &mut Segments {
-        &mut self.window
-    }
+    in_segments!(window);
 
     fn on_start(&mut self, at: &Moment, delivered: u64) {
         // The report in the handshake's ACK does not count.

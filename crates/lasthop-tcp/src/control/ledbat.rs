@@ -147,15 +147,7 @@ impl LedbatPlusPlus {
 }
 
 impl Controller for LedbatPlusPlus {
-    type Window = Segments;
-
-    fn state(&self) -> &Segments {
-        &self.window
-    }
-
-    fn state_mut(&mut self) -> &mut Segments {
-        &mut self.window
-    }
+    in_segments!(window);
 
     fn on_start(&mut self, _: &Moment, _: u64) {
         self.window.limit(WINDOW_MIN);

@@ -17,15 +17,7 @@ impl Paced {
 }
 
 impl Controller for Paced {
-    type Window = Segments;
-
-    fn state(&self) -> &Segments {
-        &self.window
-    }
-
-    fn state_mut(&mut self) -> &mut Segments {
-        &mut self.window
-    }
+    in_segments!(window);
 
     fn on_ack(&mut self, sample: &RateSample) {
         self.samples.push(*sample);

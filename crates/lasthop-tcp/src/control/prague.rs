@@ -152,15 +152,7 @@ impl Prague {
 }
 
 impl Controller for Prague {
-    type Window = Segments;
-
-    fn state(&self) -> &Segments {
-        &self.window
-    }
-
-    fn state_mut(&mut self) -> &mut Segments {
-        &mut self.window
-    }
+    in_segments!(window);
 
     fn on_start(&mut self, at: &Moment, delivered: u64) {
         self.target = u64::from(self.window.window()) << PLACES;

@@ -55,15 +55,7 @@ fn instant(at: &Moment) -> Instant {
 }
 
 impl Controller for User {
-    type Window = Segments;
-
-    fn state(&self) -> &Segments {
-        &self.segments
-    }
-
-    fn state_mut(&mut self) -> &mut Segments {
-        &mut self.segments
-    }
+    in_segments!(segments);
 
     fn on_start(&mut self, at: &Moment, _: u64) {
         self.decide(|algorithm, own| algorithm.on_start(instant(at), own));

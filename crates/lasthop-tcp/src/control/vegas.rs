@@ -86,15 +86,7 @@ impl Vegas {
 }
 
 impl Controller for Vegas {
-    type Window = Segments;
-
-    fn state(&self) -> &Segments {
-        &self.window
-    }
-
-    fn state_mut(&mut self) -> &mut Segments {
-        &mut self.window
-    }
+    in_segments!(window);
 
     fn on_start(&mut self, at: &Moment, _: u64) {
         self.base_rtt_us = u64::MAX;

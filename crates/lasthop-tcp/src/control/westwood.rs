@@ -93,15 +93,7 @@ impl Westwood {
 }
 
 impl Controller for Westwood {
-    type Window = Segments;
-
-    fn state(&self) -> &Segments {
-        &self.window
-    }
-
-    fn state_mut(&mut self) -> &mut Segments {
-        &mut self.window
-    }
+    in_segments!(window);
 
     fn on_start(&mut self, at: &Moment, _: u64) {
         *self = Self { since: at.tick, ..Self::fresh(self.window, self.mss, self.ticks_per_second) };

@@ -146,15 +146,7 @@ impl<const HYSTART: bool> Cubic23<HYSTART> {
 }
 
 impl<const HYSTART: bool> Controller for Cubic23<HYSTART> {
-    type Window = Segments;
-
-    fn state(&self) -> &Segments {
-        &self.window
-    }
-
-    fn state_mut(&mut self) -> &mut Segments {
-        &mut self.window
-    }
+    in_segments!(window);
 
     fn on_start(&mut self, at: &Moment, _: u64) {
         self.begin_round(at);
