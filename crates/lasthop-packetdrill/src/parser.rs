@@ -3,6 +3,8 @@
 mod call;
 mod packet;
 
+use std::fmt;
+
 use crate::error::{ScriptError, error};
 use crate::lexer::{Token, Word, words};
 use crate::script::{Action, Event, Script, Setting, Time};
@@ -14,8 +16,7 @@ pub fn parse(text: &str) -> Result<Script, ScriptError> {
     let setup = match parser.peek() {
         Some(Word::Command(command)) => {
             let command = (parser.line(), command.clone());
-            parser.at += 1;
-            Some(command)
+            Some(parser.pass(command))
         }
         _ => None,
     };
@@ -73,10 +74,18 @@ impl Parser<'_> {
     }
 
     fn expect(&mut self, symbol: char, where_: &str) -> Result<(), ScriptError> {
-        if self.accept(symbol) {
-            return Ok(());
-        }
-        error(self.line(), format!("'{symbol}' is missing {where_}; found {}", self.found()))
+        if self.accept(symbol) { Ok(()) } else { self.lack(format!("'{symbol}' is missing {where_}")) }
+    }
+
+    /// An error about the next word.
+    fn lack<T>(&self, message: impl fmt::Display) -> Result<T, ScriptError> {
+        error(self.line(), format!("{message}; found {}", self.found()))
+    }
+
+    /// Goes to the next word with what the current one means.
+    fn pass<T>(&mut self, meaning: T) -> T {
+        self.at += 1;
+        meaning
     }
 
     fn found(&self) -> String {
@@ -96,10 +105,9 @@ impl Parser<'_> {
     fn name(&mut self, what: &str) -> Result<String, ScriptError> {
         if let Some(Word::Name(name)) = self.peek() {
             let name = name.clone();
-            self.at += 1;
-            return Ok(name);
+            return Ok(self.pass(name));
         }
-        error(self.line(), format!("{what} is missing; found {}", self.found()))
+        self.lack(format!("{what} is missing"))
     }
 
     /// A whole number that fits the type.
@@ -110,10 +118,9 @@ impl Parser<'_> {
             _ => None,
         };
         if let Some(value) = value.and_then(|value| T::try_from(value).ok()) {
-            self.at += 1;
-            return Ok(value);
+            return Ok(self.pass(value));
         }
-        error(self.line(), format!("{what} must be a whole number in its range; found {}", self.found()))
+        self.lack(format!("{what} must be a whole number in its range"))
     }
 
     fn options(&mut self) -> Vec<Setting> {
@@ -149,16 +156,8 @@ impl Parser<'_> {
         let line = self.line();
         let time = self.time()?;
         let action = match self.peek() {
-            Some(Word::Command(command)) => {
-                let command = command.clone();
-                self.at += 1;
-                Action::Command(command)
-            }
-            Some(Word::Code(code)) => {
-                let code = code.trim_matches([' ', '\t']).to_owned();
-                self.at += 1;
-                Action::Code(code)
-            }
+            Some(Word::Command(command)) => self.pass(Action::Command(command.clone())),
+            Some(Word::Code(code)) => self.pass(Action::Code(code.trim_matches([' ', '\t']).to_owned())),
             Some(Word::Symbol('<' | '>')) => self.packet()?,
             Some(Word::Name(_) | Word::Ellipsis) => Action::Call(self.call()?),
             _ => {
@@ -166,8 +165,8 @@ impl Parser<'_> {
                 return error(line, format!("after the time, {expected} is missing; found {}", self.found()));
             }
         };
-        if self.tokens.get(self.at).is_some_and(|next| !next.is_first) {
-            return error(self.line(), format!("the event should end here; found {}", self.found()));
+        if !self.starts_line() {
+            return self.lack("the event should end here");
         }
         Ok(Event { line, time, action })
     }
@@ -198,17 +197,14 @@ impl Parser<'_> {
             _ => None,
         };
         if let Some(micros) = micros {
-            self.at += 1;
-            return Ok(micros);
+            return Ok(self.pass(micros));
         }
-        error(self.line(), format!("a time such as 0, +0.1, .5~.6 or * is missing; found {}", self.found()))
+        self.lack("a time such as 0, +0.1, .5~.6 or * is missing")
     }
 
-    /// Skips the rest of an event, all of it: the next one begins a line.
-    fn skip_event(&mut self) {
-        while self.tokens.get(self.at).is_some_and(|token| !token.is_first) {
-            self.at += 1;
-        }
+    /// True if the next word begins a line, or there is none.
+    fn starts_line(&self) -> bool {
+        self.tokens.get(self.at).is_none_or(|token| token.is_first)
     }
 }
 

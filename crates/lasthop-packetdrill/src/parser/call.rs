@@ -34,10 +34,6 @@ impl Parser<'_> {
         Ok(Call { end, name, arguments, result, error })
     }
 
-    fn starts_line(&self) -> bool {
-        self.tokens.get(self.at).is_none_or(|token| token.is_first)
-    }
-
     /// A note in parentheses, for readers.
     fn note(&mut self) {
         if !self.starts_line() && self.accept('(') {
@@ -81,7 +77,7 @@ impl Parser<'_> {
                 return Ok(Value::Array(self.values(']')?));
             }
             Some(Word::Symbol('{')) => return self.structure(),
-            _ => return error(self.line(), format!("a value is missing; found {}", self.found())),
+            _ => return self.lack("a value is missing"),
         };
         self.at += 1;
         match (&value, self.peek()) {

@@ -17,35 +17,27 @@ impl Parser<'_> {
             self.at += 1;
         }
         if let Some(name) = self.foreign() {
-            self.skip_event();
-            return Ok(Action::Foreign(name));
+            return Ok(self.skip_foreign(name));
         }
         let ecn = match self.ip_fields()? {
             Ok(ecn) => ecn,
-            Err(name) => {
-                self.skip_event();
-                return Ok(Action::Foreign(name));
-            }
+            Err(name) => return Ok(self.skip_foreign(name)),
         };
         if let Some(name) = self.foreign() {
-            self.skip_event();
-            return Ok(Action::Foreign(name));
+            return Ok(self.skip_foreign(name));
         }
         if self.has_ports() {
-            self.skip_event();
-            return Ok(Action::Foreign("packets of other ports".to_owned()));
+            return Ok(self.skip_foreign("packets of other ports"));
         }
         if matches!(self.peek(), Some(Word::Name(letters)) if letters.contains('U')) {
-            self.skip_event();
-            return Ok(Action::Foreign("the urgent pointer".to_owned()));
+            return Ok(self.skip_foreign("the urgent pointer"));
         }
         let (flags, ace) = self.flags()?;
         let (seq, payload) = self.range()?;
         let ack = self.accept_name("ack").then(|| self.number("the acknowledgment number")).transpose()?;
         let window = self.accept_name("win").then(|| self.number("the window")).transpose()?;
         if self.is_name("urg") {
-            self.skip_event();
-            return Ok(Action::Foreign("the urgent pointer".to_owned()));
+            return Ok(self.skip_foreign("the urgent pointer"));
         }
         let options = self.tcp_options()?;
         // Without a number, it is 0.
@@ -61,6 +53,14 @@ impl Parser<'_> {
             return error(self.line(), "<...> checks nothing; a packet that arrives needs its options");
         }
         Ok(Action::Inject(packet))
+    }
+
+    /// Skips the rest of an event with something that the model does not have: the next one begins a line.
+    fn skip_foreign(&mut self, name: impl Into<String>) -> Action {
+        while self.tokens.get(self.at).is_some_and(|token| !token.is_first) {
+            self.at += 1;
+        }
+        Action::Foreign(name.into())
     }
 
     fn foreign(&self) -> Option<String> {
@@ -117,8 +117,7 @@ impl Parser<'_> {
             self.at += 1;
         }
         if text.is_empty() {
-            let found = self.found();
-            return error(self.line(), format!("flags such as S, S., P. or . are missing; found {found}"));
+            return self.lack("flags such as S, S., P. or . are missing");
         }
         let (mut flags, mut ace) = (Flags::default(), None);
         for letter in text.chars() {
@@ -160,8 +159,7 @@ impl Parser<'_> {
     }
 
     fn tcp_options(&mut self) -> Result<Option<Vec<TcpOption>>, ScriptError> {
-        let starts_event = self.tokens.get(self.at).is_none_or(|token| token.is_first);
-        if starts_event || !self.accept('<') {
+        if self.starts_line() || !self.accept('<') {
             return Ok(Some(Vec::new()));
         }
         if self.peek() == Some(&Word::Ellipsis) {
@@ -210,10 +208,8 @@ impl Parser<'_> {
     }
 
     fn keyword(&mut self, name: &str) -> Result<(), ScriptError> {
-        if self.accept_name(name) {
-            return Ok(());
-        }
-        error(self.line(), format!("\"{name}\" is missing: write TS val 100 ecr 0; found {}", self.found()))
+        let found = self.accept_name(name);
+        if found { Ok(()) } else { self.lack(format!("\"{name}\" is missing: write TS val 100 ecr 0")) }
     }
 
     /// Up to three counters. The first one tells the order, which an option without any does not tell.
