@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Instant;
 
-use lasthop_core::Duration;
+use lasthop_core::{Duration, forward};
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{
     BbrConfig, Controller, ControllerFactory, ControllerMetrics, CubicConfig, NewRenoConfig,
@@ -41,10 +41,6 @@ struct WatchedController {
 }
 
 impl Controller for WatchedController {
-    fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
-        self.inner.on_sent(now, bytes, last_packet_number);
-    }
-
     fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, app_limited: bool, rtt: &RttEstimator) {
         let sample = Duration::from_nanos(now.saturating_duration_since(sent).as_nanos() as u64);
         self.rtt = Some(self.rtt.map_or(sample, |least| least.min(sample)));
@@ -86,12 +82,11 @@ impl Controller for WatchedController {
         }
     }
 
-    fn on_mtu_update(&mut self, new_mtu: u16) {
-        self.inner.on_mtu_update(new_mtu);
-    }
-
-    fn window(&self) -> u64 {
-        self.inner.window()
+    forward! { inner:
+        fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64);
+        fn on_mtu_update(&mut self, new_mtu: u16);
+        fn window(&self) -> u64;
+        fn initial_window(&self) -> u64;
     }
 
     /// For logs. The pacing rate of quinn's BBR is left out: BBR starts at a random phase of its gain cycle,
@@ -106,10 +101,6 @@ impl Controller for WatchedController {
     fn clone_box(&self) -> Box<dyn Controller> {
         let Self { notes, rtt, recovery, .. } = self;
         Box::new(Self { inner: self.inner.clone_box(), notes: notes.clone(), rtt: *rtt, recovery: *recovery })
-    }
-
-    fn initial_window(&self) -> u64 {
-        self.inner.initial_window()
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {

@@ -10,6 +10,14 @@
 //! quinn-proto takes the time as `std::time::Instant`. These instants are virtual nanoseconds added to a base
 //! that both ends of a flow share. Only differences count, so results do not depend on the base.
 
+/// Calls what a wrapper of quinn's or rustls' parts holds.
+macro_rules! inner {
+    ($wrapper:expr, $inner:ident => $call:expr) => {{
+        let Self { inner: $inner, .. } = $wrapper;
+        $call
+    }};
+}
+
 mod config;
 mod controller;
 mod datagrams;

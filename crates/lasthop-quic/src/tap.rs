@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::BytesMut;
-use lasthop_core::Duration;
+use lasthop_core::{Duration, forward};
 use quinn_proto::crypto::{
     ClientConfig, CryptoError, ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey, ServerConfig,
     Session, UnsupportedVersion,
@@ -125,33 +125,9 @@ impl Session for TappedSession {
         self.tap.keys(self.inner.initial_keys(dst_cid, side))
     }
 
-    fn handshake_data(&self) -> Option<Box<dyn Any>> {
-        self.inner.handshake_data()
-    }
-
-    fn peer_identity(&self) -> Option<Box<dyn Any>> {
-        self.inner.peer_identity()
-    }
-
     fn early_crypto(&self) -> Option<(Box<dyn HeaderKey>, Box<dyn PacketKey>)> {
         let (header, inner) = self.inner.early_crypto()?;
         Some((header, self.tap.key(inner)))
-    }
-
-    fn early_data_accepted(&self) -> Option<bool> {
-        self.inner.early_data_accepted()
-    }
-
-    fn is_handshaking(&self) -> bool {
-        self.inner.is_handshaking()
-    }
-
-    fn read_handshake(&mut self, buf: &[u8]) -> Result<bool, TransportError> {
-        self.inner.read_handshake(buf)
-    }
-
-    fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {
-        self.inner.transport_parameters()
     }
 
     fn write_handshake(&mut self, buf: &mut Vec<u8>) -> Option<Keys> {
@@ -164,17 +140,20 @@ impl Session for TappedSession {
         Some(self.tap.pair(keys))
     }
 
-    fn is_valid_retry(&self, orig_dst_cid: &ConnectionId, header: &[u8], payload: &[u8]) -> bool {
-        self.inner.is_valid_retry(orig_dst_cid, header, payload)
-    }
-
-    fn export_keying_material(
-        &self,
-        output: &mut [u8],
-        label: &[u8],
-        context: &[u8],
-    ) -> Result<(), ExportKeyingMaterialError> {
-        self.inner.export_keying_material(output, label, context)
+    forward! { inner:
+        fn handshake_data(&self) -> Option<Box<dyn Any>>;
+        fn peer_identity(&self) -> Option<Box<dyn Any>>;
+        fn early_data_accepted(&self) -> Option<bool>;
+        fn is_handshaking(&self) -> bool;
+        fn read_handshake(&mut self, buf: &[u8]) -> Result<bool, TransportError>;
+        fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError>;
+        fn is_valid_retry(&self, orig_dst_cid: &ConnectionId, header: &[u8], payload: &[u8]) -> bool;
+        fn export_keying_material(
+            &self,
+            output: &mut [u8],
+            label: &[u8],
+            context: &[u8],
+        ) -> Result<(), ExportKeyingMaterialError>;
     }
 }
 
@@ -218,15 +197,9 @@ impl PacketKey for TappedKey {
         Ok(())
     }
 
-    fn tag_len(&self) -> usize {
-        self.inner.tag_len()
-    }
-
-    fn confidentiality_limit(&self) -> u64 {
-        self.inner.confidentiality_limit()
-    }
-
-    fn integrity_limit(&self) -> u64 {
-        self.inner.integrity_limit()
+    forward! { inner:
+        fn tag_len(&self) -> usize;
+        fn confidentiality_limit(&self) -> u64;
+        fn integrity_limit(&self) -> u64;
     }
 }
