@@ -417,6 +417,35 @@ impl<T: FromStr<Err = ParseError>> Visitor<'_> for TextVisitor<T> {
     }
 }
 
+/// Serde and schema of a file that a scenario holds as text: `parse` reads the text, `Display` writes it.
+#[macro_export]
+macro_rules! file_serde {
+    ($type:ty, $name:literal, $description:literal) => {
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = <String as serde::Deserialize>::deserialize(deserializer)?;
+                Self::parse(&text).map_err(serde::de::Error::custom)
+            }
+        }
+
+        impl schemars::JsonSchema for $type {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                $name.into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({ "type": "string", "description": $description })
+            }
+        }
+    };
+}
+
 /// Serde and schema of a quantity that is written as text with a unit.
 macro_rules! text_serde {
     ($type:ty, $name:literal, $description:literal, $table:expr) => {

@@ -1,13 +1,10 @@
 //! A link that follows a recorded schedule of delivery opportunities, like Mahimahi's `mm-link` (Netravali et
 //! al., USENIX ATC 2015).
 
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use lasthop_core::{Duration, Instant, Rate};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 #[cfg(test)]
 mod tests;
@@ -88,30 +85,7 @@ impl fmt::Display for Schedule {
     }
 }
 
-impl Serialize for Schedule {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Schedule {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::parse(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
-    }
-}
-
-impl JsonSchema for Schedule {
-    fn schema_name() -> Cow<'static, str> {
-        "Trace".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "string",
-            "description": "A file with a Mahimahi trace, beside the scenario."
-        })
-    }
-}
+lasthop_core::file_serde!(Schedule, "Trace", "A file with a Mahimahi trace, beside the scenario.");
 
 /// The use of opportunities. The link queries them; they never wake it.
 ///

@@ -1,12 +1,9 @@
 //! A link whose rate, and optionally delay and loss, follow a table over time.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use lasthop_core::{Duration, Probability, Rate};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::opportunities::ScheduleError;
 
@@ -206,28 +203,9 @@ impl fmt::Display for Timetable {
     }
 }
 
-impl Serialize for Timetable {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Timetable {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::parse(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
-    }
-}
-
-impl JsonSchema for Timetable {
-    fn schema_name() -> Cow<'static, str> {
-        "Course".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "string",
-            "description": "A CSV file beside the scenario, with the columns time_s, rate_bps and perhaps \
-                delay_s and loss or bit_error_rate."
-        })
-    }
-}
+lasthop_core::file_serde!(
+    Timetable,
+    "Course",
+    "A CSV file beside the scenario, with the columns time_s, rate_bps and perhaps delay_s and loss \
+     or bit_error_rate."
+);

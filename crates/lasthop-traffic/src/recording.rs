@@ -1,12 +1,9 @@
 //! A recording of a flow: the times and sizes of its packets.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use lasthop_core::Duration;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 #[cfg(test)]
 mod tests;
@@ -134,27 +131,8 @@ impl fmt::Display for Recording {
     }
 }
 
-impl Serialize for Recording {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Recording {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::parse(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
-    }
-}
-
-impl JsonSchema for Recording {
-    fn schema_name() -> Cow<'static, str> {
-        "Recording".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "string",
-            "description": "A capture, or a CSV file with the columns time_s and bytes, beside the scenario."
-        })
-    }
-}
+lasthop_core::file_serde!(
+    Recording,
+    "Recording",
+    "A capture, or a CSV file with the columns time_s and bytes, beside the scenario."
+);
