@@ -271,38 +271,32 @@ impl LinkConfig {
         faults.require(self.release == BufferRelease::Serialised, "release", || {
             "a Linux router has no link-layer acknowledgement; write \"serialised\"".into()
         });
-        faults.require(self.header_compression.is_none(), "header_compression", || {
-            "a Linux router sends whole headers; leave it out".into()
-        });
-        faults.require(self.receive_buffer.is_none(), "receive_buffer", || {
-            "a Linux router holds nothing back at the far side; leave it out".into()
-        });
-        faults.require(self.trace.is_none(), "trace", || {
-            "a Linux router has a rate, no trace; leave it out".into()
-        });
-        faults.require(self.course.is_none(), "course", || {
-            "a Linux router has one rate, no course; leave it out".into()
-        });
-        faults.require(self.framing.is_none(), "framing", || {
-            "a Linux router counts what HTB adds to packets; leave it out, and write htb.overhead in its \
-             place"
-                .into()
-        });
-        for (key, stated) in [
-            ("loss", self.loss.is_some()),
-            ("bit_error_rate", self.bit_error_rate.is_some()),
-            ("gilbert_elliott", self.gilbert_elliott.is_some()),
-            ("errors", self.errors.is_some()),
-            ("jitter", self.jitter.is_some()),
-            ("slots", self.slots.is_some()),
-            ("corrupt", self.corrupt.is_some()),
-            ("duplicate", self.duplicate.is_some()),
+        let errors = "loses packets of both directions as [errors] says, and nothing else befalls them; leave \
+                      it out";
+        for (key, stated, why) in [
+            ("header_compression", self.header_compression.is_some(), "sends whole headers; leave it out"),
+            (
+                "receive_buffer",
+                self.receive_buffer.is_some(),
+                "holds nothing back at the far side; leave it out",
+            ),
+            ("trace", self.trace.is_some(), "has a rate, no trace; leave it out"),
+            ("course", self.course.is_some(), "has one rate, no course; leave it out"),
+            (
+                "framing",
+                self.framing.is_some(),
+                "counts what HTB adds to packets; leave it out, and write htb.overhead in its place",
+            ),
+            ("loss", self.loss.is_some(), errors),
+            ("bit_error_rate", self.bit_error_rate.is_some(), errors),
+            ("gilbert_elliott", self.gilbert_elliott.is_some(), errors),
+            ("errors", self.errors.is_some(), errors),
+            ("jitter", self.jitter.is_some(), errors),
+            ("slots", self.slots.is_some(), errors),
+            ("corrupt", self.corrupt.is_some(), errors),
+            ("duplicate", self.duplicate.is_some(), errors),
         ] {
-            faults.require(!stated, key, || {
-                "a Linux router loses packets of both directions as [errors] says, and nothing else befalls \
-                 them; leave it out"
-                    .into()
-            });
+            faults.require(!stated, key, || format!("a Linux router {why}"));
         }
         faults.require(self.change.is_empty(), "change", || {
             "the rate and the delay of a Linux router stay as they are; leave it out".into()
