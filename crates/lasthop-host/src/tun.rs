@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 pub const DEVICE: &str = "hop";
 
 mod ioctl {
-    #![allow(unsafe_code, missing_docs, reason = "nix generates the call from the number and the type")]
+    #![allow(unsafe_code, reason = "nix generates the call from the number and the type")]
     nix::ioctl_write_ptr_bad!(set_interface, libc::TUNSETIFF, libc::ifreq);
 }
 
