@@ -10,18 +10,14 @@ pub enum CaptureError {
     NotACapture(&'static str),
     /// A part of the file violates its format or is of an unknown kind.
     Unreadable {
-        /// The fault.
         reason: String,
         /// Byte of the file where the record begins.
         offset: u64,
         /// Complete packets before it.
         packets: u64,
     },
-    /// The operating system reported an error.
     Io {
-        /// The error.
         error: io::Error,
-        /// Bytes read before.
         offset: u64,
     },
 }

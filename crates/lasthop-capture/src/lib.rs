@@ -14,7 +14,6 @@ mod tests {
 
     use super::*;
 
-    /// A pcap file with some packets.
     fn pcap(packets: &[Vec<u8>]) -> Vec<u8> {
         let mut file = Vec::new();
         for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1] {

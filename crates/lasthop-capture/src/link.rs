@@ -4,12 +4,9 @@ use etherparse::{EtherType, ether_type};
 
 use crate::reader::Frame;
 
-/// The content of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carried<'a> {
-    /// An IP packet.
     Ip {
-        /// The captured bytes.
         packet: &'a [u8],
         /// Its bytes on the wire, including padding of the link layer.
         wire_length: usize,

@@ -12,7 +12,6 @@ use pcap_parser::{
 };
 use std::io::{ErrorKind, Read};
 
-/// Bytes read at once.
 const CHUNK: usize = 256 * 1024;
 /// Longest packet that the capture programs write (libpcap's `MAXIMUM_SNAPLEN`).
 const MAX_PACKET: usize = 262_144;
@@ -25,16 +24,13 @@ const SECTION_HEADER: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 const OBSOLETE_PACKET: u32 = 2;
 const NANOS: u128 = 1_000_000_000;
 
-/// A captured packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
     /// Nanoseconds since 1970.
     pub time_ns: u64,
     /// Link type, as <https://www.tcpdump.org/linktypes.html> numbers them.
     pub link: u32,
-    /// Its length on the wire.
     pub wire_length: usize,
-    /// The captured bytes.
     pub data: &'a [u8],
 }
 

@@ -17,17 +17,13 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// A command, and where it runs.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CommandSpec {
-    /// The program and its arguments.
     command: Vec<String>,
-    /// The working folder.
     folder: PathBuf,
 }
 
-/// What became of a command.
 #[derive(Debug, Serialize)]
 pub struct Ended {
     /// Exit code, or 128 and the signal that ended it.

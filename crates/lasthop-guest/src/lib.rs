@@ -37,20 +37,15 @@ const TUN_DEVICE: (u64, u64) = (10, 200);
 /// Limits of memory pages for all TCP sockets together: large enough to have no effect, and the same in every
 /// boot.
 const TCP_MEMORY: &str = "98304 131072 196608";
-/// Number of bytes sent at once.
 const SEND_BYTES: usize = 1 << 16;
 
-/// The specification of a run.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Spec {
-    /// Replications of a scenario.
     Run(Box<RunSpec>),
-    /// The user's programs.
     Programs(Box<programs::ProgramsSpec>),
 }
 
-/// The output on the serial line.
 type Archive = tar::Builder<BufWriter<File>>;
 
 /// Sends written data as parts of the time series during the run, so that the guest need not store it.
@@ -97,7 +92,6 @@ fn answer() -> Result<(), Box<dyn Error>> {
     Ok(archive.get_mut().flush()?)
 }
 
-/// The answer of a failed run.
 #[allow(clippy::needless_pass_by_value, reason = "as `unwrap_or_else` wants it")]
 fn failure(error: Box<dyn Error>) -> serde_json::Value {
     serde_json::json!({ "error": error.to_string() })
@@ -140,7 +134,6 @@ fn line(path: &str) -> io::Result<File> {
     Ok(line)
 }
 
-/// Sends a file.
 fn append(archive: &mut Archive, name: &str, content: &[u8]) -> io::Result<()> {
     let mut header = tar::Header::new_gnu();
     header.set_size(content.len() as u64);

@@ -19,13 +19,11 @@ use std::io::{BufWriter, Write};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// The specification of a run.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProgramsSpec {
     /// The programs, and the last hop between them; or replications of a scenario that has a program.
     what: What,
-    /// The owner of the programs.
     user: User,
     /// When they start, in seconds since 1970.
     date_s: i64,
@@ -37,7 +35,6 @@ pub struct ProgramsSpec {
     files: Vec<(String, u64)>,
 }
 
-/// How the programs are run.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum What {
@@ -49,7 +46,6 @@ enum What {
     Commands(Vec<CommandSpec>),
 }
 
-/// The output of the run.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Told {
@@ -58,7 +54,6 @@ enum Told {
     Commands {},
 }
 
-/// The answer at the end.
 #[derive(Debug, Serialize)]
 pub struct Answer {
     #[serde(flatten)]
@@ -79,7 +74,6 @@ const WRITTEN: &str = "/written";
 const ROOT: &str = "/root";
 const NONE: Option<&str> = None;
 
-/// Runs the programs.
 pub fn run(spec: &ProgramsSpec) -> Result<Answer, Box<dyn Error>> {
     make_root(&spec.write)?;
     make_devices(&spec.files)?;

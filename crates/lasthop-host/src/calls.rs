@@ -33,7 +33,6 @@ pub struct Call<'a> {
 /// Buffer for the kernel's information about a TCP socket.
 #[derive(Debug)]
 pub struct TcpInfoBytes {
-    /// A `tcp_info`.
     pub bytes: [u8; size_of::<libc::tcp_info>()],
     length: libc::socklen_t,
 }
@@ -52,7 +51,6 @@ impl<'a> Call<'a> {
         Self { number, arguments, result: NOT_MADE, next: 1, next_if_empty: 0, buffers: PhantomData }
     }
 
-    /// Reads into a buffer.
     pub fn read(file: &'a impl AsFd, buffer: &'a mut [u8]) -> Self {
         let (target, length) = (address(buffer.as_mut_ptr()), length(buffer));
         Self::new(libc::SYS_read, [descriptor(file), target, length])
@@ -69,7 +67,6 @@ impl<'a> Call<'a> {
         Self::new(libc::SYS_sendto, [descriptor(socket), address(datagram.as_ptr()), length(datagram)])
     }
 
-    /// Writes a buffer.
     pub fn write(file: &'a impl AsFd, buffer: &'a [u8]) -> Self {
         Self::new(libc::SYS_write, [descriptor(file), address(buffer.as_ptr()), length(buffer)])
     }
@@ -81,7 +78,6 @@ impl<'a> Call<'a> {
         Self::new(libc::SYS_getsockopt, [descriptor(socket), level, option, target, length])
     }
 
-    /// Reads the monotonic clock.
     pub fn clock(time: &'a mut libc::timespec) -> Self {
         Self::new(libc::SYS_clock_gettime, [libc::CLOCK_MONOTONIC.into(), address(&raw mut *time)])
     }
@@ -121,7 +117,6 @@ impl<'a> Call<'a> {
         calls
     }
 
-    /// Makes this call alone.
     fn make(&mut self) {
         let given = self.arguments;
         #[allow(unsafe_code)]
@@ -141,7 +136,6 @@ impl<'a> Call<'a> {
         self.result = if result < 0 { -c_long::from(Errno::last_raw()) } else { result };
     }
 
-    /// Whether the call was made.
     pub fn was_made(&self) -> bool {
         self.result != NOT_MADE
     }

@@ -14,7 +14,6 @@ use std::os::fd::{AsFd, OwnedFd};
 
 /// Time after the start of Linux' monotonic clock at which its tick counter becomes zero (`INITIAL_JIFFIES`).
 const TICKS_WRAP: Duration = Duration::from_secs(300);
-/// Maximum number of ready files per wait.
 const READY_MAX: usize = 64;
 /// Number of packets that are read together. A host mostly sends one or two at a time; one more read shows
 /// that there are no more.
@@ -35,7 +34,6 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A run that starts now.
     pub fn start() -> io::Result<Self> {
         Ok(Self { start_nanos: nanos_of(ClockId::CLOCK_MONOTONIC)? })
     }
@@ -57,7 +55,6 @@ impl Clock {
         Self::start()
     }
 
-    /// Time since the start of the run.
     pub fn now(self) -> io::Result<Instant> {
         Ok(self.since_start(nanos_of(ClockId::CLOCK_MONOTONIC)?))
     }
@@ -107,9 +104,7 @@ impl Rest {
 
 /// A wait for a time, or for a file, that follows a call.
 pub struct NextWait<'a> {
-    /// The waiter.
     pub waiter: &'a mut Waiter,
-    /// The time to wait for.
     pub due: Instant,
 }
 
@@ -141,9 +136,7 @@ pub type Made<const N: usize, T> = ([Result<usize, Errno>; N], Option<T>);
 /// Packets of a device, and the results of reading them.
 #[derive(Debug)]
 pub struct Reads {
-    /// Buffers for the packets.
     pub frames: [Frame; READ_TOGETHER],
-    /// The result for each buffer.
     pub results: [Result<usize, Errno>; READ_TOGETHER],
 }
 
@@ -153,7 +146,6 @@ impl Reads {
         Self { frames: std::array::from_fn(|_| Frame::new(mtu)), results: [Ok(0); READ_TOGETHER] }
     }
 
-    /// The packets that were read.
     pub fn packets(&mut self) -> io::Result<&mut [Frame]> {
         let mut count = 0;
         for (frame, result) in self.frames.iter_mut().zip(self.results) {
@@ -315,7 +307,6 @@ impl Waiter {
         made
     }
 
-    /// Reports the names of the ready files.
     fn tell(&mut self, count: usize, ready: &mut Vec<u64>) {
         for name in self.events[..count].iter().map(EpollEvent::data) {
             if name == TIMER {

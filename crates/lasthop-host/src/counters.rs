@@ -3,26 +3,20 @@
 use lasthop_core::{Direction, DropCount, Instant, Observer, Packet, PacketEvent};
 use serde::Serialize;
 
-/// Packets of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DirectionCounters {
-    /// Packets that the host sent.
     pub sent: u64,
-    /// Packets that the other host received.
     pub delivered: u64,
     /// Bytes of IP length that the other host received.
     pub delivered_bytes: u64,
-    /// Dropped at a full router queue.
     pub drops_queue: u64,
     /// Dropped by RED or another active discard.
     pub drops_red: u64,
     /// Lost by the link, given up by its ARQ.
     pub drops_error: u64,
-    /// Marked for congestion.
     pub marks: u64,
 }
 
-/// Packets that the emulator handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
     /// Server to client.

@@ -27,7 +27,6 @@ pub fn tun_named(name: u64) -> usize {
     (name - FIRST_TUN) as usize
 }
 
-/// Flows between real hosts.
 pub trait HostFlows: Flows {
     /// The number of the host that a packet has reached, at this end of its flow.
     fn receiver(&self, end: Host, packet: &Packet, bytes: &[u8]) -> usize;
@@ -57,26 +56,19 @@ pub trait HostFlows: Flows {
 /// Facts of a replication in addition to its records.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct RunFacts {
-    /// Number of the replication.
     pub replication: u64,
-    /// How late packets were.
     pub lateness: LatenessSummary,
-    /// Counters of the emulator.
     pub counters: Counters,
-    /// Packets that a host did not accept.
     pub not_taken: u64,
 }
 
 /// The devices, the models, and how late their packets were.
 #[derive(Debug)]
 pub struct Emulator<'a, F, O> {
-    /// The models.
     pub hop: Hop<F, O>,
-    /// How late packets were delivered.
     pub lateness: Lateness,
     /// Packets that a host did not accept, because it had brought its link down, say.
     pub not_taken: u64,
-    /// The devices of the hosts.
     tuns: Vec<&'a Tun>,
     router: Option<LinuxRouter>,
     clock: Clock,
@@ -98,7 +90,6 @@ impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
         Self { hop, lateness, not_taken: 0, tuns, router, clock, scratch }
     }
 
-    /// The facts of a replication.
     pub fn facts(&self, replication: u64) -> RunFacts {
         RunFacts {
             replication,
@@ -108,7 +99,6 @@ impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
         }
     }
 
-    /// The device of the host with this number.
     pub fn tun(&self, host: usize) -> &'a Tun {
         self.tuns[host]
     }

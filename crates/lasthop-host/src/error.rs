@@ -7,7 +7,6 @@ use std::fmt;
 pub struct Error(String);
 
 impl Error {
-    /// An error with this text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }

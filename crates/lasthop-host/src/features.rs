@@ -28,16 +28,13 @@ const READ_BUFFER_BYTES_MIN: u64 = 1 << 20;
 pub struct Features {
     /// The host, without further addresses.
     pub host: HostConfig,
-    /// Differences from the scenario.
     pub differences: Vec<Difference>,
 }
 
-/// A difference between Linux and the scenario.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
     /// The scenario's setting, and the behaviour of Linux.
     pub what: String,
-    /// The likely effect on the results.
     pub effect: &'static str,
 }
 
@@ -76,7 +73,6 @@ pub fn short_metrics(scenario: &Scenario, tcp: &TcpConfig, hosts: &ShortHosts) -
     metrics(tcp, segment, hosts.initial_window, hosts.receive_window_initial)
 }
 
-/// The hosts of all short flows.
 fn short_hosts(scenario: &Scenario) -> impl Iterator<Item = &ShortHosts> {
     scenario.flow.iter().flat_map(|flow| flow.traffic().later_flows())
 }
@@ -209,7 +205,6 @@ fn server_difference(server: HttpServer, tcp: &TcpConfig) -> Vec<Difference> {
     }
 }
 
-/// How losses are found and repaired.
 fn recovery_differences(tcp: &TcpConfig) -> Vec<Difference> {
     let mut list = Vec::new();
     let mut unless = |same: bool, what: String, effect| {

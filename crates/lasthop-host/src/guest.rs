@@ -13,15 +13,10 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct User {
-    /// Number of the user.
     pub user: u32,
-    /// Number of the group.
     pub group: u32,
-    /// Further groups.
     pub groups: Vec<u32>,
-    /// The environment.
     pub environment: Vec<(String, String)>,
-    /// The working folder.
     pub folder: PathBuf,
 }
 
@@ -49,9 +44,7 @@ pub struct Outcome {
     pub code: i32,
     /// Time from the start of the client's program to its end.
     pub elapsed_ns: u64,
-    /// Counters of the emulator.
     pub counters: Counters,
-    /// How late packets were.
     pub lateness: LatenessSummary,
     /// Packets that a host did not accept.
     pub not_taken: u64,

@@ -13,11 +13,8 @@ mod tests;
 pub struct Headers<'a> {
     /// Source and destination address.
     pub addresses: (IpAddr, IpAddr),
-    /// Code point in the DS field.
     pub dscp: Dscp,
-    /// ECN field.
     pub ecn: Ecn,
-    /// The content of the IP packet.
     pub transport: Transport<'a>,
 }
 
@@ -44,7 +41,6 @@ pub enum Refusal {
 }
 
 impl<'a> Headers<'a> {
-    /// Reads the headers of an IP packet.
     pub fn read(packet: &'a [u8]) -> Result<Self, Refusal> {
         let ip = IpSlice::from_slice(packet).map_err(|_| Refusal::Malformed)?;
         let addresses = (ip.source_addr(), ip.destination_addr());

@@ -13,7 +13,6 @@ use lasthop_traffic::HttpServer;
 /// The ends of every flow, in the order of [`Hosts::of_lane`].
 const ENDS: [Host; 2] = [Host::Server, Host::Client];
 
-/// The hosts of a scenario.
 #[derive(Debug)]
 pub struct Hosts<'a> {
     scenario: &'a Scenario,
@@ -63,12 +62,10 @@ impl<'a> Hosts<'a> {
         &self.of_lane
     }
 
-    /// The TCP of each namespace.
     pub fn tcps(&self) -> impl Iterator<Item = &'a TcpConfig> {
         self.namespaces.iter().map(|namespace| namespace.tcp)
     }
 
-    /// Whether each namespace has MPTCP.
     pub fn have_mptcp(&self) -> impl Iterator<Item = bool> {
         self.namespaces.iter().map(|namespace| namespace.mptcp.is_some())
     }
@@ -81,7 +78,6 @@ impl<'a> Hosts<'a> {
         page.filter(|_| is_nginx).map(|page| self.of_lane[page][Host::Server as usize])
     }
 
-    /// Differences of the hosts from the scenario.
     pub fn differences(&self) -> Vec<Difference> {
         let mut all = Vec::new();
         for tcp in self.tcps() {
@@ -129,7 +125,6 @@ impl<'a> Hosts<'a> {
     }
 }
 
-/// The address of the host with this name.
 pub fn address_of(scenario: &Scenario, name: &str) -> Address {
     if name == SERVER {
         return Address::server(0);

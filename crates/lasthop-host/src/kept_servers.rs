@@ -22,13 +22,11 @@ const PAUSE: Duration = Duration::from_secs(240);
 pub struct KeptServers {
     /// The hosts. Those at the edge are of one replication.
     pub hosts: ProgramHosts,
-    /// Their programs.
     pub programs: Programs,
     has_served: bool,
 }
 
 impl KeptServers {
-    /// Starts the servers.
     pub fn start(
         scenario: &Scenario,
         names: &[&str],

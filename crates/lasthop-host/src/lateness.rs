@@ -15,18 +15,12 @@ pub struct Lateness {
     histogram: Histogram<u64>,
 }
 
-/// Lateness of a run's packets, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct LatenessSummary {
-    /// Packets.
     pub packets: u64,
-    /// Median.
     pub p50_us: f64,
-    /// 99 % quantile.
     pub p99_us: f64,
-    /// 99.9 % quantile.
     pub p999_us: f64,
-    /// Greatest.
     pub max_us: f64,
     /// Whether the 99.9 % quantile is within [`BOUND`].
     pub valid: bool,
@@ -45,7 +39,6 @@ impl Lateness {
         self.histogram.saturating_record(lateness.as_nanos());
     }
 
-    /// The statistics so far.
     pub fn summary(&self) -> LatenessSummary {
         let micros = |nanos: u64| nanos as f64 / 1e3;
         let quantile = |q| micros(self.histogram.value_at_quantile(q));

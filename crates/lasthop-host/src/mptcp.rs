@@ -55,7 +55,6 @@ impl<'a> Multipath<'a> {
     }
 }
 
-/// MPTCP of a host.
 #[derive(Clone, Debug)]
 pub struct Mptcp {
     /// The host's address on each of its ways, and whether it is a backup; empty for a host with one address.
@@ -71,7 +70,6 @@ impl Mptcp {
         self.endpoints.iter().skip(1).map(|(address, _)| *address).collect()
     }
 
-    /// Sets it up in the caller's network namespace.
     pub fn set_up(&self) -> Result<(), Error> {
         if let Some(scheduler) = &self.scheduler {
             let offered = fs::read_to_string("/proc/sys/net/mptcp/available_schedulers").unwrap_or_default();
@@ -128,7 +126,6 @@ pub fn needs_plain_mptcp(scenario: &Scenario) -> Result<(), Error> {
     })
 }
 
-/// A request to the kernel's path manager.
 #[derive(Debug)]
 struct PathManager {
     command: u8,

@@ -32,7 +32,6 @@ impl Address {
     /// The first address of the only host at the edge.
     pub const CLIENT: Self = Self { network: 1, number: 0 };
 
-    /// The address of the server with this number.
     pub const fn server(number: u8) -> Self {
         Self { network: 0, number }
     }
@@ -54,7 +53,6 @@ impl Address {
         if way == 0 { self } else { self.further(WAYS_FROM + way as u8) }
     }
 
-    /// The address of IPv4.
     pub const fn v4(self) -> Ipv4Addr {
         let [high, low] = self.network.to_be_bytes();
         Ipv4Addr::new(10, high, low, 1 + self.number)
@@ -65,7 +63,6 @@ impl Address {
         Ipv6Addr::new(0xfd00, 0, 0, self.network, 0, 0, 0, 1 + self.number as u16)
     }
 
-    /// Whether an address is in the same network.
     pub fn shares_network(self, address: IpAddr) -> bool {
         let network = match address {
             IpAddr::V4(address) => u16::from_be_bytes([address.octets()[1], address.octets()[2]]),
@@ -74,30 +71,24 @@ impl Address {
         network == self.network
     }
 
-    /// Both of them.
     pub fn all(self) -> [IpAddr; 2] {
         [self.v4().into(), self.v6().into()]
     }
 }
 
-/// A host.
 #[derive(Debug)]
 pub struct HostNamespace {
     namespace: File,
-    /// Its address.
     pub address: Address,
-    /// Its link to the network.
     pub tun: Tun,
 }
 
-/// Configuration of a host.
 #[derive(Clone, Debug, Default)]
 pub struct HostConfig {
     /// Values for files below `/proc/sys/net`.
     pub sysctls: Vec<(String, String)>,
     /// Metrics of its route to the other hosts.
     pub metrics: Vec<RouteMetric>,
-    /// Its further addresses.
     pub further: Vec<Further>,
     /// The queue discipline of its link, if packets do not go directly to the device.
     pub discipline: Option<&'static str>,
@@ -108,11 +99,8 @@ pub struct HostConfig {
 /// A further address of a host, for traffic with one address of another host.
 #[derive(Clone, Debug)]
 pub struct Further {
-    /// The address.
     pub own: Address,
-    /// That of the other host.
     pub other: Address,
-    /// Metrics of the route to it.
     pub metrics: Vec<RouteMetric>,
 }
 
@@ -186,7 +174,6 @@ impl HostNamespace {
         Ok(Self { namespace, address, tun })
     }
 
-    /// Takes the caller into the host's network namespace.
     pub fn enter(&self) -> Result<(), Error> {
         setns(&self.namespace, CloneFlags::CLONE_NEWNET).context("cannot enter a network namespace")
     }
@@ -198,7 +185,6 @@ impl AsFd for HostNamespace {
     }
 }
 
-/// Takes the caller into a new network namespace.
 pub(crate) fn new_network() -> Result<(), Error> {
     unshare(CloneFlags::CLONE_NEWNET).map_err(|errno| {
         Error::new(format!("cannot make a network namespace ({errno}); it takes CAP_SYS_ADMIN"))

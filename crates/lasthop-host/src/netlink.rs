@@ -17,17 +17,14 @@ use std::net::{IpAddr, Ipv4Addr};
 
 /// Limit of packets that wait for the emulator; it is large, because the models' LAN has no limit.
 const DEVICE_QUEUE_PACKETS: u32 = 10_000;
-/// Prefix length of the hosts' network.
 const NETWORK_BITS: u8 = 24;
 /// A reply to one request, with room to spare.
 const REPLY_BYTES: usize = 8192;
 
-/// Destination of a route.
 #[derive(Clone, Copy, Debug)]
 pub enum Destination {
     /// The default route of the family of this address.
     Any(IpAddr),
-    /// One host.
     Host(Ipv4Addr),
     /// All hosts whose addresses share the first three bytes with this one.
     Network(Ipv4Addr),
@@ -48,7 +45,6 @@ impl Netlink {
         Ok(Self { socket })
     }
 
-    /// Brings a link up.
     pub fn up(&self, index: u32) -> io::Result<()> {
         let mut link = LinkMessage::default();
         link.header.index = index;
@@ -120,7 +116,6 @@ impl Netlink {
         self.request(RouteNetlinkMessage::NewRoute(route), NLM_F_CREATE | NLM_F_EXCL)
     }
 
-    /// Creates or replaces the object of the request.
     pub fn replace(&self, request: RouteNetlinkMessage) -> io::Result<()> {
         self.request(request, NLM_F_CREATE | NLM_F_REPLACE)
     }

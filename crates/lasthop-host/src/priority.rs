@@ -5,12 +5,9 @@ use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 use nix::unistd::geteuid;
 use serde::Serialize;
 
-/// The granted permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Priority {
-    /// The emulator has real-time priority (`SCHED_FIFO`).
     pub real_time: bool,
-    /// Its memory is locked.
     pub memory_locked: bool,
 }
 

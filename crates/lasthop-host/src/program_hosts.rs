@@ -18,9 +18,7 @@ const CLIENT: &str = "client";
 /// The hosts, servers first.
 #[derive(Debug)]
 pub struct ProgramHosts {
-    /// Their names, for each other.
     pub names: Vec<String>,
-    /// Their namespaces.
     pub namespaces: Vec<HostNamespace>,
     /// The network between them: a scenario with a flow for each way of [`application`].
     pub network: Scenario,
@@ -62,7 +60,6 @@ impl ProgramHosts {
         Ok(())
     }
 
-    /// The servers' hosts.
     pub fn servers(&self) -> &[HostNamespace] {
         &self.namespaces[..self.servers]
     }
@@ -85,7 +82,6 @@ impl ProgramHosts {
         })
     }
 
-    /// The devices of the hosts.
     pub fn tuns(&self) -> Vec<&Tun> {
         self.namespaces.iter().map(|host| &host.tun).collect()
     }
@@ -98,7 +94,6 @@ impl ProgramHosts {
     }
 }
 
-/// The address to which a packet goes.
 fn destination(bytes: &[u8]) -> Option<IpAddr> {
     Some(IpSlice::from_slice(bytes).ok()?.destination_addr())
 }
@@ -137,13 +132,11 @@ pub fn network(scenario: &Scenario, servers: &[&str]) -> Scenario {
 /// Flows between the hosts of programs, and the host that each packet is for. Of two hosts, the one with the
 /// lower number is the server.
 pub struct BetweenHosts<F> {
-    /// The flows.
     pub flows: F,
     addresses: Vec<[IpAddr; 2]>,
     servers: usize,
     /// True if the way of a packet depends on its hosts.
     has_ways: bool,
-    /// The application of each flow.
     pub applications: Vec<u32>,
 }
 

@@ -30,7 +30,6 @@ const SIGNALS: u64 = 0;
 /// end: computing takes no time in a guest.
 const REST: Duration = Duration::from_millis(1);
 
-/// The outcome of a program.
 #[derive(Clone, Debug, Serialize)]
 pub struct ProgramFacts {
     /// Its exit code. If a signal ended it, the code that a shell would report; if the time limit ended it,
@@ -38,7 +37,6 @@ pub struct ProgramFacts {
     pub exit_code: i32,
     /// When it ended, in seconds since the start of the run.
     pub program_s: f64,
-    /// Its standard output.
     pub printed: String,
     /// The end of its standard error, after a remark on servers that did not listen.
     pub errors: String,
@@ -47,7 +45,6 @@ pub struct ProgramFacts {
 /// Parameters of a program's run in addition to its scenario.
 #[derive(Debug)]
 pub struct Setting<'a> {
-    /// The guest that it runs in, if any.
     pub guest: Option<&'a Guest<'a>>,
     /// Servers that run already.
     pub kept: Option<&'a KeptServers>,
@@ -55,20 +52,15 @@ pub struct Setting<'a> {
     pub rests: bool,
     /// The time before a deadline that is spent in a busy loop.
     pub spin: Duration,
-    /// Place of the capture, if packets are captured.
     pub capture: Option<&'a CaptureTarget>,
 }
 
-/// A run that has ended.
 #[derive(Debug)]
 pub struct Ended<O> {
     /// When the program had ended and all packets had arrived.
     pub at: Instant,
-    /// The observations.
     pub observer: O,
-    /// Facts of the run.
     pub facts: RunFacts,
-    /// The outcome of the program.
     pub program: ProgramFacts,
     /// Packets of connections that were never accepted.
     pub unaccepted: Counts,

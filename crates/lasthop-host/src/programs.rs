@@ -36,23 +36,18 @@ const LISTEN_WITHIN: Duration = Duration::from_secs(30);
 const LOOK_EVERY_MS: u16 = 10;
 /// The first word of an error that the first process tells.
 const ERROR: &str = "Error: ";
-/// Signals that are passed on.
 const FORWARDED: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
 
-/// A host and its program.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostProgram {
-    /// The host's name for the other hosts.
     pub name: String,
     /// A shell command line.
     pub command: Option<String>,
 }
 
-/// The programs on the hosts.
 #[derive(Clone, Debug)]
 pub struct Commands<'a> {
-    /// The hosts.
     pub hosts: &'a ProgramHosts,
     /// The program whose end is the end of the run, with its arguments; if empty, the run ends with the last
     /// of `others`.
@@ -73,7 +68,6 @@ pub struct Commands<'a> {
     pub kept: Option<[&'a File; 2]>,
 }
 
-/// The running programs.
 #[derive(Debug)]
 pub struct Programs {
     init: Pid,
@@ -171,7 +165,6 @@ impl Programs {
         }
     }
 
-    /// Ends all of them at once.
     pub fn end(&self) -> Result<(), Error> {
         kill(self.init, Signal::SIGKILL).context("cannot end the programs")?;
         waitpid(self.init, None).context("cannot wait for the programs").map(|_| ())
@@ -227,7 +220,6 @@ fn forwarded(signals: &SignalFd) -> Result<Vec<(Signal, bool)>, Error> {
     Ok(found)
 }
 
-/// Names of variables, and their values.
 type Environment<'a> = &'a [(String, String)];
 
 /// The first process of the PID namespace.

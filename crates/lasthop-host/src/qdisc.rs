@@ -301,7 +301,6 @@ fn micros(duration: Duration) -> u32 {
     (duration.as_nanos() / 1_000) as u32
 }
 
-/// 32-bit attributes.
 fn numbers(attributes: &[(u16, u32)]) -> Vec<u8> {
     let attribute = |&(kind, value): &(u16, u32)| DefaultNla::new(kind, value.to_ne_bytes().into());
     nested(&attributes.iter().map(attribute).collect::<Vec<_>>())

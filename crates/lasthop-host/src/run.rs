@@ -26,14 +26,11 @@ use nix::unistd::{Pid, getppid};
 use serde::Deserialize;
 use std::io::Write;
 
-/// The specification of a run.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunSpec {
-    /// The scenario.
     #[serde(deserialize_with = "Scenario::from_json")]
     pub scenario: Scenario,
-    /// The replications, and the data requested of them.
     pub wanted: Request,
     /// The time before a deadline that is spent in a busy loop, in microseconds.
     pub spin_us: u64,
@@ -42,7 +39,6 @@ pub struct RunSpec {
     pub parent: Option<i32>,
 }
 
-/// Finished replications.
 #[derive(Debug)]
 pub struct Runs {
     records: Batch,
@@ -75,7 +71,6 @@ impl Runs {
     }
 }
 
-/// The data kept of a replication, as JSON.
 fn told(kept: &Kept) -> serde_json::Value {
     let tables = kept.tables.iter().map(|(name, columns)| ((*name).to_owned(), table(columns)));
     let left_out = ("left_out".to_owned(), serde_json::json!(kept.left_out));
@@ -303,7 +298,6 @@ fn run_once<O: Observer>(
 /// Passes on the events of the scenario's flows; and whether captures need the bytes of whole packets.
 struct Known<O>(O, bool);
 
-/// Calls the observer inside.
 macro_rules! inside {
     ($observer:expr, $inner:ident => $call:expr) => {{
         let $inner = &mut $observer.0;

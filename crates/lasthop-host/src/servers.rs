@@ -19,7 +19,6 @@ const READS_OF_PIPE: usize = 16;
 /// The longest line that is passed on whole.
 const LINE_BYTES: usize = 1 << 16;
 
-/// The servers whose programs run.
 #[derive(Debug)]
 pub struct Servers<'a> {
     running: Vec<Server<'a>>,
@@ -38,7 +37,6 @@ struct Server<'a> {
     begun: Vec<u8>,
     /// The last line with text.
     last: String,
-    /// Whether it listens.
     listens: bool,
     /// Its exit code, once it has ended.
     code: Option<i32>,

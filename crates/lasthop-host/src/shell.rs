@@ -25,14 +25,12 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// The program and its last hop.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShellSpec {
     /// The last hop; its flows are not started.
     #[serde(deserialize_with = "Scenario::from_json")]
     pub scenario: Scenario,
-    /// Seed of the random streams.
     pub seed: u64,
     /// Mahimahi traces in place of the links' rates.
     pub down: Option<PathBuf>,
@@ -48,13 +46,10 @@ pub struct ShellSpec {
     /// Programs of hosts at the edge.
     #[serde(default)]
     pub hosts: Vec<HostProgram>,
-    /// How the status is shown.
     pub status: Style,
-    /// Whether a summary is written to standard error.
     pub summary: bool,
     /// The time before a deadline that is spent in a busy loop, in microseconds.
     pub spin_us: u64,
-    /// Place of the capture, if packets are captured.
     #[serde(default)]
     pub capture: Option<CaptureTarget>,
 }
@@ -62,7 +57,6 @@ pub struct ShellSpec {
 /// Additional parameters in a guest.
 #[derive(Debug)]
 pub struct Guest<'a> {
-    /// The owner of the programs.
     pub user: &'a User,
     /// Source of signals to be passed on: one byte for each, its number.
     pub signals: &'a File,
@@ -215,7 +209,6 @@ fn forward<O: Observer>(
     }
 }
 
-/// Passes on the signals from the host.
 fn pass_on(guest: &Guest<'_>, programs: &mut Programs) -> Result<(), Error> {
     let mut numbers = [0; 16];
     let mut signals = guest.signals;

@@ -8,14 +8,12 @@ use serde::Deserialize;
 use std::io::Write;
 use std::os::fd::AsFd;
 
-/// Interval of the status display.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// How the status is shown on standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Style {
-    /// Not at all.
     None,
     /// A new line each time.
     Lines,
@@ -35,7 +33,6 @@ pub struct Status {
 }
 
 impl Status {
-    /// A status in this style.
     pub fn new(style: Style) -> Self {
         Self { style, next: Instant::ZERO + INTERVAL, shown_at: Instant::ZERO, shown: Counters::default() }
     }

@@ -37,15 +37,11 @@ const WRITTEN_ONCE: EpollFlags = EpollFlags::EPOLLIN.union(EpollFlags::EPOLLONES
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// Modes of input.
     pub input: u32,
-    /// Modes of output.
     pub output: u32,
-    /// Modes of the line.
     pub control: u32,
     /// Modes of the terminal itself: echo, signals, editing.
     pub local: u32,
-    /// Control characters.
     pub characters: [u8; libc::NCCS],
 }
 
@@ -159,7 +155,6 @@ pub(crate) fn begin_session() -> io::Result<()> {
     Ok(())
 }
 
-/// The user's screen.
 #[derive(Debug)]
 pub struct Screen<'a> {
     terminal: &'a Terminal,
@@ -175,7 +170,6 @@ impl<'a> Screen<'a> {
         Ok(Self { terminal, name, free_at: None })
     }
 
-    /// When [`Screen::attend`] must be called.
     pub fn next_wakeup(&self) -> Option<Instant> {
         self.free_at
     }
@@ -193,7 +187,6 @@ impl<'a> Screen<'a> {
     }
 }
 
-/// The user's keyboard.
 #[derive(Debug)]
 pub struct Keys<'a> {
     terminal: &'a Terminal,
@@ -204,12 +197,10 @@ pub struct Keys<'a> {
 }
 
 impl<'a> Keys<'a> {
-    /// A keyboard without input.
     pub fn new(terminal: &'a Terminal) -> Self {
         Self { terminal, waiting: Vec::new(), next: Some(Instant::ZERO) }
     }
 
-    /// When [`Keys::attend`] must be called.
     pub fn next_wakeup(&self) -> Option<Instant> {
         self.next
     }

@@ -9,7 +9,6 @@ use nix::sys::stat::Mode;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// Name of a host's device.
 pub const DEVICE: &str = "hop";
 
 mod ioctl {

@@ -25,7 +25,6 @@ impl Cells {
         Self::Numbers { kind, values: Vec::new(), known: Vec::new() }
     }
 
-    /// Adds rows of the same kind.
     pub fn append(&mut self, column: Column) {
         match (self, column) {
             (Self::Text(text), Column::Text(more)) => text.extend(more),

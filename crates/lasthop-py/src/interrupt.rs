@@ -13,7 +13,6 @@ const ASK_EVERY: Duration = Duration::from_millis(100);
 pub struct Interrupt(pub PyErr);
 
 impl Interrupt {
-    /// Ends the run.
     pub fn raise(self) -> ! {
         Failure { message: "interrupted".to_owned(), cause: Some(Box::new(self)) }.raise()
     }

@@ -8,7 +8,6 @@ const FOLDER: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 const TEXT: u32 = 0o100_644;
 const CHARACTER_DEVICE: u32 = 0o020_600;
-/// Major and minor number of the console.
 const CONSOLE: (u32, u32) = (5, 1);
 
 /// An archive with `init`, `/spec.json` and a console.

@@ -87,7 +87,6 @@ impl Cell {
         Ok(self.bound.get().expect("it has just been set"))
     }
 
-    /// The exception of a failed run.
     fn failed(&self, py: Python<'_>, error: RunError) -> PyErr {
         match error {
             RunError::Io(error) => error.into(),
@@ -471,7 +470,6 @@ fn drop_causes(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     causes.collect()
 }
 
-/// The kinds of events, apart from drops.
 fn event_kinds(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     let labels = PacketStep::LABELS.iter().chain(TransportKind::LABELS);
     let kinds = labels.map(|&EventLabels { name, role, label, words, symbol, doc }| {

@@ -15,7 +15,6 @@ type Code = (u32, String, BTreeMap<&'static str, u64>);
 /// microseconds.
 type Judged = (Vec<Said>, Option<Said>, Vec<Code>, u64);
 
-/// Runs a script.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
 pub fn packetdrill(

@@ -70,7 +70,6 @@ pub fn memory_to_json(memory: &HostMemory) -> String {
     serde_json::to_string(&entries).expect("names and whole numbers")
 }
 
-/// The memory in this JSON.
 pub fn memory_from_json(text: &str) -> serde_json::Result<HostMemory> {
     let entries: Vec<((String, String), CachedMetrics)> = serde_json::from_str(text)?;
     Ok(HostMemory { metrics: entries.into_iter().collect() })

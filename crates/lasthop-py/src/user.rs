@@ -18,7 +18,6 @@ use crate::interrupt::Interrupt;
 /// Finds classes by importing their modules.
 pub struct Classes;
 
-/// A class, and its name in the scenario.
 #[derive(Debug)]
 struct Class {
     name: String,
@@ -49,7 +48,6 @@ impl Class {
     }
 }
 
-/// An instance of a class.
 #[derive(Debug)]
 struct Instance {
     name: String,

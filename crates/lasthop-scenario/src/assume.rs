@@ -19,9 +19,7 @@ use crate::when;
 /// A key that a scenario leaves out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Assumption {
-    /// The key.
     pub key: String,
-    /// The value that is assumed.
     pub value: String,
     /// The rule behind the value, or why it does not matter.
     pub why: String,
@@ -257,12 +255,10 @@ impl Assume<'_> {
         }
     }
 
-    /// The hops with names.
     fn named_hops(&self) -> impl Iterator<Item = &Entry> {
         self.tree.get("hop").and_then(Node::table).into_iter().flatten()
     }
 
-    /// The directions of the hops.
     fn sides(&self) -> impl Iterator<Item = &Node> {
         let hops = std::iter::once(&*self.tree).chain(self.named_hops().map(|hop| &hop.node));
         hops.flat_map(|hop| ["down", "up"].into_iter().filter_map(move |side| hop.get(side)))

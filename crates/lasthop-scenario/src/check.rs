@@ -135,7 +135,6 @@ struct Checker<'a> {
 }
 
 impl<'a> Checker<'a> {
-    /// Finds every fault of a value.
     fn any(&mut self, node: &Node, schema: &'a Schema) {
         if let Err(problem) = self.value(node, schema) {
             let repair = self.put_example(schema);
@@ -345,7 +344,6 @@ impl<'a> Checker<'a> {
         self.faults.push(Fault { problem: Problem::new(span, message), path: self.path.clone(), repair });
     }
 
-    /// Whether a value has no faults.
     fn fits(&self, node: &Node, schema: &'a Schema) -> bool {
         let mut checker = Checker { root: self.root, path: Vec::new(), faults: Vec::new() };
         checker.any(node, schema);

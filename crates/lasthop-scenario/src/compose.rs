@@ -24,13 +24,11 @@ pub struct Chosen<'a> {
     pub node: Node,
 }
 
-/// The result of composing a cell.
 #[derive(Default)]
 pub struct Composed {
     /// None if there are faults.
     pub scenario: Option<Scenario>,
     pub assumed: Vec<Assumption>,
-    /// The faults.
     pub problems: Vec<Problem>,
     /// Notes on settings that are probably unintended.
     pub notes: Vec<Problem>,

@@ -14,7 +14,6 @@ pub struct ScenarioError {
     pub file: String,
     /// Line from 1; `None` if the file as a whole is meant.
     pub line: Option<usize>,
-    /// Reason and suggestion, on one line.
     pub message: String,
 }
 
@@ -59,7 +58,6 @@ impl ScenarioErrors {
         if errors.is_empty() { Ok(()) } else { Err(Self(errors)) }
     }
 
-    /// The errors, in the order of their places.
     pub fn as_slice(&self) -> &[ScenarioError] {
         &self.0
     }
@@ -100,7 +98,6 @@ impl Cells {
     }
 }
 
-/// Where a value or key stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span {
     /// Index of the file: 0 is the file that the user named; each further file is extended by the one before
@@ -113,9 +110,7 @@ pub struct Span {
 /// An error whose file and line are not known yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Where; `None` for the file as a whole.
     pub span: Option<Span>,
-    /// Reason and suggestion.
     pub message: String,
 }
 

@@ -50,7 +50,6 @@ pub struct Estimate {
 }
 
 impl Scenario {
-    /// The approximate maximum cost of one replication.
     pub fn estimate(&self) -> Estimate {
         let tree = self.tree();
         let offers: Vec<(&Flow, Offer)> =

@@ -25,7 +25,6 @@ pub struct Loaded {
     /// existing ones. Places keep the file that they come from. Faults have been repaired.
     pub tree: Node,
     pub sources: Sources,
-    /// The faults.
     pub found: Findings,
     /// The places where the repair is a guess.
     pub guessed: Vec<String>,
@@ -116,7 +115,6 @@ impl Loaded {
     }
 }
 
-/// The files of a chain so far.
 #[derive(Default)]
 struct Earlier {
     paths: Vec<PathBuf>,

@@ -30,10 +30,8 @@ pub struct Facts<'a> {
     pub bottlenecks: [u16; 2],
 }
 
-/// Facts of a hop.
 #[derive(Debug, Serialize)]
 pub struct HopFacts<'a> {
-    /// Its name.
     pub name: &'a str,
     /// The hop that it hangs behind; `None` for one at the root.
     pub behind: Option<&'a str>,
@@ -43,14 +41,12 @@ pub struct HopFacts<'a> {
     pub up: SideFacts,
 }
 
-/// Facts of a direction of a hop.
 #[derive(Debug, Serialize)]
 pub struct SideFacts {
     /// The number of its place in the trace of a run.
     pub place: u16,
     /// Its rate, as a scenario writes it; empty on the way back from an ATM switch.
     pub rate: String,
-    /// Its propagation delay, as a scenario writes it.
     pub delay: String,
     /// The discipline and the limit of its queue, or the number of its classes, in words.
     pub queue: String,
@@ -60,9 +56,7 @@ pub struct SideFacts {
     pub queue_s: Option<f64>,
     /// Delay from a failed transmission to the next one (ARQ); 0 without ARQ.
     pub retry_delay_ns: u64,
-    /// Its queues, in the order of the scenario.
     pub queues: Vec<QueueFacts>,
-    /// Changes of its link, in order of time.
     pub changes: Vec<ChangeFacts>,
 }
 
@@ -77,7 +71,6 @@ pub struct ChangeFacts {
     pub delay: Option<String>,
 }
 
-/// Facts of an application.
 #[derive(Debug, Serialize)]
 pub struct ApplicationFacts<'a> {
     /// The `kind` of its flows.
@@ -90,7 +83,6 @@ pub struct ApplicationFacts<'a> {
     pub tcp: &'a TcpConfig,
     /// Present for a call.
     pub voice: Option<VoiceFacts>,
-    /// The host at the edge.
     pub host: Cow<'a, str>,
     /// The host at the other end; `server` if that is a server of the flow's own.
     pub peer: Cow<'a, str>,
@@ -127,12 +119,10 @@ pub struct VoiceFacts {
     conceals_ns: Option<u64>,
 }
 
-/// Facts of a queue.
 #[derive(Debug, Serialize)]
 pub struct QueueFacts {
     /// Name of its class; empty if it is the only queue.
     pub name: String,
-    /// True if RED's average is in bytes.
     pub red_in_bytes: bool,
 }
 
@@ -218,7 +208,6 @@ impl SideFacts {
         }
     }
 
-    /// The two directions of an ATM switch.
     fn of_switch(atm: &AtmConfig, mtu: Bytes) -> [Self; 2] {
         let side = |direction, rate, queue| Self {
             place: Place::from(direction).0,
@@ -240,7 +229,6 @@ impl SideFacts {
 }
 
 impl Scenario {
-    /// The facts for stories and pictures.
     pub fn facts(&self) -> Facts<'_> {
         let tree = self.tree();
         let applications = self.lanes().into_iter().map(|lane| {

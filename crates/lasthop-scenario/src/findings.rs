@@ -15,7 +15,6 @@ impl Findings {
         self.0.entry((problem.span, problem.message)).or_default();
     }
 
-    /// Adds the findings in a cell.
     pub fn add_in(&mut self, cell: &str, problem: Problem) {
         let cells = self.0.entry((problem.span, problem.message)).or_default();
         cells.get_or_insert_with(|| Cells { first: cell.into(), count: 0 }).count += 1;

@@ -13,7 +13,6 @@ use crate::tree;
 use crate::types::Scenario;
 use crate::when;
 
-/// Schema of a complete [`Scenario`].
 pub static SCENARIO: LazyLock<Value> = LazyLock::new(|| schema_for!(Scenario).to_value());
 
 /// Schema of a scenario file. A required value of a scenario may stand in the file, in a level or in an
@@ -47,10 +46,8 @@ fn is_switch(property: &Value) -> bool {
         || definition.into_iter().chain(choices).any(is_switch)
 }
 
-/// Seed of a file that states none.
 pub const SEED: u64 = 1;
 
-/// Replications of a file that states none.
 pub const REPLICATIONS: u32 = 1;
 
 /// Prefix of the definitions in which every key may be absent.

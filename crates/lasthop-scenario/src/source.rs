@@ -47,7 +47,6 @@ impl Sources {
         }
     }
 
-    /// The text of the file with this index.
     pub fn text(&self, file: usize) -> &str {
         &self.0[file].text
     }

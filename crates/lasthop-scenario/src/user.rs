@@ -13,22 +13,18 @@ use crate::types::Scenario;
 /// Finds code by its name in a scenario. A program that runs scenarios with its own code implements the
 /// methods for the kinds of code that it has.
 pub trait Library {
-    /// Makes congestion controls.
     fn congestion_control(&self, name: &str) -> Found<ControlSetup, dyn CongestionAlgorithm> {
         Err(unknown(name, "congestion control"))
     }
 
-    /// Makes queue disciplines.
     fn queue_discipline(&self, name: &str) -> Found<QueueSetup, dyn QueueAlgorithm> {
         Err(unknown(name, "queue discipline"))
     }
 
-    /// Makes error models.
     fn error_model(&self, name: &str) -> Found<ErrorSetup, dyn ErrorAlgorithm> {
         Err(unknown(name, "error model"))
     }
 
-    /// Makes traffic.
     fn traffic(&self, name: &str) -> Found<TrafficSetup, dyn TrafficAlgorithm> {
         Err(unknown(name, "traffic"))
     }
@@ -41,7 +37,6 @@ fn unknown(name: &str, what: &str) -> String {
     format!("there is no {what} {name:?} in the program that runs the scenario")
 }
 
-/// User code in a scenario.
 enum Code<'a> {
     Control(&'a mut UserControl),
     Queue(&'a mut UserDiscipline),

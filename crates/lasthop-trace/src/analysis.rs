@@ -62,7 +62,6 @@ pub struct RunInfo {
 /// Properties of an entry of the scenario that are known before the run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ApplicationInfo {
-    /// Its name.
     pub name: String,
     /// The hosts at its ends: at the edge, and the peer.
     pub hosts: [String; 2],
@@ -74,7 +73,6 @@ pub struct ApplicationInfo {
     pub voice: Option<Voice>,
     /// Whether it makes requests one after another on its flow.
     pub asks: bool,
-    /// Whether it is a video.
     pub plays: bool,
     /// For the host's side of a relay: the number of the whole.
     pub whole: Option<u32>,
@@ -88,7 +86,6 @@ impl ApplicationInfo {
     }
 }
 
-/// The records of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Records {
     /// In the order of their [`FlowId`]. Short flows are left out, unless every flow is to be kept.
@@ -102,7 +99,6 @@ pub struct Records {
     pub hops: Vec<HopRecord>,
     /// Two for each station of a medium, hop by hop.
     pub stations: Vec<StationRecord>,
-    /// The run as a whole.
     pub run: RunRecord,
 }
 
@@ -165,7 +161,6 @@ struct Flow {
     offered_bytes: u64,
     /// For a flow on which requests are made one after another.
     exchanges: Option<Exchanges>,
-    /// For a flow with a video.
     playback: Option<Playback>,
 }
 
@@ -561,14 +556,12 @@ impl TcpLoad {
     }
 }
 
-/// See [`RunRecord::efficiency`].
 fn efficiency(loads: &[TcpLoad]) -> Option<f64> {
     let brought: f64 = loads.iter().flat_map(|load| &load.flows).map(|(_, brought)| brought).sum();
     let capacity: f64 = loads.iter().map(|load| load.capacity).sum();
     (capacity > 0.0).then(|| brought / capacity)
 }
 
-/// See [`RunRecord::fairness_maxmin`].
 fn fairness_maxmin(loads: &[TcpLoad]) -> Option<f64> {
     let ratios: Vec<f64> =
         loads.iter().filter(|load| load.capacity > 0.0).flat_map(TcpLoad::ratios).collect();
@@ -591,7 +584,6 @@ fn rate(bytes: u64, from: Instant, to: Instant) -> f64 {
     if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 }
 }
 
-/// The outcome of a flow, finished or unfinished.
 fn closed_if(done: bool) -> Outcome {
     if done { Outcome::Closed } else { Outcome::Unfinished }
 }

@@ -27,16 +27,12 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use stream::{Stream, seconds};
 
-/// The results of the analysis of a capture.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CaptureAnalysis {
     /// The directions of the flows.
     pub streams: Vec<StreamRecord>,
-    /// Counts of the packets read.
     pub capture: CaptureRecord,
-    /// The protocols in its frames.
     pub protocols: Vec<ProtocolRecord>,
-    /// The lengths of its frames.
     pub sizes: Vec<SizeRecord>,
 }
 

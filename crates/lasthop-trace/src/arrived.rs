@@ -39,7 +39,6 @@ impl Arrived {
         length - known
     }
 
-    /// The ranges that overlap with `stretch`.
     pub(crate) fn within(&self, stretch: &Range<u64>) -> impl Iterator<Item = &Range<u64>> {
         let first = self.0.partition_point(|known| known.end <= stretch.start);
         self.0.range(first..).take_while(|known| known.start < stretch.end)

@@ -34,7 +34,6 @@ impl<R: Columnar> Table<R> {
     }
 }
 
-/// Records of consecutive replications of one scenario.
 #[derive(Clone, Debug)]
 pub struct Batch {
     rule: Rule,
@@ -48,7 +47,6 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// An empty batch for `scenario`.
     pub fn of(scenario: &Scenario) -> Self {
         Self {
             rule: Rule::of(scenario),
@@ -62,7 +60,6 @@ impl Batch {
         }
     }
 
-    /// Adds the records of a replication.
     pub fn add(&mut self, replication: u64, records: Records) {
         self.roles.extend(self.rule.assign(&records.flows).into_iter().map(Cow::Owned));
         self.flows.extend(replication, records.flows);

@@ -17,7 +17,6 @@ pub enum Column {
 }
 
 impl Column {
-    /// Number of rows.
     pub fn len(&self) -> usize {
         match self {
             Self::Int(cells) => cells.len(),
@@ -26,16 +25,13 @@ impl Column {
         }
     }
 
-    /// True without rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// The meaning of a column of the records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meaning {
-    /// Name of the column.
     pub name: &'static str,
     /// Its label, without the unit.
     pub label: &'static str,
@@ -155,7 +151,6 @@ macro_rules! labels {
         }
 
         impl $name {
-            /// The label used in tables.
             pub const fn label(self) -> &'static str {
                 match self {
                     $(Self::$variant => $label,)*
@@ -182,14 +177,10 @@ mod tests {
     use lasthop_core::SackBlock;
 
     columnar! {
-        /// A table of one row per fruit.
         #[derive(Clone, Debug)]
         pub struct Fruit {
-            /// Its name.
             name: String,
-            /// Pieces.
             pieces: u32,
-            /// Weight of one, if weighed.
             weight_g: Option<f64>,
         }
     }

@@ -6,11 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Packets of one flow and direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Handed to the network by the sending host.
     pub sent: u64,
-    /// Received by the other host.
     pub delivered: u64,
-    /// Lost, for any cause.
     pub dropped: u64,
     /// Sent, but neither delivered nor dropped yet.
     pub inside: u64,
@@ -21,13 +18,9 @@ pub struct Counts {
 /// An event that cannot follow what came before.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Violation {
-    /// When it was seen.
     pub at: Instant,
-    /// The packet concerned.
     pub serial: u64,
-    /// The event.
     pub event: PacketEvent,
-    /// The violation.
     pub reason: &'static str,
 }
 
@@ -59,7 +52,6 @@ enum Stage {
 }
 
 impl Conservation {
-    /// The state of a flow in a direction.
     pub fn counts(&self, flow: FlowId, direction: Direction) -> Counts {
         self.lanes.get(&(flow, direction)).map(|lane| lane.counts).unwrap_or_default()
     }

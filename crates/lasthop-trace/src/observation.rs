@@ -17,9 +17,7 @@ use crate::{
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// Seed of the study.
     pub seed: u64,
-    /// Number of the first replication.
     pub first: u64,
     /// Number of replications, which form a chain if the scenario caches metrics.
     pub count: u64,
@@ -29,12 +27,10 @@ pub struct Request {
 }
 
 impl Request {
-    /// The numbers of the replications.
     pub fn numbers(&self) -> std::ops::Range<u64> {
         self.first..self.first + self.count
     }
 
-    /// The seed of one replication.
     pub fn seed_of(&self, replication: u64) -> Seed {
         Seed { study: self.seed, replication }
     }
@@ -48,9 +44,7 @@ pub struct Observation {
     pub trace: bool,
     /// The data for pictures, in detail within this time.
     pub overview: Option<Span>,
-    /// Its packets, as captures.
     pub capture: Option<CaptureTarget>,
-    /// Its time series.
     pub series: Option<SeriesTarget>,
 }
 
@@ -90,7 +84,6 @@ impl Observation {
 pub struct Kept {
     /// Columns by name of `packets`, `transport`, `objects`, `flows`, `bad_periods`, `series` and `delays`.
     pub tables: [(&'static str, Vec<(&'static str, Column)>); 7],
-    /// Counts of the data left out.
     pub left_out: LeftOut,
 }
 
@@ -129,7 +122,6 @@ impl Kept {
     }
 }
 
-/// All events.
 fn whole(recorder: &Recorder, flows: Vec<(&'static str, Column)>) -> OverviewTables {
     OverviewTables {
         packets: PacketRow::columns(&recorder.packets),

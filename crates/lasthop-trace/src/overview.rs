@@ -32,16 +32,12 @@ const QUEUE_CLASSES: usize = 1 << u8::BITS;
 const LINES: usize = 64;
 
 columnar! {
-    /// A flow of an overview.
     #[derive(Clone, Debug, PartialEq)]
     pub struct FlowRow {
-        /// Its name.
         flow: String,
         /// Name of the scenario's entry that it belongs to.
         application: String,
-        /// Transport protocol.
         protocol: Protocol,
-        /// Direction of its data.
         direction: Direction,
     }
 }
@@ -50,16 +46,13 @@ columnar! {
     /// A point of the distribution function of a flow's one-way delays.
     #[derive(Clone, Debug, PartialEq)]
     pub struct DelayRow {
-        /// Number of the flow.
         flow: u32,
         /// Share of the data packets that arrived.
         share: f64,
-        /// The delay that they did not exceed.
         delay_s: f64,
     }
 }
 
-/// Number of points of a distribution function.
 const DELAYS: usize = 201;
 
 /// Counts of the data that an overview leaves out.
@@ -69,7 +62,6 @@ pub struct LeftOut {
     pub points: u64,
     /// Drops, timeouts, retransmissions and the like.
     pub marks: u64,
-    /// Flows.
     pub flows: u64,
 }
 
@@ -134,16 +126,13 @@ struct FlowState {
     one_way_delay: Samples,
 }
 
-/// The tables of an overview.
 #[derive(Debug)]
 pub struct OverviewTables {
     /// The columns of a `Recorder`, and `fresh_bytes`.
     pub packets: Vec<(&'static str, Column)>,
     /// The columns of a `Recorder`. A timeout also has the current RTO, and an undo the current window.
     pub tcp: Vec<(&'static str, Column)>,
-    /// The columns of a `Recorder`.
     pub objects: Vec<(&'static str, Column)>,
-    /// The flows whose events are kept.
     pub flows: Vec<(&'static str, Column)>,
     /// Goodput, queue, losses and fairness over time, as [`SeriesRow`](crate::SeriesRow) has them.
     pub series: Vec<(&'static str, Column)>,
@@ -250,7 +239,6 @@ impl Overview {
         (shown, point)
     }
 
-    /// A packet was dropped or marked.
     fn mark(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
         let order = self.order();
         let row = self.with_queue(packet_row(order, now, event, packet));
@@ -436,7 +424,6 @@ impl FlowState {
         row
     }
 
-    /// The distribution function of its one-way delays.
     fn delays(self, flow: u32) -> impl Iterator<Item = DelayRow> {
         let shares: [f64; DELAYS] = from_fn(|place| place as f64 / (DELAYS - 1) as f64);
         let delays = self.one_way_delay.quantiles_s(shares).into_iter().zip(shares);

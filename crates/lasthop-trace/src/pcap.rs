@@ -47,7 +47,6 @@ pub use real::mark_congestion;
 const EPOCH: Duration = Duration::from_secs(946_684_800);
 /// Default snap length: the longest IPv4 packet.
 pub const SNAP_LENGTH: u32 = 65_535;
-/// File of the side table.
 pub const DROPS_FILE: &str = "drops.csv";
 /// `if_tsresol`: 10^-9 s.
 const NANOSECONDS: u8 = 9;
@@ -72,13 +71,11 @@ pub struct Capture<W: Write> {
     files: Vec<Option<PcapNgWriter<W>>>,
     /// By point; empty where no queue begins.
     arrivals: Vec<Arrivals>,
-    /// The application of each flow.
     applications: Vec<u32>,
     drops: W,
     builder: Builder,
     /// The packets themselves, if hosts make real packets.
     real: Option<real::Real>,
-    /// QUIC's logs, if they are kept.
     qlog: Option<qlog::Logs>,
     snap_length: u32,
     /// Serial of the packet that the router marked last before it accepted it. Its arrival at the queue is
@@ -211,7 +208,6 @@ impl<W: Write> Capture<W> {
         }
     }
 
-    /// A packet has crossed a hop.
     fn crossed(&mut self, now: Instant, packet: &Packet) -> io::Result<()> {
         let Some(point) = self.points.far_end(packet.place) else { return Ok(()) };
         let routers = self.points.before(self.application(packet.flow), packet) + 1;

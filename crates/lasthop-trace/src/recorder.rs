@@ -13,22 +13,16 @@ cells! {
 }
 
 columnar! {
-    /// One packet event.
     #[derive(Clone, Debug, PartialEq)]
     pub struct PacketRow {
         /// Place of the event in the run, over both tables, from 0.
         order: u64,
-        /// Nanoseconds since the start of the run.
         time_ns: u64,
-        /// What happened.
         event: PacketKind,
-        /// Number of the flow.
         flow: u32,
-        /// Direction of the packet.
         direction: Direction,
         /// Number of the direction of the hop that it crosses; with a single hop, 0 is down and 1 is up.
         place: u32,
-        /// Serial of this transmission.
         serial: u64,
         /// TCP: first sequence number; UDP: number of the datagram.
         seq: u64,
@@ -36,9 +30,7 @@ columnar! {
         end: u64,
         /// ACK number, on TCP segments with the ACK flag.
         ack: Option<u64>,
-        /// Payload in bytes.
         payload_bytes: u32,
-        /// Length of the IP packet.
         ip_bytes: u32,
         /// TCP flags as on the wire; 0 for UDP.
         flags: u8,
@@ -46,7 +38,6 @@ columnar! {
         ce: bool,
         /// SACK blocks, as text `start-end start-end` in the table. Few packets have any.
         sack: Option<Box<SackList>>,
-        /// Advertised window of a TCP segment.
         window_bytes: Option<u64>,
         /// Router queue after the event; on enqueued and dequeued.
         queue_packets: Option<u32>,
@@ -65,27 +56,18 @@ columnar! {
     pub struct TcpRow {
         /// Place of the event in the run, over both tables, from 0.
         order: u64,
-        /// Nanoseconds since the start of the run.
         time_ns: u64,
-        /// Number of the flow.
         flow: u32,
-        /// The host.
         host: Host,
-        /// What happened.
         event: TransportKind,
         /// First byte concerned: of a retransmission, unacknowledged at a timeout, the recovery point.
         seq: Option<u64>,
-        /// Expiries in a row.
         backoff: Option<u32>,
-        /// Congestion window in segments.
         cwnd: Option<u32>,
         /// Slow-start threshold in segments; `None` while infinite.
         ssthresh: Option<u32>,
-        /// Segments in flight as the sender counts them.
         in_flight: Option<u32>,
-        /// Round-trip time measured.
         rtt_ns: Option<u64>,
-        /// Retransmission timeout after it.
         rto_ns: Option<u64>,
         /// Name of the congestion control's state; empty for other events.
         state: Option<&'static str>,
@@ -97,19 +79,15 @@ columnar! {
     /// did not occur.
     #[derive(Clone, Debug, PartialEq)]
     pub struct ObjectRow {
-        /// Number of the connection's flow.
         flow: u32,
         /// Number of the object in its page, 0 for the main one.
         object: u32,
         /// Size without the header.
         bytes: Option<u64>,
-        /// When the browser requested it.
         request_ns: u64,
-        /// When the server responded.
         response_ns: Option<u64>,
         /// When the browser received the first byte of the response.
         first_byte_ns: Option<u64>,
-        /// When the browser received the last byte.
         last_byte_ns: Option<u64>,
     }
 }

@@ -6,7 +6,6 @@ use lasthop_core::{Direction, Protocol};
 use serde::Serialize;
 
 labels! {
-    /// How a flow ended.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub enum Outcome {
         /// TCP: the sender saw both directions closed. UDP: everything offered was sent, and each
@@ -375,7 +374,6 @@ columnar! {
 }
 
 columnar! {
-    /// One page load of one run.
     #[allow(non_snake_case)]
     #[derive(Clone, Debug, Default, PartialEq, Serialize)]
     pub struct PageRecord {

@@ -22,16 +22,13 @@ const TOGETHER_S: f64 = 1.0;
 /// How the flows of a scenario get their roles.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rule {
-    /// How flows outside of groups are ranked.
     pub roles: Roles,
-    /// Whether the scenario has several page loads.
     pub several_pages: bool,
     /// Whether the flows are connections of a real program, which are not comparable with each other.
     pub of_program: bool,
 }
 
 impl Rule {
-    /// The rule of `scenario`.
     pub fn of(scenario: &Scenario) -> Self {
         let pages = scenario.applications();
         let pages = pages.iter().filter(|instance| instance.config.page().is_some()).count();
@@ -81,7 +78,6 @@ impl Rule {
         roles
     }
 
-    /// The roles of TCP flows outside of groups.
     fn transfer_roles(self, flows: &[FlowRecord], rows: &[usize]) -> Vec<(usize, String)> {
         match self.roles {
             Roles::ByName => Vec::new(),
@@ -97,7 +93,6 @@ fn connection(flow: &FlowRecord) -> Option<&str> {
     flow.flow.strip_prefix(&flow.application)?.strip_prefix('/')
 }
 
-/// The classes of one page load's connections.
 fn page_classes(flows: &[FlowRecord], rows: &[usize]) -> Vec<(usize, String)> {
     let name = |row: usize| connection(&flows[row]).unwrap_or_default();
     let (mut inline, others): (Vec<usize>, Vec<usize>) =

@@ -23,7 +23,6 @@ pub struct CaptureTarget {
     pub folder: PathBuf,
     /// Beginning of each file's description.
     pub comment: String,
-    /// Maximum number of bytes kept of a packet.
     pub snap_length: u32,
     /// The only point that is captured, by name; all if none is named.
     #[serde(default)]
@@ -86,12 +85,10 @@ impl Analysis {
 pub struct SeriesTarget {
     /// A new CSV file.
     pub file: PathBuf,
-    /// Length of a step in nanoseconds, not 0.
     pub step_ns: NonZeroU64,
 }
 
 impl SeriesTarget {
-    /// Creates the file.
     pub fn create(&self) -> io::Result<BufWriter<File>> {
         Ok(BufWriter::new(File::create_new(&self.file)?))
     }

@@ -21,7 +21,6 @@ pub use row::SeriesRow;
 /// One step of a flow or of a direction of the hop.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// Number of the step, from 0.
     number: u64,
     /// The flow, if the step belongs to a flow; `direction` is then that of its data.
     flow: Option<u32>,
@@ -39,7 +38,6 @@ pub struct Step {
 }
 
 impl Step {
-    /// A step without events.
     fn empty(number: u64, direction: Direction) -> Self {
         Self {
             number,
@@ -60,9 +58,7 @@ impl Step {
 /// The hop that the steps of a run speak of, in each direction, down and up.
 #[derive(Debug)]
 pub struct Bottlenecks {
-    /// Its place.
     pub places: [Place; 2],
-    /// Its capacity, if there is one.
     pub capacities: [Option<Capacity>; 2],
     /// Whether the packets of each application cross it.
     pub crossed: Vec<Vec<[bool; 2]>>,
@@ -75,15 +71,12 @@ impl Bottlenecks {
     }
 }
 
-/// Properties of a run besides its steps.
 #[derive(Debug)]
 pub struct Known {
     names: Vec<String>,
-    /// Capacities of the directions down and up.
     capacities: [Option<Capacity>; 2],
 }
 
-/// Receives the steps of a run, in order.
 pub trait SeriesSink {
     /// Receives all rows of a step of this length: its active flows, then the hop. Returns the factor by
     /// which later steps are to be longer; the steps so far must form complete steps of the new length.
@@ -99,7 +92,6 @@ pub trait SeriesSink {
 pub struct Series<S> {
     length: Duration,
     number: u64,
-    /// When this step ends.
     step_end: Instant,
     known: Known,
     places: [Place; 2],
@@ -112,7 +104,6 @@ pub struct Series<S> {
     sink: S,
 }
 
-/// The sums over a step.
 #[derive(Debug, Default)]
 struct Tally {
     fresh_bytes: u64,

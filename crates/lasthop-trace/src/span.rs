@@ -8,6 +8,5 @@ use serde::Deserialize;
 pub struct Span {
     /// Start, in nanoseconds since the start of the run.
     pub start_ns: u64,
-    /// End.
     pub stop_ns: u64,
 }

@@ -20,7 +20,6 @@ pub(crate) struct Point {
     pub sum: u64,
 }
 
-/// A row and its point.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Kept<R> {
     pub point: Point,
@@ -170,7 +169,6 @@ impl<R> Thinned<R> {
         self.pending = 0;
     }
 
-    /// The index of a series in `open`.
     #[inline]
     fn place_of(&mut self, series: usize) -> usize {
         if series >= self.places.len() {
@@ -184,7 +182,6 @@ impl<R> Thinned<R> {
         *place as usize - 1
     }
 
-    /// Adds a row to its interval.
     #[inline]
     fn admit(&mut self, point: Point, row: impl FnOnce() -> R) {
         let (number, place) = (self.within_span(point.time_ns) >> self.width, self.place_of(point.series));

@@ -267,13 +267,9 @@ enum Told {
 /// Packet events, and those that say how many packets there were.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// All events.
     pub events: u64,
-    /// Packets sent.
     pub sent: u64,
-    /// Packets delivered.
     pub delivered: u64,
-    /// Packets dropped.
     pub dropped: u64,
 }
 

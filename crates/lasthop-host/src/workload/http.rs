@@ -17,27 +17,20 @@ const INCLUDED_HEADER_BYTES: u64 = 256;
 /// scenarios.
 const NGINX_HEADER_BYTES_MIN: u64 = 224;
 
-/// The objects of a page on a server.
 #[derive(Clone, Debug)]
 pub struct Site {
     /// The objects, starting with the main one.
     pub answers: Vec<Answer>,
-    /// Whether connections stay open.
     pub persistent: bool,
-    /// Whether headers are written separately.
     pub separate_headers: bool,
 }
 
-/// One object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// Its name, which is its path.
     pub name: String,
-    /// The request for it.
     pub request: Vec<u8>,
-    /// Size of the header in front of it.
     pub header_bytes: u64,
-    /// Its size.
     pub body_bytes: u64,
 }
 

@@ -54,13 +54,11 @@ const CLIENT_PORT: u16 = 20_001;
 /// Sets of ports of the mobile host that the runs of a chain use in turn, because the ports of the last run
 /// are still in TIME-WAIT.
 const CLIENT_PORTS: u32 = 10_000;
-/// The events that sockets are watched for, edge-triggered.
 const SOCKET_EVENTS: EpollFlags =
     EpollFlags::EPOLLIN.union(EpollFlags::EPOLLOUT).union(EpollFlags::EPOLLRDHUP).union(EpollFlags::EPOLLET);
 /// Length of a datagram's number at the start of its payload, as in captures.
 const NUMBER_BYTES: usize = 8;
 
-/// The role of a watched socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Watched {
     Listener(usize),
@@ -79,7 +77,6 @@ struct Application {
     later: Later,
     /// The objects of a page load.
     site: Option<Rc<Site>>,
-    /// QUIC of its flows, if QUIC carries them.
     quic: Option<Rc<QuicConfig>>,
     /// The way of the first subflow, if MPTCP carries its flows.
     mptcp: Option<usize>,
@@ -96,7 +93,6 @@ impl Application {
 /// One end of all flows of an application.
 #[derive(Clone, Copy)]
 struct Side {
-    /// The number of its host.
     host: usize,
     /// The largest window that it advertises, in bytes.
     receive_window_max: u32,
@@ -104,7 +100,6 @@ struct Side {
     joins_writes: bool,
 }
 
-/// One flow of the run.
 struct Flow {
     /// Index of its application, and its number there.
     application: usize,
@@ -128,7 +123,6 @@ enum Ends {
     Quic(Box<[quic::End; 2]>),
     /// A flow through a relay; both its sides follow.
     Relayed(Box<Relay>),
-    /// A removed flow.
     Gone,
 }
 
@@ -144,7 +138,6 @@ struct Connection {
 }
 
 impl Connection {
-    /// Ends without sockets.
     fn new(flow: FlowId, sides: &[Side; 2], of_page: bool) -> Self {
         let end = |host| Peer::new(flow, host, sides[host as usize].receive_window_max);
         Self {
@@ -172,20 +165,17 @@ impl Connection {
     }
 }
 
-/// The applications of one run and their sockets.
 pub struct Workload<'a> {
     /// The hosts, and the one in whose network namespace this process is.
     hosts: &'a [HostNamespace],
     inside: usize,
     applications: Vec<Application>,
-    /// The ends of the flows of each lane.
     lanes: Vec<[Side; 2]>,
     /// The buffer of the relay of each application's flows.
     buffers: Vec<u64>,
     flows: Vec<Flow>,
     /// Flow by the client's port.
     ports: BTreeMap<u16, FlowId>,
-    /// Subflows of MPTCP.
     subflows: Subflows,
     /// Listening sockets, with the end that connects and the host that listens.
     listeners: Vec<(Socket, Host, usize)>,
@@ -262,7 +252,6 @@ impl<'a> Workload<'a> {
         Ok(workload)
     }
 
-    /// The host at an end of a flow.
     fn host_of(&self, flow: FlowId, end: Host) -> usize {
         let known = self.flows.get(flow.0 as usize).map(|flow| flow.lane);
         self.lanes[known.unwrap_or((u32::MAX - flow.0) as usize)][end as usize].host
@@ -388,7 +377,6 @@ impl<'a> Workload<'a> {
         Ok(())
     }
 
-    /// The ends of a flow of datagrams.
     fn add_udp(
         &mut self,
         info: &FlowInfo,
@@ -436,7 +424,6 @@ impl<'a> Workload<'a> {
         self.first_name + self.watched.len() as u64 - 1
     }
 
-    /// When an application wants to act next.
     pub fn next_wakeup(&self) -> Option<Instant> {
         let programs = self.applications.iter().filter_map(|application| application.program.next_wakeup());
         programs.chain(self.next_quic_wakeup()).min()
@@ -474,7 +461,6 @@ impl<'a> Workload<'a> {
         self.wake_quic(now, waiter, observer)
     }
 
-    /// A watched socket is ready.
     pub fn ready<O: Observer>(
         &mut self,
         now: Instant,
@@ -584,7 +570,6 @@ impl<'a> Workload<'a> {
         self.send_postponed()
     }
 
-    /// Performs an action of an application.
     fn carry_out<O: Observer>(
         &mut self,
         now: Instant,
@@ -628,7 +613,6 @@ impl<'a> Workload<'a> {
         }
     }
 
-    /// The flow with this number in the application.
     fn flow_of(&self, index: usize, number: u32) -> FlowId {
         self.applications[index].flows[number as usize]
     }
@@ -835,7 +819,6 @@ fn applications(scenario: &Scenario, seed: Seed, hosts: &Hosts<'_>) -> Result<Ve
     programs.zip(hosts.of_lane()).map(application).collect()
 }
 
-/// The ends of the flows of each lane.
 fn lanes(scenario: &Scenario, hosts: &Hosts<'_>) -> Vec<[Side; 2]> {
     let lanes = scenario.lanes();
     let flow = |lane: &Lane<'_>| (&scenario.flow[lane.instance.entry], lane.part);
@@ -855,7 +838,6 @@ fn buffer(scenario: &Scenario, instance: &Instance<'_>) -> u64 {
     scenario.flow[instance.entry].relay.as_ref().map_or(0, |relay| relay.buffer.0)
 }
 
-/// How the sockets of a TCP send.
 fn sending((tcp, mptcp): (&TcpConfig, bool)) -> Sending {
     Sending { paced: tcp.pacing == Pacing::Socket, nagle: tcp.nagle, mptcp }
 }
@@ -873,7 +855,6 @@ fn datagram_socket(address: SocketAddr, info: &FlowInfo) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// The content of a datagram.
 fn payload(datagram: Datagram) -> Vec<u8> {
     let mut payload = vec![0; datagram.payload_bytes as usize];
     let number = datagram.number.to_be_bytes();

@@ -24,7 +24,6 @@ const SOL_MPTCP: libc::c_int = 284;
 const MPTCP_INFO: libc::c_int = 1;
 const TOKEN_AT: usize = 12;
 
-/// The subflows of a run.
 #[derive(Debug, Default)]
 pub struct Subflows {
     /// By the address of the host that opened them.

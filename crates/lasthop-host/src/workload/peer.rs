@@ -16,13 +16,10 @@ use std::net::{Shutdown, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::rc::Rc;
 
-/// Maximum number of bytes per write.
 const WRITE_BYTES: usize = 1 << 17;
-/// Maximum number of writes made together.
 const WRITES: usize = 64;
 /// Maximum number of unsent bytes in the socket of an application that will stop.
 const UNSENT_BYTES: u32 = 1 << 16;
-/// Maximum number of bytes per read.
 pub const READ_BYTES: usize = 1 << 14;
 /// Errors of a socket that is not connected yet, has no room, or was shut down.
 const HARMLESS: [ErrorKind; 4] =
@@ -44,7 +41,6 @@ struct Order {
 }
 
 impl Order {
-    /// The next writes.
     fn writes(&self) -> impl Iterator<Item = Write<'_>> {
         let Self { mut left, write, joined, mut current, ref text } = *self;
         std::iter::from_fn(move || {
@@ -87,7 +83,6 @@ enum Carriers {
     Several,
 }
 
-/// One end of a connection.
 #[derive(Debug)]
 pub struct Peer {
     socket: Option<Rc<Socket>>,
@@ -96,7 +91,6 @@ pub struct Peer {
     /// How to query the kernel about it if another process has the socket: the access, its own address and
     /// the other end's.
     foreign: Option<(Rc<Diag>, SocketAddr, SocketAddr)>,
-    /// Its events.
     pub sender: Sender,
     orders: VecDeque<Order>,
     close: bool,
@@ -137,7 +131,6 @@ impl Peer {
         (self.carriers == Carriers::Several).then_some(self.received)
     }
 
-    /// Sets its socket.
     pub fn open(&mut self, socket: Socket) -> &Rc<Socket> {
         self.socket.insert(Rc::new(socket))
     }
@@ -147,7 +140,6 @@ impl Peer {
         self.foreign = Some((diag, own, other));
     }
 
-    /// The kernel's current information about it.
     fn info(&self) -> Option<TcpInfo> {
         match (&self.socket, &self.foreign) {
             (Some(socket), _) => TcpInfo::of(socket).ok(),
@@ -167,7 +159,6 @@ impl Peer {
         taken
     }
 
-    /// The socket, once there is one.
     pub fn socket(&self) -> Option<&Rc<Socket>> {
         self.socket.as_ref()
     }
@@ -197,7 +188,6 @@ impl Peer {
         }
     }
 
-    /// Starts to connect.
     pub fn connect(&self, to: SocketAddr) -> Result<(), Error> {
         let socket = self.socket.as_ref().expect("the connecting end has its socket from the start");
         match socket.connect(&SockAddr::from(to)) {
@@ -217,7 +207,6 @@ impl Peer {
         self.flush();
     }
 
-    /// The application writes this, in one write.
     pub fn write_text(&mut self, text: Vec<u8>) {
         let bytes = text.len() as u64;
         self.orders.push_back(Order {
@@ -391,14 +380,10 @@ pub(super) fn set_option<T: Copy>(
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// How the TCP of a socket sends.
 #[derive(Clone, Copy, Debug)]
 pub struct Sending {
-    /// At a rate.
     pub paced: bool,
-    /// By Nagle's algorithm.
     pub nagle: bool,
-    /// Over several connections.
     pub mptcp: bool,
 }
 

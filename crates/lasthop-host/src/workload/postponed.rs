@@ -13,7 +13,6 @@ use socket2::Socket;
 use std::io;
 use std::rc::Rc;
 
-/// Work that is left for the next wait.
 pub enum Postponed {
     /// A datagram of a flow is to be sent by a host.
     Send(FlowId, Host, Vec<u8>),

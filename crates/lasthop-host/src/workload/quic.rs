@@ -33,16 +33,13 @@ const RECEIVE_BUFFER_BYTES: u32 = 1 << 22;
 pub struct Setting {
     pub mtu: Bytes,
     pub seed: Seed,
-    /// True if they write logs.
     pub log: bool,
 }
 
-/// One end of a flow.
 pub struct End {
     quic: Box<Quic>,
     socket: Socket,
     dscp: Dscp,
-    /// Number of datagrams that it has made.
     made: u64,
     /// A datagram for which the socket had no room.
     waiting: Option<Outgoing>,
@@ -73,7 +70,6 @@ impl End {
         Ok(Self { quic: Box::new(quic), socket, dscp, made: 0, waiting: None, sent: VecDeque::new(), buffer })
     }
 
-    /// When it must act next.
     fn next_wakeup(&self) -> Option<Instant> {
         if self.waiting.is_some() { Some(Instant::ZERO) } else { self.quic.next_wakeup() }
     }
@@ -128,7 +124,6 @@ impl End {
         self.sent.drain(..=place).next_back().map(|sent| sent.known)
     }
 
-    /// A datagram has reached its host.
     pub fn arrived(&mut self, datagram: &QuicDatagram) {
         self.quic.note_acknowledged(datagram);
     }
@@ -168,7 +163,6 @@ impl Workload<'_> {
         }
     }
 
-    /// When a QUIC end must act next.
     pub(super) fn next_quic_wakeup(&self) -> Option<Instant> {
         let ends = self.flows_over_quic.iter().filter_map(|flow| match &self.flows[flow.0 as usize].ends {
             Ends::Quic(ends) => ends.iter().filter_map(End::next_wakeup).min(),
@@ -177,7 +171,6 @@ impl Workload<'_> {
         ends.min()
     }
 
-    /// Lets due QUIC ends act.
     pub(super) fn wake_quic<O: Observer>(
         &mut self,
         now: Instant,

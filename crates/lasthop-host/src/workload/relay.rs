@@ -16,7 +16,6 @@ mod ioctl {
     nix::ioctl_read_bad!(unacknowledged, libc::TIOCOUTQ, libc::c_int);
 }
 
-/// The relay of one flow.
 #[derive(Debug)]
 pub(super) struct Relay {
     /// Most data that it holds in each direction, those included that the far end has not acknowledged.

@@ -7,7 +7,6 @@ use std::num::NonZeroU16;
 #[cfg(test)]
 mod tests;
 
-/// Both directions of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Segments {
     server: Stream,
@@ -21,7 +20,6 @@ struct Stream {
     initial: Option<u32>,
     /// First stream offset after the highest that it has sent.
     end: u64,
-    /// Its window scale option.
     shift: Option<u8>,
 }
 

@@ -27,26 +27,19 @@ const SSTHRESH_INFINITE: u32 = 0x7fff_ffff;
 /// The used fields of `TCP_INFO`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
-    /// State of the connection.
     pub state: u8,
-    /// State of congestion control.
     pub ca_state: u8,
     /// Expiries of the retransmission timer since the last progress.
     pub retransmits: u8,
-    /// Congestion window in segments.
     pub cwnd: u32,
-    /// Slow-start threshold in segments.
     pub ssthresh: u32,
     /// Segments in flight, as the kernel counts them.
     pub in_flight: u32,
-    /// Smoothed round-trip time.
     pub srtt_us: u32,
-    /// Retransmission timeout.
     pub rto_us: u32,
 }
 
 impl TcpInfo {
-    /// The information about a connection that is over.
     pub const CLOSED: Self = Self {
         state: CLOSED,
         ca_state: 0,
@@ -58,7 +51,6 @@ impl TcpInfo {
         rto_us: 0,
     };
 
-    /// Asks the kernel.
     pub fn of(socket: &Socket) -> io::Result<Self> {
         let mut answer = TcpInfoBytes::default();
         let [asked] = calls::make([Call::tcp_info(socket, &mut answer)]);
@@ -88,7 +80,6 @@ impl TcpInfo {
         }
     }
 
-    /// Whether the connection is over.
     pub fn is_closed(&self) -> bool {
         self.state == CLOSED
     }
@@ -113,7 +104,6 @@ impl Sender {
         Self { flow, host, last, sent_end: 0, over: false }
     }
 
-    /// It sends a segment up to `end`.
     pub fn sends(&mut self, end: u64) {
         self.sent_end = self.sent_end.max(end);
     }

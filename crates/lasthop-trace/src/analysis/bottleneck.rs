@@ -8,7 +8,6 @@ use lasthop_core::{Direction, Instant, Packet, Place, QueueDepth};
 #[derive(Debug, Default)]
 pub(super) struct Bottleneck {
     direction: Option<Direction>,
-    /// Its place.
     place: Place,
     delivered_bytes: u64,
     /// The length of the queue now, and since when.

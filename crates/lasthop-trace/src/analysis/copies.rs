@@ -59,17 +59,14 @@ pub(super) struct Copies {
 }
 
 impl Copies {
-    /// Retransmissions found unnecessary so far.
     pub(super) fn unnecessary(&self) -> u64 {
         self.unnecessary
     }
 
-    /// Timeouts found spurious so far.
     pub(super) fn spurious(&self) -> u64 {
         self.spurious
     }
 
-    /// Copies remembered now.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.queue.len()
@@ -139,7 +136,6 @@ impl Copies {
         self.queue.binary_search_by_key(&serial, |copy| copy.serial).ok()
     }
 
-    /// The sender received an ACK number.
     pub(super) fn acknowledged(&mut self, ack: u64) {
         if ack > self.acknowledged {
             self.acknowledged = ack;

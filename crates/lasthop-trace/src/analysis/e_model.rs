@@ -33,7 +33,6 @@ fn mos_of(rating: f64) -> f64 {
     }
 }
 
-/// The quality that a listener perceives.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heard {
     /// Ie and Bpl of the codec.

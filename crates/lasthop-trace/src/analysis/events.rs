@@ -53,7 +53,6 @@ impl Analysis {
         self.look_beyond(now, PacketEvent::Delivered, packet, is_retired);
     }
 
-    /// A packet has crossed a hop.
     #[inline]
     pub(super) fn crossed(&mut self, packet: &Packet) {
         if self.bottleneck.crossed(packet)
@@ -113,7 +112,6 @@ impl Analysis {
         }
     }
 
-    /// The other events inside a transport.
     pub(super) fn transport_event(&mut self, now: Instant, flow: FlowId, host: Host, event: TransportEvent) {
         if event == TransportEvent::Aborted
             && let Some(page) = self.page_of(flow)

@@ -4,7 +4,6 @@ use crate::records::FlowRecord;
 use crate::samples::Samples;
 use lasthop_core::{Duration, Instant};
 
-/// The exchanges of one flow, one after another.
 #[derive(Debug, Default)]
 pub(super) struct Exchanges {
     /// When the request was made whose response is not complete yet.

@@ -206,7 +206,6 @@ impl Hops {
         self.sides.get_mut(usize::from(packet.place.0))
     }
 
-    /// A frame of a medium.
     pub fn air(&mut self, place: Place, event: AirEvent) {
         self.stations[usize::from(place.0)][usize::from(event.station)].count(event);
     }
@@ -287,7 +286,6 @@ impl Side {
         }
     }
 
-    /// The queue has this length from now on.
     fn queue(&mut self, now: Instant, packets: u32) {
         let busy_until = if self.queue_packets > 0 { now } else { self.sent_at.min(now) };
         self.busy += busy_until.saturating_since(self.since);

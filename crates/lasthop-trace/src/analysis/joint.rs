@@ -22,12 +22,10 @@ pub(super) struct Joint {
 }
 
 impl Joint {
-    /// When it ended.
     pub fn ended(&self) -> Option<Instant> {
         self.aborted.or(self.ended)
     }
 
-    /// Something happened at its sender.
     pub fn event(&mut self, now: Instant, event: TransportEvent) {
         match event {
             TransportEvent::Closed => self.closed = true,
@@ -64,7 +62,6 @@ impl Joint {
 }
 
 impl Flow {
-    /// Another connection carries it.
     pub(super) fn joins(&mut self, connection: FlowId) {
         if !matches!(self.transport, Transport::Joint(_)) {
             self.transport = Transport::Joint(Joint::default());

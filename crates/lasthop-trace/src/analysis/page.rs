@@ -6,7 +6,6 @@ use lasthop_core::{Direction, Flags, FlowId, Instant, Packet, PacketEvent};
 /// The connections of one page load, and the data that they delivered.
 #[derive(Debug)]
 pub(super) struct Page {
-    /// Index of the page load in the scenario.
     pub application: u32,
     record: PageRecord,
     started: Option<Instant>,

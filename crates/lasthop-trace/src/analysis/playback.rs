@@ -3,12 +3,9 @@
 use crate::records::FlowRecord;
 use lasthop_core::{Duration, Instant, PlaybackEvent, Rate};
 
-/// The video of one flow.
 #[derive(Debug, Default)]
 pub(super) struct Playback {
-    /// When it first played.
     began: Option<Instant>,
-    /// Beginning of the current stall.
     stalled: Option<Instant>,
     stalls: u64,
     stalled_time: Duration,

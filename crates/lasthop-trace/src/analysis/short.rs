@@ -5,7 +5,6 @@ use crate::records::{FlowRecord, ShortRecord};
 use crate::samples::Samples;
 use lasthop_core::Instant;
 
-/// The short flows of one name.
 #[derive(Debug)]
 pub(super) struct Group {
     record: ShortRecord,

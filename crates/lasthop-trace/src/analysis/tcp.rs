@@ -20,7 +20,6 @@ struct Counts {
     cwnd_max: Option<u32>,
 }
 
-/// Sequence numbers, times and copies of one connection.
 #[derive(Debug, Default)]
 pub(super) struct TcpFlow {
     counts: Counts,
@@ -47,7 +46,6 @@ pub(super) struct TcpFlow {
 }
 
 impl TcpFlow {
-    /// A connection without measurements of times.
     pub(super) fn without_times() -> Self {
         Self { rtt: Samples::Ignored, one_way_delay: Samples::Ignored, ..Self::default() }
     }
@@ -66,7 +64,6 @@ impl TcpFlow {
         self.aborted = first.aborted.into_iter().chain(last.aborted).min();
     }
 
-    /// A packet in the data direction.
     pub(super) fn data_packet(
         &mut self,
         now: Instant,
@@ -116,7 +113,6 @@ impl TcpFlow {
         }
     }
 
-    /// A packet in the ACK direction.
     pub(super) fn ack_packet(
         &mut self,
         now: Instant,
@@ -135,7 +131,6 @@ impl TcpFlow {
         }
     }
 
-    /// The receiver sends this ACK number.
     #[inline]
     fn answered(&mut self, now: Instant, ack: u64) {
         self.receiver_ack = self.receiver_ack.max(ack);
@@ -178,12 +173,10 @@ impl TcpFlow {
         }
     }
 
-    /// The window of the sender has changed.
     pub(super) fn window(&mut self, cwnd: u32) {
         self.counts.cwnd_max = self.counts.cwnd_max.max(Some(cwnd));
     }
 
-    /// The sender has measured a round-trip time.
     pub(super) fn round_trip(&mut self, rtt: Duration) {
         self.rtt.record(rtt);
     }
@@ -214,7 +207,6 @@ impl TcpFlow {
         }
     }
 
-    /// The sender stops at `end`.
     pub(super) fn stops(&mut self, end: Instant) {
         self.told = Some((end, 0));
     }
@@ -224,12 +216,10 @@ impl TcpFlow {
         self.in_sequence(self.receiver_ack)
     }
 
-    /// Data bytes below an ACK number.
     fn in_sequence(&self, ack: u64) -> u64 {
         ack.min(self.data_end).saturating_sub(FIRST_BYTE)
     }
 
-    /// Copies of segments that can still matter.
     #[cfg(test)]
     pub(super) fn remembered_copies(&self) -> usize {
         self.copies.len()

@@ -19,7 +19,6 @@ struct Arrival {
     at: Instant,
 }
 
-/// Datagrams between the hosts, and what arrived.
 #[derive(Debug, Default)]
 pub(super) struct UdpFlow {
     /// Numbers and send times of the datagrams in flight, in the order of sending.

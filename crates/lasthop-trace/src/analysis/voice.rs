@@ -5,7 +5,6 @@ use crate::records::FlowRecord;
 use lasthop_core::Duration;
 use lasthop_traffic::Voice;
 
-/// The fate of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Unknown,

@@ -12,7 +12,6 @@ const FROM: [u64; 10] = [0, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120];
 /// Ether types below it are lengths of IEEE 802.2 frames.
 const ETHER_TYPE_MIN: u16 = 0x600;
 
-/// The protocols of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Layers {
     pub(super) network: Network,
@@ -20,14 +19,12 @@ pub(super) struct Layers {
     pub(super) upper: Option<Upper>,
 }
 
-/// The content of the link layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Network {
     Ip,
     Ipv6,
     /// Another ether type.
     Other(u16),
-    /// Too few bytes were captured to determine it.
     Incomplete,
 }
 
@@ -69,7 +66,6 @@ impl Upper {
     }
 }
 
-/// Frames and their bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Amount {
     packets: u64,
@@ -84,7 +80,6 @@ struct Range {
     max_bytes: Option<u64>,
 }
 
-/// Counts the frames of a capture.
 #[derive(Debug, Default)]
 pub(super) struct Composition {
     protocols: BTreeMap<Layers, Amount>,

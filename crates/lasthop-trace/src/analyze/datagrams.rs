@@ -9,7 +9,6 @@ use lasthop_core::Duration;
 /// Bytes that throughput counts for each datagram besides its payload.
 const UDP_HEADER: u64 = 8;
 
-/// The datagrams of one end.
 #[derive(Debug, Default)]
 pub(super) struct Datagrams {
     pub(super) record: StreamRecord,

@@ -8,10 +8,8 @@ use lasthop_capture::{Carried, Frame, carried};
 use lasthop_core::Flags;
 use std::net::IpAddr;
 
-/// One end of a flow.
 pub type Endpoint = (IpAddr, u16);
 
-/// The content of a frame.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Decoded {
     Transport(TransportPacket),
@@ -23,7 +21,6 @@ pub(super) enum Decoded {
     Incomplete,
 }
 
-/// A packet of a flow.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TransportPacket {
     pub(super) source: Endpoint,
@@ -32,11 +29,9 @@ pub(super) struct TransportPacket {
     pub(super) congestion_experienced: bool,
     /// Payload on the wire, captured or not.
     pub(super) payload_bytes: u64,
-    /// The TCP header; `None` for UDP.
     pub(super) tcp: Option<Header>,
 }
 
-/// A TCP header.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Header {
     pub(super) seq: u32,
@@ -160,7 +155,6 @@ fn read_options(mut options: &[u8], header: &mut Header) {
     }
 }
 
-/// Two numbers in eight bytes.
 fn pair(bytes: &[u8]) -> (u32, u32) {
     let word = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     (word(0), word(4))

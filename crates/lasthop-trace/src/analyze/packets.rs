@@ -12,27 +12,20 @@ use std::io::Read;
 pub struct Packets {
     /// Nanoseconds since 1970.
     pub time_ns: Vec<u64>,
-    /// Index of the flow in `flows`.
     pub flow: Vec<u32>,
     /// 1 if it goes against the flow's first packet.
     pub reverse: Vec<u8>,
-    /// Sequence number.
     pub seq: Vec<u32>,
-    /// Acknowledgement number.
     pub ack: Vec<u32>,
-    /// Payload on the wire.
     pub bytes: Vec<u32>,
-    /// The byte of TCP's flags.
     pub flags: Vec<u8>,
     /// Window, not scaled.
     pub window: Vec<u16>,
     /// Timestamp and its echo (RFC 7323); 0 without.
     pub stamp: Vec<u32>,
-    /// See `stamp`.
     pub echo: Vec<u32>,
     /// The first SACK block; 0 without.
     pub sack_from: Vec<u32>,
-    /// See `sack_from`.
     pub sack_to: Vec<u32>,
     /// The flows, in the order of their first packets.
     pub flows: Vec<PacketFlow>,
@@ -42,19 +35,16 @@ pub struct Packets {
     pub cut_at: Option<u64>,
 }
 
-/// A flow in a capture.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PacketFlow {
     /// Source and destination of its first packet.
     pub ends: (Endpoint, Endpoint),
-    /// True for TCP.
     pub tcp: bool,
     /// The sequence number of the first packet's SYN.
     syn: Option<u32>,
     /// The largest segments that the ends accept, and their window scales, as the SYNs say: of the end that
     /// sent the first packet, then of the other.
     pub mss: [Option<u16>; 2],
-    /// See `mss`.
     pub scale: [Option<u8>; 2],
 }
 

@@ -34,17 +34,11 @@ columnar! {
     pub struct StreamRecord {
         /// Number of the flow in the capture, from 1, in the order of their first packets.
         connection: u64,
-        /// Transport protocol.
         protocol: Protocol,
-        /// IP address of the sender.
         source: String,
-        /// Its port.
         source_port: u32,
-        /// IP address of the receiver.
         destination: String,
-        /// Its port.
         destination_port: u32,
-        /// How the flow ended.
         outcome: Ending,
         /// 1 if the SYNs and FINs of both directions are in the capture (tcptrace's "complete conn"), else 0.
         complete: bool,
@@ -63,13 +57,11 @@ columnar! {
         packets: u64,
         /// Data segments of the sender.
         sent_packets: u64,
-        /// Their payload.
         sent_bytes: u64,
         /// Of it, what was not sent before.
         unique_bytes: u64,
         /// Data segments that carry at least one byte sent before.
         retransmitted_packets: u64,
-        /// Bytes sent before.
         retransmitted_bytes: u64,
         /// SYNs and FINs sent again without payload. tcptrace's "rexmt data pkts" has them too.
         retransmitted_syns_fins: u64,
@@ -78,11 +70,9 @@ columnar! {
         /// Packets that repeat the highest ACK number of the receiver, without payload and without change
         /// of the window (tcptrace's "duplicate acks"). The receiver's FIN is one.
         duplicate_acks: u64,
-        /// Times that a third duplicate came.
         triple_duplicate_acks: u64,
         /// ACKs with SACK information (tcptrace's "sacks sent" of the other direction).
         sack_blocks: u64,
-        /// Blocks in all of them together.
         sack_blocks_total: u64,
         /// ACKs whose first block reports a duplicate (RFC 2883).
         dsacks: u64,
@@ -92,13 +82,9 @@ columnar! {
         ecn_echoes: u64,
         /// Packets of the sender that say it has reduced its window; that of the handshake not counted.
         cwr_packets: u64,
-        /// SYNs of the sender.
         syns: u64,
-        /// Its FINs.
         fins: u64,
-        /// Its RSTs.
         resets: u64,
-        /// Maximum segment size that it announced.
         mss_bytes: Option<u32>,
         /// Window scale that it announced, an exponent of 2.
         window_scale: Option<u32>,
@@ -109,34 +95,23 @@ columnar! {
         /// Round-trip times from the capture point to the receiver: segments sent once and in order, each
         /// answered by an ACK of its last byte.
         rtt_samples: u64,
-        /// Least of them.
         rtt_min_s: Option<f64>,
-        /// Their median.
         rtt_median_s: Option<f64>,
-        /// Their 95 % quantile.
         rtt_p95_s: Option<f64>,
-        /// Greatest of them.
         rtt_max_s: Option<f64>,
         /// UDP: median time between two consecutive datagrams.
         spacing_p50_ms: Option<f64>,
-        /// Its 75 % quantile.
         spacing_p75_ms: Option<f64>,
-        /// Its 90 % quantile.
         spacing_p90_ms: Option<f64>,
-        /// Its greatest.
         spacing_max_ms: Option<f64>,
     }
 }
 
 columnar! {
-    /// Counts of the packets in a capture.
     #[derive(Clone, Debug, Default, PartialEq, Serialize)]
     pub struct CaptureRecord {
-        /// Packets read.
         packets: u64,
-        /// TCP segments among them.
         tcp_packets: u64,
-        /// UDP datagrams.
         udp_packets: u64,
         /// Of neither protocol; not analysed.
         other_packets: u64,
@@ -156,7 +131,6 @@ columnar! {
         /// The protocol and those below it, from the network layer up: `ip:tcp`. What an IP packet carries is
         /// called as IANA calls it, in small letters; a fragment is `ip:fragment`, whatever it carries.
         protocol: String,
-        /// Frames.
         packets: u64,
         /// Their bytes on the wire, with the header of the link layer.
         bytes: u64,
@@ -168,17 +142,12 @@ columnar! {
     /// those between them.
     #[derive(Clone, Debug, Default, PartialEq, Serialize)]
     pub struct SizeRecord {
-        /// Least length of the range.
         from_bytes: u64,
         /// Greatest; `None` if it has no end.
         to_bytes: Option<u64>,
-        /// Frames.
         packets: u64,
-        /// Their bytes.
         bytes: u64,
-        /// The shortest of them.
         min_bytes: Option<u64>,
-        /// The longest.
         max_bytes: Option<u64>,
     }
 }

@@ -38,7 +38,6 @@ pub(super) struct Novelty {
     pub(super) out_of_order: bool,
 }
 
-/// The information in an ACK.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Answer {
     /// It repeats the ACK number of an earlier one.
@@ -109,7 +108,6 @@ impl Sent {
         answer
     }
 
-    /// Pieces that are remembered.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.pieces.len()

@@ -23,7 +23,6 @@ pub(super) struct Stream {
     fin_acknowledged_ns: Option<u64>,
     data_end: u64,
     first_data_ns: Option<u64>,
-    /// When `data_end` was first acknowledged.
     data_acknowledged_ns: Option<u64>,
     /// The last window that it advertised, in bytes.
     window: Option<u64>,
@@ -48,7 +47,6 @@ impl Stream {
         self.record.packets > 0 && self.syn_seq != Some(syn_seq)
     }
 
-    /// The last FIN was acknowledged.
     pub(super) fn is_closed(&self) -> bool {
         self.fin_acknowledged_ns.is_some()
     }

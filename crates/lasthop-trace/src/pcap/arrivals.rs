@@ -30,7 +30,6 @@ impl Arrivals {
         self.held.push_back(Held { block, waits: true });
     }
 
-    /// Whether a packet waits.
     pub(super) fn is_waiting(&self, serial: u64) -> bool {
         self.waiting.contains_key(&serial)
     }
@@ -59,7 +58,6 @@ impl Arrivals {
         self.held.pop_front().map(|held| held.block)
     }
 
-    /// All that are left at the end.
     pub(super) fn rest(self) -> impl Iterator<Item = EnhancedPacketBlock<'static>> {
         self.held.into_iter().map(|held| held.block)
     }

@@ -38,7 +38,6 @@ struct Message {
 }
 
 impl Messages {
-    /// Registers a message on `flow`.
     pub fn note(&mut self, flow: FlowId, event: HttpEvent) {
         let index = flow.0 as usize;
         match event {

@@ -14,7 +14,6 @@ use super::http::Messages;
 
 /// The mobile host's port of flow 0; the range is one that tshark does not assign to an application.
 const CLIENT_PORT: u16 = 20_001;
-/// Number of flows that get separate ports.
 const FLOWS: u32 = 10_000;
 /// Initial sequence numbers of flow 0, and their distance from flow to flow.
 const SERVER_ISN: u32 = 1_000_000_000;
@@ -28,9 +27,7 @@ const TTL: u8 = 64;
 /// The addresses of the two ends of a flow; shown as `server 10.0.0.1:30001, client 10.0.1.1:20001`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
-    /// Port of the fixed host.
     pub server_port: u16,
-    /// Port of the mobile host.
     pub client_port: u16,
 }
 
@@ -44,7 +41,6 @@ impl Addresses {
     }
 }
 
-/// How a packet appears where it is captured.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     /// Number of routers that have decremented its TTL.
@@ -53,7 +49,6 @@ pub(super) struct Seen {
     pub(super) ends: [[u8; 4]; 2],
 }
 
-/// Builds packets in reused buffers.
 #[derive(Debug, Default)]
 pub(super) struct Builder {
     bytes: Vec<u8>,
@@ -117,7 +112,6 @@ pub(super) struct Payloads {
 }
 
 impl Payloads {
-    /// A datagram is about to be sent.
     pub fn keep(&mut self, packet: &Packet, bytes: &[u8]) {
         if let Body::Quic(datagram) = &packet.body {
             self.under_way.insert((packet.flow, packet.direction, datagram.number), bytes.to_vec());
@@ -278,7 +272,6 @@ fn tcp_header(
     Ok(header)
 }
 
-/// A stream offset as a sequence number.
 fn folded(initial: u32, offset: u64) -> u32 {
     initial.wrapping_add(offset as u32)
 }

@@ -58,7 +58,6 @@ impl CapturePoints {
         }
     }
 
-    /// The points of a scenario's network.
     pub fn of(scenario: &Scenario) -> Self {
         Self::of_programs(scenario, scenario)
     }
@@ -107,17 +106,14 @@ impl CapturePoints {
         Self { only: name.map(str::to_owned), ..self }
     }
 
-    /// Whether the point with this name is captured.
     pub(super) fn has(&self, name: &str) -> bool {
         self.only.as_ref().is_none_or(|only| only == name)
     }
 
-    /// The names of the points.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.names.iter().map(String::as_str)
     }
 
-    /// The file of the point with this name.
     pub fn file_name(name: &str) -> String {
         format!("{name}.pcapng")
     }
@@ -144,17 +140,14 @@ impl CapturePoints {
         self.has_far_ends.then(|| arrival().unwrap_or_default())
     }
 
-    /// Number of points at hosts, which come first.
     pub(super) const fn hosts(&self) -> usize {
         self.hosts
     }
 
-    /// The point of an application's host.
     pub(super) fn host(&self, application: u32, host: Host) -> usize {
         self.ends(application).points[host as usize]
     }
 
-    /// The point where packets arrive at a place.
     pub(super) fn arrival(&self, place: Place) -> Option<usize> {
         self.hops.get(usize::from(place.0)).map(|points| points[0])
     }

@@ -5,7 +5,6 @@ use lasthop_core::{Direction, Ecn, Host, Packet, PacketEvent};
 use std::collections::BTreeMap;
 use std::io;
 
-/// Packets in flight, by their serials.
 #[derive(Debug, Default)]
 pub(super) struct Real {
     frames: BTreeMap<u64, Vec<u8>>,
@@ -15,7 +14,6 @@ pub(super) struct Real {
 }
 
 impl Real {
-    /// A packet is about to be sent.
     pub(super) fn keep(&mut self, packet: &Packet, bytes: &[u8]) {
         self.frames.insert(packet.serial, bytes.to_vec());
     }

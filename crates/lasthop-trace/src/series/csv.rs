@@ -5,7 +5,6 @@ use crate::columns::{Column, Columnar};
 use lasthop_core::{Duration, Instant};
 use std::io::{self, Write};
 
-/// Number of rows that are formatted at once.
 const ROWS: usize = 4096;
 
 /// Writes the rows of [`SeriesRow`] as CSV, with a header; missing values are empty.

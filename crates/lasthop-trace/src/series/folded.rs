@@ -5,12 +5,10 @@ use crate::columns::{Column, Columnar};
 use crate::span::Span;
 use lasthop_core::{Duration, Instant};
 
-/// Initial length of a step.
 const FIRST_LENGTH: Duration = Duration::from_micros(100);
 /// Maximum number of steps, and approximate maximum number of rows, that are kept.
 const MOST_STEPS: u64 = 1000;
 const MOST_ROWS: usize = 100_000;
-/// Maximum number of steps in a picture.
 const SHOWN_STEPS: u64 = 160;
 
 /// Keeps the steps of a run. Their length is 1 or 2 times a power of ten.
@@ -56,7 +54,6 @@ impl FoldedSeries {
 }
 
 impl Series<FoldedSeries> {
-    /// Keeps the steps.
     pub(crate) fn folded(bottlenecks: Bottlenecks) -> Self {
         Self::new(FIRST_LENGTH, bottlenecks, FoldedSeries::default())
     }
@@ -81,7 +78,6 @@ impl Series<FoldedSeries> {
 }
 
 impl Step {
-    /// Adds the step after it.
     fn add(&mut self, next: &Self) {
         self.is_sending |= next.is_sending;
         self.fresh_bytes += next.fresh_bytes;

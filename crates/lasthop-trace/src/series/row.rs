@@ -47,7 +47,6 @@ columnar! {
 }
 
 impl Known {
-    /// The rows of one step of this length.
     pub(super) fn rows<'a>(&'a self, steps: &'a [Step], length: Duration) -> impl Iterator<Item = SeriesRow> {
         let seconds = length.as_secs_f64();
         steps.iter().map(move |step| {
@@ -82,7 +81,6 @@ impl Known {
     }
 }
 
-/// When a step begins.
 pub(super) fn start(number: u64, length: Duration) -> Instant {
     Instant::from_nanos(number.saturating_mul(length.as_nanos()))
 }

@@ -6,11 +6,9 @@ use crate::error::Error;
 use httparse::{EMPTY_HEADER, Response, Status};
 use std::collections::VecDeque;
 
-/// Maximum number of fields of a header.
 const FIELDS_MAX: usize = 32;
 const OK: u16 = 200;
 
-/// The responses on one connection.
 #[derive(Debug, Default)]
 pub struct Answers {
     expected: VecDeque<Answer>,
@@ -26,7 +24,6 @@ impl Answers {
         self.expected.push_back(answer);
     }
 
-    /// Handles received bytes.
     pub fn read(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
         while !bytes.is_empty() {
             if self.body_left > 0 {

@@ -25,13 +25,11 @@ const PADDING: HeaderName = HeaderName::from_static("x-padding");
 
 /// The server's end of one connection.
 pub struct Connection {
-    /// `None` once the connection is over.
     served: Option<Pin<Box<dyn Future<Output = hyper::Result<()>>>>>,
     again: Arc<Again>,
 }
 
 impl Connection {
-    /// Serves `site` on an accepted connection.
     pub fn new(site: Rc<Site>, socket: Rc<Socket>) -> Self {
         let stream = Stream { socket, separate_headers: site.separate_headers };
         let service = service_fn(move |request: Request<Incoming>| {

@@ -67,7 +67,6 @@ impl UdpFlow {
         }
     }
 
-    /// The connection was given up.
     pub(in crate::analysis) fn abort(&mut self, now: Instant) {
         self.aborted.get_or_insert(now);
     }
