@@ -3,8 +3,8 @@
 use crate::clock::{Clock, Reads, Waiter};
 use crate::emulator::{tun_name, tun_named};
 use crate::error::{Context, Error};
+use crate::generic_netlink::Requests;
 use crate::guest::User;
-use crate::metrics_cache;
 use crate::program_hosts::ProgramHosts;
 use crate::programs::{Commands, HostProgram, Programs};
 use lasthop_core::{Duration, Instant};
@@ -16,6 +16,10 @@ use std::fs::{self, File};
 /// Virtual time between two replications. The next retransmission of a connection is at most two minutes away
 /// (`TCP_RTO_MAX`), and one that has ended is remembered for one more (`TCP_TIMEWAIT_LEN`).
 const PAUSE: Duration = Duration::from_secs(240);
+/// The cache in which Linux keeps what TCP has learnt of other hosts (`tcp_metrics.c`), and the request that,
+/// without an address, removes all entries of the network namespace.
+const TCP_METRICS: &str = "tcp_metrics";
+const TCP_METRICS_CMD_DEL: u8 = 2;
 
 /// The servers, and the hosts of the replication that they serve.
 #[derive(Debug)]
@@ -48,8 +52,7 @@ impl KeptServers {
         Ok(Self { hosts, programs, has_served: false })
     }
 
-    /// Prepares the hosts for a replication: those at the edge are new, and the servers' hosts have forgotten
-    /// the one before.
+    /// Prepares the hosts for a replication: those at the edge are new, the servers' have forgotten the last.
     pub fn prepare(&mut self, scenario: &Scenario, names: &[&str]) -> Result<(), Error> {
         // The programs of each replication have a PID namespace of their own, beside that of the servers.
         let own = File::open("/proc/self/ns/pid").context("cannot hold the PID namespace")?;
@@ -62,7 +65,8 @@ impl KeptServers {
         self.let_connections_end(scenario.mtu.0 as usize)?;
         for server in self.hosts.servers() {
             server.enter()?;
-            metrics_cache::flush().context("cannot empty the cache of TCP's metrics")?;
+            let flush = || Requests::open(TCP_METRICS)?.send(TCP_METRICS_CMD_DEL, Vec::new());
+            flush().context("cannot empty the cache of TCP's metrics")?;
         }
         self.hosts.renew(scenario, names)
     }

@@ -22,7 +22,6 @@ pub mod hop;
 pub mod hosts;
 mod kept_servers;
 pub mod lateness;
-mod metrics_cache;
 mod mptcp;
 pub mod namespace;
 pub mod netlink;

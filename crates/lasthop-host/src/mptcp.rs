@@ -4,14 +4,15 @@
 use crate::error::{Context, Error};
 use crate::generic_netlink::Requests;
 use crate::namespace::{Address, sysctl};
+use crate::netlink::nested;
 use lasthop_core::Host;
 use lasthop_scenario::{Flow, FlowStack, MptcpConfig, Scenario};
 use lasthop_tcp::Pacing;
-use netlink_packet_core::{DefaultNla, Emitable};
-use netlink_packet_generic::GenlFamily;
+use netlink_packet_core::DefaultNla;
 use std::fs;
 
-/// Requests of the path manager, attributes and flags (`linux/mptcp_pm.h`, `linux/mptcp.h`).
+/// The path manager, its requests, their attributes and flags (`linux/mptcp_pm.h`, `linux/mptcp.h`).
+const PATH_MANAGER: &str = "mptcp_pm";
 const ADD_ADDRESS: u8 = 1;
 const SET_LIMITS: u8 = 5;
 const ENDPOINT: u16 = 1;
@@ -83,11 +84,12 @@ impl Mptcp {
             sysctl("mptcp/stale_loss_cnt", &count.to_string())?;
         }
         let set_up = || {
-            let manager = Requests::open()?;
-            manager.send(PathManager::limit(self.further_subflows))?;
+            let manager = Requests::open(PATH_MANAGER)?;
+            manager.send(SET_LIMITS, vec![number(LIMIT_SUBFLOWS, self.further_subflows)])?;
             let mut endpoints = self.endpoints.iter();
-            endpoints
-                .try_for_each(|(address, is_backup)| manager.send(PathManager::add(*address, *is_backup)))
+            endpoints.try_for_each(|(address, is_backup)| {
+                manager.send(ADD_ADDRESS, vec![endpoint(*address, *is_backup)])
+            })
         };
         set_up().context("cannot tell the kernel's MPTCP about the ways of a host")
     }
@@ -126,71 +128,34 @@ pub fn needs_plain_mptcp(scenario: &Scenario) -> Result<(), Error> {
     })
 }
 
-#[derive(Debug)]
-struct PathManager {
-    command: u8,
-    attributes: Vec<DefaultNla>,
-}
-
-impl PathManager {
-    /// A connection may open this many subflows besides its first.
-    fn limit(further_subflows: u32) -> Self {
-        Self { command: SET_LIMITS, attributes: vec![number(LIMIT_SUBFLOWS, further_subflows)] }
-    }
-
-    /// A subflow is to be opened from this address.
-    fn add(address: Address, is_backup: bool) -> Self {
-        let flags = FLAG_SUBFLOW | if is_backup { FLAG_BACKUP } else { 0 };
-        let inner = [
-            DefaultNla::new(FAMILY, (libc::AF_INET as u16).to_ne_bytes().into()),
-            DefaultNla::new(ADDRESS_V4, address.v4().octets().into()),
-            number(FLAGS, flags),
-        ];
-        let mut bytes = vec![0; inner.as_slice().buffer_len()];
-        inner.as_slice().emit(&mut bytes);
-        Self { command: ADD_ADDRESS, attributes: vec![DefaultNla::new(ENDPOINT | NESTED, bytes)] }
-    }
+/// The attribute by which a subflow is to be opened from this address.
+fn endpoint(address: Address, is_backup: bool) -> DefaultNla {
+    let flags = FLAG_SUBFLOW | if is_backup { FLAG_BACKUP } else { 0 };
+    let inner = [
+        DefaultNla::new(FAMILY, (libc::AF_INET as u16).to_ne_bytes().into()),
+        DefaultNla::new(ADDRESS_V4, address.v4().octets().into()),
+        number(FLAGS, flags),
+    ];
+    DefaultNla::new(ENDPOINT | NESTED, nested(&inner))
 }
 
 fn number(kind: u16, value: u32) -> DefaultNla {
     DefaultNla::new(kind, value.to_ne_bytes().into())
 }
 
-impl GenlFamily for PathManager {
-    fn family_name() -> &'static str {
-        "mptcp_pm"
-    }
-
-    fn command(&self) -> u8 {
-        self.command
-    }
-
-    fn version(&self) -> u8 {
-        1
-    }
-}
-
-impl Emitable for PathManager {
-    fn buffer_len(&self) -> usize {
-        self.attributes.as_slice().buffer_len()
-    }
-
-    fn emit(&self, buffer: &mut [u8]) {
-        self.attributes.as_slice().emit(buffer);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use netlink_packet_generic::GenlMessage;
+    use crate::generic_netlink::Request;
+    use netlink_packet_core::NetlinkSerializable;
 
     #[test]
     fn an_endpoint_has_the_bytes_of_the_kernels_interface() {
         let address = Address { network: 1, number: 101 };
-        let message = GenlMessage::from_payload(PathManager::add(address, true));
-        let mut bytes = vec![0; message.buffer_len()];
-        message.emit(&mut bytes);
+        let attributes = vec![endpoint(address, true)];
+        let request = Request { family: 0, command: ADD_ADDRESS, attributes };
+        let mut bytes = vec![0; request.buffer_len()];
+        request.serialize(&mut bytes);
         let wanted: [u8; 32] = [
             1, 1, 0, 0, // command, version
             28, 0, 1, 0x80, // endpoint, nested

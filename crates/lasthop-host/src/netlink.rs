@@ -1,8 +1,8 @@
-//! Links, addresses and routes of a network namespace.
+//! Requests to the kernel by netlink: links, addresses and routes of a network namespace.
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_ECHO, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader,
-    NetlinkMessage, NetlinkPayload,
+    DefaultNla, Emitable, NLM_F_ACK, NLM_F_CREATE, NLM_F_ECHO, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST,
+    NetlinkDeserializable, NetlinkHeader, NetlinkMessage, NetlinkPayload, NetlinkSerializable,
 };
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
@@ -30,6 +30,35 @@ pub enum Destination {
     Network(Ipv4Addr),
 }
 
+/// Opens a socket for requests of this protocol, in the caller's network namespace.
+pub fn connect(protocol: isize) -> io::Result<Socket> {
+    let mut socket = Socket::new(protocol)?;
+    socket.bind_auto()?;
+    socket.connect(&SocketAddr::new(0, 0))?;
+    Ok(socket)
+}
+
+/// Sends a request, and returns the single message of the answer.
+pub fn exchange<Q: NetlinkSerializable, A: NetlinkDeserializable>(
+    socket: &Socket,
+    request: Q,
+    flags: u16,
+) -> io::Result<NetlinkPayload<A>> {
+    let mut header = NetlinkHeader::default();
+    header.flags = NLM_F_REQUEST | flags;
+    let mut message = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(request));
+    message.finalize();
+    let mut bytes = vec![0; message.buffer_len()];
+    message.serialize(&mut bytes);
+    socket.send(&bytes, 0)?;
+    let mut reply = vec![0; REPLY_BYTES];
+    let length = socket.recv(&mut &mut reply[..], 0)?;
+    match NetlinkMessage::deserialize(&reply[..length]).map_err(io::Error::other)?.payload {
+        NetlinkPayload::Error(error) if error.code.is_some() => Err(error.to_io()),
+        payload => Ok(payload),
+    }
+}
+
 /// A netlink socket, which changes the network namespace that it was opened in.
 #[derive(Debug)]
 pub struct Netlink {
@@ -37,12 +66,8 @@ pub struct Netlink {
 }
 
 impl Netlink {
-    /// Opens a connection to the kernel in the caller's network namespace.
     pub fn open() -> io::Result<Self> {
-        let mut socket = Socket::new(NETLINK_ROUTE)?;
-        socket.bind_auto()?;
-        socket.connect(&SocketAddr::new(0, 0))?;
-        Ok(Self { socket })
+        Ok(Self { socket: connect(NETLINK_ROUTE)? })
     }
 
     pub fn up(&self, index: u32) -> io::Result<()> {
@@ -87,7 +112,6 @@ impl Netlink {
         self.request(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
-    /// Adds a route to this destination over this link, with these metrics.
     pub fn route(&self, index: u32, to: Destination, metrics: &[RouteMetric]) -> io::Result<()> {
         let mut route = RouteMessage::default();
         let family_of = match to {
@@ -125,7 +149,8 @@ impl Netlink {
         let mut question = TcMessage::with_index(index.cast_signed());
         question.header.handle = discipline;
         // The answer is a notification to listeners; the requester gets an echo of it (`qdisc_get_notify`).
-        let reply = self.exchange(RouteNetlinkMessage::GetQueueDiscipline(question), NLM_F_ECHO)?;
+        let question = RouteNetlinkMessage::GetQueueDiscipline(question);
+        let reply = exchange(&self.socket, question, NLM_F_ECHO)?;
         let NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewQueueDiscipline(answer)) = reply else {
             return Err(io::Error::other("the kernel has no answer about a queue discipline"));
         };
@@ -142,34 +167,18 @@ impl Netlink {
             .ok_or_else(|| io::Error::other("the kernel does not say what a queue discipline has dropped"))
     }
 
-    fn request(&self, payload: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
-        self.exchange(payload, NLM_F_ACK | flags).map(drop)
-    }
-
-    /// Sends a request, and returns the single message of the answer.
-    fn exchange(
-        &self,
-        payload: RouteNetlinkMessage,
-        flags: u16,
-    ) -> io::Result<NetlinkPayload<RouteNetlinkMessage>> {
-        let mut header = NetlinkHeader::default();
-        header.flags = NLM_F_REQUEST | flags;
-        let mut message = NetlinkMessage::new(header, NetlinkPayload::from(payload));
-        message.finalize();
-        let mut bytes = vec![0; message.header.length as usize];
-        message.serialize(&mut bytes);
-        self.socket.send(&bytes, 0)?;
-        let mut reply = vec![0; REPLY_BYTES];
-        let length = self.socket.recv(&mut &mut reply[..], 0)?;
-        let reply =
-            NetlinkMessage::<RouteNetlinkMessage>::deserialize(&reply[..length]).map_err(io::Error::other)?;
-        match reply.payload {
-            NetlinkPayload::Error(error) if error.code.is_some() => Err(error.to_io()),
-            payload => Ok(payload),
-        }
+    fn request(&self, request: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+        exchange::<_, RouteNetlinkMessage>(&self.socket, request, NLM_F_ACK | flags).map(drop)
     }
 }
 
 fn family(address: IpAddr) -> AddressFamily {
     if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 }
+}
+
+/// The bytes of attributes, as the content of another one.
+pub fn nested(attributes: &[DefaultNla]) -> Vec<u8> {
+    let mut bytes = vec![0; attributes.buffer_len()];
+    attributes.emit(&mut bytes);
+    bytes
 }

@@ -1,12 +1,12 @@
-//! Linux' queue disciplines as requests to the kernel: the layouts of `<linux/pkt_sched.h>`, which the
-//! netlink crates do not support.
+//! Linux' queue disciplines as requests: layouts of `<linux/pkt_sched.h>` that the netlink crates lack.
 
+use crate::netlink::nested;
 use lasthop_core::{Bytes, Direction, Duration, Probability, Protocol, QueueSize, Rate};
 use lasthop_link::{
     AckFilter, CakeConfig, ClassConfig, Framing, HtbConfig, Isolation, LinuxCoDel, LinuxDiscipline,
     LinuxDualPi2, LinuxFlows, LinuxPie, LinuxQueue, LinuxQueues, LinuxRed, MatchConfig, Tins,
 };
-use netlink_packet_core::{DefaultNla, Emitable, NLA_F_NESTED};
+use netlink_packet_core::{DefaultNla, NLA_F_NESTED};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
 
@@ -33,8 +33,7 @@ const ETH_P_IP: u16 = 0x0800;
 const HTB_VERSION: u32 = 3;
 /// With this link layer, HTB computes times itself, without a rate table (`htb_change_class`).
 const TC_LINKLAYER_ETHERNET: u8 = 1;
-/// A tick of the guest. A timer expires one tick later than its setting (`calc_index` of
-/// `kernel/time/timer.c`).
+/// A tick of the guest, by which a timer expires late (`calc_index` of `kernel/time/timer.c`).
 const TICK: Duration = Duration::from_millis(4);
 /// Nanoseconds of a tick in `PSCHED_TICKS2NS`, as a shift.
 const PSCHED_SHIFT: u32 = 6;
@@ -50,8 +49,7 @@ pub const fn queue_handle(index: usize) -> TcHandle {
 }
 
 /// The requests that create a device's queue disciplines, in order: HTB at the root, its classes, the
-/// discipline in each class, and the filters that assign packets to classes. netem's losses are drawn from
-/// `seed`.
+/// discipline in each class, and the filters for the classes. netem's losses are drawn from `seed`.
 pub fn requests(
     index: u32,
     direction: Direction,
@@ -128,8 +126,7 @@ fn glob(htb: &HtbConfig) -> Vec<u8> {
     nested(&[DefaultNla::new(TCA_HTB_INIT, glob)])
 }
 
-/// `struct tc_htb_opt`, and the 64-bit rates: of the class and its ceiling, with their buckets. The root has
-/// no parent.
+/// `struct tc_htb_opt`, and the 64-bit rates of the class and its ceiling, with their buckets.
 fn class(htb: &HtbConfig, mtu: Bytes, rates: [(Rate, Bytes); 2], config: Option<&ClassConfig>) -> Vec<u8> {
     let bytes = rates.map(|(rate, _)| rate.bits_per_second() / 8);
     let mut options = Vec::new();
@@ -152,8 +149,7 @@ fn class(htb: &HtbConfig, mtu: Bytes, rates: [(Rate, Bytes); 2], config: Option<
     ])
 }
 
-/// The filter `u32` that assigns matching packets of a direction to a class. Their IPv4 headers have no
-/// options.
+/// The filter `u32` that assigns packets of a direction to a class. Their IPv4 headers have no options.
 fn filter(
     MatchConfig { dscp, port, protocol }: &MatchConfig,
     direction: Direction,
@@ -318,10 +314,4 @@ fn nanos(duration: Duration) -> i64 {
 
 fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
-}
-
-fn nested(attributes: &[DefaultNla]) -> Vec<u8> {
-    let mut bytes = vec![0; attributes.buffer_len()];
-    attributes.emit(&mut bytes);
-    bytes
 }

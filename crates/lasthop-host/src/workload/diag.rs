@@ -1,15 +1,13 @@
 //! Information from the kernel about connections whose sockets another process holds (`sock_diag(7)`).
 
 use super::sender::TcpInfo;
-use netlink_packet_core::{NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
+use crate::netlink::{connect, exchange};
+use netlink_packet_core::NetlinkPayload;
 use netlink_packet_sock_diag::inet::{ExtensionFlags, InetRequest, SocketId, StateFlags, nlas::Nla};
 use netlink_packet_sock_diag::{AF_INET, AF_INET6, IPPROTO_TCP, SockDiagMessage, TCP_LISTEN, TCP_TIME_WAIT};
-use netlink_sys::{Socket, SocketAddr as NetlinkAddress, protocols::NETLINK_SOCK_DIAG};
+use netlink_sys::{Socket, protocols::NETLINK_SOCK_DIAG};
 use std::io;
 use std::net::SocketAddr;
-
-/// A reply to one request, with room to spare.
-const REPLY_BYTES: usize = 4096;
 
 /// Access to the network namespace in which it was opened.
 #[derive(Debug)]
@@ -18,12 +16,8 @@ pub struct Diag {
 }
 
 impl Diag {
-    /// Opens a connection to the kernel in the caller's network namespace.
     pub fn open() -> io::Result<Self> {
-        let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
-        socket.bind_auto()?;
-        socket.connect(&NetlinkAddress::new(0, 0))?;
-        Ok(Self { socket })
+        Ok(Self { socket: connect(NETLINK_SOCK_DIAG)? })
     }
 
     /// The end at `local` of a connection. An end that no longer exists, or only waits for stray segments,
@@ -44,22 +38,11 @@ impl Diag {
             states: StateFlags::all(),
             socket_id,
         });
-        let mut header = NetlinkHeader::default();
-        header.flags = NLM_F_REQUEST;
-        let mut message = NetlinkMessage::new(header, request.into());
-        message.finalize();
-        let mut bytes = vec![0; message.buffer_len()];
-        message.serialize(&mut bytes);
-        self.socket.send(&bytes, 0)?;
-        let mut reply = vec![0; REPLY_BYTES];
-        let length = self.socket.recv(&mut &mut reply[..], 0)?;
-        let reply =
-            NetlinkMessage::<SockDiagMessage>::deserialize(&reply[..length]).map_err(io::Error::other)?;
-        match reply.payload {
-            NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(response)) => {
+        match exchange(&self.socket, request, 0) {
+            Ok(NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(response))) => {
                 // If the connection is gone, the kernel finds its listening socket.
                 if matches!(response.header.state, TCP_TIME_WAIT | TCP_LISTEN) {
-                    return Ok(Some(TcpInfo::CLOSED));
+                    return Ok(Some(TcpInfo::closed()));
                 }
                 let bytes = response.nlas.iter().find_map(|nla| match nla {
                     Nla::TcpInfo(bytes) => Some(bytes),
@@ -67,9 +50,9 @@ impl Diag {
                 });
                 Ok(bytes.map(|bytes| TcpInfo::from_bytes(bytes)))
             }
-            NetlinkPayload::Error(error) if error.raw_code() == -libc::ENOENT => Ok(Some(TcpInfo::CLOSED)),
-            NetlinkPayload::Error(error) => Err(error.to_io()),
-            _ => Ok(None),
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(Some(TcpInfo::closed())),
+            Err(error) => Err(error),
+            Ok(_) => Ok(None),
         }
     }
 }

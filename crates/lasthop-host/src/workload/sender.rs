@@ -40,16 +40,9 @@ pub struct TcpInfo {
 }
 
 impl TcpInfo {
-    pub const CLOSED: Self = Self {
-        state: CLOSED,
-        ca_state: 0,
-        retransmits: 0,
-        cwnd: 0,
-        ssthresh: 0,
-        in_flight: 0,
-        srtt_us: 0,
-        rto_us: 0,
-    };
+    pub fn closed() -> Self {
+        Self { state: CLOSED, ..Self::default() }
+    }
 
     pub fn of(socket: &Socket) -> io::Result<Self> {
         let mut answer = TcpInfoBytes::default();
@@ -64,8 +57,7 @@ impl TcpInfo {
         let length = bytes.len().min(whole.len());
         whole[..length].copy_from_slice(&bytes[..length]);
         #[allow(unsafe_code)]
-        // SAFETY: a `tcp_info` is made of integers, for which any bytes are valid; the source need not be
-        // aligned.
+        // SAFETY: a `tcp_info` is made of integers: any bytes are valid, and the source need not be aligned.
         let info: libc::tcp_info = unsafe { std::ptr::read_unaligned(whole.as_ptr().cast()) };
         let outstanding = info.tcpi_unacked + info.tcpi_retrans;
         Self {
