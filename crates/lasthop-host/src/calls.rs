@@ -30,7 +30,6 @@ pub struct Call<'a> {
     buffers: PhantomData<&'a mut [u8]>,
 }
 
-/// Buffer for the kernel's information about a TCP socket.
 #[derive(Debug)]
 pub struct TcpInfoBytes {
     pub bytes: [u8; size_of::<libc::tcp_info>()],
@@ -62,7 +61,6 @@ impl<'a> Call<'a> {
         [Self { next_if_empty: 2, ..first }, Self { next: 0, next_if_empty: 1, ..second }]
     }
 
-    /// Sends a datagram to the peer of its connected socket.
     pub fn send(socket: &'a impl AsFd, datagram: &'a [u8]) -> Self {
         Self::new(libc::SYS_sendto, [descriptor(socket), address(datagram.as_ptr()), length(datagram)])
     }

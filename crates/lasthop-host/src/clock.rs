@@ -15,16 +15,15 @@ use std::os::fd::{AsFd, OwnedFd};
 /// Time after the start of Linux' monotonic clock at which its tick counter becomes zero (`INITIAL_JIFFIES`).
 const TICKS_WRAP: Duration = Duration::from_secs(300);
 const READY_MAX: usize = 64;
-/// Number of packets that are read together. A host mostly sends one or two at a time; one more read shows
-/// that there are no more.
+/// Number of packets read together: a host mostly sends one or two at a time, and one more read shows the
+/// end.
 pub const READ_TOGETHER: usize = 4;
 /// Name of the timer among the ready files.
 const TIMER: u64 = u64::MAX;
 /// Interval of checks whether a rest is due.
 const REST_INTERVAL: Duration = Duration::from_millis(1);
 /// A real-time program rests for one part in this number of its time. If it rests less than a twentieth of
-/// each second, Linux stops it for that twentieth at once (`kernel.sched_rt_runtime_us`), and packets would
-/// be 50 ms late.
+/// each second, Linux stops it for that long (`kernel.sched_rt_runtime_us`): packets would be 50 ms late.
 const REST_SHARE: u64 = 10;
 
 /// Time since the start of a run, on the monotonic clock.
@@ -131,7 +130,7 @@ struct Timer {
 }
 
 /// The results of calls and of the poll that follows them; no poll result if the calls ended before.
-pub type Made<const N: usize, T> = ([Result<usize, Errno>; N], Option<T>);
+pub type CallResults<const N: usize, T> = ([Result<usize, Errno>; N], Option<T>);
 
 /// Packets of a device, and the results of reading them.
 #[derive(Debug)]
@@ -244,21 +243,19 @@ impl Waiter {
     }
 
     /// Waits until a watched file is ready or `due` has come; `ready` gets the names of the files that are.
-    /// Returns the time. It makes few system calls: where they are expensive (in a guest kernel), they
-    /// dominate the cost of a run.
+    /// Returns the time. It makes few system calls, which dominate the cost of a run in a guest kernel.
     pub fn wait(&mut self, due: Option<Instant>, ready: &mut Vec<u64>) -> io::Result<Instant> {
         self.wait_after([], due, ready)?;
         Ok(self.now)
     }
 
-    /// The same after calls. Returns their results and the time; no time if there was no wait, because the
-    /// calls ended before.
+    /// The same after calls. Returns their results and the time; no time if the calls ended before the wait.
     pub fn wait_after<const N: usize>(
         &mut self,
         calls: [Call<'_>; N],
         due: Option<Instant>,
         ready: &mut Vec<u64>,
-    ) -> io::Result<Made<N, Instant>> {
+    ) -> io::Result<CallResults<N, Instant>> {
         ready.clear();
         if N == 0 && !self.found.is_empty() {
             ready.append(&mut self.found);
@@ -282,7 +279,7 @@ impl Waiter {
         &mut self,
         calls: [Call<'_>; N],
         due: Option<Instant>,
-    ) -> io::Result<Made<N, usize>> {
+    ) -> io::Result<CallResults<N, usize>> {
         let near = due.is_some_and(|due| due <= self.now + self.spin);
         if near { self.look(calls, None, 0) } else { self.look(calls, Some(Timer { due }), -1) }
     }
@@ -327,7 +324,7 @@ impl Waiter {
         calls: [Call<'_>; N],
         timer: Option<Timer>,
         timeout_ms: i32,
-    ) -> io::Result<Made<N, usize>> {
+    ) -> io::Result<CallResults<N, usize>> {
         let sets = timer.filter(|Timer { due }| *due != self.armed || due.is_none());
         let due = timer.and_then(|timer| timer.due);
         let setting = self.setting(due);

@@ -25,8 +25,7 @@ pub struct Counters {
     pub up: DirectionCounters,
     /// Passed without classification: fragments of IP packets.
     pub fragments: u64,
-    /// Passed without classification: packets that are neither TCP nor UDP, or have a truncated transport
-    /// header.
+    /// Passed without classification: neither TCP nor UDP, or with a truncated transport header.
     pub other_protocols: u64,
     /// Rejected: not IP packets.
     pub malformed: u64,

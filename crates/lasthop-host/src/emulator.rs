@@ -17,7 +17,6 @@ const READ_MAX: usize = 32;
 /// Name in the waiter of the first host's device.
 const FIRST_TUN: u64 = 4;
 
-/// The name of the device of the host with this number.
 pub fn tun_name(host: usize) -> u64 {
     FIRST_TUN + host as u64
 }
@@ -31,8 +30,7 @@ pub trait HostFlows: Flows {
     /// The number of the host that a packet has reached, at this end of its flow.
     fn receiver(&self, end: Host, packet: &Packet, bytes: &[u8]) -> usize;
 
-    /// Passes a packet's bytes to its host; false if the host does not accept them. If the owner waits
-    /// `next`, this may poll at once.
+    /// Passes a packet's bytes to its host; false if it does not accept them. May poll at once for `next`.
     fn hand_over(
         &mut self,
         host: Host,
@@ -45,15 +43,13 @@ pub trait HostFlows: Flows {
         tun.write(bytes)
     }
 
-    /// The neighbour of the host with this number that a packet is for, if there is one: the packet does not
-    /// cross the network.
+    /// The neighbour of this host that a packet is for, if any: the packet does not cross the network.
     fn neighbour(&self, host: usize, bytes: &[u8]) -> Option<usize> {
         let _ = (host, bytes);
         None
     }
 }
 
-/// Facts of a replication in addition to its records.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct RunFacts {
     pub replication: u64,
@@ -62,7 +58,6 @@ pub struct RunFacts {
     pub not_taken: u64,
 }
 
-/// The devices, the models, and how late their packets were.
 #[derive(Debug)]
 pub struct Emulator<'a, F, O> {
     pub hop: Hop<F, O>,
@@ -76,8 +71,7 @@ pub struct Emulator<'a, F, O> {
 }
 
 impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
-    /// An emulator between the devices of the hosts, for packets of up to `mtu` bytes; with Linux' router, if
-    /// it replaces the model.
+    /// An emulator between the hosts' devices, for packets of up to `mtu` bytes; with Linux' router, if any.
     pub fn new(
         hop: Hop<F, O>,
         tuns: Vec<&'a Tun>,

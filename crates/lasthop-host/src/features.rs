@@ -39,7 +39,6 @@ pub struct Difference {
 }
 
 impl Features {
-    /// A host of a scenario that has this TCP.
     pub fn of(scenario: &Scenario, tcp: &TcpConfig) -> Self {
         let segment = scenario.segment_bytes_with(tcp);
         let sysctls: Vec<_> = sysctls(tcp, segment)
@@ -149,11 +148,14 @@ fn sysctls(tcp: &TcpConfig, segment: u32) -> Vec<(&'static str, String)> {
     ]
 }
 
+/// Whether Linux does as the scenario says; if it does not, the difference and its effect.
+type Setting = (bool, String, &'static str);
+
 /// `accurate_ecn`: whether the kernel has it.
 fn differences(tcp: &TcpConfig, accurate_ecn: bool) -> Vec<Difference> {
-    let mut list = recovery_differences(tcp);
-    list.extend(timing_differences(tcp, accurate_ecn));
-    list
+    let settings = recovery_settings(tcp).into_iter().chain(timing_settings(tcp, accurate_ecn));
+    let different = settings.filter(|(is_same, ..)| !is_same);
+    different.map(|(_, what, effect)| Difference { what, effect }).collect()
 }
 
 /// Rejects a TCP that is older than Linux: Linux has no switches for it.
@@ -205,118 +207,109 @@ fn server_difference(server: HttpServer, tcp: &TcpConfig) -> Vec<Difference> {
     }
 }
 
-fn recovery_differences(tcp: &TcpConfig) -> Vec<Difference> {
-    let mut list = Vec::new();
-    let mut unless = |same: bool, what: String, effect| {
-        if !same {
-            list.push(Difference { what, effect });
-        }
-    };
+fn recovery_settings(tcp: &TcpConfig) -> Vec<Setting> {
     let modern = tcp.stack == Stack::Linux6;
-    unless(
-        modern,
-        format!(
-            "recovery = {}: Linux marks lost segments by RFC 6675 or RACK and lowers its window by \
+    vec![
+        (
+            modern,
+            format!(
+                "recovery = {}: Linux marks lost segments by RFC 6675 or RACK and lowers its window by \
              proportional rate reduction (RFC 6937)",
-            word(tcp.recovery)
-        ),
-        "One recovery repairs all losses of a window, without waiting for partial ACKs: fewer timeouts, and \
+                word(tcp.recovery)
+            ),
+            "One recovery repairs all losses of a window, without waiting for partial ACKs: fewer timeouts, and \
          flows that share the link more evenly afterwards.",
-    );
-    unless(
-        modern,
-        format!("max_burst = {}: Linux does not moderate bursts this way", tcp.max_burst),
-        "After an ACK for much data more segments leave back to back: some more drops at a short queue.",
-    );
-    unless(
-        tcp.limited_transmit,
-        "limited_transmit = false: Linux always uses it".into(),
-        "With small windows a loss is found by duplicate ACKs where the scenario waits for a timeout.",
-    );
-    unless(
-        !tcp.early_retransmit,
-        "early_retransmit = true: Linux has dropped it".into(),
-        "A loss among the last few segments waits for a timeout where the scenario has a fast retransmit.",
-    );
-    unless(
-        tcp.eifel == tcp.timestamps,
-        format!("eifel = {}: Linux undoes by timestamps whenever it has them", tcp.eifel),
-        "Shows after timeouts and retransmissions that were not needed, so on links with ARQ: their cost \
+        ),
+        (
+            modern,
+            format!("max_burst = {}: Linux does not moderate bursts this way", tcp.max_burst),
+            "After an ACK for much data more segments leave back to back: some more drops at a short queue.",
+        ),
+        (
+            tcp.limited_transmit,
+            "limited_transmit = false: Linux always uses it".into(),
+            "With small windows a loss is found by duplicate ACKs where the scenario waits for a timeout.",
+        ),
+        (
+            !tcp.early_retransmit,
+            "early_retransmit = true: Linux has dropped it".into(),
+            "A loss among the last few segments waits for a timeout where the scenario has a fast retransmit.",
+        ),
+        (
+            tcp.eifel == tcp.timestamps,
+            format!("eifel = {}: Linux undoes by timestamps whenever it has them", tcp.eifel),
+            "Shows after timeouts and retransmissions that were not needed, so on links with ARQ: their cost \
          differs.",
-    );
-    unless(
-        matches!(tcp.frto, FRtoMode::Off | FRtoMode::Rfc5682Sack),
-        format!("frto = {}: Linux has the version of RFC 5682", word(tcp.frto)),
-        "Shows after a timeout that was not needed, so on links with ARQ: SACK tells more of them apart.",
-    );
-    list
+        ),
+        (
+            matches!(tcp.frto, FRtoMode::Off | FRtoMode::Rfc5682Sack),
+            format!("frto = {}: Linux has the version of RFC 5682", word(tcp.frto)),
+            "Shows after a timeout that was not needed, so on links with ARQ: SACK tells more of them apart.",
+        ),
+    ]
 }
 
 /// The times and numbers of segments and ACKs.
-fn timing_differences(tcp: &TcpConfig, accurate_ecn: bool) -> Vec<Difference> {
-    let mut list = Vec::new();
-    let mut unless = |same: bool, what: String, effect| {
-        if !same {
-            list.push(Difference { what, effect });
-        }
-    };
-    unless(
-        tcp.handshake_rtt || tcp.timestamps,
-        "handshake_rtt = false: Linux counts the round-trip time of the handshake".into(),
-        "The first timeouts come sooner: more of them are not needed, on links with ARQ above all.",
-    );
-    unless(
-        tcp.delayed_ack_adapts,
-        format!(
-            "delayed_ack = \"{}\": Linux adapts the time, from 40 to 200 ms, and acknowledges the first \
+fn timing_settings(tcp: &TcpConfig, accurate_ecn: bool) -> Vec<Setting> {
+    vec![
+        (
+            tcp.handshake_rtt || tcp.timestamps,
+            "handshake_rtt = false: Linux counts the round-trip time of the handshake".into(),
+            "The first timeouts come sooner: more of them are not needed, on links with ARQ above all.",
+        ),
+        (
+            tcp.delayed_ack_adapts,
+            format!(
+                "delayed_ack = \"{}\": Linux adapts the time, from 40 to 200 ms, and acknowledges the first \
              segments at once (quick ACKs)",
-            tcp.delayed_ack
-        ),
-        "In slow start the window doubles every round trip instead of growing by half, and overshoots \
+                tcp.delayed_ack
+            ),
+            "In slow start the window doubles every round trip instead of growing by half, and overshoots \
          further: more drops at its end.",
-    );
-    unless(
-        !tcp.hystart_plus_plus,
-        "hystart_plus_plus = true: Linux has HyStart with CUBIC, and standard slow start with Reno".into(),
-        "Slow start ends at another window: with Reno by losses, with CUBIC as soon as the delay grows.",
-    );
-    unless(
-        accurate_ecn || !tcp.accurate_ecn,
-        "accurate_ecn = true: this Linux has the ECN of RFC 3168; the other came with 6.18".into(),
-        "A sender learns of one mark per round trip.",
-    );
-    unless(
-        tcp.rto_initial == RTO_INITIAL,
-        format!("rto_initial = \"{}\": Linux has \"{RTO_INITIAL}\"", tcp.rto_initial),
-        "Shows if a SYN is lost, or if the first round trip takes longer than that: it is sent again sooner.",
-    );
-    unless(
-        tcp.ack_every <= 2,
-        format!("ack_every = {}: Linux acknowledges every second segment at the latest", tcp.ack_every),
-        "More ACKs on the way up, and a window that grows faster.",
-    );
-    unless(
-        tcp.receive_window_growth == 2,
-        format!(
-            "receive_window_growth = {}: Linux' window grows by 2 segments per segment",
-            tcp.receive_window_growth
         ),
-        "Shows in the first round trips, if the receiver's window is what limits the sender there.",
-    );
-    unless(
-        tcp.compact_syn || !(tcp.sack && tcp.timestamps),
-        "compact_syn = false: Linux permits SACK in the padding of the timestamps".into(),
-        "SYN and SYN-ACK are four bytes shorter.",
-    );
-    unless(
-        !tcp.cached_metrics,
-        format!(
-            "cached_initial_window = {}: Linux starts with initial_window, whatever it has cached",
-            word(tcp.cached_initial_window)
+        (
+            !tcp.hystart_plus_plus,
+            "hystart_plus_plus = true: Linux has HyStart with CUBIC, and standard slow start with Reno"
+                .into(),
+            "Slow start ends at another window: with Reno by losses, with CUBIC as soon as the delay grows.",
         ),
-        "The first flight of a later connection is smaller by up to two segments.",
-    );
-    list
+        (
+            accurate_ecn || !tcp.accurate_ecn,
+            "accurate_ecn = true: this Linux has the ECN of RFC 3168; the other came with 6.18".into(),
+            "A sender learns of one mark per round trip.",
+        ),
+        (
+            tcp.rto_initial == RTO_INITIAL,
+            format!("rto_initial = \"{}\": Linux has \"{RTO_INITIAL}\"", tcp.rto_initial),
+            "Shows if a SYN is lost, or if the first round trip takes longer than that: it is sent again sooner.",
+        ),
+        (
+            tcp.ack_every <= 2,
+            format!("ack_every = {}: Linux acknowledges every second segment at the latest", tcp.ack_every),
+            "More ACKs on the way up, and a window that grows faster.",
+        ),
+        (
+            tcp.receive_window_growth == 2,
+            format!(
+                "receive_window_growth = {}: Linux' window grows by 2 segments per segment",
+                tcp.receive_window_growth
+            ),
+            "Shows in the first round trips, if the receiver's window is what limits the sender there.",
+        ),
+        (
+            tcp.compact_syn || !(tcp.sack && tcp.timestamps),
+            "compact_syn = false: Linux permits SACK in the padding of the timestamps".into(),
+            "SYN and SYN-ACK are four bytes shorter.",
+        ),
+        (
+            !tcp.cached_metrics,
+            format!(
+                "cached_initial_window = {}: Linux starts with initial_window, whatever it has cached",
+                word(tcp.cached_initial_window)
+            ),
+            "The first flight of a later connection is smaller by up to two segments.",
+        ),
+    ]
 }
 
 /// A value in the notation of scenarios.

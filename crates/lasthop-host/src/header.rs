@@ -8,7 +8,6 @@ use std::net::IpAddr;
 #[cfg(test)]
 mod tests;
 
-/// The headers of a packet that can cross the last hop.
 #[derive(Clone, Debug)]
 pub struct Headers<'a> {
     /// Source and destination address.

@@ -17,9 +17,9 @@ const ENDS: [Host; 2] = [Host::Server, Host::Client];
 pub struct Hosts<'a> {
     scenario: &'a Scenario,
     namespaces: Vec<Namespace<'a>>,
-    /// The namespaces of the two ends of each lane's flows, the server's first: of each application, then of
-    /// the sides of relays.
-    of_lane: Vec<[usize; 2]>,
+    /// The namespaces of the ends of each lane's flows, the server's first: of applications, then relays'
+    /// sides.
+    pub of_lane: Vec<[usize; 2]>,
 }
 
 /// A host with one TCP.
@@ -31,8 +31,7 @@ struct Namespace<'a> {
 }
 
 impl<'a> Hosts<'a> {
-    /// The hosts of a scenario. Without names of hosts, the first two are the fixed and the mobile host with
-    /// the TCP of `[tcp]`.
+    /// The hosts of a scenario. Without names, the first two are the fixed and the mobile host, with `[tcp]`.
     pub fn of(scenario: &'a Scenario) -> Self {
         let mut namespaces: Vec<Namespace<'_>> = Vec::new();
         let mut number = |namespace| {
@@ -55,11 +54,6 @@ impl<'a> Hosts<'a> {
         let lanes = lanes.iter().map(|lane| (&scenario.flow[lane.instance.entry], lane.part));
         let of_lane = lanes.map(|(flow, part)| ENDS.map(|host| number(end(flow, part, host)))).collect();
         Self { scenario, namespaces, of_lane }
-    }
-
-    /// The namespaces of the ends of each lane's flows, the server's first.
-    pub fn of_lane(&self) -> &[[usize; 2]] {
-        &self.of_lane
     }
 
     pub fn tcps(&self) -> impl Iterator<Item = &'a TcpConfig> {
@@ -106,8 +100,7 @@ impl<'a> Hosts<'a> {
         self.namespaces.iter().map(create).collect()
     }
 
-    /// The further addresses of a host: windows of short flows are metrics of routes, so each kind of their
-    /// hosts has addresses of its own.
+    /// A host's further addresses: windows of short flows are metrics of routes, so each kind has its own.
     fn further(&self, namespace: &Namespace<'_>) -> Vec<Further> {
         let (mut further, mut number) = (Vec::new(), 0);
         for (instance, ends) in self.scenario.applications().iter().zip(&self.of_lane) {
@@ -209,7 +202,7 @@ mod tests {
             bytes = "1 kB""#,
         );
         let hosts = Hosts::of(&scenario);
-        assert_eq!(hosts.of_lane(), [[0, 1], [2, 3], [4, 2]]);
+        assert_eq!(hosts.of_lane, [[0, 1], [2, 3], [4, 2]]);
         let networks: Vec<_> = hosts.namespaces.iter().map(|namespace| namespace.address.network).collect();
         assert_eq!(networks, [0, 1, 2, 1, 0], "server, laptop, tv, laptop again, server again");
         let controls: Vec<_> = hosts.tcps().map(|tcp| tcp.congestion_control.to_string()).collect();

@@ -104,8 +104,7 @@ pub struct Further {
     pub metrics: Vec<RouteMetric>,
 }
 
-/// Lets an ordinary user create namespaces, by a user namespace that maps the user to the same id. Root needs
-/// none.
+/// Lets an ordinary user create namespaces, in a user namespace that maps the user to the same id.
 pub fn acquire_rights() -> Result<(), Error> {
     let (user, group) = (geteuid(), getegid());
     if user.is_root() {

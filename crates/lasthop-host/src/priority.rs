@@ -12,8 +12,8 @@ pub struct Priority {
 }
 
 impl Priority {
-    /// Requests both. Must be called before entering a user namespace, which removes the right. Children do
-    /// not inherit them.
+    /// Requests both, before a user namespace is entered, which removes the right. Children do not inherit
+    /// them.
     pub fn acquire() -> Self {
         let parameters = libc::sched_param { sched_priority: 1 };
         #[allow(unsafe_code)]

@@ -40,8 +40,8 @@ impl ProgramHosts {
         Ok(hosts)
     }
 
-    /// Replaces the hosts at the edge, and the network. The caller is in the network namespace of one of the
-    /// new hosts afterwards.
+    /// Replaces the hosts at the edge, and the network. The caller is in the network of a new host
+    /// afterwards.
     pub fn renew(&mut self, scenario: &Scenario, servers: &[&str]) -> Result<(), Error> {
         self.network = network(scenario, servers);
         self.namespaces.truncate(self.servers);
@@ -64,7 +64,6 @@ impl ProgramHosts {
         &self.namespaces[..self.servers]
     }
 
-    /// The number of the host to which a packet is addressed.
     pub fn destination(&self, bytes: &[u8]) -> Option<usize> {
         let address = destination(bytes)?;
         self.namespaces.iter().position(|host| host.address.all().contains(&address))
@@ -98,15 +97,13 @@ fn destination(bytes: &[u8]) -> Option<IpAddr> {
     Some(IpSlice::from_slice(bytes).ok()?.destination_addr())
 }
 
-/// The names of servers and of the scenario's hosts.
 fn names(scenario: &Scenario, servers: &[&str]) -> Vec<String> {
     let own = scenario.host.keys().cloned();
     let client = scenario.host.is_empty().then(|| CLIENT.to_owned());
     servers.iter().map(|name| (*name).to_owned()).chain(own).chain(client).collect()
 }
 
-/// The network between programs of servers and of the scenario's hosts. With a tree of hops, it has a flow
-/// between each two hosts.
+/// The network between programs of servers and hosts. In a tree of hops, it has a flow between each two.
 pub fn network(scenario: &Scenario, servers: &[&str]) -> Scenario {
     let mut network = scenario.clone();
     if scenario.hop.is_empty() {
@@ -129,8 +126,7 @@ pub fn network(scenario: &Scenario, servers: &[&str]) -> Scenario {
     network
 }
 
-/// Flows between the hosts of programs, and the host that each packet is for. Of two hosts, the one with the
-/// lower number is the server.
+/// Flows between programs' hosts, and the host that each packet is for; the lower number is the server.
 pub struct BetweenHosts<F> {
     pub flows: F,
     addresses: Vec<[IpAddr; 2]>,
@@ -145,12 +141,10 @@ impl<F> BetweenHosts<F> {
         self.addresses.iter().position(|own| own.contains(&address))
     }
 
-    /// The number of the host to which a packet is addressed.
     fn destination(&self, bytes: &[u8]) -> Option<usize> {
         self.number(destination(bytes)?)
     }
 
-    /// The application of a packet, if its hosts are known.
     fn application_of(&self, headers: &Headers<'_>) -> Option<u32> {
         let (from, to) = (self.number(headers.addresses.0)?, self.number(headers.addresses.1)?);
         Some(application(from.min(to), from.max(to), self.addresses.len()) as u32)

@@ -21,8 +21,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 /// Exit code of timeout(1) for a command that it had to end.
 const TIMED_OUT: i32 = 124;
-/// Maximum size of the kept output of the program: the start of its standard output, and the end of its
-/// errors.
+/// Maximum size of the kept output: the start of its standard output, and the end of its errors.
 const PRINTED_BYTES: u64 = 1 << 24;
 const ERRORS_BYTES: u64 = 1 << 12;
 const SIGNALS: u64 = 0;
@@ -32,8 +31,7 @@ const REST: Duration = Duration::from_millis(1);
 
 #[derive(Clone, Debug, Serialize)]
 pub struct ProgramFacts {
-    /// Its exit code. If a signal ended it, the code that a shell would report; if the time limit ended it,
-    /// the code of timeout(1).
+    /// Its exit code, as a shell reports it after a signal, or as timeout(1) does after the time limit.
     pub exit_code: i32,
     /// When it ended, in seconds since the start of the run.
     pub program_s: f64,
@@ -44,7 +42,7 @@ pub struct ProgramFacts {
 
 /// Parameters of a program's run in addition to its scenario.
 #[derive(Debug)]
-pub struct Setting<'a> {
+pub struct ProgramSetup<'a> {
     pub guest: Option<&'a Guest<'a>>,
     /// Servers that run already.
     pub kept: Option<&'a KeptServers>,
@@ -71,7 +69,7 @@ pub fn run<O: Observer>(
     scenario: &Scenario,
     program: &ProgramConfig,
     seed: Seed,
-    setting: &Setting<'_>,
+    setting: &ProgramSetup<'_>,
     mut observer: O,
 ) -> Result<Ended<O>, Error> {
     let (servers, made);
@@ -88,7 +86,8 @@ pub fn run<O: Observer>(
     let [output, errors] = [kept(), kept()].map(|file| file.context("cannot keep what a program prints"));
     let (mut output, mut errors) = (output?, errors?);
     let user = setting.guest.map(|guest| guest.user);
-    let others = others_of(program);
+    let others = program.hosts.iter().map(|other| HostProgram::new(&other.name, &other.command));
+    let others: Vec<_> = others.collect();
     let own = scenario.flow.iter().find(|flow| flow.real_program().is_some());
     let commands = Commands {
         hosts,
@@ -129,14 +128,6 @@ pub fn run<O: Observer>(
     Ok(Ended { at: end, observer, facts, program, unaccepted })
 }
 
-/// The programs on hosts of the scenario.
-fn others_of(program: &ProgramConfig) -> Vec<HostProgram> {
-    let others = program.hosts.iter();
-    others
-        .map(|other| HostProgram { name: other.name.clone(), command: Some(other.command.clone()) })
-        .collect()
-}
-
 /// The names of the servers of a program; at least one.
 pub fn server_names(program: &ProgramConfig) -> Vec<&str> {
     if program.servers.is_empty() {
@@ -147,11 +138,9 @@ pub fn server_names(program: &ProgramConfig) -> Vec<&str> {
 
 /// The servers of a program; at least one.
 pub fn servers_of(program: &ProgramConfig) -> Vec<HostProgram> {
-    let servers = program.servers.iter();
-    let named: Vec<_> = servers
-        .map(|server| HostProgram { name: server.name.clone(), command: Some(server.command.clone()) })
-        .collect();
-    if named.is_empty() { vec![HostProgram { name: SERVER.into(), command: None }] } else { named }
+    let servers = program.servers.iter().map(|server| HostProgram::new(&server.name, &server.command));
+    let idle = program.servers.is_empty().then(|| HostProgram { name: SERVER.into(), command: None });
+    servers.chain(idle).collect()
 }
 
 /// Carries packets until the program has ended and no packet has been in flight for this rest. Returns the time of that, the exit

@@ -5,7 +5,7 @@ use crate::error::{Context, Error};
 use crate::guest::User;
 use crate::namespace::Address;
 use crate::program_hosts::ProgramHosts;
-use crate::servers::{SIGNAL_BASE, Servers};
+use crate::servers::{SIGNAL_BASE, Servers, reap};
 use crate::terminal::begin_session;
 use caps::{CapSet, Capability};
 use lasthop_scenario::SERVER;
@@ -46,16 +46,22 @@ pub struct HostProgram {
     pub command: Option<String>,
 }
 
+impl HostProgram {
+    pub fn new(name: &str, command: &str) -> Self {
+        Self { name: name.into(), command: Some(command.into()) }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct Commands<'a> {
     pub hosts: &'a ProgramHosts,
-    /// The program whose end is the end of the run, with its arguments; if empty, the run ends with the last
-    /// of `others`.
+    /// The program whose end ends the run, and its arguments; if empty, the run ends with the last of
+    /// `others`.
     pub main: &'a [String],
     /// The host of that program, if it is not the first at the edge.
     pub host: Option<&'a str>,
-    /// Programs of servers, which start before all others. What they print goes to standard error, each line
-    /// after the server's name.
+    /// Programs of servers, which start first. What they print goes to standard error, after the server's
+    /// name.
     pub servers: &'a [HostProgram],
     /// Programs of hosts at the edge.
     pub others: &'a [HostProgram],
@@ -82,10 +88,12 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Starts the servers' commands. The calling process must have only one thread. From then on it receives
-    /// its signals through [`Programs::attend`].
+    /// Starts the servers' commands. The caller must have one thread; [`Programs::attend`] gets its signals.
     pub fn start(commands: &Commands<'_>) -> Result<Self, Error> {
-        let signals = take_signals()?;
+        let awaited_signals = awaited();
+        awaited_signals.thread_block().context("cannot block signals")?;
+        let signals = SignalFd::with_flags(&awaited_signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
+            .context("cannot receive signals by file")?;
         let (watched, alive) = pipe2(OFlag::O_CLOEXEC).context("cannot make a pipe")?;
         let (awaited, start) = pipe2(OFlag::O_CLOEXEC).context("cannot make a pipe")?;
         let (told, tell) = pipe().context("cannot make a pipe")?;
@@ -149,14 +157,8 @@ impl Programs {
 
     /// Passes on the signals that have arrived; returns the exit code once the awaited programs have ended.
     pub fn attend(&mut self) -> Result<Option<i32>, Error> {
-        while let Some(info) = self.signals.read_signal().context("cannot read a signal")? {
-            // Signals of the terminal reach the programs by themselves.
-            let from_process = info.ssi_code <= 0;
-            if let Ok(signal) = Signal::try_from(info.ssi_signo.cast_signed())
-                && from_process
-            {
-                self.signal(signal);
-            }
+        for (signal, _) in forwarded(&self.signals)?.into_iter().filter(|(_, from_process)| *from_process) {
+            self.signal(signal);
         }
         match waitpid(self.init, Some(WaitPidFlag::WNOHANG)).context("cannot wait for the programs")? {
             WaitStatus::Exited(_, code) => Ok(Some(code)),
@@ -187,23 +189,6 @@ fn deaf_no_more(command: &mut Command) -> &mut Command {
     unsafe {
         command.pre_exec(|| Ok(awaited().thread_unblock()?))
     }
-}
-
-/// Gives a program the terminal, in a new session.
-fn with_session(command: &mut Command) {
-    #[allow(unsafe_code)]
-    // SAFETY: the function makes two system calls and allocates nothing.
-    unsafe {
-        command.pre_exec(begin_session);
-    }
-}
-
-/// Signals are read from a file from now on.
-fn take_signals() -> Result<SignalFd, Error> {
-    let set = awaited();
-    set.thread_block().context("cannot block signals")?;
-    SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
-        .context("cannot receive signals by file")
 }
 
 /// The signals to pass on that have arrived, and whether each came from a process; those of the terminal reach
@@ -339,8 +324,7 @@ fn program(name: &str, environment: Option<Environment<'_>>) -> Command {
     command
 }
 
-/// The shell for the command line of a host, if it has one. The caller is in the host's network namespace
-/// afterwards.
+/// The shell for the command line of a host, if it has one. The caller is in the host's network afterwards.
 fn shell(
     commands: &Commands<'_>,
     environment: Option<Environment<'_>>,
@@ -375,7 +359,11 @@ fn start_awaited(
     let mut command = program(name, environment);
     command.args(arguments);
     if commands.has_terminal {
-        with_session(&mut command);
+        #[allow(unsafe_code)]
+        // SAFETY: the function makes two system calls and allocates nothing.
+        unsafe {
+            command.pre_exec(begin_session);
+        }
     }
     Ok(match spawn(command)? {
         Ok(child) => {
@@ -408,26 +396,19 @@ impl Awaited {
         self.running.is_empty()
     }
 
-    /// Reaps the children that have ended. With the last of the awaited programs, signals the others to end.
-    /// False if no child is left.
+    /// Reaps the children that have ended; after the last awaited one, ends the others. False if none is
+    /// left.
     fn reap(&mut self) -> bool {
-        loop {
-            let (pid, ended) = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-                Ok(WaitStatus::Exited(pid, code)) => (pid, code),
-                Ok(WaitStatus::Signaled(pid, signal, _)) => (pid, SIGNAL_BASE + signal as i32),
-                Ok(WaitStatus::StillAlive) => return true,
-                Ok(_) => continue,
-                Err(_) => return false,
-            };
-            let Some(place) = self.running.iter().position(|program| *program == pid) else { continue };
+        reap(|process, code| {
+            let Some(place) = self.running.iter().position(|program| *program == process) else { return };
             self.running.swap_remove(place);
             if self.code == 0 {
-                self.code = ended;
+                self.code = code;
             }
             if self.is_over() {
                 let _ = kill(Pid::from_raw(-1), Signal::SIGTERM);
             }
-        }
+        })
     }
 }
 

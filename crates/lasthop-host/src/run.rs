@@ -11,10 +11,10 @@ use crate::mptcp::{needs_no_mptcp, needs_plain_mptcp};
 use crate::namespace::{HostNamespace, acquire_rights};
 use crate::priority::Priority;
 use crate::program_hosts;
-use crate::program_run::{self, ProgramFacts, Setting};
+use crate::program_run::{self, ProgramFacts, ProgramSetup};
 use crate::router::{LinuxRouter, needs_no_router};
 use crate::shell::Guest;
-use crate::workload::{Counts, Nginx, Workload, needs_plain_quic, needs_sockets};
+use crate::workload::{Counts, Nginx, Turn, Workload, needs_plain_quic, needs_sockets};
 use lasthop_core::{Body, Datagram, Duration, Host, Instant, Observer, Packet, PacketEvent, Protocol, Seed};
 use lasthop_scenario::{SERVER, Scenario};
 use lasthop_trace::{Analysis, Batch, Column, Kept, Records, Request};
@@ -86,7 +86,7 @@ const ROUTER_TO_SERVER: u64 = 0;
 const ROUTER_TO_CLIENT: u64 = 1;
 
 /// The namespaces of the hosts, and a web server that is a separate program.
-type Made = (Vec<HostNamespace>, Option<Nginx>);
+type HostsAndServer = (Vec<HostNamespace>, Option<Nginx>);
 
 /// Checks that hosts with a real TCP can run a scenario; a Linux router requires lasthop's own guest kernel.
 pub fn needs_real_hosts(scenario: &Scenario, linux_router: bool) -> Result<(), Error> {
@@ -124,7 +124,7 @@ pub fn run(
     let create_hosts = || {
         let made = hosts.create()?;
         let nginx = hosts.web_server().map(|server| Nginx::start(scenario, &made[server]));
-        Ok::<Made, Error>((made, nginx.transpose()?.flatten()))
+        Ok::<HostsAndServer, Error>((made, nginx.transpose()?.flatten()))
     };
     // A guest does not need this: its clock stands still while it computes.
     let rests = priority.real_time && !in_guest;
@@ -158,7 +158,7 @@ pub fn run(
                 serve_again(&mut kept_servers, scenario, program, guest)?;
             }
             let kept = kept_servers.as_ref();
-            let setting = Setting { guest, kept, rests, spin, capture: target.as_ref() };
+            let setting = ProgramSetup { guest, kept, rests, spin, capture: target.as_ref() };
             let ended = program_run::run(scenario, program, seed, &setting, observer)?;
             programs.push(ended.program);
             unaccepted = ended.unaccepted;
@@ -274,7 +274,7 @@ fn run_once<O: Observer>(
         let waits = ready.is_empty() && action > now;
         emulator.deliver(now, waits.then_some(NextWait { waiter: &mut waiter, due: action }))?;
         let (workload, observer) = emulator.hop.flows();
-        workload.wake(now, ready.is_empty(), &waiter, observer)?;
+        workload.wake(&mut Turn { now, waiter: &waiter, observer }, ready.is_empty())?;
         for (left, name) in (0..ready.len()).rev().zip(&ready) {
             match *name {
                 ROUTER_TO_SERVER => emulator.forward(now, Host::Server)?,
@@ -285,7 +285,7 @@ fn run_once<O: Observer>(
                 socket => {
                     let (workload, observer) = emulator.hop.flows();
                     if left > 0 || !workload.postpone_reading(socket) {
-                        workload.ready(now, socket, &waiter, observer)?;
+                        workload.ready(&mut Turn { now, waiter: &waiter, observer }, socket)?;
                     }
                 }
             }

@@ -48,7 +48,6 @@ impl<'a> Servers<'a> {
         Self { running: Vec::new(), is_shown }
     }
 
-    /// Starts the program of a server on its host.
     pub fn start(
         &mut self,
         name: &'a str,
@@ -75,22 +74,11 @@ impl<'a> Servers<'a> {
     /// The names of those that do not listen, but may do so later. An error if one has failed. The caller is
     /// in the network namespace of one of them afterwards.
     pub fn awaited(&mut self) -> Result<Vec<&'a str>, Error> {
-        let mut are_left = true;
-        loop {
-            let (process, code) = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-                Ok(WaitStatus::Exited(process, code)) => (process, code),
-                Ok(WaitStatus::Signaled(process, signal, _)) => (process, SIGNAL_BASE + signal as i32),
-                Ok(WaitStatus::StillAlive) => break,
-                Ok(_) => continue,
-                Err(_) => {
-                    are_left = false;
-                    break;
-                }
-            };
+        let are_left = reap(|process, code| {
             if let Some(server) = self.running.iter_mut().find(|server| server.process == process) {
                 server.code = Some(code);
             }
-        }
+        });
         let mut awaited = Vec::new();
         for server in &mut self.running {
             server.listens = server.listens || {
@@ -188,6 +176,19 @@ impl Server<'_> {
     }
 }
 
+/// Reaps the children that have ended, each with its exit code; false if no child is left.
+pub fn reap(mut ended: impl FnMut(Pid, i32)) -> bool {
+    loop {
+        match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+            Ok(WaitStatus::Exited(process, code)) => ended(process, code),
+            Ok(WaitStatus::Signaled(process, signal, _)) => ended(process, SIGNAL_BASE + signal as i32),
+            Ok(WaitStatus::StillAlive) => return true,
+            Ok(_) => {}
+            Err(_) => return false,
+        }
+    }
+}
+
 /// Whether a program in the caller's network namespace waits for packets of others, or for an answer, which
 /// only comes once packets are carried.
 fn is_reachable() -> io::Result<bool> {
@@ -205,8 +206,7 @@ fn is_reachable() -> io::Result<bool> {
     Ok(false)
 }
 
-/// States in `/proc/net` (`include/net/tcp_states.h`): `TCP_LISTEN` and `TCP_SYN_SENT`; a UDP socket without a
-/// peer is `TCP_CLOSE`.
+/// States in `/proc/net` (`tcp_states.h`): `TCP_LISTEN`, `TCP_SYN_SENT`; of UDP without a peer, `TCP_CLOSE`.
 const TCP_STATES: &[&str] = &["0A", "02"];
 const UDP_STATES: &[&str] = &["07"];
 

@@ -73,9 +73,15 @@ const HEAD_START: std::time::Duration = std::time::Duration::from_secs(1);
 /// Runs the client's program until it ends; returns its exit code. The calling process must have only one
 /// thread, and is in other namespaces afterwards.
 pub fn shell(spec: &ShellSpec) -> Result<i32, Error> {
-    let foreground = Foreground::take_note();
+    let had_foreground = tcgetpgrp(std::io::stdin()).is_ok_and(|group| group == getpgrp());
     let outcome = run(spec, None)?;
-    foreground.restore();
+    if had_foreground {
+        // An interactive shell takes the foreground, and does not see our process group to return it.
+        let mut stop = SigSet::empty();
+        stop.add(Signal::SIGTTOU);
+        let _ = stop.thread_block();
+        let _ = tcsetpgrp(std::io::stdin(), getpgrp());
+    }
     Ok(outcome.code)
 }
 
@@ -318,25 +324,4 @@ fn summary(outcome: &Outcome, live: Option<(Priority, f64)>) -> String {
         );
     }
     lines.join("\n")
-}
-
-/// The terminal, if this process is in its foreground. An interactive shell takes the foreground and cannot
-/// return it, because it does not see our process group.
-struct Foreground {
-    had_it: bool,
-}
-
-impl Foreground {
-    fn take_note() -> Self {
-        Self { had_it: tcgetpgrp(std::io::stdin()).is_ok_and(|group| group == getpgrp()) }
-    }
-
-    fn restore(&self) {
-        if self.had_it {
-            let mut stop = SigSet::empty();
-            stop.add(Signal::SIGTTOU);
-            let _ = stop.thread_block();
-            let _ = tcsetpgrp(std::io::stdin(), getpgrp());
-        }
-    }
 }

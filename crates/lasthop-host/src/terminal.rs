@@ -24,7 +24,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const WAIT: Duration = Duration::from_millis(20);
 /// Time until the next check after a key: hardly any real time has passed.
 const NEXT_KEY_AFTER: Duration = Duration::from_millis(1);
-/// Maximum number of bytes that are transferred at once.
 const BYTES_MAX: usize = 4096;
 /// Virtual time that the screen takes for these bytes. Without it, a program that writes continuously would
 /// let no time pass, and Linux' scheduler would never run the thread that turns Ctrl-C into a signal.
@@ -145,8 +144,7 @@ impl Terminal {
     }
 }
 
-/// Makes the standard input of the calling process, which is about to execute a program, the terminal of a
-/// new session. It allocates nothing.
+/// Makes standard input the terminal of a new session, before a program is executed. It allocates nothing.
 pub(crate) fn begin_session() -> io::Result<()> {
     setsid()?;
     #[allow(unsafe_code)]

@@ -67,8 +67,7 @@ impl Tun {
     }
 
     /// Writes a packet to the namespace, and then queries a TCP socket. Returns whether the namespace
-    /// accepted the packet, and whether there is an answer. If there is a next wait, it also polls for ready
-    /// files.
+    /// accepted it, and whether there is an answer. If there is a next wait, it also polls for ready files.
     pub fn write_and_ask(
         &self,
         packet: &[u8],
@@ -81,8 +80,7 @@ impl Tun {
         (written == Ok(packet.len()), asked.is_ok())
     }
 
-    /// Writes a packet to the namespace; false if the namespace does not accept it. If there is a next wait,
-    /// it then polls for ready files.
+    /// Writes a packet to the namespace; false if it is not accepted. A next wait then polls for ready files.
     pub fn write_and_look(&self, packet: &[u8], next: Option<NextWait<'_>>) -> bool {
         let [written] = NextWait::make(next, [Call::write(&self.file, packet)]);
         written == Ok(packet.len())

@@ -21,21 +21,21 @@ use std::rc::Rc;
 mod tests;
 
 /// Protocol, and the addresses of the fixed host and of the mobile host.
-type Ends = (u8, SocketAddr, SocketAddr);
+type FiveTuple = (u8, SocketAddr, SocketAddr);
 
 /// All connections of a run, and access to the hosts' kernels for information about them.
 #[derive(Debug)]
 pub struct Connections {
     /// Access to the kernel of each host, with the host's addresses.
     kernels: Vec<([IpAddr; 2], Rc<Diag>)>,
-    flows: Vec<Connection>,
+    flows: Vec<Conversation>,
     /// The latest connection between these ends.
-    latest: BTreeMap<Ends, FlowId>,
+    latest: BTreeMap<FiveTuple, FlowId>,
 }
 
 /// A TCP connection, or datagrams between the same ports.
 #[derive(Debug)]
-struct Connection {
+struct Conversation {
     server_port: u16,
     dscp: Dscp,
     /// The data that each host has sent, the fixed host first.
@@ -60,8 +60,7 @@ struct Tcp {
 }
 
 impl Connections {
-    /// Without connections yet between programs of these hosts. The caller is in the network namespace of the
-    /// last one afterwards.
+    /// Without connections yet. The caller is in the network namespace of the last of these hosts afterwards.
     pub fn between(hosts: &[HostNamespace]) -> Result<Self, Error> {
         let kernel = |host: &HostNamespace| {
             host.enter()?;
@@ -94,14 +93,14 @@ impl Connections {
             format!("{word}-{number}")
         };
         let taken = (0..).map(FlowId).zip(&self.flows).filter(|(_, flow)| flow.was_taken());
-        let info = |(id, flow): (FlowId, &Connection)| {
+        let info = |(id, flow): (FlowId, &Conversation)| {
             (id, flow.info(name(flow.protocol()), applications[id.0 as usize]))
         };
         taken.map(info).collect()
     }
 
     /// The connection of a segment; a new one if the segment opens it.
-    fn of_segment(&mut self, ends: Ends, opens: bool, dscp: Dscp) -> Option<FlowId> {
+    fn of_segment(&mut self, ends: FiveTuple, opens: bool, dscp: Dscp) -> Option<FlowId> {
         let known = self.latest.get(&ends).copied();
         let is_over = |id: FlowId| match &self.flows[id.0 as usize].kind {
             Kind::Tcp(tcp) => tcp.ended == [true; 2],
@@ -114,7 +113,7 @@ impl Connections {
         }
     }
 
-    fn add(&mut self, ends: Ends, dscp: Dscp) -> FlowId {
+    fn add(&mut self, ends: FiveTuple, dscp: Dscp) -> FlowId {
         let id = FlowId(self.flows.len() as u32);
         let (protocol, server, client) = ends;
         let kind = if protocol == TCP {
@@ -130,7 +129,7 @@ impl Connections {
         } else {
             Kind::Udp([0; 2])
         };
-        self.flows.push(Connection { server_port: server.port(), dscp, payload_bytes: [0; 2], kind });
+        self.flows.push(Conversation { server_port: server.port(), dscp, payload_bytes: [0; 2], kind });
         self.latest.insert(ends, id);
         id
     }
@@ -139,7 +138,7 @@ impl Connections {
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-impl Connection {
+impl Conversation {
     fn protocol(&self) -> Protocol {
         match self.kind {
             Kind::Tcp(_) => Protocol::Tcp,
@@ -173,7 +172,6 @@ impl Connection {
         }
     }
 
-    /// The transport part of a packet that `sender` sends.
     fn body<O: Observer>(
         &mut self,
         now: Instant,
@@ -226,8 +224,9 @@ impl Flows for Connections {
         let (source, destination) = headers.addresses;
         let (server, client) =
             if sender == Host::Server { (source, destination) } else { (destination, source) };
-        let ends =
-            |protocol| -> Ends { (protocol, (server, server_port).into(), (client, client_port).into()) };
+        let ends = |protocol| -> FiveTuple {
+            (protocol, (server, server_port).into(), (client, client_port).into())
+        };
         let id = match &headers.transport {
             Transport::Tcp(header, _) => {
                 self.of_segment(ends(TCP), header.syn() && !header.ack(), headers.dscp)
@@ -248,7 +247,7 @@ impl Flows for Connections {
     }
 
     fn arrived<O: Observer>(&mut self, now: Instant, host: Host, packet: &Packet, observer: &mut O) {
-        if let Some(Connection { kind: Kind::Tcp(tcp), .. }) = self.flows.get_mut(packet.flow.0 as usize) {
+        if let Some(Conversation { kind: Kind::Tcp(tcp), .. }) = self.flows.get_mut(packet.flow.0 as usize) {
             tcp.peers[host as usize].look(now, observer);
         }
     }

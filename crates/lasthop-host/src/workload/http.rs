@@ -1,5 +1,4 @@
-//! Page loads in real HTTP: messages of exactly the sizes that the scenario states, the server, and the
-//! client's parser of the responses.
+//! Page loads in real HTTP: messages of exactly the scenario's sizes, the server, the client's parser.
 
 pub mod client;
 pub mod nginx;
@@ -13,8 +12,7 @@ mod tests;
 
 /// Size of the header in a response whose size includes it.
 const INCLUDED_HEADER_BYTES: u64 = 256;
-/// Size of nginx' own fields and of the padding field. All other messages have enough room, by the rules of
-/// scenarios.
+/// Size of nginx' own fields and of the padding field. Scenarios leave room enough for all other messages.
 const NGINX_HEADER_BYTES_MIN: u64 = 224;
 
 #[derive(Clone, Debug)]
@@ -56,7 +54,6 @@ impl Site {
     }
 }
 
-/// Sizes of the header and the body of an object.
 fn sizes(http: &HttpConfig, object_bytes: u64, name: &str) -> Result<(u64, u64), Error> {
     let stated = http.response_header.0;
     if stated == 0 {

@@ -1,7 +1,7 @@
 //! Flows that begin and end during the run.
 
 use super::peer;
-use super::{Application, Connection, Ends, Flow, Workload};
+use super::{Application, Flow, FlowEnds, TcpConnection, Workload};
 use crate::clock::Waiter;
 use crate::error::{Context, Error};
 use crate::namespace::Address;
@@ -9,8 +9,7 @@ use lasthop_core::{Dscp, FlowId, Host, Instant, Observer, Part};
 use lasthop_traffic::ShortHosts;
 use std::net::SocketAddr;
 
-/// The fixed host's ports for these flows lie above this number: one port for each entry of the scenario that
-/// opens such flows.
+/// The fixed host's ports for these flows lie above this number, one for each entry that opens such flows.
 const LATER_PORT: u16 = 10_000;
 
 /// The flows that an application opens while it runs. Their hosts have separate addresses.
@@ -23,8 +22,7 @@ pub struct Later {
 }
 
 impl Later {
-    /// The flows of an application between these hosts; the first have the further addresses with this
-    /// number.
+    /// The flows of an application between these hosts, with further addresses from the number `first` on.
     pub fn new(hosts: &[ShortHosts], first: u8) -> Self {
         Self { hosts: hosts.to_vec(), first, port: LATER_PORT + u16::from(first) }
     }
@@ -40,8 +38,7 @@ impl Later {
 }
 
 impl Workload<'_> {
-    /// Announces the flow that an application opens between the hosts with this index, and creates the socket
-    /// that will connect.
+    /// Announces the flow that an application opens between these hosts, and creates the socket to connect.
     pub(super) fn open<O: Observer>(
         &mut self,
         application: usize,
@@ -59,27 +56,27 @@ impl Workload<'_> {
         let server = later.address(server, hosts, later.port);
         let client = later.address(client, hosts, self.client_port(number));
         observer.announce(&info);
-        let (mut connection, caller) = (Connection::new(id, sides, false), sides[Host::Client as usize].host);
+        let (mut connection, caller) =
+            (TcpConnection::new(id, sides, false), sides[Host::Client as usize].host);
         self.enter(caller)?;
         let socket = peer::socket(client, info.dscp, self.sending[caller])
             .context("cannot make the socket of a short flow")?;
         connection.peer(Host::Client).open(socket);
         self.ports.insert(client.port(), id);
         let number = self.applications[application].takes(id);
-        let ends = Ends::Tcp(Box::new(connection));
-        let (lane, part) = (application, Part::Whole);
-        self.flows.push(Flow { application, number, lane, part, server, client, way: 0, passes: true, ends });
+        let ends = FlowEnds::Tcp(Box::new(connection));
+        let flow = Flow::new((application, number), application, Part::Whole, [server, client], ends);
+        self.flows.push(Flow { passes: true, ..flow });
         Ok(())
     }
 
-    /// Removes a temporary flow once both ends have finished it.
     pub(super) fn retire<O: Observer>(&mut self, now: Instant, flow: FlowId, observer: &mut O) {
         let Flow { passes, client, ends, .. } = &mut self.flows[flow.0 as usize];
-        if let Ends::Tcp(connection) = ends
+        if let FlowEnds::Tcp(connection) = ends
             && *passes
             && connection.is_over()
         {
-            *ends = Ends::Gone;
+            *ends = FlowEnds::Gone;
             // The next flow with this port may exist already.
             if self.ports.get(&client.port()) == Some(&flow) {
                 self.ports.remove(&client.port());
@@ -88,7 +85,6 @@ impl Workload<'_> {
         }
     }
 
-    /// Listens for the flows that an application will open.
     pub(super) fn listen_later(&mut self, index: usize, waiter: &Waiter) -> Result<(), Error> {
         let Application { later, sides: [server, _], .. } = &self.applications[index];
         let (host, addresses) = (server.host, later.listening(self.hosts[server.host].address));

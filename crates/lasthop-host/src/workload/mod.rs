@@ -1,5 +1,4 @@
-//! The applications of a scenario over real sockets: the state machines of the model engine, and the kernel's
-//! TCP.
+//! The applications of a scenario over real sockets: the model engine's state machines, the kernel's TCP.
 
 mod connections;
 mod diag;
@@ -51,8 +50,7 @@ use std::rc::Rc;
 
 /// The mobile host's port of flow 0 in the first run of a chain, as in captures.
 const CLIENT_PORT: u16 = 20_001;
-/// Sets of ports of the mobile host that the runs of a chain use in turn, because the ports of the last run
-/// are still in TIME-WAIT.
+/// Sets of client ports that the runs of a chain use in turn: those of the last run are still in TIME-WAIT.
 const CLIENT_PORTS: u32 = 10_000;
 const SOCKET_EVENTS: EpollFlags =
     EpollFlags::EPOLLIN.union(EpollFlags::EPOLLOUT).union(EpollFlags::EPOLLRDHUP).union(EpollFlags::EPOLLET);
@@ -73,7 +71,7 @@ struct Application {
     /// Its flows, indexed by the numbers that it gives them.
     flows: Vec<FlowId>,
     /// The ends of its flows, the server's first.
-    sides: [Side; 2],
+    sides: [Endpoint; 2],
     later: Later,
     /// The objects of a page load.
     site: Option<Rc<Site>>,
@@ -90,9 +88,16 @@ impl Application {
     }
 }
 
+/// A time at which applications and sockets act, with the waiter and the observer for what they do.
+pub struct Turn<'a, O> {
+    pub now: Instant,
+    pub waiter: &'a Waiter,
+    pub observer: &'a mut O,
+}
+
 /// One end of all flows of an application.
 #[derive(Clone, Copy)]
-struct Side {
+struct Endpoint {
     host: usize,
     /// The largest window that it advertises, in bytes.
     receive_window_max: u32,
@@ -113,11 +118,25 @@ struct Flow {
     way: usize,
     /// True if it was opened during the run; it is removed once it is over.
     passes: bool,
-    ends: Ends,
+    ends: FlowEnds,
 }
 
-enum Ends {
-    Tcp(Box<Connection>),
+impl Flow {
+    /// A flow that lasts for the whole run, on the first way of its application. The server's address is
+    /// first.
+    fn new(
+        (application, number): (usize, u32),
+        lane: usize,
+        part: Part,
+        [server, client]: [SocketAddr; 2],
+        ends: FlowEnds,
+    ) -> Self {
+        Self { application, number, lane, part, server, client, way: 0, passes: false, ends }
+    }
+}
+
+enum FlowEnds {
+    Tcp(Box<TcpConnection>),
     /// The sender's socket, and how many datagrams it has sent; the receiver's only reads.
     Udp(Socket, u64),
     Quic(Box<[quic::End; 2]>),
@@ -126,23 +145,22 @@ enum Ends {
     Gone,
 }
 
-struct Connection {
-    server: Peer,
-    client: Peer,
+struct TcpConnection {
+    /// The server's end first.
+    peers: [Peer; 2],
     segments: Segments,
     /// True if its first SYN was requested.
     opened: bool,
     /// For a page load: the browser's parser, and the server.
     answers: Option<Answers>,
-    served: Option<http::server::Connection>,
+    served: Option<http::server::HttpConnection>,
 }
 
-impl Connection {
-    fn new(flow: FlowId, sides: &[Side; 2], of_page: bool) -> Self {
-        let end = |host| Peer::new(flow, host, sides[host as usize].receive_window_max);
+impl TcpConnection {
+    fn new(flow: FlowId, sides: &[Endpoint; 2], of_page: bool) -> Self {
+        let peer = |host| Peer::new(flow, host, sides[host as usize].receive_window_max);
         Self {
-            server: end(Host::Server),
-            client: end(Host::Client),
+            peers: [Host::Server, Host::Client].map(peer),
             segments: Segments::default(),
             opened: false,
             answers: of_page.then(Answers::default),
@@ -152,16 +170,13 @@ impl Connection {
 
     /// Whether both ends have finished it; an end that never existed counts as finished.
     fn is_over(&self) -> bool {
-        let never = |peer: &Peer| peer.socket().is_none() && !peer.sender.has_been_open();
+        let never = |peer: &Peer| peer.socket.is_none() && !peer.sender.has_been_open();
         let over = |peer: &Peer| peer.sender.is_over() || never(peer);
-        self.opened && over(&self.server) && over(&self.client)
+        self.opened && self.peers.iter().all(over)
     }
 
     fn peer(&mut self, host: Host) -> &mut Peer {
-        match host {
-            Host::Server => &mut self.server,
-            Host::Client => &mut self.client,
-        }
+        &mut self.peers[host as usize]
     }
 }
 
@@ -170,7 +185,7 @@ pub struct Workload<'a> {
     hosts: &'a [HostNamespace],
     inside: usize,
     applications: Vec<Application>,
-    lanes: Vec<[Side; 2]>,
+    lanes: Vec<[Endpoint; 2]>,
     /// The buffer of the relay of each application's flows.
     buffers: Vec<u64>,
     flows: Vec<Flow>,
@@ -187,7 +202,7 @@ pub struct Workload<'a> {
     server: HttpServer,
     /// By host.
     sending: Vec<Sending>,
-    quic: quic::Setting,
+    quic: quic::QuicSetup,
     flows_over_quic: Vec<FlowId>,
     /// The QUIC ends that an application has just acted on.
     touched: Vec<(FlowId, Host)>,
@@ -212,12 +227,20 @@ impl<'a> Workload<'a> {
         if infos.len() as u32 > CLIENT_PORTS {
             return Err(Error::new(format!("the live engine has ports for {CLIENT_PORTS} flows")));
         }
+        let buffer = |instance: &Instance<'_>| {
+            scenario.flow[instance.entry].relay.as_ref().map_or(0, |relay| relay.buffer.0)
+        };
+        let sending = |(tcp, mptcp): (&TcpConfig, bool)| Sending {
+            paced: tcp.pacing == Pacing::Socket,
+            nagle: tcp.nagle,
+            mptcp,
+        };
         let mut workload = Self {
             hosts: namespaces,
             inside: usize::MAX,
             applications: applications(scenario, seed, hosts)?,
             lanes: lanes(scenario, hosts),
-            buffers: instances.iter().map(|instance| buffer(scenario, instance)).collect(),
+            buffers: instances.iter().map(buffer).collect(),
             flows: Vec::new(),
             ports: BTreeMap::new(),
             subflows: Subflows::default(),
@@ -228,7 +251,7 @@ impl<'a> Workload<'a> {
             server: scenario.http.as_ref().map(|http| http.server).unwrap_or_default(),
             flows_before: run as usize * infos.len(),
             sending: hosts.tcps().zip(hosts.have_mptcp()).map(sending).collect(),
-            quic: quic::Setting { mtu: scenario.mtu, seed, log: qlog },
+            quic: quic::QuicSetup { mtu: scenario.mtu, seed, log: qlog },
             flows_over_quic: Vec::new(),
             touched: Vec::new(),
             postponed: None,
@@ -241,7 +264,7 @@ impl<'a> Workload<'a> {
                 Part::Relayed => workload.add_relayed(id, info),
                 part => {
                     let application = workload.application_of(id, info);
-                    let caller = caller(&instances[application], info);
+                    let caller = instances[application].config.traffic().caller(info.sender);
                     workload.add(id, info, (application, part), caller, waiter)?;
                 }
             }
@@ -260,15 +283,14 @@ impl<'a> Workload<'a> {
     /// An application between whose hosts a packet of no flow is sent, by this end.
     fn between(&self, sender: Host, headers: &Headers<'_>) -> Option<u32> {
         let (source, destination) = headers.addresses;
-        let has = |side: &Side, address| self.hosts[side.host].address.shares_network(address);
-        let is_it = |[server, client]: &[Side; 2]| {
+        let has = |side: &Endpoint, address| self.hosts[side.host].address.shares_network(address);
+        let is_it = |[server, client]: &[Endpoint; 2]| {
             let [own, other] = if sender == Host::Server { [server, client] } else { [client, server] };
             has(own, source) && has(other, destination)
         };
         self.lanes.iter().position(is_it).map(|lane| lane as u32)
     }
 
-    /// Takes this process into the network namespace of a host.
     fn enter(&mut self, host: usize) -> Result<(), Error> {
         if std::mem::replace(&mut self.inside, host) != host {
             self.hosts[host].enter()?;
@@ -291,20 +313,9 @@ impl<'a> Workload<'a> {
     fn add_relayed(&mut self, id: FlowId, info: &FlowInfo) {
         let application = info.application as usize;
         let number = self.applications[application].takes(id);
-        let ends = Ends::Relayed(Box::new(Relay::new(self.buffers[application])));
+        let ends = FlowEnds::Relayed(Box::new(Relay::new(self.buffers[application])));
         let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
-        let (server, client, lane, part) = (nowhere, nowhere, application, info.part);
-        self.flows.push(Flow {
-            application,
-            number,
-            lane,
-            part,
-            server,
-            client,
-            way: 0,
-            passes: false,
-            ends,
-        });
+        self.flows.push(Flow::new((application, number), application, info.part, [nowhere; 2], ends));
     }
 
     fn add(
@@ -334,17 +345,16 @@ impl<'a> Workload<'a> {
             self.add_udp(info, (addresses, sides), waiter)?
         } else {
             let of_page = self.applications[application].site.is_some();
-            let mut connection = Connection::new(id, &sides, of_page);
+            let mut connection = TcpConnection::new(id, &sides, of_page);
             if mptcp.is_some() {
-                connection.server.has_several();
-                connection.client.has_several();
+                connection.peers.iter_mut().for_each(Peer::has_several);
             }
             let [from, to] = [caller, caller.other()].map(|end| addresses[end as usize]);
             let [own, other] = [caller, caller.other()].map(|end| sides[end as usize].host);
             self.enter(other)?;
             if of_page && self.server == HttpServer::Nginx && !is_relay(Host::Server) {
                 let diag = Rc::new(Diag::open().context("cannot ask the kernel about nginx' connections")?);
-                connection.server.leave_to_another(diag, to, from);
+                connection.peer(Host::Server).leave_to_another(diag, to, from);
             } else {
                 self.listen((caller, other), to, info.dscp, waiter).context(&cannot)?;
             }
@@ -354,7 +364,7 @@ impl<'a> Workload<'a> {
                 peer::limit_unsent(&socket).context(&cannot)?;
             }
             connection.peer(caller).open(socket);
-            Ends::Tcp(Box::new(connection))
+            FlowEnds::Tcp(Box::new(connection))
         };
         self.ports.insert(client_address.port(), id);
         let number = if let Some(end) = part.relay_end() {
@@ -362,27 +372,16 @@ impl<'a> Workload<'a> {
         } else {
             self.applications[application].takes(id)
         };
-        let (server, client) = (server_address, client_address);
-        self.flows.push(Flow {
-            application,
-            number,
-            lane,
-            part,
-            server,
-            client,
-            way: 0,
-            passes: false,
-            ends,
-        });
+        self.flows.push(Flow::new((application, number), lane, part, addresses, ends));
         Ok(())
     }
 
     fn add_udp(
         &mut self,
         info: &FlowInfo,
-        (addresses, sides): ([SocketAddr; 2], [Side; 2]),
+        (addresses, sides): ([SocketAddr; 2], [Endpoint; 2]),
         waiter: &Waiter,
-    ) -> Result<Ends, Error> {
+    ) -> Result<FlowEnds, Error> {
         let cannot = format!("cannot make the sockets of flow {:?}", info.name);
         let [from, to] = [info.sender, info.sender.other()].map(|end| addresses[end as usize]);
         self.enter(sides[info.sender.other() as usize].host)?;
@@ -393,7 +392,7 @@ impl<'a> Workload<'a> {
         self.enter(sides[info.sender as usize].host)?;
         let socket = datagram_socket(from, info).context(&cannot)?;
         socket.connect(&SockAddr::from(to)).context(&cannot)?;
-        Ok(Ends::Udp(socket, 0))
+        Ok(FlowEnds::Udp(socket, 0))
     }
 
     /// Listens at `address` of a host, unless it does already, for connections from this end.
@@ -433,62 +432,49 @@ impl<'a> Workload<'a> {
     /// timers until it is over.
     pub fn is_done(&self) -> bool {
         let over = |flow: &Flow| match &flow.ends {
-            Ends::Tcp(tcp) => !tcp.opened || tcp.is_over(),
-            Ends::Udp(..) | Ends::Quic(_) | Ends::Relayed(_) | Ends::Gone => true,
+            FlowEnds::Tcp(tcp) => !tcp.opened || tcp.is_over(),
+            FlowEnds::Udp(..) | FlowEnds::Quic(_) | FlowEnds::Relayed(_) | FlowEnds::Gone => true,
         };
         self.next_wakeup().is_none() && self.flows.iter().all(over)
     }
 
-    /// Lets due applications and QUIC ends act. Their last action may be postponed if the owner `waits`
-    /// afterwards.
-    pub fn wake<O: Observer>(
-        &mut self,
-        now: Instant,
-        waits: bool,
-        waiter: &Waiter,
-        observer: &mut O,
-    ) -> Result<(), Error> {
+    /// Lets due applications and QUIC ends act. Their last action may be postponed if the owner `waits` then.
+    pub fn wake<O: Observer>(&mut self, turn: &mut Turn<'_, O>, waits: bool) -> Result<(), Error> {
         for index in 0..self.applications.len() {
             let program = &mut self.applications[index].program;
-            if program.next_wakeup().is_some_and(|due| due <= now) {
-                program.handle_wakeup(now);
-                self.carry_out(now, index, waiter, observer)?;
+            if program.next_wakeup().is_some_and(|due| due <= turn.now) {
+                program.handle_wakeup(turn.now);
+                self.carry_out(turn, index)?;
             }
         }
         if !(waits && calls::are_batched() && self.flows_over_quic.is_empty()) {
             self.send_postponed()?;
         }
-        self.wake_quic(now, waiter, observer)
+        self.wake_quic(turn)
     }
 
-    pub fn ready<O: Observer>(
-        &mut self,
-        now: Instant,
-        name: u64,
-        waiter: &Waiter,
-        observer: &mut O,
-    ) -> Result<(), Error> {
+    pub fn ready<O: Observer>(&mut self, turn: &mut Turn<'_, O>, name: u64) -> Result<(), Error> {
         match self.watched[(name - self.first_name) as usize] {
-            Watched::Listener(index) => self.accept(now, index, waiter, observer),
+            Watched::Listener(index) => self.accept(turn, index),
             Watched::Peer(flow, host) if self.relayed(flow, host).is_some() => {
-                self.arrived_at_relay(now, flow, host, observer)
+                self.arrived_at_relay(turn.now, flow, host, turn.observer)
             }
             Watched::Peer(flow, host) => {
-                let Ends::Tcp(connection) = &mut self.flows[flow.0 as usize].ends else { return Ok(()) };
+                let FlowEnds::Tcp(connection) = &mut self.flows[flow.0 as usize].ends else { return Ok(()) };
                 connection.peer(host).flush();
                 match &mut connection.served {
                     Some(served) if host == Host::Server => served.poll(),
                     _ => {
-                        self.tell_application(now, flow, host, waiter, observer)?;
-                        // Changes by packets were handled when they arrived; only the end of a connection may
-                        // come without a packet.
-                        if !self.peer(flow, host).has_ended() {
+                        self.tell_application(turn, flow, host)?;
+                        // Changes by packets were handled on arrival; only a connection's end may come
+                        // without one.
+                        if !self.peer(flow, host).told_end {
                             return Ok(());
                         }
                     }
                 }
-                self.peer(flow, host).look(now, observer);
-                self.retire(now, flow, observer);
+                self.peer(flow, host).look(turn.now, turn.observer);
+                self.retire(turn.now, flow, turn.observer);
                 Ok(())
             }
             Watched::Sink(index) => {
@@ -499,17 +485,11 @@ impl<'a> Workload<'a> {
                 }
                 Ok(())
             }
-            Watched::Quic(flow, host) => self.read_datagrams(now, (flow, host), waiter, observer),
+            Watched::Quic(flow, host) => self.read_datagrams(turn, flow, host),
         }
     }
 
-    fn accept<O: Observer>(
-        &mut self,
-        now: Instant,
-        index: usize,
-        waiter: &Waiter,
-        observer: &mut O,
-    ) -> Result<(), Error> {
+    fn accept<O: Observer>(&mut self, turn: &mut Turn<'_, O>, index: usize) -> Result<(), Error> {
         while let Ok((socket, from)) = self.listeners[index].0.accept() {
             let (listener, connecting, _) = &self.listeners[index];
             let port = match connecting {
@@ -523,15 +503,16 @@ impl<'a> Workload<'a> {
             socket.set_tcp_nodelay(listener.tcp_nodelay()?)?;
             let name = self.name(Watched::Peer(flow, host));
             let Flow { application, ends, .. } = &mut self.flows[flow.0 as usize];
-            let Ends::Tcp(connection) = ends else { continue };
+            let FlowEnds::Tcp(connection) = ends else { continue };
             let socket = connection.peer(host).open(socket);
-            waiter.watch(socket, SOCKET_EVENTS, name)?;
+            turn.waiter.watch(socket, SOCKET_EVENTS, name)?;
             if let Some(site) = self.applications[*application].site.as_ref().filter(|_| whole.is_none()) {
-                connection.served = Some(http::server::Connection::new(Rc::clone(site), Rc::clone(socket)));
+                connection.served =
+                    Some(http::server::HttpConnection::new(Rc::clone(site), Rc::clone(socket)));
             }
-            connection.peer(host).look(now, observer);
+            connection.peer(host).look(turn.now, turn.observer);
             if let Some(whole) = whole {
-                self.connect_onward(whole, host, waiter)?;
+                self.connect_onward(whole, host, turn.waiter)?;
             }
         }
         Ok(())
@@ -539,8 +520,8 @@ impl<'a> Workload<'a> {
 
     fn peer(&mut self, flow: FlowId, host: Host) -> &mut Peer {
         match &mut self.flows[flow.0 as usize].ends {
-            Ends::Tcp(connection) => connection.peer(host),
-            Ends::Udp(..) | Ends::Quic(_) | Ends::Relayed(_) | Ends::Gone => {
+            FlowEnds::Tcp(connection) => connection.peer(host),
+            FlowEnds::Udp(..) | FlowEnds::Quic(_) | FlowEnds::Relayed(_) | FlowEnds::Gone => {
                 unreachable!("only open TCP flows have peers")
             }
         }
@@ -548,45 +529,39 @@ impl<'a> Workload<'a> {
 
     fn tell_application<O: Observer>(
         &mut self,
-        now: Instant,
+        turn: &mut Turn<'_, O>,
         flow: FlowId,
         host: Host,
-        waiter: &Waiter,
-        observer: &mut O,
     ) -> Result<(), Error> {
         let Flow { application, number, ends, .. } = &mut self.flows[flow.0 as usize];
-        let (index, Ends::Tcp(connection)) = (*application, ends) else { return Ok(()) };
-        let Connection { client, server, answers, .. } = &mut **connection;
-        let peer = if host == Host::Client { client } else { server };
+        let (index, FlowEnds::Tcp(connection)) = (*application, ends) else { return Ok(()) };
+        let TcpConnection { peers, answers, .. } = &mut **connection;
+        let peer = &mut peers[host as usize];
         let news = peer.news(|bytes| answers.as_mut().map_or(Ok(()), |answers| answers.read(bytes)))?;
         if news.is_none() {
             return Ok(());
         }
         if let Some(bytes) = peer.read_of_several() {
-            observer.read(now, flow, host, bytes, news.ended);
+            turn.observer.read(turn.now, flow, host, bytes, news.ended);
         }
-        self.applications[index].program.handle_news(now, *number, host, news);
-        self.carry_out(now, index, waiter, observer)?;
+        self.applications[index].program.handle_news(turn.now, *number, host, news);
+        self.carry_out(turn, index)?;
         self.send_postponed()
     }
 
-    fn carry_out<O: Observer>(
-        &mut self,
-        now: Instant,
-        index: usize,
-        waiter: &Waiter,
-        observer: &mut O,
-    ) -> Result<(), Error> {
+    fn carry_out<O: Observer>(&mut self, turn: &mut Turn<'_, O>, index: usize) -> Result<(), Error> {
         while let Some(action) = self.applications[index].program.poll_action() {
-            self.tell(now, index, action, observer);
+            self.tell(turn.now, index, action, turn.observer);
             self.send_postponed()?;
-            if self.act_over_quic(now, index, action, observer) {
+            if self.act_over_quic(turn, index, action) {
                 continue;
             }
             match action {
-                Action::Open { hosts, is_control, .. } => self.open(index, hosts, is_control, observer)?,
+                Action::Open { hosts, is_control, .. } => {
+                    self.open(index, hosts, is_control, turn.observer)?;
+                }
                 Action::Connect { flow, host } => {
-                    self.connect(self.end_of(index, flow, host), host, waiter)?;
+                    self.connect(self.end_of(index, flow, host), host, turn.waiter)?;
                 }
                 Action::Write { flow, host, bytes, write_bytes, content } => {
                     self.write(self.end_of(index, flow, host), host, (bytes, write_bytes), content)?;
@@ -597,7 +572,7 @@ impl<'a> Workload<'a> {
                 Action::Report { .. } | Action::Play { .. } | Action::Complete { .. } => {}
             }
         }
-        self.flush_quic(now, observer)
+        self.flush_quic(turn)
     }
 
     /// Reports an action to the observer.
@@ -622,11 +597,11 @@ impl<'a> Workload<'a> {
         let is_multipath = self.applications[*application].mptcp.is_some();
         let host = if is_multipath { Host::Client } else { host };
         let to = if host == Host::Server { *client } else { *server };
-        let Ends::Tcp(connection) = ends else { return Ok(()) };
+        let FlowEnds::Tcp(connection) = ends else { return Ok(()) };
         connection.opened = true;
         let peer = connection.peer(host);
         peer.connect(to)?;
-        let socket = Rc::clone(peer.socket().expect("it is connecting"));
+        let socket = Rc::clone(peer.socket.as_ref().expect("it is connecting"));
         let name = self.name(Watched::Peer(flow, host));
         Ok(waiter.watch(&*socket, SOCKET_EVENTS, name)?)
     }
@@ -642,16 +617,16 @@ impl<'a> Workload<'a> {
         let Flow { application, ends, .. } = &mut self.flows[flow.0 as usize];
         let Application { site, sides, .. } = &self.applications[*application];
         match (ends, content, site) {
-            (Ends::Tcp(connection), Content::Request(object), Some(site)) => {
+            (FlowEnds::Tcp(connection), Content::Request(object), Some(site)) => {
                 let answer = site.answers[object as usize].clone();
                 connection.peer(host).write_text(answer.request.clone());
                 connection.answers.get_or_insert_default().expect(answer);
             }
-            (Ends::Tcp(connection), ..) => {
+            (FlowEnds::Tcp(connection), ..) => {
                 let joined = sides[host as usize].joins_writes;
                 connection.peer(host).write(bytes, write_bytes, joined);
             }
-            (Ends::Udp(_, sent), ..) => {
+            (FlowEnds::Udp(_, sent), ..) => {
                 let first = *sent;
                 *sent += bytes.div_ceil(write_bytes);
                 for (number, start) in (first..).zip((0..bytes).step_by(write_bytes as usize)) {
@@ -660,7 +635,7 @@ impl<'a> Workload<'a> {
                     self.postpone_sending(flow, host, payload(Datagram { number, payload_bytes }));
                 }
             }
-            (Ends::Quic(_) | Ends::Relayed(_) | Ends::Gone, ..) => {}
+            (FlowEnds::Quic(_) | FlowEnds::Relayed(_) | FlowEnds::Gone, ..) => {}
         }
         Ok(())
     }
@@ -695,7 +670,7 @@ impl HostFlows for Workload<'_> {
         next: Option<NextWait<'_>>,
     ) -> bool {
         match self.flows.get_mut(packet.flow.0 as usize) {
-            Some(Flow { ends: Ends::Tcp(connection), .. }) => {
+            Some(Flow { ends: FlowEnds::Tcp(connection), .. }) => {
                 connection.peer(host).hand_over(tun, bytes, next)
             }
             _ => tun.write_and_look(bytes, next),
@@ -746,7 +721,7 @@ impl Flows for Workload<'_> {
         let Some(id) = subflow.or_else(|| self.ports.get(&client_port).copied()) else { return stranger };
         let flow = &mut self.flows[id.0 as usize];
         let body = match (&mut flow.ends, transport) {
-            (Ends::Tcp(connection), Transport::Tcp(header, payload_bytes)) => {
+            (FlowEnds::Tcp(connection), Transport::Tcp(header, payload_bytes)) => {
                 let (segment, again) = connection.segments.read(sender, header, *payload_bytes);
                 connection.peer(sender).sends(now, &segment, again, observer);
                 if sender == Host::Server && self.relayed(id, sender).is_none() {
@@ -755,11 +730,13 @@ impl Flows for Workload<'_> {
                 }
                 Body::Tcp(segment)
             }
-            (Ends::Udp(..), Transport::Udp(_, payload)) => Body::Udp(datagram(payload)),
-            (Ends::Quic(ends), Transport::Udp(_, payload)) => match ends[sender as usize].identify(payload) {
-                Some(datagram) => Body::Quic(datagram),
-                None => return stranger,
-            },
+            (FlowEnds::Udp(..), Transport::Udp(_, payload)) => Body::Udp(datagram(payload)),
+            (FlowEnds::Quic(ends), Transport::Udp(_, payload)) => {
+                match ends[sender as usize].identify(payload) {
+                    Some(datagram) => Body::Quic(datagram),
+                    None => return stranger,
+                }
+            }
             _ => return stranger,
         };
         if server_port == self.flows[id.0 as usize].server.port() {
@@ -776,11 +753,11 @@ impl Flows for Workload<'_> {
             return;
         }
         match (self.flows.get_mut(packet.flow.0 as usize).map(|flow| &mut flow.ends), &packet.body) {
-            (Some(Ends::Tcp(connection)), _) => {
+            (Some(FlowEnds::Tcp(connection)), _) => {
                 connection.peer(host).look(now, observer);
                 self.retire(now, packet.flow, observer);
             }
-            (Some(Ends::Quic(ends)), Body::Quic(datagram)) => ends[host as usize].arrived(datagram),
+            (Some(FlowEnds::Quic(ends)), Body::Quic(datagram)) => ends[host as usize].arrived(datagram),
             _ => {}
         }
     }
@@ -816,35 +793,21 @@ fn applications(scenario: &Scenario, seed: Seed, hosts: &Hosts<'_>) -> Result<Ve
         Ok(Application { program, flows: Vec::new(), sides, later, site, quic, mptcp })
     };
     let programs = scenario.applications().into_iter().zip(scenario.programs(seed));
-    programs.zip(hosts.of_lane()).map(application).collect()
+    programs.zip(&hosts.of_lane).map(application).collect()
 }
 
-fn lanes(scenario: &Scenario, hosts: &Hosts<'_>) -> Vec<[Side; 2]> {
+fn lanes(scenario: &Scenario, hosts: &Hosts<'_>) -> Vec<[Endpoint; 2]> {
     let lanes = scenario.lanes();
     let flow = |lane: &Lane<'_>| (&scenario.flow[lane.instance.entry], lane.part);
-    lanes.iter().zip(hosts.of_lane()).map(|(lane, ends)| sides(scenario, flow(lane), ends)).collect()
+    lanes.iter().zip(&hosts.of_lane).map(|(lane, ends)| sides(scenario, flow(lane), ends)).collect()
 }
 
-fn sides(scenario: &Scenario, (flow, part): (&FlowEntry, Part), ends: &[usize; 2]) -> [Side; 2] {
+fn sides(scenario: &Scenario, (flow, part): (&FlowEntry, Part), ends: &[usize; 2]) -> [Endpoint; 2] {
     [Host::Server, Host::Client].map(|end| {
         let tcp = scenario.tcp_of_part(flow, part, end);
         let (receive_window_max, joins_writes) = (receive_window_max(scenario, tcp), tcp.joins_writes());
-        Side { host: ends[end as usize], receive_window_max, joins_writes }
+        Endpoint { host: ends[end as usize], receive_window_max, joins_writes }
     })
-}
-
-/// The buffer of the relay of an application's flows.
-fn buffer(scenario: &Scenario, instance: &Instance<'_>) -> u64 {
-    scenario.flow[instance.entry].relay.as_ref().map_or(0, |relay| relay.buffer.0)
-}
-
-fn sending((tcp, mptcp): (&TcpConfig, bool)) -> Sending {
-    Sending { paced: tcp.pacing == Pacing::Socket, nagle: tcp.nagle, mptcp }
-}
-
-/// The host that connects.
-fn caller(application: &Instance<'_>, info: &FlowInfo) -> Host {
-    application.config.traffic().caller(info.sender)
 }
 
 fn datagram_socket(address: SocketAddr, info: &FlowInfo) -> io::Result<Socket> {

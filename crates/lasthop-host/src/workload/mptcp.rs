@@ -2,7 +2,8 @@
 //! connection that the kernel is asked about.
 
 use super::diag::Diag;
-use super::{Connection, Ends, Flow, Workload};
+use super::segments::split;
+use super::{Flow, FlowEnds, TcpConnection, Workload};
 use crate::error::{Context, Error};
 use crate::header::{Headers, Transport};
 use lasthop_core::{FlowId, FlowInfo, Host};
@@ -13,13 +14,12 @@ use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::rc::Rc;
 
-/// The options of MPTCP within TCP, and the one of them that joins a connection: kind, subtype, and length in
-/// a SYN (RFC 8684, section 3.2).
+/// The options of MPTCP within TCP, and the one of them that joins a connection: kind, subtype, and length of
+/// the content in a SYN (RFC 8684, section 3.2).
 const MPTCP: u8 = 30;
 const MP_JOIN: u8 = 1;
-const JOIN_BYTES: usize = 12;
-/// `SOL_MPTCP`, `MPTCP_INFO`, and the place of the connection's token in `struct mptcp_info`
-/// (`linux/mptcp.h`).
+const JOIN_BYTES: usize = 10;
+/// `SOL_MPTCP`, `MPTCP_INFO`, and the place of the token in `struct mptcp_info` (`linux/mptcp.h`).
 const SOL_MPTCP: libc::c_int = 284;
 const MPTCP_INFO: libc::c_int = 1;
 const TOKEN_AT: usize = 12;
@@ -45,18 +45,11 @@ impl Workload<'_> {
             }
         }
         let Flow { server, client, .. } = self.flows[of.0 as usize];
-        self.flows.push(Flow {
-            application: index,
-            lane: index,
-            part: info.part,
-            // No application knows of it.
-            number: u32::MAX,
-            server,
-            client,
-            way: info.way(),
-            passes: false,
-            ends: Ends::Tcp(Box::new(Connection::new(id, &sides, false))),
-        });
+        let ends = FlowEnds::Tcp(Box::new(TcpConnection::new(id, &sides, false)));
+        // No application knows of it.
+        let number = u32::MAX;
+        let flow = Flow::new((index, number), index, info.part, [server, client], ends);
+        self.flows.push(Flow { way: info.way(), ..flow });
         if self.applications[index].mptcp == Some(info.way()) {
             self.begin(id, client);
         }
@@ -70,10 +63,10 @@ impl Workload<'_> {
         flow.client = client;
         let [of_server, of_client] =
             applications[flow.application].sides.map(|side| Rc::clone(&subflows.kernels[&side.host]));
-        if let Ends::Tcp(connection) = &mut flow.ends {
+        if let FlowEnds::Tcp(connection) = &mut flow.ends {
             connection.opened = true;
-            connection.server.leave_to_another(of_server, flow.server, client);
-            connection.client.leave_to_another(of_client, client, flow.server);
+            connection.peer(Host::Server).leave_to_another(of_server, flow.server, client);
+            connection.peer(Host::Client).leave_to_another(of_client, client, flow.server);
         }
         subflows.known.insert(client, id);
     }
@@ -98,16 +91,17 @@ impl Workload<'_> {
         let token = joined(header.options())?;
         let address = headers.addresses.0;
         let (whole, application) = self.flows.iter().find_map(|flow| match &flow.ends {
-            Ends::Tcp(connection) => {
-                let is_it = connection.server.read_of_several().is_some()
-                    && token_of(connection.server.socket()?) == Some(token);
+            FlowEnds::Tcp(connection) => {
+                let [server, _] = &connection.peers;
+                let is_it =
+                    server.read_of_several().is_some() && token_of(server.socket.as_ref()?) == Some(token);
                 is_it.then_some((flow.client, flow.application))
             }
             _ => None,
         })?;
         let host = self.hosts[self.applications[application].sides[Host::Client as usize].host].address;
         let is_it = |flow: &Flow| {
-            let is_new = matches!(&flow.ends, Ends::Tcp(connection) if !connection.opened);
+            let is_new = matches!(&flow.ends, FlowEnds::Tcp(connection) if !connection.opened);
             is_new && flow.client == whole && address == host.on_way(flow.way).v4()
         };
         let id = FlowId(self.flows.iter().position(is_it)? as u32);
@@ -119,21 +113,21 @@ impl Workload<'_> {
 /// The token of the connection that a SYN with these options joins.
 fn joined(mut options: &[u8]) -> Option<u32> {
     loop {
-        match options {
-            // The end of the list, and padding (RFC 9293, section 3.1).
+        options = match options {
+            // Padding, and the end of the list (RFC 9293, section 3.1).
+            [1, rest @ ..] => rest,
             [0, ..] | [] => return None,
-            [1, rest @ ..] => options = rest,
-            [kind, length, rest @ ..] => {
-                let length = usize::from(*length);
-                if let (MPTCP, JOIN_BYTES, [subtype, _, a, b, c, d, ..]) = (*kind, length, rest)
+            _ => {
+                let (kind, option, rest) = split(options)?;
+                if let (MPTCP, [subtype, _, a, b, c, d, ..]) = (kind, option)
+                    && option.len() == JOIN_BYTES
                     && subtype >> 4 == MP_JOIN
                 {
                     return Some(u32::from_be_bytes([*a, *b, *c, *d]));
                 }
-                options = options.get(length.max(2)..)?;
+                rest
             }
-            [_] => return None,
-        }
+        };
     }
 }
 

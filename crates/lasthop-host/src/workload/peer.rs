@@ -1,5 +1,4 @@
-//! One end of a TCP connection: a socket, the data that the application still wants to write, and the read
-//! position.
+//! One end of a TCP connection: a socket, the data still to be written, and the read position.
 
 use super::diag::Diag;
 use super::sender::{Sender, TcpInfo};
@@ -85,17 +84,17 @@ enum Carriers {
 
 #[derive(Debug)]
 pub struct Peer {
-    socket: Option<Rc<Socket>>,
+    pub socket: Option<Rc<Socket>>,
     /// The kernel's information about it from the last delivered packet, not evaluated yet.
     said: Option<TcpInfo>,
-    /// How to query the kernel about it if another process has the socket: the access, its own address and
-    /// the other end's.
+    /// How to query the kernel about it if another process has the socket: access, own and other address.
     foreign: Option<(Rc<Diag>, SocketAddr, SocketAddr)>,
     pub sender: Sender,
     orders: VecDeque<Order>,
     close: bool,
     received: u64,
-    told_end: bool,
+    /// True if, according to the data read so far, the other end's stream has ended or the connection is lost.
+    pub told_end: bool,
     /// True if the connection ended by an error.
     lost: bool,
     receive_window_max: u32,
@@ -148,25 +147,14 @@ impl Peer {
         }
     }
 
-    /// Passes a packet for it to its host; false if the host does not accept it. The kernel's information
-    /// after that is evaluated later. For `next`, see
-    /// [`HostFlows::hand_over`](crate::emulator::HostFlows::hand_over).
+    /// Passes a packet for it to its host; false if the host does not accept it. The kernel's information is
+    /// evaluated later. For `next`, see [`HostFlows`](crate::emulator::HostFlows::hand_over).
     pub fn hand_over(&mut self, tun: &Tun, packet: &[u8], next: Option<NextWait<'_>>) -> bool {
         let Some(socket) = self.socket.as_deref() else { return tun.write(packet) };
         let mut answer = TcpInfoBytes::default();
         let (taken, answered) = tun.write_and_ask(packet, socket, &mut answer, next);
         self.said = answered.then(|| TcpInfo::from_bytes(&answer.bytes));
         taken
-    }
-
-    pub fn socket(&self) -> Option<&Rc<Socket>> {
-        self.socket.as_ref()
-    }
-
-    /// Whether, according to the data read so far, the other end's stream has ended or the connection is
-    /// lost.
-    pub fn has_ended(&self) -> bool {
-        self.told_end
     }
 
     /// The socket, if it has received data before, so that only more data can be new.
@@ -198,8 +186,7 @@ impl Peer {
         }
     }
 
-    /// The application writes `bytes`, in writes of `write` bytes, which segments may span if they are
-    /// `joined`.
+    /// The application writes `bytes`, in writes of `write` bytes, which segments may span if `joined`.
     pub fn write(&mut self, bytes: u64, write: u64, joined: bool) {
         if bytes > 0 {
             self.orders.push_back(Order { left: bytes, write, joined, current: 0, text: None });
@@ -245,13 +232,11 @@ impl Peer {
             }
         }
         if std::mem::take(&mut self.close) && socket.shutdown(Shutdown::Write).is_err() {
-            // The socket is not connected yet, so this is repeated when it is; or it no longer is, and there
-            // is nothing to close.
+            // Not connected yet: this is repeated when it is. Or no longer: there is nothing to close.
             self.close = !self.sender.has_been_open();
         }
     }
 
-    /// Reads the data that has arrived, and passes it on.
     pub fn news(&mut self, mut take: impl FnMut(&[u8]) -> Result<(), Error>) -> Result<News, Error> {
         let Some(socket) = self.socket.as_deref() else { return Ok(News::default()) };
         let before = self.received;
@@ -274,8 +259,7 @@ impl Peer {
             }
         };
         if before == 0 && self.received > 0 && self.carriers == Carriers::One {
-            // Kernels that forget the route's window forget it with the first segment (6.12:
-            // tcp_measure_rcv_mss).
+            // Some kernels forget the route's window with the first segment (6.12: tcp_measure_rcv_mss).
             clamp_window(socket, self.receive_window_max)?;
         }
         Ok(News {
@@ -312,8 +296,7 @@ impl Peer {
     /// Resets the connection.
     pub fn give_up(&mut self) {
         let Some(socket) = &self.socket else { return };
-        // A connected socket resets when it is connected to an address of no family (connect(2)). Zeros are
-        // `AF_UNSPEC`.
+        // A connected socket resets when connected to no address (connect(2)): zeros, which are `AF_UNSPEC`.
         #[allow(unsafe_code)]
         // SAFETY: the storage is zeroed, and as long as it says.
         let nowhere = unsafe { SockAddr::try_init(|_, _| Ok(())) };
@@ -360,8 +343,7 @@ pub fn limit_unsent(socket: &Socket) -> io::Result<()> {
     set_option(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, UNSENT_BYTES)
 }
 
-/// Lets a socket pace (socket(7) of Linux 4.20 and later): it does once a maximum rate is set, even one that
-/// is never reached.
+/// Lets a socket pace (socket(7), Linux 4.20): it does with any maximum rate, even one never reached.
 fn pace(socket: &Socket) -> io::Result<()> {
     set_option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, u64::MAX - 1)
 }

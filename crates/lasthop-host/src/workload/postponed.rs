@@ -1,7 +1,7 @@
 //! Work on which nothing depends before the next wait begins. In a guest it is done together with that wait,
 //! and needs no separate entry into the kernel.
 
-use super::{Connection, Ends, Flow, Watched, Workload};
+use super::{Flow, FlowEnds, TcpConnection, Turn, Watched, Workload};
 use crate::calls::{self, Call};
 use crate::clock::Waiter;
 use crate::emulator::tun_name;
@@ -33,7 +33,7 @@ impl Workload<'_> {
         match self.postponed.take() {
             None => Ok(Some(waiter.wait(Some(due), ready)?)),
             Some(Postponed::Send(flow, host, datagram)) => {
-                let Ends::Udp(socket, _) = &self.flows[flow.0 as usize].ends else { return Ok(None) };
+                let FlowEnds::Udp(socket, _) = &self.flows[flow.0 as usize].ends else { return Ok(None) };
                 waiter.expect(tun_name(self.host_of(flow, host)));
                 let ([sent], time) = waiter.wait_after([Call::send(socket, &datagram)], Some(due), ready)?;
                 check(sent)?;
@@ -48,15 +48,15 @@ impl Workload<'_> {
                     connection.peer(host).has_read(made);
                 }
                 if time.is_none() {
-                    self.ready(now, name, waiter, observer)?;
+                    self.ready(&mut Turn { now, waiter, observer }, name)?;
                 }
                 Ok(time)
             }
         }
     }
 
-    /// Leaves a socket to be read by the next wait, if its data is discarded; false if the data is needed, or
-    /// if that saves nothing.
+    /// Leaves a socket whose data is discarded to the next wait; false if it is not, or if that saves
+    /// nothing.
     pub fn postpone_reading(&mut self, name: u64) -> bool {
         let is_unheeded = calls::are_batched() && self.unheeded(name).is_some();
         if is_unheeded {
@@ -65,7 +65,6 @@ impl Workload<'_> {
         is_unheeded
     }
 
-    /// Leaves a datagram to be sent by the next wait.
     pub(super) fn postpone_sending(&mut self, flow: FlowId, host: Host, datagram: Vec<u8>) {
         self.postponed = Some(Postponed::Send(flow, host, datagram));
     }
@@ -74,7 +73,7 @@ impl Workload<'_> {
     pub(super) fn send_postponed(&mut self) -> Result<(), Error> {
         let datagram = self.postponed.take_if(|postponed| matches!(postponed, Postponed::Send(..)));
         let Some(Postponed::Send(flow, _, datagram)) = datagram else { return Ok(()) };
-        let Ends::Udp(socket, _) = &self.flows[flow.0 as usize].ends else { return Ok(()) };
+        let FlowEnds::Udp(socket, _) = &self.flows[flow.0 as usize].ends else { return Ok(()) };
         let [sent] = calls::make([Call::send(socket, &datagram)]);
         check(sent)
     }
@@ -85,23 +84,21 @@ impl Workload<'_> {
             Watched::Sink(index) => Some(&self.sinks[index]),
             Watched::Peer(flow, host) if self.relayed(flow, host).is_some() => None,
             Watched::Peer(flow, host) => {
-                let Flow { application, ends: Ends::Tcp(connection), .. } = &self.flows[flow.0 as usize]
+                let Flow { application, ends: FlowEnds::Tcp(connection), .. } = &self.flows[flow.0 as usize]
                 else {
                     return None;
                 };
                 let heeded = self.applications[*application].program.heeds_data();
-                let Connection { server, client, served, .. } = &**connection;
-                let peer = if host == Host::Server { server } else { client };
-                peer.reading().filter(|_| !heeded && served.is_none())
+                connection.peers[host as usize].reading().filter(|_| !heeded && connection.served.is_none())
             }
             Watched::Listener(_) | Watched::Quic(..) => None,
         }
     }
 
-    fn connection(&mut self, name: u64) -> Option<(&mut Connection, Host)> {
+    fn connection(&mut self, name: u64) -> Option<(&mut TcpConnection, Host)> {
         let Watched::Peer(flow, host) = self.watched[(name - self.first_name) as usize] else { return None };
         match &mut self.flows[flow.0 as usize].ends {
-            Ends::Tcp(connection) => Some((connection, host)),
+            FlowEnds::Tcp(connection) => Some((connection, host)),
             _ => None,
         }
     }

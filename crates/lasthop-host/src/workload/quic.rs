@@ -1,7 +1,7 @@
 //! Flows over QUIC: the ends of the model engine, each with a UDP socket on its host.
 
 use super::peer::set_option;
-use super::{Ends, Flow, Side, Watched, Workload};
+use super::{Endpoint, Flow, FlowEnds, Turn, Watched, Workload};
 use crate::clock::Waiter;
 use crate::error::{Context, Error};
 use crate::header::ecn_of;
@@ -30,7 +30,7 @@ const RECEIVE_BUFFER_BYTES: u32 = 1 << 22;
 
 /// The common data of the ends of all flows over QUIC.
 #[derive(Clone, Copy, Debug)]
-pub struct Setting {
+pub struct QuicSetup {
     pub mtu: Bytes,
     pub seed: Seed,
     pub log: bool,
@@ -117,8 +117,7 @@ impl End {
         }
     }
 
-    /// The description of a datagram that leaves its host, found by its bytes: no two are equal. Hosts keep
-    /// their order.
+    /// The description of a datagram that leaves its host, by its bytes: no two are equal. Hosts keep order.
     pub fn identify(&mut self, bytes: &[u8]) -> Option<QuicDatagram> {
         let place = self.sent.iter().position(|sent| sent.bytes == bytes)?;
         self.sent.drain(..=place).next_back().map(|sent| sent.known)
@@ -136,10 +135,10 @@ impl Workload<'_> {
         id: FlowId,
         info: &FlowInfo,
         config: &QuicConfig,
-        ([server, client], sides): ([SocketAddr; 2], [Side; 2]),
+        ([server, client], sides): ([SocketAddr; 2], [Endpoint; 2]),
         waiter: &Waiter,
-    ) -> Result<Ends, Error> {
-        let Setting { mtu, seed, log } = self.quic;
+    ) -> Result<FlowEnds, Error> {
+        let QuicSetup { mtu, seed, log } = self.quic;
         let [of_server, of_client] = lasthop_quic::ends(config, mtu, &Rc::default(), seed, id, log)
             .map(|end| end.carrying(info.protocol));
         let mut end = |host: Host, quic, addresses| {
@@ -153,72 +152,59 @@ impl Workload<'_> {
         let client_end = end(Host::Client, of_client, [client, server])?;
         let server_end = end(Host::Server, of_server, [server, client])?;
         self.flows_over_quic.push(id);
-        Ok(Ends::Quic(Box::new([server_end, client_end])))
+        Ok(FlowEnds::Quic(Box::new([server_end, client_end])))
     }
 
     pub(super) fn quic_end(&mut self, flow: FlowId, host: Host) -> Option<&mut End> {
         match &mut self.flows.get_mut(flow.0 as usize)?.ends {
-            Ends::Quic(ends) => Some(&mut ends[host as usize]),
+            FlowEnds::Quic(ends) => Some(&mut ends[host as usize]),
             _ => None,
         }
     }
 
     pub(super) fn next_quic_wakeup(&self) -> Option<Instant> {
         let ends = self.flows_over_quic.iter().filter_map(|flow| match &self.flows[flow.0 as usize].ends {
-            Ends::Quic(ends) => ends.iter().filter_map(End::next_wakeup).min(),
+            FlowEnds::Quic(ends) => ends.iter().filter_map(End::next_wakeup).min(),
             _ => None,
         });
         ends.min()
     }
 
-    pub(super) fn wake_quic<O: Observer>(
-        &mut self,
-        now: Instant,
-        waiter: &Waiter,
-        observer: &mut O,
-    ) -> Result<(), Error> {
+    pub(super) fn wake_quic<O: Observer>(&mut self, turn: &mut Turn<'_, O>) -> Result<(), Error> {
         for index in 0..self.flows_over_quic.len() {
             let flow = self.flows_over_quic[index];
             for host in [Host::Server, Host::Client] {
                 let Some(end) = self.quic_end(flow, host) else { continue };
-                if end.next_wakeup().is_none_or(|due| due > now) {
+                if end.next_wakeup().is_none_or(|due| due > turn.now) {
                     continue;
                 }
-                if end.quic.next_wakeup().is_some_and(|due| due <= now) {
-                    end.quic.handle_wakeup(now, observer);
+                if end.quic.next_wakeup().is_some_and(|due| due <= turn.now) {
+                    end.quic.handle_wakeup(turn.now, turn.observer);
                 }
-                self.react(now, flow, host, waiter, observer)?;
+                self.react(turn, flow, host)?;
             }
         }
         Ok(())
     }
 
-    /// Reads the datagrams that have arrived at a QUIC end.
     pub(super) fn read_datagrams<O: Observer>(
         &mut self,
-        now: Instant,
-        (flow, host): (FlowId, Host),
-        waiter: &Waiter,
-        observer: &mut O,
+        turn: &mut Turn<'_, O>,
+        flow: FlowId,
+        host: Host,
     ) -> Result<(), Error> {
         while let Some(end) = self.quic_end(flow, host)
-            && end.receive(now, observer).context("cannot receive a datagram of QUIC")?
+            && end.receive(turn.now, turn.observer).context("cannot receive a datagram of QUIC")?
         {
-            self.react(now, flow, host, waiter, observer)?;
+            self.react(turn, flow, host)?;
         }
         Ok(())
     }
 
     /// Handles an event at a QUIC end: passes the news to the application, and sends the resulting datagrams.
-    fn react<O: Observer>(
-        &mut self,
-        now: Instant,
-        id: FlowId,
-        host: Host,
-        waiter: &Waiter,
-        observer: &mut O,
-    ) -> Result<(), Error> {
-        let Flow { application, number, ends: Ends::Quic(ends), .. } = &mut self.flows[id.0 as usize] else {
+    fn react<O: Observer>(&mut self, turn: &mut Turn<'_, O>, id: FlowId, host: Host) -> Result<(), Error> {
+        let Flow { application, number, ends: FlowEnds::Quic(ends), .. } = &mut self.flows[id.0 as usize]
+        else {
             return Ok(());
         };
         let (index, number, end) = (*application, *number, &mut *ends[host as usize].quic);
@@ -226,38 +212,37 @@ impl Workload<'_> {
         if !news.is_none() {
             let program = &mut self.applications[index].program;
             while let Some((stream, received)) = end.poll_stream() {
-                program.handle_stream(now, number, host, stream, received);
+                program.handle_stream(turn.now, number, host, stream, received);
             }
-            program.handle_news(now, number, host, news);
+            program.handle_news(turn.now, number, host, news);
         }
         self.touched.push((id, host));
-        self.carry_out(now, index, waiter, observer)
+        self.carry_out(turn, index)
     }
 
     /// Performs an application's action at a QUIC end; false if it is not a QUIC end.
     pub(super) fn act_over_quic<O: Observer>(
         &mut self,
-        now: Instant,
+        turn: &mut Turn<'_, O>,
         index: usize,
         action: Action,
-        observer: &mut O,
     ) -> bool {
         let Some((flow, host)) = action.end() else { return false };
         let flow = self.flow_of(index, flow);
         let Some(end) = self.quic_end(flow, host) else { return false };
-        action.act_on(&mut *end.quic, now, observer);
+        action.act_on(&mut *end.quic, turn.now, turn.observer);
         self.touched.push((flow, host));
         true
     }
 
     /// Sends the pending datagrams of the QUIC ends that were acted on. All actions come before any sending.
-    pub(super) fn flush_quic<O: Observer>(&mut self, now: Instant, observer: &mut O) -> Result<(), Error> {
+    pub(super) fn flush_quic<O: Observer>(&mut self, turn: &mut Turn<'_, O>) -> Result<(), Error> {
         let mut touched = std::mem::take(&mut self.touched);
         touched.sort_unstable();
         touched.dedup();
         for (flow, host) in touched.drain(..) {
             if let Some(end) = self.quic_end(flow, host) {
-                end.flush(now, observer).context("cannot send a datagram of QUIC")?;
+                end.flush(turn.now, turn.observer).context("cannot send a datagram of QUIC")?;
             }
         }
         self.touched = touched;

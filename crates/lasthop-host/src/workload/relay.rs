@@ -2,14 +2,13 @@
 //! the model engine (`relay.rs` of `lasthop-sim`).
 
 use super::peer::Peer;
-use super::{Ends, Flow, Workload};
+use super::{Flow, FlowEnds, Workload};
 use crate::clock::Waiter;
 use crate::error::Error;
 use lasthop_core::{FlowId, Host, Instant, Observer};
 use nix::errno::Errno;
 use socket2::Socket;
 use std::os::fd::AsRawFd;
-use std::rc::Rc;
 
 #[allow(unsafe_code)]
 mod ioctl {
@@ -21,12 +20,12 @@ pub(super) struct Relay {
     /// Most data that it holds in each direction, those included that the far end has not acknowledged.
     buffer: usize,
     /// From the peer's side to the host's, and back.
-    ways: [Way; 2],
+    ways: [RelayDirection; 2],
 }
 
 /// One direction.
 #[derive(Debug, Default)]
-struct Way {
+struct RelayDirection {
     /// Data that were read and did not fit the socket.
     held: Vec<u8>,
     ended: bool,
@@ -39,9 +38,9 @@ impl Relay {
     }
 }
 
-impl Way {
+impl RelayDirection {
     fn copy(&mut self, buffer: usize, from: &mut Peer, to: &mut Peer) -> Result<(), Error> {
-        let Some(socket) = to.socket().filter(|_| to.sender.has_been_open()).map(Rc::clone) else {
+        let Some(socket) = to.socket.clone().filter(|_| to.sender.has_been_open()) else {
             return Ok(());
         };
         loop {
@@ -98,7 +97,7 @@ impl Workload<'_> {
     /// The flow that an end of an application's flow belongs to: a side, if a relay splits the flow.
     pub(super) fn end_of(&self, index: usize, number: u32, host: Host) -> FlowId {
         let whole = self.flow_of(index, number);
-        let is_relayed = matches!(self.flows[whole.0 as usize].ends, Ends::Relayed(_));
+        let is_relayed = matches!(self.flows[whole.0 as usize].ends, FlowEnds::Relayed(_));
         if is_relayed { whole.side(host) } else { whole }
     }
 
@@ -113,7 +112,6 @@ impl Workload<'_> {
         self.connect(whole.side(onward.other()), onward, waiter)
     }
 
-    /// Something happened at the relay's end of a side.
     pub(super) fn arrived_at_relay<O: Observer>(
         &mut self,
         now: Instant,
@@ -127,15 +125,17 @@ impl Workload<'_> {
         self.run_relay(flow.whole(host))
     }
 
-    /// Lets the relay of a flow copy what it may.
     pub(super) fn run_relay(&mut self, whole: FlowId) -> Result<(), Error> {
         let [flow, peer_side, host_side] = &mut self.flows[whole.0 as usize..][..3] else { return Ok(()) };
-        let (Ends::Relayed(relay), Flow { ends: Ends::Tcp(first), .. }, Flow { ends: Ends::Tcp(second), .. }) =
-            (&mut flow.ends, peer_side, host_side)
+        let (
+            FlowEnds::Relayed(relay),
+            Flow { ends: FlowEnds::Tcp(first), .. },
+            Flow { ends: FlowEnds::Tcp(second), .. },
+        ) = (&mut flow.ends, peer_side, host_side)
         else {
             return Ok(());
         };
-        let (from, to) = (&mut first.client, &mut second.server);
+        let ([_, from], [to, _]) = (&mut first.peers, &mut second.peers);
         let [onward, back] = &mut relay.ways;
         onward.copy(relay.buffer, from, to)?;
         back.copy(relay.buffer, to, from)

@@ -9,13 +9,13 @@ mod tests;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Segments {
-    server: Stream,
-    client: Stream,
+    server: SequenceSpace,
+    client: SequenceSpace,
 }
 
 /// The data that one end has sent.
 #[derive(Clone, Copy, Debug, Default)]
-struct Stream {
+struct SequenceSpace {
     /// Its initial sequence number, once it has sent a SYN.
     initial: Option<u32>,
     /// First stream offset after the highest that it has sent.
@@ -23,9 +23,9 @@ struct Stream {
     shift: Option<u8>,
 }
 
-impl Stream {
-    /// The stream offset of a sequence number: of all offsets that fold into it, the one nearest to the last
-    /// sent data.
+impl SequenceSpace {
+    /// The stream offset of a sequence number: of all that fold into it, the one nearest to the last sent
+    /// data.
     fn offset(&self, number: u32) -> u64 {
         let folded = number.wrapping_sub(self.initial.unwrap_or(number));
         let distance = folded.wrapping_sub(self.end as u32).cast_signed();
@@ -83,7 +83,7 @@ fn flags(header: &TcpHeaderSlice<'_>) -> Flags {
 
 /// The blocks of a SACK option refer to the peer's stream. etherparse's iterator ends at the option of
 /// accurate ECN, which it does not know.
-fn read_options(header: &TcpHeaderSlice<'_>, peer: &Stream, segment: &mut Segment) {
+fn read_options(header: &TcpHeaderSlice<'_>, peer: &SequenceSpace, segment: &mut Segment) {
     let mut options = header.options_iterator();
     let mut counters = None;
     loop {
@@ -116,7 +116,7 @@ fn read_options(header: &TcpHeaderSlice<'_>, peer: &Stream, segment: &mut Segmen
 }
 
 /// The first option: its number and its content, and what follows it.
-fn split(options: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+pub(super) fn split(options: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let &[kind, length, ..] = options else { return None };
     let (option, rest) = options.split_at_checked(length.into())?;
     Some((kind, option.get(2..)?, rest))

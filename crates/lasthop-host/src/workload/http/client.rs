@@ -1,5 +1,4 @@
-//! The browser's parser of responses. Their sizes must be those of the site, because all measurements depend
-//! on them.
+//! The browser's parser of responses. Their sizes must be those of the site: all measurements depend on them.
 
 use super::Answer;
 use crate::error::Error;

@@ -121,8 +121,7 @@ fn write_files(files: &[(String, Vec<u8>)]) -> io::Result<()> {
     files.iter().try_for_each(|(name, content)| fs::write(format!("{FOLDER}/{name}"), content))
 }
 
-/// The objects and the configuration, which is that of Debian with one process, and without settings that
-/// change the size of headers.
+/// The objects and the configuration: Debian's with one process, and with headers of constant size.
 fn files(own: Ipv4Addr, sites: &[(&HttpPageConfig, Site)]) -> Vec<(String, Vec<u8>)> {
     let mut files = Vec::new();
     let mut configuration = format!(

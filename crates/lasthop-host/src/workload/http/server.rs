@@ -24,14 +24,14 @@ const READ_BYTES: usize = 1 << 14;
 const PADDING: HeaderName = HeaderName::from_static("x-padding");
 
 /// The server's end of one connection.
-pub struct Connection {
+pub struct HttpConnection {
     served: Option<Pin<Box<dyn Future<Output = hyper::Result<()>>>>>,
     again: Arc<Again>,
 }
 
-impl Connection {
+impl HttpConnection {
     pub fn new(site: Rc<Site>, socket: Rc<Socket>) -> Self {
-        let stream = Stream { socket, separate_headers: site.separate_headers };
+        let stream = HttpSocket { socket, separate_headers: site.separate_headers };
         let service = service_fn(move |request: Request<Incoming>| {
             let response = respond(&site, request.uri().path());
             async move { Ok::<_, Infallible>(response) }
@@ -93,12 +93,12 @@ fn unpadded_bytes(body_bytes: u64) -> u64 {
 }
 
 /// A non-blocking socket for hyper. The caller of poll knows by other means when it is ready.
-struct Stream {
+struct HttpSocket {
     socket: Rc<Socket>,
     separate_headers: bool,
 }
 
-impl Read for Stream {
+impl Read for HttpSocket {
     fn poll_read(
         self: Pin<&mut Self>,
         _: &mut Context<'_>,
@@ -111,14 +111,13 @@ impl Read for Stream {
     }
 }
 
-impl Write for Stream {
+impl Write for HttpSocket {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         // A segment never spans two responses.
         ready(self.socket.send_with_flags(bytes, libc::MSG_EOR | libc::MSG_NOSIGNAL))
     }
 
-    /// If true, hyper keeps a header and its object in separate buffers and writes them one by one. Otherwise
-    /// it joins them.
+    /// If true, hyper writes a header and its object one by one; otherwise it joins them.
     fn is_write_vectored(&self) -> bool {
         self.separate_headers
     }

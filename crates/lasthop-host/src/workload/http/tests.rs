@@ -1,5 +1,5 @@
 use super::client::Answers;
-use super::server::Connection;
+use super::server::HttpConnection;
 use super::*;
 use lasthop_core::{Bytes, Distribution, Duration};
 use lasthop_traffic::HttpProtocol;
@@ -51,7 +51,7 @@ fn ask(site: Site, requests: &[usize], cut: usize) -> (Vec<u8>, bool) {
     browser.set_nonblocking(true).unwrap();
     server.set_nonblocking(true).unwrap();
     let text: Vec<u8> = requests.iter().flat_map(|object| site.answers[*object].request.clone()).collect();
-    let mut connection = Connection::new(Rc::new(site), Rc::new(server));
+    let mut connection = HttpConnection::new(Rc::new(site), Rc::new(server));
     let mut got = Vec::new();
     for part in [&text[..cut], &text[cut..]] {
         (&browser).write_all(part).unwrap();
@@ -96,7 +96,7 @@ fn a_header_is_written_by_itself_if_the_scenario_says_so() {
         let (browser, server) = Socket::pair(Domain::UNIX, Type::SEQPACKET, None).unwrap();
         server.set_nonblocking(true).unwrap();
         (&browser).write_all(&site.answers[0].request).unwrap();
-        Connection::new(Rc::new(site), Rc::new(server)).poll();
+        HttpConnection::new(Rc::new(site), Rc::new(server)).poll();
         let mut buffer = [0; 4096];
         let got: Vec<usize> =
             std::iter::from_fn(|| (&browser).read(&mut buffer).ok().filter(|&bytes| bytes > 0)).collect();

@@ -13,7 +13,7 @@ fn look(peer: &mut Peer) {
 fn data_pass_and_a_reset_beyond_the_relay_comes_back() {
     let ((mut from, mut server), (mut to, mut client)) = (connected(), connected());
     look(&mut to);
-    let mut way = Way::default();
+    let mut way = RelayDirection::default();
     server.write_all(b"data").unwrap();
     let mut arrived = [0; 4];
     client.set_nonblocking(true).unwrap();
