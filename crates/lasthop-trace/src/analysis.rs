@@ -44,7 +44,6 @@ use tcp::TcpFlow;
 use udp::UdpFlow;
 use voice::Call;
 
-/// Properties of the bottleneck that are known before the run.
 #[derive(Clone, Debug)]
 pub struct RunInfo {
     /// Capacity of the bottleneck according to its rates, down and up.
@@ -94,8 +93,7 @@ pub struct Records {
     pub shorts: Vec<ShortRecord>,
     /// In the order of the scenario.
     pub pages: Vec<PageRecord>,
-    /// Two for each hop, in the order of the tree; none with a single hop, whose numbers are those of the
-    /// run.
+    /// Two for each hop, in the order of the tree; none with a single hop: its numbers are those of the run.
     pub hops: Vec<HopRecord>,
     /// Two for each station of a medium, hop by hop.
     pub stations: Vec<StationRecord>,
@@ -207,7 +205,6 @@ impl Analysis {
         self
     }
 
-    /// The records of a run that ended at `end`.
     pub fn finish(mut self, end: Instant) -> Records {
         self.begin_joints();
         let mut run = self.record;
@@ -269,7 +266,6 @@ impl Analysis {
         }
     }
 
-    /// The page load that a flow belongs to, if any.
     fn page_of(&mut self, flow: FlowId) -> Option<&mut Page> {
         let application = self.flows[flow.0 as usize].as_ref()?.application;
         self.pages.iter_mut().find(|page| page.application == application)
@@ -472,18 +468,13 @@ impl Flow {
         .unwrap_or(end)
     }
 
-    /// Its record for a run that ends at `end`.
     fn finish(self, end: Instant) -> FlowRecord {
         let offered = self.offered();
         let mut record = self.record;
         record.start_s = self.started.map(Instant::as_secs_f64);
-        [
-            record.queue_delay_min_s,
-            record.queue_delay_median_s,
-            record.queue_delay_p95_s,
-            record.queue_delay_max_s,
-        ] = self.queue_delay.quantiles_s([0.0, 0.5, 0.95, 1.0]);
-        record.drop_hops = drops_at_only_hop(&record);
+        record.set_queue_delay(self.queue_delay);
+        let drops = record.data_drops();
+        record.drop_hops = if drops == 0 { String::new() } else { format!("{ONLY_HOP} {drops}") };
         if let Some(exchanges) = self.exchanges {
             exchanges.finish(&mut record);
         }
@@ -499,17 +490,6 @@ impl Flow {
     }
 }
 
-/// [`FlowRecord::drop_hops`] with a single hop.
-fn drops_at_only_hop(record: &FlowRecord) -> String {
-    let drops = record.data_drops_queue
-        + record.data_drops_red
-        + record.data_drops_aqm
-        + record.data_drops_epd
-        + record.data_drops_selective
-        + record.data_drops_error;
-    if drops == 0 { String::new() } else { format!("{ONLY_HOP} {drops}") }
-}
-
 /// Index of the group with this name; the group is created if there is none.
 fn group(groups: &mut Vec<Group>, name: &str, is_recorded: bool) -> usize {
     let index = groups.iter().position(|group| group.name() == name).unwrap_or(groups.len());
@@ -519,14 +499,11 @@ fn group(groups: &mut Vec<Group>, name: &str, is_recorded: bool) -> usize {
     index
 }
 
-/// Offered and delivered bytes of the TCP flows with data in one direction, and the capacity of the last hop
-/// in that direction during that time.
+/// Offered and delivered bytes of the TCP flows with data in one direction, and the last hop's capacity.
 struct TcpLoad {
-    /// For each flow, the bytes that its application wrote and the bytes that its receiver acknowledged in
-    /// sequence.
+    /// For each flow, the bytes that its application wrote and those that its receiver acknowledged in order.
     flows: Vec<(f64, f64)>,
-    /// Capacity in full segments, in bytes, from the first packet of the first flow to the end of the last
-    /// flow.
+    /// In full segments, in bytes, from the first packet of the first flow to the end of the last flow.
     capacity: f64,
 }
 
@@ -584,6 +561,10 @@ fn rate(bytes: u64, from: Instant, to: Instant) -> f64 {
     if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 }
 }
 
-fn closed_if(done: bool) -> Outcome {
-    if done { Outcome::Closed } else { Outcome::Unfinished }
+fn outcome(aborted: Option<Instant>, is_done: bool) -> Outcome {
+    match aborted {
+        Some(_) => Outcome::Aborted,
+        None if is_done => Outcome::Closed,
+        None => Outcome::Unfinished,
+    }
 }

@@ -20,8 +20,7 @@ pub use record::{CaptureRecord, Ending, ProtocolRecord, SizeRecord, StreamRecord
 
 use composition::Composition;
 use datagrams::Datagrams;
-use decode::{Decoded, Endpoint, TransportPacket, decode};
-use lasthop_core::Flags;
+use decode::{Decoded, Endpoint, FlowKey, TransportPacket, decode};
 use lasthop_core::Protocol;
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -65,45 +64,41 @@ pub fn analyze<R: Read>(input: R) -> Result<CaptureAnalysis, CaptureError> {
     Ok(CaptureAnalysis { streams: flows.finish(), capture: record, protocols, sizes })
 }
 
-/// Both ends of a flow, the lower one first, and whether it is TCP.
-type Key = (Endpoint, Endpoint, bool);
-
 #[derive(Debug, Default)]
 struct Flows {
-    list: Vec<Flow>,
+    list: Vec<CapturedFlow>,
     /// The newest flow between two ends.
-    index: BTreeMap<Key, usize>,
+    index: BTreeMap<FlowKey, usize>,
     /// The flow of the last packet: the next packet mostly belongs to it, too.
-    last: Option<(Key, usize)>,
+    last: Option<(FlowKey, usize)>,
 }
 
 #[derive(Debug)]
-struct Flow {
+struct CapturedFlow {
     /// Source and destination of its first packet.
     ends: (Endpoint, Endpoint),
     first_ns: u64,
     last_ns: u64,
-    transport: Transport,
+    transport: CapturedTransport,
 }
 
 /// The direction of the first packet, then the other.
 #[derive(Debug)]
-enum Transport {
+enum CapturedTransport {
     Tcp(Box<[Stream; 2]>),
     Udp(Box<[Datagrams; 2]>),
 }
 
 impl Flows {
     fn packet(&mut self, now_ns: u64, packet: &TransportPacket) {
-        let (source, destination) = (packet.source, packet.destination);
-        let key = (source.min(destination), source.max(destination), packet.tcp.is_some());
+        let key = packet.key();
         let known = match self.last {
             Some((last, index)) if last == key => Some(index),
             _ => self.index.get(&key).copied(),
         };
         let known = known.filter(|&index| !self.list[index].is_followed_by(packet));
         let index = known.unwrap_or_else(|| {
-            self.list.push(Flow::new(now_ns, packet));
+            self.list.push(CapturedFlow::new(now_ns, packet));
             self.index.insert(key, self.list.len() - 1);
             self.list.len() - 1
         });
@@ -116,33 +111,28 @@ impl Flows {
     }
 }
 
-impl Flow {
+impl CapturedFlow {
     fn new(now_ns: u64, packet: &TransportPacket) -> Self {
         Self {
             ends: (packet.source, packet.destination),
             first_ns: now_ns,
             last_ns: now_ns,
             transport: match packet.tcp {
-                Some(_) => Transport::Tcp(Box::default()),
-                None => Transport::Udp(Box::default()),
+                Some(_) => CapturedTransport::Tcp(Box::default()),
+                None => CapturedTransport::Udp(Box::default()),
             },
         }
     }
 
-    /// Which of the two directions it takes. For a host that talks to itself through one port, it is always
-    /// the first.
+    /// Which of the two directions it takes; always the first for a host that talks to itself on one port.
     fn direction(&self, packet: &TransportPacket) -> usize {
         usize::from(packet.source != self.ends.0)
     }
 
     /// True if a packet between the same ends begins another flow.
     fn is_followed_by(&self, packet: &TransportPacket) -> bool {
-        match (&self.transport, &packet.tcp) {
-            (Transport::Tcp(streams), Some(header)) => {
-                header.flags.contains(Flags::SYN)
-                    && !header.flags.contains(Flags::ACK)
-                    && streams[self.direction(packet)].is_new(header.seq)
-            }
+        match (&self.transport, packet.opening()) {
+            (CapturedTransport::Tcp(streams), Some(seq)) => streams[self.direction(packet)].is_new(seq),
             _ => false,
         }
     }
@@ -151,13 +141,13 @@ impl Flow {
         self.last_ns = now_ns;
         let direction = self.direction(packet);
         match (&mut self.transport, &packet.tcp) {
-            (Transport::Tcp(streams), Some(header)) => {
+            (CapturedTransport::Tcp(streams), Some(header)) => {
                 let [a, b] = &mut **streams;
                 let (this, other) = if direction == 0 { (a, b) } else { (b, a) };
                 stream::packet(this, other, now_ns, packet, header);
             }
-            (Transport::Udp(datagrams), _) => datagrams[direction].packet(now_ns, packet),
-            (Transport::Tcp(_), None) => unreachable!("the key of a flow has its protocol"),
+            (CapturedTransport::Udp(datagrams), _) => datagrams[direction].packet(now_ns, packet),
+            (CapturedTransport::Tcp(_), None) => unreachable!("the key of a flow has its protocol"),
         }
     }
 
@@ -165,7 +155,7 @@ impl Flow {
     fn finish(self, number: u64) -> Vec<StreamRecord> {
         let span_s = seconds(Some(self.first_ns), Some(self.last_ns)).unwrap_or(0.0);
         let (protocol, outcome, complete, records) = match self.transport {
-            Transport::Tcp(streams) => {
+            CapturedTransport::Tcp(streams) => {
                 let outcome = if streams.iter().all(Stream::is_closed) {
                     Ending::Closed
                 } else if streams.iter().any(|stream| stream.record.resets > 0) {
@@ -176,7 +166,7 @@ impl Flow {
                 let complete = streams.iter().all(|stream| stream.record.syns > 0 && stream.record.fins > 0);
                 (Protocol::Tcp, outcome, complete, streams.map(|stream| stream.finish(span_s)))
             }
-            Transport::Udp(datagrams) => {
+            CapturedTransport::Udp(datagrams) => {
                 (Protocol::Udp, Ending::Connectionless, false, datagrams.map(Datagrams::finish))
             }
         };

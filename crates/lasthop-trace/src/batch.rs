@@ -70,7 +70,6 @@ impl Batch {
         self.runs.extend(replication, vec![records.run]);
     }
 
-    /// The meanings of the tables' columns, by table name.
     pub const MEANINGS: [(&'static str, &'static [Meaning]); 6] = [
         ("flows", FlowRecord::MEANINGS),
         ("pages", PageRecord::MEANINGS),
@@ -87,8 +86,7 @@ impl Batch {
         columns
     }
 
-    /// The tables with their names: flows; page loads; kinds of short flows; hops; stations; and a table with one row
-    /// per replication.
+    /// The tables and their names: flows, page loads, kinds of short flows, hops, stations, replications.
     pub fn tables(&self) -> [(&'static str, Vec<(&'static str, Column)>); 6] {
         [
             ("flows", self.flows()),

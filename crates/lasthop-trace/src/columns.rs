@@ -79,14 +79,8 @@ cells! {
     Option<f64> => Float(|cell| *cell);
     String => Text(|cell| cell.clone().into());
     Option<&'static str> => Text(|cell| cell.unwrap_or_default().into());
-    Direction => Text(|cell| match cell {
-        Direction::Down => "down".into(),
-        Direction::Up => "up".into(),
-    });
-    Host => Text(|cell| match cell {
-        Host::Server => "server".into(),
-        Host::Client => "client".into(),
-    });
+    Direction => Text(|cell| cell.name().into());
+    Host => Text(|cell| if *cell == Host::Server { "server".into() } else { "client".into() });
     Protocol => Text(|cell| cell.name().into());
     // `start-end` of each block, in the order of the option, separated by blanks.
     Option<Box<SackList>> => Text(|cell| {
@@ -139,37 +133,6 @@ macro_rules! meanings {
     ([$($done:tt)*]) => { &[$($done)*] };
 }
 pub(crate) use meanings;
-
-/// Defines an enum whose variants have a label in the tables.
-macro_rules! labels {
-    ($(#[$meta:meta])* pub enum $name:ident {
-        $($(#[$variant_meta:meta])* $variant:ident = $label:literal,)*
-    }) => {
-        $(#[$meta])*
-        pub enum $name {
-            $($(#[$variant_meta])* $variant,)*
-        }
-
-        impl $name {
-            pub const fn label(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $label,)*
-                }
-            }
-        }
-
-        impl serde::Serialize for $name {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(self.label())
-            }
-        }
-
-        $crate::columns::cells! {
-            $name => Text(|cell| cell.label().into());
-        }
-    };
-}
-pub(crate) use labels;
 
 #[cfg(test)]
 mod tests {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Packets of one flow and direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct PacketCounts {
     pub sent: u64,
     pub delivered: u64,
     pub dropped: u64,
@@ -26,17 +26,17 @@ pub struct Violation {
 
 /// Checks the life of every packet: sent once (with serials that rise within a flow and direction),
 /// queued at most once at each hop, then delivered or dropped once; a delivered packet may be followed by one
-/// copy. These rules imply sent = delivered + dropped + inside, so [`Counts::inside`] can be compared with
+/// copy. These rules imply sent = delivered + dropped + inside, so [`PacketCounts::inside`] can be compared with
 /// the content of the engine's buffers.
 #[derive(Debug, Default)]
 pub struct Conservation {
-    lanes: BTreeMap<(FlowId, Direction), Lane>,
+    lanes: BTreeMap<(FlowId, Direction), FlowDirection>,
     violations: Vec<Violation>,
 }
 
 #[derive(Debug, Default)]
-struct Lane {
-    counts: Counts,
+struct FlowDirection {
+    counts: PacketCounts,
     inside: BTreeMap<u64, Stage>,
     /// Packets that have crossed a hop before their last one.
     forwarded: BTreeSet<u64>,
@@ -52,13 +52,13 @@ enum Stage {
 }
 
 impl Conservation {
-    pub fn counts(&self, flow: FlowId, direction: Direction) -> Counts {
+    pub fn counts(&self, flow: FlowId, direction: Direction) -> PacketCounts {
         self.lanes.get(&(flow, direction)).map(|lane| lane.counts).unwrap_or_default()
     }
 
     /// The counts of all flows in both directions so far.
-    pub fn total(&self) -> Counts {
-        self.lanes.values().fold(Counts::default(), |sum, lane| Counts {
+    pub fn total(&self) -> PacketCounts {
+        self.lanes.values().fold(PacketCounts::default(), |sum, lane| PacketCounts {
             sent: sum.sent + lane.counts.sent,
             delivered: sum.delivered + lane.counts.delivered,
             dropped: sum.dropped + lane.counts.dropped,
@@ -82,13 +82,12 @@ impl Observer for Conservation {
     }
 }
 
-impl Lane {
+impl FlowDirection {
     fn packet(&mut self, event: PacketEvent, serial: u64) -> Result<(), &'static str> {
         let stage = self.inside.get(&serial).copied();
         match (event, stage) {
             (PacketEvent::Duplicated, _) if self.last_delivered.take() == Some(serial) => {}
-            // A copy that crosses further hops may be late, its packet may be lost there, and there may be
-            // more copies.
+            // A copy that crosses further hops may be late, or its packet lost; there may be more copies.
             (PacketEvent::Duplicated, _) if self.forwarded.contains(&serial) => {}
             (PacketEvent::Duplicated, _) => return Err("a copy that does not follow its packet"),
             (PacketEvent::Sent, Some(_)) => return Err("sent twice"),
@@ -187,9 +186,9 @@ mod tests {
             (1, PacketEvent::Delivered),
         ]);
         assert_eq!(reasons(&run), [""; 0]);
-        let expected = Counts { sent: 3, delivered: 1, dropped: 1, inside: 1, queued: 1 };
+        let expected = PacketCounts { sent: 3, delivered: 1, dropped: 1, inside: 1, queued: 1 };
         assert_eq!(run.counts(FlowId(0), Direction::Down), expected);
-        assert_eq!(run.counts(FlowId(0), Direction::Up), Counts::default());
+        assert_eq!(run.counts(FlowId(0), Direction::Up), PacketCounts::default());
         assert_eq!(run.total(), expected);
     }
 

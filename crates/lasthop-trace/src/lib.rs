@@ -24,7 +24,6 @@ mod roles;
 mod samples;
 mod scenario;
 mod series;
-mod span;
 mod thinned;
 
 pub use analysis::{Analysis, ApplicationInfo, Records, RunInfo};
@@ -34,12 +33,11 @@ pub use analyze::{
 };
 pub use batch::Batch;
 pub use columns::{Column, Columnar, Meaning};
-pub use conservation::{Conservation, Counts, Violation};
+pub use conservation::{Conservation, PacketCounts, Violation};
 pub use observation::{Kept, Observation, Request, Watch};
 pub use overview::{LeftOut, Overview, OverviewTables};
 pub use pcap::{Addresses, Capture, CapturePoints, DROPS_FILE, SNAP_LENGTH, http_request, mark_congestion};
 pub use recorder::{ObjectRow, PacketRow, Recorder, TcpRow};
 pub use records::{FlowRecord, HopRecord, Outcome, PageRecord, RunRecord, ShortRecord, StationRecord};
 pub use scenario::{CaptureTarget, SeriesTarget};
-pub use series::{Bottlenecks, FoldedSeries, Series, SeriesFile, SeriesRow, SeriesSink};
-pub use span::Span;
+pub use series::{Bottlenecks, FoldedSeries, Series, SeriesFile, SeriesRow, SeriesSink, Span};

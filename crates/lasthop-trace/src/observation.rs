@@ -49,15 +49,14 @@ pub struct Observation {
 }
 
 /// The observers of a replication for an [`Observation`].
-pub type Watch = ((Option<Traced>, Option<Overview>), (Option<Steps>, Option<Packets>));
+pub type Watch = ((Option<Traced>, Option<Overview>), (Option<Steps>, Option<PacketCapture>));
 /// Every event, and the record of every flow, which the story of a short flow needs.
 type Traced = (Analysis, Recorder);
 type Steps = Series<SeriesFile<Box<dyn Write>>>;
-type Packets = Capture<BufWriter<File>>;
+type PacketCapture = Capture<BufWriter<File>>;
 
 impl Observation {
-    /// Starts the observation of a run of `scenario`. Its time series goes to `series`, or to the file that
-    /// the observation names.
+    /// Starts the observation of a run. Its time series goes to `series`, or to the file that it names.
     pub fn begin(&self, scenario: &Scenario, series: Option<Box<dyn Write>>) -> io::Result<Watch> {
         let traced = self.trace.then(|| (Analysis::of(scenario).keep_every_flow(), Recorder::default()));
         let overview = self.overview.map(|span| Overview::of(scenario, span));
@@ -128,14 +127,11 @@ fn whole(recorder: &Recorder, flows: Vec<(&'static str, Column)>) -> OverviewTab
         tcp: TcpRow::columns(&recorder.tcp),
         objects: ObjectRow::columns(&recorder.objects),
         flows,
-        series: Vec::new(),
-        delays: Vec::new(),
-        left_out: LeftOut::default(),
+        ..OverviewTables::default()
     }
 }
 
-/// The bad periods of a run as columns: `start_s`, `end_s`, `hop`, and `direction`, which is empty for
-/// periods of both directions.
+/// The bad periods of a run as columns; `direction` is empty for periods of both directions.
 fn bad_periods(scenario: &Scenario, seed: Seed, end: Instant) -> Vec<(&'static str, Column)> {
     let (tree, periods) = (scenario.tree(), scenario.bad_periods(seed, end));
     let hop = periods.iter().map(|(hop, ..)| tree.name(*hop).to_owned().into()).collect();

@@ -4,9 +4,8 @@ use crate::analysis::take;
 use crate::columns::{Column, Columnar, columnar};
 use crate::recorder::{ObjectRow, PacketRow, SeenPacket, TcpRow, note_object, packet_row, tcp_row};
 use crate::samples::Samples;
-use crate::series::{Bottlenecks, FoldedSeries, Series};
-use crate::span::Span;
-use crate::thinned::{Kept, Point, Thinned};
+use crate::series::{Bottlenecks, FoldedSeries, Series, Span};
+use crate::thinned::{KeptRow, Point, Thinned};
 use lasthop_core::{
     Body, Direction, Flags, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent, Place,
     Protocol, QueueDepth, Segment, TransportEvent,
@@ -23,8 +22,7 @@ const POINTS: usize = 40_000;
 /// Maximum number of packet events, and of TCP events, that are kept as marks: drops, timeouts,
 /// retransmissions, probes, recoveries, ECN marks, SYNs and FINs.
 const MARKS: usize = 20_000;
-/// Number of flows, from the first on, whose own events are kept. Of further flows, only drops and the
-/// effects on the queue are kept.
+/// Number of flows whose own events are kept; of further ones, only drops and effects on the queue.
 const FLOWS: usize = 2000;
 /// Maximum number of classes of a queue, each a line of the picture.
 const QUEUE_CLASSES: usize = 1 << u8::BITS;
@@ -73,7 +71,7 @@ pub struct Overview {
     applications: Vec<String>,
     events: u64,
     flows: Vec<FlowRow>,
-    states: Vec<FlowState>,
+    states: Vec<OverviewFlow>,
     further_flows: u64,
     /// For each flow, the class of its packets at each place, once known.
     classes: Vec<Vec<Option<u8>>>,
@@ -85,13 +83,12 @@ pub struct Overview {
     objects: Vec<ObjectRow>,
     /// For each place, the depth after the latest change, of each class.
     depths: Vec<Vec<QueueDepth>>,
-    latest: Option<Kept<SeenPacket>>,
+    latest: Option<KeptRow<SeenPacket>>,
     span: Span,
     series: Series<FoldedSeries>,
 }
 
-/// An event of a transport as a point of a line. It becomes a row at the end, because most points are left out
-/// before.
+/// An event of a transport as a point. It becomes a row at the end, because most points are left out before.
 #[derive(Debug)]
 struct SeenTransport {
     order: u64,
@@ -110,8 +107,8 @@ enum Shown {
 }
 
 /// The state of a flow that an overview needs to identify marks.
-#[derive(Debug)]
-struct FlowState {
+#[derive(Debug, Default)]
+struct OverviewFlow {
     data: Direction,
     /// First sequence number after the highest that the data sender sent.
     sent_end: u64,
@@ -126,7 +123,7 @@ struct FlowState {
     one_way_delay: Samples,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct OverviewTables {
     /// The columns of a `Recorder`, and `fresh_bytes`.
     pub packets: Vec<(&'static str, Column)>,
@@ -138,7 +135,6 @@ pub struct OverviewTables {
     pub series: Vec<(&'static str, Column)>,
     /// Distribution functions of the one-way delays: `flow`, `share`, `delay_s`.
     pub delays: Vec<(&'static str, Column)>,
-    /// Counts of the data that are not in the tables.
     pub left_out: LeftOut,
 }
 
@@ -253,7 +249,7 @@ impl Overview {
         match shown {
             Shown::Mark => self.marks.push(point, || seen().row(point.time_ns)),
             Shown::Point => self.points.push(point, seen),
-            Shown::Not => self.latest = Some(Kept { point, row: seen() }),
+            Shown::Not => self.latest = Some(KeptRow { point, row: seen() }),
         }
     }
 
@@ -285,7 +281,7 @@ impl Observer for Overview {
             protocol: info.protocol,
             direction: data,
         });
-        self.states.push(FlowState::new(data));
+        self.states.push(OverviewFlow { data, ..OverviewFlow::default() });
     }
 
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
@@ -348,20 +344,7 @@ impl Observer for Overview {
     }
 }
 
-impl FlowState {
-    fn new(data: Direction) -> Self {
-        Self {
-            data,
-            sent_end: 0,
-            fin_end: None,
-            probe: None,
-            cwnd: None,
-            rto_ns: None,
-            on_the_way: VecDeque::new(),
-            one_way_delay: Samples::default(),
-        }
-    }
-
+impl OverviewFlow {
     #[inline]
     fn sent(&mut self, now: Instant, packet: &Packet) -> Shown {
         let is_data = packet.direction == self.data;
@@ -448,11 +431,10 @@ impl SeenTransport {
     }
 }
 
-/// The rows of points and marks in the order of the run, and the sums of their points. Rows are long: each is made
-/// in its place.
+/// The rows of points and marks in the order of the run, each made in its place, and their points' sums.
 fn merged<S, R: Clone>(
-    (points, order_of_point): (&[Kept<S>], impl Fn(&S) -> u64),
-    (marks, order_of_mark): (&[Kept<R>], impl Fn(&R) -> u64),
+    (points, order_of_point): (&[KeptRow<S>], impl Fn(&S) -> u64),
+    (marks, order_of_mark): (&[KeptRow<R>], impl Fn(&R) -> u64),
     row_of: impl Fn(&S, u64) -> R,
 ) -> (Vec<R>, Vec<Option<u64>>) {
     let of_points = points.iter().map(|kept| order_of_point(&kept.row));
@@ -460,10 +442,10 @@ fn merged<S, R: Clone>(
     let mut places: Vec<(u64, usize)> = of_points.chain(of_marks).zip(0..).collect();
     places.sort_unstable();
     let row = |(_, place): (u64, usize)| {
-        if let Some(Kept { point, row }) = points.get(place) {
+        if let Some(KeptRow { point, row }) = points.get(place) {
             return (row_of(row, point.time_ns), Some(point.sum));
         }
-        let Kept { point, row } = &marks[place - points.len()];
+        let KeptRow { point, row } = &marks[place - points.len()];
         (row.clone(), Some(point.sum))
     };
     places.into_iter().map(row).unzip()

@@ -10,6 +10,7 @@
 
 mod arrivals;
 mod http;
+mod in_flight;
 mod packet;
 mod points;
 mod qlog;
@@ -20,10 +21,9 @@ mod tests;
 
 use arrivals::Arrivals;
 use lasthop_core::{
-    Direction, DropCause, DropPlace, Ecn, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet,
-    PacketEvent,
+    DropCause, DropPlace, Ecn, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent,
 };
-use packet::Builder;
+use packet::{Builder, quic_key};
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
 use pcap_file::pcapng::blocks::interface_description::{
@@ -42,16 +42,14 @@ pub use packet::Addresses;
 pub use points::CapturePoints;
 pub use real::mark_congestion;
 
-/// Start of a run on the captures' clock: 2000-01-01, 00:00 UTC. It is not zero, because tcptrace interprets
-/// zero as "not yet".
+/// Start of a run on the captures' clock: 2000-01-01. tcptrace would interpret zero as "not yet".
 const EPOCH: Duration = Duration::from_secs(946_684_800);
 /// Default snap length: the longest IPv4 packet.
 pub const SNAP_LENGTH: u32 = 65_535;
 pub const DROPS_FILE: &str = "drops.csv";
 /// `if_tsresol`: 10^-9 s.
 const NANOSECONDS: u8 = 9;
-/// Type of a Decryption Secrets Block (draft-ietf-opsawg-pcapng, section 4.7), and the type of secrets in it:
-/// a TLS key log.
+/// Type of a Decryption Secrets Block (draft-ietf-opsawg-pcapng, section 4.7), and of a TLS key log in it.
 const DECRYPTION_SECRETS: u32 = 0x0000_000a;
 const TLS_KEY_LOG: u32 = 0x544c_534b;
 /// Comment on a packet that the router has marked.
@@ -78,11 +76,9 @@ pub struct Capture<W: Write> {
     real: Option<real::Real>,
     qlog: Option<qlog::Logs>,
     snap_length: u32,
-    /// Serial of the packet that the router marked last before it accepted it. Its arrival at the queue is
-    /// the next event of its path.
+    /// Serial of the packet that the router marked last before it accepted it: its arrival comes next.
     marked: Option<u64>,
-    /// ECN field of the ECN-capable packets of each flow, down and up: the value that a marked packet had
-    /// before the mark.
+    /// ECN field of the ECN-capable packets of each flow, down and up: what a marked packet had before.
     unmarked: Vec<[Ecn; 2]>,
     failed: Option<io::Error>,
 }
@@ -106,7 +102,7 @@ impl<W: Write> Capture<W> {
         });
         let files = begun.collect::<io::Result<Vec<_>>>()?;
         let mut drops = open(DROPS_FILE)?;
-        writeln!(drops, "{DROPS_HEADER}{}", if points.has_places() { PLACE_COLUMN } else { "" })?;
+        writeln!(drops, "{DROPS_HEADER}{}", if points.has_far_ends { PLACE_COLUMN } else { "" })?;
         Ok(Self {
             points,
             arrivals: files.iter().map(|_| Arrivals::default()).collect(),
@@ -135,8 +131,7 @@ impl<W: Write> Capture<W> {
         Self { qlog: Some(qlog::Logs::new(folder)), ..self }
     }
 
-    /// Ends the capture and returns the writers, that of the drops last; or returns the error that ended it
-    /// early.
+    /// Ends the capture and returns the writers, that of the drops last; or the error that ended it early.
     pub fn finish(self) -> io::Result<(Vec<W>, W)> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -260,7 +255,7 @@ impl<W: Write> Capture<W> {
     fn host(&self, application: u32, host: Host, packet: &Packet) -> usize {
         let network = self.real.as_ref().and_then(|real| real.network(packet, host));
         network
-            .filter(|point| *point < self.points.hosts())
+            .filter(|point| *point < self.points.hosts)
             .unwrap_or_else(|| self.points.host(application, host))
     }
 
@@ -283,10 +278,7 @@ impl<W: Write> Capture<W> {
             time / 1_000_000_000,
             time % 1_000_000_000,
             packet.flow.0,
-            match packet.direction {
-                Direction::Down => "down",
-                Direction::Up => "up",
-            },
+            packet.direction.name(),
             cause.labels().name,
             identification,
             packet.server_port,
@@ -316,8 +308,7 @@ impl<W: Write> Capture<W> {
         Ok(())
     }
 
-    /// The packet as it is seen at a point behind so many routers, and the file of the point; none if the
-    /// point is not captured.
+    /// The packet as seen behind so many routers, and the file of the point; none if it is not captured.
     fn block(
         &mut self,
         now: Instant,
@@ -352,8 +343,8 @@ impl<W: Write> Observer for Capture<W> {
     fn bytes(&mut self, packet: &Packet, bytes: &[u8]) {
         if let Some(real) = &mut self.real {
             real.keep(packet, bytes);
-        } else {
-            self.builder.quic.keep(packet, bytes);
+        } else if let Some(key) = quic_key(packet) {
+            self.builder.quic.keep(key, bytes);
         }
     }
 
@@ -381,13 +372,13 @@ impl<W: Write> Observer for Capture<W> {
         }
         if let Some(real) = &mut self.real {
             real.forget(packet, event);
-        } else {
-            self.builder.quic.forget(packet, event);
+        } else if let Some(key) = quic_key(packet) {
+            self.builder.quic.forget(&key, event);
         }
     }
 
     fn http(&mut self, _now: Instant, flow: FlowId, event: HttpEvent) {
-        self.builder.note(flow, event);
+        self.builder.messages.note(flow, event);
     }
 }
 

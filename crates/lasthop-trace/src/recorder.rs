@@ -75,9 +75,8 @@ columnar! {
 }
 
 columnar! {
-    /// One object of a page load. Times are in nanoseconds since the start of the run, `None` for events that
-    /// did not occur.
-    #[derive(Clone, Debug, PartialEq)]
+    /// One object of a page load. Times count from the start of the run, `None` for what did not occur.
+    #[derive(Clone, Debug, Default, PartialEq)]
     pub struct ObjectRow {
         flow: u32,
         /// Number of the object in its page, 0 for the main one.
@@ -92,8 +91,7 @@ columnar! {
     }
 }
 
-/// Keeps every event of a run, about 200 bytes each, for uses that need exact data; pictures use an
-/// [`Overview`](crate::Overview).
+/// Keeps every event, about 200 bytes each, for exact data; pictures use an [`Overview`](crate::Overview).
 #[derive(Debug, Default)]
 pub struct Recorder {
     /// Packet events in the order of the run.
@@ -124,35 +122,23 @@ impl Observer for Recorder {
     }
 }
 
-/// Adds an event of an object of a page load.
 pub(crate) fn note_object(objects: &mut Vec<ObjectRow>, now: Instant, flow: FlowId, event: HttpEvent) {
-    let time = Some(now.as_nanos());
-    let known = |row: &&mut ObjectRow, object| row.flow == flow.0 && row.object == object;
-    match event {
-        HttpEvent::Request { object, .. } => objects.push(ObjectRow {
-            flow: flow.0,
-            object,
-            bytes: None,
-            request_ns: now.as_nanos(),
-            response_ns: None,
-            first_byte_ns: None,
-            last_byte_ns: None,
-        }),
-        HttpEvent::Response { object, body_bytes, .. } => {
-            if let Some(row) = objects.iter_mut().find(|row| known(row, object)) {
-                (row.bytes, row.response_ns) = (Some(body_bytes), time);
-            }
+    let (flow, time_ns) = (flow.0, now.as_nanos());
+    let (HttpEvent::Request { object, .. }
+    | HttpEvent::Response { object, .. }
+    | HttpEvent::FirstByte { object }
+    | HttpEvent::LastByte { object }) = event;
+    if let HttpEvent::Request { .. } = event {
+        return objects.push(ObjectRow { flow, object, request_ns: time_ns, ..ObjectRow::default() });
+    }
+    let known = objects.iter_mut().find(|row| row.flow == flow && row.object == object);
+    match (event, known) {
+        (HttpEvent::Response { body_bytes, .. }, Some(row)) => {
+            (row.bytes, row.response_ns) = (Some(body_bytes), Some(time_ns));
         }
-        HttpEvent::FirstByte { object } => {
-            if let Some(row) = objects.iter_mut().find(|row| known(row, object)) {
-                row.first_byte_ns = time;
-            }
-        }
-        HttpEvent::LastByte { object } => {
-            if let Some(row) = objects.iter_mut().find(|row| known(row, object)) {
-                row.last_byte_ns = time;
-            }
-        }
+        (HttpEvent::FirstByte { .. }, Some(row)) => row.first_byte_ns = Some(time_ns),
+        (HttpEvent::LastByte { .. }, Some(row)) => row.last_byte_ns = Some(time_ns),
+        _ => {}
     }
 }
 

@@ -1,22 +1,30 @@
 //! The records of a run. Field names are the column names of `flows.parquet` and `runs.parquet`, with
 //! the unit last.
 
-use crate::columns::{columnar, labels};
+use crate::columns::{cells, columnar};
+use crate::samples::Samples;
 use lasthop_core::{Direction, Protocol};
 use serde::Serialize;
 
-labels! {
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub enum Outcome {
-        /// TCP: the sender saw both directions closed. UDP: everything offered was sent, and each
-        /// datagram arrived or was dropped.
-        Closed = "closed",
-        /// The TCP sender gave up, or was reset.
-        Aborted = "aborted",
-        /// Cut: still under way when the run reached its time limit.
-        #[default]
-        Unfinished = "unfinished",
-    }
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// TCP: the sender saw both directions closed. UDP: everything offered was sent, and each datagram arrived
+    /// or was dropped.
+    Closed,
+    /// The TCP sender gave up, or was reset.
+    Aborted,
+    /// Cut: still under way when the run reached its time limit.
+    #[default]
+    Unfinished,
+}
+
+cells! {
+    Outcome => Text(|cell| match cell {
+        Outcome::Closed => "closed".into(),
+        Outcome::Aborted => "aborted".into(),
+        Outcome::Unfinished => "unfinished".into(),
+    });
 }
 
 columnar! {
@@ -215,6 +223,29 @@ columnar! {
         bitrate_switches: Option<u64> = ("bitrate switches", ""),
         /// Video: segments that came.
         segments: Option<u64> = ("segments", ""),
+    }
+}
+
+impl FlowRecord {
+    /// Data packets dropped, whatever the cause.
+    pub(crate) fn data_drops(&self) -> u64 {
+        self.data_drops_queue
+            + self.data_drops_red
+            + self.data_drops_aqm
+            + self.data_drops_epd
+            + self.data_drops_selective
+            + self.data_drops_error
+    }
+
+    pub(crate) fn set_queue_delay(&mut self, delays: Samples) {
+        let quantiles = delays.quantiles_s([0.0, 0.5, 0.95, 1.0]);
+        [self.queue_delay_min_s, self.queue_delay_median_s, self.queue_delay_p95_s, self.queue_delay_max_s] =
+            quantiles;
+    }
+
+    pub(crate) fn set_one_way_delay(&mut self, delays: Samples) {
+        [self.one_way_delay_p50_s, self.one_way_delay_p95_s, self.one_way_delay_p99_s] =
+            delays.quantiles_s([0.5, 0.95, 0.99]);
     }
 }
 

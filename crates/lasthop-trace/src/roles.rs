@@ -19,7 +19,6 @@ use std::collections::BTreeMap;
 /// Flows that start within this time of the first of them start together.
 const TOGETHER_S: f64 = 1.0;
 
-/// How the flows of a scenario get their roles.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rule {
     pub roles: Roles,
@@ -110,8 +109,7 @@ fn start(flow: &FlowRecord) -> f64 {
     flow.start_s.unwrap_or(f64::INFINITY)
 }
 
-/// The order of elapsed times. A flow that was aborted early has a short time, but must not count as faster
-/// for that.
+/// The order of elapsed times. A flow that was aborted early must not count as faster for its short time.
 fn by_elapsed(a: &FlowRecord, b: &FlowRecord) -> Ordering {
     let unfinished = |flow: &FlowRecord| flow.outcome != Outcome::Closed || flow.elapsed_s.is_none();
     let elapsed = |flow: &FlowRecord| flow.elapsed_s.unwrap_or(f64::INFINITY);

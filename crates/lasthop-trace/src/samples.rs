@@ -7,8 +7,7 @@ use lasthop_core::Duration;
 /// have a few hundred samples each, so their quantiles are exact.
 const EXACT_LIMIT: usize = 8192;
 
-/// The histogram adds this number of samples at once: each touches a different place in memory, and the
-/// processor can fetch many in parallel.
+/// The histogram adds so many samples at once: the processor can fetch their distant places in parallel.
 const BATCH: usize = 128;
 
 /// Up to this number of quantiles, it takes half the time or less to put their neighbours in place; to find
@@ -122,16 +121,14 @@ impl Counted {
     }
 }
 
-/// The places of the two neighbours of a quantile in the order of size, and how far it is from the first to
-/// the second.
+/// The places of a quantile's two neighbours in the order of size, and how far it is towards the second.
 fn neighbours(count: usize, q: f64) -> ([usize; 2], f64) {
     let position = (count - 1) as f64 * q;
     let below = position as usize;
     ([below, (below + 1).min(count - 1)], position - below as f64)
 }
 
-/// Puts the samples of these ranks, which rise, where they would be if all were sorted. There are `before`
-/// smaller samples.
+/// Puts the samples of these rising ranks where they would be if all were sorted; `before` are smaller.
 fn place(samples: &mut [u64], before: usize, ranks: &[usize]) {
     let middle = ranks.len() / 2;
     let Some(&rank) = ranks.get(middle) else { return };
@@ -140,8 +137,7 @@ fn place(samples: &mut [u64], before: usize, ranks: &[usize]) {
     place(larger, rank + 1, &ranks[middle + 1..]);
 }
 
-/// Type 7 of Hyndman and Fan (1996): linear interpolation between the two neighbours, which are in their
-/// places.
+/// Type 7 of Hyndman and Fan (1996): linear interpolation between the neighbours, which are in place.
 fn interpolate(placed: &[u64], q: f64) -> f64 {
     let (at, fraction) = neighbours(placed.len(), q);
     let [below, above] = at.map(|at| placed[at]);

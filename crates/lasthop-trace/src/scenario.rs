@@ -64,7 +64,6 @@ impl CaptureTarget {
 }
 
 impl Analysis {
-    /// An analysis of one run of `scenario`, on any engine.
     pub fn of(scenario: &Scenario) -> Self {
         let (tree, places) = (scenario.tree(), scenario.bottlenecks());
         let run = RunInfo {
@@ -79,7 +78,6 @@ impl Analysis {
     }
 }
 
-/// The place of the time series of one run.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SeriesTarget {

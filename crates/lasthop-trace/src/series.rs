@@ -1,5 +1,4 @@
-//! Time series of a run: goodput, window, round-trip time, queue and losses of each flow and of the hop, step
-//! by step.
+//! Time series of a run: goodput, window, round-trip time, queue and losses of flows and hop, step by step.
 
 use crate::arrived::Arrived;
 use lasthop_core::{
@@ -15,11 +14,11 @@ mod row;
 mod tests;
 
 pub use csv::SeriesFile;
-pub use folded::FoldedSeries;
+pub use folded::{FoldedSeries, Span};
 pub use row::SeriesRow;
 
 /// One step of a flow or of a direction of the hop.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Step {
     number: u64,
     /// The flow, if the step belongs to a flow; `direction` is then that of its data.
@@ -35,24 +34,6 @@ pub struct Step {
     queue_max: u32,
     cwnd: Option<u32>,
     srtt_ns: Option<u64>,
-}
-
-impl Step {
-    fn empty(number: u64, direction: Direction) -> Self {
-        Self {
-            number,
-            flow: None,
-            direction,
-            is_sending: false,
-            fresh_bytes: 0,
-            lost_packets: 0,
-            marks_ecn: 0,
-            queue_area: 0,
-            queue_max: 0,
-            cwnd: None,
-            srtt_ns: None,
-        }
-    }
 }
 
 /// The hop that the steps of a run speak of, in each direction, down and up.
@@ -74,7 +55,7 @@ impl Bottlenecks {
 #[derive(Debug)]
 pub struct Known {
     names: Vec<String>,
-    capacities: [Option<Capacity>; 2],
+    bottlenecks: Bottlenecks,
 }
 
 pub trait SeriesSink {
@@ -94,10 +75,8 @@ pub struct Series<S> {
     number: u64,
     step_end: Instant,
     known: Known,
-    places: [Place; 2],
-    crossed: Vec<Vec<[bool; 2]>>,
-    flows: Vec<Option<Box<FlowState>>>,
-    /// The flows that may have a row, collected by [`FlowState::list`].
+    flows: Vec<Option<Box<SeriesFlow>>>,
+    /// The flows that may have a row, collected by [`SeriesFlow::list`].
     listed: Vec<u32>,
     hops: [Tally; 2],
     rows: Vec<Step>,
@@ -131,16 +110,15 @@ struct Gauge {
 }
 
 #[allow(clippy::struct_excessive_bools, reason = "independent facts of a flow")]
-#[derive(Debug)]
-struct FlowState {
+#[derive(Debug, Default)]
+struct SeriesFlow {
     direction: Direction,
     /// Whether its data cross the hop that the steps speak of.
     crosses: bool,
     tally: Tally,
     /// The parts of the stream that its receiver has.
     received: Arrived,
-    /// Payload that was sent (retransmissions of a stream not counted), and the part of it that has arrived
-    /// or is finally lost.
+    /// Payload that was sent, retransmissions of a stream not counted; how much has arrived or is lost.
     sent_bytes: u64,
     settled_bytes: u64,
     /// Its packets in flight in the direction of its data.
@@ -159,14 +137,11 @@ struct FlowState {
 impl<S: SeriesSink> Series<S> {
     /// Passes on steps of this length, which is not zero.
     pub fn new(length: Duration, bottlenecks: Bottlenecks, sink: S) -> Self {
-        let Bottlenecks { places, capacities, crossed } = bottlenecks;
         Self {
             length,
             number: 0,
             step_end: row::start(1, length),
-            known: Known { names: Vec::new(), capacities },
-            places,
-            crossed,
+            known: Known { names: Vec::new(), bottlenecks },
             flows: Vec::new(),
             listed: Vec::new(),
             hops: Default::default(),
@@ -175,8 +150,7 @@ impl<S: SeriesSink> Series<S> {
         }
     }
 
-    /// Passes on the last step of a run that ended at `end`. Returns the sink, and the length of the last
-    /// step.
+    /// Passes on the last step of a run that ended at `end`. Returns the sink and the last step's length.
     fn finish(mut self, end: Instant) -> (S, Known, Duration) {
         self.advance(end);
         let length = self.length;
@@ -220,14 +194,15 @@ impl<S: SeriesSink> Series<S> {
         longer
     }
 
-    fn flow(&mut self, flow: FlowId) -> Option<&mut FlowState> {
+    fn flow(&mut self, flow: FlowId) -> Option<&mut SeriesFlow> {
         self.flows[flow.0 as usize].as_deref_mut()
     }
 
     /// Notes what happened to a packet. Returns the payload that reached the receiver for the first time.
     pub(crate) fn note_packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) -> u64 {
         self.advance(now);
-        if let Some(measured) = self.places.iter().position(|place| *place == packet.place) {
+        if let Some(measured) = self.known.bottlenecks.places.iter().position(|place| *place == packet.place)
+        {
             let hop = &mut self.hops[measured];
             hop.packet(now, event);
             if let PacketEvent::Enqueued(depth) | PacketEvent::Dequeued(depth) = event {
@@ -250,10 +225,10 @@ impl<S: SeriesSink> Observer for Series<S> {
     fn announce(&mut self, info: &FlowInfo) {
         self.known.names.push(info.name.clone());
         let direction = Direction::from(info.sender);
-        let ways = self.crossed.get(info.application as usize);
+        let ways = self.known.bottlenecks.crossed.get(info.application as usize);
         let way = ways.and_then(|ways| ways.get(info.way()).or(ways.first()));
         let crosses = way.is_none_or(|way| way[direction as usize]);
-        self.flows.push(Some(Box::new(FlowState::new(direction, crosses))));
+        self.flows.push(Some(Box::new(SeriesFlow { direction, crosses, ..SeriesFlow::default() })));
     }
 
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
@@ -279,25 +254,7 @@ impl<S: SeriesSink> Observer for Series<S> {
     }
 }
 
-impl FlowState {
-    fn new(direction: Direction, crosses: bool) -> Self {
-        Self {
-            direction,
-            crosses,
-            tally: Tally::default(),
-            received: Arrived::default(),
-            sent_bytes: 0,
-            settled_bytes: 0,
-            inside: 0,
-            activity: Activity::None,
-            is_over: false,
-            is_retired: false,
-            is_listed: false,
-            cwnd: None,
-            srtt_ns: None,
-        }
-    }
-
+impl SeriesFlow {
     /// Notes, once per step, that it may have a row in this step.
     #[inline]
     fn list(&mut self, id: FlowId, listed: &mut Vec<u32>) {
@@ -315,8 +272,7 @@ impl FlowState {
         self.activity > Activity::None || self.inside > 0 || self.is_sending()
     }
 
-    /// Handles an event of a packet in the direction of its data; returns the payload that arrived for the
-    /// first time.
+    /// Handles a packet in the direction of its data; returns the payload that arrived for the first time.
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) -> u64 {
         self.activity = self.activity.max(Activity::Headers);
         self.tally.packet(now, event);
@@ -416,7 +372,9 @@ impl Tally {
             marks_ecn,
             queue_area: queue.area,
             queue_max: queue.max,
-            ..Step::empty(number, direction)
+            number,
+            direction,
+            ..Step::default()
         }
     }
 }

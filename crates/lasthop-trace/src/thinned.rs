@@ -1,5 +1,4 @@
-//! Rows of a run in bounded memory: beyond a budget, each interval keeps only its first, last and extreme
-//! rows.
+//! Rows of a run in bounded memory: beyond a budget, an interval keeps its first, last and extreme rows.
 
 /// Intervals are initially `1 << 19` nanoseconds long; their length doubles whenever there are too many rows.
 const FIRST_WIDTH: u32 = 19;
@@ -15,13 +14,12 @@ pub(crate) struct Point {
     pub series: usize,
     /// The values that the picture shows, NaN for none: the least and the greatest of each are kept.
     pub values: [f64; 2],
-    /// Its contribution to a sum over time; a row that stays takes over the contributions of removed rows
-    /// before it.
+    /// Its contribution to a sum over time; that of a removed row goes to the next one that stays.
     pub sum: u64,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Kept<R> {
+pub(crate) struct KeptRow<R> {
     pub point: Point,
     pub row: R,
 }
@@ -29,9 +27,9 @@ pub(crate) struct Kept<R> {
 /// Rows of several series, each in the order of time, thinned so that they stay within a budget.
 #[derive(Debug)]
 pub(crate) struct Thinned<R> {
-    rows: Vec<Kept<R>>,
+    rows: Vec<KeptRow<R>>,
     /// Empty; its memory takes the rows that stay when they are thinned.
-    spare: Vec<Kept<R>>,
+    spare: Vec<KeptRow<R>>,
     /// For each series, the interval that may still get rows; none before the budget is first exceeded.
     open: Vec<Stretch<R>>,
     /// The index of each series in `open`, from 1; 0 if it has no row yet.
@@ -40,8 +38,7 @@ pub(crate) struct Thinned<R> {
     pending: usize,
     is_whole: bool,
     budget: usize,
-    /// Start and end of the period needed in detail; all time before it, and all time after it, is one
-    /// interval.
+    /// The period needed in detail; all time before it, and all time after it, is one interval.
     span_ns: (u64, u64),
     /// Binary logarithm of the length of an interval in nanoseconds.
     width: u32,
@@ -52,7 +49,7 @@ pub(crate) struct Thinned<R> {
 #[derive(Debug)]
 struct Stretch<R> {
     number: u64,
-    rows: Vec<Kept<R>>,
+    rows: Vec<KeptRow<R>>,
     /// Least and greatest of each value.
     bounds: [[f64; 2]; 2],
     /// Places of the rows with these values, from 1; 0 while there is no such value.
@@ -80,7 +77,7 @@ impl<R> Thinned<R> {
     #[inline]
     pub(crate) fn push(&mut self, point: Point, row: impl FnOnce() -> R) {
         if self.is_whole {
-            self.rows.push(Kept { point, row: row() });
+            self.rows.push(KeptRow { point, row: row() });
         } else {
             self.admit(point, row);
         }
@@ -90,7 +87,7 @@ impl<R> Thinned<R> {
     }
 
     /// The rows that stayed, each series in order, and the number of removed rows.
-    pub(crate) fn finish(mut self) -> (Vec<Kept<R>>, u64) {
+    pub(crate) fn finish(mut self) -> (Vec<KeptRow<R>>, u64) {
         self.close();
         (self.rows, self.left_out)
     }
@@ -151,12 +148,11 @@ impl<R> Thinned<R> {
         }
     }
 
-    /// Keeps the first, the last and the extreme rows of every interval. Earlier thinning to shorter
-    /// intervals does not change the result.
+    /// Keeps the first, last and extreme rows of every interval. Thinning before does not change the result.
     fn thin(&mut self) {
         self.close();
         let mut rows = std::mem::replace(&mut self.rows, std::mem::take(&mut self.spare));
-        for Kept { point, row } in rows.drain(..) {
+        for KeptRow { point, row } in rows.drain(..) {
             self.admit(point, || row);
         }
         self.spare = rows;
@@ -219,7 +215,7 @@ impl<R> Stretch<R> {
             (last.point, last.row) = (point, row());
             self.move_up(next - 1);
         } else {
-            self.rows.push(Kept { point, row: row() });
+            self.rows.push(KeptRow { point, row: row() });
         }
         let mut left_out = u64::from(replaces);
         if changed {
@@ -299,7 +295,7 @@ mod tests {
             thinned.push(Point { time_ns, series, values: [value, f64::NAN], sum }, || value);
         }
         let (kept, left_out) = thinned.finish();
-        let sample = |Kept { point: Point { time_ns, series, sum, .. }, row: value }| Sample {
+        let sample = |KeptRow { point: Point { time_ns, series, sum, .. }, row: value }| Sample {
             time_ns,
             series,
             value,

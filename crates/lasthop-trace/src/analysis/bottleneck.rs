@@ -20,8 +20,7 @@ pub(super) struct Bottleneck {
 }
 
 impl Bottleneck {
-    /// A flow with data in this direction was announced. `places` are those of the bottlenecks of both
-    /// directions.
+    /// A flow with data in this direction was announced; `places` are the bottlenecks of both directions.
     pub(super) fn announce(&mut self, data: Direction, places: [Place; 2]) {
         self.place = places[*self.direction.get_or_insert(data) as usize];
     }
@@ -53,7 +52,6 @@ impl Bottleneck {
         }
     }
 
-    /// A packet was lost out of the router queue of its direction.
     pub(super) fn lost_from_queue(&mut self, now: Instant, packet: &Packet) {
         if packet.place == self.place {
             self.advance(now);

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum CopyFate {
     Open,
     Arrived,
     Lost,
@@ -19,7 +19,7 @@ struct Copy {
     start: u64,
     sent_at: Instant,
     length: u32,
-    fate: Fate,
+    fate: CopyFate,
     /// True for a retransmission, which may be in [`Copies::undecided`].
     again: bool,
 }
@@ -54,19 +54,11 @@ pub(super) struct Copies {
     arrived: Arrived,
     acknowledged: u64,
     timeouts: Vec<OpenTimeout>,
-    unnecessary: u64,
-    spurious: u64,
+    pub(super) unnecessary: u64,
+    pub(super) spurious: u64,
 }
 
 impl Copies {
-    pub(super) fn unnecessary(&self) -> u64 {
-        self.unnecessary
-    }
-
-    pub(super) fn spurious(&self) -> u64 {
-        self.spurious
-    }
-
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.queue.len()
@@ -98,18 +90,17 @@ impl Copies {
             start,
             sent_at: now,
             length: length as u32,
-            fate: Fate::Open,
+            fate: CopyFate::Open,
             again,
         });
     }
 
-    /// The copy with this serial reached the receiver or was lost. Returns its send time, if it is
-    /// remembered.
+    /// The copy with this serial reached the receiver or was lost. Returns its send time, if remembered.
     pub(super) fn settled(&mut self, serial: u64, arrived: bool) -> Option<Instant> {
         let index = self.find(serial)?;
         self.next = index + 1;
         let copy = &mut self.queue[index];
-        copy.fate = if arrived { Fate::Arrived } else { Fate::Lost };
+        copy.fate = if arrived { CopyFate::Arrived } else { CopyFate::Lost };
         let sent_at = copy.sent_at;
         if arrived {
             let sequence = copy.sequence();
@@ -150,12 +141,12 @@ impl Copies {
         let mut outstanding = false;
         for copy in self.queue.iter().filter(|copy| copy.sequence().contains(&head) && copy.sent_at < now) {
             match copy.fate {
-                Fate::Arrived => {
+                CopyFate::Arrived => {
                     self.spurious += 1;
                     return;
                 }
-                Fate::Open => outstanding = true,
-                Fate::Lost => {}
+                CopyFate::Open => outstanding = true,
+                CopyFate::Lost => {}
             }
         }
         if outstanding {
@@ -185,12 +176,11 @@ impl Copies {
 
     fn forget(&mut self) {
         while let Some(first) = self.queue.front() {
-            if first.fate == Fate::Open || first.sequence().end > self.acknowledged {
+            if first.fate == CopyFate::Open || first.sequence().end > self.acknowledged {
                 break;
             }
             if first.again {
-                // No earlier copy can still arrive: without a verdict until now, the retransmission was
-                // needed.
+                // No earlier copy can still arrive: without a verdict yet, it was needed.
                 self.undecided.remove(&(first.start, first.serial));
             }
             self.queue.pop_front();

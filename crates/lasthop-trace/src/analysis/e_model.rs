@@ -38,8 +38,7 @@ pub(super) struct Heard {
     /// Ie and Bpl of the codec.
     pub impairment: f64,
     pub loss_robustness: f64,
-    /// Share of the frames that are not played, and mean length of their bursts over that of independent
-    /// losses.
+    /// Share of the frames that are not played; mean length of their bursts over that of independent losses.
     pub loss: f64,
     pub burst_ratio: f64,
     /// Delay from mouth to ear.

@@ -124,8 +124,7 @@ impl Analysis {
             match &mut flow.transport {
                 Transport::Tcp(tcp) => {
                     if event == TransportEvent::Established {
-                        // Start of a connection that is open from the beginning; other connections start with
-                        // their SYN.
+                        // Start of a connection that is open from the beginning; others start with their SYN.
                         flow.started.get_or_insert(now);
                     }
                     tcp.event(now, event, &mut flow.record);

@@ -13,12 +13,11 @@ use super::stations::{Station, share};
 use crate::records::{FlowRecord, HopRecord, StationRecord};
 use crate::samples::Samples;
 
-/// The places of a run and the flows that cross them.
 #[derive(Debug)]
 pub(super) struct Hops {
     tree: Tree,
     /// By place.
-    sides: Vec<Side>,
+    sides: Vec<HopDirection>,
     /// By [`FlowId`].
     flows: Vec<FlowHops>,
     waited: Waited,
@@ -69,7 +68,7 @@ impl Waited {
 
 /// One direction of a hop.
 #[derive(Debug)]
-struct Side {
+struct HopDirection {
     capacity: Capacity,
     record: HopRecord,
     queue_delay: Samples,
@@ -101,7 +100,7 @@ impl Hops {
         let side = |place| {
             let (hop, direction) = tree.at(place);
             let capacity = scenario.side(&tree, place).capacity(scenario.mtu.0 as u32);
-            Side::new(capacity, tree.name(hop), direction)
+            HopDirection::new(capacity, tree.name(hop), direction)
         };
         let sides = tree.places().map(side).collect();
         let stations = tree.places().map(|place| Station::all(scenario, &tree, place)).collect();
@@ -202,7 +201,7 @@ impl Hops {
 
     /// Where a packet is; a packet that comes over an access link has left its last hop already.
     #[inline]
-    fn side(&mut self, packet: &Packet) -> Option<&mut Side> {
+    fn side(&mut self, packet: &Packet) -> Option<&mut HopDirection> {
         self.sides.get_mut(usize::from(packet.place.0))
     }
 
@@ -210,16 +209,9 @@ impl Hops {
         self.stations[usize::from(place.0)][usize::from(event.station)].count(event);
     }
 
-    /// Fills in what the flow's packets met along their way.
     pub fn finish_flow(&mut self, id: FlowId, record: &mut FlowRecord) {
         let flow = &mut self.flows[id.0 as usize];
-        let delay = std::mem::take(&mut flow.queue_delay);
-        [
-            record.queue_delay_min_s,
-            record.queue_delay_median_s,
-            record.queue_delay_p95_s,
-            record.queue_delay_max_s,
-        ] = delay.quantiles_s([0.0, 0.5, 0.95, 1.0]);
+        record.set_queue_delay(std::mem::take(&mut flow.queue_delay));
         flow.drops.sort_unstable();
         let words = flow.drops.iter().map(|(hop, drops)| format!("{} {drops}", self.tree.name(*hop)));
         record.drop_hops = words.collect::<Vec<_>>().join(", ");
@@ -255,7 +247,7 @@ impl FlowHops {
     }
 }
 
-impl Side {
+impl HopDirection {
     fn new(capacity: Capacity, hop: &str, direction: Direction) -> Self {
         Self {
             capacity,

@@ -1,8 +1,8 @@
 //! A flow that several connections carry: subflows of MPTCP (RFC 8684), say. Its times are those of its
 //! receiving application, its counts are the sums of its connections.
 
-use super::{Analysis, Flow, Transport, closed_if, rate};
-use crate::records::{FlowRecord, Outcome};
+use super::{Analysis, Flow, Transport, outcome, rate};
+use crate::records::FlowRecord;
 use lasthop_core::{FlowId, Host, Instant, Part, TransportEvent};
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ impl Joint {
 
     /// Its own part of its record, for a run that ends at `end`.
     pub fn finish(self, end: Instant, record: &mut FlowRecord) {
-        record.outcome = if self.aborted.is_some() { Outcome::Aborted } else { closed_if(self.closed) };
+        record.outcome = outcome(self.aborted, self.closed);
         let Some(started) = self.started else { return };
         record.start_s = Some(started.as_secs_f64());
         let elapsed_s = self.ended.map(|at| at.saturating_since(started).as_secs_f64());
@@ -73,7 +73,6 @@ impl Flow {
 }
 
 impl Analysis {
-    /// An application has read from a flow of several connections.
     pub(super) fn joint_read(&mut self, now: Instant, id: FlowId, host: Host, bytes: u64, ended: bool) {
         let started = self.joint_start(id);
         let Some(flow) = self.flow(id).filter(|flow| flow.sender() != host) else { return };
@@ -94,7 +93,6 @@ impl Analysis {
         starts.min()
     }
 
-    /// Tells each flow of several connections when it began.
     pub(super) fn begin_joints(&mut self) {
         for id in (0..self.flows.len() as u32).map(FlowId) {
             let start = self.joint_start(id);

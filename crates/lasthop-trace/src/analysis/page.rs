@@ -3,17 +3,16 @@
 use crate::records::{Outcome, PageRecord};
 use lasthop_core::{Direction, Flags, FlowId, Instant, Packet, PacketEvent};
 
-/// The connections of one page load, and the data that they delivered.
 #[derive(Debug)]
 pub(super) struct Page {
     pub application: u32,
     record: PageRecord,
     started: Option<Instant>,
-    connections: Vec<Connection>,
+    connections: Vec<PageConnection>,
 }
 
 #[derive(Debug)]
-struct Connection {
+struct PageConnection {
     flow: FlowId,
     /// First sequence number after the server's FIN, once sent.
     fin_end: Option<u64>,
@@ -58,10 +57,10 @@ impl Page {
         self.record.objects_received += 1;
     }
 
-    fn connection(&mut self, flow: FlowId) -> &mut Connection {
+    fn connection(&mut self, flow: FlowId) -> &mut PageConnection {
         let index = self.connections.iter().position(|connection| connection.flow == flow);
         let index = index.unwrap_or_else(|| {
-            self.connections.push(Connection { flow, fin_end: None, ended: None, aborted: false });
+            self.connections.push(PageConnection { flow, fin_end: None, ended: None, aborted: false });
             self.connections.len() - 1
         });
         &mut self.connections[index]

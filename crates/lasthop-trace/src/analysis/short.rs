@@ -32,7 +32,8 @@ impl Group {
 
     /// Adds a flow that is over at `now`, or that the end of the run cuts short; returns its record.
     pub fn take(&mut self, flow: Flow, now: Instant) -> FlowRecord {
-        let asked = flow.asked_and_completed();
+        // When the client's first packet left, and when the client had the complete response.
+        let asked = flow.first_packet.zip(flow.completed);
         let bytes = flow.offered_bytes as f64;
         let flow = flow.finish(now);
         let record = &mut self.record;
@@ -40,12 +41,7 @@ impl Group {
         record.sent_packets += flow.sent_packets;
         record.retransmitted_packets += flow.retransmitted_packets;
         record.unnecessary_retransmissions += flow.unnecessary_retransmissions;
-        record.lost_packets += flow.data_drops_queue
-            + flow.data_drops_red
-            + flow.data_drops_aqm
-            + flow.data_drops_epd
-            + flow.data_drops_selective
-            + flow.data_drops_error;
+        record.lost_packets += flow.data_drops();
         record.timeouts += flow.timeouts - flow.syn_timeouts;
         record.syn_timeouts += flow.syn_timeouts;
         record.fast_retransmits += flow.fast_retransmits;
@@ -67,12 +63,5 @@ impl Group {
         [record.fct_median_s, record.fct_p95_s, record.fct_max_s] =
             self.completion.quantiles_s([0.5, 0.95, 1.0]);
         record
-    }
-}
-
-impl Flow {
-    /// When the client's first packet left, and when the client had the complete response.
-    fn asked_and_completed(&self) -> Option<(Instant, Instant)> {
-        self.first_packet.zip(self.completed)
     }
 }

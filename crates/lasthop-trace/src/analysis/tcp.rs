@@ -3,8 +3,8 @@
 mod quic;
 
 use super::copies::Copies;
-use super::{closed_if, rate};
-use crate::records::{FlowRecord, Outcome};
+use super::{outcome, rate};
+use crate::records::FlowRecord;
 use crate::samples::Samples;
 use lasthop_core::{Duration, Flags, Instant, PacketEvent, Segment, TransportEvent};
 
@@ -13,7 +13,7 @@ const FIRST_BYTE: u64 = 1;
 
 /// The fields that nearly every packet changes, kept together: in the flow's record they are far apart.
 #[derive(Debug, Default)]
-struct Counts {
+struct SegmentCounts {
     sent_packets: u64,
     sent_bytes: u64,
     received_packets: u64,
@@ -22,7 +22,7 @@ struct Counts {
 
 #[derive(Debug, Default)]
 pub(super) struct TcpFlow {
-    counts: Counts,
+    counts: SegmentCounts,
     copies: Copies,
     /// First byte after the highest data byte sent.
     data_end: u64,
@@ -231,14 +231,13 @@ impl TcpFlow {
     }
 
     pub(super) fn finish(self, started: Option<Instant>, end: Instant, record: &mut FlowRecord) {
-        record.outcome =
-            if self.aborted.is_some() { Outcome::Aborted } else { closed_if(self.closed.is_some()) };
+        record.outcome = outcome(self.aborted, self.closed.is_some());
         record.sent_packets = self.counts.sent_packets;
         record.sent_bytes = self.counts.sent_bytes;
         record.received_packets = self.counts.received_packets;
         record.cwnd_max = self.counts.cwnd_max.map(u64::from);
-        record.unnecessary_retransmissions = self.copies.unnecessary();
-        record.spurious_timeouts = self.copies.spurious();
+        record.unnecessary_retransmissions = self.copies.unnecessary;
+        record.spurious_timeouts = self.copies.spurious;
         let elapsed_s = seconds_between(started, self.fin_acknowledged);
         record.elapsed_s = elapsed_s.filter(|_| self.told.is_none());
         // The stream is known to be complete once the FIN follows it.
@@ -254,8 +253,7 @@ impl TcpFlow {
         });
         [record.rtt_min_s, record.rtt_median_s, record.rtt_p95_s, record.rtt_max_s] =
             self.rtt.quantiles_s([0.0, 0.5, 0.95, 1.0]);
-        [record.one_way_delay_p50_s, record.one_way_delay_p95_s, record.one_way_delay_p99_s] =
-            self.one_way_delay.quantiles_s([0.5, 0.95, 0.99]);
+        record.set_one_way_delay(self.one_way_delay);
     }
 }
 

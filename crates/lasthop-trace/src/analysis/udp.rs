@@ -3,8 +3,8 @@
 mod quic;
 
 use super::voice::Call;
-use super::{closed_if, rate, take};
-use crate::records::{FlowRecord, Outcome};
+use super::{outcome, rate, take};
+use crate::records::FlowRecord;
 use crate::samples::Samples;
 use lasthop_core::{Datagram, Duration, Instant, PacketEvent};
 use std::collections::VecDeque;
@@ -38,8 +38,7 @@ pub(super) struct UdpFlow {
     written: Vec<Instant>,
     /// Within QUIC: the number after that of the last datagram sent.
     next: u64,
-    /// Within QUIC: datagrams that have arrived and that the receiver has not understood yet, with their send
-    /// times.
+    /// Within QUIC: datagrams that have arrived but are not understood yet, with their send times.
     unread: Vec<(u64, Instant)>,
     /// When the connection that carries them was given up.
     aborted: Option<Instant>,
@@ -110,8 +109,7 @@ impl UdpFlow {
             && self.on_the_way.is_empty()
     }
 
-    /// When the last datagram arrived, if everything offered was sent and its fate is known; or when the
-    /// connection was given up.
+    /// When the last datagram arrived, if the fate of all is known; or when the connection was given up.
     pub(super) fn ended(&self, offered: Option<u64>) -> Option<Instant> {
         self.aborted.or(self.last_arrival.filter(|_| self.done(offered)).map(|last| last.at))
     }
@@ -123,10 +121,7 @@ impl UdpFlow {
         offered: Option<u64>,
         record: &mut FlowRecord,
     ) {
-        record.outcome = match self.aborted {
-            Some(_) => Outcome::Aborted,
-            None => closed_if(self.done(offered)),
-        };
+        record.outcome = outcome(self.aborted, self.done(offered));
         let (first, last) = (self.first_arrival, self.last_arrival.map(|last| last.at));
         record.elapsed_s = first.zip(last).map(|(first, last)| last.saturating_since(first).as_secs_f64());
         // Fewer than two arrivals span no time.
@@ -141,8 +136,7 @@ impl UdpFlow {
         if let Some(call) = self.call {
             call.finish(record);
         }
-        [record.one_way_delay_p50_s, record.one_way_delay_p95_s, record.one_way_delay_p99_s] =
-            self.one_way_delay.quantiles_s([0.5, 0.95, 0.99]);
+        record.set_one_way_delay(self.one_way_delay);
     }
 }
 

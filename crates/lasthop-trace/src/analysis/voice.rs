@@ -6,7 +6,7 @@ use lasthop_core::Duration;
 use lasthop_traffic::Voice;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum FrameFate {
     Unknown,
     Lost,
     Late,
@@ -21,7 +21,7 @@ pub(super) struct Call {
     /// One-way delay of the first frame that arrived.
     first_delay: Option<Duration>,
     /// By the frame's number.
-    frames: Vec<Fate>,
+    frames: Vec<FrameFate>,
 }
 
 impl Call {
@@ -30,37 +30,38 @@ impl Call {
     }
 
     pub fn lost(&mut self, number: u64) {
-        self.note(number, Fate::Lost);
+        self.note(number, FrameFate::Lost);
     }
 
     pub fn arrived(&mut self, number: u64, delay: Duration) {
         let first = *self.first_delay.get_or_insert(delay);
         let in_time = delay <= first + self.voice.jitter_buffer;
-        self.note(number, if in_time { Fate::Played } else { Fate::Late });
+        self.note(number, if in_time { FrameFate::Played } else { FrameFate::Late });
     }
 
-    fn note(&mut self, number: u64, fate: Fate) {
+    fn note(&mut self, number: u64, fate: FrameFate) {
         let place = number as usize;
         if self.frames.len() <= place {
-            self.frames.resize(place + 1, Fate::Unknown);
+            self.frames.resize(place + 1, FrameFate::Unknown);
         }
         self.frames[place] = fate;
     }
 
     pub fn finish(self, record: &mut FlowRecord) {
-        let known: Vec<Fate> = self.frames.into_iter().filter(|fate| *fate != Fate::Unknown).collect();
+        let known: Vec<FrameFate> =
+            self.frames.into_iter().filter(|fate| *fate != FrameFate::Unknown).collect();
         if known.is_empty() {
             return;
         }
         let share = |which| known.iter().filter(|fate| **fate == which).count() as f64 / known.len() as f64;
-        record.voice_loss = Some(share(Fate::Lost));
-        record.voice_late = Some(share(Fate::Late));
+        record.voice_loss = Some(share(FrameFate::Lost));
+        record.voice_late = Some(share(FrameFate::Late));
         let Voice { codec_delay, jitter_buffer, impairment, loss_robustness, .. } = self.voice;
         let delay = self.first_delay.map(|first| codec_delay + first + jitter_buffer);
         record.voice_delay_s = delay.map(Duration::as_secs_f64);
         // Without any frame there is no delay.
         let mos = record.voice_delay_s.map_or(1.0, |delay_s| {
-            let loss = share(Fate::Lost) + share(Fate::Late);
+            let loss = share(FrameFate::Lost) + share(FrameFate::Late);
             Heard { impairment, loss_robustness, loss, burst_ratio: burst_ratio(&known), delay_s }.mos()
         });
         record.mos = Some(mos);
@@ -69,8 +70,8 @@ impl Call {
 
 /// `BurstR` of G.107, section 7.5: mean length of the bursts of frames that are not played, over the mean
 /// length for independent losses, which is 1 / (1 - loss); at least 1.
-fn burst_ratio(frames: &[Fate]) -> f64 {
-    let missing = |fate: Fate| fate != Fate::Played;
+fn burst_ratio(frames: &[FrameFate]) -> f64 {
+    let missing = |fate: FrameFate| fate != FrameFate::Played;
     let lost = frames.iter().filter(|fate| missing(**fate)).count() as f64;
     let starts = frames.windows(2).filter(|pair| !missing(pair[0]) && missing(pair[1])).count();
     let bursts = starts + usize::from(frames.first().is_some_and(|fate| missing(*fate)));
@@ -137,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_burst_is_measured_against_independent_losses() {
-        use Fate::{Late, Lost, Played};
+        use FrameFate::{Late, Lost, Played};
         // Half of the frames are lost, in two bursts of two; bursts of independent losses would have a mean
         // length of two, too.
         assert!((burst_ratio(&[Lost, Late, Played, Played, Lost, Lost, Played, Played]) - 1.0).abs() < 1e-12);

@@ -32,6 +32,23 @@ pub(super) struct TransportPacket {
     pub(super) tcp: Option<Header>,
 }
 
+/// Both ends of a flow, the lower one first, and whether it is TCP.
+pub(super) type FlowKey = (Endpoint, Endpoint, bool);
+
+impl TransportPacket {
+    pub(super) fn key(&self) -> FlowKey {
+        let (source, destination) = (self.source, self.destination);
+        (source.min(destination), source.max(destination), self.tcp.is_some())
+    }
+
+    /// The sequence number of a SYN that opens a connection.
+    pub(super) fn opening(&self) -> Option<u32> {
+        let header = self.tcp.as_ref()?;
+        let opens = header.flags.contains(Flags::SYN) && !header.flags.contains(Flags::ACK);
+        opens.then_some(header.seq)
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Header {
     pub(super) seq: u32,

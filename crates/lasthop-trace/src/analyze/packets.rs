@@ -1,6 +1,6 @@
 //! The packets of a capture as columns, for those who fit a scenario to it.
 
-use super::decode::{Decoded, Endpoint, Header, TransportPacket, decode};
+use super::decode::{Decoded, Endpoint, FlowKey, Header, TransportPacket, decode};
 use lasthop_capture::{CaptureError, read};
 use lasthop_core::Flags;
 use std::collections::BTreeMap;
@@ -65,22 +65,14 @@ pub fn packets<R: Read>(input: R) -> Result<Packets, CaptureError> {
     Ok(found)
 }
 
-/// Both ends, the lower one first, and whether it is TCP.
-type Key = (Endpoint, Endpoint, bool);
-
 impl Packets {
     /// The index of the packet's flow. A SYN with a new sequence number begins a new one.
-    fn flow_of(&mut self, packet: &TransportPacket, index: &mut BTreeMap<Key, usize>) -> usize {
-        let (source, destination) = (packet.source, packet.destination);
-        let key = (source.min(destination), source.max(destination), packet.tcp.is_some());
-        let syn = packet.tcp.and_then(|header| {
-            let opens = header.flags.contains(Flags::SYN) && !header.flags.contains(Flags::ACK);
-            opens.then_some(header.seq)
-        });
+    fn flow_of(&mut self, packet: &TransportPacket, index: &mut BTreeMap<FlowKey, usize>) -> usize {
+        let (key, syn) = (packet.key(), packet.opening());
         match index.get(&key) {
             Some(&known) if syn.is_none() || syn == self.flows[known].syn => known,
             _ => {
-                let ends = (source, destination);
+                let ends = (packet.source, packet.destination);
                 let tcp = packet.tcp.is_some();
                 self.flows.push(PacketFlow { ends, tcp, syn, mss: [None; 2], scale: [None; 2] });
                 index.insert(key, self.flows.len() - 1);

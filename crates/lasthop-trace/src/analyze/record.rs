@@ -3,24 +3,31 @@
 //!
 //! [`FlowRecord`]: crate::FlowRecord
 
-use crate::columns::{columnar, labels};
+use crate::columns::{cells, columnar};
 use lasthop_core::Protocol;
 use serde::Serialize;
 
-labels! {
-    /// How a flow ended, as far as the capture goes.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub enum Ending {
-        /// TCP: both FINs were acknowledged.
-        Closed = "closed",
-        /// TCP: a packet with RST was seen before that.
-        Reset = "reset",
-        /// TCP: neither.
-        Unfinished = "unfinished",
-        /// UDP has no end.
-        #[default]
-        Connectionless = "connectionless",
-    }
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ending {
+    /// TCP: both FINs were acknowledged.
+    Closed,
+    /// TCP: a packet with RST was seen before that.
+    Reset,
+    /// TCP: neither.
+    Unfinished,
+    /// UDP has no end.
+    #[default]
+    Connectionless,
+}
+
+cells! {
+    Ending => Text(|cell| match cell {
+        Ending::Closed => "closed".into(),
+        Ending::Reset => "reset".into(),
+        Ending::Unfinished => "unfinished".into(),
+        Ending::Connectionless => "connectionless".into(),
+    });
 }
 
 columnar! {
@@ -138,8 +145,7 @@ columnar! {
 }
 
 columnar! {
-    /// Frames of a range of lengths on the wire, with the header of the link layer. Ranges with frames, and
-    /// those between them.
+    /// Frames of a range of lengths on the wire, link layer included. Ranges with frames, and those between.
     #[derive(Clone, Debug, Default, PartialEq, Serialize)]
     pub struct SizeRecord {
         from_bytes: u64,

@@ -7,12 +7,10 @@ use std::ops::Range;
 
 /// Maximum number of remembered pieces. More are in flight only in a capture that lacks the ACKs.
 const LIMIT: usize = 65_536;
-/// Maximum number of acknowledged pieces with gaps between them. Gaps are packets that the capture missed, or
-/// that took another path.
+/// Maximum number of acknowledged pieces with gaps, which are packets missed or on another path.
 const ISLANDS: usize = 64;
 
-/// The part of the sequence space of one direction that still matters. Acknowledged data without gaps form
-/// one piece.
+/// The sequence space of one direction that still matters. Acknowledged data without gaps form one piece.
 #[derive(Debug, Default)]
 pub(super) struct Sent {
     /// In sequence order, without overlap.
@@ -58,8 +56,7 @@ impl Sent {
                 return novelty;
             }
             if start < piece.start {
-                // Segments that are retransmitted as one begin below the last segment, but end at its end or
-                // after it.
+                // Segments retransmitted as one begin below the last one, but end at its end or after it.
                 novelty.out_of_order |= end < piece.end;
                 let gap_end = end.min(piece.start);
                 self.pieces.insert(index, Piece::new(now_ns, start..gap_end));

@@ -32,8 +32,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Unwraps a sequence number of this direction, or an ACK number of the other: the one nearest to the
-    /// highest so far.
+    /// Unwraps a sequence number, or an ACK number of the other direction: nearest to the highest so far.
     fn unwrap(&mut self, seq: u32) -> u64 {
         let reference = *self.reference.get_or_insert((1 << 32) | u64::from(seq));
         let distance = seq.wrapping_sub(reference as u32).cast_signed();
@@ -90,8 +89,7 @@ pub(super) fn packet(
 }
 
 impl Stream {
-    /// The window in bytes: scaled if both ends have announced a scale, and never in a SYN (RFC 7323,
-    /// section 2.2).
+    /// The window in bytes: scaled if both ends announced a scale, never in a SYN (RFC 7323, section 2.2).
     fn offered_window(&self, other: &Self, header: &Header) -> u64 {
         match (self.record.window_scale, other.record.window_scale) {
             (Some(scale), Some(_)) if !header.flags.contains(Flags::SYN) => {

@@ -11,18 +11,17 @@ mod tests;
 
 /// Length of a body's lines, line feed included.
 const LINE_BYTES: u64 = 64;
-/// Size of the header within a response whose size includes it: room for every field. A response smaller than
-/// this has no header.
+/// Size of the header within a response whose size includes it; a smaller response has no header.
 const CARVED_HEADER_BYTES: u64 = 100;
 
 /// The messages of each flow, in the order of their streams.
 #[derive(Debug, Default)]
 pub(super) struct Messages {
-    flows: Vec<Connection>,
+    flows: Vec<HttpMessages>,
 }
 
 #[derive(Debug, Default)]
-struct Connection {
+struct HttpMessages {
     persistent: bool,
     /// The messages from the server, and from the client.
     streams: [Vec<Message>; 2],
@@ -43,10 +42,12 @@ impl Messages {
         match event {
             HttpEvent::Request { object, bytes, persistent, closes } => {
                 if self.flows.len() <= index {
-                    self.flows.resize_with(index + 1, Connection::default);
+                    self.flows.resize_with(index + 1, HttpMessages::default);
                 }
                 self.flows[index].persistent = persistent;
-                self.flows[index].request(HttpPageConfig::object_name(object), closes, bytes);
+                let name = HttpPageConfig::object_name(object);
+                let header = http_request(&name, persistent, closes, bytes);
+                self.flows[index].append(Direction::Up, name, header, 0);
             }
             HttpEvent::Response { object, header_bytes, body_bytes } => {
                 let name = HttpPageConfig::object_name(object);
@@ -56,8 +57,7 @@ impl Messages {
         }
     }
 
-    /// Writes the part of a stream that begins at `seq` into `payload`; does nothing for a flow without
-    /// messages.
+    /// Writes the part of a stream from `seq` on into `payload`; nothing for a flow without messages.
     pub fn write(&self, flow: FlowId, direction: Direction, mut seq: u64, mut payload: &mut [u8]) {
         let Some(connection) = self.flows.get(flow.0 as usize) else { return };
         let stream = &connection.streams[direction as usize];
@@ -75,23 +75,14 @@ impl Messages {
     }
 }
 
-impl Connection {
-    fn version(&self) -> &'static str {
-        if self.persistent { "HTTP/1.1" } else { "HTTP/1.0" }
-    }
-
-    fn request(&mut self, object: String, closes: bool, bytes: u64) {
-        let header = http_request(&object, self.persistent, closes, bytes);
-        self.append(Direction::Up, object, header, 0);
-    }
-
+impl HttpMessages {
     fn response(&mut self, object: String, header_bytes: u64, body_bytes: u64) {
         let (header, body) = match header_bytes {
             0 if body_bytes < CARVED_HEADER_BYTES => (0, body_bytes),
             0 => (CARVED_HEADER_BYTES, body_bytes - CARVED_HEADER_BYTES),
             _ => (header_bytes, body_bytes),
         };
-        let version = self.version();
+        let version = version(self.persistent);
         let fields = format!("{version} 200 OK\r\nContent-Length: {body}\r\nContent-Type: text/plain\r\n");
         self.append(Direction::Down, object, padded(&fields, header as usize), body);
     }
@@ -108,10 +99,14 @@ impl Connection {
 /// The text of a request of `bytes` bytes, truncated if its lines need more. With `closes` it asks the server
 /// to close the connection after the response.
 pub fn http_request(object: &str, persistent: bool, closes: bool, bytes: u64) -> Vec<u8> {
-    let version = if persistent { "HTTP/1.1" } else { "HTTP/1.0" };
+    let version = version(persistent);
     let close = if closes { "Connection: close\r\n" } else { "" };
     let fields = format!("GET /{object} {version}\r\nHost: server\r\nUser-Agent: lasthop\r\n{close}");
     padded(&fields, bytes as usize)
+}
+
+fn version(persistent: bool) -> &'static str {
+    if persistent { "HTTP/1.1" } else { "HTTP/1.0" }
 }
 
 /// Header lines of exactly `bytes`, with a field that pads to that size.

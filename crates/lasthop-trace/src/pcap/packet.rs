@@ -3,14 +3,12 @@
 //! connection of a page load carries its requests and responses, and QUIC carries its real bytes. All other
 //! payload is zeros.
 
-use etherparse::{
-    IpDscp, IpEcn, IpFragOffset, IpNumber, Ipv4Header, TcpHeader, UdpHeader, ip_number, tcp_option,
-};
-use lasthop_core::{Body, Direction, Ecn, EcnOption, Flags, FlowId, HttpEvent, Packet, PacketEvent, Segment};
-use std::collections::BTreeMap;
+use etherparse::{IpDscp, IpEcn, IpFragOffset, Ipv4Header, TcpHeader, UdpHeader, ip_number, tcp_option};
+use lasthop_core::{Body, Direction, Ecn, EcnOption, Flags, FlowId, Packet, Segment};
 use std::io;
 
 use super::http::Messages;
+use super::in_flight::InFlight;
 
 /// The mobile host's port of flow 0; the range is one that tshark does not assign to an application.
 const CLIENT_PORT: u16 = 20_001;
@@ -49,24 +47,22 @@ pub(super) struct Seen {
     pub(super) ends: [[u8; 4]; 2],
 }
 
+/// Flow, direction and number of a QUIC datagram.
+type QuicKey = (FlowId, Direction, u64);
+
 #[derive(Debug, Default)]
 pub(super) struct Builder {
     bytes: Vec<u8>,
     options: Vec<u8>,
     payload: Vec<u8>,
     scaling: Scaling,
-    messages: Messages,
-    pub(super) quic: Payloads,
+    pub(super) messages: Messages,
+    pub(super) quic: InFlight<QuicKey>,
 }
 
 impl Builder {
-    /// Registers a message of a page load on `flow`.
-    pub(super) fn note(&mut self, flow: FlowId, event: HttpEvent) {
-        self.messages.note(flow, event);
-    }
-
-    /// The packet on the wire, with `ecn` in its IP header. Its length is `packet.ip_bytes`; an error if the
-    /// headers cannot express the modelled packet.
+    /// The packet on the wire, `packet.ip_bytes` long, with this `ecn`; an error if headers cannot express
+    /// it.
     pub(super) fn build(&mut self, packet: &Packet, ecn: Ecn, seen: Seen) -> io::Result<&[u8]> {
         let ip = ip_header(packet, ecn, seen)?;
         self.bytes.clear();
@@ -88,7 +84,7 @@ impl Builder {
                 udp_header(packet, &ip, &self.payload)?.write(&mut self.bytes)?;
             }
             Body::Quic(datagram) => {
-                let bytes = self.quic.bytes(packet, datagram.number);
+                let bytes = self.quic.bytes(&(packet.flow, packet.direction, datagram.number));
                 self.payload.clear();
                 self.payload
                     .extend_from_slice(bytes.ok_or_else(|| unrepresentable("a datagram without bytes"))?);
@@ -103,37 +99,10 @@ impl Builder {
     }
 }
 
-/// The QUIC datagrams in flight, by flow, direction and number.
-#[derive(Debug, Default)]
-pub(super) struct Payloads {
-    under_way: BTreeMap<(FlowId, Direction, u64), Vec<u8>>,
-    /// The datagram that arrived last, whose copy would follow it.
-    arrived: Option<((FlowId, Direction, u64), Vec<u8>)>,
-}
-
-impl Payloads {
-    pub fn keep(&mut self, packet: &Packet, bytes: &[u8]) {
-        if let Body::Quic(datagram) = &packet.body {
-            self.under_way.insert((packet.flow, packet.direction, datagram.number), bytes.to_vec());
-        }
-    }
-
-    fn bytes(&self, packet: &Packet, number: u64) -> Option<&[u8]> {
-        let key = (packet.flow, packet.direction, number);
-        let arrived = self.arrived.as_ref().filter(|(arrived, _)| *arrived == key);
-        self.under_way.get(&key).or(arrived.map(|(_, bytes)| bytes)).map(Vec::as_slice)
-    }
-
-    /// Forgets a datagram after its last event.
-    pub fn forget(&mut self, packet: &Packet, event: PacketEvent) {
-        let Body::Quic(datagram) = &packet.body else { return };
-        let key = (packet.flow, packet.direction, datagram.number);
-        match event {
-            PacketEvent::Delivered => self.arrived = self.under_way.remove_entry(&key),
-            PacketEvent::Dropped(_) => drop(self.under_way.remove(&key)),
-            _ => {}
-        }
-    }
+/// The key of a QUIC datagram in flight; none for other packets.
+pub(super) fn quic_key(packet: &Packet) -> Option<QuicKey> {
+    let Body::Quic(datagram) = &packet.body else { return None };
+    Some((packet.flow, packet.direction, datagram.number))
 }
 
 fn fill(payload: &mut Vec<u8>, payload_bytes: u32) {
@@ -178,21 +147,18 @@ pub(super) fn identification(packet: &Packet) -> u16 {
 
 fn ip_header(packet: &Packet, ecn: Ecn, seen: Seen) -> io::Result<Ipv4Header> {
     let [server, client] = seen.ends;
-    let (source, destination) = match packet.direction {
-        Direction::Down => (server, client),
-        Direction::Up => (client, server),
-    };
+    let (source, destination) = by_direction(packet, server, client);
     let mut header = Ipv4Header {
         total_len: u16::try_from(packet.ip_bytes)
             .map_err(|_| unrepresentable("a packet is longer than an IPv4 packet can be"))?,
         identification: identification(packet),
         dscp: IpDscp::try_new(packet.dscp.get()).map_err(io::Error::other)?,
-        ecn: ip_ecn(ecn),
+        ecn: IpEcn::try_new(ecn.bits()).map_err(io::Error::other)?,
         // Linux sets it for TCP (path MTU discovery); the model never fragments.
         dont_fragment: true,
         fragment_offset: IpFragOffset::ZERO,
         time_to_live: TTL.saturating_sub(seen.routers),
-        protocol: protocol(&packet.body),
+        protocol: if let Body::Tcp(_) = packet.body { ip_number::TCP } else { ip_number::UDP },
         source,
         destination,
         ..Ipv4Header::default()
@@ -201,30 +167,18 @@ fn ip_header(packet: &Packet, ecn: Ecn, seen: Seen) -> io::Result<Ipv4Header> {
     Ok(header)
 }
 
-fn protocol(body: &Body) -> IpNumber {
-    match body {
-        Body::Tcp(_) => ip_number::TCP,
-        Body::Udp(_) | Body::Quic(_) => ip_number::UDP,
-    }
-}
-
-/// RFC 3168, section 5.
-fn ip_ecn(ecn: Ecn) -> IpEcn {
-    match ecn {
-        Ecn::NotEct => IpEcn::NotEct,
-        Ecn::Ect0 => IpEcn::Ect0,
-        Ecn::Ect1 => IpEcn::Ect1,
-        Ecn::Ce => IpEcn::CongestionExperienced,
-    }
-}
-
 /// Source and destination port.
 fn ports(packet: &Packet) -> io::Result<(u16, u16)> {
     let Addresses { server_port, client_port } = Addresses::of(packet.flow, packet.server_port)?;
-    Ok(match packet.direction {
-        Direction::Down => (server_port, client_port),
-        Direction::Up => (client_port, server_port),
-    })
+    Ok(by_direction(packet, server_port, client_port))
+}
+
+/// Of the fixed host's and the mobile host's, those of the sender and of the receiver.
+fn by_direction<T>(packet: &Packet, server: T, client: T) -> (T, T) {
+    match packet.direction {
+        Direction::Down => (server, client),
+        Direction::Up => (client, server),
+    }
 }
 
 fn udp_header(packet: &Packet, ip: &Ipv4Header, payload: &[u8]) -> io::Result<UdpHeader> {
@@ -243,10 +197,7 @@ fn tcp_header(
     let (source_port, destination_port) = ports(packet)?;
     let step = packet.flow.0.wrapping_mul(ISN_STEP);
     let (server, client) = (SERVER_ISN.wrapping_add(step), CLIENT_ISN.wrapping_add(step));
-    let (own, peer) = match packet.direction {
-        Direction::Down => (server, client),
-        Direction::Up => (client, server),
-    };
+    let (own, peer) = by_direction(packet, server, client);
     let has = |flag| segment.flags.contains(flag);
     let mut header = TcpHeader {
         source_port,

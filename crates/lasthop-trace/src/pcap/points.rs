@@ -19,12 +19,13 @@ const SERVERS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 pub struct CapturePoints {
     names: Vec<String>,
     /// Number of points at hosts, which come first.
-    hosts: usize,
+    pub(super) hosts: usize,
     /// By application; with a single hop they are the same for all.
     applications: Vec<Ends>,
     /// By place: where packets arrive at a hop, and where they leave its queue or, with named hops, its link.
     hops: Vec<[usize; 2]>,
-    has_far_ends: bool,
+    /// True if the hops have names.
+    pub(super) has_far_ends: bool,
     /// Name of the only point that is captured; all if there is none.
     only: Option<String>,
 }
@@ -39,7 +40,6 @@ struct Ends {
 }
 
 impl CapturePoints {
-    /// The points of a network with a single hop.
     pub fn single() -> Self {
         let [server, client] = [SERVERS, host_address(0)].map(|address| address.octets());
         let ends = Ends {
@@ -129,19 +129,10 @@ impl CapturePoints {
         format!("{server}, {client}")
     }
 
-    /// True if the hops have names.
-    pub(super) const fn has_places(&self) -> bool {
-        self.has_far_ends
-    }
-
     /// The hop and the direction of a place, if the hops have names; no text for a wire.
     pub(super) fn place_name(&self, place: Place) -> Option<&str> {
         let arrival = || self.names[self.arrival(place)?].strip_suffix("-in");
         self.has_far_ends.then(|| arrival().unwrap_or_default())
-    }
-
-    pub(super) const fn hosts(&self) -> usize {
-        self.hosts
     }
 
     pub(super) fn host(&self, application: u32, host: Host) -> usize {

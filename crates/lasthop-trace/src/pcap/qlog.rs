@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 
 use lasthop_core::{FlowId, Host};
 
-/// A log is buffered up to this number of bytes: a run may have more connections than a process may have open
-/// files.
+/// Number of bytes that are buffered: a run may have more connections than a process may open files.
 const WAITING_BYTES: usize = 65_536;
 
 #[derive(Debug)]
@@ -39,10 +38,7 @@ impl Logs {
 }
 
 fn write(folder: &Path, flow: FlowId, host: Host, log: &[u8]) -> io::Result<()> {
-    let end = match host {
-        Host::Server => "server",
-        Host::Client => "client",
-    };
+    let end = if host == Host::Server { "server" } else { "client" };
     let name = format!("flow-{}.{end}.sqlog", flow.0);
     File::options().append(true).create(true).open(folder.join(name))?.write_all(log)
 }

@@ -2,38 +2,36 @@
 
 use etherparse::{IpEcn, SlicedPacket, TransportSlice};
 use lasthop_core::{Direction, Ecn, Host, Packet, PacketEvent};
-use std::collections::BTreeMap;
 use std::io;
+
+use super::in_flight::InFlight;
 
 #[derive(Debug, Default)]
 pub(super) struct Real {
-    frames: BTreeMap<u64, Vec<u8>>,
-    /// The packet that arrived last, whose copy would follow it.
-    arrived: Option<(u64, Vec<u8>)>,
+    /// By serial.
+    frames: InFlight<u64>,
     scratch: Vec<u8>,
 }
 
 impl Real {
     pub(super) fn keep(&mut self, packet: &Packet, bytes: &[u8]) {
-        self.frames.insert(packet.serial, bytes.to_vec());
+        self.frames.keep(packet.serial, bytes);
     }
 
     /// The packet, with its current mark.
     pub(super) fn bytes(&mut self, packet: &Packet, ecn: Ecn) -> io::Result<&[u8]> {
-        let copied = || self.arrived.as_ref().filter(|(serial, _)| *serial == packet.serial);
-        let bytes = self.frames.get(&packet.serial).or_else(|| copied().map(|(_, bytes)| bytes));
-        self.scratch.clone_from(bytes.ok_or_else(|| io::Error::other("a packet without bytes"))?);
+        let bytes = self.frames.bytes(&packet.serial);
+        self.scratch.clear();
+        self.scratch.extend_from_slice(bytes.ok_or_else(|| io::Error::other("a packet without bytes"))?);
         if ecn == Ecn::Ce {
             mark_congestion(&mut self.scratch);
         }
         Ok(&self.scratch)
     }
 
-    /// The network of the host at an end of a packet, by the address there; real hosts are numbered by
-    /// networks.
+    /// The network of the host at an end of a packet, by its address: real hosts are numbered by networks.
     pub(super) fn network(&self, packet: &Packet, host: Host) -> Option<usize> {
-        let copied = self.arrived.as_ref().filter(|(serial, _)| *serial == packet.serial);
-        let bytes = self.frames.get(&packet.serial).or_else(|| copied.map(|(_, bytes)| bytes))?;
+        let bytes = self.frames.bytes(&packet.serial)?;
         let is_source = packet.direction.sender() == host;
         let (source, destination) = match bytes.first()? >> 4 {
             4 => (13, 17),
@@ -47,7 +45,7 @@ impl Real {
 
     /// The identification of a packet; zero for IPv6, which has none.
     pub(super) fn identification(&self, packet: &Packet) -> u16 {
-        match self.frames.get(&packet.serial).map(Vec::as_slice) {
+        match self.frames.original(&packet.serial) {
             Some([first, _, _, _, high, low, ..]) if *first >> 4 == 4 => u16::from_be_bytes([*high, *low]),
             _ => 0,
         }
@@ -55,7 +53,7 @@ impl Real {
 
     /// The port of the mobile host; zero if there is none.
     pub(super) fn client_port(&self, packet: &Packet) -> u16 {
-        let bytes = self.frames.get(&packet.serial).map(Vec::as_slice).unwrap_or_default();
+        let bytes = self.frames.original(&packet.serial).unwrap_or_default();
         let (source, destination) =
             match SlicedPacket::from_ip(bytes).ok().and_then(|packet| packet.transport) {
                 Some(TransportSlice::Tcp(tcp)) => (tcp.source_port(), tcp.destination_port()),
@@ -65,13 +63,8 @@ impl Real {
         if packet.direction == Direction::Up { source } else { destination }
     }
 
-    /// Forgets a packet after its last event.
     pub(super) fn forget(&mut self, packet: &Packet, event: PacketEvent) {
-        match event {
-            PacketEvent::Delivered => self.arrived = self.frames.remove_entry(&packet.serial),
-            PacketEvent::Dropped(_) => drop(self.frames.remove(&packet.serial)),
-            _ => {}
-        }
+        self.frames.forget(&packet.serial, event);
     }
 }
 

@@ -1,6 +1,8 @@
 use super::packet::Seen;
 use super::*;
-use lasthop_core::{Body, Datagram, Dscp, Flags, FlowId, Place, QueueDepth, SackBlock, Segment, Timestamps};
+use lasthop_core::{
+    Body, Datagram, Direction, Dscp, Flags, FlowId, Place, QueueDepth, SackBlock, Segment, Timestamps,
+};
 use lasthop_scenario::Scenario;
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
 use pcap_file::pcapng::{Block, PcapNgReader};

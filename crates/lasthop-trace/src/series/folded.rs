@@ -2,14 +2,23 @@
 
 use super::{Bottlenecks, Known, Series, SeriesRow, SeriesSink, Step};
 use crate::columns::{Column, Columnar};
-use crate::span::Span;
 use lasthop_core::{Duration, Instant};
+use serde::Deserialize;
 
 const FIRST_LENGTH: Duration = Duration::from_micros(100);
 /// Maximum number of steps, and approximate maximum number of rows, that are kept.
 const MOST_STEPS: u64 = 1000;
 const MOST_ROWS: usize = 100_000;
 const SHOWN_STEPS: u64 = 160;
+
+/// A period that is needed in detail; both ends are included.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Span {
+    /// In nanoseconds since the start of the run.
+    pub start_ns: u64,
+    pub stop_ns: u64,
+}
 
 /// Keeps the steps of a run. Their length is 1 or 2 times a power of ten.
 #[derive(Debug, Default)]

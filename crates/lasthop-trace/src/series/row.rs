@@ -8,7 +8,7 @@ use lasthop_core::{Direction, Duration, Instant};
 columnar! {
     /// One step of one flow, or of one direction of the last hop, whose rows have no flow.
     #[allow(non_snake_case)]
-    #[derive(Clone, Debug, PartialEq)]
+    #[derive(Clone, Debug, Default, PartialEq)]
     pub struct SeriesRow {
         /// When the step began, since the start of the run.
         time_s: f64 = ("time", "s"),
@@ -62,9 +62,7 @@ impl Known {
                 queue_max_packets: step.queue_max.into(),
                 cwnd: step.cwnd.map(u64::from),
                 srtt_s: step.srtt_ns.map(|nanos| nanos as f64 / 1e9),
-                sending_flows: None,
-                fairness_jain: None,
-                capacity_Bps: None,
+                ..SeriesRow::default()
             };
             if step.flow.is_none() {
                 let own =
@@ -72,7 +70,7 @@ impl Known {
                 let goodputs: Vec<f64> = own.map(|of| of.fresh_bytes as f64).collect();
                 row.sending_flows = Some(goodputs.len() as u64);
                 row.fairness_jain = jain(&goodputs);
-                let capacity = self.capacities[direction as usize].as_ref();
+                let capacity = self.bottlenecks.capacities[direction as usize].as_ref();
                 let (from, to) = (start(number, length), start(number + 1, length));
                 row.capacity_Bps = capacity.map(|capacity| capacity.bytes(from, to) / seconds);
             }

@@ -1,5 +1,4 @@
-//! Translates the stream information of QUIC's datagrams into TCP's terms. Nothing is inlined into the code
-//! for TCP's segments.
+//! Translates QUIC's stream information into TCP's terms. Nothing is inlined into the code for segments.
 
 use super::TcpFlow;
 use crate::records::FlowRecord;
