@@ -28,11 +28,17 @@ impl Cells {
     pub fn append(&mut self, column: Column) {
         match (self, column) {
             (Self::Text(text), Column::Text(more)) => text.extend(more),
+            (cells, column) => cells.append_numbers(&column),
+        }
+    }
+
+    fn append_numbers(&mut self, column: &Column) {
+        match (self, column) {
             (Self::Numbers { values, known, .. }, Column::Int(cells)) => {
-                write(values, known, &cells, u64::to_ne_bytes);
+                write(values, known, cells, u64::to_ne_bytes);
             }
             (Self::Numbers { values, known, .. }, Column::Float(cells)) => {
-                write(values, known, &cells, f64::to_ne_bytes);
+                write(values, known, cells, f64::to_ne_bytes);
             }
             _ => unreachable!("a table has the same columns in every batch"),
         }
@@ -51,19 +57,12 @@ impl Cells {
 
 /// A column as `gather` returns it.
 pub fn column<'py>(py: Python<'py>, column: &Column) -> PyResult<Bound<'py, PyAny>> {
-    let (mut values, mut known) = (Vec::new(), Vec::new());
-    let kind = match column {
-        Column::Text(cells) => return texts(py, cells),
-        Column::Int(cells) => {
-            write(&mut values, &mut known, cells, u64::to_ne_bytes);
-            "Q"
-        }
-        Column::Float(cells) => {
-            write(&mut values, &mut known, cells, f64::to_ne_bytes);
-            "d"
-        }
-    };
-    Cells::Numbers { kind, values, known }.into_python(py)
+    if let Column::Text(cells) = column {
+        return texts(py, cells);
+    }
+    let mut cells = Cells::like(column);
+    cells.append_numbers(column);
+    cells.into_python(py)
 }
 
 /// Text for Python. Rows with the same text, which most are, share one object.

@@ -25,10 +25,10 @@ use lasthop_core::{
 };
 use lasthop_host::run::needs_real_hosts;
 use lasthop_link::CourseConfig;
-use lasthop_scenario::{Assumption, Estimate, Sample, Sampler, Scenario, ScenarioErrors, open_file};
+use lasthop_scenario::{Assumption, Estimate, Sample, Sampler, Scenario, ScenarioErrors};
 use lasthop_trace::{
-    Batch, CapturePoints, CaptureRecord, Column, Columnar, DROPS_FILE, ProtocolRecord, Request, SNAP_LENGTH,
-    SeriesRow, SizeRecord, StreamRecord,
+    Batch, CapturePoints, CaptureRecord, Column, Columnar, DROPS_FILE, Meaning, ProtocolRecord, Request,
+    SNAP_LENGTH, SeriesRow, SizeRecord, StreamRecord,
 };
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -137,11 +137,7 @@ impl Study {
 
     #[getter]
     fn factors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let factors = PyDict::new(py);
-        for (name, levels) in &self.study.factors {
-            factors.set_item(name, levels)?;
-        }
-        Ok(factors)
+        dict_of(py, self.study.factors.iter().map(|(name, levels)| (name, levels)))
     }
 
     #[getter]
@@ -232,17 +228,12 @@ impl Cell {
 
     #[getter]
     fn capture_files(&self) -> Vec<String> {
-        let points = CapturePoints::of(&self.cell.scenario);
-        points.names().map(CapturePoints::file_name).chain([DROPS_FILE.to_owned()]).collect()
+        capture_files(&CapturePoints::of(&self.cell.scenario))
     }
 
     #[getter]
     fn levels<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let levels = PyDict::new(py);
-        for (factor, level) in &self.cell.levels {
-            levels.set_item(factor, level)?;
-        }
-        Ok(levels)
+        dict_of(py, self.cell.levels.iter().map(|(factor, level)| (factor, level)))
     }
 
     #[getter]
@@ -359,6 +350,20 @@ fn assumptions(assumed: &[Assumption]) -> Vec<(String, String, String)> {
     assumed.iter().map(|each| (each.key.clone(), each.value.clone(), each.why.clone())).collect()
 }
 
+fn capture_files(points: &CapturePoints) -> Vec<String> {
+    points.names().map(CapturePoints::file_name).chain([DROPS_FILE.to_owned()]).collect()
+}
+
+/// A dict of these values, in their order.
+fn dict_of<'py, K: IntoPyObject<'py>, V: IntoPyObject<'py>>(
+    py: Python<'py>,
+    values: impl IntoIterator<Item = (K, V)>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    values.into_iter().try_for_each(|(key, value)| dict.set_item(key, value))?;
+    Ok(dict)
+}
+
 /// Columns as a dict of lists.
 fn dict(py: Python<'_>, columns: Vec<(&'static str, Column)>) -> PyResult<Py<PyDict>> {
     let dict = PyDict::new(py);
@@ -429,11 +434,7 @@ fn sampled(
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
 fn analyze(py: Python<'_>, path: PathBuf) -> PyResult<[Py<PyDict>; 4]> {
-    // Any length is fine, because the file is not kept.
-    let file = open_file(&path, u64::MAX).map_err(CaptureError::new_err)?;
-    let found = py
-        .detach(|| lasthop_trace::analyze(file))
-        .map_err(|error| CaptureError::new_err(error.to_string()))?;
+    let found = packets::read_capture(py, &path, lasthop_trace::analyze)?;
     Ok([
         dict(py, StreamRecord::columns(&found.streams))?,
         dict(py, CaptureRecord::columns(&[found.capture]))?,
@@ -452,20 +453,9 @@ fn read_file(path: PathBuf) -> PyResult<Cow<'static, [u8]>> {
 fn drop_causes(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     let labels = DropCause::ALL.iter().map(|cause| cause.labels());
     let causes = labels.map(|&DropLabels { name, event, place, count, label, words, symbol, doc }| {
-        let cause = PyDict::new(py);
-        for (key, value) in [
-            ("name", name),
-            ("event", event),
-            ("place", place.name()),
-            ("count", count.name()),
-            ("label", label),
-            ("words", words),
-            ("symbol", symbol),
-            ("doc", doc),
-        ] {
-            cause.set_item(key, value)?;
-        }
-        Ok(cause)
+        let (place, count) = (("place", place.name()), ("count", count.name()));
+        let texts = [("label", label), ("words", words), ("symbol", symbol), ("doc", doc)];
+        dict_of(py, [("name", name), ("event", event), place, count].into_iter().chain(texts))
     });
     causes.collect()
 }
@@ -473,29 +463,15 @@ fn drop_causes(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
 fn event_kinds(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     let labels = PacketStep::LABELS.iter().chain(TransportKind::LABELS);
     let kinds = labels.map(|&EventLabels { name, role, label, words, symbol, doc }| {
-        let kind = PyDict::new(py);
-        for (key, value) in [
-            ("name", name),
-            ("role", role.name()),
-            ("label", label),
-            ("words", words),
-            ("symbol", symbol),
-            ("doc", doc),
-        ] {
-            kind.set_item(key, value)?;
-        }
-        Ok(kind)
+        let texts = [("label", label), ("words", words), ("symbol", symbol), ("doc", doc)];
+        dict_of(py, [("name", name), ("role", role.name())].into_iter().chain(texts))
     });
     kinds.collect()
 }
 
 /// Names of the transport protocols, and whether their flows are transfers.
 fn protocols(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
-    let protocols = PyDict::new(py);
-    for protocol in Protocol::ALL {
-        protocols.set_item(protocol.name(), protocol.is_transfer())?;
-    }
-    Ok(protocols)
+    dict_of(py, Protocol::ALL.iter().map(|protocol| (protocol.name(), protocol.is_transfer())))
 }
 
 #[pyfunction]
@@ -510,21 +486,19 @@ fn schema() -> String {
 
 /// Name, label, unit and definition of the columns of each table.
 fn meanings(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
-    let tables = PyDict::new(py);
-    for (table, meanings) in Batch::MEANINGS.into_iter().chain([("series", SeriesRow::MEANINGS)]) {
+    let tables = Batch::MEANINGS.into_iter().chain([("series", SeriesRow::MEANINGS)]);
+    let columns = |(table, meanings): (_, &[Meaning])| {
         let columns = meanings.iter().map(|m| (m.name, m.label, m.unit, m.definition.trim_start()));
-        tables.set_item(table, columns.collect::<Vec<_>>())?;
-    }
-    Ok(tables)
+        (table, columns.collect::<Vec<_>>())
+    };
+    dict_of(py, tables.map(columns))
 }
 
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("VERSION", env!("CARGO_PKG_VERSION"))?;
     module.add("RULES", env!("LASTHOP_RULES"))?;
-    let points = CapturePoints::single();
-    let files: Vec<_> = points.names().map(CapturePoints::file_name).chain([DROPS_FILE.to_owned()]).collect();
-    module.add("CAPTURE_FILES", files)?;
+    module.add("CAPTURE_FILES", capture_files(&CapturePoints::single()))?;
     module.add("SNAP_LENGTH", SNAP_LENGTH)?;
     module.add("MEANINGS", meanings(module.py())?)?;
     module.add("DROP_CAUSES", drop_causes(module.py())?)?;

@@ -11,8 +11,7 @@ use pyo3::prelude::*;
 type Said = (u32, String);
 /// Python code of a script, its line, and the fields of `tcp_info` that it may ask for.
 type Code = (u32, String, BTreeMap<&'static str, u64>);
-/// What a script needs and the model lacks, the first difference, the code reached, and the time passed in
-/// microseconds.
+/// What a script needs and the model lacks, the first difference, the code reached, microseconds passed.
 type Judged = (Vec<Said>, Option<Said>, Vec<Code>, u64);
 
 #[pyfunction]

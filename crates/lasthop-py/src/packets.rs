@@ -1,6 +1,7 @@
 //! The packets of a capture for Python, as bytes that numpy takes as they are.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 
 use lasthop_scenario::open_file;
 use lasthop_trace::Packets;
@@ -12,12 +13,18 @@ use crate::CaptureError;
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
 pub fn packets(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
-    // Any length is fine: what is kept of a packet is small.
-    let file = open_file(&path, u64::MAX).map_err(CaptureError::new_err)?;
-    let found = py
-        .detach(|| lasthop_trace::packets(file))
-        .map_err(|error| CaptureError::new_err(error.to_string()))?;
+    let found = read_capture(py, &path, lasthop_trace::packets)?;
     table(py, found)
+}
+
+/// Reads a capture. Any length is fine: the file is not kept, and what is kept of a packet is small.
+pub fn read_capture<T: Send>(
+    py: Python<'_>,
+    path: &Path,
+    read: fn(File) -> Result<T, lasthop_trace::CaptureError>,
+) -> PyResult<T> {
+    let file = open_file(path, u64::MAX).map_err(CaptureError::new_err)?;
+    py.detach(|| read(file)).map_err(|error| CaptureError::new_err(error.to_string()))
 }
 
 fn table(py: Python<'_>, found: Packets) -> PyResult<Bound<'_, PyDict>> {

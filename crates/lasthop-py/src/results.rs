@@ -27,51 +27,32 @@ impl Results {
     }
 }
 
-#[pymethods]
-impl Results {
-    #[getter]
-    fn flows(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
-        self.table(py, "flows")
-    }
+/// A property for each table, and the other methods; a type has one block of methods.
+macro_rules! properties {
+    ($($table:ident)*) => {
+        #[pymethods]
+        impl Results {
+            $(#[getter]
+            fn $table(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
+                self.table(py, stringify!($table))
+            })*
 
-    #[getter]
-    fn pages(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
-        self.table(py, "pages")
-    }
+            #[getter]
+            fn trace(&self, py: Python<'_>) -> Option<Py<Trace>> {
+                self.trace.as_ref().map(|trace| trace.clone_ref(py))
+            }
 
-    #[getter]
-    fn shorts(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
-        self.table(py, "shorts")
-    }
-
-    #[getter]
-    fn hops(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
-        self.table(py, "hops")
-    }
-
-    #[getter]
-    fn stations(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
-        self.table(py, "stations")
-    }
-
-    #[getter]
-    fn runs(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
-        self.table(py, "runs")
-    }
-
-    #[getter]
-    fn trace(&self, py: Python<'_>) -> Option<Py<Trace>> {
-        self.trace.as_ref().map(|trace| trace.clone_ref(py))
-    }
-
-    #[getter]
-    fn memory(&self) -> Option<&str> {
-        self.memory.as_deref()
-    }
+            #[getter]
+            fn memory(&self) -> Option<&str> {
+                self.memory.as_deref()
+            }
+        }
+    };
 }
 
-/// The concatenated tables of several results, as buffers. The column `position` is the index in `results` of
-/// a row's result.
+properties! { flows pages shorts hops stations runs }
+
+/// The tables of several results together, as buffers; the column `position` has each row's result.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
 pub fn gather<'py>(

@@ -6,7 +6,6 @@ use lasthop_tcp::CachedMetrics;
 use lasthop_trace::{Analysis, Batch, Kept, Request};
 use std::io;
 
-/// Why replications could not be run to their end.
 pub enum RunError {
     /// Their output cannot be written.
     Io(io::Error),

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::columns::column;
-use crate::dict;
+use crate::{dict, dict_of};
 
 type Columns = Vec<(&'static str, Column)>;
 
@@ -65,54 +65,27 @@ impl Trace {
     }
 }
 
-#[pymethods]
-impl Trace {
-    #[getter]
-    fn packets(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
-        self.table("packets")?.lists(py)
-    }
+/// A property for each table, and the other methods; a type has one block of methods.
+macro_rules! properties {
+    ($($table:ident)*) => {
+        #[pymethods]
+        impl Trace {
+            $(#[getter]
+            fn $table(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
+                self.table(stringify!($table))?.lists(py)
+            })*
 
-    #[getter]
-    fn transport(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
-        self.table("transport")?.lists(py)
-    }
+            #[getter]
+            fn left_out<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+                let LeftOut { points, marks, flows } = self.left_out;
+                dict_of(py, [("points", points), ("marks", marks), ("flows", flows)])
+            }
 
-    #[getter]
-    fn objects(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
-        self.table("objects")?.lists(py)
-    }
-
-    #[getter]
-    fn flows(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
-        self.table("flows")?.lists(py)
-    }
-
-    #[getter]
-    fn bad_periods(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
-        self.table("bad_periods")?.lists(py)
-    }
-
-    #[getter]
-    fn series(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
-        self.table("series")?.lists(py)
-    }
-
-    #[getter]
-    fn delays(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
-        self.table("delays")?.lists(py)
-    }
-
-    #[getter]
-    fn left_out<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let LeftOut { points, marks, flows } = self.left_out;
-        let dict = PyDict::new(py);
-        for (name, number) in [("points", points), ("marks", marks), ("flows", flows)] {
-            dict.set_item(name, number)?;
+            fn buffers<'py>(&self, py: Python<'py>, table: &str) -> PyResult<Option<Bound<'py, PyDict>>> {
+                self.table(table)?.buffers(py)
+            }
         }
-        Ok(dict)
-    }
-
-    fn buffers<'py>(&self, py: Python<'py>, table: &str) -> PyResult<Option<Bound<'py, PyDict>>> {
-        self.table(table)?.buffers(py)
-    }
+    };
 }
+
+properties! { packets transport objects flows bad_periods series delays }

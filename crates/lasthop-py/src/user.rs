@@ -119,39 +119,30 @@ impl Library for Classes {
 }
 
 /// The information in an ACK for a congestion control.
-#[pyclass(frozen, name = "Ack", module = "lasthop")]
+#[pyclass(frozen, get_all, name = "Ack", module = "lasthop")]
 pub struct PyAck {
-    ack: Ack,
-    segment_bytes: u32,
+    now_s: f64,
+    acked: u32,
+    window_limited: bool,
+    #[pyo3(name = "delivery_rate_Bps")]
+    delivery_rate: Option<f64>,
+    app_limited: bool,
 }
 
-#[pymethods]
 impl PyAck {
-    #[getter]
-    fn now_s(&self) -> f64 {
-        seconds(self.ack.now)
-    }
-
-    #[getter]
-    fn acked(&self) -> u32 {
-        self.ack.acked
-    }
-
-    #[getter]
-    fn window_limited(&self) -> bool {
-        self.ack.is_window_limited
-    }
-
-    #[getter(delivery_rate_Bps)]
-    fn delivery_rate(&self) -> Option<f64> {
-        let delivery = self.ack.delivery.filter(|delivery| delivery.interval_us > 0)?;
-        let bytes = delivery.segments as f64 * f64::from(self.segment_bytes);
-        Some(bytes / delivery.interval_us as f64 * 1e6)
-    }
-
-    #[getter]
-    fn app_limited(&self) -> bool {
-        self.ack.delivery.is_some_and(|delivery| delivery.is_app_limited)
+    fn of(ack: &Ack, segment_bytes: u32) -> Self {
+        let delivery = ack.delivery.filter(|delivery| delivery.interval_us > 0);
+        let delivery_rate = delivery.map(|delivery| {
+            let bytes = delivery.segments as f64 * f64::from(segment_bytes);
+            bytes / delivery.interval_us as f64 * 1e6
+        });
+        Self {
+            now_s: seconds(ack.now),
+            acked: ack.acked,
+            window_limited: ack.is_window_limited,
+            delivery_rate,
+            app_limited: ack.delivery.is_some_and(|delivery| delivery.is_app_limited),
+        }
     }
 }
 
@@ -277,7 +268,7 @@ impl CongestionAlgorithm for Control {
     }
 
     fn on_ack(&mut self, ack: &Ack, own: &mut CongestionWindow) {
-        let ack = PyAck { ack: *ack, segment_bytes: self.segment_bytes };
+        let ack = PyAck::of(ack, self.segment_bytes);
         self.decide("on_ack", own, |object| object.call_method1(intern!(object.py(), "on_ack"), (ack,)));
     }
 
@@ -328,57 +319,41 @@ impl CongestionAlgorithm for Control {
 }
 
 /// The information about a packet for a queue discipline.
-#[pyclass(frozen, name = "Packet", module = "lasthop")]
+#[pyclass(frozen, get_all, name = "Packet", module = "lasthop")]
 pub struct PyPacket {
-    packet: QueuedPacket,
-    arrived: Instant,
+    number: u64,
+    flow: u32,
+    direction: &'static str,
+    bytes: u32,
+    ecn: &'static str,
+    dscp: u8,
+    arrived_s: f64,
 }
 
-#[pymethods]
 impl PyPacket {
-    #[getter]
-    fn number(&self) -> u64 {
-        self.packet.number
-    }
-
-    #[getter]
-    fn flow(&self) -> u32 {
-        self.packet.flow.0
-    }
-
-    #[getter]
-    fn direction(&self) -> &'static str {
-        self.packet.direction.name()
-    }
-
-    #[getter]
-    fn bytes(&self) -> u32 {
-        self.packet.ip_bytes
-    }
-
-    #[getter]
-    fn ecn(&self) -> &'static str {
-        match self.packet.ecn {
+    fn of(packet: &QueuedPacket, arrived: Instant) -> Self {
+        let ecn = match packet.ecn {
             Ecn::NotEct => "not-ect",
             Ecn::Ect0 => "ect0",
             Ecn::Ect1 => "ect1",
             Ecn::Ce => "ce",
+        };
+        Self {
+            number: packet.number,
+            flow: packet.flow.0,
+            direction: packet.direction.name(),
+            bytes: packet.ip_bytes,
+            ecn,
+            dscp: packet.dscp.get(),
+            arrived_s: seconds(arrived),
         }
     }
+}
 
-    #[getter]
-    fn dscp(&self) -> u8 {
-        self.packet.dscp.get()
-    }
-
-    #[getter]
-    fn arrived_s(&self) -> f64 {
-        seconds(self.arrived)
-    }
-
+#[pymethods]
+impl PyPacket {
     fn __repr__(&self) -> String {
-        let QueuedPacket { number, ip_bytes, flow, .. } = self.packet;
-        format!("<Packet {number}: {ip_bytes} bytes of flow {}>", flow.0)
+        format!("<Packet {}: {} bytes of flow {}>", self.number, self.bytes, self.flow)
     }
 }
 
@@ -415,7 +390,7 @@ impl Queue {
         }
         for verdict in list.iter() {
             let (what, packet): (Bound<'_, PyString>, Bound<'_, PyPacket>) = verdict.extract()?;
-            let number = packet.get().packet.number;
+            let number = packet.get().number;
             if what == "drop" { verdicts.drop(number) } else { verdicts.mark(number) }
         }
         list.del_slice(0, list.len())
@@ -432,14 +407,14 @@ fn number(found: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
             "it returned {found}, which is no packet; return one that waits, or None"
         ))
     })?;
-    Ok(Some(packet.get().packet.number))
+    Ok(Some(packet.get().number))
 }
 
 impl QueueAlgorithm for Queue {
     fn enqueue(&mut self, now: Instant, packet: &QueuedPacket, verdicts: &mut Verdicts) -> bool {
         self.instance.call("enqueue", |object| {
             let py = object.py();
-            let packet = PyPacket { packet: *packet, arrived: now };
+            let packet = PyPacket::of(packet, now);
             let taken = object.call_method1(intern!(py, "enqueue"), (seconds(now), packet))?;
             self.take_verdicts(py, verdicts)?;
             taken.extract().map_err(|_| {
