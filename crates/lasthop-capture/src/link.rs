@@ -18,8 +18,7 @@ pub enum Carried<'a> {
 }
 
 impl Carried<'_> {
-    /// The length of the IP packet according to its own header, without padding; 0 for other content and for
-    /// an incomplete header.
+    /// The length of the IP packet by its own header, without padding; 0 for other or incomplete content.
     pub fn ip_length(&self) -> usize {
         let &Carried::Ip { packet, wire_length } = self else { return 0 };
         let field =

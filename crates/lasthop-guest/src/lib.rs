@@ -29,13 +29,11 @@ const SPEC: &str = "/spec.json";
 const CAPTURES: &str = "/captures";
 /// The parts of the time series, if it was requested.
 const SERIES: &str = "series.csv";
-/// The serial line for the answer. It is a tar archive: the parts of the time series in order, `answer.json`
-/// and the captures.
+/// The serial line for the answer: a tar archive of the series' parts in order, `answer.json` and captures.
 const LINE: &str = "/dev/ttyS0";
 /// Major and minor number of the TUN driver.
 const TUN_DEVICE: (u64, u64) = (10, 200);
-/// Limits of memory pages for all TCP sockets together: large enough to have no effect, and the same in every
-/// boot.
+/// Pages for all TCP sockets together: enough to have no effect, and the same in every boot.
 const TCP_MEMORY: &str = "98304 131072 196608";
 const SEND_BYTES: usize = 1 << 16;
 
@@ -61,8 +59,7 @@ impl Write for SeriesParts {
     }
 }
 
-/// Runs the specification in [`SPEC`], sends the answer and powers off. Returns only if the guest cannot
-/// power off.
+/// Runs the specification in [`SPEC`], sends the answer and powers off. Returns only if it cannot.
 pub fn main() -> Result<Infallible, Errno> {
     if let Err(error) = answer() {
         // Only the console is left for the message.
@@ -105,7 +102,6 @@ fn run(spec: &RunSpec, archive: &Rc<RefCell<Archive>>) -> Result<serde_json::Val
     Ok(lasthop_host::run::run(spec, Some(Box::new(parts)), None)?.answer())
 }
 
-/// The files and the settings that the engine needs.
 fn set_up() -> Result<(), Box<dyn Error>> {
     let none: Option<&str> = None;
     for (kind, folder) in [("proc", "/proc"), ("devtmpfs", "/dev")] {

@@ -1,5 +1,4 @@
-//! The user's programs. They see the root of this machine, read-only, under a file system in memory that
-//! takes their writes.
+//! The user's programs. They see this machine's root, read-only, under a file system that takes their writes.
 
 use crate::commands::{self, CommandSpec};
 use lasthop_host::guest::{Outcome, User};
@@ -168,8 +167,7 @@ fn make_devices(files: &[(String, u64)]) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Makes the host's standard streams, or a terminal in front of them, the streams of this process and of all
-/// programs.
+/// Makes the host's standard streams, or a terminal in front, those of this process and all programs.
 fn take_streams(spec: &ProgramsSpec) -> Result<Option<Terminal>, Box<dyn Error>> {
     let open = |name| OpenOptions::new().read(true).write(true).open(Path::new(FILES).join(name));
     let [stdin, stdout, stderr]: [File; 3] = [open("stdin")?, open("stdout")?, open("stderr")?];

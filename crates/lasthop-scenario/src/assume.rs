@@ -49,15 +49,13 @@ const TIME_LIMIT_TRANSFERS: f64 = 10.0;
 /// Maximum of the assumed time limit, 11 days: timestamps must not wrap.
 const TIME_LIMIT_MAX_S: f64 = 1e6;
 
-/// The keys that a partly stated `[up]` takes from `[down]`. All other keys of its link and queue stay
-/// absent.
+/// The keys that a partly stated `[up]` takes from `[down]`; all other keys stay absent.
 const LINK_KEYS: [&str; 4] = ["rate", "delay", "release", "send_buffer"];
 
 /// The flow of a scenario that is read only for its link.
 const DOWNLOAD: &str = r#"[{ kind = "bulk-tcp", name = "download", bytes = "1 MB" }]"#;
 
-/// Names the unnamed flows in every list of a file. The name is the kind, with a number if there are several
-/// of that kind.
+/// Names the unnamed flows in every list of a file by their kind, with a number if there are several.
 pub fn flow_names(file: &mut Node) {
     name_flows(file);
     for level in tables_of(file.child("factor")).flat_map(|factor| tables_of(Some(factor))) {
@@ -104,8 +102,7 @@ fn name_flows(part: &mut Node) {
     }
 }
 
-/// Completes the scenario of a cell and returns the assumptions. A scenario that is read only for its link
-/// may lack flows.
+/// Completes the scenario of a cell; returns the assumptions. One read only for its link may lack flows.
 pub fn complete(tree: &mut Node, for_link: bool) -> Vec<Assumption> {
     let mut assume = Assume { tree, place: "", list: Vec::new() };
     assume.text("mtu", types::default_mtu(), "the packets of an Ethernet");
@@ -347,8 +344,7 @@ impl Assume<'_> {
         }
     }
 
-    /// The longest round-trip time of a flow without queueing, and, if flows differ, the name of that flow in
-    /// words.
+    /// The longest round-trip time of a flow without queueing, and, if flows differ, that flow in words.
     fn round_trip(&self) -> (Duration, String) {
         let flows = self.tree.get("flow").and_then(Node::items).unwrap_or_default();
         let access = |flow: &Node| flow.at("access.delay")?.read::<Duration>().ok();
@@ -357,7 +353,7 @@ impl Assume<'_> {
             let beside = [Direction::Down, Direction::Up].map(|way| beside_links(lan, access, way));
             links + beside[0] + beside[1]
         };
-        let ways = Ways::of(self);
+        let ways = FlowRoutes::of(self);
         let of = |flow: &Node| (sum(ways.links(Some(flow)), access(flow)), flow.get(NAME).map(Node::shown));
         // If several are equal, the first.
         let longest = flows.iter().map(of).rev().max_by_key(|(round_trip, _)| *round_trip);
@@ -419,7 +415,7 @@ impl Assume<'_> {
 }
 
 /// The ways of the flows, as far as the file states them.
-struct Ways<'a> {
+struct FlowRoutes<'a> {
     tree: Tree,
     /// The delays of each hop's links together.
     delays: Vec<Duration>,
@@ -427,7 +423,7 @@ struct Ways<'a> {
     hosts: Option<&'a Table>,
 }
 
-impl<'a> Ways<'a> {
+impl<'a> FlowRoutes<'a> {
     fn of(assume: &'a Assume<'_>) -> Self {
         let both = |hop: &Node| {
             let delay = |side: &str| hop.get(side)?.at("link.delay")?.read::<Duration>().ok();

@@ -16,7 +16,6 @@ use crate::tree::{Entry, Node, Value, quote};
 use crate::types::Scenario;
 use crate::validate::validate;
 
-/// The level of a factor that a cell has.
 pub struct Chosen<'a> {
     pub factor: &'a str,
     pub level: &'a str,
@@ -126,8 +125,7 @@ pub fn without_effect(under: &Node, over: &Node) -> Option<Problem> {
     Some(Problem::new(span, message))
 }
 
-/// How to leave out a key that is inherited, from an extended file or from the base of a level, if a fault
-/// asks for that.
+/// How to leave out an inherited key, of an extended file or a level's base, if a fault asks for that.
 fn how_to_unset(merged: &Node, chosen: &[Chosen<'_>], key: &str, message: &str) -> String {
     let Some(span) = merged.at(key).and_then(|node| node.span) else { return String::new() };
     let is_inherited =
@@ -191,8 +189,7 @@ fn contradictions(chosen: &[Chosen<'_>], sources: &Sources) -> Vec<Problem> {
     problems
 }
 
-/// True if a fault at `path`, in the TCP of a flow or a host, comes from the `[tcp]` of all, which that TCP
-/// is merged over.
+/// True if a fault at `path`, in the TCP of a flow or a host, comes from the `[tcp]` below it.
 fn is_of_all(path: &str, wrong: &BTreeSet<String>) -> bool {
     let of_flow = path.strip_prefix("flow[").and_then(|rest| rest.split_once("].tcp"));
     let of_host = || path.strip_prefix("host.").and_then(|rest| rest.split_once(".tcp"));

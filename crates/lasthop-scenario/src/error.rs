@@ -100,8 +100,7 @@ impl Cells {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span {
-    /// Index of the file: 0 is the file that the user named; each further file is extended by the one before
-    /// it.
+    /// Index of the file: 0 is the file that the user named; each further one is extended by the one before.
     pub file: usize,
     /// First byte in the file's text.
     pub start: usize,

@@ -36,8 +36,7 @@ const SENT_AGAIN: f64 = 2.0;
 const QUIC_PACKETS: f64 = 4.0;
 /// Number of access links that can be searched in the time that a packet takes.
 const ACCESS_LINKS: f64 = 64.0;
-/// If applications together offer more than this share of the link, they may overload it, and their flows do
-/// not end.
+/// Applications that offer more than this share of the link may overload it: their flows do not end.
 const CROWDED: f64 = 0.9;
 
 /// The estimated cost of one replication.

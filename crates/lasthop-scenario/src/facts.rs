@@ -41,7 +41,7 @@ pub struct HopFacts<'a> {
     pub up: SideFacts,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub struct SideFacts {
     /// The number of its place in the trace of a run.
     pub place: u16,
@@ -86,8 +86,7 @@ pub struct ApplicationFacts<'a> {
     pub host: Cow<'a, str>,
     /// The host at the other end; `server` if that is a server of the flow's own.
     pub peer: Cow<'a, str>,
-    /// The numbers of the places that its packets cross on the way down and up, in their order; after a move
-    /// of its host, further ones.
+    /// The places that its packets cross on the way down and up, in order; further ones after a host's move.
     pub routes: [Vec<u16>; 2],
     /// When its host gets another address or port, in order of time; over QUIC.
     pub moves: Vec<MoveFacts<'a>>,
@@ -119,7 +118,7 @@ pub struct VoiceFacts {
     conceals_ns: Option<u64>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub struct QueueFacts {
     /// Name of its class; empty if it is the only queue.
     pub name: String,
@@ -201,10 +200,8 @@ impl SideFacts {
             delay: if setup.delay().is_zero() { String::new() } else { setup.delay().to_string() },
             queue: setup.words(),
             ip_rate_bps: fastest,
-            queue_s: None,
-            retry_delay_ns: 0,
-            queues: vec![QueueFacts { name: String::new(), red_in_bytes: false }],
-            changes: Vec::new(),
+            queues: vec![QueueFacts::default()],
+            ..Self::default()
         }
     }
 
@@ -215,10 +212,8 @@ impl SideFacts {
             delay: atm.one_way_delay().to_string(),
             queue,
             ip_rate_bps: if direction == Direction::Down { atm.ip_rate(mtu.0 as u32) } else { 0.0 },
-            queue_s: None,
-            retry_delay_ns: 0,
-            queues: vec![QueueFacts { name: String::new(), red_in_bytes: false }],
-            changes: Vec::new(),
+            queues: vec![QueueFacts::default()],
+            ..Self::default()
         };
         let buffer = format!("{} cells", atm.buffer_cells);
         [

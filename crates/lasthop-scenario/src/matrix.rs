@@ -15,7 +15,6 @@ const LISTED_MAX: usize = 100 * CELLS_MAX;
 /// Maximum number of factors of a study: every pair is compared in every cell.
 pub const FACTORS_MAX: usize = 100;
 
-/// A factor and its levels, in the order of the file.
 pub struct Factor<'a> {
     pub name: &'a str,
     pub levels: &'a [Entry],

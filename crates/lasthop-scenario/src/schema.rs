@@ -19,8 +19,7 @@ pub static SCENARIO: LazyLock<Value> = LazyLock::new(|| schema_for!(Scenario).to
 /// extended file. So only tables that are always stated as a whole have required keys.
 pub static FILE: LazyLock<Value> = LazyLock::new(file_schema);
 
-/// The keys of a scenario that are true or false, or have a word for neither; of all others, `false` removes an
-/// inherited value.
+/// Keys that are true or false, or have a word for neither; of others, `false` removes an inherited value.
 pub static SWITCHES: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
     fn collect(schema: &Value, found: &mut BTreeSet<String>) {
         let properties = schema["properties"].as_object().into_iter().flatten();
@@ -62,10 +61,7 @@ pub fn json_schema() -> String {
 /// levels of factors, together with the keys of a study.
 fn file_schema() -> Value {
     let mut scenario = SCENARIO.as_object().cloned().unwrap_or_default();
-    let mut definitions = match scenario.remove("$defs") {
-        Some(Value::Object(definitions)) => definitions,
-        _ => Map::new(),
-    };
+    let mut definitions = object(scenario.remove("$defs").unwrap_or_default());
     flows_may_leave_out(&mut definitions);
     let mut level = partial(scenario, &mut definitions);
     if let Some(Value::Object(properties)) = level.get_mut("properties") {
@@ -103,8 +99,7 @@ fn file_schema() -> Value {
     file
 }
 
-/// A flow without a name is named after its kind, its TCP is merged over that of the scenario, and that of
-/// its relay over its own.
+/// A flow may lack a name; its TCP is merged over the scenario's, and its relay's TCP over its own.
 fn flows_may_leave_out(definitions: &mut Map<String, Value>) {
     let mut flow = definitions.get("Flow").cloned().unwrap_or_default();
     for kind in flow["oneOf"].as_array_mut().into_iter().flatten() {
@@ -277,10 +272,11 @@ fn study_properties() -> Map<String, Value> {
         },
         "claim": claims_schema(),
     });
-    match properties {
-        Value::Object(properties) => properties,
-        _ => Map::new(),
-    }
+    object(properties)
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    if let Value::Object(entries) = value { entries } else { Map::new() }
 }
 
 /// The struct `schema` with every key optional, recursively. Lists and tagged tables are values: they are

@@ -76,8 +76,7 @@ pub fn read(path: &Path) -> Result<Vec<u8>, ScenarioError> {
     Ok(bytes)
 }
 
-/// Opens a file that the user names: a regular file, or a link to one, of at most `most` bytes. Otherwise
-/// returns the reason.
+/// Opens a regular file that the user names, or a link to one, of at most `most` bytes; or tells why not.
 pub fn open(path: &Path, most: u64) -> Result<File, String> {
     let told = |cause: std::io::Error| match cause.kind() {
         ErrorKind::NotFound => format!("there is no such file{}", similar_file(path)),

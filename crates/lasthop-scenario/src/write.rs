@@ -1,7 +1,6 @@
 //! Writing scenario files.
 
-/// The TOML form of a JSON object, in its order; the error names a value that TOML does not have, such as
-/// `null`.
+/// The TOML form of a JSON object, in its order; an error for what TOML does not have, such as `null`.
 pub fn to_toml(json: &str) -> Result<String, String> {
     let table: serde_json::Map<String, serde_json::Value> =
         serde_json::from_str(json).map_err(|error| error.to_string())?;
