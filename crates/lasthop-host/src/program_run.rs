@@ -143,8 +143,8 @@ pub fn servers_of(program: &ProgramConfig) -> Vec<HostProgram> {
     servers.chain(idle).collect()
 }
 
-/// Carries packets until the program has ended and no packet has been in flight for this rest. Returns the time of that, the exit
-/// code, and the time at which the program ended.
+/// Carries packets until the program has ended and no packet has been in flight for this rest. Returns the
+/// time of that, the exit code, and the time at which the program ended.
 fn forward<O: Observer>(
     (scenario, rest): (&Scenario, Duration),
     emulator: &mut Emulator<'_, BetweenHosts<Connections>, O>,

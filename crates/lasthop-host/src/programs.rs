@@ -191,8 +191,8 @@ fn deaf_no_more(command: &mut Command) -> &mut Command {
     }
 }
 
-/// The signals to pass on that have arrived, and whether each came from a process; those of the terminal reach
-/// the programs by themselves.
+/// The signals to pass on that have arrived, and whether each came from a process; those of the terminal
+/// reach the programs by themselves.
 fn forwarded(signals: &SignalFd) -> Result<Vec<(Signal, bool)>, Error> {
     let mut found = Vec::new();
     while let Some(info) = signals.read_signal().context("cannot read a signal")? {
@@ -337,7 +337,8 @@ fn shell(
     Ok(Some(shell))
 }
 
-/// Starts the programs of hosts at the edge, those that are awaited; the exit code if the main one cannot run.
+/// Starts the programs of hosts at the edge, those that are awaited; the exit code if the main one cannot
+/// run.
 fn start_awaited(
     commands: &Commands<'_>,
     environment: Option<Environment<'_>>,

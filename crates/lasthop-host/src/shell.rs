@@ -139,8 +139,9 @@ pub fn run(spec: &ShellSpec, guest: Option<&Guest<'_>>) -> Result<Outcome, Error
     Ok(outcome)
 }
 
-/// Starts the servers' programs and, when these and those that run already listen, the others and the clock of
-/// the run. Also returns a remark on servers that do not listen. In a guest, the servers have a head start.
+/// Starts the servers' programs and, when these and those that run already listen, the others and the clock
+/// of the run. Also returns a remark on servers that do not listen. In a guest, the servers have a head
+/// start.
 pub(crate) fn start(
     commands: &Commands<'_>,
     seed: Seed,

@@ -22,9 +22,9 @@ impl From<io::Error> for RunError {
     }
 }
 
-/// Runs replications as one chain: the hosts' `memory` passes from each to the next. Returns their records, if
-/// `records` is set, and the data kept of the last observed replication. Without records, only the observed
-/// replications are run, and those that precede them in a chain.
+/// Runs replications as one chain: the hosts' `memory` passes from each to the next. Returns their records,
+/// if `records` is set, and the data kept of the last observed replication. Without records, only the
+/// observed replications are run, and those that precede them in a chain.
 pub fn run(
     scenario: &Scenario,
     request: &Request,

@@ -24,9 +24,9 @@ pub struct Violation {
     pub reason: &'static str,
 }
 
-/// Checks the life of every packet: sent once (with serials that rise within a flow and direction),
-/// queued at most once at each hop, then delivered or dropped once; a delivered packet may be followed by one
-/// copy. These rules imply sent = delivered + dropped + inside, so [`PacketCounts::inside`] can be compared with
+/// Checks the life of every packet: sent once (with serials that rise within a flow and direction), queued at
+/// most once at each hop, then delivered or dropped once; a delivered packet may be followed by one copy.
+/// These rules imply sent = delivered + dropped + inside, so [`PacketCounts::inside`] can be compared with
 /// the content of the engine's buffers.
 #[derive(Debug, Default)]
 pub struct Conservation {

@@ -84,9 +84,9 @@ pub struct Capture<W: Write> {
 }
 
 impl<W: Write> Capture<W> {
-    /// A capture into one writer per captured point and one for the drops (CSV); `open` makes the writer of a file's
-    /// name. `comment` becomes the description of every file's section; the first `snap_length` bytes of each
-    /// packet are kept. Writes the headers at once.
+    /// A capture into one writer per captured point and one for the drops (CSV); `open` makes the writer of a
+    /// file's name. `comment` becomes the description of every file's section; the first `snap_length` bytes
+    /// of each packet are kept. Writes the headers at once.
     pub fn new(
         points: CapturePoints,
         mut open: impl FnMut(&str) -> io::Result<W>,

@@ -9,8 +9,8 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// TCP: the sender saw both directions closed. UDP: everything offered was sent, and each datagram arrived
-    /// or was dropped.
+    /// TCP: the sender saw both directions closed. UDP: everything offered was sent, and each datagram
+    /// arrived or was dropped.
     Closed,
     /// The TCP sender gave up, or was reset.
     Aborted,

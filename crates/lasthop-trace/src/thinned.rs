@@ -107,10 +107,11 @@ impl<R> Thinned<R> {
         self.budget = self.budget.max(2 * self.len());
     }
 
-    /// The first width from `least` on with which no more than `most` rows may stay. With lesser widths more rows
-    /// stay, because an interval that has two rows keeps two at least.
+    /// The first width from `least` on with which no more than `most` rows may stay. With lesser widths more
+    /// rows stay, because an interval that has two rows keeps two at least.
     fn promising_width(&mut self, least: u32, most: usize) -> u32 {
-        // For each series, its latest time, and the least width that puts it into one interval with the time before.
+        // For each series, its latest time, and the least width that puts it into one interval with the time
+        // before.
         let mut latest: Vec<Option<(u64, u32)>> = Vec::new();
         // How many rows are the first or second of their interval with every width below this one.
         let mut rows = [0; u64::BITS as usize + 1];
@@ -137,8 +138,8 @@ impl<R> Thinned<R> {
         self.rows.len() + self.pending
     }
 
-    /// The time since the start of the span. All times before it are one, and so are all times after it; these two
-    /// share no interval with any other, however wide.
+    /// The time since the start of the span. All times before it are one, and so are all times after it;
+    /// these two share no interval with any other, however wide.
     fn within_span(&self, time_ns: u64) -> u64 {
         let (from, to) = self.span_ns;
         match time_ns {

@@ -93,7 +93,8 @@ pub struct Peer {
     orders: VecDeque<Order>,
     close: bool,
     received: u64,
-    /// True if, according to the data read so far, the other end's stream has ended or the connection is lost.
+    /// True if, according to the data read so far, the other end's stream has ended or the connection is
+    /// lost.
     pub told_end: bool,
     /// True if the connection ended by an error.
     lost: bool,

@@ -277,7 +277,8 @@ fn write_options(segment: &Segment, peer: u32, bytes: &mut Vec<u8>) {
     }
 }
 
-/// The option of accurate ECN, padded behind, as Linux does. Beside SACK blocks it may run into their padding.
+/// The option of accurate ECN, padded behind, as Linux does. Beside SACK blocks it may run into their
+/// padding.
 fn write_ecn(option: &EcnOption, padded: u32, bytes: &mut Vec<u8>) {
     let begin = bytes.len();
     bytes.extend([option.kind(), option.length()]);
