@@ -1,9 +1,6 @@
 """What happened to one TCP flow, as its sender's history: phases, recoveries, timeouts, losses.
 
-No wording here.
-
-Verdicts follow the definitions of the flow records (`FlowRecord` in the crate lasthop-trace), over the whole
-run.
+No wording here. The numbers of events are those of the flow's record.
 """
 
 from __future__ import annotations
@@ -184,7 +181,7 @@ class LinkChange:
 
 @dataclass(slots=True)
 class TcpFacts:
-    """The whole history. Counts are those of the flow record, by its names.
+    """The whole history.
 
     `waits` are the periods, from and to in nanoseconds, in which the sender could only wait for an expiry.
     The wait before the expiry that ended the connection is one of them.
@@ -215,7 +212,6 @@ class TcpFacts:
     fin_acknowledged: Moment | None
     stray: list[Retransmission]
     dsacks: int
-    counts: Counter[str]
     queued: Mapping[int, Queued]
     retransmitted_bytes: int
     unnecessary_bytes: int
@@ -246,7 +242,6 @@ class _History:
         states = [row for row in self.tcp if row["event"] == "window"]
         self.window_moments = [Moment(row["order"], row["time_ns"]) for row in states]
         self.windows = [Window(row["cwnd"], row["ssthresh"], row["in_flight"]) for row in states]
-        self.counts: Counter[str] = Counter()
         self.episodes: list[Recovery | Timeout] = []
         self.active: Recovery | Timeout | None = None
         self.reductions: list[Reduction] = []
@@ -286,8 +281,6 @@ class _History:
                 events.append((packet.sent, packet))
             elif packet.delivered is not None and packet.flags & ACK:
                 events.append((packet.delivered, packet))
-            if packet.direction == self.direction and packet.delivered and packet.payload_bytes:
-                self.counts["received_packets"] += 1
         events += [(Moment(row["order"], row["time_ns"]), row) for row in self.tcp]
         events.sort(key=lambda event: event[0])
         for now, event in events:
@@ -322,10 +315,7 @@ class _History:
             self.fin = self.fin or packet
         kind = self.kinds.pop(packet.seq, "") if packet.end > packet.seq else ""
         if packet.payload_bytes:
-            self.counts["sent_packets"] += 1
-            self.counts["sent_bytes"] += packet.payload_bytes
             if packet.data_start < self.data_end:
-                self.counts["retransmitted_packets"] += 1
                 again = Retransmission(packet, kind)
                 self.retransmissions.append(again)
                 if kind == "probe":
@@ -347,8 +337,6 @@ class _History:
         self.activity = now
         ack = packet.ack or 0
         if packet.sack:
-            self.counts["sack_blocks"] += 1
-            self.counts["sack_blocks_total"] += len(packet.sack)
             self._sack(packet, ack)
         if self.highest_ack is None or ack > self.highest_ack:
             self.highest_ack, self.repeats = ack, 0
@@ -358,12 +346,7 @@ class _History:
             if self.fin is not None and ack >= self.fin.end and self.fin_acknowledged is None:
                 self.fin_acknowledged = now
         elif ack == self.highest_ack:
-            if packet.payload_bytes or packet.flags & (SYN | RST):
-                self.repeats = 0
-            else:
-                self.counts["duplicate_acks"] += 1
-                self.repeats += 1
-                self.counts["triple_duplicate_acks"] += self.repeats == 3
+            self.repeats = 0 if packet.payload_bytes or packet.flags & (SYN | RST) else self.repeats + 1
         # With a window that is closed the sender has data, perhaps, and waits for the receiver.
         if not self.outstanding and (packet.window_bytes or 0) >= self.segment_bytes:
             self.idle_since = self.idle_since or now
@@ -402,7 +385,6 @@ class _History:
         elif event == "recovery-entered":
             self._enter_recovery(now, row["seq"])
         elif event == "tail-loss-probe":
-            self.counts["tail_loss_probes"] += 1
             self.probe_of[row["seq"]] = (now, self.activity.ns)
         elif event == "timeout":
             self._expire(now, row)
@@ -419,7 +401,6 @@ class _History:
             self._leave(now, event)
 
     def _enter_recovery(self, now: Moment, point: int) -> None:
-        self.counts["fast_retransmits"] += 1
         head = self.highest_ack or 0
         copies = [packet for packet in self.outstanding if packet.seq <= head < packet.end]
         recovery = Recovery(now, self.window_before(now), self.window_after(now), head=head, point=point)
@@ -430,7 +411,6 @@ class _History:
         self._begin(now, recovery)
 
     def _expire(self, now: Moment, row: TransportRow) -> None:
-        self.counts["timeouts"] += 1
         timeout = Timeout(
             now, self.window_before(now), self.window_after(now), head=row["seq"], backoff=row["backoff"]
         )
@@ -457,7 +437,6 @@ class _History:
         self.changes.append((now, None))
 
     def _undo(self, now: Moment, cause: str) -> None:
-        self.counts["undone"] += 1
         if self.active is None:
             self.undos.append(Undo(now, cause, self.window_before(now), self.window_after(now)))
             return
@@ -477,10 +456,8 @@ class _History:
             near = arrived[bisect_left(starts, packet.seq - longest) : bisect_left(starts, packet.end)]
             earlier = [(p.seq, p.end) for p in near if p.sent < packet.sent]
             again.unnecessary = _covers(earlier, packet.data_start, packet.data_end)
-            self.counts["unnecessary_retransmissions"] += again.unnecessary
         for timeout in self.timeouts():
             timeout.spurious = any(packet.delivered is not None for packet in timeout.copies)
-            self.counts["spurious_timeouts"] += timeout.spurious
             timeout.acks = self._acks(timeout)
 
     def _acks(self, timeout: Timeout) -> list[Packet]:
@@ -592,12 +569,6 @@ def bursts_of(packets: Sequence[Packet], data: str) -> list[Burst]:
     return sorted(bursts, key=lambda burst: burst.times[0])
 
 
-def _count_losses(counts: Counter[str], bursts: Sequence[Burst]) -> None:
-    for burst in bursts:
-        column = "marks_ecn" if burst.cause == "ce" else DROP_CAUSES[burst.cause].count
-        counts[f"{'data' if burst.is_data else 'ack'}_{column}"] += len(burst.packets)
-
-
 _LINK_STATE = ("start_s", "end_s", "hop", "direction")
 
 
@@ -676,8 +647,6 @@ def gather(
     ]
     start_ns = min(arrivals, default=history.mine[0].sent.ns) if passive else history.mine[0].sent.ns
     ended = history.fin_acknowledged or history.ended or trace_tables.end
-    bursts = bursts_of(history.mine, history.direction)
-    _count_losses(history.counts, bursts)
     full = Counter(p.payload_bytes for p in history.copies if p.payload_bytes)
     again = history.retransmissions
     return TcpFacts(
@@ -698,7 +667,7 @@ def gather(
         probes=history.probes,
         reductions=history.reductions,
         undos=history.undos,
-        bursts=bursts,
+        bursts=bursts_of(history.mine, history.direction),
         bad_periods=bad_periods(
             trace_tables, states, record["application"], history.mine, (start_ns, ended.ns)
         ),
@@ -707,7 +676,6 @@ def gather(
         fin_acknowledged=history.fin_acknowledged,
         stray=history.stray,
         dsacks=history.dsacks,
-        counts=history.counts,
         queued=trace_tables.queue_at_drop,
         retransmitted_bytes=sum(item.packet.payload_bytes for item in again),
         unnecessary_bytes=sum(item.packet.payload_bytes for item in again if item.unnecessary),

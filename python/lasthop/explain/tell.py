@@ -364,7 +364,7 @@ class _Teller:
             yield Part(story.end_ns, _LAST, "The run ended here; the connection was still open.")
 
     def _summary(self) -> Iterator[str]:
-        story, record, counts = self.story, self.story.record, self.story.counts
+        story, record = self.story, self.story.record
         elapsed_ns = story.end_ns - story.start_ns
         elapsed_s = elapsed_ns / 1e9
         text = f"Summary: {record['outcome']} after {clock(elapsed_ns)} s"
@@ -376,28 +376,31 @@ class _Teller:
             parts = [f"{kind} {100 * s / elapsed_s:.1f} % ({s:.3f} s)" for kind, s in shares.items() if s > 0]
             yield f"Time: {', '.join(parts)}."
         yield (
-            f"Sent: {count(counts['sent_packets'], 'segment')}, {counts['sent_bytes']} bytes; of them "
-            f"{count(counts['retransmitted_packets'], 'retransmission')} ({story.retransmitted_bytes} "
-            f"bytes), {counts['unnecessary_retransmissions']} unnecessary ({story.unnecessary_bytes} bytes)."
+            f"Sent: {count(record['sent_packets'], 'segment')}, {record['sent_bytes']} bytes; of them "
+            f"{count(record['retransmitted_packets'], 'retransmission')} ({story.retransmitted_bytes} "
+            f"bytes), {record['unnecessary_retransmissions']} unnecessary ({story.unnecessary_bytes} bytes)."
         )
         probes = (
-            f"{count(counts['tail_loss_probes'], 'tail loss probe')}, " if self.tcp["tail_loss_probe"] else ""
+            f"{count(record['tail_loss_probes'], 'tail loss probe')}, " if self.tcp["tail_loss_probe"] else ""
         )
         yield (
-            f"Signs of loss: {counts['fast_retransmits']} x fast recovery, "
-            f"{count(counts['timeouts'], 'timeout')} ({counts['spurious_timeouts']} spurious), {probes}"
-            f"{count(counts['undone'], 'reduction')} undone, "
-            f"{count(counts['duplicate_acks'], 'duplicate ACK')}, {count(counts['sack_blocks'], 'ACK')} with "
+            f"Signs of loss: {record['fast_retransmits']} x fast recovery, "
+            f"{count(record['timeouts'], 'timeout')} ({record['spurious_timeouts']} spurious), {probes}"
+            f"{count(record['undone'], 'reduction')} undone, "
+            f"{count(record['duplicate_acks'], 'duplicate ACK')}, {count(record['sack_blocks'], 'ACK')} with "
             f"SACK, {count(story.dsacks, 'D-SACK block')}."
         )
-        yield f"Lost: {self._losses('data', 'packet')}; {self._losses('ack', 'ACK')}."
+        yield f"Lost: {self._losses('packet', is_data=True)}; {self._losses('ACK', is_data=False)}."
 
-    def _losses(self, side: str, thing: str) -> str:
-        numbers = {label: self.story.counts[f"{side}_{name}"] for name, label in DROP_COUNTS.items()}
-        total = sum(numbers.values())
-        causes = ", ".join(f"{number} {label}" for label, number in numbers.items() if number)
-        text = f"{count(total, thing)}" + (f" ({causes})" if causes else "")
-        marks = self.story.counts[f"{side}_marks_ecn"]
+    def _losses(self, thing: str, *, is_data: bool) -> str:
+        numbers: Counter[str] = Counter()
+        for burst in self.story.bursts:
+            if burst.is_data == is_data:
+                column = "marks" if burst.cause == "ce" else DROP_CAUSES[burst.cause].count
+                numbers[column] += len(burst.packets)
+        marks = numbers.pop("marks", 0)
+        causes = ", ".join(f"{numbers[name]} {said}" for name, said in DROP_COUNTS.items() if numbers[name])
+        text = f"{count(numbers.total(), thing)}" + (f" ({causes})" if causes else "")
         return text + (f", {marks} marked" if marks else "")
 
 

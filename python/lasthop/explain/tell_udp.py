@@ -202,18 +202,19 @@ def _bad(periods: Sequence[BadPeriod]) -> str:
 
 
 def _summary(story: UdpFacts) -> Iterator[str]:
-    record, counts = story.record, story.counts
+    record = story.record
     what = "datagram" if story.handshake is None else "packet"
-    lost = counts["sent_packets"] - counts["received_packets"]
-    share = 100 * lost / counts["sent_packets"]
+    lost = record["sent_packets"] - record["received_packets"]
+    share = 100 * lost / record["sent_packets"]
+    dropped = Counter(DROP_CAUSES[packet.cause].count for packet in story.packets if packet.cause is not None)
     causes = ", ".join(
-        f"{counts[f'data_{name}']} {label}"
+        f"{dropped[name]} {label}"
         for name, label in DROP_COUNTS.items()
-        if counts[f"data_{name}"] or name in _ALWAYS_TOLD
+        if dropped[name] or name in _ALWAYS_TOLD
     )
     yield (
-        f"Summary: {record['outcome']}, {counts['received_packets']} of "
-        f"{count(counts['sent_packets'], what)} arrived, {lost} did not ({share:.2f} %): {causes}."
+        f"Summary: {record['outcome']}, {record['received_packets']} of "
+        f"{count(record['sent_packets'], what)} arrived, {lost} did not ({share:.2f} %): {causes}."
     )
     gaps = [gap for episode in story.gaps for gap in episode]
     if gaps:

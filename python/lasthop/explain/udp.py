@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
@@ -14,7 +13,6 @@ from lasthop.engines.rows import Record, TransportRow
 from lasthop.explain.call import Heard, hear
 from lasthop.explain.facts import BURST_GAP_NS, BadPeriod, bad_periods, table_of
 from lasthop.explain.packets import Crossing, Packet, Packets
-from lasthop.metrics.labels import DROP_CAUSES
 from lasthop.results.store import Columns
 from lasthop.scenario.facts import Voice
 
@@ -122,7 +120,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class UdpFacts:
-    """What became of the datagrams. Counts are those of the flow record, by its names."""
+    """What became of the datagrams."""
 
     record: Record
     direction: str
@@ -137,7 +135,6 @@ class UdpFacts:
     """Gaps that are near to each other form an episode."""
     bad_periods: tuple[tuple[BadPeriod, ...], ...]
     """Periods that are near to each other form an episode."""
-    counts: Counter[str]
     heard: Heard | None
     """What the listener hears, if the flow is a call."""
 
@@ -166,7 +163,10 @@ def gather_udp(
     # A QUIC connection also has packets without datagrams, in both directions.
     carriers = [packet for packet in own if packet.payload_bytes and packet.direction == record["direction"]]
     over_quic = record["protocol"] == "quic-datagram"
-    datagrams = _in_quic(carriers, table_of(tcp, flow), voice) if over_quic and voice else _in_udp(carriers)
+    if over_quic and voice:
+        datagrams = _in_quic(carriers, table_of(tcp, flow), voice)
+    else:
+        datagrams = [Datagram(packet.seq, packet.sent.ns, packet) for packet in carriers]
     known = [one for one in datagrams if one.is_lost or one.delay_ns is not None]
     arrived = [one for one in known if one.delay_ns is not None]
     heard = None
@@ -198,7 +198,6 @@ def gather_udp(
                 [one for one in periods if one.what == way], lambda one: (one.start_ns, one.end_ns)
             )
         ),
-        _counts(carriers),
         heard,
     )
 
@@ -215,21 +214,6 @@ def _arrival(datagram: Datagram) -> int:
     assert datagram.packet is not None
     assert datagram.packet.delivered is not None
     return datagram.packet.delivered.order
-
-
-def _counts(carriers: Sequence[Packet]) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    for packet in carriers:
-        counts["sent_packets"] += 1
-        counts["sent_bytes"] += packet.payload_bytes
-        counts["received_packets"] += packet.delivered is not None
-        if packet.cause is not None:
-            counts[f"data_{DROP_CAUSES[packet.cause].count}"] += 1
-    return counts
-
-
-def _in_udp(carriers: Sequence[Packet]) -> list[Datagram]:
-    return [Datagram(packet.seq, packet.sent.ns, packet) for packet in carriers]
 
 
 def _in_quic(carriers: Sequence[Packet], events: Sequence[TransportRow], voice: Voice) -> list[Datagram]:

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from conftest import STUDY
+from counted_flows import datagram_counts, tcp_counts
 from lasthop import _core
 from lasthop.engines.rows import rows
 from lasthop.explain import followed, stories
@@ -95,19 +96,20 @@ def compare(study: _core.Study, replications: Iterable[int], wanted: str = "") -
                 place = (cell.key, replication, record["flow"])
                 totals[record["outcome"]] += 1
                 if record["protocol"] == "udp":
-                    udp = gather_udp(packets, trace.transport, record, number, trace.bad_periods).counts
+                    udp = datagram_counts(packets, number, record["direction"])
                     assert {name: udp[name] for name in UDP_COUNTS} == {
                         name: record[name] for name in UDP_COUNTS
                     }, place
                 else:
                     facts = gather(packets, trace.transport, record, number, trace.bad_periods)
-                    compare_tcp(facts, record, place)
-                    totals.update(facts.counts)
+                    counts = tcp_counts(packets, trace.transport, number, facts)
+                    compare_tcp(facts, counts, record, place)
+                    totals.update(counts)
     return totals
 
 
-def compare_tcp(facts: TcpFacts, record: Row, place: object) -> None:
-    assert {name: facts.counts[name] for name in COUNTS} == {name: record[name] for name in COUNTS}, place
+def compare_tcp(facts: TcpFacts, counts: Counter[str], record: Row, place: object) -> None:
+    assert {name: counts[name] for name in COUNTS} == {name: record[name] for name in COUNTS}, place
     assert sum(timeout.spurious for timeout in facts.timeouts) == record["spurious_timeouts"], place
     assert len(facts.recoveries) == record["fast_retransmits"], place
     assert len(facts.probes) == record["tail_loss_probes"], place
@@ -332,7 +334,10 @@ class Tape:
             "throughput_Bps": 100.0,
         }
         states = bad_periods or {"start_s": [], "end_s": [], "hop": [], "direction": []}
-        return gather(packets, _columns(self.tcp), record, 0, states), packets
+        tcp = _columns(self.tcp)
+        facts = gather(packets, tcp, record, 0, states)
+        record |= dict.fromkeys(COUNTS, 0) | tcp_counts(packets, tcp, 0, facts)
+        return facts, packets
 
 
 def _columns(table: list[Row]) -> dict[str, list[Any]]:
@@ -447,7 +452,7 @@ def test_a_lost_original_makes_a_timeout_real() -> None:
     facts, packets = tape.facts({"start_s": [0.5], "end_s": [0.7], "hop": ["last-hop"], "direction": [""]})
     (timeout,) = facts.timeouts
     assert not timeout.spurious
-    assert facts.counts["unnecessary_retransmissions"] == 0
+    assert facts.record["unnecessary_retransmissions"] == 0
     expected = dict(zip(PHASES, (0.2, 0.0, 0.2, 0.0, 0.2, 0.6, 0.0), strict=True))
     assert facts.seconds_by_phase() == pytest.approx(expected)
     text = flat(str(tell_tcp(facts, packets, SWITCHES)))
@@ -651,7 +656,7 @@ def stream(
         else:
             tape.event(ms, number, event)
     packets = Packets(_columns(tape.packets), one_hop("stream"))
-    record = dict.fromkeys(
+    record: Row = dict.fromkeys(
         ("one_way_delay_p50_s", "spacing_p50_ms", "jitter_p50_ms", "throughput_Bps"), None
     ) | {
         "flow": "stream",
@@ -662,6 +667,7 @@ def stream(
         "direction": "down",
         "outcome": "closed",
     }
+    record |= datagram_counts(packets, 0, "down")
     facts = gather_udp(
         packets, {"flow": []}, record, 0, {"start_s": [], "end_s": [], "hop": [], "direction": []}
     )
@@ -772,7 +778,7 @@ def test_a_fast_recovery_names_its_cause_and_a_dsack_its_verdict() -> None:
     facts, packets = tape.facts()
     (recovery,) = facts.recoveries
     assert (recovery.duplicates, recovery.sacked, recovery.dsacks) == (3, 3, 1)
-    assert facts.counts["unnecessary_retransmissions"] == 1
+    assert facts.record["unnecessary_retransmissions"] == 1
     text = flat(str(tell_tcp(facts, packets, SWITCHES)))
     assert "0.402000 Fast recovery: 3 duplicate ACKs for byte 1, 3 segments SACKed (threshold 3)." in text
     assert "cwnd 2 -> 2, ssthresh infinite -> 2" in text
@@ -791,13 +797,13 @@ def test_an_ack_with_data_ends_a_row_of_duplicates_as_in_the_records() -> None:
         tape.event(400 + serial, serial, "delivered")
     facts, _ = tape.facts()
     # The first repeats the SYN-ACK's number; the record of the same events is in the crate lasthop-trace.
-    assert (facts.counts["duplicate_acks"], facts.counts["triple_duplicate_acks"]) == (4, 1)
+    assert (facts.record["duplicate_acks"], facts.record["triple_duplicate_acks"]) == (4, 1)
     tape = handshake()
     for serial, payload in zip(range(6, 10), (0, 0, 10, 0), strict=True):
         tape.sent(300 + serial, serial, 1, payload, up=True, ack=1)
         tape.event(400 + serial, serial, "delivered")
     facts, _ = tape.facts()
-    assert (facts.counts["duplicate_acks"], facts.counts["triple_duplicate_acks"]) == (3, 0)
+    assert (facts.record["duplicate_acks"], facts.record["triple_duplicate_acks"]) == (3, 0)
 
 
 @pytest.mark.parametrize("is_new", [False, True])
@@ -813,8 +819,8 @@ def test_a_tail_loss_probe_is_told_as_such(*, is_new: bool) -> None:
     facts, packets = tape.facts()
     (probe,) = facts.probes
     assert (probe.again is None) == is_new
-    assert facts.counts["tail_loss_probes"] == 1
-    assert facts.counts["retransmitted_packets"] == (not is_new)
+    assert facts.record["tail_loss_probes"] == 1
+    assert facts.record["retransmitted_packets"] == (not is_new)
     assert not facts.stray
     text = flat(str(tell_tcp(facts, packets, {**SWITCHES, "tail_loss_probe": True})))
     done = "new data is sent" if is_new else "the last segment is sent again"
@@ -879,6 +885,7 @@ def test_a_flow_that_never_started_is_told_so() -> None:
         "direction": ["down", "down"],
         "outcome": ["unfinished"] * 2,
         "throughput_Bps": [None, None],
+        **{name: [0, 0] for name in COUNTS},
     }
 
     class Trace:
