@@ -19,10 +19,10 @@ from lasthop.evaluation.rows import FACTOR, TESTED, Number, Row, Section, Set
 from lasthop.results.atomic import replace_atomically
 from lasthop.statistics.estimates import Interval
 from lasthop.studies.claims import NOT_RUN, NOT_UPHELD, UNDECIDED, UPHELD
-from lasthop.studies.claims.design import Design, Place, lay_out
-from lasthop.studies.claims.evaluate import evaluate
-from lasthop.studies.claims.file import CLAIMS_FILE, Claim, Claims
-from lasthop.studies.claims.language import Parser, Vocabulary
+from lasthop.studies.claims.design import Design, Place
+from lasthop.studies.claims.evaluate import estimate
+from lasthop.studies.claims.file import CLAIMS_FILE, Claims
+from lasthop.studies.claims.language import ClaimError, Parser, Vocabulary
 from lasthop.studies.claims.records import Records
 from lasthop.studies.loading import load
 
@@ -198,15 +198,13 @@ def _measure(row: Row, file: Path, study: _core.Study, records: Records) -> Iter
     design = Design.of(study)
     parser = Parser(Vocabulary(design.factors))
     for number in row.numbers:
-        laid = tuple(lay_out(one, {}, design) for one in parser.statements(f"{number.formula} >= 0"))
-        claim = Claim(number.name, number.name, holds=laid)
-        (outcome,) = evaluate(Claims(file, (claim,)), records)
-        values = [
-            Value(
-                {factor: level for factor, level in part.place.items() if factor != FACTOR},
-                part.place[FACTOR],
-                part.difference,
-            )
-            for part in outcome.cells
-        ]
+        try:
+            found = estimate(parser.alone(number.formula), design, records)
+        except ClaimError as error:
+            raise InputError(f"{file}: {number.name}: {error}") from None
+        values = []
+        for place, interval in found:
+            cell = dict(place)
+            control = cell.pop(FACTOR)
+            values.append(Value(cell, control, interval))
         yield Measured(number, values)

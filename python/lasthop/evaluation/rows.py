@@ -2,13 +2,12 @@
 
 A row's file is a scenario whose factor `control` is missing, with a table `[evaluation]`: the numbers that
 the dossier shows, what laws say of the first of them, and the levels and replications of the quick set. In
-its claims, `control=against` stands for the controls that the tested one is compared with, and so do Reno and
-CUBIC in the text.
+its claims, `{against}` stands for the controls that the tested one is compared with. In their texts, `{all}`
+and `{any}` are the names of these controls; `{larger}` says which of two counts, and so do other words.
 """
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,10 +22,8 @@ _EXAMPLES = Path(__file__).parents[1] / "scenario" / "examples"
 FACTOR = "control"
 TESTED = "tested"
 QUICK, WHOLE = SETS = ("quick", "whole")
-_AGAINST = re.compile(r"\bcontrol=against\b")
-_IN_TEXTS = ["reno", "cubic"]
-_NAMED = re.compile(r"\bReno (and|or) CUBIC\b")
-_OF_BOTH = re.compile(r", the \w+ of both\b")
+_TITLES = {"reno": "Reno", "cubic": "CUBIC"}
+_WORSE = ("larger", "longer", "smaller", "worse")
 
 
 @dataclass(frozen=True)
@@ -94,13 +91,16 @@ class Row:
 
     def claims_text(self, against: Sequence[str]) -> str:
         """Return the file of claims beside it; an empty text without claims."""
-        quoted = ", ".join(f"'{name}'" for name in against)
+        names = list(map(_TITLES.get, against, against)) if list(against) == list(_TITLES) else against
+        which = {1: "", 2: ", the {} of both"}.get(len(against), ", the worst of them")
+        words = {
+            "against": list(against),
+            "all": " and ".join(names),
+            "any": " or ".join(names),
+            **{word: which.format(word) for word in _WORSE},
+        }
         claims = [
-            {
-                **claim,
-                "text": _naming(str(claim["text"]), against),
-                "holds": _AGAINST.sub(lambda _: f"control=[{quoted}]", str(claim["holds"])),
-            }
+            {**claim, **{key: str(claim[key]).format_map(words) for key in ("text", "holds")}}
             for claim in self.claims
         ]
         return to_toml({"claim": claims}) if claims else ""
@@ -109,15 +109,6 @@ class Row:
         """Return the recordings that the scenario names."""
         names = named_files(self.text)
         return [next(f / name for f in (FOLDER, _EXAMPLES) if (f / name).is_file()) for name in names]
-
-
-def _naming(text: str, against: Sequence[str]) -> str:
-    """Return the text of a claim with the names of these controls in place of Reno and CUBIC."""
-    if list(against) == _IN_TEXTS:
-        return text
-    if len(against) != len(_IN_TEXTS):
-        text = _OF_BOTH.sub("" if len(against) == 1 else ", the worst of them", text)
-    return _NAMED.sub(lambda found: f" {found[1]} ".join(against), text)
 
 
 @dataclass(frozen=True)

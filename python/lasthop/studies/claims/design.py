@@ -14,6 +14,7 @@ from lasthop.studies.claims.language import (
     Comparison,
     Expression,
     Levels,
+    Over,
     Statement,
     Term,
     bound_terms,
@@ -164,9 +165,8 @@ def _completed(statement: Statement, chosen: set[str], where: Levels) -> Stateme
 
     if isinstance(statement, Comparison):
         return replace(statement, left=side(statement.left), right=side(statement.right))
-    whole = sides(statement)[0]
-    inner = side(whole)
-    return replace(statement, inner=inner.inner)  # type: ignore[union-attr]
+    inner = side(sides(statement)[0])
+    return replace(statement, inner=inner.inner if isinstance(inner, Over) else inner)
 
 
 def _keys(statement: Statement, place: Place, design: Design, *, baseline: bool) -> Iterator[Key]:

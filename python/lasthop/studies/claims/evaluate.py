@@ -37,7 +37,7 @@ from lasthop.statistics.estimates import Interval
 from lasthop.statistics.quantiles import CONFIDENCE
 from lasthop.statistics.resampling import Bootstrap, Jackknife, Resampled
 from lasthop.studies.claims import NOT_RUN, NOT_UPHELD, UNCOMPUTABLE, UNDECIDED, UPHELD
-from lasthop.studies.claims.design import Laid, Place, combinations, single_levels
+from lasthop.studies.claims.design import Design, Laid, Place, combinations, lay_out, single_levels
 from lasthop.studies.claims.file import Claim, Claims
 from lasthop.studies.claims.language import (
     EXPLAINED,
@@ -45,6 +45,7 @@ from lasthop.studies.claims.language import (
     REPLICATION,
     WEAK,
     Absolute,
+    Alone,
     Among,
     ClaimError,
     Comparison,
@@ -188,6 +189,20 @@ def evaluate(claims: Claims, records: Records, baseline: Records | None = None) 
         except ClaimError as error:
             raise InputError(f"{claims.file}: claim {claim.id}: {error}") from None
     return outcomes
+
+
+def estimate(expression: Alone, design: Design, records: Records) -> list[tuple[Place, Interval | None]]:
+    """Return the value of an expression in each cell of a design, with the interval of a claim about it.
+
+    There is none if some of the cells were not run. Raises ClaimError if the records lack a metric.
+    """
+    laid = lay_out(expression, {}, design)
+    if laid.needed - records.cells:
+        return []
+    return [
+        (place, _Evaluation(laid, [place], 0.0, records, None, by_means=False).part(place).difference)
+        for place in laid.places
+    ]
 
 
 def _outcome(claim: Claim, records: Records, baseline: Records | None, *, by_means: bool) -> Outcome:
@@ -347,6 +362,9 @@ class _Evaluation:
             differences = [statement.sign * (b - a) for a, b in itertools.pairwise(steps)]
             checks += [(value, False, name) for value, name in zip(differences, names, strict=True)]
             return steps[-1], steps[0], checks
+        if isinstance(statement, Alone):
+            value = self._mean(statement.inner)
+            return value, np.zeros_like(value), []
         left, right = self._mean(statement.left), self._mean(statement.right)
         margin = (
             self._within * self._mean(Absolute(statement.right)) if self._within else np.zeros_like(right)

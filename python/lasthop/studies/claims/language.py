@@ -158,7 +158,15 @@ class Trend:
         return Over("least", self.inner, {self.factor: (level,)})
 
 
-Statement = Comparison | Trend
+@dataclass(frozen=True)
+class Alone:
+    """An expression of which nothing is claimed: only its value is asked for."""
+
+    text: str
+    inner: Expression
+
+
+Statement = Comparison | Trend | Alone
 
 
 def _unknown(kind: str, word: str, known: Sequence[str]) -> ClaimError:
@@ -291,6 +299,10 @@ class Parser:
     def __init__(self, vocabulary: Vocabulary) -> None:
         """Take what statements may name."""
         self._words = vocabulary
+
+    def alone(self, text: str) -> Alone:
+        """Read an expression without a relation."""
+        return Alone(text, self._expression(_syntax(text)))
 
     def statements(self, text: str) -> list[Statement]:
         """Read a statement; a chain such as `a > b > c` becomes a statement for each of its relations."""
@@ -473,6 +485,8 @@ def sides(statement: Statement) -> list[Expression]:
     """Return the expressions of a statement."""
     if isinstance(statement, Comparison):
         return [statement.left, statement.right]
+    if isinstance(statement, Alone):
+        return [statement.inner]
     return [Over("least", statement.inner, {statement.factor: statement.levels})]
 
 
