@@ -151,7 +151,7 @@ def lateness(campaign: Campaign) -> str | None:
 def _outlook_lines(campaign: Campaign) -> Iterator[str]:
     """Say what is there before anything runs."""
     out, runs, outlook = campaign.out, campaign.runs, campaign.outlook()
-    if changed := campaign.changed_inputs():
+    if changed := campaign.inventory.changed_inputs():
         yield f"Changed since the results in {out}: {', '.join(changed)}. What needs them runs anew."
     captures = sum(work.count for work in campaign.pending() if not work.record)
     if campaign.complete and captures:

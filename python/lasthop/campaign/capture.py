@@ -1,13 +1,20 @@
-"""Packet captures of one replication."""
+"""Packet captures: of one replication, or of each that a campaign runs."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from lasthop import _core
+from lasthop.campaign.inventory import Inventory
 from lasthop.campaign.plan import ChosenRun
+from lasthop.campaign.runner import Work
+from lasthop.engines.engine import CaptureTarget
 from lasthop.errors import InputError
+from lasthop.results.folder import TRACES
+from lasthop.results.store import Store
 
 
 def write_captures(run: ChosenRun, out: Path, snap_length: int = _core.SNAP_LENGTH) -> list[Path]:
@@ -36,3 +43,34 @@ def _rank(file: Path) -> tuple[int, str]:
     """Order the hosts and the router of a single hop as packets pass them."""
     known = _core.CAPTURE_FILES
     return known.index(file.name) if file.name in known else len(known), file.name
+
+
+@contextmanager
+def capturing(store: Store, inventory: Inventory, work: Work) -> Iterator[dict[int, CaptureTarget]]:
+    """Yield the place of each replication's captures; a replication is captured whole or not at all."""
+    targets: dict[int, CaptureTarget] = {}
+    if not work.capture:
+        yield targets
+        return
+    plan, traces = inventory.plan, inventory.out / TRACES
+    first = plan.first(work.unit.set_number)
+    numbers = range(work.first, work.first + work.count)
+    folders = [(f, number) for f, (_, number) in inventory.capture_folders(work.unit) if number in numbers]
+    try:
+        for folder, number in folders:
+            temporary = traces / f"{folder}.tmp"
+            shutil.rmtree(temporary, ignore_errors=True)
+            temporary.mkdir(parents=True)
+            run = ChosenRun(plan, plan.cells[work.unit.cell], work.unit.set_number, number - first + 1)
+            length = inventory.snap_length or _core.SNAP_LENGTH
+            targets[number] = CaptureTarget(temporary, run.provenance(), length)
+        yield targets
+        for folder, number in folders:
+            final = traces / folder
+            shutil.rmtree(final, ignore_errors=True)
+            targets[number].folder.rename(final)
+            store.add_capture(folder, work.source, number)
+    except BaseException:
+        for target in targets.values():
+            shutil.rmtree(target.folder, ignore_errors=True)
+        raise

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lasthop.api.simulate import Asked, lateness, place_of, simulate_at, warnings_of
-from lasthop.campaign.campaign import Campaign, OtherKernelError
+from lasthop.campaign.campaign import Campaign
+from lasthop.campaign.inventory import OtherKernelError
 from lasthop.campaign.plan import Plan
 from lasthop.campaign.runner import Place
 from lasthop.checks import baselines

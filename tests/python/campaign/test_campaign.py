@@ -17,7 +17,8 @@ import pytest
 import fake_core
 from lasthop import _core
 from lasthop.api.progress import progress
-from lasthop.campaign.campaign import Campaign, Outlook
+from lasthop.campaign.campaign import Campaign
+from lasthop.campaign.inventory import Outlook
 from lasthop.campaign.plan import Plan
 from lasthop.campaign.runner import Threads
 from lasthop.engines.live.live_engine import LiveEngine

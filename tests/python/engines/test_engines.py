@@ -11,7 +11,8 @@ import pytest
 
 import fake_core
 from lasthop import _core
-from lasthop.campaign.campaign import Campaign, Outlook
+from lasthop.campaign.campaign import Campaign
+from lasthop.campaign.inventory import Outlook
 from lasthop.campaign.plan import FORMAT, ChosenRun, Plan
 from lasthop.campaign.runner import Threads
 from lasthop.cluster import check_cluster

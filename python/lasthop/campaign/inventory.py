@@ -1,0 +1,309 @@
+"""What a plan asks for, what the store of its folder has of that, and what is left to run."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+from urllib.parse import quote
+
+import polars as pl
+
+from lasthop.campaign.plan import FORMAT, INPUTS, Plan, Unit
+from lasthop.campaign.runner import Work
+from lasthop.errors import InputError
+from lasthop.results.folder import TRACES
+from lasthop.results.merge import BATCH, CELL, Runs
+from lasthop.results.shapes import Identity, StoreFacts, UntilFacts
+from lasthop.results.store import PIECE, STORE, Memories, Piece, Store
+from lasthop.results.tables import factor_column
+from lasthop.scenario.points import factors_of, level_column
+
+Missing = tuple[bool, bool]
+"""Whether a replication lacks its records, and its captures."""
+_REMEDY = "Start afresh in this folder with --overwrite, or choose another place with --out DIR."
+_NOWHERE = -1
+"""Stands for the index of a stored piece where there is none."""
+
+
+class OtherKernelError(InputError):
+    """The results in a folder are those of another kernel."""
+
+
+class Stopping(Protocol):
+    """Decides, while a campaign of one set runs, how many replications each cell gets."""
+
+    @property
+    def undecided(self) -> Sequence[int]:
+        """The cells that may yet get more replications than `counts`."""
+
+    @property
+    def counts(self) -> Sequence[int]:
+        """The number of replications of each cell, as far as it is known."""
+
+    def judge(
+        self, cells: Sequence[int], read: Callable[[Sequence[range]], Mapping[str, pl.DataFrame]]
+    ) -> None:
+        """Decide on `cells`, which have all their `counts`; `read` returns chosen records, from 0 on."""
+
+    @property
+    def record(self) -> UntilFacts:
+        """The record of the decisions, for the manifest."""
+
+    def restore(self, record: UntilFacts) -> None:
+        """Take over the record of a manifest."""
+
+
+class Outlook(NamedTuple):
+    """The state of a plan before it runs, in numbers of runs.
+
+    `again` are there and run again, because missing ones depend on them; `others` are in the store but not
+    asked for.
+    """
+
+    there: int
+    missing: int
+    again: int
+    others: int
+
+
+class Demand(NamedTuple):
+    """What a plan asks of a unit: replications of a source, from number `first` on."""
+
+    unit: Unit
+    source: str
+    first: int
+
+
+class Inventory:
+    """The contents of a folder's store, compared with a plan."""
+
+    def __init__(self, plan: Plan, out: Path, snap_length: int | None, stopping: Stopping | None) -> None:
+        self.plan = plan
+        self.out = out
+        self.snap_length = snap_length
+        self.stopping = stopping
+        digests = [plan.digest(cell) for cell in plan.cells]
+        sets_matter = [plan.engine.chained(cell) or plan.engine.stretch(cell) > 1 for cell in plan.cells]
+        self.demands: list[Demand] = []
+        """What the plan asks of each unit."""
+        for set_number, cell in itertools.product(range(1, plan.sets + 1), range(len(plan.cells))):
+            first = plan.first(set_number)
+            source = plan.source(digests[cell], first if sets_matter[cell] else None)
+            self.demands.append(Demand(Unit(set_number, cell), source, first))
+        self._planned = [plan.replications] * len(self.demands)
+        self.facts: StoreFacts = {}
+        self.pieces: Sequence[Piece] = []
+        self.captures: Mapping[str, tuple[str, int]] = {}
+        self._memories: Memories = {}
+
+    def look(self, store: Store) -> None:
+        """Look up what the store holds."""
+        self.facts, self.pieces = store.facts(), store.pieces()
+        self.captures, self._memories = store.captures(), store.memories()
+
+    @property
+    def counts(self) -> Sequence[int]:
+        """The number of replications of each unit, as far as it is known."""
+        return self._planned if self.stopping is None else self.stopping.counts
+
+    def check_results(self, found: Identity, *, can_go_on: bool) -> None:
+        """Refuse results of another scenario, engine or version, or that have lost their store."""
+        out, plan = self.out, self.plan
+        wanted = plan.identity()
+        if any(found.get(key) != value for key, value in plan.version().items()):
+            raise InputError(
+                f"{out} holds results of {_version_text(found)}, and this is {_version_text(wanted)}; "
+                f"nothing was changed. Results of different versions are never mixed. {_REMEDY}"
+            )
+        for key in ("scenario", "engine", *plan.engine.identity):
+            if found.get(key) != wanted.get(key):
+                raise (OtherKernelError if key in plan.engine.identity else InputError)(
+                    f"{out} holds results of the {key} {found.get(key)}, not of {wanted.get(key)}; nothing "
+                    f"was changed. {_REMEDY}"
+                )
+        if not can_go_on:
+            raise InputError(
+                f"{out} has lost its {STORE}. Without it lasthop can neither extend the results nor make "
+                f"damaged tables again. {_REMEDY}"
+            )
+
+    def check_captures(self) -> None:
+        """Refuse to leave captures of other runs beside the results of these."""
+        traces, snap_length = self.out / TRACES, self.snap_length
+        if not traces.exists():
+            return
+        kept = self.facts.get("snap_length")
+        if snap_length not in (None, kept):
+            raise InputError(
+                f"{traces} holds captures of {kept} bytes of each packet, not of {snap_length}; nothing was "
+                f"changed. Ask for --snaplen {kept}, or remove that folder."
+            )
+        if snap_length is None and any(
+            self.captures.get(folder, wanted) != wanted and (traces / folder).is_dir()
+            for demand in self.demands
+            for folder, wanted in self.capture_folders(demand.unit)
+        ):
+            raise InputError(
+                f"{traces} holds captures of runs that this command does not ask for; nothing was changed. "
+                "Give --pcap to replace them by captures of its runs, or remove that folder."
+            )
+
+    def changed_inputs(self) -> list[str]:
+        """Return the files that programs name and that differ from those of the present results."""
+        digests = self.plan.input_digests
+        identity = self.facts.get("identity")
+        before = {} if identity is None else identity.get(INPUTS, {})
+        return [path for path, known in before.items() if digests.get(path, known) != known]
+
+    def capture_folders(self, unit: Unit) -> Iterator[tuple[str, tuple[str, int]]]:
+        """Yield the folder of each replication's captures, below `traces`, and what they should capture."""
+        place = (unit.set_number - 1) * len(self.plan.cells) + unit.cell
+        _, source, first = self.demands[place]
+        # The name of a level may hold any character; the name of a file may not.
+        cell = quote(self.plan.cells[unit.cell].key, safe="=,+ ") or "cell"
+        for number in range(self.counts[place]):
+            yield f"{cell}/set-{unit.set_number}/replication-{number + 1}", (source, first + number)
+
+    def _owners(self) -> Iterator[tuple[Demand, list[int]]]:
+        """Yield per replication of each unit the index of the stored piece that holds it, or `_NOWHERE`."""
+        by_source: dict[str, list[tuple[int, Piece]]] = {}
+        for index, piece in enumerate(self.pieces):
+            by_source.setdefault(piece.source, []).append((index, piece))
+        for demand, count in zip(self.demands, self.counts, strict=True):
+            row = [_NOWHERE] * count
+            for index, piece in by_source.get(demand.source, ()):
+                start = piece.first - demand.first
+                held = range(count)[max(0, start) : max(0, start + piece.count)]
+                row[held.start : held.stop] = [index] * len(held)
+            yield demand, row
+
+    def stored(self) -> list[int]:
+        """Return how many of the replications asked of each unit are stored."""
+        return [len(row) - row.count(_NOWHERE) for _, row in self._owners()]
+
+    def _missing_captures(self, unit: Unit) -> list[bool]:
+        """Return for each replication of a unit whether its captures are still to be made."""
+        return [
+            self.captures.get(folder) != wanted or not (self.out / TRACES / folder).is_dir()
+            for folder, wanted in self.capture_folders(unit)
+        ]
+
+    def pending(self, *, merged: bool) -> list[Work]:
+        """Return the runs that are still to be made, in order; `merged` records need none of them."""
+        if merged and self.snap_length is None:
+            return []
+        work: list[Work] = []
+        asked: set[tuple[str, int]] = set()  # two equal cells are run once
+        for demand, owners in self._owners():
+            key = demand.source, demand.first
+            if self.snap_length is None and key in asked:
+                continue
+            asked.add(key)
+            cell, engine = self.plan.cells[demand.unit.cell], self.plan.engine
+            unrecorded = [not merged and owner == _NOWHERE for owner in owners]
+            uncaptured = [False] * len(owners)
+            if self.snap_length is not None:
+                uncaptured = self._missing_captures(demand.unit)
+            missing = list(zip(unrecorded, uncaptured, strict=True))
+            if engine.chained(cell):
+                work += self._rest_of_chain(demand, missing)
+            elif (stretch := engine.stretch(cell)) > 1:
+                work += _stretches(demand, missing, stretch)
+            else:
+                work += _alike(demand, missing, engine.served_together(cell))
+        return work
+
+    def _rest_of_chain(self, demand: Demand, missing: Sequence[Missing]) -> Iterator[Work]:
+        """Yield what is left of a chain, from where the memory is known to the last that is missing."""
+        unit, source, first = demand
+        lacking = [number for number, lacks in enumerate(missing, first) if any(lacks)]
+        if not lacking:
+            return
+        following, memory = self._memories.get(source, (first, None))
+        if following > lacking[0]:
+            following, memory = first, None
+        record, capture = (any(lacks) for lacks in zip(*missing, strict=True))
+        count = lacking[-1] + 1 - following
+        yield Work(unit, source, following, count, record, capture, chained=True, memory=memory)
+
+    def outlook(self, *, merged: bool) -> Outlook:
+        """Return what is there and what is missing; `merged` records are there, whatever is stored."""
+        owners = {demand.unit: (demand, row) for demand, row in self._owners()}
+        there = self.counts if merged else self.stored()
+        again = 0
+        for work in self.pending(merged=merged):
+            demand, row = owners[work.unit]
+            start = work.first - demand.first
+            row = row[start : start + work.count]
+            again += len(row) - row.count(_NOWHERE) if work.record else 0
+        asked = {(d.source, d.first): own for d, own in zip(self.demands, there, strict=True)}
+        others = max(0, _distinct(self.pieces) - sum(asked.values()))
+        return Outlook(sum(there), sum(self.counts) - sum(there), again, others)
+
+    def first_pieces(self) -> Iterator[tuple[str, Piece]]:
+        """Yield the key of each unit's cell, and the piece that holds the unit's first replication."""
+        for demand, row in self._owners():
+            yield self.plan.cells[demand.unit.cell].key, self.pieces[row[0]]
+
+    def located(self, chosen: Sequence[range] | None = None) -> Runs:
+        """Return where the chosen replications of each unit are stored, or all; they count from 0."""
+        wanted: dict[str, list[int]] = {BATCH: [], PIECE: [], "replication": [], "set": [], CELL: []}
+        for place, (demand, owners) in enumerate(self._owners()):
+            own = range(len(owners)) if chosen is None else chosen[place]
+            pieces = [self.pieces[owner] for owner in owners[own.start : own.stop]]
+            wanted[BATCH] += [piece.batch for piece in pieces]
+            wanted[PIECE] += [piece.position for piece in pieces]
+            wanted["replication"] += range(demand.first + own.start, demand.first + own.stop)
+            wanted["set"] += [demand.unit.set_number] * len(own)
+            wanted[CELL] += [demand.unit.cell] * len(own)
+        cells = self.plan.cells
+        levels = [level_column(factor_column(factor), factor, cells) for factor in factors_of(cells)]
+        places = pl.DataFrame(wanted, schema=dict.fromkeys(wanted, pl.Int64))
+        return Runs(places, pl.DataFrame(levels))
+
+
+def _distinct(pieces: Sequence[Piece]) -> int:
+    """Return the number of distinct replications in pieces that may overlap."""
+    total = 0
+    source, end = "", 0
+    for piece in sorted(pieces, key=lambda piece: (piece.source, piece.first)):
+        if piece.source != source:
+            source, end = piece.source, 0
+        stop = piece.first + piece.count
+        total += max(0, stop - max(end, piece.first))
+        end = max(end, stop)
+    return total
+
+
+def _stretches(demand: Demand, missing: Sequence[Missing], length: int) -> Iterator[Work]:
+    """Yield the stretches of a unit that lack something, each up to the last replication that does."""
+    for start in range(0, len(missing), length):
+        own = missing[start : start + length]
+        if lacking := [number for number, lacks in enumerate(own) if any(lacks)]:
+            record, capture = (any(lacks) for lacks in zip(*own, strict=True))
+            first, count = demand.first + start, lacking[-1] + 1
+            yield Work(demand.unit, demand.source, first, count, record, capture, length)
+
+
+def _alike(demand: Demand, missing: Sequence[Missing], together: int) -> Iterator[Work]:
+    """Yield the parts of a unit that lack the same things; what shares servers is in one part."""
+    unit, source, first = demand
+    servers = [
+        (number - 1) // together if together > 1 else 0 for number in range(first, first + len(missing))
+    ]
+    for ((record, capture), _), alike in itertools.groupby(zip(missing, servers, strict=True)):
+        count = len(list(alike))
+        if record or capture:
+            yield Work(unit, source, first, count, record, capture, together)
+        first += count
+
+
+def _version_text(identity: Mapping[str, object]) -> str:
+    rules = str(identity.get("lasthop_rules"))[:8]
+    form = "" if identity.get("format") == FORMAT else f", format {identity.get('format')} of the folder"
+    return (
+        f"lasthop {identity.get('lasthop_version')} (commit {identity.get('lasthop_commit')}, rules "
+        f"{rules}{form})"
+    )

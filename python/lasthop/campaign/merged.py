@@ -1,0 +1,75 @@
+"""From the store to the merged records of a plan, and their manifest, which is written last."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import cast
+
+from lasthop.campaign.inventory import Inventory
+from lasthop.campaign.plan import Plan
+from lasthop.campaign.provenance import host_facts
+from lasthop.results.atomic import replace_atomically
+from lasthop.results.folder import MANIFEST, MERGING, digest, forget_tables
+from lasthop.results.manifest import NOTES, SCENARIO_FILE, UNTIL
+from lasthop.results.merge import merge_tables
+from lasthop.results.shapes import Manifest, Notes
+from lasthop.results.store import TABLES, Store
+from lasthop.results.tables import factor_column
+from lasthop.scenario.assumptions import for_manifest
+from lasthop.scenario.points import for_manifest as space_for_manifest
+
+
+def manifest_of(plan: Plan) -> Manifest:
+    """Return the manifest that the records of a plan would have without a run."""
+    guest = plan.engine.guest
+    manifest = {
+        "identity": plan.identity(),
+        **({} if plan.file is None else {SCENARIO_FILE: str(plan.file.resolve())}),
+        "repeatable": plan.repeatable,
+        "assumed": for_manifest(plan.study, plan.cells),
+        **space_for_manifest(plan.study, plan.cells, factor_column),
+        "host": host_facts() | ({} if guest is None else {"guest": guest}),
+    }
+    return cast("Manifest", manifest)
+
+
+def merge(store: Store, inventory: Inventory) -> Manifest:
+    """Make the records of the plan from the store; return their manifest."""
+    plan, out = inventory.plan, inventory.out
+    merging = out / MERGING
+    shutil.rmtree(merging, ignore_errors=True)
+    merging.mkdir()
+    try:
+        meanings = {table: plan.meanings(table) for table in TABLES}
+        files = merge_tables(store, inventory.located(), merging, plan.facts(), meanings)
+        manifest = _with_runs(inventory)
+        manifest["tables"] = {name: digest(merging / name) for name in files}
+        # From here on the folder is not finished until its new manifest is written.
+        forget_tables(out)
+        for name in files:
+            (merging / name).rename(out / name)
+    finally:
+        shutil.rmtree(merging, ignore_errors=True)
+    text = json.dumps(manifest, indent=2) + "\n"
+    replace_atomically(out / MANIFEST, lambda path: path.write_text(text, encoding="utf-8"))
+    return manifest
+
+
+def _with_runs(inventory: Inventory) -> Manifest:
+    """Return the manifest with what is known of the runs."""
+    simulation = inventory.facts.get("simulation") or {"runs": 0, "wall_s": 0.0}
+    manifest: Manifest = {**manifest_of(inventory.plan), "simulation": simulation}
+    if inventory.snap_length is not None:
+        manifest["snap_length"] = inventory.snap_length
+    if inventory.stopping is not None:
+        manifest[UNTIL] = inventory.stopping.record
+    notes: Notes | None = None
+    for cell, piece in inventory.first_pieces():
+        if piece.facts is not None:
+            found = json.loads(piece.facts)
+            notes = notes or {"priority": found["priority"], "differences": {}}
+            notes["differences"][cell] = found["differences"]
+    if notes is not None:
+        manifest[NOTES] = notes
+    return manifest
