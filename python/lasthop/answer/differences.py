@@ -265,7 +265,7 @@ def _replications(section: Section, factor: str, compared: Compared) -> tuple[Se
     others = [name for name in section.varied if name != factor]
     # With several flows, a comparison names its flow. If every level has one flow, these are pairs, whatever
     # their names.
-    if _several(section.rows, factor):
+    if section.rows.group_by(factor).agg(pl.col(WHO).n_unique())[WHO].max() != 1:
         others.append(WHO)
     value = pl.col(compared.metric).cast(pl.Float64)
     # A role may have several flows in a run.
@@ -273,11 +273,6 @@ def _replications(section: Section, factor: str, compared: Compared) -> tuple[Se
         pl.when(value.is_not_null().all()).then(value.mean())
     )
     return others, own
-
-
-def _several(rows: pl.DataFrame, factor: str) -> bool:
-    """Tell whether a level of a factor has several flows."""
-    return bool(rows.group_by(factor).agg(pl.col(WHO).n_unique())[WHO].max() != 1)
 
 
 def against(section: Section, pairs: Pairs) -> Iterator[Difference]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from lasthop.engines.kernel.store import HZ, Kernel, find_kernel, kernels, recipe, remove, store
+from lasthop.engines.kernel.store import HZ, find_kernel, kernels, recipe, remove, store
 from lasthop.errors import InputError
 
 
@@ -141,14 +141,10 @@ def remove_command(name: str) -> None:
 
     Example: lasthop kernel remove 6.12
     """
-    kernel = _existing(name)
+    # Even one that is out of date.
+    kernel = next((one for one in kernels() if one.name == name), None) or find_kernel(name)
     remove(kernel)
     click.echo(f"Removed {kernel.folder}")
-
-
-def _existing(name: str) -> Kernel:
-    """Find a kernel, even one that is out of date."""
-    return next((kernel for kernel in kernels() if kernel.name == name), None) or find_kernel(name)
 
 
 # `make kernel` starts this while the extension, which the command `lasthop` needs, is still being compiled.

@@ -60,11 +60,8 @@ def look(store: Store) -> Holding:
         there += len(owners)
         missing[cells[unit % len(cells)]] += count - len(owners)
     unused = [piece for piece in pieces if piece not in used]
-    return Holding(identity, facts.get("simulation"), sorted(used, key=_place), unused, there, missing)
-
-
-def _place(piece: Piece) -> tuple[int, int]:
-    return piece.batch, piece.position
+    in_order = [piece for piece in pieces if piece in used]
+    return Holding(identity, facts.get("simulation"), in_order, unused, there, missing)
 
 
 def _describe(folder: Path, holding: Holding) -> Iterator[str]:

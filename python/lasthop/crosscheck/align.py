@@ -114,12 +114,10 @@ def _differences(a: State | None, b: State | None) -> list[str]:
     if a is None or b is None:
         return ["ends"]
     found = [
-        name for name in ("ack", "sack", "cwnd", "ssthresh") if _differ(getattr(a, name), getattr(b, name))
+        name
+        for name in ("ack", "sack", "cwnd", "ssthresh")
+        if None not in (getattr(a, name), getattr(b, name)) and getattr(a, name) != getattr(b, name)
     ]
     if a.sent != b.sent:
         found.append("sent")
     return found
-
-
-def _differ(a: object, b: object) -> bool:
-    return a is not None and b is not None and a != b

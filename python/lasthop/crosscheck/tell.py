@@ -25,7 +25,7 @@ def tell_flow(comparison: FlowComparison) -> Iterator[str]:
     differing = [distance for distance in comparison.distances if distance.values[0] != distance.values[1]]
     yield f"  {len(comparison.distances) - len(differing)} of {len(comparison.distances)} metrics are equal"
     for distance in differing:
-        left, right = map(_number, distance.values)
+        left, right = (f"{value:.0f}" if value.is_integer() else f"{value:.6g}" for value in distance.values)
         yield f"    {distance.metric:<28} {right:>14} {left:>14}  {_apart(distance)}"
     if comparison.protocol not in TRANSFER_PROTOCOLS:
         return
@@ -120,10 +120,6 @@ def _cause(engines: tuple[str, str], cause: Cause) -> Iterator[str]:
 
 def _equal(distance: Distance | None) -> bool:
     return distance is None or distance.values[0] == distance.values[1]
-
-
-def _number(value: float) -> str:
-    return f"{value:.0f}" if value.is_integer() else f"{value:.6g}"
 
 
 def _apart(distance: Distance) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lasthop.checks.judge import Judged
 from lasthop.checks.tell import command_of
 from lasthop.evaluation.dossier import NUMBERS_ONLY, Dossier, Ran
 from lasthop.evaluation.picture import cells_of, colours, picture, strokes
@@ -45,16 +44,12 @@ def write_page(dossier: Dossier, file: Path) -> None:
         "badge": lambda verdict: _CSS.get(verdict, "open"),
         "short": short,
         "numbers": numbers,
-        "command": _command,
+        "command": lambda ran, judged: (ran.checked and command_of(ran.checked, judged)) or "",
         "lines": lambda ran: list(_lines(ran, dossier)),
         "drawn": lambda ran: picture(ran.measured[0], dossier.controls, ran.row.laws),
     }
     html = page(Path(__file__).with_name("dossier.html.j2"), context)
     replace_atomically(file, lambda path: path.write_text(html, encoding="utf-8"))
-
-
-def _command(ran: Ran, judged: Judged) -> str:
-    return "" if ran.checked is None else command_of(ran.checked, judged) or ""
 
 
 def _lines(ran: Ran, dossier: Dossier) -> Iterator[_Line]:

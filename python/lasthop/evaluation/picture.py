@@ -55,6 +55,7 @@ def picture(measured: Measured, names: Mapping[str, str], laws: Sequence[Law] = 
         for tick in axis
     ]
     at = _TOP + _GAP
+    colour = colours(names)
     for name, values in cells.items():
         middle = at + (len(values) - 1) * _LINE / 2 + 4
         parts.append(f'<text x="{_LEFT - 12}" y="{middle}" text-anchor="end">{escape(name)}</text>')
@@ -65,7 +66,7 @@ def picture(measured: Measured, names: Mapping[str, str], laws: Sequence[Law] = 
         ]
         for value in values:
             if (found := value.interval) is not None:
-                parts.append(_dot(x(found.low), x(found.high), x(found.estimate), at, _colour(value, names)))
+                parts.append(_dot(x(found.low), x(found.high), x(found.estimate), at, colour[value.control]))
             at += _LINE
         at += _GAP
     number = measured.number
@@ -83,10 +84,6 @@ def picture(measured: Measured, names: Mapping[str, str], laws: Sequence[Law] = 
 def colours(names: Mapping[str, str]) -> dict[str, str]:
     """Return the colour of each control."""
     return {control: CONTRASTING[place % len(CONTRASTING)] for place, control in enumerate(names)}
-
-
-def _colour(value: Value, names: Mapping[str, str]) -> str:
-    return colours(names)[value.control]
 
 
 def _dot(low: float, high: float, middle: float, y: float, colour: str) -> str:

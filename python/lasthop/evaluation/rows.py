@@ -147,7 +147,8 @@ def read_set(name: str) -> Set:
 
 def _row(name: str, *, quick: bool) -> Row:
     file = FOLDER / f"{name}.toml"
-    scenario = _read(file)
+    text = file.read_text(encoding="utf-8")
+    scenario = cast("RowScenario", tomllib.loads(text))
     evaluation = scenario.pop("evaluation")
     numbers = [Number(one["name"], one.get("unit", ""), one["is"]) for one in evaluation["number"]]
     laws = [Law(one["name"], one["values"]) for one in evaluation.get("law", [])]
@@ -156,7 +157,7 @@ def _row(name: str, *, quick: bool) -> Row:
         scenario["replications"] = levels.pop("replications")
         for factor, kept in levels.items():
             scenario["factor"][factor] = {level: scenario["factor"][factor][level] for level in kept}
-    return Row(name, numbers, laws, scenario, scenario.pop("claim", []), file.read_text(encoding="utf-8"))
+    return Row(name, numbers, laws, scenario, scenario.pop("claim", []), text)
 
 
 def laid_over(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
@@ -166,7 +167,3 @@ def laid_over(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any
         both = isinstance(value, Mapping) and isinstance(laid.get(key), Mapping)
         laid[key] = laid_over(laid[key], value) if both else value
     return laid
-
-
-def _read(file: Path) -> RowScenario:
-    return cast("RowScenario", tomllib.loads(file.read_text(encoding="utf-8")))

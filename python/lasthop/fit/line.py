@@ -145,7 +145,9 @@ def with_course(keys: Mapping[str, object], direction: str, file: str) -> dict[s
 def simulate(setting: Setting, values: Mapping[str, float], model: Model, seed: int) -> Measurement:
     """Run the line once and read the capture of it as the measured one was read."""
     keys = setting.keys(values, model)
-    with tempfile.TemporaryDirectory(prefix="lasthop-fit-", dir=_memory()) as name:
+    # In memory, where there is such a folder: each run writes a few MB that live for a moment.
+    memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="lasthop-fit-", dir=memory) as name:
         folder = Path(name)
         if setting.known.course is not None:
             file = folder / "course.csv"
@@ -158,11 +160,6 @@ def simulate(setting: Setting, values: Mapping[str, float], model: Model, seed: 
         request = Request.of_one(seed, 0, 0, Observation(capture=CaptureTarget(folder, "fit", SNAP, point)))
         cell.run(seed, 0, 1, json.dumps(request.messages()), records=False)
         return capture.read(folder / f"{point}.pcapng")
-
-
-def _memory() -> str | None:
-    """A folder in memory, where there is one: each run writes a few MB that live for a moment."""
-    return "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
 Seen = tuple[tuple[Transfer, ...], Delays | None]

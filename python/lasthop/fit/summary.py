@@ -144,7 +144,8 @@ def _losses(transfers: tuple[Transfer, ...], view: View) -> list[float]:
 def _trips(transfers: tuple[Transfer, ...], delays: Delays, view: View) -> list[float]:
     time, rtt = delays.known
     if view.rtt_at_s is not None and len(time):
-        rtt = _smoothed(rtt) if view.smoothed and len(rtt) > len(view.rtt_at_s) else rtt
+        if view.smoothed and len(rtt) > len(view.rtt_at_s):  # as a sender does (RFC 6298, section 2)
+            rtt = np.asarray(lfilter([1 / 8], [1, -7 / 8], rtt, zi=[7 / 8 * rtt[0]])[0])
         rtt = np.interp(view.rtt_at_s[view.rtt_at_s <= view.until_s], time, rtt)
         time = view.rtt_at_s[view.rtt_at_s <= view.until_s]
     ranks = np.percentile(rtt, [0, 5, 25, 50, 75, 95, 99])
@@ -165,11 +166,6 @@ def _trips(transfers: tuple[Transfer, ...], delays: Delays, view: View) -> list[
         *jitter.tolist(),
         *(float(np.log(one - least + FLOOR_MS)) for one in at_losses),
     ]
-
-
-def _smoothed(rtt: Floats) -> Floats:
-    """As a sender smooths them (RFC 6298, section 2)."""
-    return np.asarray(lfilter([1 / 8], [1, -7 / 8], rtt, zi=[7 / 8 * rtt[0]])[0])
 
 
 def _at_losses(transfers: tuple[Transfer, ...], time: Floats, rtt: Floats, view: View) -> float:

@@ -51,9 +51,9 @@ def parse_levels(
     for part in text.split(","):
         factor, equals, level = (piece.strip() for piece in part.partition("="))
         if not equals:
+            example = next((f"{name}={known[0]}" for name, known in factors.items() if known), "link=e0")
             raise InputError(
-                f"{option} {text}: '{part}' is not FACTOR=LEVEL; write for example {option} "
-                f"{_example(factors)}."
+                f"{option} {text}: '{part}' is not FACTOR=LEVEL; write for example {option} {example}."
             )
         if factor not in factors:
             raise InputError(
@@ -70,10 +70,6 @@ def parse_levels(
             )
         chosen.setdefault(factor, set()).add(level)
     return chosen
-
-
-def _example(factors: Mapping[str, Sequence[str]]) -> str:
-    return next((f"{factor}={levels[0]}" for factor, levels in factors.items() if levels), "link=e0")
 
 
 def select_cells(cells: Sequence[C], factors: Mapping[str, Sequence[str]], only: Sequence[str]) -> list[C]:

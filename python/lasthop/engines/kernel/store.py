@@ -99,11 +99,14 @@ def kernels() -> list[Kernel]:
             info = json.loads((folder / _INFO).read_text(encoding="utf-8"))
             own = {key: value for key, value in info.items() if key in known}
             found.append(Kernel(folder.name, folder, Info(**own)))
-    return sorted(found, key=lambda one: (not one.has_own_code, _numbers(one.info.version), one.name))
-
-
-def _numbers(version: str) -> list[int]:
-    return [int(number) for number in re.findall(r"\d+", version)]
+    return sorted(
+        found,
+        key=lambda one: (
+            not one.has_own_code,
+            [int(part) for part in re.findall(r"\d+", one.info.version)],
+            one.name,
+        ),
+    )
 
 
 def name_of(release: str, hz: int) -> str:

@@ -131,7 +131,8 @@ def _flow(columns: Columns, index: int, flow: Flow, host: str | None) -> _Found 
             f"One direction: the ACKs of {source}:{port} to {destination}:{other} are missing, and without "
             "them nothing tells round trips from queues."
         )
-    if host not in {source, destination} and _by_lasthop(source, destination):
+    ends = source, destination
+    if host not in ends and USER in ends and any(end.startswith(SERVERS) for end in ends):
         host = USER
     # Whoever sent the SYN is the user's host; without it, whoever has the higher port.
     opened = bool((packets["flags"][0] & (SYN | ACK)) == SYN)
@@ -140,10 +141,6 @@ def _flow(columns: Columns, index: int, flow: Flow, host: str | None) -> _Found 
     usual = int(mss[way] or 0) and min(m for m in mss if m)
     name = f"{source}:{port} to {destination}:{other}"
     return _transfer(packets, name, direction, int(usual), scale[1 - way] or 0)
-
-
-def _by_lasthop(*ends: str) -> bool:
-    return USER in ends and any(end.startswith(SERVERS) for end in ends)
 
 
 def _unwrapped(numbers: npt.NDArray[np.uint32], first: int) -> Ints:
