@@ -1,7 +1,5 @@
 """Where lasthop keeps files that it can make again."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The command `lasthop`. `lasthop --help` lists its exit codes."""
 
-from __future__ import annotations
-
 import gc
 
 # A short run makes 72 000 objects, mostly while modules load, and no garbage. A search for garbage would take

@@ -1,7 +1,5 @@
 """Errors that a user can correct. Each is one finished paragraph; `lasthop --help` lists the exit codes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 

@@ -1,7 +1,5 @@
 """Packages that only some commands need. The plain install leaves them out; `lasthop[all]` has them all."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec

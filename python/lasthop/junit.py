@@ -1,7 +1,5 @@
 """Verdicts as a JUnit file, which services that run tests show."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from xml.etree import ElementTree

@@ -1,7 +1,5 @@
 """What Linux says of a process: /proc/PID/stat, proc(5). And how this process takes a request to end."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """Which lasthop this is."""
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
 

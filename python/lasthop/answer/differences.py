@@ -15,8 +15,6 @@ called significant is due to chance is at most 5 %, as far as the pairs are inde
 (of times and rates: those of the logarithms) nearly normal.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace

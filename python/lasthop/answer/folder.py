@@ -1,7 +1,5 @@
 """The answer of a results folder, as the command line asks for it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

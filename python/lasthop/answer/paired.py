@@ -5,8 +5,6 @@ statistics that assume no distribution: the median of the pairs with a bootstrap
 test.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

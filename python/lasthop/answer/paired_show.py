@@ -1,7 +1,5 @@
 """A comparison with a reference level, as lines to read."""
 
-from __future__ import annotations
-
 import math
 import sys
 import textwrap

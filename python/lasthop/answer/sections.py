@@ -1,7 +1,5 @@
 """The sections of an answer, from page loads to runs, and the headline metrics of each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum

@@ -1,7 +1,5 @@
 """An answer as lines to read: a table per section, then sentences about differences."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import sys

@@ -9,8 +9,6 @@ of the ratio to the reference, for a score a share of its range. So times, rates
 alike, noise counts against a difference, and a difference that is certain but small comes late.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Sequence

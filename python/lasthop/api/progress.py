@@ -3,8 +3,6 @@
 A bar on a terminal or in a notebook, otherwise a line on standard error now and then.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Running a scenario from Python."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 import warnings

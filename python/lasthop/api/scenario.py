@@ -1,7 +1,5 @@
 """Scenarios in Python: loaded from a file, or built in code."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from html import escape
 from os import PathLike

@@ -1,7 +1,5 @@
 """One text, or several."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 

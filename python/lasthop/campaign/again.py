@@ -1,7 +1,5 @@
 """Makes the runs of finished results once more. Results hold no events; a repeated run has the same ones."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -6,8 +6,6 @@ replication. Their bytes depend neither on the number of threads nor on interrup
 last. A folder without a manifest, or with the manifest of another plan, is not finished.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Packet captures: of one replication, or of each that a campaign runs."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager

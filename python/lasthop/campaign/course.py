@@ -1,7 +1,5 @@
 """The course of a link in one run, as the CSV file that a scenario can name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from lasthop.campaign.plan import ChosenRun

@@ -1,7 +1,5 @@
 """The results of a finished campaign: its tables, and what the user should know about its runs."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass

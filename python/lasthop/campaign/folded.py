@@ -1,7 +1,5 @@
 """Time series over the replications of each cell: the median in every step, and a band around it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

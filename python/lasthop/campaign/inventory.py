@@ -1,7 +1,5 @@
 """What a plan asks for, what the store of its folder has of that, and what is left to run."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ A scenario estimates in advance, and roughly, what one of its runs costs at most
 `estimate`).
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable

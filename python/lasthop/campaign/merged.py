@@ -1,7 +1,5 @@
 """From the store to the merged records of a plan, and their manifest, which is written last."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from typing import cast

@@ -1,7 +1,5 @@
 """Facts about the machine that ran a campaign, without names of users or hosts."""
 
-from __future__ import annotations
-
 import os
 import platform
 from pathlib import Path

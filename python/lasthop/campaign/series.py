@@ -1,7 +1,5 @@
 """Time series of some runs as one table."""
 
-from __future__ import annotations
-
 import math
 import re
 import tempfile

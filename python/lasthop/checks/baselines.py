@@ -1,7 +1,5 @@
 """Baselines: records of an earlier version, in small folders that a repository or a cache can keep."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """From a scenario with claims to their verdicts: run what is missing, then judge."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

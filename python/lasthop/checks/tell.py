@@ -1,7 +1,5 @@
 """Verdicts in words and in the formats of services that run tests."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections import Counter

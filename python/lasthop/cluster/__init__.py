@@ -5,8 +5,6 @@
 Dask is an optional part of lasthop. Nothing here imports it before it is needed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import ModuleType

@@ -1,7 +1,5 @@
 """Workers as jobs of a batch system, through dask-jobqueue."""
 
-from __future__ import annotations
-
 import inspect
 import logging
 import shutil

@@ -5,8 +5,6 @@ thread in flight, each of about a second, and write the results into the store: 
 folder.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import math
 import operator

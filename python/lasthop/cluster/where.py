@@ -1,7 +1,5 @@
 """What `--cluster` names: a scheduler that runs, workers on this machine, or the jobs of a batch system."""
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

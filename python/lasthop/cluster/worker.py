@@ -4,8 +4,6 @@ A `Simulator` reaches each worker once, pickled; tasks name its cells by number.
 scheduler sees bytes and numbers, and need not have lasthop.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 import time

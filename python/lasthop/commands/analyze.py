@@ -1,7 +1,5 @@
 """Flow metrics, protocols and packet sizes of captures, as a table to read and a file of every column."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The commands `lasthop baseline save`, `list` and `remove`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -3,8 +3,6 @@
 Every command imports this module, so it loads what it needs only when it completes.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from pathlib import Path

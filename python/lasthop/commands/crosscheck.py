@@ -1,7 +1,5 @@
 """The command `lasthop crosscheck`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The commands `lasthop example`."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Options of commands that run scenarios with claims and judge them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The command `lasthop kernel`."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

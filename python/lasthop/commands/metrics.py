@@ -1,7 +1,5 @@
 """The command `lasthop metrics`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

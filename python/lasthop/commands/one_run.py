@@ -1,7 +1,5 @@
 """The commands that look at one run: `lasthop trace` and `lasthop explain`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

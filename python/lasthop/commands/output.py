@@ -1,7 +1,5 @@
 """Standard output and standard error: texts of others are harmless to the terminal, and failures are told."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

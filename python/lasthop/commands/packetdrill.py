@@ -1,7 +1,5 @@
 """The command `lasthop packetdrill`."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Options that commands share if they run real programs: servers, files and computing."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The command `lasthop repeat`: it writes the scenario of a program behind a last hop, and runs it."""
 
-from __future__ import annotations
-
 import shlex
 import textwrap
 from collections.abc import Mapping, Sequence

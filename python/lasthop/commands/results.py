@@ -1,7 +1,5 @@
 """The command `lasthop results`: show what a results folder holds, or shrink it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path

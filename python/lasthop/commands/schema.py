@@ -1,7 +1,5 @@
 """The command `lasthop schema`."""
 
-from __future__ import annotations
-
 import click
 
 from lasthop import _core

@@ -1,7 +1,5 @@
 """The commands `lasthop study`."""
 
-from __future__ import annotations
-
 import click
 
 from lasthop.commands.completion import complete_studies

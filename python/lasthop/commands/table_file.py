@@ -1,7 +1,5 @@
 """The file with every column that a command writes beside what it prints."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A sender's history as a list of states, one per ACK, and the first difference between two histories."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 

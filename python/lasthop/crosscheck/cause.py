@@ -6,8 +6,6 @@ A step is one decision: a host sent a segment, a queue took or dropped a packet,
 Its effects on other places come later, so the earliest difference is the cause.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

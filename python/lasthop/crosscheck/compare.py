@@ -1,7 +1,5 @@
 """One run on two engines: how much each flow's metrics differ, and where its histories first differ."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The findings of a cross-check, in words."""
 
-from __future__ import annotations
-
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence

@@ -4,8 +4,6 @@ To add one, make a folder beside this file with a class that has everything of `
 `registry.py`.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

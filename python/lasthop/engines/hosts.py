@@ -1,7 +1,5 @@
 """The common part of engines with real hosts: requests to crates/lasthop-host, and its answers."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import sys

@@ -1,7 +1,5 @@
 """The files that the command lines of real programs name. Their contents decide the results."""
 
-from __future__ import annotations
-
 import glob
 import hashlib
 import json

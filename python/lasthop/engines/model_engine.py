@@ -1,7 +1,5 @@
 """Running replications with the TCP of the Rust crates."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

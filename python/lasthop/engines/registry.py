@@ -1,7 +1,5 @@
 """The engines, by name. Each is loaded when it is used."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import cast

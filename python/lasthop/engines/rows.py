@@ -1,7 +1,5 @@
 """The rows of a trace's tables; `recorder.rs` of lasthop-trace has the same columns."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias, TypedDict, cast, final

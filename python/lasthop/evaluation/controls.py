@@ -1,7 +1,5 @@
 """The control that is tested: a name of `tcp.congestion_control`, or a class in a Python file."""
 
-from __future__ import annotations
-
 import json
 import sys
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """From a congestion control to its dossier: write the scenarios, run what is missing, judge, and measure."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

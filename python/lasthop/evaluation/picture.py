@@ -1,7 +1,5 @@
 """A picture of a number in all cells of a row: a dot for each control, with its 95 % interval, as SVG."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from html import escape

@@ -6,8 +6,6 @@ its claims, `{against}` stands for the controls that the tested one is compared 
 and `{any}` are the names of these controls; `{larger}` says which of two counts, and so do other words.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The dossier in a table for the terminal, and as a CSV file."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The story of a flow in words: `gather` collects the facts, `tell` words them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from lasthop import _core

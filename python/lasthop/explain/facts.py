@@ -3,8 +3,6 @@
 No wording here. The numbers of events are those of the flow's record.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The life of every packet of a recorded run: where it was at any time, and what the router queue held."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The story of a page load: its objects, in the order of the browser's requests."""
 
-from __future__ import annotations
-
 from lasthop.engines.engine import Trace
 from lasthop.engines.rows import object_rows, rows
 from lasthop.explain.words import Entry, Story, count, length

@@ -1,7 +1,5 @@
 """The story of a flow over QUIC, in terms of RFC 9000 (transport) and RFC 9002 (losses and congestion)."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The story of a flow that goes through a relay: what it took from end to end."""
 
-from __future__ import annotations
-
 from lasthop.engines.rows import Record
 from lasthop.explain.words import Story, ends_of
 

@@ -1,7 +1,5 @@
 """The story of a TCP flow, told from its facts in order of time."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The story of a flow of datagrams in words: how long they took, which are missing, and how a call sounds."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """What became of the datagrams of a flow: their delays, and what is missing. No wording here."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import statistics

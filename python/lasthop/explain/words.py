@@ -1,7 +1,5 @@
 """Numbers in words: times, byte ranges. All are exact; nothing depends on the locale."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The tables that a finished campaign has besides its records."""
 
-from __future__ import annotations
-
 from lasthop.findings.analyse import summary_of_points
 from lasthop.findings.findings import Findings
 from lasthop.results.atomic import replace_atomically

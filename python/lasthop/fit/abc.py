@@ -4,8 +4,6 @@ The summary is first reduced to what predicts the parameters, by a ridge regress
 (Fearnhead and Prangle 2012). Parameters are in a transformed space in which a box is the prior.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -4,8 +4,6 @@ Where others come between, two packets of the flow that are neighbours in the qu
 the link. On a slower link none do. A full queue also takes as long as before to go through it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """First estimates of a line from what was measured, and what the data cannot tell."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

@@ -3,8 +3,6 @@
 It is looked for only where a queue stood, and is the same in all simulated runs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

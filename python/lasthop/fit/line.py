@@ -1,7 +1,5 @@
 """A line with unknown properties, and what the model makes of it: one run, seen from where the data were."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Mapping

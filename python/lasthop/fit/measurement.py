@@ -3,8 +3,6 @@
 Times are in seconds since the first record of the file. `down` is towards the user's host, as in scenarios.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal

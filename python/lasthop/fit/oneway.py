@@ -4,8 +4,6 @@ The least delay of each direction holds an unknown part of the difference of the
 does not. So the waits are known one by one, while the delay without them is known for the round trip only.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from lasthop.fit.measurement import Floats, Measurement

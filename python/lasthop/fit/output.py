@@ -1,7 +1,5 @@
 """The fitted scenario as a file: what was found, what was assumed, and a factor of draws."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import wrap

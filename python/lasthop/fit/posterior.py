@@ -1,7 +1,5 @@
 """What a fit found: parameters with intervals, draws from the posterior, and simulated transfers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

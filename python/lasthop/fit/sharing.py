@@ -4,8 +4,6 @@ In one queue, packets that leave at the same time have waited as long. So the di
 stays the same while both vary. Queues of their own that are always as long as each other look like one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Literal
 

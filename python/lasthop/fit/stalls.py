@@ -3,8 +3,6 @@
 A link that repeats what it lost and keeps packets in order makes them. A pause that follows a loss is TCP's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The way of the ACKs: what its rate may be, which they do not tell, and what that means for the delay."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -4,8 +4,6 @@ The engines describe the columns that they measure (`_core.MEANINGS`, written wh
 `crates/lasthop-trace/src/records.rs`). This module describes columns that are added or computed later.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Mapping

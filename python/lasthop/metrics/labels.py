@@ -1,7 +1,5 @@
 """Names in the engine: its lists of the causes of drops and of the kinds of events."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

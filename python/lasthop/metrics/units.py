@@ -11,8 +11,6 @@ here. One column, axis or sentence has one scale:
     axis_title("throughput_Bps", scale)      # 'throughput (kbit/s)'
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple

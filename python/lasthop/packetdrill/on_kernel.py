@@ -1,7 +1,5 @@
 """Scripts of packetdrill on Linux, in the virtual time of guest kernels."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

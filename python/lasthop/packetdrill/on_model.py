@@ -1,7 +1,5 @@
 """Scripts of packetdrill on the model's TCP."""
 
-from __future__ import annotations
-
 import ast
 import io
 import re

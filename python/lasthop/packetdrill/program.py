@@ -1,7 +1,5 @@
 """packetdrill itself: installed, or built from the user's copy of its source."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

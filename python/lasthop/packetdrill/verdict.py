@@ -1,7 +1,5 @@
 """The verdict on a script, whatever ran it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum

@@ -1,7 +1,5 @@
 """Tables of the engines as data frames, made from the buffers that hold their columns."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """A results folder as a place: its owner, the process that works in it, and how to empty it."""
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

@@ -3,8 +3,6 @@
 `hops.parquet` has a row per hop, direction and replication, `stations.parquet` one per station of a hop.
 """
 
-from __future__ import annotations
-
 import polars as pl
 
 PLACE = "place"

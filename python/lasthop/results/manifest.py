@@ -1,7 +1,5 @@
 """The contents of the manifest of finished results."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple

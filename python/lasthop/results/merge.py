@@ -4,8 +4,6 @@ They are merged part by part, so that memory does not grow with the number of ru
 plan alone. So do the bytes of the tables, whatever the batches in which the results arrived.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 It is checked when it is read.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

@@ -9,8 +9,6 @@ streams, compressed by zstd, each behind its CRC-32. `piece` lists the replicati
 what was run last, again behind a CRC-32. `capture` lists the replications whose packets are in `traces`.
 """
 
-from __future__ import annotations
-
 import functools
 import io
 import json

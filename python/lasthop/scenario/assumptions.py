@@ -1,7 +1,5 @@
 """The assumptions that lasthop makes for what a scenario leaves out, over the cells that run."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The examples that come with lasthop: the question of each, and the files that it needs."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

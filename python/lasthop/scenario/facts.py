@@ -3,8 +3,6 @@
 `facts.rs` of lasthop-scenario derives it.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Mapping, Sequence

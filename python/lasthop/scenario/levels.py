@@ -1,7 +1,5 @@
 """Levels that are numbers: `3`, `64k`, `iw10`, `20 ms`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

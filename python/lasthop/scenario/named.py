@@ -1,7 +1,5 @@
 """The files that the text of a scenario names."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterator, Mapping
 

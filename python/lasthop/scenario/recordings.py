@@ -4,8 +4,6 @@ A resolved scenario holds the whole text of each recording. People read a descri
 name, its length, and its rate on average and over time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field

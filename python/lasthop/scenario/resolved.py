@@ -1,7 +1,5 @@
 """Parts of a resolved scenario, as JSON has them: the keys that Python reads. There are more."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Literal, TypedDict

@@ -1,7 +1,5 @@
 """Writes scenarios that are built in Python as the text of a file."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """What decides the results of a scenario although its file may not say it: paths and transports in words."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 

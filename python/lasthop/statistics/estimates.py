@@ -12,8 +12,6 @@ interval of the least and of the greatest value. The interval of a mean is Stude
 distance between the quartiles follows from the intervals of both.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 The first run of most users is a single replication, which needs neither numpy nor scipy.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from functools import cache
 from typing import Literal

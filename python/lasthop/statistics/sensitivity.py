@@ -1,7 +1,5 @@
 """Sobol indices of a metric over the points of a results folder."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

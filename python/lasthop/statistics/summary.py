@@ -14,8 +14,6 @@ it. With one set the interval is by order statistics, or Student's for a mean; w
 Student's over the sets' statistics. See `lasthop.statistics.estimates`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import polars as pl

@@ -4,8 +4,6 @@
 per folder of results, named after its engine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

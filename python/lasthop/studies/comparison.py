@@ -1,7 +1,5 @@
 """Published numbers compared with measured ones: `comparison.csv` and the agreement table."""
 
-from __future__ import annotations
-
 import itertools
 import textwrap
 from collections.abc import Iterator, Sequence

@@ -11,8 +11,6 @@ All intervals hold over the `looks` of a campaign that ran until it was precise.
 numbers of replications; the analysis uses the replications that all cells have.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 

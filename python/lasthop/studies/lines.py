@@ -1,7 +1,5 @@
 """A number of a study's tables, and its unit."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -10,8 +10,6 @@ and shares of variation have none. For tables of whole runs and of their analysi
 counts the replications of a cell.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The text of the files beside a scenario."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterator

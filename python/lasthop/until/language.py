@@ -5,8 +5,6 @@ p95(queue_delay_p95_s) of call within 5 ms
 mean(throughput_Bps) of download within 10 kbit/s at 99 %
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Sequence

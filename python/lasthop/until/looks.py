@@ -15,8 +15,6 @@ g^2 values of skewness g (Cochran's rule, as revised by Sugden, Smith and Jones,
 2000). Values that are all equal bound no mean.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """How precise the results of a campaign with `--until` are: as a table, and as lines to read."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 

@@ -5,8 +5,6 @@ goes on to the next look. At the cap it is done in any case. The number follows 
 So it is the same whatever was in the store before, and after any interruption.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

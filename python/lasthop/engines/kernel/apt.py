@@ -1,7 +1,5 @@
 """Packages of kernel sources: what apt knows, fetched without being installed, which needs no root."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What every guest needs to boot: a core, its program, its command line, and private files."""
 
-from __future__ import annotations
-
 import functools
 import os
 import socket

@@ -1,7 +1,5 @@
 """Building a guest kernel: unpack, change a few lines, configure, compile."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

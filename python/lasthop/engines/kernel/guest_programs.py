@@ -1,7 +1,5 @@
 """Any program of this machine behind the last hop, in a guest kernel's virtual time."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -1,7 +1,5 @@
 """Files of a user's own that are built into a kernel: a congestion control, or a queue discipline."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Kernel sources: the distribution's package, or a path that the user gives."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 from dataclasses import dataclass

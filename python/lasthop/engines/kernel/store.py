@@ -1,7 +1,5 @@
 """The guest kernels that users have built: one folder each, outside the project."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """The kernel that a user names: a built one, or a source tree, which is built once for each content."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import os

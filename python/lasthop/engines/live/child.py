@@ -4,8 +4,6 @@ It must have only one thread, because a process with more threads cannot create 
 process of its own and imports nothing but the extension.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Running replications with this machine's own TCP."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Named last hops: scenario files that come with lasthop."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from lasthop.errors import InputError, nearest

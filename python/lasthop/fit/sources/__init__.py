@@ -4,8 +4,6 @@ A format's module has `claims(head: bytes, path: Path) -> bool`, which looks at 
 unpacked if it is gzip), and `read(path: Path) -> Measurement`, which raises InputError with place and reason.
 """
 
-from __future__ import annotations
-
 import gzip
 from importlib import import_module
 from pathlib import Path

@@ -4,8 +4,6 @@ The capture may come from either end. At the sender an ACK tells what arrived an
 took. At the receiver a packet's echoed timestamp (RFC 7323) leads back to the ACK that released it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any

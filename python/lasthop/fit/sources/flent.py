@@ -1,7 +1,5 @@
 """Flent's data files: each series' own values, as the programs that flent started printed them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -5,8 +5,6 @@ the kernel; the server's counts, in the file with `--get-server-output`, say wha
 the server, they say what was sent again, and the round trips.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path

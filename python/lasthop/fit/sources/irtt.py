@@ -1,7 +1,5 @@
 """`irtt client -o FILE`: round trips of small datagrams at even times, and one-way delays by both clocks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The output of `ping` (iputils; BusyBox and macOS write the same lines), with or without `-D`."""
 
-from __future__ import annotations
-
 import re
 from itertools import pairwise
 from pathlib import Path

@@ -22,8 +22,6 @@ confidence) / k, after Bonferroni. If m of k levels must uphold it (one for `som
 If means decide, a difference counts as certain: a claim is upheld or not.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Reading `claims.toml`, which is in the folder of a study's scenario. `docs/claims.md` describes it."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence

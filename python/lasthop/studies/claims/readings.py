@@ -1,7 +1,5 @@
 """Other readings of a source, from the `readings.toml` beside the claims. `docs/claims.md` describes it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The statements of a source, sentence by sentence, from the `statements.csv` beside the claims."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """How many published numbers hold at the levels of factors that they do not know, such as a mechanism."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path

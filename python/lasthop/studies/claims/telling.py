@@ -1,7 +1,5 @@
 """The run behind a verdict: of all replications the one that speaks most against the claim."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Outcomes of claims as tables and in words."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 

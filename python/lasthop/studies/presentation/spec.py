@@ -1,7 +1,5 @@
 """The contents of `report.toml`. Field names are the keys; `docs/report.md` describes them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
