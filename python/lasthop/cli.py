@@ -93,7 +93,6 @@ class _Commands(click.Group):
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of all commands."""
         del ctx
         return list(_PLACES)
 
@@ -107,7 +106,6 @@ class _Commands(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write a list for each section."""
         del ctx
         for title, commands in _SECTIONS.items():
             with formatter.section(title):

@@ -18,7 +18,6 @@ class Case:
 
 
 def junit(cases: Iterable[Case], suite: str) -> bytes:
-    """Return the content of the file."""
     root = ElementTree.Element("testsuite", name=suite)
     counts = {"failure": 0, "error": 0, "skipped": 0}
     total = 0

@@ -21,7 +21,6 @@ class Process(NamedTuple):
 
     @property
     def processor_s(self) -> float:
-        """The processor time that it has used."""
         return seconds(self.ticks)
 
 

@@ -17,5 +17,4 @@ def commit() -> str:
 
 
 def version() -> str:
-    """Return version and commit in words."""
     return f"{_core.VERSION} (commit {commit()})"

@@ -103,7 +103,6 @@ class Difference:
 
     @property
     def level_mean(self) -> float:
-        """The level's mean over the pairs."""
         return self.reference_mean + self.mean
 
     @property
@@ -130,7 +129,6 @@ class Difference:
 
     @property
     def is_ratio(self) -> bool:
-        """Whether the metric is compared by ratios."""
         return self.logarithms is not None
 
     @property
@@ -169,7 +167,6 @@ class Difference:
 
 
 def disjoint(one: Interval, other: Interval) -> bool:
-    """Whether two intervals do not overlap."""
     return one.low > other.high or other.low > one.high
 
 

@@ -106,7 +106,6 @@ class Compare:
 
     @property
     def differences(self) -> list[Difference]:
-        """The differences alone."""
         return [one.difference for one in self.found]
 
     @property
@@ -196,7 +195,6 @@ def compare_results(folder: Path, request: Request) -> Compare:
 
 
 def _levels(sections: Sequence[Section]) -> dict[str, list[str]]:
-    """Return the levels of each factor."""
     return {
         name: pl.concat([section.rows[column] for section in sections]).unique(maintain_order=True).to_list()
         for column, name in sections[0].factors.items()

@@ -181,7 +181,6 @@ def try_parts(roles: Sequence[str]) -> str:
 
 
 def metrics_of(tables: Tables) -> list[str]:
-    """Return every metric that the tables have."""
     names = _factors(tables)
     return list(dict.fromkeys(name for kind in _kinds(tables) for name in _numeric(kind.rows, names)))
 

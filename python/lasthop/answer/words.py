@@ -89,7 +89,6 @@ class _Group:
 
     @property
     def size(self) -> float:
-        """The size of the largest difference."""
         return max(map(size, self.members))
 
     @property
@@ -120,7 +119,6 @@ class _Group:
 
     @property
     def cases(self) -> dict[tuple[tuple[str, str], ...], list[Difference]]:
-        """The comparisons of each case."""
         found: dict[tuple[tuple[str, str], ...], list[Difference]] = {}
         for one in self.members:
             found.setdefault(one.where, []).append(one)

@@ -43,8 +43,6 @@ class Simulated(NamedTuple):
 
 
 class Campaign:
-    """A plan together with its output folder."""
-
     def __init__(
         self, plan: Plan, out: Path, snap_length: int | None = None, stopping: Stopping | None = None
     ) -> None:
@@ -119,7 +117,6 @@ class Campaign:
         return self.inventory.pending(merged=self.complete)
 
     def outlook(self) -> Outlook:
-        """Return what is there and what is missing."""
         return self.inventory.outlook(merged=self.complete)
 
     @property

@@ -67,7 +67,6 @@ class Finished:
         return read_rows(file) if file.is_file() else None
 
     def traces_bytes(self) -> int:
-        """Return the size of all captures."""
         return sum(file.stat().st_size for file in (self.out / TRACES).rglob("*") if file.is_file())
 
     def silent(self) -> str | None:
@@ -115,5 +114,4 @@ class Finished:
         )
 
     def run_rows(self) -> pl.DataFrame:
-        """Return one row per replication."""
         return read_rows(self.out / RUNS)

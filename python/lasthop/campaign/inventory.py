@@ -97,7 +97,6 @@ class Inventory:
         self._memories: Memories = {}
 
     def look(self, store: Store) -> None:
-        """Look up what the store holds."""
         self.facts, self.pieces = store.facts(), store.pieces()
         self.captures, self._memories = store.captures(), store.memories()
 

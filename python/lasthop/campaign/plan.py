@@ -64,7 +64,6 @@ class Plan:
 
     @property
     def runs(self) -> int:
-        """Number of runs in the whole plan."""
         return len(self.cells) * self.sets * self.replications
 
     @property
@@ -197,7 +196,6 @@ class ChosenRun:
 
     @property
     def title(self) -> str:
-        """Scenario, cell, replication and set, in words."""
         cell = self.cell.key or "its only cell"
         return f"{self.plan.study.name}, {cell}, replication {self.replication} of set {self.set_number}"
 

@@ -55,7 +55,6 @@ class Agenda:
     """The work that is left. It is handed out in slices by the time that they will take."""
 
     def __init__(self, work: Iterable[Work]) -> None:
-        """Take over `work`, in order."""
         self._left = deque(work)
         self._parked: dict[Work, Work] = {}  # by a slice of a chain, the rest, which has to wait for it
         self._cost_s: dict[int, float] = {}  # of a replication, by cell
@@ -148,7 +147,6 @@ class Stopwatch:
 
     @property
     def total_s(self) -> float:
-        """The time so far."""
         with self._lock:
             running = time.perf_counter() - self._since if self._active else 0.0
             return self._total_s + running
@@ -179,7 +177,6 @@ class Ledger:
         self._lock = threading.Lock()
 
     def commit(self, batch: Batch) -> None:
-        """Store a batch."""
         with self._lock:
             self.runs += batch.runs
             runs, wall_s = self._before
@@ -199,7 +196,6 @@ class Assignment(NamedTuple):
 
     @property
     def runs(self) -> int:
-        """Number of runs in it."""
         return sum(work.count for work in self.work)
 
 
@@ -250,7 +246,6 @@ class _Runner:
         self.news: SimpleQueue[int | BaseException | None] = SimpleQueue()
 
     def run(self, jobs: int, advance: Callable[[int], None]) -> None:
-        """Work off the agenda on `jobs` threads."""
         threads: list[_Thread] = []
         try:
             while len(threads) < jobs:

@@ -16,8 +16,6 @@ _FILES = (*RECORDS, MANIFEST)
 
 @dataclass(frozen=True)
 class Baseline:
-    """A saved baseline."""
-
     folder: Path
     engine: str
     cells: int

@@ -46,7 +46,6 @@ def command_of(checked: Checked, judged: Judged) -> str | None:
 
 
 def totals(checked: Sequence[Checked]) -> str:
-    """Count the verdicts on all claims."""
     counts = Counter(one.outcome.verdict for each in checked for one in each.judged)
     named = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
     return f"claims: {named} of {counts.total()}"

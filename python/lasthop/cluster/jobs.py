@@ -30,7 +30,6 @@ _OURS = {
 
 
 def _class(system: str) -> Any:  # noqa: ANN401  it has no types
-    """Return dask-jobqueue's class for a batch system."""
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     import dask_jobqueue
 

@@ -80,12 +80,10 @@ class DaskPlace:
 
     @property
     def threads(self) -> int:
-        """Threads of all present workers."""
         return sum(self._present.values())
 
     @property
     def lost(self) -> int:
-        """How many workers have gone."""
         return len(self._lost)
 
     def mourn(self, address: str) -> None:

@@ -41,7 +41,6 @@ class Simulator:
     """
 
     def __init__(self, cells: Sequence[_core.Cell], seed: int, engine: Called) -> None:
-        """Take them."""
         self._cells = cells
         self._seed = seed
         self._called = engine
@@ -61,7 +60,6 @@ class Simulator:
         return _unpickle, (version(), self._seed, self._called, zlib.compress(cells.encode()))
 
     def __call__(self, pieces: Sequence[Piece]) -> Answer:
-        """Run the pieces in order."""
         builder, seconds, engine = BatchBuilder(), [], self._own_engine()
         for number, source, first, count, memory in pieces:
             started = time.perf_counter()

@@ -150,7 +150,6 @@ def show_protocols(frame: pl.DataFrame) -> None:
 
 
 def show_sizes(frame: pl.DataFrame) -> None:
-    """Print a line per range of lengths."""
     whole = {str(file): packets for file, packets, _ in _totals(frame)}
     upto: dict[str, int] = dict.fromkeys(whole, 0)
     rows = []

@@ -102,7 +102,6 @@ def _factors(context: click.Context) -> dict[str, list[str]]:
 
 
 def _factors_in(folder: Path) -> dict[str, list[str]]:
-    """Return the factors and levels of finished results."""
     from lasthop.results.folder import read_manifest
 
     factors: dict[str, dict[str, None]] = {}

@@ -142,7 +142,6 @@ class OneRunOptions:
 
     @classmethod
     def of(cls, context: click.Context) -> OneRunOptions:
-        """Take them from a command's parameters."""
         return cls(**{field.name: context.params[field.name] for field in fields(cls)})
 
     def choose(self, otherwise: str = "") -> ChosenRun:
@@ -160,7 +159,6 @@ class OneRunOptions:
 
     @property
     def limits(self) -> Limits:
-        """How much the run may take."""
         return Limits(self.anyway, self.limit_memory)
 
     def _runs(self, study: _core.Study, cells: Sequence[_core.Cell]) -> list[ChosenRun]:

@@ -18,8 +18,6 @@ EXIT_FAILED = 4
 
 
 class _OfKernel(TypedDict):
-    """Options that only a kernel has."""
-
     kernel: str | None
     program: Path | None
     families: Sequence[str]

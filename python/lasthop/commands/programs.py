@@ -55,8 +55,6 @@ cpu_cost_option = click.option(
 
 @dataclass(frozen=True, slots=True)
 class HostPrograms:
-    """Programs on the hosts of a scenario."""
-
     known: Sequence[str]
     """The names of its hosts."""
     main: str

@@ -34,7 +34,6 @@ class Holding:
 
     @property
     def asked(self) -> int:
-        """Number of runs in the plan."""
         return self.there + sum(self.missing.values())
 
 

@@ -65,7 +65,6 @@ class RunOptions(Asked):
 
     @classmethod
     def of(cls, context: click.Context) -> RunOptions:
-        """Take them from a command's parameters."""
         return cls(**{field.name: context.params[field.name] for field in fields(cls)})
 
 
@@ -223,13 +222,11 @@ def _notes_on_inputs(plan: Plan) -> Iterator[str]:
 
 
 def _listed(texts: Sequence[str]) -> str:
-    """List some texts in a line."""
     shown = [*texts[:_LISTED], *([f"{len(texts) - _LISTED} more"] if len(texts) > _LISTED else [])]
     return listed(shown)
 
 
 def _beside(folders: Sequence[Path], plan: Plan) -> list[Side]:
-    """Read the results to compare with."""
     if not folders:
         return []
     from lasthop.studies.beside import read_side

@@ -229,7 +229,6 @@ def shell_command(
 
 
 def _refuse_given(foreign: dict[str, object], engine: str) -> None:
-    """Refuse options of the other engine."""
     given = next((option for option, value in foreign.items() if value not in (None, ())), None)
     if given is not None:
         other = "kernel" if engine == "live" else "live"
@@ -237,7 +236,6 @@ def _refuse_given(foreign: dict[str, object], engine: str) -> None:
 
 
 def _memory(size: str) -> str:
-    """Check the size of a guest's memory."""
     from lasthop.engines.kernel.boot import memory_bytes
 
     if not re.fullmatch(r"[0-9]{1,6}[MG]", size) or memory_bytes(size) < memory_bytes(_MEMORY_MIN):

@@ -28,7 +28,6 @@ def check_output(out: Path, formats: Collection[str] = WRITERS.keys()) -> None:
 
 
 def write_output(frame: pl.DataFrame, out: Path) -> None:
-    """Write every column into the new file `out`."""
     try:
         replace_atomically(out, lambda path: WRITERS[out.suffix](frame, path))
     except OSError as error:

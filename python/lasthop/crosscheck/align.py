@@ -79,7 +79,6 @@ def _add_packet(states: list[State], row: PacketRow, data: str) -> None:
 
 
 def _add_told(states: list[State], row: TransportRow) -> None:
-    """Take in a report of the sender's TCP."""
     state = states[-1]
     match row["event"]:
         case "window":

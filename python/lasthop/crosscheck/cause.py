@@ -46,8 +46,6 @@ _RANKS = ("queue", "link", "receiver", "window", "sender")
 
 
 class Kind(StrEnum):
-    """The kind of decision that differed."""
-
     TIE = "full queue, in a tie"
     QUEUE = "full queue"
     RED_TIE = "RED, after a tie"
@@ -114,7 +112,6 @@ class Steps:
     _latest: dict[Place, int] = field(default_factory=dict)
 
     def add_packet(self, row: PacketRow) -> None:
-        """Take in an event of a packet."""
         now, event, at = row["time_ns"], row["event"], self.places.get(row["place"], _BESIDE)
         is_data = row["direction"] == self.data[row["flow"]]
         host = Place("sender" if is_data == (event == "sent") else "receiver", row["flow"])
@@ -134,7 +131,6 @@ class Steps:
             self._latest[host] = now
 
     def add_told(self, row: TransportRow) -> None:
-        """Take in a report of the sender's TCP."""
         sender, windows = Place("sender", row["flow"]), self.of[Place("window", row["flow"])]
         arrivals = self._arrivals[sender]
         match row["event"]:

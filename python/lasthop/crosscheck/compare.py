@@ -38,8 +38,6 @@ DELAYS = ("queue_delay_median_s", "queue_delay_p95_s")
 
 @dataclass(frozen=True, slots=True)
 class Distance:
-    """A metric of a flow on two engines."""
-
     metric: str
     values: tuple[float, float]
 

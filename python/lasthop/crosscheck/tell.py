@@ -100,7 +100,6 @@ def _causes(transfers: Sequence[FlowComparison]) -> Iterator[str]:
 
 
 def _shares(distances: Iterable[Distance | None]) -> list[float]:
-    """Return the known relative distances."""
     return [abs(distance.relative) for distance in distances if distance and distance.relative is not None]
 
 

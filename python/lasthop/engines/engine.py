@@ -63,7 +63,6 @@ class Observation(NamedTuple):
     series: SeriesTarget | None = None
 
     def message(self) -> dict[str, object]:
-        """Return the observation as Rust reads it."""
         capture, series = self.capture, self.series
         return {
             "trace": self.trace,
@@ -110,11 +109,9 @@ class Request:
 
     @property
     def captures(self) -> dict[int, CaptureTarget]:
-        """The targets of captures, by replication number."""
         return {number: wanted.capture for number, wanted in self.observations.items() if wanted.capture}
 
     def messages(self) -> dict[int, dict[str, object]]:
-        """Return the observations as Rust reads them."""
         return {number: wanted.message() for number, wanted in self.observations.items()}
 
 

@@ -36,8 +36,6 @@ class _RunFacts(TypedDict):
 
 
 class EmulatorFacts(TypedDict):
-    """What the emulator tells of its runs."""
-
     priority: object
     differences: object
     programs: list[ProgramFacts]
@@ -56,8 +54,6 @@ class _Kept(TypedDict):
 
 
 class Answer(TypedDict):
-    """An answer of crates/lasthop-host."""
-
     flows: Columns
     pages: Columns
     shorts: Columns
@@ -152,8 +148,6 @@ def _stretches(numbers: range, together: int) -> Iterator[tuple[range, int]]:
 
 
 def _from(results: HostResults, first: int) -> HostResults:
-    """Leave out the replications before one."""
-
     def left(table: Columns) -> Columns:
         is_left = [cast("int", number) >= first for number in table["replication"]] if table else []
         return {name: list(itertools.compress(cells, is_left)) for name, cells in table.items()}
@@ -198,7 +192,6 @@ def message_of(cell: _core.Cell, request: Request) -> RunSpec:
 
 
 def results_of(answer: Answer) -> HostResults:
-    """Return the results in an answer of crates/lasthop-host."""
     lateness = [run["lateness"] for run in answer["facts"]["runs"]]
     for column in _LATENESS:
         answer["runs"][f"lateness_{column}"] = [summary[column] for summary in lateness]

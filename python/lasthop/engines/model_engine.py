@@ -20,12 +20,10 @@ class ModelEngine(Engine):
 
     @property
     def title(self) -> str:
-        """What ran the hosts."""
         return "model (virtual time)"
 
     @property
     def options(self) -> Sequence[str]:
-        """It is the default."""
         return ()
 
     def run(self, cell: _core.Cell, request: Request, *, stop: Stop | None = None) -> Outcome:

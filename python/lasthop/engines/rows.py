@@ -13,8 +13,6 @@ Record: TypeAlias = Mapping[str, Any]
 
 @final
 class PacketRow(TypedDict):
-    """An event of a packet."""
-
     order: int
     time_ns: int
     event: str
@@ -62,8 +60,6 @@ class TransportRow(TypedDict):
 
 @final
 class ObjectRow(TypedDict):
-    """An object of a page load."""
-
     flow: int
     object: int
     bytes: int | None
@@ -82,7 +78,6 @@ def merged(
 
 
 def packet_rows(trace: Trace) -> Iterator[PacketRow]:
-    """Go through the events of all packets."""
     return cast("Iterator[PacketRow]", rows(trace.packets))
 
 
@@ -92,7 +87,6 @@ def transport_rows(transport: Columns) -> Iterator[TransportRow]:
 
 
 def object_rows(trace: Trace) -> Iterator[ObjectRow]:
-    """Go through the objects of all page loads."""
     return cast("Iterator[ObjectRow]", rows(trace.objects))
 
 

@@ -66,7 +66,6 @@ class Cases:
 
 
 def read_cases() -> Cases:
-    """Read the test cases."""
     data = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     section = Section(**data["section"], rows=())
     return Cases(section, data["follows"], [_case(one, data["scenario"]) for one in data["case"]])
@@ -131,13 +130,10 @@ def _counted_from(moment: float, run: _Run, value: Any) -> Any:  # noqa: ANN401
 
 @dataclass(frozen=True)
 class _Run:
-    """A run of a case: its events."""
-
     trace: _core.Trace
 
     @cached_property
     def transport(self) -> pl.DataFrame:
-        """Events of the sender."""
         return as_frame(self.trace.transport).filter(host="server")
 
     @cached_property
@@ -167,7 +163,6 @@ def _run(scenario: Mapping[str, Any], file: Path) -> _Run:
 
 
 def _faults(expected: Mapping[str, Any], follows: Mapping[str, Sequence[str]], run: _Run) -> Iterator[str]:
-    """Say what does not hold."""
     names = [name for _, name in run.states]
     for before, after in dict.fromkeys(pairwise(names)):
         if after not in follows.get(before, ()):

@@ -70,7 +70,6 @@ class Judgement:
 
     @property
     def verdict(self) -> str:
-        """The verdict on the section."""
         if self.rows and all(ran.refused for ran in self.rows):
             return NOT_RUN
         given = [one.outcome.verdict for ran in self.rows if ran.checked for one in ran.checked.judged]
@@ -80,8 +79,6 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Dossier:
-    """All that was found about a control."""
-
     control: Control
     against: Sequence[str]
     set: Set

@@ -30,7 +30,6 @@ class _Line:
 
 
 def write_page(dossier: Dossier, file: Path) -> None:
-    """Write the page."""
     context = {
         "dossier": dossier,
         "css": text("report.css"),

@@ -80,7 +80,6 @@ def picture(measured: Measured, names: Mapping[str, str], laws: Sequence[Law] = 
 
 
 def colours(names: Mapping[str, str]) -> dict[str, str]:
-    """Return the colour of each control."""
     return {control: CONTRASTING[place % len(CONTRASTING)] for place, control in enumerate(names)}
 
 

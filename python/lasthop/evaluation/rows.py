@@ -67,8 +67,6 @@ class RowScenario(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Row:
-    """A scenario of the set."""
-
     name: str
     numbers: Sequence[Number]
     laws: Sequence[Law]
@@ -78,7 +76,6 @@ class Row:
 
     @property
     def title(self) -> str:
-        """What the scenario is."""
         return str(self.scenario["title"])
 
     def file_text(self, controls: Mapping[str, Mapping[str, object]]) -> str:
@@ -130,7 +127,6 @@ class Set:
 
 
 def read_set(name: str) -> Set:
-    """Read the set, quick or whole."""
     data = tomllib.loads((FOLDER / "set.toml").read_text(encoding="utf-8"))
     sections = [
         Section(

@@ -35,8 +35,6 @@ class Window(NamedTuple):
 
 @dataclass(slots=True)
 class Retransmission:
-    """A data segment sent again."""
-
     packet: Packet
     kind: str
     unnecessary: bool = False
@@ -162,7 +160,6 @@ class BadPeriod:
 
     @property
     def what(self) -> str:
-        """The link that was bad."""
         return _link(self.direction, self.hop)
 
 
@@ -229,8 +226,6 @@ class TcpFacts:
 
 
 class _History:
-    """Reads a flow's events in order."""
-
     def __init__(self, packets: Packets, tcp: Sequence[TransportRow], flow: int, direction: str) -> None:
         self.packets = packets
         self.mine = packets.of_flow(flow)
@@ -636,7 +631,6 @@ def gather(
     flow: int,
     states: Columns,
 ) -> TcpFacts:
-    """Collect the facts of TCP flow number `flow`."""
     history = _History(trace_tables, table_of(tcp, flow), flow, record["direction"])
     history.read()
     passive = history.mine[0].direction != history.direction

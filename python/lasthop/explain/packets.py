@@ -79,7 +79,6 @@ class Packet:
 
     @property
     def data_end(self) -> int:
-        """First byte after the payload."""
         return self.data_start + self.payload_bytes
 
     def crossing(self, now: Moment) -> Crossing | None:
@@ -170,7 +169,6 @@ class Packets:
         )
 
     def of_flow(self, flow: int) -> list[Packet]:
-        """Return a flow's packets, both directions."""
         return self._of_flow.get(flow, [])
 
     def at_hop(self, place: int | None) -> str:

@@ -203,7 +203,6 @@ def tell_quic(
     flow: int,
     states: Columns,
 ) -> Story:
-    """Tell the story of flow number `flow`."""
     moves = packets.facts.applications[record["application"]].moves
     history = _History(packets, table_of(tcp, flow), flow, record["direction"], moves)
     return _Teller(packets, history, record).told(states)

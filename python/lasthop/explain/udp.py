@@ -75,7 +75,6 @@ class Datagram:
         return spent
 
     def crossing(self, place: int | None) -> Crossing:
-        """Return its stay at a place."""
         assert self.packet is not None
         return next(crossing for crossing in self.packet.crossings if crossing.place == place)
 
@@ -93,12 +92,10 @@ class Rise:
 
     @property
     def slow(self) -> int:
-        """Number of slow datagrams."""
         return sum((one.delay_ns or 0) >= self.over_ns for one in self.datagrams)
 
     @property
     def worst(self) -> Datagram:
-        """The datagram with the longest delay."""
         return max(self.datagrams, key=lambda one: one.delay_ns or 0)
 
 

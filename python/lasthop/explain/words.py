@@ -52,7 +52,6 @@ def length(ns: int) -> str:
 
 
 def count(number: int, thing: str) -> str:
-    """Return `1 segment`, `2 segments`."""
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
@@ -63,7 +62,6 @@ def ends_of(record: Record, direction: str) -> str:
 
 
 def tries(number: int) -> str:
-    """Return `1 try`, `2 tries`."""
     return f"{number} {'try' if number == 1 else 'tries'}"
 
 
@@ -107,7 +105,6 @@ def _fill(text: str, first: str, rest: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Return a wrapped paragraph."""
     return _fill(text, "", "")
 
 

@@ -108,7 +108,6 @@ class Findings:
 
     @property
     def factors(self) -> dict[str, list[str]]:
-        """The scenario's factors with their levels."""
         return self.campaign.plan.study.factors
 
     @functools.cached_property
@@ -120,7 +119,6 @@ class Findings:
 
     @functools.cached_property
     def sections(self) -> list[Section]:
-        """The headline metrics."""
         return sections(self.tables)
 
     @functools.cached_property

@@ -21,8 +21,6 @@ OFF, MOST_DEVIATIONS = 0.05, 6.0
 
 @dataclass(frozen=True)
 class Posterior:
-    """Draws with weights, of one model."""
-
     draws: Floats
     """One row for each kept simulation, adjusted."""
     weights: Floats

@@ -45,12 +45,10 @@ class Course:
 
     @property
     def lengths(self) -> Floats:
-        """How long each step lasts."""
         return np.diff(self.time_s, append=self.until_s)
 
     @property
     def mean(self) -> float:
-        """The mean rate."""
         return float(self.lengths @ self.rate / self.lengths.sum())
 
     @property
@@ -90,7 +88,6 @@ class Windows:
 
     @property
     def lengths(self) -> Floats:
-        """Seconds of each window."""
         return np.diff(self.edges_s)
 
     @property

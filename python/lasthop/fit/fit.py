@@ -81,7 +81,6 @@ class Way:
 
     @property
     def source(self) -> Source:
-        """Where what is said of it comes from."""
         return Source(self.measurement.file, self.measurement.kind)
 
 

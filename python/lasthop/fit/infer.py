@@ -172,7 +172,6 @@ class Found:
 
     @property
     def model(self) -> Model:
-        """The most probable one."""
         return self.parts[0].model
 
 
@@ -273,7 +272,6 @@ class Inference:
         return tuple(names)
 
     def run(self, models: Sequence[Model]) -> Found:
-        """All rounds."""
         jittery = self.first.jitter > 0
         models = [replace(model, jittery=jittery) for model in models if self.first.losses or not model.lossy]
         wide = {model: Box.around(self.first, self.names(model), model.queue) for model in models}

@@ -61,7 +61,6 @@ class Pair:
         return float(self.data.delay_ms.min() + self.answers.delay_ms.min())
 
     def notes(self) -> Iterator[str]:
-        """What the pair tells, in sentences."""
         both = f"{self.sender.file.name} and {self.receiver.file.name}"
         for name, way in (("data packets", self.data), ("ACKs", self.answers)):
             usual, long = way.waits_ms

@@ -49,12 +49,10 @@ class Known:
         return FAIR.get(queue, queue) if self.queues == "own" else queue
 
     def flows(self, direction: Direction, shift_s: float) -> list[dict[str, object]]:
-        """The flows of others."""
         return [] if self.cross is None else self.cross.flows(direction, shift_s)
 
 
 def known(transfers: tuple[Transfer, ...], delays: Delays | None, until_s: float, seen_at: End) -> Known:
-    """Look at a capture."""
     seen = None if delays is None else windows(transfers, delays, until_s, seen_at)
     if delays is None or seen is None or not seen.busy.any():
         return Known(refused={"course": "a queue never stood long enough to tell"})

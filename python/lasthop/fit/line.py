@@ -40,7 +40,6 @@ class Model:
     """Whether the queue never overflowed, so that its limit is no property of what was seen."""
 
     def __str__(self) -> str:
-        """Name all."""
         words = (("random loss", self.lossy), ("jitter", self.jittery), ("no limit", self.endless))
         more = [word for word, has in words if has]
         return f"{self.control} through {self.queue}{', with ' if more else ''}{' and '.join(more)}"

@@ -99,8 +99,6 @@ class Delays:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What one file tells."""
-
     file: Path
     kind: Kind
     transfers: tuple[Transfer, ...] = ()

@@ -29,7 +29,6 @@ def course_name(name: str, way: str) -> str:
 
 
 def said(parameter: Parameter) -> str:
-    """A parameter in one line."""
     label = parameter.name.replace("_", " ")
     if parameter.reason is not None:
         instead = f" (assumed: {parameter.assumed})" if parameter.assumed else ""

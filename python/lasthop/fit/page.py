@@ -41,8 +41,6 @@ def page(fit: Fit, scenario: Path) -> str:
 
 @dataclass(frozen=True)
 class _Row:
-    """A parameter as the table shows it."""
-
     name: str
     key: str
     value: str

@@ -30,8 +30,6 @@ class Source:
 
 @dataclass(frozen=True)
 class Parameter:
-    """One property of the line."""
-
     name: str
     """`rate`, `delay`, `buffer`, `loss`, `jitter`, `stalls`, `queue`, `control`, `initial_window`, ..."""
     key: str

@@ -72,7 +72,6 @@ def delivered(transfers: tuple[Transfer, ...], times: Floats) -> Floats:
 
 
 def summarise(transfers: tuple[Transfer, ...], delays: Delays | None, view: View) -> Floats:
-    """The numbers."""
     time = view.grid_s
     if not view.fine:
         transfers = tuple(replace(one, lost_s=_spread(one.lost_s, time)) for one in transfers)

@@ -85,7 +85,6 @@ class Scale(NamedTuple):
         return "0" if float(text) == 0 else text
 
     def text(self, value: float | None, *, signed: bool = False) -> str:
-        """Write a value with its unit."""
         number = self.number(value, signed=signed)
         return f"{number} {self.unit}" if self.unit and number != "-" else number
 

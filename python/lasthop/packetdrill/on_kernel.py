@@ -69,8 +69,6 @@ _ASSERTION = re.compile(r"(?m)^(?: {4}(.*)\n(?: +[~^]+\n)?)?(\w+Error\b.*)$")
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One run of a script."""
-
     script: Path
     family: str
     repetition: int

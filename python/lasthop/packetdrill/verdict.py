@@ -9,8 +9,6 @@ from lasthop import junit as files
 
 
 class State(Enum):
-    """What became of a script."""
-
     PASSED = "passed"
     FAILED = "failed"
     NOT_RUNNABLE = "not runnable"
@@ -18,8 +16,6 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one script on one host."""
-
     script: Path
     family: str
     """How the script's addresses are meant: ipv4, ipv6 or ipv4-mapped-ipv6."""

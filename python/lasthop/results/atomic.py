@@ -80,7 +80,6 @@ class _Output(io.RawIOBase):
         self._file = file
 
     def writable(self) -> bool:
-        """Say that it can be written."""
         return True
 
     def write(self, content: ReadableBuffer, /) -> int:

@@ -151,7 +151,6 @@ def _damaged(file: Path, reason: str) -> InputError:
 
 
 def digest(file: Path) -> str:
-    """Return the digest that identifies a file."""
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
 

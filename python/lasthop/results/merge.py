@@ -186,14 +186,12 @@ class _Table:
         self._files.append(file)
 
     def whole(self) -> pl.LazyFrame:
-        """Return all parts, stacked."""
         parts = [pl.scan_ipc(file, glob=False) for file in self._files]
         frame = pl.concat(parts, how="diagonal_relaxed") if self._only is None else self._only.lazy()
         return frame.with_columns(_as_floats(frame.collect_schema(), self.rows, self._known))
 
 
 def _known(frame: pl.DataFrame) -> set[str]:
-    """Return the columns that have a value."""
     return {column.name for column in frame if column.null_count() < len(column)}
 
 

@@ -42,8 +42,6 @@ class Identity(TypedDict):
 
 
 class Simulation(TypedDict):
-    """How much was simulated."""
-
     runs: int
     wall_s: float
 
@@ -86,8 +84,6 @@ class SpaceFacts(TypedDict):
 
 
 class UntilFacts(TypedDict):
-    """The conditions that ended the cells."""
-
     conditions: list[str]
     looks: list[int]
     shares: int
@@ -131,8 +127,6 @@ class Manifest(TypedDict):
 
 
 class StoreFacts(TypedDict, total=False):
-    """The facts about a store."""
-
     identity: Identity
     asked: list[tuple[str, int]]
     counts: list[int]

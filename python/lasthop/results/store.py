@@ -129,7 +129,6 @@ class Batch(NamedTuple):
 
     @property
     def runs(self) -> int:
-        """Number of replications in it."""
         return sum(count for _, _, count, _ in self.pieces)
 
 
@@ -151,13 +150,10 @@ class BatchBuilder:
         self.memories[source] = following, memory
 
     def build(self) -> Batch:
-        """Return everything that was added."""
         return Batch(self.pieces, _encoded(self._results) if self.pieces else {}, self.memories)
 
 
 class DamagedBatchError(Exception):
-    """A batch cannot be read."""
-
     def __init__(self, number: int) -> None:
         super().__init__(f"batch {number} is damaged")
         self.number = number
@@ -298,7 +294,6 @@ class Store:
             return self._database.execute(query, values).fetchall()
 
     def facts(self) -> StoreFacts:
-        """Return the facts about the store."""
         rows = self._rows("SELECT key, value FROM meta")
         try:
             return shapes.store_facts(rows)
@@ -365,7 +360,6 @@ class Store:
             raise DamagedBatchError(batch) from error
 
     def drop(self, batches: Sequence[int]) -> None:
-        """Forget whole batches."""
         with self._transaction() as database:
             for table, column in (("piece", "batch"), ("batch", "id")):
                 database.executemany(

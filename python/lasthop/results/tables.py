@@ -41,7 +41,6 @@ def factor_column(factor: str) -> str:
 
 
 def factor_name(column: str) -> str:
-    """Return the factor whose level a column holds."""
     name = column.removeprefix("factor_")
     return name if factor_column(name) == column else column
 
@@ -91,7 +90,6 @@ def with_derived(name: str, rows: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def height(rows: pl.LazyFrame) -> int:
-    """Return the number of rows."""
     return int(rows.select(pl.len()).collect().item())
 
 

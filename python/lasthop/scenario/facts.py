@@ -55,8 +55,6 @@ class Move(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """An application of a scenario."""
-
     kind: str
     tcp: Switches
     voice: Voice | None
@@ -139,7 +137,6 @@ class Facts:
 
     @classmethod
     def of(cls, cell: _core.Cell) -> Self:
-        """Return the facts of a cell's scenario."""
         told: _Told = json.loads(cell.facts)
         return cls(
             {name: _application(facts) for name, facts in told["applications"].items()},

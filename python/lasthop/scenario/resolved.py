@@ -10,23 +10,17 @@ WAYS: tuple[Literal["down"], Literal["up"]] = ("down", "up")
 
 
 class Red(TypedDict):
-    """RED's thresholds."""
-
     min: str
     max: str
 
 
 class Queue(TypedDict, total=False):
-    """A queue of a router."""
-
     discipline: str
     limit: str
     red: Red | None
 
 
 class HtbClass(TypedDict, total=False):
-    """A class of HTB."""
-
     name: str
     parent: str | None
     rate: str
@@ -51,29 +45,21 @@ class Link(TypedDict, total=False):
 
 
 class Side(TypedDict, total=False):
-    """One direction of a hop."""
-
     link: Link
     queue: Queue
     htb: Htb | None
 
 
 class Hop(TypedDict, total=False):
-    """A hop of a tree."""
-
     down: Side | None
     up: Side | None
 
 
 class Errors(TypedDict, total=False):
-    """Errors of the link."""
-
     arq: dict[str, object] | None
 
 
 class Relay(TypedDict):
-    """A relay of a flow."""
-
     at: str
 
 
@@ -119,6 +105,5 @@ class Resolved(TypedDict, total=False):
 
 
 def resolved(cell: _core.Cell) -> Resolved:
-    """Return a cell's scenario."""
     scenario: Resolved = json.loads(cell.scenario)
     return scenario

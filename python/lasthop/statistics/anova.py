@@ -109,7 +109,6 @@ class Design:
 
     @property
     def cells(self) -> int:
-        """Number of combinations of levels."""
         return math.prod(map(len, self.factors.values()))
 
 
@@ -545,7 +544,6 @@ def _effects(fit: _Fit, confidence: float) -> list[Effect]:
 
 
 def show(analysis: Analysis) -> None:
-    """Print the allocation of variation and the effects."""
     from rich.console import Console
 
     # Wider than any terminal: half a number is none, and a line that is too long for the terminal wraps.

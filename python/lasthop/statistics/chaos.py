@@ -133,7 +133,6 @@ class _Path:
         return cls(terms, frame, triangle[:found, :found], frame.T @ response)
 
     def coefficients(self, count: int) -> Floats:
-        """Return the coefficients of the first `count` terms."""
         from scipy.linalg import solve_triangular
 
         return np.asarray(solve_triangular(self.triangle[:count, :count], self.projections[:count]))

@@ -76,11 +76,9 @@ class Jackknife:
 
     @property
     def size(self) -> int:
-        """Length of a statistic's array."""
         return self.count + 1 if self.count > 1 else 1
 
     def mean(self, values: Values) -> Values:
-        """Return the mean of the replications."""
         without = (values.sum() - values) / (values.size - 1) if values.size > 1 else values[:0]
         return np.concatenate(([values.mean()], without))
 
@@ -107,11 +105,9 @@ class Bootstrap:
 
     @property
     def size(self) -> int:
-        """Length of a statistic's array."""
         return _RESAMPLES + 1
 
     def mean(self, values: Values) -> Values:
-        """Return the mean of the replications."""
         return np.concatenate(([values.mean()], values[self._draws].mean(axis=1)))
 
     def quantile(self, values: Values, share: float) -> Values:

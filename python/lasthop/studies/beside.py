@@ -32,7 +32,6 @@ class Side:
 
     @property
     def engine(self) -> str:
-        """What ran the hosts."""
         return str(self.manifest["identity"]["engine"])
 
     @property

@@ -49,8 +49,6 @@ _RANGE = (50.0, 99.99)
 
 @functools.cache
 def known_metrics() -> Sequence[str]:
-    """Return the metrics that records may have."""
-
     def row(table: str) -> pl.LazyFrame:
         # A flow that is a part neither of another flow nor of the page load.
         texts = {name: None if name == PART_OF else name for name in _TEXTS}

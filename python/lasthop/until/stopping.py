@@ -56,7 +56,6 @@ def _sections(condition: Condition, tables: Tables) -> list[Section]:
 
 
 def values_of(condition: Condition, tables: Tables) -> Iterator[Values]:
-    """Yield the values that a condition covers."""
     for section in _sections(condition, tables):
         rows = section.rows
         if condition.flow is not None:

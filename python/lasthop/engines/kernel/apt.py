@@ -39,7 +39,6 @@ class Apt:
         packages[0].unlink()
 
     def update(self) -> None:
-        """Refresh the lists of packages."""
         done = self._run("apt-get", "update", "--quiet=2")
         if done.returncode != 0:
             raise InputError(f"apt-get cannot read Debian's other suites: {done.stderr.strip()}")

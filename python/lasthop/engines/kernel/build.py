@@ -49,8 +49,6 @@ _TIMEOUT_S = 1800
 
 @dataclass(frozen=True)
 class Wanted:
-    """What to build."""
-
     source: str | None
     """A release or a path; by default the newest available release."""
     hz: int = HZ

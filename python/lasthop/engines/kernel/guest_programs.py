@@ -113,8 +113,6 @@ class GuestAnswer(Answer, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a command."""
-
     code: int
     """Exit code of the command, or 128 and the signal that ended it."""
     virtual_s: float

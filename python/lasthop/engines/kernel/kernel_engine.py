@@ -97,12 +97,10 @@ class KernelEngine(HostEngine):
 
     @property
     def title(self) -> str:
-        """What ran the hosts."""
         return f"kernel (Linux {self.kernel.info.version}, virtual time; SHA-256 {self.kernel.digest[:16]})"
 
     @property
     def identity(self) -> Mapping[str, str]:
-        """The digest of the kernel."""
         return {"kernel": self.kernel.digest}
 
     @property
@@ -120,7 +118,6 @@ class KernelEngine(HostEngine):
 
     @property
     def guest(self) -> str:
-        """The kernel of the hosts."""
         return f"Linux {self.kernel.info.version} (User-Mode Linux)"
 
     @property

@@ -54,8 +54,6 @@ class Info:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel that was built."""
-
     name: str
     folder: Path
     info: Info
@@ -165,5 +163,4 @@ def keep(name: str, program: Path, info: Info) -> Kernel:
 
 
 def remove(kernel: Kernel) -> None:
-    """Forget a kernel."""
     shutil.rmtree(kernel.folder)

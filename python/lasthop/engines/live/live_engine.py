@@ -24,7 +24,6 @@ class LiveEngine(HostEngine):
 
     @property
     def title(self) -> str:
-        """What ran the hosts."""
         return "live (this machine's TCP, real time)"
 
     def run_cell(self, cell: _core.Cell, request: Request) -> HostResults:

@@ -70,7 +70,6 @@ class Part:
         return found
 
     def items(self) -> Iterator[Part]:
-        """Yield the parts of a list."""
         if not isinstance(self.value, list):
             raise self.fault("a list in brackets")
         for number, one in enumerate(self.value):

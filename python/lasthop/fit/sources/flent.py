@@ -22,13 +22,11 @@ _NO_DELAYS = "No delays: no series of pings is in the file."
 
 
 def claims(head: bytes, path: Path) -> bool:
-    """Whether this looks like a file of flent."""
     named = path.name.endswith((".flent", ".flent.gz"))
     return named or (head.lstrip().startswith(b"{") and b'"metadata"' in head and b"FLENT" in head)
 
 
 def read(path: Path) -> Measurement:
-    """Read a file of flent. Raises InputError."""
     whole = document(path)
     raw = whole["raw_values"]
     if not raw.table():

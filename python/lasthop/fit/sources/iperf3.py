@@ -35,7 +35,6 @@ _COARSE = "No single packets: bursts and the first round trips are within an int
 
 
 def claims(head: bytes, path: Path) -> bool:
-    """Whether this looks like a file of iperf3."""
     del path
     return head.lstrip().startswith(b"{") and b'"start"' in head and b"iperf" in head
 
@@ -72,7 +71,6 @@ class _Stream:
 
 
 def read(path: Path) -> Measurement:
-    """Read a file of iperf3. Raises InputError."""
     whole = document(path)
     said = whole.get("error")
     intervals = list(whole["intervals"].items()) if whole.get("intervals") else []

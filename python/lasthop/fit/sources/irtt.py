@@ -15,13 +15,11 @@ _CLOCKS = "No one-way delays: the clocks of the two hosts differ by more than th
 
 
 def claims(head: bytes, path: Path) -> bool:
-    """Whether this looks like a file of irtt."""
     del path
     return head.lstrip().startswith(b"{") and b'"irtt"' in head
 
 
 def read(path: Path) -> Measurement:
-    """Read a file of irtt. Raises InputError."""
     whole = document(path)
     probes = list(whole["round_trips"].items())
     if not probes:

@@ -30,13 +30,11 @@ _CUT = "No summary at the end: probes that were lost last are unknown."
 
 
 def claims(head: bytes, path: Path) -> bool:
-    """Whether this looks like the output of ping."""
     del path
     return _START.search(head) is not None
 
 
 def read(path: Path) -> Measurement:
-    """Read the output of ping. Raises InputError."""
     content = text(path)
     replies: dict[int, tuple[float | None, float]] = {}
     highest, turns = 0, 0

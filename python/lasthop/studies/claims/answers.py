@@ -26,7 +26,6 @@ class Answer:
 
 
 def answers(sentences: Sequence[Sentence], outcomes: Sequence[Outcome]) -> list[Answer]:
-    """Return the claims' answer to each sentence."""
     of_sentence: dict[str, list[Outcome]] = {sentence.id: [] for sentence in sentences}
     for outcome in outcomes:
         for name in outcome.claim.statements:

@@ -40,8 +40,6 @@ class Scenario(Protocol):
 
 
 class HasLevels(Protocol):
-    """A combination of levels."""
-
     @property
     def levels(self) -> dict[str, str]:
         """Level of every factor."""
@@ -70,7 +68,6 @@ class Design:
 
     @classmethod
     def of(cls, study: Scenario) -> Design:
-        """Take them from a scenario."""
         keys = tuple(tuple(cell.levels.get(factor, "") for factor in study.factors) for cell in study.cells)
         return cls(study.factors, frozenset(keys), keys)
 

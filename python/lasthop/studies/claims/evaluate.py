@@ -117,11 +117,9 @@ class Part:
     """Replications in which a term has no value, unless it is one of the baseline."""
 
     def holds(self, confidence: float) -> bool:
-        """Whether the part is upheld."""
         return bool(self.bounds) and all(bound.holds(self._among(bound, confidence)) for bound in self.bounds)
 
     def fails(self, confidence: float) -> bool:
-        """Whether the part is not upheld."""
         return any(bound.fails(self._among(bound, confidence)) for bound in self.bounds)
 
     def _among(self, bound: Bound, confidence: float) -> float:
@@ -130,7 +128,6 @@ class Part:
 
     @property
     def verdict(self) -> str:
-        """The verdict on this part alone."""
         return _verdict(holds=self.holds(self.confidence), fails=self.fails(self.confidence))
 
     @property
@@ -380,7 +377,6 @@ class _Evaluation:
         return left, right, [(above + margin, True, ""), (below + margin, True, "")]
 
     def _mean(self, node: Expression) -> Values:
-        """Average an expression over the cells."""
         total = sum(self._value(node, {f: (level,) for f, level in place.items()}) for place in self._places)
         return np.asarray(total / len(self._places))
 

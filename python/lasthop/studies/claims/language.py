@@ -70,8 +70,6 @@ class ClaimError(ValueError):
 
 @dataclass(frozen=True)
 class Number:
-    """A constant."""
-
     value: float
 
 
@@ -104,8 +102,6 @@ class Operation:
 
 @dataclass(frozen=True)
 class Absolute:
-    """The absolute value of an expression."""
-
     inner: Expression
 
 
@@ -154,7 +150,6 @@ class Trend:
     levels: tuple[str, ...]
 
     def at(self, level: str) -> Expression:
-        """Return the expression at one level."""
         return Over("least", self.inner, {self.factor: (level,)})
 
 
@@ -223,7 +218,6 @@ class Vocabulary:
         return inside
 
     def selection(self, chosen: Mapping[str, object]) -> Levels:
-        """Return the chosen levels of several factors."""
         return {factor: self.levels(factor, levels) for factor, levels in chosen.items()}
 
 
@@ -297,7 +291,6 @@ class Parser:
     """Reads statements in the words of a vocabulary."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        """Take what statements may name."""
         self._words = vocabulary
 
     def alone(self, text: str) -> Alone:
@@ -482,7 +475,6 @@ def rewritten(expression: Expression, change: Callable[[Term], Expression]) -> E
 
 
 def sides(statement: Statement) -> list[Expression]:
-    """Return the expressions of a statement."""
     if isinstance(statement, Comparison):
         return [statement.left, statement.right]
     if isinstance(statement, Alone):
@@ -510,7 +502,6 @@ def _both(bound: Levels, more: Levels) -> Levels:
 
 
 def _parts(node: Expression) -> tuple[Expression, ...]:
-    """Return the parts of an expression."""
     match node:
         case Operation(_, left, right):
             return left, right

@@ -21,7 +21,6 @@ _CLAIM = ("id", "section", "verdict", "statement", "levels")
 
 
 def place_text(part: Part) -> str:
-    """Name the levels of a part."""
     return ",".join(f"{factor}={level}" for factor, level in part.place.items())
 
 

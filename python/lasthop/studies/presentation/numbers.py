@@ -76,7 +76,6 @@ class Cell:
     looks: int = 1
 
     def lines(self) -> Iterator[Line]:
-        """Yield the numbers of the table."""
         rows = self.study.rows[self.table.kind]
         if self.pages is None and any(row.of == "pages" for row in rows):
             return

@@ -67,7 +67,6 @@ def _expanded(text: str) -> list[str]:
 
 
 def _contradictions(found: Presentation) -> Iterator[tuple[_Place, str]]:
-    """Yield errors between the parts of a presentation."""
     kinds = [*FACTORIAL_KINDS, *found.rows]
     for number, table in enumerate(found.tables):
         if table.kind not in kinds:

@@ -38,7 +38,6 @@ class NumberSpec:
 
     @property
     def summed(self) -> tuple[str, ...]:
-        """The columns that the number sums up."""
         return self.columns or (self.metric,)
 
 
@@ -114,7 +113,6 @@ class FactorialSpec:
 
     @property
     def cells(self) -> int:
-        """Number of combinations of levels."""
         return math.prod(len(factor.levels) for factor in self.factors.values())
 
 
@@ -153,7 +151,6 @@ class CurvesSpec:
 
     @property
     def factors(self) -> list[str]:
-        """The factors of a figure, in no order."""
         of_lines = {factor for levels in self.lines.values() for factor in levels} - {"flow"}
         return [self.x, *([self.panels] if self.panels else []), *of_lines]
 
@@ -178,7 +175,6 @@ class HeatmapSpec:
 
     @property
     def factors(self) -> list[str]:
-        """The factors that a map shows."""
         return [self.rows, self.columns]
 
 
