@@ -4,7 +4,7 @@ from pathlib import Path
 
 from lasthop.campaign.plan import ChosenRun
 from lasthop.errors import InputError
-from lasthop.results.atomic import replace_atomically
+from lasthop.results.atomic import write_text, writing
 
 _ONLY_HOP = "last-hop"
 _DIRECTIONS = ("down", "up")
@@ -24,8 +24,6 @@ def write_course(run: ChosenRun, place: str, out: Path) -> int:
         raise InputError(f"--course {place}: {error}.") from error
     if text is None:
         raise InputError(f"--course {place}: that link has no course; add one, or leave the option out.")
-    try:
-        replace_atomically(out, lambda path: path.write_text(text, encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"Cannot write {out}: {error}.") from error
+    with writing(out):
+        write_text(out, text)
     return text.count("\n") - 1

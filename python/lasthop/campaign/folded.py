@@ -11,7 +11,7 @@ from lasthop.campaign.plan import ChosenRun
 from lasthop.campaign.series import TABLE, check_steps, labelled, scan_steps, write_steps
 from lasthop.errors import InputError
 from lasthop.metrics.dictionary import dictionary
-from lasthop.results.atomic import replace_atomically
+from lasthop.results.atomic import replace_atomically, writing
 from lasthop.scenario.points import factors_of
 
 BAND_WORDS = "10th to 90th percentile"
@@ -78,14 +78,12 @@ def write_folded(runs: Sequence[ChosenRun], step_ns: int, out: Path) -> int:
     Return the number of rows.
     """
     plan = runs[0].plan
-    try:
+    with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
         frame = folds(runs, step_ns)
         replace_atomically(
             out, lambda path: write_steps(frame.lazy(), path, out.suffix, (plan, step_ns), MEANINGS)
         )
-    except OSError as error:
-        raise InputError(f"Cannot write {out}: {error}.") from error
     return frame.height
 
 

@@ -7,7 +7,7 @@ from typing import cast
 from lasthop.campaign.inventory import Inventory
 from lasthop.campaign.plan import Plan
 from lasthop.campaign.provenance import host_facts
-from lasthop.results.atomic import replace_atomically
+from lasthop.results.atomic import write_text
 from lasthop.results.folder import MANIFEST, MERGING, digest, forget_tables
 from lasthop.results.manifest import NOTES, SCENARIO_FILE, UNTIL
 from lasthop.results.merge import merge_tables
@@ -49,8 +49,7 @@ def merge(store: Store, inventory: Inventory) -> Manifest:
             (merging / name).rename(out / name)
     finally:
         shutil.rmtree(merging, ignore_errors=True)
-    text = json.dumps(manifest, indent=2) + "\n"
-    replace_atomically(out / MANIFEST, lambda path: path.write_text(text, encoding="utf-8"))
+    write_text(out / MANIFEST, json.dumps(manifest, indent=2) + "\n")
     return manifest
 
 

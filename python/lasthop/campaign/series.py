@@ -12,7 +12,7 @@ from lasthop.campaign.plan import ChosenRun, Plan
 from lasthop.errors import InputError
 from lasthop.metrics.dictionary import dictionary
 from lasthop.metrics.units import units_for
-from lasthop.results.atomic import replace_atomically, write_parquet
+from lasthop.results.atomic import replace_atomically, write_parquet, writing
 from lasthop.results.tables import factor_column, height
 from lasthop.scenario.points import factors_of, level_column
 
@@ -30,7 +30,7 @@ def write_series(runs: Sequence[ChosenRun], step_ns: int, out: Path) -> int:
     The runs pass through files, so memory does not grow with their length. A failure leaves nothing behind.
     """
     check_steps(runs, step_ns)
-    try:
+    with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as folder:
             parts = []
@@ -43,8 +43,6 @@ def write_series(runs: Sequence[ChosenRun], step_ns: int, out: Path) -> int:
                 out, lambda path: write_steps(frame, path, out.suffix, (runs[0].plan, step_ns))
             )
             return height(frame)
-    except OSError as error:
-        raise InputError(f"Cannot write {out}: {error}.") from error
 
 
 def series_of(runs: Sequence[ChosenRun], step_ns: int) -> pl.DataFrame:

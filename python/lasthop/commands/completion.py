@@ -4,7 +4,7 @@ Every command imports this module, so it loads what it needs only when it comple
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import click
@@ -14,51 +14,7 @@ from lasthop import _core
 from lasthop.engines.live.presets import find_link, presets
 from lasthop.errors import InputError
 
-
-def complete_studies(
-    context: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Complete the name of a study."""
-    from lasthop.studies.catalogue import list_studies
-
-    del context, parameter
-    return [CompletionItem(name) for name in list_studies() if name.startswith(incomplete)]
-
-
-def complete_examples(
-    context: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Complete the name of an example."""
-    from lasthop.scenario.examples import list_examples
-
-    del context, parameter
-    return [CompletionItem(name) for name in list_examples() if name.startswith(incomplete)]
-
-
-def complete_files(
-    context: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Complete the name of a scenario file."""
-    del context, parameter
-    return _or_files((), incomplete)
-
-
-def complete_scenarios(
-    context: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Complete the name of a study or of a scenario file."""
-    from lasthop.studies.catalogue import list_studies
-
-    del context, parameter
-    return _or_files(list_studies(), incomplete)
-
-
-def complete_links(
-    context: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Complete the name of a preset or of a scenario file."""
-    del context, parameter
-    return _or_files(presets(), incomplete)
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
 def _or_files(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
@@ -66,6 +22,37 @@ def _or_files(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
     files = sorted(str(file) for file in Path().glob("*.toml"))
     found = [CompletionItem(name) for name in (*names, *files) if name.startswith(incomplete)]
     return found or [CompletionItem(incomplete, type="file")]
+
+
+def _completing(names: Callable[[], Iterable[str]], *, files: bool) -> Complete:
+    """Return a function that completes names, and those of scenario files with `files`."""
+
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        del context, parameter
+        if files:
+            return _or_files(names(), incomplete)
+        return [CompletionItem(name) for name in names() if name.startswith(incomplete)]
+
+    return complete
+
+
+def _studies() -> Iterable[str]:
+    from lasthop.studies.catalogue import list_studies
+
+    return list_studies()
+
+
+def _examples() -> Iterable[str]:
+    from lasthop.scenario.examples import list_examples
+
+    return list_examples()
+
+
+complete_studies = _completing(_studies, files=False)
+complete_examples = _completing(_examples, files=False)
+complete_files = _completing(lambda: (), files=True)
+complete_scenarios = _completing(_studies, files=True)
+complete_links = _completing(presets, files=True)
 
 
 def complete_only(

@@ -62,8 +62,9 @@ def fit_command(
     from lasthop.api.progress import progress
     from lasthop.campaign.provenance import usable_cores
     from lasthop.fit.fit import fit, runs_of_a_fit, ways_of
-    from lasthop.fit.output import course_name, courses_of, said, text_of, write_text
+    from lasthop.fit.output import course_name, courses_of, said, text_of
     from lasthop.fit.sources import read
+    from lasthop.results.atomic import write_text, writing
 
     _check(out, ".toml", "--out")
     if report is not None:
@@ -74,13 +75,15 @@ def fit_command(
     total = runs_of_a_fit(len(ways_of(measurements)))
     with progress(total, 0, quiet=quiet, doing="fitting") as advance:
         found = fit(measurements, seed=seed, jobs=jobs or usable_cores(), advance=advance)
-    for name, text in courses_of(found, out.stem).items():
-        write_text(out.with_name(name), text)
-    write_text(out, text_of(found, out.stem))
+    texts = {out.with_name(name): text for name, text in courses_of(found, out.stem).items()}
+    texts[out] = text_of(found, out.stem)
     if report is not None:
         from lasthop.fit.page import page
 
-        write_text(report, page(found, out))
+        texts[report] = page(found, out)
+    for path, text in texts.items():
+        with writing(path):
+            write_text(path, text)
     if not quiet:
         for parameter in found.parameters:
             click.echo(f"{parameter.key:24}  {said(parameter)}")

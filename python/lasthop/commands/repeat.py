@@ -22,7 +22,7 @@ from lasthop.engines.kernel.kernel_engine import KernelEngine
 from lasthop.engines.live.presets import find_link
 from lasthop.engines.registry import ENGINES
 from lasthop.errors import InputError
-from lasthop.results.atomic import replace_atomically
+from lasthop.results.atomic import write_text, writing
 from lasthop.results.folder import check_folder
 from lasthop.scenario.points import read_study
 from lasthop.scenario.toml import to_toml
@@ -211,9 +211,6 @@ def _write(file: Path, scenario: Mapping[str, object]) -> None:
         raise InputError(
             f"{file} is not of 'lasthop repeat', which would write it; choose another place with --out DIR."
         )
-    text = f"{_MADE_BY}\n\n{to_toml(scenario)}"
-    try:
+    with writing(file):
         file.parent.mkdir(parents=True, exist_ok=True)
-        replace_atomically(file, lambda path: path.write_text(text, encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"Cannot write {file}: {error}.") from error
+        write_text(file, f"{_MADE_BY}\n\n{to_toml(scenario)}")

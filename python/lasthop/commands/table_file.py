@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 
 from lasthop.errors import InputError, nearest
-from lasthop.results.atomic import check_name, replace_atomically, write_parquet
+from lasthop.results.atomic import check_name, replace_atomically, write_parquet, writing
 
 WRITERS: dict[str, Callable[[pl.DataFrame, Path], object]] = {
     ".csv": lambda frame, path: frame.write_csv(path),
@@ -28,7 +28,5 @@ def check_output(out: Path, formats: Collection[str] = WRITERS.keys()) -> None:
 
 
 def write_output(frame: pl.DataFrame, out: Path) -> None:
-    try:
+    with writing(out):
         replace_atomically(out, lambda path: WRITERS[out.suffix](frame, path))
-    except OSError as error:
-        raise InputError(f"Cannot write {out}: {error}.") from error

@@ -14,7 +14,7 @@ from lasthop.errors import InputError
 from lasthop.evaluation.bbr import Told, read_cases, tell_all
 from lasthop.evaluation.controls import Control
 from lasthop.evaluation.rows import FACTOR, TESTED, Number, Row, Section, Set
-from lasthop.results.atomic import replace_atomically
+from lasthop.results.atomic import write_text
 from lasthop.statistics.estimates import Interval
 from lasthop.studies.claims import NOT_RUN, NOT_UPHELD, UNDECIDED, UPHELD
 from lasthop.studies.claims.design import Design, Place
@@ -153,20 +153,16 @@ def _write(
                 f"# {section.title} (RFC 9743): {section.criterion}\n"
                 f"# Written by 'lasthop evaluate', {chosen.name} set, version {chosen.version}.\n\n"
             )
-            _save(files[row.name], head + row.file_text(levels))
+            write_text(files[row.name], head + row.file_text(levels))
             claims = files[row.name].with_suffix(f".{CLAIMS_FILE}")
             if text := row.claims_text([name for name in levels if name != TESTED]):
-                _save(claims, head + text)
+                write_text(claims, head + text)
             else:
                 claims.unlink(missing_ok=True)
             for file in (*row.files(), *filter(None, [control.file])):
                 if folder / file.name != file:
                     shutil.copyfile(file, folder / file.name)
     return files
-
-
-def _save(file: Path, text: str) -> None:
-    replace_atomically(file, lambda path: path.write_text(text, encoding="utf-8"))
 
 
 def _run(row: Row, file: Path, asked: Asked, results: Path, place: runner.Place, *, quiet: bool) -> Ran:

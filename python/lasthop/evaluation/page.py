@@ -10,7 +10,7 @@ from lasthop.evaluation.picture import cells_of, colours, picture, strokes
 from lasthop.evaluation.rows import TESTED
 from lasthop.evaluation.tell import short
 from lasthop.report.template import page, text
-from lasthop.results.atomic import replace_atomically
+from lasthop.results.atomic import write_text
 from lasthop.statistics.estimates import Interval
 from lasthop.studies.claims import NOT_UPHELD, UPHELD
 from lasthop.studies.claims.verdicts import numbers
@@ -46,7 +46,7 @@ def write_page(dossier: Dossier, file: Path) -> None:
         "drawn": lambda ran: picture(ran.measured[0], dossier.controls, ran.row.laws),
     }
     html = page(Path(__file__).with_name("dossier.html.j2"), context)
-    replace_atomically(file, lambda path: path.write_text(html, encoding="utf-8"))
+    write_text(file, html)
 
 
 def _lines(ran: Ran, dossier: Dossier) -> Iterator[_Line]:

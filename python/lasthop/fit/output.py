@@ -1,13 +1,10 @@
 """The fitted scenario as a file: what was found, what was assumed, and a factor of draws."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from textwrap import wrap
 
-from lasthop.errors import InputError
 from lasthop.fit.line import with_course
 from lasthop.fit.posterior import Fit, Parameter
-from lasthop.results.atomic import replace_atomically
 from lasthop.scenario.toml import to_toml
 
 WIDTH = 110
@@ -95,11 +92,3 @@ def _levels(fit: Fit) -> Iterator[str]:
     levels = {"best": fit.best}
     levels |= {f"draw-{number:02}": draw for number, draw in enumerate(fit.draws, 1)}
     yield to_toml({"factor": {"line": levels}}).strip()
-
-
-def write_text(out: Path, text: str) -> None:
-    """Write a file, whole or not at all. Raises InputError."""
-    try:
-        replace_atomically(out, lambda path: path.write_text(text, encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"Cannot write {out}: {error}.") from error

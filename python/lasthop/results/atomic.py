@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
@@ -27,6 +28,20 @@ def replace_atomically(path: Path, write: Callable[[Path], object]) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file whole, or not at all."""
+    replace_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Raise `InputError` if `path` cannot be written within."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"Cannot write {path}: {error}.") from error
 
 
 def check_name(path: Path) -> None:
