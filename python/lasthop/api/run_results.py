@@ -16,6 +16,7 @@ from lasthop.api.plot import Plots
 from lasthop.api.texts import texts
 from lasthop.campaign.plan import ChosenRun
 from lasthop.errors import InputError
+from lasthop.results.folder import HOPS, PAGES, SHORTS, STATIONS
 from lasthop.scenario.selection import all_levels, select_cell, select_cells
 
 if TYPE_CHECKING:
@@ -76,22 +77,22 @@ class Results:
     @functools.cached_property
     def pages(self) -> pl.DataFrame | None:
         """A row per page load and replication; `None` if the scenario loads no pages."""
-        return self._campaign.finished.pages()
+        return self._campaign.finished.optional(PAGES)
 
     @functools.cached_property
     def shorts(self) -> pl.DataFrame | None:
         """A row per kind of short flows and replication; `None` if the scenario has none."""
-        return self._campaign.finished.shorts()
+        return self._campaign.finished.optional(SHORTS)
 
     @functools.cached_property
     def hops(self) -> pl.DataFrame | None:
         """A row per hop, direction and replication; `None` if the scenario names no hops."""
-        return self._campaign.finished.hops()
+        return self._campaign.finished.optional(HOPS)
 
     @functools.cached_property
     def stations(self) -> pl.DataFrame | None:
         """A row per station, direction and replication; `None` if no hop has a medium."""
-        return self._campaign.finished.stations()
+        return self._campaign.finished.optional(STATIONS)
 
     @functools.cached_property
     def summary(self) -> pl.DataFrame:

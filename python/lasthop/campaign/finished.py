@@ -11,11 +11,7 @@ from lasthop import _core
 from lasthop.engines.programs import ERRORS, last_lines
 from lasthop.results.folder import (
     FLOWS,
-    HOPS,
-    PAGES,
     RUNS,
-    SHORTS,
-    STATIONS,
     TRACES,
     read_rows,
     scan_rows,
@@ -46,25 +42,9 @@ class Finished:
         """Return one row per flow and replication."""
         return read_rows(self.out / FLOWS)
 
-    def pages(self) -> pl.DataFrame | None:
-        """Return one row per page load and replication; `None` if the scenario loads no pages."""
-        file = self.out / PAGES
-        return read_rows(file) if file.is_file() else None
-
-    def shorts(self) -> pl.DataFrame | None:
-        """Return one row per kind of short flows and replication; `None` if the scenario has none."""
-        file = self.out / SHORTS
-        return read_rows(file) if file.is_file() else None
-
-    def hops(self) -> pl.DataFrame | None:
-        """Return one row per hop, direction and replication; `None` if the scenario names no hops."""
-        file = self.out / HOPS
-        return read_rows(file) if file.is_file() else None
-
-    def stations(self) -> pl.DataFrame | None:
-        """Return one row per station, direction and replication; `None` if no hop has a medium."""
-        file = self.out / STATIONS
-        return read_rows(file) if file.is_file() else None
+    def optional(self, file: str) -> pl.DataFrame | None:
+        """Return a table that not every scenario has, by the name of its file."""
+        return read_rows(self.out / file) if (self.out / file).is_file() else None
 
     def traces_bytes(self) -> int:
         return sum(file.stat().st_size for file in (self.out / TRACES).rglob("*") if file.is_file())

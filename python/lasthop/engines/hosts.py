@@ -7,7 +7,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NotRequired, TypedDict, cast
+from typing import Any, ClassVar, NotRequired, TypedDict, cast
 
 from lasthop import _core
 from lasthop.engines.engine import Engine, Outcome, Recording, Request, Stop
@@ -15,53 +15,22 @@ from lasthop.engines.programs import ProgramFacts, columns_of, joined, program_o
 from lasthop.results.store import TABLES, Columns
 from lasthop.scenario.resolved import Flow
 
-_LATENESS: tuple[Literal["p50_us"], Literal["p99_us"], Literal["p999_us"], Literal["max_us"]] = (
-    "p50_us",
-    "p99_us",
-    "p999_us",
-    "max_us",
-)
-
-
-class _Lateness(TypedDict):
-    p50_us: float
-    p99_us: float
-    p999_us: float
-    max_us: float
-    valid: bool
-
-
-class _RunFacts(TypedDict):
-    lateness: _Lateness
+_LATENESS = ("p50_us", "p99_us", "p999_us", "max_us")
 
 
 class EmulatorFacts(TypedDict):
     priority: object
     differences: object
     programs: list[ProgramFacts]
-    runs: list[_RunFacts]
-
-
-class _Kept(TypedDict):
-    packets: Columns
-    transport: Columns
-    objects: Columns
-    flows: Columns
-    bad_periods: Columns
-    left_out: dict[str, int]
-    series: Columns
-    delays: Columns
+    runs: list[dict[str, dict[str, object]]]
 
 
 class Answer(TypedDict):
-    flows: Columns
-    pages: Columns
-    shorts: Columns
-    hops: Columns
-    stations: Columns
+    """An answer of crates/lasthop-host; it has all tables of results."""
+
     runs: dict[str, list[object]]
     facts: EmulatorFacts
-    trace: _Kept | None
+    trace: dict[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,13 +166,5 @@ def results_of(answer: Answer) -> HostResults:
         answer["runs"][f"lateness_{column}"] = [summary[column] for summary in lateness]
     answer["runs"]["valid"] = [summary["valid"] for summary in lateness]
     trace = None if answer["trace"] is None else Recording(**answer["trace"])
-    return HostResults(
-        answer["flows"],
-        answer["pages"],
-        answer["shorts"],
-        answer["hops"],
-        answer["stations"],
-        answer["runs"],
-        answer["facts"],
-        trace,
-    )
+    tables = {name: cast("dict[str, Any]", answer)[name] for name in TABLES}
+    return HostResults(**tables, facts=answer["facts"], trace=trace)
