@@ -7,6 +7,7 @@ import click
 import polars as pl
 
 from lasthop import _core
+from lasthop.commands.basic import PATH
 from lasthop.commands.options import quiet_option, table_out_option
 from lasthop.commands.table_file import check_output, write_output
 from lasthop.errors import InputError
@@ -38,7 +39,7 @@ TABLES = {"flows": 0, "protocols": 2, "sizes": 3}
 
 
 @click.command("analyze")
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=PATH)
 @click.option(
     "--table",
     type=click.Choice(list(TABLES)),

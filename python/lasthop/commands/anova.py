@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from lasthop.commands.completion import complete_only
+from lasthop.commands.basic import only_option
 from lasthop.commands.options import quiet_option, table_out_option
 from lasthop.commands.table_file import check_output, write_output
 
@@ -23,13 +23,9 @@ from lasthop.commands.table_file import check_output, write_output
     metavar="FACTOR,...",
     help="The factors to explain it by. Every combination of levels must be there.",
 )
-@click.option(
-    "--only",
-    multiple=True,
-    metavar="FACTOR=LEVEL,...",
-    shell_complete=complete_only,
-    help="Use only these rows. Choose one level of every factor that you do not analyse, for example --only "
-    "link=wan. In a table you may name any column.",
+@only_option(
+    "Use only these rows. Choose one level of every factor that you do not analyse, for example --only "
+    "link=wan. In a table you may name any column."
 )
 @click.option(
     "--role",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lasthop.commands.completion import complete_only
+from lasthop.commands.basic import FOLDER, PATH, only_option
 from lasthop.commands.options import quiet_option, table_out_option
 from lasthop.commands.table_file import check_output, write_output
 from lasthop.results.manifest import UNTIL, finished
@@ -25,7 +25,7 @@ _SENTENCES = 4
 
 
 @click.command("summary")
-@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("folder", metavar="DIR", type=FOLDER)
 @click.option(
     "--metric",
     "metrics",
@@ -92,7 +92,7 @@ def summary_command(
 
 
 @click.command("compare")
-@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("folder", metavar="DIR", type=FOLDER)
 @click.option(
     "--reference",
     required=True,
@@ -100,13 +100,9 @@ def summary_command(
     help="Compare the other levels of this factor with this one, for example --reference variant=baseline.",
 )
 @click.option("--metric", required=True, metavar="NAME", help="The column to compare, for example elapsed_s.")
-@click.option(
-    "--only",
-    multiple=True,
-    metavar="FACTOR=LEVEL,...",
-    shell_complete=complete_only,
-    help="Compare only in these cells, for example --only link=e0. You may name several levels of a factor. "
-    "Repeat the option to add more cells.",
+@only_option(
+    "Compare only in these cells, for example --only link=e0. You may name several levels of a factor. "
+    "Repeat the option to add more cells."
 )
 @click.option("--role", metavar="ROLE", help="Compare only flows with this role.  [default: all]")
 @click.option(
@@ -118,7 +114,7 @@ def summary_command(
 )
 @click.option(
     "--plot",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="Also draw the differences and their intervals as a forest plot, into this new file: .png, .svg or "
     ".pdf.",

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from lasthop.checks import baselines
+from lasthop.commands.basic import FOLDER
 from lasthop.commands.options import quiet_option
 
 _folder_option = click.option(
@@ -31,11 +32,7 @@ def baseline_group() -> None:
 @baseline_group.command("save")
 @click.argument("name")
 @click.option(
-    "--from",
-    "results",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    metavar="DIR",
-    help="The finished results.  [default: results/NAME]",
+    "--from", "results", type=FOLDER, metavar="DIR", help="The finished results.  [default: results/NAME]"
 )
 @_folder_option
 @click.option("--overwrite", is_flag=True, help="Replace the baseline of this name.")

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from lasthop.commands.basic import PATH
 from lasthop.commands.completion import complete_files
 from lasthop.commands.judging import asked_of_judge, judging_options
 from lasthop.commands.options import COUNT, junit_option
@@ -15,17 +16,10 @@ _AT_MOST = 1000
 
 
 @click.command("check")
-@click.argument(
-    "files",
-    metavar="FILE...",
-    nargs=-1,
-    required=True,
-    type=click.Path(path_type=Path),
-    shell_complete=complete_files,
-)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=PATH, shell_complete=complete_files)
 @click.option(
     "--baseline",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="DIR",
     help="Records that claims call 'baseline': a folder that 'lasthop baseline save' made, one with several "
     "of them, or finished results.  [default: baselines/NAME, if it is there]",
@@ -47,7 +41,7 @@ _AT_MOST = 1000
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="DIR",
     help="Folder for the results of a single FILE, which keeps the runs it holds.  [default: results/NAME]",
 )

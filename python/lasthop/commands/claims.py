@@ -4,16 +4,17 @@ from pathlib import Path
 
 import click
 
+from lasthop.commands.basic import FILE, FOLDER
 from lasthop.commands.options import quiet_option, table_out_option
 from lasthop.commands.table_file import check_output, write_output
 from lasthop.studies.claims import VERDICTS
 
 
 @click.command("claims")
-@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("folder", metavar="DIR", type=FOLDER)
 @click.option(
     "--scenario",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     metavar="FILE",
     help="The scenario file that was run, if it has another place now.",
 )

@@ -11,7 +11,8 @@ from lasthop import _core
 from lasthop.campaign.limits import Limits
 from lasthop.campaign.plan import ChosenRun, Plan
 from lasthop.campaign.provenance import usable_cores
-from lasthop.commands.completion import complete_only, complete_scenarios
+from lasthop.commands.basic import PATH, only_option, seed_option
+from lasthop.commands.completion import complete_scenarios
 from lasthop.commands.options import COUNT, anyway_option, limit_memory_option
 from lasthop.commands.table_file import check_output, write_output
 from lasthop.crosscheck.compare import FlowComparison
@@ -30,20 +31,9 @@ Cells: TypeAlias = Mapping[tuple[str, str], _core.Cell]
 
 @click.command("crosscheck")
 @click.argument("scenario", metavar="FILE", shell_complete=complete_scenarios)
-@click.option(
-    "--only",
-    multiple=True,
-    metavar="FACTOR=LEVEL,...",
-    shell_complete=complete_only,
-    help="Compare only these cells, as in 'lasthop run'.",
-)
+@only_option("Compare only these cells, as in 'lasthop run'.")
 @click.option("--replications", type=COUNT, default=1, show_default=True, metavar="N", help="Runs per cell.")
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0, max=2**64 - 1),
-    metavar="N",
-    help="Seed of all random streams.  [default: the scenario's]",
-)
+@seed_option
 @click.option("--kernel", metavar="NAME", help="The guest kernel.  [default: the newest release]")
 @click.option("--live", is_flag=True, help="Also run it live: this machine's TCP, in real time.")
 @click.option(
@@ -61,7 +51,7 @@ Cells: TypeAlias = Mapping[tuple[str, str], _core.Cell]
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="Also write a row per flow to this new file: .csv, .json or .parquet.",
 )

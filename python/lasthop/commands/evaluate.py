@@ -10,6 +10,7 @@ import click
 from lasthop.algorithms import PREFIX
 from lasthop.api.simulate import place_of
 from lasthop.cluster import check_cluster
+from lasthop.commands.basic import PATH
 from lasthop.commands.judging import asked_of_judge, judging_options
 from lasthop.commands.options import cluster_option
 from lasthop.engines.model_engine import ModelEngine
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 @cluster_option
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="DIR",
     help="Folder for the dossier, which keeps the runs it holds.  [default: dossiers/NAME]",
 )

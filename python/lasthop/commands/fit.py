@@ -4,22 +4,19 @@ from pathlib import Path
 
 import click
 
+from lasthop.commands.basic import PATH
 from lasthop.commands.options import jobs_option, quiet_option
 from lasthop.errors import InputError
 
 
 @click.command("fit")
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=PATH)
 @click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    required=True,
-    metavar="FILE",
-    help="The scenario, a new file that ends in .toml.",
+    "--out", type=PATH, required=True, metavar="FILE", help="The scenario, a new file that ends in .toml."
 )
 @click.option(
     "--report",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="Also write a page that lays simulated transfers over the measured one: a new file .html.",
 )

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from lasthop.api.simulate import Asked, asked_of
+from lasthop.commands.basic import FILE, seed_option
 from lasthop.commands.options import (
     anyway_option,
     each_of,
@@ -15,7 +16,6 @@ from lasthop.commands.options import (
     kernel_option,
     limit_memory_option,
     quiet_option,
-    seed_option,
 )
 from lasthop.engines.kernel.kernel_engine import KernelEngine
 from lasthop.errors import InputError
@@ -26,7 +26,7 @@ judging_options = each_of(
     kernel_option,
     click.option(
         "--module",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        type=FILE,
         metavar="FILE",
         help="A C file with a congestion control, tcp_NAME.c, or a queue discipline: lasthop builds it into "
         "the guest kernel, once for each content, and runs everything with that.",

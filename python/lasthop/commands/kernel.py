@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from lasthop.commands.basic import FILE
 from lasthop.engines.kernel.store import HZ, find_kernel, kernels, recipe, remove, store
 from lasthop.errors import InputError
 
@@ -40,7 +41,7 @@ def kernel_group() -> None:
 @click.option(
     "--module",
     "modules",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     multiple=True,
     metavar="FILE",
     help="A C file with a congestion control or a queue discipline to build in. It replaces the kernel's own "

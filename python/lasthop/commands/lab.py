@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from lasthop.commands.basic import PATH
 from lasthop.commands.completion import complete_scenarios
 from lasthop.extras import LAB, extra
 from lasthop.results.folder import is_results
@@ -14,7 +15,7 @@ from lasthop.results.folder import is_results
 @click.option(
     "--export",
     "file",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE.html",
     help="Do not start the lab: write this new file, a page that works without it. It holds the runs of a "
     "small grid of knob positions, or of the scenario's cells.",

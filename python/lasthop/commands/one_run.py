@@ -5,18 +5,13 @@ from pathlib import Path
 import click
 
 from lasthop import _core
+from lasthop.commands.basic import PATH
 from lasthop.commands.options import OneRunOptions, list_files, one_run_options, quiet_option, snaplen_option
 
 
 @click.command("trace")
 @one_run_options()
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    required=True,
-    metavar="DIR",
-    help="New folder for the captures.",
-)
+@click.option("--out", type=PATH, required=True, metavar="DIR", help="New folder for the captures.")
 @snaplen_option
 @quiet_option
 @click.pass_context

@@ -13,7 +13,8 @@ from click.core import ParameterSource
 from lasthop import _core
 from lasthop.campaign.limits import COUNT_MAX, Limits, read_size
 from lasthop.campaign.plan import ChosenRun, Plan
-from lasthop.commands.completion import complete_only, complete_scenarios
+from lasthop.commands.basic import PATH, only_option, seed_option
+from lasthop.commands.completion import complete_scenarios
 from lasthop.engines.model_engine import ModelEngine
 from lasthop.engines.registry import ABOUT, ENGINES
 from lasthop.errors import InputError
@@ -51,12 +52,6 @@ limit_memory_option = click.option(
     help="Most memory that a run may take, with its unit: MB or GB. lasthop estimates it beforehand, rather "
     "too high.  [default: half of the machine's]",
 )
-seed_option = click.option(
-    "--seed",
-    type=click.IntRange(min=0, max=2**64 - 1),
-    metavar="N",
-    help="Seed of all random streams.  [default: the scenario's]",
-)
 points_option = click.option(
     "--points",
     type=COUNT,
@@ -83,7 +78,7 @@ kernel_option = click.option(
 )
 table_out_option = click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="Also write every column, unrounded, to this new file: .csv, .json or .parquet.",
 )
@@ -202,13 +197,7 @@ def one_run_options(source: str = "FILE", *, many: bool = False) -> Callable[[F]
             metavar="KEY",
             help="Choose the cell by its full key, such as link=e0,variant=eifel.",
         ),
-        click.option(
-            "--only",
-            multiple=True,
-            metavar="FACTOR=LEVEL,...",
-            shell_complete=complete_only,
-            help=_CELLS if many else _ONE_CELL,
-        ),
+        only_option(_CELLS if many else _ONE_CELL),
         points_option,
         click.option(
             "--replication",

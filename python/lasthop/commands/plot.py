@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lasthop.commands.basic import PATH
 from lasthop.commands.options import (
     OneRunOptions,
     is_given,
@@ -115,14 +116,14 @@ _OF_RESULTS = {name: f"--{name}" for name in ("x", "y", "y2", "hue", "role", "ra
 @over_option
 @click.option(
     "--caption",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="Write what the picture shows, of which runs, and how to read it, to this new text file instead of "
     "into the picture.",
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE|DIR",
     help="A new file that ends in .png, .svg or .pdf. For one run, also a new folder, which gets a file per "
     "panel. Nothing is overwritten.  [default: NAME.png in the working folder, or NAME-METRIC.png for "

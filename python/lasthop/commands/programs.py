@@ -3,11 +3,11 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import click
 
 from lasthop import _core
+from lasthop.commands.basic import FOLDER
 from lasthop.engines.programs import HostProgram
 from lasthop.errors import InputError, nearest
 from lasthop.scenario.facts import Facts
@@ -37,7 +37,7 @@ hosts_option = click.option(
 write_option = click.option(
     "--write",
     multiple=True,
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=FOLDER,
     metavar="DIR",
     help="For --engine kernel: let programs change this folder. What they write elsewhere is gone at the "
     "end.",

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import click
 import polars as pl
 
+from lasthop.commands.basic import FOLDER
 from lasthop.commands.options import quiet_option, table_out_option
 from lasthop.commands.table_file import check_output, write_output
 from lasthop.errors import InputError, nearest
@@ -48,7 +49,7 @@ _SHUT_OFF: dict[str, str | bool | int | float | list[str]] = {
 
 
 @click.command("query")
-@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("folder", metavar="DIR", type=FOLDER)
 @click.argument("others", metavar="[DIR]... [SQL]", nargs=-1)
 @table_out_option
 @quiet_option

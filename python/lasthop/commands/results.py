@@ -6,15 +6,9 @@ from pathlib import Path
 
 import click
 
+from lasthop.commands.basic import FOLDER
 from lasthop.errors import InputError
-from lasthop.results.folder import (
-    RECORDS,
-    TRACES,
-    locked,
-    opened_to_read,
-    read_manifest,
-    tables_are_whole,
-)
+from lasthop.results.folder import RECORDS, TRACES, locked, opened_to_read, read_manifest, tables_are_whole
 from lasthop.results.shapes import Identity, Simulation
 from lasthop.results.store import STORE, DamagedBatchError, Piece, Store
 
@@ -144,7 +138,7 @@ def results_group() -> None:
 
 
 @results_group.command("show")
-@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("folder", metavar="DIR", type=FOLDER)
 def show(*, folder: Path) -> None:
     """Show what results folder DIR holds.
 
@@ -162,7 +156,7 @@ def show(*, folder: Path) -> None:
 
 
 @results_group.command("gc")
-@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("folder", metavar="DIR", type=FOLDER)
 def collect(*, folder: Path) -> None:
     """Remove runs that the last command in DIR did not ask for.
 

@@ -14,7 +14,8 @@ from lasthop import _core
 from lasthop.api.simulate import Asked, lateness, simulate
 from lasthop.campaign.campaign import Campaign
 from lasthop.cluster import check_cluster, job_script
-from lasthop.commands.completion import complete_files, complete_only
+from lasthop.commands.basic import FOLDER, PATH, only_option, seed_option
+from lasthop.commands.completion import complete_files
 from lasthop.commands.options import (
     COUNT,
     anyway_option,
@@ -26,7 +27,6 @@ from lasthop.commands.options import (
     limit_memory_option,
     points_option,
     quiet_option,
-    seed_option,
     snaplen_option,
 )
 from lasthop.errors import InputError
@@ -71,13 +71,9 @@ class RunOptions(Asked):
 def run_options(engine: Callable[..., object] = engine_option) -> Callable[[F], F]:
     """Return a decorator that adds the options of `RunOptions`; `engine` is the option for the engine."""
     return each_of(
-        click.option(
-            "--only",
-            multiple=True,
-            metavar="FACTOR=LEVEL,...",
-            shell_complete=complete_only,
-            help="Run only these cells, for example --only link=e0,workload=2tcp0udp. You may name several "
-            "levels of a factor. Repeat the option to add more cells.",
+        only_option(
+            "Run only these cells, for example --only link=e0,workload=2tcp0udp. You may name several "
+            "levels of a factor. Repeat the option to add more cells."
         ),
         points_option,
         click.option(
@@ -110,7 +106,7 @@ def run_options(engine: Callable[..., object] = engine_option) -> Callable[[F], 
         jobs_option,
         click.option(
             "--out",
-            type=click.Path(path_type=Path),
+            type=PATH,
             metavar="DIR",
             help="Folder for the results. lasthop keeps the runs it holds and adds what is missing; it never "
             "touches other files there.  [default: results/NAME]",
@@ -134,7 +130,7 @@ def run_options(engine: Callable[..., object] = engine_option) -> Callable[[F], 
         click.option(
             "--beside",
             multiple=True,
-            type=click.Path(exists=True, file_okay=False, path_type=Path),
+            type=FOLDER,
             metavar="DIR",
             help="Compare with finished results in DIR, of the same scenario on another engine: in the "
             "report and in engines.csv. Repeat the option for more.",
@@ -146,7 +142,7 @@ def run_options(engine: Callable[..., object] = engine_option) -> Callable[[F], 
 
 
 @click.command("run")
-@click.argument("file", type=click.Path(path_type=Path), shell_complete=complete_files)
+@click.argument("file", type=PATH, shell_complete=complete_files)
 @run_options()
 @click.pass_context
 def run_command(context: click.Context, /, file: Path, **_: object) -> None:

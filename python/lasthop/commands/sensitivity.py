@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lasthop.commands.basic import FOLDER
 from lasthop.commands.options import quiet_option, table_out_option
 from lasthop.commands.table_file import check_output, write_output
 from lasthop.metrics.units import label
@@ -22,7 +23,7 @@ _DOUBTFUL = 0.8
 
 
 @click.command("sensitivity")
-@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("folder", metavar="DIR", type=FOLDER)
 @click.option("--metric", required=True, metavar="NAME", help="The column to explain, for example elapsed_s.")
 @click.option(
     "--only",

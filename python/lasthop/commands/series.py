@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from lasthop.commands.basic import PATH
 from lasthop.commands.options import one_run_options, over_option, quiet_option, runs_of_source
 from lasthop.errors import InputError
 
@@ -38,7 +39,7 @@ class _Step(click.ParamType[int]):
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     required=True,
     metavar="FILE",
     help="The new file: .parquet or .csv. Nothing is overwritten.",

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from lasthop import _core
-from lasthop.commands.completion import complete_links, complete_only
+from lasthop.commands.basic import FILE, PATH, only_option, seed_option
+from lasthop.commands.completion import complete_links
 from lasthop.commands.programs import (
     SERVER,
     cpu_cost_option,
@@ -66,40 +67,23 @@ _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
     metavar="KEY",
     help="Choose the cell of FILE by its full key. A preset has only one cell.",
 )
-@click.option(
-    "--only",
-    multiple=True,
-    metavar="FACTOR=LEVEL,...",
-    shell_complete=complete_only,
-    help="Choose the cell of FILE by enough of its levels to identify it.",
-)
+@only_option("Choose the cell of FILE by enough of its levels to identify it.")
 @click.option(
     "--down",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     metavar="TRACE",
     help="Replace the rate of the link to the client by a Mahimahi trace. Delay, queue and errors stay.",
 )
-@click.option(
-    "--up",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="TRACE",
-    help="The same for the link to the server.",
-)
+@click.option("--up", type=FILE, metavar="TRACE", help="The same for the link to the server.")
 @servers_option
 @hosts_option
 @click.option(
     "--pcap",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="DIR",
     help="Capture the packets at both hosts and at both ends of the router queue, into this new folder.",
 )
-# `options` also has this option, but loads tables with it, which no shell needs.
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0, max=2**64 - 1),
-    metavar="N",
-    help="Seed of all random streams.  [default: the scenario's]",
-)
+@seed_option
 @click.option(
     "--kernel", metavar="NAME", help="For --engine kernel: the guest kernel.  [default: the newest release]"
 )
