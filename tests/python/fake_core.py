@@ -193,10 +193,10 @@ class Cell:
         assert memory in (None, f"{self.key} before {first}"), memory
         remembered = f"{self.key} before {first + count}" if self.sequential else None
         wanted = json.loads(observations).values()
-        for capture in [each["capture"] for each in wanted if each["capture"]]:
+        for capture in [each["capture"] for each in wanted if "capture" in each]:
             file = Path(capture["folder"]) / "server.pcapng"
             file.write_text(f"{capture['comment']} {capture['snap_length']}", encoding="utf-8")
-        trace = self._overview() if any(each["overview"] for each in wanted) else None
+        trace = self._overview() if any("overview" in each for each in wanted) else None
         if not records:
             return Results({}, {}, {}, {}, {}, {}, trace, remembered)
         for replication in range(first, first + count):

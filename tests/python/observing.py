@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lasthop import _core
-from lasthop.engines.engine import WHOLE, Engine, Observation, Request, Trace
+from lasthop.engines.engine import WHOLE, Engine, Observation, Request, Span, Trace
 from lasthop.engines.model_engine import ModelEngine
 
 
@@ -25,7 +25,7 @@ def traced(cell: _core.Cell, seed: int, first: int, number: int, *, engine: Engi
 def overviewed(
     cell: _core.Cell, seed: int, first: int, number: int, span_ns: tuple[int, int] = WHOLE
 ) -> Trace:
-    trace = observe(cell, seed, first, number, Observation(overview=span_ns))
+    trace = observe(cell, seed, first, number, Observation(overview=Span(*span_ns)))
     assert trace is not None
     return trace
 

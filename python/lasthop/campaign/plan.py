@@ -21,6 +21,7 @@ from lasthop.engines.engine import (
     Outcome,
     Request,
     SeriesTarget,
+    Span,
     Trace,
 )
 from lasthop.engines.model_engine import ModelEngine
@@ -209,8 +210,10 @@ class ChosenRun:
 
         Most detail lies between two times, if given.
         """
-        span_ns = (_nanoseconds(start_s or 0.0), WHOLE[1] if stop_s is None else _nanoseconds(stop_s))
-        return self._see(Observation(overview=span_ns))
+        start_ns, stop_ns = (
+            end if at is None else _nanoseconds(at) for at, end in zip((start_s, stop_s), WHOLE, strict=True)
+        )
+        return self._see(Observation(overview=Span(start_ns, stop_ns)))
 
     def capture(self, folder: Path, snap_length: int) -> None:
         """Run it and write its packets into `folder`, which exists."""
@@ -248,8 +251,10 @@ class ChosenRun:
 
 
 def _nanoseconds(seconds: float) -> int:
-    if not 0 <= seconds * 1e9 <= WHOLE[1]:
-        raise InputError(f"{seconds:g} s is no time of a run: choose one from 0 to {WHOLE[1] / 1e9:.3g} s.")
+    if not 0 <= seconds * 1e9 <= WHOLE.stop_ns:
+        raise InputError(
+            f"{seconds:g} s is no time of a run: choose one from 0 to {WHOLE.stop_ns / 1e9:.3g} s."
+        )
     return round(seconds * 1e9)
 
 

@@ -52,34 +52,34 @@ class SeriesTarget(NamedTuple):
     step_ns: int
 
 
+class Span(NamedTuple):
+    """A part of a run, between two times in nanoseconds."""
+
+    start_ns: int
+    stop_ns: int
+
+
+WHOLE = Span(0, 2**64 - 1)
+"""The longest time that a run may have."""
+
+
 class Observation(NamedTuple):
     """What a replication records besides its results: `Observation` of crates/lasthop-trace."""
 
     trace: bool = False
     """Every event."""
-    overview: tuple[int, int] | None = None
-    """What pictures show, in bounded memory; most detail lies between two times in nanoseconds."""
+    overview: Span | None = None
+    """What pictures show, in bounded memory; most detail lies within this time."""
     capture: CaptureTarget | None = None
     series: SeriesTarget | None = None
 
     def message(self) -> dict[str, object]:
-        capture, series = self.capture, self.series
-        return {
-            "trace": self.trace,
-            "overview": self.overview and {"start_ns": self.overview[0], "stop_ns": self.overview[1]},
-            "capture": capture
-            and {
-                "folder": str(capture.folder),
-                "comment": capture.comment,
-                "snap_length": capture.snap_length,
-                **({} if capture.point is None else {"point": capture.point}),
-            },
-            "series": series and {"file": str(series.file), "step_ns": series.step_ns},
-        }
-
-
-WHOLE = (0, 2**64 - 1)
-"""The longest time that a run may have, in nanoseconds."""
+        message: dict[str, object] = {"trace": self.trace}
+        for name in ("overview", "capture", "series"):
+            if (target := getattr(self, name)) is not None:
+                fields = target._asdict().items()
+                message[name] = {key: str(own) if isinstance(own, Path) else own for key, own in fields}
+        return message
 
 
 @dataclass(frozen=True, slots=True)

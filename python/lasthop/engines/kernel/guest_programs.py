@@ -266,8 +266,9 @@ def start_guest(
         )
     captures = {name: number for number, name in enumerate(names, _CAPTURE)}
     shell = request.specification(spin_us=0, captures=FILES / "1" if captures else None)
+    run = request.run
     work = _Work(
-        what={"shell": shell} if request.run is None else {"run": request.run},
+        what={"shell": shell} if run is None else {"run": run},
         user={
             "user": os.geteuid(),
             "group": os.getegid(),
@@ -282,7 +283,7 @@ def start_guest(
         cpu_cost=request.cpu_cost,
         terminal=request.terminal,
         captures=captures,
-        series=_has_series(request),
+        series=run is not None and any("series" in one for one in run["wanted"]["observations"].values()),
     )
     with _booted(kernel, work, core, streams) as guest:
         yield guest
@@ -349,12 +350,6 @@ def _specification(work: _Work) -> dict[str, object]:
         "terminal": work.terminal,
         "files": list(files.items()),
     }
-
-
-def _has_series(request: GuestRequest) -> bool:
-    return request.run is not None and any(
-        one["series"] for one in request.run["wanted"]["observations"].values()
-    )
 
 
 def _is_text(pair: tuple[str, str]) -> bool:
