@@ -15,7 +15,7 @@ from lasthop.answer.differences import Difference, Pairs, against, corrected, ho
 from lasthop.answer.folder import read_sections
 from lasthop.answer.sections import WHO, Compared, Section, try_parts
 from lasthop.errors import InputError
-from lasthop.metrics.units import label, unit_of
+from lasthop.metrics.units import counted, label, unit_of
 from lasthop.results.manifest import finished
 from lasthop.scenario.selection import check_role, parse_levels, select_combinations
 from lasthop.statistics.estimates import PairedDifference
@@ -361,11 +361,11 @@ def remarks(compared: Compare) -> list[str]:
     said = []
     alone = sum(one.without_partner for one in compared.found)
     if alone:
-        said.append(f"Left out: {alone} replication{_s(alone)} without a partner.")
+        said.append(f"Left out: {counted(alone, 'replication')} without a partner.")
     missing = sum(one.without_value for one in compared.found)
     if missing:
         said.append(
-            f"Left out: {missing} pair{_s(missing)} in which a side lacks a value of "
+            f"Left out: {counted(missing, 'pair')} in which a side lacks a value of "
             f"{label(compared.metric)}. A flow that did not finish has no time, for example. This flatters a "
             "level that leaves slow flows unfinished."
         )
@@ -376,7 +376,3 @@ def remarks(compared: Compare) -> list[str]:
             f"Not compared, because no pair has both values: {len(compared.uncompared)} ({shown}{more})."
         )
     return said
-
-
-def _s(count: int) -> str:
-    return "" if count == 1 else "s"

@@ -8,6 +8,7 @@ from typing import Self
 
 from lasthop import _core
 from lasthop.errors import InputError
+from lasthop.metrics.units import counted
 from lasthop.scenario.points import parse_study
 from lasthop.scenario.toml import to_toml
 from lasthop.studies.catalogue import find_scenario
@@ -101,7 +102,7 @@ class Scenario:
         """Give the name and the size."""
         cells = len(self.study.cells)
         size = [
-            f"{cells} cell{'' if cells == 1 else 's'}",
+            counted(cells, "cell"),
             f"replications={self.replications}",
             f"seed={self.seed}",
         ]

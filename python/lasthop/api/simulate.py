@@ -18,6 +18,7 @@ from lasthop.campaign.runner import Place, Threads
 from lasthop.cluster import opened
 from lasthop.engines.registry import ENGINES
 from lasthop.errors import InputError, nearest
+from lasthop.metrics.units import counted
 from lasthop.results.folder import TRACES
 from lasthop.results.store import STORE
 from lasthop.scenario.selection import all_levels, select_cells
@@ -99,7 +100,7 @@ def simulate(
         say(f"{campaign.damaged} runs in the store were damaged and have been run again.")
     if simulated.runs:
         done = "ran" if campaign.plan.engine.real_tcp else "simulated"
-        say(f"{done} {simulated.runs} {'run' if simulated.runs == 1 else 'runs'} in {simulated.wall_s:.2f} s")
+        say(f"{done} {counted(simulated.runs, 'run')} in {simulated.wall_s:.2f} s")
     for warning in warnings_of(campaign):
         say(warning)
     if campaign.snap_length is not None:

@@ -9,13 +9,7 @@ import polars as pl
 
 from lasthop import _core
 from lasthop.engines.programs import ERRORS, last_lines
-from lasthop.results.folder import (
-    FLOWS,
-    RUNS,
-    TRACES,
-    read_rows,
-    scan_rows,
-)
+from lasthop.results.folder import FLOWS, RUNS, TRACES, read_rows, scan_rows
 from lasthop.results.manifest import Difference, differences_of
 from lasthop.results.shapes import Manifest
 from lasthop.results.tables import factor_column

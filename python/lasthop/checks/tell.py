@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from lasthop import junit as files
 from lasthop.checks.judge import Checked, Judged
+from lasthop.metrics.units import counted
 from lasthop.studies.claims import NOT_RUN, NOT_UPHELD, UNCOMPUTABLE, UNDECIDED, UPHELD, VERDICTS
 from lasthop.studies.claims.file import line_of
 from lasthop.studies.claims.verdicts import INDENT, claim_lines, claims_frame, numbers
@@ -15,7 +16,7 @@ from lasthop.studies.claims.verdicts import INDENT, claim_lines, claims_frame, n
 def head(checked: Checked) -> str:
     """Say what was checked, with what and how often."""
     plan = checked.plan
-    runs = "1 replication" if plan.replications == 1 else f"{plan.replications} replications"
+    runs = counted(plan.replications, "replication")
     against = "" if checked.baseline is None else f", baseline {checked.baseline}"
     return f"{checked.file}: {runs}, seed {plan.seed}, {plan.engine.title}{against}"
 

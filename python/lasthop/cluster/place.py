@@ -27,6 +27,7 @@ from lasthop.campaign.plan import Plan
 from lasthop.campaign.runner import Agenda, Assignment, Ledger, Work
 from lasthop.cluster.worker import Answer, Simulator, called, introduce, version, version_text
 from lasthop.errors import InputError, PlaceLostError
+from lasthop.metrics.units import counted
 
 TASK_S = 1.0
 """Length of a task: long in comparison with the milliseconds that a scheduler needs for it."""
@@ -57,7 +58,7 @@ class Share:
         """Return a line for people: throughput, and how much of its time it computed."""
         elapsed_s = max(time.monotonic() - self.since, 1e-3)
         busy = min(1.0, self.busy_s / elapsed_s / self.threads)
-        runs, threads = _counted(self.runs, "run"), _counted(self.threads, "thread")
+        runs, threads = counted(self.runs, "run"), counted(self.threads, "thread")
         return f"{address}: {threads}, {runs}, {self.runs / elapsed_s:.1f} runs/s, {busy:.0%} busy"
 
 
@@ -96,7 +97,7 @@ class DaskPlace:
         if not present:
             return [f"There is no worker at {self._address}; waiting for one."]
         lost = f", {self.lost} lost" if self.lost else ""
-        lines = [f"{_counted(len(present), 'worker')}, {_counted(sum(present.values()), 'thread')}{lost}"]
+        lines = [f"{counted(len(present), 'worker')}, {counted(sum(present.values()), 'thread')}{lost}"]
         if len(present) <= _LINES:
             lines += [f"  {self._shares[address].line(address)}" for address in sorted(present)]
         return lines
@@ -106,9 +107,9 @@ class DaskPlace:
         done = {address: share for address, share in sorted(self._shares.items()) if share.runs}
         lines = [share.line(address) for address, share in list(done.items())[:_LINES]]
         if len(done) > _LINES:
-            lines.append(f"and {_counted(len(done) - _LINES, 'more worker')}")
+            lines.append(f"and {counted(len(done) - _LINES, 'more worker')}")
         if self.lost:
-            lines.append(f"Lost {_counted(self.lost, 'worker')}; others did the work.")
+            lines.append(f"Lost {counted(self.lost, 'worker')}; others did the work.")
         return lines
 
     def run(self, assignment: Assignment, ledger: Ledger, advance: Callable[[int], None]) -> None:
@@ -177,7 +178,7 @@ class DaskPlace:
                 reasons.append(f"Worker {address} cannot be used: {reason}")
         if reasons:
             if len(reasons) > _LINES:
-                reasons[_LINES:] = [f"{_counted(len(reasons) - _LINES, 'more worker')} cannot be used."]
+                reasons[_LINES:] = [f"{counted(len(reasons) - _LINES, 'more worker')} cannot be used."]
             raise InputError("\n".join(reasons))
 
     def _reason(self, plan: Plan, address: str, answer: object) -> str | None:
@@ -228,10 +229,6 @@ def _ctrl_c() -> Iterator[threading.Event]:
         yield stopped
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 class _Flight:
@@ -344,7 +341,7 @@ class _Flight:
                 else f"running nothing but {what}"
             )
             return InputError(
-                f"{_counted(error.allowed_failures + 1, 'worker')} died while {did}; the last was "
+                f"{counted(error.allowed_failures + 1, 'worker')} died while {did}; the last was "
                 f"{error.last_worker.address}. Its log says why; often there was not enough memory."
             )
         self._place.look(self._plan, at_once=True)  # another version may just have come

@@ -24,7 +24,7 @@ from lasthop.commands.options import quiet_option, table_out_option
 from lasthop.commands.table_file import check_output, write_output
 from lasthop.errors import InputError, nearest
 from lasthop.extras import SQL, extra
-from lasthop.metrics.units import label
+from lasthop.metrics.units import counted, label
 from lasthop.results.folder import FLOWS, HOPS, PAGES, RUNS, SHORTS, STATIONS, check_table
 from lasthop.results.manifest import finished
 
@@ -88,7 +88,7 @@ def query_command(*, folder: Path, others: tuple[str, ...], out: Path | None, qu
     for (table, rows), columns in frame.partition_by(
         "table", "rows", as_dict=True, maintain_order=True
     ).items():
-        click.echo(f"{table}: {rows} {'row' if rows == 1 else 'rows'}")
+        click.echo(f"{table}: {counted(rows, 'row')}")
         _show(columns.drop("table", "rows"), indent=2)
 
 

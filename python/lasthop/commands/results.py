@@ -8,6 +8,7 @@ import click
 
 from lasthop.commands.basic import FOLDER
 from lasthop.errors import InputError
+from lasthop.metrics.units import counted
 from lasthop.results.folder import RECORDS, TRACES, locked, opened_to_read, read_manifest, tables_are_whole
 from lasthop.results.shapes import Identity, Simulation
 from lasthop.results.store import STORE, DamagedBatchError, Piece, Store
@@ -59,7 +60,7 @@ def _describe(folder: Path, holding: Holding) -> Iterator[str]:
     identity, simulation = holding.identity, holding.simulation
     name, engine = ("none", "none") if identity is None else (identity["scenario"], identity["engine"])
     cells = 0 if identity is None else len(identity["cells"])
-    yield f"{'scenario':<12}{name}, {cells} {'cell' if cells == 1 else 'cells'}, engine {engine}"
+    yield f"{'scenario':<12}{name}, {counted(cells, 'cell')}, engine {engine}"
     version, commit = (
         (None, None) if identity is None else (identity["lasthop_version"], identity["lasthop_commit"])
     )

@@ -13,7 +13,7 @@ import click
 from lasthop.commands.basic import FOLDER
 from lasthop.commands.options import quiet_option, table_out_option
 from lasthop.commands.table_file import check_output, write_output
-from lasthop.metrics.units import label
+from lasthop.metrics.units import counted, label
 
 if TYPE_CHECKING:
     from lasthop.statistics.sensitivity import Sensitivity
@@ -93,7 +93,7 @@ def _lines(found: Sensitivity) -> Iterator[str]:
     yield from laid_out(heads, rows, 1, table_width(heads, rows))
     yield ""
     limit = width() if sys.stdout.isatty() else 100
-    terms = "1 term" if indices.terms == 1 else f"{indices.terms} terms"
+    terms = counted(indices.terms, "term")
     said = (
         f"A polynomial of {terms} predicts {100 * max(0.0, indices.predicted):.1f} % of the variation at "
         "points left out of the fit (5-fold cross-validation); the indices are shares of the variance that "

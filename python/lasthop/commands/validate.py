@@ -15,7 +15,7 @@ from lasthop.commands.completion import complete_scenarios
 from lasthop.commands.options import anyway_option, engine_option, limit_memory_option, points_option
 from lasthop.engines.registry import ENGINES
 from lasthop.errors import InputError
-from lasthop.metrics.units import scale
+from lasthop.metrics.units import counted, scale
 from lasthop.scenario.assumptions import Assumption, assumptions
 from lasthop.scenario.resolved import WAYS, Resolved, resolved
 from lasthop.scenario.transports import path_lines, transport_lines
@@ -66,13 +66,13 @@ def validate_command(
 def _lines(file: Path, study: _core.Study, engine: str) -> Iterator[str]:
     cells, replications = len(study.cells), study.replications
     yield (
-        f"{file}: {study.name}, {_count(cells, 'cell')} x {_count(replications, 'replication')} = "
-        f"{_count(cells * replications, 'run')} on the {engine} engine"
+        f"{file}: {study.name}, {counted(cells, 'cell')} x {counted(replications, 'replication')} = "
+        f"{counted(cells * replications, 'run')} on the {engine} engine"
     )
     scenarios = [resolved(cell) for cell in study.cells]
     if study.space is not None:
         ranges = study.space["ranges"]
-        yield f"  {'sample':<11}{_count(study.space['points'], 'point')} by {study.space['method']}"
+        yield f"  {'sample':<11}{counted(study.space['points'], 'point')} by {study.space['method']}"
         for title, (name, facts) in zip(["ranges", *[""] * len(ranges)], ranges.items(), strict=False):
             yield f"  {title:<11}{_range(name, facts)}"
     for title, values in (
@@ -116,10 +116,6 @@ def _assumed(study: _core.Study) -> Iterator[str]:
 def _range(name: str, facts: _core.RangeFacts) -> str:
     ends = [scale(facts["unit"], [end]).text(end) for end in (facts["from"], facts["to"])]
     return f"{name} from {ends[0]} to {ends[1]}, {facts['scale']}, sets {', '.join(facts['sets'])}"
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def _flows(scenario: Resolved) -> str:

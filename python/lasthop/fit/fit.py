@@ -247,13 +247,7 @@ class _Learnt:
 
 
 def _learn(
-    one: Way,
-    seed: int,
-    jobs: int,
-    rng: np.random.Generator,
-    advance: Callable[[int], object],
-    *,
-    exact: bool,
+    one: Way, seed: int, jobs: int, rng: np.random.Generator, advance: Callable[[int], object], *, exact: bool
 ) -> _Learnt:
     fine = one.measurement.kind == "capture"
     # Of counters, the sender's are those of round trips and of what was sent again.

@@ -12,8 +12,9 @@ from lasthop.engines.rows import Record, rows
 from lasthop.errors import InputError
 from lasthop.explain import followed, stories
 from lasthop.explain.packets import Moment, Packet, Packets
-from lasthop.explain.words import Entry, Story, clock, count, ends_of
+from lasthop.explain.words import Entry, Story, clock, ends_of
 from lasthop.metrics.labels import DROP_CAUSES
+from lasthop.metrics.units import counted
 from lasthop.scenario.facts import Facts
 
 MOST_PACKETS = 60_000
@@ -146,7 +147,7 @@ def _life(packet: Packet, packets: Packets, flow: Record) -> dict[str, object]:
         queue = (
             ""
             if cause.on_link
-            else f"; the queue held {count(held.packets, 'packet')}, {held.own} of this flow"
+            else f"; the queue held {counted(held.packets, 'packet')}, {held.own} of this flow"
         )
         at_hop = packets.at_hop(packet.dropped_at)
         steps.append((packet.dropped, f"dropped{at_hop}: {cause.words}{queue}"))

@@ -39,7 +39,7 @@ _ADDED = {
             "",
             "What the flow is in its run, so that flows of several runs can be compared: its name, or its "
             "rank.",
-        ),
+        )
     ],
     "runs": [
         ("program", "program", "", "Name of the real program (`lasthop repeat`)."),

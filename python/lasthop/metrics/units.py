@@ -155,3 +155,8 @@ def axis_title(metric: str, scale: Scale) -> str:
 def listed(texts: Sequence[str], word: str = "and") -> str:
     """Return `a, b and c`, as a sentence lists it."""
     return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} {word} {texts[-1]}"
+
+
+def counted(number: int, thing: str) -> str:
+    """Return `1 segment`, `2 segments`."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

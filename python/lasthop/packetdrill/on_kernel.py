@@ -34,11 +34,7 @@ _IPV6 = (
 _OF_IPV4 = ("--define=CMSG_LEVEL_IP=SOL_IP", "--define=CMSG_TYPE_RECVERR=IP_RECVERR")
 _OF_IPV6 = ("--define=CMSG_LEVEL_IP=SOL_IPV6", "--define=CMSG_TYPE_RECVERR=IPV6_RECVERR")
 # What the runners of packetdrill's own suite and of the kernel's give for each family.
-FAMILIES = {
-    "ipv4": (*_IPV4, *_OF_IPV4),
-    "ipv6": (*_IPV6, *_OF_IPV6),
-    "ipv4-mapped-ipv6": (*_IPV4, *_OF_IPV6),
-}
+FAMILIES = {"ipv4": (*_IPV4, *_OF_IPV4), "ipv6": (*_IPV6, *_OF_IPV6), "ipv4-mapped-ipv6": (*_IPV4, *_OF_IPV6)}
 """The arguments of packetdrill for each family of addresses."""
 
 # A boot takes as long as some scripts do; after a guest that fails, the rest of its scripts need another.

@@ -43,17 +43,7 @@ _OTHERS = (
     "report.html",
 )
 """Files that a campaign leaves besides its records; see `lasthop.findings.files`."""
-_OWN = (
-    MANIFEST,
-    STORE,
-    f"{STORE}-wal",
-    f"{STORE}-shm",
-    *RECORDS,
-    TRACES,
-    MERGING,
-    _PARTS,
-    *_OTHERS,
-)
+_OWN = (MANIFEST, STORE, f"{STORE}-wal", f"{STORE}-shm", *RECORDS, TRACES, MERGING, _PARTS, *_OTHERS)
 
 
 def check_folder(folder: Path) -> None:

@@ -137,12 +137,15 @@ class Facts:
 
     @classmethod
     def of(cls, cell: _core.Cell) -> Self:
-        told: _Told = json.loads(cell.facts)
+        told = json.loads(cell.facts)
+        for facts in (told, *told["applications"].values()):
+            for key in facts.keys() & {"routes", "bottlenecks"}:
+                facts[key] = dict(zip(DIRECTIONS, facts[key], strict=True))
         return cls(
-            {name: _application(facts) for name, facts in told["applications"].items()},
-            [_hop(facts) for facts in told["hops"]],
+            {name: Application(**facts) for name, facts in told["applications"].items()},
+            [Hop(hop["name"], hop["behind"], {way: hop[way] for way in DIRECTIONS}) for hop in told["hops"]],
             told["hosts"],
-            dict(zip(DIRECTIONS, told["bottlenecks"], strict=True)),
+            told["bottlenecks"],
         )
 
     @functools.cached_property
@@ -179,52 +182,3 @@ class Facts:
     def title(self, place: int) -> str:
         """Return hop and direction of a place; without the hop if there is only one."""
         return f"{self.hop_names.get(place, '')} {self.directions[place]}".strip()
-
-
-class _HopFacts(TypedDict):
-    name: str
-    behind: str | None
-    down: Side
-    up: Side
-
-
-class _ApplicationFacts(TypedDict):
-    kind: str
-    tcp: Switches
-    voice: Voice | None
-    host: str
-    peer: str
-    routes: list[list[int]]
-    moves: list[Move]
-    protocol: str
-    initial_window_bytes: int
-    round_trip_ns: int
-
-
-class _Told(TypedDict):
-    """The facts as `facts.rs` writes them."""
-
-    applications: dict[str, _ApplicationFacts]
-    hops: list[_HopFacts]
-    hosts: dict[str, list[str]]
-    bottlenecks: list[int]
-
-
-def _application(facts: _ApplicationFacts) -> Application:
-    ways = dict(zip(DIRECTIONS, facts["routes"], strict=True))
-    return Application(
-        facts["kind"],
-        facts["tcp"],
-        facts["voice"],
-        facts["host"],
-        facts["peer"],
-        ways,
-        facts["moves"],
-        facts["protocol"],
-        facts["initial_window_bytes"],
-        facts["round_trip_ns"],
-    )
-
-
-def _hop(facts: _HopFacts) -> Hop:
-    return Hop(facts["name"], facts["behind"], {"down": facts["down"], "up": facts["up"]})

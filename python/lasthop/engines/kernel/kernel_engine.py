@@ -204,11 +204,7 @@ class KernelEngine(HostEngine):
             with (
                 Path(os.devnull).open("r+b", buffering=0) as nothing,
                 start_guest(
-                    self._kernel(cell),
-                    wanted,
-                    core=core,
-                    streams=(nothing.fileno(),) * 3,
-                    captured=captures,
+                    self._kernel(cell), wanted, core=core, streams=(nothing.fileno(),) * 3, captured=captures
                 ) as guest,
             ):
                 answer = guest.answer()

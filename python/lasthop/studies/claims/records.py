@@ -19,14 +19,7 @@ from lasthop.statistics.quantiles import CONFIDENCE, shared
 from lasthop.studies.claims.design import Key
 from lasthop.studies.claims.language import REPLICATION, ClaimError, ends, number
 
-_FILES = {
-    "runs": RUNS,
-    "pages": PAGES,
-    "shorts": SHORTS,
-    "flows": FLOWS,
-    "hops": HOPS,
-    "stations": STATIONS,
-}
+_FILES = {"runs": RUNS, "pages": PAGES, "shorts": SHORTS, "flows": FLOWS, "hops": HOPS, "stations": STATIONS}
 _WHO = {"pages": "page", "shorts": "application", "flows": "role", "hops": PLACE, "stations": PLACE}
 """The column that tells the rows of a replication apart."""
 _PAIRED_BY = ["set", "replication"]
