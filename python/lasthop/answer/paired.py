@@ -5,7 +5,7 @@ statistics that assume no distribution: the median of the pairs with a bootstrap
 test.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,34 +22,6 @@ from lasthop.statistics.estimates import PairedDifference
 
 HOLM, NONE = "holm", "none"
 _NAMED_AT_MOST = 3
-_COLUMNS = {
-    "flow": pl.String,
-    "factor": pl.String,
-    "level": pl.String,
-    "reference": pl.String,
-    "metric": pl.String,
-    "unit": pl.String,
-    "means": pl.String,
-    "pairs": pl.Int64,
-    "without_partner": pl.Int64,
-    "without_value": pl.Int64,
-    "reference_mean": pl.Float64,
-    "mean_difference": pl.Float64,
-    "mean_ci_low": pl.Float64,
-    "mean_ci_high": pl.Float64,
-    "relative_change": pl.Float64,
-    "median_difference": pl.Float64,
-    "median_ci_low": pl.Float64,
-    "median_ci_high": pl.Float64,
-    "cohens_dz": pl.Float64,
-    "rank_biserial": pl.Float64,
-    "t_p": pl.Float64,
-    "t_p_corrected": pl.Float64,
-    "wilcoxon_p": pl.Float64,
-    "wilcoxon_p_corrected": pl.Float64,
-    "correction": pl.String,
-    "comparisons": pl.Int64,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,42 +93,46 @@ class Compare:
         """
         factors = list(self.found[0].levels)
         names = [f"factor_{name}" if name in _COLUMNS else name for name in factors]
-        rows = [[*(one.levels[name] for name in factors), *self._row(one)] for one in self.found]
-        schema = dict.fromkeys(names, pl.String) | _COLUMNS
+        values = [value for _, value in _COLUMNS.values()]
+        rows = [
+            [*(one.levels[name] for name in factors), *(value(self, one) for value in values)]
+            for one in self.found
+        ]
+        schema = dict.fromkeys(names, pl.String) | {name: kind for name, (kind, _) in _COLUMNS.items()}
         return pl.DataFrame(rows, schema=schema, orient="row").with_columns(
             pl.when(pl.col(pl.Float64).is_finite()).then(pl.col(pl.Float64))
         )
 
-    def _row(self, one: Comparison) -> list[object]:
-        own, ranks = one.difference, one.ranks
-        return [
-            one.flow,
-            own.factor,
-            own.level,
-            own.reference,
-            own.metric,
-            unit_of(own.metric),
-            "geometric" if own.is_ratio else "arithmetic",
-            own.pairs,
-            one.without_partner,
-            one.without_value,
-            own.reference_mean,
-            own.mean,
-            own.low,
-            own.high,
-            own.relative,
-            ranks.median.estimate,
-            ranks.median.low,
-            ranks.median.high,
-            own.effect_size,
-            ranks.rank_biserial,
-            one.t_p,
-            own.p,
-            ranks.p_value,
-            one.ranks_p,
-            self.correction,
-            len(self.found),
-        ]
+
+_COLUMNS: dict[str, tuple[type[pl.DataType], Callable[[Compare, Comparison], object]]] = {
+    "flow": (pl.String, lambda _, one: one.flow),
+    "factor": (pl.String, lambda _, one: one.difference.factor),
+    "level": (pl.String, lambda _, one: one.difference.level),
+    "reference": (pl.String, lambda _, one: one.difference.reference),
+    "metric": (pl.String, lambda _, one: one.difference.metric),
+    "unit": (pl.String, lambda _, one: unit_of(one.difference.metric)),
+    "means": (pl.String, lambda _, one: "geometric" if one.difference.is_ratio else "arithmetic"),
+    "pairs": (pl.Int64, lambda _, one: one.difference.pairs),
+    "without_partner": (pl.Int64, lambda _, one: one.without_partner),
+    "without_value": (pl.Int64, lambda _, one: one.without_value),
+    "reference_mean": (pl.Float64, lambda _, one: one.difference.reference_mean),
+    "mean_difference": (pl.Float64, lambda _, one: one.difference.mean),
+    "mean_ci_low": (pl.Float64, lambda _, one: one.difference.low),
+    "mean_ci_high": (pl.Float64, lambda _, one: one.difference.high),
+    "relative_change": (pl.Float64, lambda _, one: one.difference.relative),
+    "median_difference": (pl.Float64, lambda _, one: one.ranks.median.estimate),
+    "median_ci_low": (pl.Float64, lambda _, one: one.ranks.median.low),
+    "median_ci_high": (pl.Float64, lambda _, one: one.ranks.median.high),
+    "cohens_dz": (pl.Float64, lambda _, one: one.difference.effect_size),
+    "rank_biserial": (pl.Float64, lambda _, one: one.ranks.rank_biserial),
+    "t_p": (pl.Float64, lambda _, one: one.t_p),
+    "t_p_corrected": (pl.Float64, lambda _, one: one.difference.p),
+    "wilcoxon_p": (pl.Float64, lambda _, one: one.ranks.p_value),
+    "wilcoxon_p_corrected": (pl.Float64, lambda _, one: one.ranks_p),
+    "correction": (pl.String, lambda all_, _: all_.correction),
+    "comparisons": (pl.Int64, lambda all_, _: len(all_.found)),
+}
+"""The columns of a table of comparisons, with their types and values."""
 
 
 def compare_results(folder: Path, request: Request) -> Compare:

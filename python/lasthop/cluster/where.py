@@ -36,14 +36,14 @@ def cluster(where: str, say: Callable[[str], object]) -> Iterator[DaskPlace]:
         renew = None
         if kind in jobs.SYSTEMS:
             batch = stack.enter_context(jobs.submitted(kind, Path(rest)))
-            client, shown, renew = Client(batch.cluster, timeout=_CONNECT_S), where, batch.renew
+            client, renew = Client(batch.cluster, timeout=_CONNECT_S), batch.renew
         elif kind == "local":
-            client, shown = Client(stack.enter_context(_local(int(rest))), timeout=_CONNECT_S), where
+            client = Client(stack.enter_context(_local(int(rest))), timeout=_CONNECT_S)
         else:
-            client, shown = _connected(where), where
+            client = _connected(where)
         stack.enter_context(client)
-        say(f"cluster {shown}, dashboard {client.dashboard_link}")
-        yield DaskPlace(client, shown, renew)
+        say(f"cluster {where}, dashboard {client.dashboard_link}")
+        yield DaskPlace(client, where, renew)
 
 
 def check(where: str) -> None:

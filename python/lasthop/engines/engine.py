@@ -6,7 +6,7 @@ To add one, make a folder beside this file with a class that has everything of `
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, NamedTuple, Protocol, Self, TypeAlias
 
@@ -101,6 +101,12 @@ class Request:
     def of_one(cls, seed: int, first: int, number: int, observation: Observation) -> Self:
         """Return a request to observe replication `number` of the chain that starts at `first`."""
         return cls(seed, first, number - first + 1, {number: observation}, records=False)
+
+    def part(self, first: int, count: int) -> Self:
+        """Return the request for some of the replications, with the observations of these."""
+        numbers = range(first, first + count)
+        observations = {n: one for n, one in self.observations.items() if n in numbers}
+        return replace(self, first=first, count=count, observations=observations)
 
     @property
     def series(self) -> SeriesTarget | None:

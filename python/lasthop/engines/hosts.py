@@ -88,12 +88,9 @@ class HostEngine(Engine):
         self, program: Flow, cell: _core.Cell, request: Request, wanted: range, before: int
     ) -> HostResults:
         """Run replications of a program that share servers, after others that are not wanted."""
-        observations = {n: one for n, one in request.observations.items() if n in wanted}
         count = before + len(wanted)
         start = time.monotonic()
-        results = self.run_cell(
-            cell, replace(request, first=wanted.start - before, count=count, observations=observations)
-        )
+        results = self.run_cell(cell, request.part(wanted.start - before, count))
         each_s = (time.monotonic() - start) / count
         programs = [columns_of(program, facts, each_s) for facts in results.facts["programs"]]
         results.runs.update(joined(programs))

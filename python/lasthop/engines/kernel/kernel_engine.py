@@ -151,10 +151,7 @@ class KernelEngine(HostEngine):
             return results_of(self._run_program_in_guest(cell, request))
         length, boots = self.stretch(cell), []
         for before in range(0, request.count, length):
-            first, count = request.first + before, min(length, request.count - before)
-            numbers = range(first, first + count)
-            observations = {n: one for n, one in request.observations.items() if n in numbers}
-            part = replace(request, first=first, count=count, observations=observations)
+            part = request.part(request.first + before, min(length, request.count - before))
             boots.append(self._run_boot(cell, part))
         return together(boots) if len(boots) > 1 else boots[0]
 

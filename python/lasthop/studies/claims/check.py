@@ -39,11 +39,14 @@ def check(
     """
     file, study = _scenario(folder, scenario)
     if reading is None:
-        return _judged(_claims(file, study), folder)
-    readings = {one.id: one for one in _readings(file, study)}
-    if reading not in readings:
-        raise InputError(f"--reading {reading}: there is none; did you mean '{nearest(reading, readings)}'?")
-    return _judged(readings[reading].claims, folder)
+        claims = _claims(file, study)
+    else:
+        readings = {one.id: one.claims for one in _readings(file, study)}
+        if reading not in readings:
+            near = nearest(reading, readings)
+            raise InputError(f"--reading {reading}: there is none; did you mean '{near}'?")
+        claims = readings[reading]
+    return _judge(claims, Records.read(folder, claims.factors))
 
 
 def check_readings(folder: Path, scenario: Path | None) -> list[Judged]:
@@ -106,10 +109,6 @@ def _readings(file: Path, study: _core.Study) -> list[Reading]:
     if not place.is_file():
         raise InputError(f"There are no readings of {file}: its folder has no {READINGS_FILE}.")
     return load_readings(place, study)
-
-
-def _judged(claims: Claims, folder: Path) -> tuple[list[Outcome], list[Answer]]:
-    return _judge(claims, Records.read(folder, claims.factors))
 
 
 def _judge(claims: Claims, records: Records) -> tuple[list[Outcome], list[Answer]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from lasthop import _core
 from lasthop.errors import InputError, nearest
@@ -260,25 +260,18 @@ class _Reader:
             raise self._error(
                 name, "give either holds, what must hold, or uncomputable, why nothing can be computed."
             )
-        texts = {key: str(entry.get(key, "")) for key in _TEXTS}
+        texts: dict[str, Any] = {key: str(entry.get(key, "")) for key in _TEXTS}
         if "story" in entry and not texts["story"].startswith(_STORY):
             raise self._error(name, f"story is no command that begins with '{_STORY}'.")
         claim = Claim(
-            id=name,
-            text=texts["text"],
-            section=texts["section"],
+            **texts,
             contradicts=self._list(name, "contradicts", entry.get("contradicts", [])),
             statements=self._answered(name, entry),
-            reading=texts["reading"],
-            explanation=texts["explanation"],
-            uncomputable=texts["uncomputable"],
-            story=texts["story"],
-            contradicts_source=texts["contradicts_source"],
         )
         if "holds" not in entry:
             return claim
         holds = self._holds(name, entry)
-        quantified = {key: self._quantified(name, key, entry, holds) for key in _QUANTIFIERS}
+        quantified: dict[str, Any] = {key: self._quantified(name, key, entry, holds) for key in _QUANTIFIERS}
         factors = [factor for chosen in quantified.values() for factor in chosen]
         twice = next((factor for factor in factors if factors.count(factor) > 1), None)
         if twice is not None:
@@ -289,9 +282,7 @@ class _Reader:
         return replace(
             claim,
             holds=holds,
-            every=quantified["every"],
-            most=quantified["most"],
-            some=quantified["some"],
+            **quantified,
             at_least=self._at_least(name, entry, quantified, holds),
             within=within,
             where=_levels_text(cast("Mapping[str, object]", entry.get("where", {}))),
