@@ -106,6 +106,16 @@ def packets(path: str) -> dict[str, Any]:
     `analyze`. Raises `CaptureError`. Releases the GIL.
     """
 
+def e_model(
+    impairment: float, loss_robustness: float, loss: float, burst_ratio: float, delay_s: float
+) -> tuple[float, float, float]:
+    """Return the rating R of ITU-T G.107, and how much the delay and the missing frames lower it.
+
+    `impairment` and `loss_robustness` are Ie and Bpl of the codec. `loss` is the share of frames that are not
+    played, `burst_ratio` the mean length of their gaps over that of independent losses, `delay_s` the delay
+    from mouth to ear.
+    """
+
 def initial_file_system(init: bytes, spec: str) -> bytes:
     """Return a guest kernel's boot archive (cpio): program `init`, `spec` as `/spec.json`, and a console."""
 

@@ -27,7 +27,7 @@ use lasthop_host::run::needs_real_hosts;
 use lasthop_link::CourseConfig;
 use lasthop_scenario::{Assumption, Estimate, Sample, Sampler, Scenario, ScenarioErrors};
 use lasthop_trace::{
-    Batch, CapturePoints, CaptureRecord, Column, Columnar, DROPS_FILE, Meaning, ProtocolRecord, Request,
+    Batch, CapturePoints, CaptureRecord, Column, Columnar, DROPS_FILE, Heard, Meaning, ProtocolRecord, Request,
     SNAP_LENGTH, SeriesRow, SizeRecord, StreamRecord,
 };
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -479,6 +479,20 @@ fn to_toml(json: &str) -> PyResult<String> {
     lasthop_scenario::to_toml(json).map_err(PyValueError::new_err)
 }
 
+/// The rating R of the E-model, and how much the delay and the missing frames lower it.
+#[pyfunction]
+fn e_model(
+    impairment: f64,
+    loss_robustness: f64,
+    loss: f64,
+    burst_ratio: f64,
+    delay_s: f64,
+) -> (f64, f64, f64) {
+    let heard = Heard { impairment, loss_robustness, loss, burst_ratio, delay_s };
+    let (delay, equipment) = heard.impairments();
+    (heard.rating(), delay, equipment)
+}
+
 #[pyfunction]
 fn schema() -> String {
     lasthop_scenario::json_schema()
@@ -525,5 +539,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(live::live_shell, module)?)?;
     module.add_function(wrap_pyfunction!(packetdrill::packetdrill, module)?)?;
     module.add_function(wrap_pyfunction!(to_toml, module)?)?;
+    module.add_function(wrap_pyfunction!(e_model, module)?)?;
     module.add_function(wrap_pyfunction!(schema, module)?)
 }

@@ -23,6 +23,7 @@ mod tests;
 use crate::records::{FlowRecord, HopRecord, Outcome, PageRecord, RunRecord, ShortRecord, StationRecord};
 use crate::samples::Samples;
 use bottleneck::Bottleneck;
+pub use e_model::Heard;
 use exchange::Exchanges;
 pub(crate) use fairness::jain;
 use fairness::max_min_shares;

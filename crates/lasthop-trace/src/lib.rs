@@ -26,7 +26,7 @@ mod scenario;
 mod series;
 mod thinned;
 
-pub use analysis::{Analysis, ApplicationInfo, Records, RunInfo};
+pub use analysis::{Analysis, ApplicationInfo, Heard, Records, RunInfo};
 pub use analyze::{
     CaptureAnalysis, CaptureError, CaptureRecord, Ending, PacketFlow, Packets, ProtocolRecord, SizeRecord,
     StreamRecord, analyze, packets,

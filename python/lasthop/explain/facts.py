@@ -5,12 +5,12 @@ No wording here. The numbers of events are those of the flow's record.
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lasthop.engines.rows import Record, TransportRow, transport_rows
-from lasthop.explain.packets import ACK, FIN, RST, SYN, Moment, Packet, Packets, Queued
+from lasthop.explain.packets import ACK, FIN, RST, SYN, Moment, Packet, Packets
 from lasthop.metrics.labels import DROP_CAUSES, EVENTS
 from lasthop.results.store import Columns
 from lasthop.scenario.facts import Facts
@@ -207,7 +207,6 @@ class TcpFacts:
     fin_acknowledged: Moment | None
     stray: list[Retransmission]
     dsacks: int
-    queued: Mapping[int, Queued]
     retransmitted_bytes: int
     unnecessary_bytes: int
 
@@ -566,11 +565,7 @@ _LINK_STATE = ("start_s", "end_s", "hop", "direction")
 
 
 def bad_periods(
-    packets: Packets,
-    states: Columns,
-    application: str,
-    own: Sequence[Packet],
-    span: tuple[int, int],
+    packets: Packets, states: Columns, application: str, own: Sequence[Packet], span: tuple[int, int]
 ) -> list[BadPeriod]:
     """Return the bad states of links on an application's way, and what they did to some of its packets.
 
@@ -624,13 +619,7 @@ def table_of(tcp: Columns, flow: int) -> list[TransportRow]:
     return list(transport_rows({name: [column[place] for place in places] for name, column in tcp.items()}))
 
 
-def gather(
-    trace_tables: Packets,
-    tcp: Columns,
-    record: Record,
-    flow: int,
-    states: Columns,
-) -> TcpFacts:
+def gather(trace_tables: Packets, tcp: Columns, record: Record, flow: int, states: Columns) -> TcpFacts:
     history = _History(trace_tables, table_of(tcp, flow), flow, record["direction"])
     history.read()
     passive = history.mine[0].direction != history.direction
@@ -668,7 +657,6 @@ def gather(
         fin_acknowledged=history.fin_acknowledged,
         stray=history.stray,
         dsacks=history.dsacks,
-        queued=trace_tables.queue_at_drop,
         retransmitted_bytes=sum(item.packet.payload_bytes for item in again),
         unnecessary_bytes=sum(item.packet.payload_bytes for item in again if item.unnecessary),
     )

@@ -2,7 +2,8 @@
 
 from lasthop.engines.engine import Trace
 from lasthop.engines.rows import object_rows, rows
-from lasthop.explain.words import Entry, Story, count, length
+from lasthop.explain.words import Entry, Story, length
+from lasthop.metrics.units import counted
 
 
 def tell_page(trace: Trace, name: str) -> Story:
@@ -11,8 +12,8 @@ def tell_page(trace: Trace, name: str) -> Story:
     objects = [row for row in object_rows(trace) if flows[row["flow"]]["application"] == name]
     connections = {row["flow"] for row in objects}
     head = (
-        f"{name}: page load, {count(len(objects), 'object')} asked for over "
-        f"{count(len(connections), 'connection')}."
+        f"{name}: page load, {counted(len(objects), 'object')} asked for over "
+        f"{counted(len(connections), 'connection')}."
     )
     entries = []
     for row in objects:

@@ -8,13 +8,23 @@ from dataclasses import dataclass, field
 from lasthop.engines.rows import Record, TransportRow
 from lasthop.explain.facts import IDLE_NS, Burst, Window, bad_periods, bursts_of, link_changes, table_of
 from lasthop.explain.packets import Moment, Packet, Packets
-from lasthop.explain.tell import Part, change, fate, queue_then, tell_bad_period, tell_idle, tell_link_change
-from lasthop.explain.words import Entry, Story, byte_ranges, clock, count, ends_of, length, rate
+from lasthop.explain.tell import (
+    Part,
+    change,
+    fate,
+    in_order,
+    tell_bad_period,
+    tell_burst,
+    tell_idle,
+    tell_link_change,
+    tell_outcome,
+)
+from lasthop.explain.words import Story, byte_ranges, clock, ends_of, length
 from lasthop.metrics.labels import DROP_CAUSES, EVENTS
+from lasthop.metrics.units import counted
 from lasthop.results.store import Columns
 from lasthop.scenario.facts import Move
 
-# Larger than the place of any event of the same instant.
 _PACKET_THRESHOLD = 3
 # After whatever happened at the same instant.
 _LAST = 2**62
@@ -68,12 +78,7 @@ class _History:
     """Reads the events of a flow's sender, and keeps what the sender knew at each time."""
 
     def __init__(
-        self,
-        packets: Packets,
-        tcp: Sequence[TransportRow],
-        flow: int,
-        direction: str,
-        moves: Sequence[Move],
+        self, packets: Packets, tcp: Sequence[TransportRow], flow: int, direction: str, moves: Sequence[Move]
     ) -> None:
         host = "server" if direction == "down" else "client"
         self.own = packets.of_flow(flow)
@@ -196,13 +201,7 @@ class _History:
         return next((p.delivered for p in self.heard if p.sent > first), None)
 
 
-def tell_quic(
-    packets: Packets,
-    tcp: Columns,
-    record: Record,
-    flow: int,
-    states: Columns,
-) -> Story:
+def tell_quic(packets: Packets, tcp: Columns, record: Record, flow: int, states: Columns) -> Story:
     moves = packets.facts.applications[record["application"]].moves
     history = _History(packets, table_of(tcp, flow), flow, record["direction"], moves)
     return _Teller(packets, history, record).told(states)
@@ -243,10 +242,7 @@ class _Teller:
             ),
             self._close(),
         ]
-        ordered = sorted(parts, key=lambda part: part[:2])
-        return Story(
-            name, head, [Entry(part.ns, part.text, part.times) for part in ordered], list(self._summary())
-        )
+        return Story(name, head, in_order(parts), list(self._summary()))
 
     # ---- Handshake, growth, end ----
 
@@ -269,7 +265,7 @@ class _Teller:
         flight = [p for p in history.own if p.direction != first.direction and p.sent < until]
         lost = sum(packet.dropped is not None for packet in flight)
         text = f"Established, {length(until.ns - self.start.ns)} after the first packet"
-        text += f": the {other}'s flight had {count(len(flight), 'packet')}" + (
+        text += f": the {other}'s flight had {counted(len(flight), 'packet')}" + (
             f", {lost} of them lost" if lost else ""
         )
         if history.first_rtt_ns is not None:
@@ -323,7 +319,7 @@ class _Teller:
             text = "Migration: the client has a new address" + (f", behind {way}" if way else "")
             text += ", and tells the server with a probe"
             if migration.under_way:
-                text += f". It ignores {count(migration.under_way, 'packet')} under way to the old one"
+                text += f". It ignores {counted(migration.under_way, 'packet')} under way to the old one"
         text += " (RFC 9000, section 9).\n"
         if heard is None:
             text += "The server has not heard of it."
@@ -353,19 +349,9 @@ class _Teller:
     # ---- Losses, probes, recovery periods ----
 
     def _burst(self, burst: Burst) -> Part:
-        first, last = burst.times[0], burst.times[-1]
-        span = f" until {clock(last.ns)}" if len(burst.packets) > 1 else ""
-        number = count(len(burst.packets), "packet")
-        at_hop = self.packets.at_hop(burst.place)
-        if burst.cause == "ce":
-            text = f"ECN: the router{at_hop} marked {number}{span} (congestion experienced)"
-        else:
-            back = "" if burst.is_data else " on the way back"
-            text = f"Loss{back}{at_hop}: {DROP_CAUSES[burst.cause].words}, {number}{span}"
         if burst.is_data:
-            text += f": {byte_ranges(burst.packets)}"
-        whole = f"{text}. {queue_then(burst, self.packets.queue_at_drop)}".rstrip()
-        return Part(first.ns, first.order, whole, [at.ns for at in burst.times])
+            return tell_burst(burst, self.packets, "Loss", "packet", f": {byte_ranges(burst.packets)}")
+        return tell_burst(burst, self.packets, "Loss on the way back", "packet", "")
 
     def _reduction(self, reduction: Reduction) -> Part:
         at = reduction.at
@@ -377,7 +363,7 @@ class _Teller:
                 "the window falls to its minimum (RFC 9002, section 7.6).\n"
             )
         if reduction.again:
-            again = count(len(reduction.again), "packet")
+            again = counted(len(reduction.again), "packet")
             text += f"Sent again before the next one: {byte_ranges(reduction.again)}, in {again}.\n"
         if reduction.end is None:
             text += "It lasted to the end."
@@ -410,21 +396,18 @@ class _Teller:
 
     def _summary(self) -> Iterator[str]:
         record = self.record
-        text = f"Summary: {record['outcome']} after {clock(self.end.ns - self.start.ns)} s"
-        if record["throughput_Bps"] is not None:
-            text += f", {rate(record['throughput_Bps'])} of application data"
-        yield text + "."
+        yield tell_outcome(record, self.end.ns - self.start.ns)
         yield (
-            f"Sent: {count(record['sent_packets'], 'packet')} with data, {record['sent_bytes']} bytes; of "
+            f"Sent: {counted(record['sent_packets'], 'packet')} with data, {record['sent_bytes']} bytes; of "
             f"them {record['retransmitted_packets']} with data sent before, "
             f"{record['unnecessary_retransmissions']} unnecessary."
         )
         marks = sum(reduction.is_mark for reduction in self.history.reductions)
         persistent = sum(reduction.is_persistent for reduction in self.history.reductions)
         yield (
-            f"Signs of loss: {count(record['fast_retransmits'], 'recovery period')} because of losses"
+            f"Signs of loss: {counted(record['fast_retransmits'], 'recovery period')} because of losses"
             f"{f' ({persistent} x persistent congestion)' if persistent else ''}, {marks} because of marks, "
-            f"{count(record['timeouts'], 'probe timeout')} ({record['spurious_timeouts']} spurious)."
+            f"{counted(record['timeouts'], 'probe timeout')} ({record['spurious_timeouts']} spurious)."
         )
         dropped = Counter(
             (p.direction == record["direction"], p.cause) for p in self.history.own if p.cause is not None
@@ -450,7 +433,7 @@ def _found(reduction: Reduction) -> str:
     first = reduction.lost[0]
     many = len(reduction.lost)
     text = (
-        f"{byte_ranges(reduction.lost)} ({count(many, 'packet')}) {'counts' if many == 1 else 'count'} as "
+        f"{byte_ranges(reduction.lost)} ({counted(many, 'packet')}) {'counts' if many == 1 else 'count'} as "
         "lost, "
     )
     if reduction.reach >= _PACKET_THRESHOLD:

@@ -16,6 +16,5 @@ def tell_relayed(record: Record) -> Story:
     else:
         how = f"began at {record['start_s']:.3f} s and is {record['outcome']}"
     return Story(
-        name,
-        f"{name}: data from {way}, through a relay. End to end it {how}. Its connections are {sides}.",
+        name, f"{name}: data from {way}, through a relay. End to end it {how}. Its connections are {sides}."
     )

@@ -1,9 +1,10 @@
 """The story of a TCP flow, told from its facts in order of time."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from lasthop.engines.rows import Record
 from lasthop.explain import facts
 from lasthop.explain.facts import (
     BadPeriod,
@@ -18,9 +19,9 @@ from lasthop.explain.facts import (
     Window,
 )
 from lasthop.explain.packets import SYN, Moment, Packet, Packets, Place, Queued
-from lasthop.explain.words import Entry, Story, byte_ranges, clock, count, ends_of, length, rate, tries
+from lasthop.explain.words import Entry, Story, byte_ranges, clock, ends_of, length, rate, tries
 from lasthop.metrics.labels import DROP_CAUSES, DROP_COUNTS, EVENTS
-from lasthop.metrics.units import listed
+from lasthop.metrics.units import counted, listed
 from lasthop.scenario.facts import Switches
 
 _UNDO_CAUSES = {kind.reason: kind.words for kind in EVENTS.values() if kind.role == "undo"}
@@ -35,6 +36,10 @@ class Part(NamedTuple):
     order: int
     text: str
     times: Sequence[int] = ()
+
+
+def in_order(parts: Iterable[Part]) -> list[Entry]:
+    return [Entry(part.ns, part.text, part.times) for part in sorted(parts, key=lambda part: part[:2])]
 
 
 def tell_tcp(story: TcpFacts, packets: Packets, tcp: Switches) -> Story:
@@ -66,10 +71,7 @@ class _Teller:
             *map(tell_link_change, story.link_changes),
             *self._end(),
         ]
-        ordered = sorted(parts, key=lambda part: part[:2])
-        return Story(
-            name, head, [Entry(part.ns, part.text, part.times) for part in ordered], list(self._summary())
-        )
+        return Story(name, head, in_order(parts), list(self._summary()))
 
     # ---- Beginning and growth ----
 
@@ -88,7 +90,7 @@ class _Teller:
                 f" First RTT sample {length(story.handshake_rtt_ns)}, RTO {length(story.handshake_rto_ns)}."
             )
         window = story.first_window
-        text += f" Initial window {count(window.cwnd, 'segment')}"
+        text += f" Initial window {counted(window.cwnd, 'segment')}"
         if self.tcp["syn_timeout_cuts_window"] and any(timeout.is_syn for timeout in story.timeouts):
             text += ", because a SYN was lost (RFC 3390)."
         elif self.tcp["cached_metrics"] and window.ssthresh is not None:
@@ -151,26 +153,11 @@ class _Teller:
     # ---- Losses, marks, bad states ----
 
     def _burst(self, burst: Burst) -> Part:
-        first, last = burst.times[0], burst.times[-1]
-        many = len(burst.packets) > 1
-        span = f" until {clock(last.ns)}" if many else ""
-        things = "packet" if burst.is_data else "ACK"
-        at_hop = self.packets.at_hop(burst.place)
-        if burst.cause == "ce":
-            marked = count(len(burst.packets), things)
-            text = f"ECN: the router{at_hop} marked {marked}{span} (congestion experienced)"
-        else:
-            what = "Loss" if burst.is_data else "ACK loss"
-            text = (
-                f"{what}{at_hop}: {DROP_CAUSES[burst.cause].words}, {count(len(burst.packets), things)}{span}"
-            )
         if burst.is_data:
-            text += f": {self._contents(burst)}"
-        else:
-            acks = sorted({packet.ack for packet in burst.packets if packet.ack is not None})
-            text += f" (ACK {', '.join(map(str, acks[:4]))}{', ...' if len(acks) > 4 else ''})"
-        whole = f"{text}. {queue_then(burst, self.story.queued)}".rstrip()
-        return Part(first.ns, first.order, whole, [at.ns for at in burst.times])
+            return tell_burst(burst, self.packets, "Loss", "packet", f": {self._contents(burst)}")
+        acks = sorted({packet.ack for packet in burst.packets if packet.ack is not None})
+        contents = f" (ACK {', '.join(map(str, acks[:4]))}{', ...' if len(acks) > 4 else ''})"
+        return tell_burst(burst, self.packets, "ACK loss", "ACK", contents)
 
     def _contents(self, burst: Burst) -> str:
         again = [
@@ -197,8 +184,8 @@ class _Teller:
 
     def _recovery(self, recovery: Recovery) -> Part:
         threshold = self.tcp["dupack_threshold"]
-        text = f"Fast recovery: {count(recovery.duplicates, 'duplicate ACK')} for byte {recovery.head}"
-        text += f", {count(recovery.sacked, 'segment')} SACKed" if self.tcp["sack"] else ""
+        text = f"Fast recovery: {counted(recovery.duplicates, 'duplicate ACK')} for byte {recovery.head}"
+        text += f", {counted(recovery.sacked, 'segment')} SACKed" if self.tcp["sack"] else ""
         if recovery.duplicates >= threshold or recovery.sacked >= threshold:
             text += f" (threshold {threshold})"
         elif recovery.rto_ns is not None and recovery.head_age_ns > recovery.rto_ns:
@@ -207,7 +194,9 @@ class _Teller:
                 f"the RTO of {length(recovery.rto_ns)}, and counts as lost"
             )
         else:
-            text += f"; SACK reaches {count(recovery.reach, 'segment')} beyond it, so that it counts as lost"
+            text += (
+                f"; SACK reaches {counted(recovery.reach, 'segment')} beyond it, so that it counts as lost"
+            )
         text += f". {change(recovery.before, recovery.after)}; recovery point {recovery.point}.\n"
         text += (
             self._sent_again(recovery) + self._undone(recovery) + self._episode_end(recovery, recovery.point)
@@ -280,7 +269,7 @@ class _Teller:
         packets = [item.packet for item in again]
         last = packets[-1].sent.ns
         span = f" until {clock(last)}" if last != episode.start.ns else ""
-        text = f"Sent again{span}: {count(len(again), 'segment')} ({byte_ranges(packets)}"
+        text = f"Sent again{span}: {counted(len(again), 'segment')} ({byte_ranges(packets)}"
         kinds = Counter(item.kind for item in again)
         if "forward" in kinds:
             text += f"; {kinds['forward']} of them forward, because the window allowed"
@@ -301,7 +290,7 @@ class _Teller:
     def _undone(self, episode: Episode) -> str:
         text = ""
         if episode.dsacks:
-            text += f"{count(episode.dsacks, 'D-SACK block')} reported data that had arrived twice.\n"
+            text += f"{counted(episode.dsacks, 'D-SACK block')} reported data that had arrived twice.\n"
         for at, cause in episode.undone:
             text += f"Undone at {clock(at.ns)} by {_UNDO_CAUSES[cause]}."
             if isinstance(episode, Timeout) and not episode.spurious:
@@ -365,28 +354,27 @@ class _Teller:
         story, record = self.story, self.story.record
         elapsed_ns = story.end_ns - story.start_ns
         elapsed_s = elapsed_ns / 1e9
-        text = f"Summary: {record['outcome']} after {clock(elapsed_ns)} s"
-        if record["throughput_Bps"] is not None:
-            text += f", {rate(record['throughput_Bps'])} of application data"
-        yield text + "."
+        yield tell_outcome(record, elapsed_ns)
         if elapsed_s > 0:
             shares = story.seconds_by_phase()
             parts = [f"{kind} {100 * s / elapsed_s:.1f} % ({s:.3f} s)" for kind, s in shares.items() if s > 0]
             yield f"Time: {', '.join(parts)}."
         yield (
-            f"Sent: {count(record['sent_packets'], 'segment')}, {record['sent_bytes']} bytes; of them "
-            f"{count(record['retransmitted_packets'], 'retransmission')} ({story.retransmitted_bytes} "
+            f"Sent: {counted(record['sent_packets'], 'segment')}, {record['sent_bytes']} bytes; of them "
+            f"{counted(record['retransmitted_packets'], 'retransmission')} ({story.retransmitted_bytes} "
             f"bytes), {record['unnecessary_retransmissions']} unnecessary ({story.unnecessary_bytes} bytes)."
         )
         probes = (
-            f"{count(record['tail_loss_probes'], 'tail loss probe')}, " if self.tcp["tail_loss_probe"] else ""
+            f"{counted(record['tail_loss_probes'], 'tail loss probe')}, "
+            if self.tcp["tail_loss_probe"]
+            else ""
         )
         yield (
             f"Signs of loss: {record['fast_retransmits']} x fast recovery, "
-            f"{count(record['timeouts'], 'timeout')} ({record['spurious_timeouts']} spurious), {probes}"
-            f"{count(record['undone'], 'reduction')} undone, "
-            f"{count(record['duplicate_acks'], 'duplicate ACK')}, {count(record['sack_blocks'], 'ACK')} with "
-            f"SACK, {count(story.dsacks, 'D-SACK block')}."
+            f"{counted(record['timeouts'], 'timeout')} ({record['spurious_timeouts']} spurious), {probes}"
+            f"{counted(record['undone'], 'reduction')} undone, "
+            f"{counted(record['duplicate_acks'], 'duplicate ACK')}, {counted(record['sack_blocks'], 'ACK')} "
+            f"with SACK, {counted(story.dsacks, 'D-SACK block')}."
         )
         yield f"Lost: {self._losses('packet', is_data=True)}; {self._losses('ACK', is_data=False)}."
 
@@ -398,7 +386,7 @@ class _Teller:
                 numbers[column] += len(burst.packets)
         marks = numbers.pop("marks", 0)
         causes = ", ".join(f"{numbers[name]} {said}" for name, said in DROP_COUNTS.items() if numbers[name])
-        text = f"{count(numbers.total(), thing)}" + (f" ({causes})" if causes else "")
+        text = f"{counted(numbers.total(), thing)}" + (f" ({causes})" if causes else "")
         return text + (f", {marks} marked" if marks else "")
 
 
@@ -422,7 +410,29 @@ def fate(packets: Packets, packet: Packet, now: Moment) -> str:
     return f"{text} when the run ended"
 
 
-def queue_then(burst: Burst, queued: Mapping[int, Queued]) -> str:
+def tell_outcome(record: Record, elapsed_ns: int) -> str:
+    text = f"Summary: {record['outcome']} after {clock(elapsed_ns)} s"
+    if record["throughput_Bps"] is not None:
+        text += f", {rate(record['throughput_Bps'])} of application data"
+    return f"{text}."
+
+
+def tell_burst(burst: Burst, packets: Packets, what: str, thing: str, contents: str) -> Part:
+    """Tell of packets that were lost or marked; `thing` is what a loss calls them."""
+    first, last = burst.times[0], burst.times[-1]
+    number = counted(len(burst.packets), thing) + (
+        f" until {clock(last.ns)}" if len(burst.packets) > 1 else ""
+    )
+    at_hop = packets.at_hop(burst.place)
+    if burst.cause == "ce":
+        text = f"ECN: the router{at_hop} marked {number} (congestion experienced)"
+    else:
+        text = f"{what}{at_hop}: {DROP_CAUSES[burst.cause].words}, {number}"
+    whole = f"{text}{contents}. {_queue_then(burst, packets.queue_at_drop)}".rstrip()
+    return Part(first.ns, first.order, whole, [at.ns for at in burst.times])
+
+
+def _queue_then(burst: Burst, queued: Mapping[int, Queued]) -> str:
     """Say how long the queue was; losses on the link happen behind it."""
     if burst.cause == "ce":
         return ""
@@ -449,7 +459,7 @@ def tell_bad_period(period: BadPeriod, start_ns: int) -> Part:
         if period.failed_tries
         else "no packet of this flow had to be tried again"
     )
-    text += f"; {count(period.lost, 'packet')} lost." if period.lost else "."
+    text += f"; {counted(period.lost, 'packet')} lost." if period.lost else "."
     return Part(max(period.start_ns, start_ns), -1, text)
 
 

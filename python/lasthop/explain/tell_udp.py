@@ -3,14 +3,13 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from lasthop.explain.call import DEFAULT_RATING, Heard
 from lasthop.explain.facts import BadPeriod, link_changes
 from lasthop.explain.packets import Packets
 from lasthop.explain.tell import tell_link_change
-from lasthop.explain.udp import LINK, QUEUE, Datagram, Gap, Rise, Stage, UdpFacts
-from lasthop.explain.words import Entry, Story, clock, count, ends_of, length, rate, tries
+from lasthop.explain.udp import LINK, QUEUE, Datagram, Gap, Heard, Rise, Stage, UdpFacts
+from lasthop.explain.words import Entry, Story, clock, ends_of, length, rate, tries
 from lasthop.metrics.labels import DROP_CAUSES, DROP_COUNTS
-from lasthop.metrics.units import listed
+from lasthop.metrics.units import counted, listed
 
 _ALWAYS_TOLD = ("drops_queue", "drops_red", "drops_error")
 _LENGTHS_SHOWN = _FLOWS_SHOWN = 6
@@ -53,13 +52,13 @@ def _head(story: UdpFacts, thing: str) -> str:
     over = "UDP" if story.handshake is None else "QUIC (RFC 9221)"
     sizes = [packet.payload_bytes // (packet.end - packet.seq) for packet in story.packets]
     size = str(sizes[0]) if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
-    number = count(len(story.datagrams), thing)
+    number = counted(len(story.datagrams), thing)
     head = f"{story.record['flow']}: {over}, {ends}, {number} of {size} bytes, numbered from 0."
     if story.heard is not None:
         voice = story.heard.voice
         head += f" A call: a frame of {voice['codec']} every {length(voice['frame_ns'])}."
     if story.handshake is not None and len(story.packets) < len(story.datagrams):
-        head += f" They left in {count(len(story.packets), 'packet')}, as congestion control let them."
+        head += f" They left in {counted(len(story.packets), 'packet')}, as congestion control let them."
     return head
 
 
@@ -123,7 +122,7 @@ def _stages(worst: Datagram, story: UdpFacts, packets: Packets, names: Sequence[
         if crossing is not None and crossing.retries:
             text += f", where {tries(len(crossing.retries))} failed"
         elif crossing is not None and (held := packets.held_before(crossing)):
-            text += f", behind {count(held, 'packet')} that ARQ held"
+            text += f", behind {counted(held, 'packet')} that ARQ held"
         yield text
 
 
@@ -139,7 +138,7 @@ def _in_queue(datagram: Datagram, stage: Stage, packets: Packets, names: Sequenc
         others = sum(number for _, number in shown[_FLOWS_SHOWN:])
         shown[_FLOWS_SHOWN:] = [(f"{len(shown) - _FLOWS_SHOWN} other flows", others)]
     whose = [
-        f"{number if place else count(number, 'packet')} of {who}"
+        f"{number if place else counted(number, 'packet')} of {who}"
         for place, (who, number) in enumerate(shown)
     ]
     return f"{text}, behind {listed(whose)}" if whose else f"{text}, until the link had room"
@@ -157,7 +156,7 @@ def _missing(gaps: Sequence[Gap], heard: Heard | None, packets: Packets, thing: 
     if len(gaps) == 1:
         return Entry(first.sent_ns, f"Gap of {length(gaps[0].lasted_ns)}: {one_gap}, {fates}.{held}", times)
     longest = max(gaps, key=lambda gap: gap.lasted_ns)
-    run = f"{count(len(longest.datagrams), thing)} from number {longest.datagrams[0].number} on"
+    run = f"{counted(len(longest.datagrams), thing)} from number {longest.datagrams[0].number} on"
     text = (
         f"{len(gaps)} gaps, to {clock(last.sent_ns)}: {len(missing)} of {last.number - first.number + 1} "
         f"{thing}s, "
@@ -187,7 +186,7 @@ def _cause(lost: Datagram, packets: Packets) -> str:
 def _held(missing: Iterable[Datagram], packets: Packets) -> str:
     lost = [one.packet for one in missing if one.packet is not None and one.packet.cause is not None]
     queued = [packets.queue_at_drop[p.serial].packets for p in lost if not DROP_CAUSES[p.cause or ""].on_link]
-    return f" The queue held {count(max(queued), 'packet')}." if queued else ""
+    return f" The queue held {counted(max(queued), 'packet')}." if queued else ""
 
 
 def _bad(periods: Sequence[BadPeriod]) -> str:
@@ -196,7 +195,7 @@ def _bad(periods: Sequence[BadPeriod]) -> str:
     text = f"{periods[0].what} bad for {bad}"
     text += f" in {len(periods)} periods" if len(periods) > 1 else ""
     text += f", until {clock(periods[-1].end_ns)}: "
-    return f"{text}{tries(failed)} to carry datagrams failed, {count(lost, 'datagram')} lost."
+    return f"{text}{tries(failed)} to carry datagrams failed, {counted(lost, 'datagram')} lost."
 
 
 def _summary(story: UdpFacts) -> Iterator[str]:
@@ -212,7 +211,7 @@ def _summary(story: UdpFacts) -> Iterator[str]:
     )
     yield (
         f"Summary: {record['outcome']}, {record['received_packets']} of "
-        f"{count(record['sent_packets'], what)} arrived, {lost} did not ({share:.2f} %): {causes}."
+        f"{counted(record['sent_packets'], what)} arrived, {lost} did not ({share:.2f} %): {causes}."
     )
     gaps = [gap for episode in story.gaps for gap in episode]
     if gaps:
@@ -250,7 +249,7 @@ def _call(story: UdpFacts, heard: Heard) -> Iterator[str]:
     late = len(heard.late_ns)
     played, fates = heard.frames - heard.lost - late, {"lost": heard.lost, "late": late}
     shares = [f"{number} {fate} ({100 * number / heard.frames:.2f} %)" for fate, number in fates.items()]
-    text = f"Played: {played} of {count(heard.frames, 'frame')}; {', '.join(shares)}."
+    text = f"Played: {played} of {counted(heard.frames, 'frame')}; {', '.join(shares)}."
     if heard.delay_ns is None or heard.first_ns is None:
         yield text
         yield f"Verdict: MOS {mos:.2f}, nothing is heard."
@@ -265,11 +264,12 @@ def _call(story: UdpFacts, heard: Heard) -> Iterator[str]:
         f"From mouth to ear: {length(heard.delay_ns)}: {length(voice['codec_delay_ns'])} codec, "
         f"{length(heard.first_ns)} network, {length(voice['jitter_buffer_ns'])} jitter buffer."
     )
+    best = heard.rating + heard.delay_cost + heard.missing_cost
     bursts = (
-        f", in gaps {heard.burst_ratio:.2f} times as long as chance would make them" if heard.bursts else ""
+        f", in gaps {heard.burst_ratio:.2f} times as long as chance would make them" if story.gaps else ""
     )
     yield (
-        f"E-model (ITU-T G.107): R is {heard.rating:.2f}. Of {DEFAULT_RATING:.2f} points the delay costs "
+        f"E-model (ITU-T G.107): R is {heard.rating:.2f}. Of {best:.2f} points the delay costs "
         f"{heard.delay_cost:.2f}, and missing frames cost {heard.missing_cost:.2f}{bursts}."
     )
     yield f"Verdict: MOS {mos:.2f}, {_verdict(heard)}."
@@ -280,7 +280,7 @@ def _audible(story: UdpFacts, fills_ns: int | None) -> str:
     if not lengths:
         return " The speech has no gap."
     text = (
-        f" The speech has {count(len(lengths), 'gap')} of "
+        f" The speech has {counted(len(lengths), 'gap')} of "
         f"{'up to ' if len(lengths) > 1 else ''}{length(max(lengths))}"
     )
     if fills_ns is None:

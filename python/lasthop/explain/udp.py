@@ -7,8 +7,8 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
+from lasthop import _core
 from lasthop.engines.rows import Record, TransportRow
-from lasthop.explain.call import Heard, hear
 from lasthop.explain.facts import BURST_GAP_NS, BadPeriod, bad_periods, table_of
 from lasthop.explain.packets import Crossing, Packet, Packets
 from lasthop.results.store import Columns
@@ -60,10 +60,7 @@ class Datagram:
         assert packet is not None
         assert packet.delivered is not None
         at_router = packet.crossings[0].enqueued if packet.crossings else packet.delivered
-        spent = {
-            Stage(SENDER): packet.sent.ns - self.sent_ns,
-            Stage(LAN): at_router.ns - packet.sent.ns,
-        }
+        spent = {Stage(SENDER): packet.sent.ns - self.sent_ns, Stage(LAN): at_router.ns - packet.sent.ns}
         for crossing in packet.crossings:
             dequeued = crossing.dequeued or crossing.enqueued
             left = crossing.left or packet.delivered
@@ -114,6 +111,26 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
+class Heard:
+    """What the listener hears of a call, of the frames whose fate is known.
+
+    `late_ns` says by frame number how late a frame came that was too late to be played. `first_ns` and
+    `delay_ns`, from mouth to ear, are `None` if nothing is heard. Rating and costs are those of the E-model.
+    """
+
+    voice: Voice
+    frames: int
+    lost: int
+    late_ns: Mapping[int, int]
+    first_ns: int | None
+    delay_ns: int | None
+    burst_ratio: float
+    rating: float
+    delay_cost: float
+    missing_cost: float
+
+
+@dataclass(frozen=True, slots=True)
 class UdpFacts:
     """What became of the datagrams."""
 
@@ -145,13 +162,7 @@ class UdpFacts:
 
 
 def gather_udp(
-    packets: Packets,
-    tcp: Columns,
-    record: Record,
-    flow: int,
-    states: Columns,
-    *,
-    voice: Voice | None = None,
+    packets: Packets, tcp: Columns, record: Record, flow: int, states: Columns, *, voice: Voice | None = None
 ) -> UdpFacts:
     """Collect the facts of flow number `flow`, which sends datagrams; with a `voice` it is a call."""
     own = packets.of_flow(flow)
@@ -164,11 +175,12 @@ def gather_udp(
         datagrams = [Datagram(packet.seq, packet.sent.ns, packet) for packet in carriers]
     known = [one for one in datagrams if one.is_lost or one.delay_ns is not None]
     arrived = [one for one in known if one.delay_ns is not None]
-    heard = None
-    if voice is not None and known:
-        first_ns = min(arrived, key=_arrival).delay_ns if arrived else None
-        heard = hear(voice, {one.number: one.delay_ns for one in known}, first_ns)
-    missing = {one.number for one in known if one.is_lost} | set(heard.late_ns if heard else ())
+    first_ns = min(arrived, key=_arrival).delay_ns if arrived else None
+    late_ns = {}
+    if voice is not None and first_ns is not None:
+        over_ns = {one.number: (one.delay_ns or 0) - first_ns - voice["jitter_buffer_ns"] for one in arrived}
+        late_ns = {number: over for number, over in over_ns.items() if over > 0}
+    gaps = _gaps(known, {one.number for one in known if one.is_lost} | late_ns.keys())
     span = own[0].sent.ns, packets.end.ns
     periods = bad_periods(packets, states, record["application"], carriers, span)
     ways = dict.fromkeys(period.what for period in periods)
@@ -180,12 +192,7 @@ def gather_udp(
         tuple(datagrams),
         {stage: min(ns) for stage, ns in _by_stage(arrived).items()},
         tuple(_rises(arrived)),
-        tuple(
-            _episodes(
-                _gaps(known, missing),
-                lambda gap: (gap.datagrams[0].sent_ns, gap.end_ns),
-            )
-        ),
+        tuple(_episodes(gaps, lambda gap: (gap.datagrams[0].sent_ns, gap.end_ns))),
         tuple(
             episode
             for way in ways
@@ -193,8 +200,22 @@ def gather_udp(
                 [one for one in periods if one.what == way], lambda one: (one.start_ns, one.end_ns)
             )
         ),
-        heard,
+        _heard(voice, known, late_ns, first_ns, len(gaps)) if voice is not None and known else None,
     )
+
+
+def _heard(
+    voice: Voice, known: Sequence[Datagram], late_ns: Mapping[int, int], first_ns: int | None, gaps: int
+) -> Heard:
+    lost = sum(one.is_lost for one in known)
+    missing = (lost + len(late_ns)) / len(known)
+    # The mean length of the gaps, relative to their mean length under independent losses; at least 1.
+    burst_ratio = max(1.0, (lost + len(late_ns)) / gaps * (1 - missing)) if gaps else 1.0
+    delay_ns = None if first_ns is None else voice["codec_delay_ns"] + first_ns + voice["jitter_buffer_ns"]
+    rated = _core.e_model(
+        voice["impairment"], voice["loss_robustness"], missing, burst_ratio, (delay_ns or 0) / 1e9
+    )
+    return Heard(voice, len(known), lost, late_ns, first_ns, delay_ns, burst_ratio, *rated)
 
 
 def _by_stage(arrived: Sequence[Datagram]) -> dict[Stage, list[int]]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from lasthop.engines.rows import Record
 from lasthop.explain.packets import Packet
-from lasthop.metrics.units import scale_of
+from lasthop.metrics.units import counted, scale_of
 
 WIDTH = 100
 _TIME_WIDTH = 11
@@ -51,10 +51,6 @@ def length(ns: int) -> str:
     return f"{ns / 1e9:.3f} s"
 
 
-def count(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
-
-
 def ends_of(record: Record, direction: str) -> str:
     """Return from which host to which a flow's packets go in a direction."""
     host, peer = record["host"], record["peer"]
@@ -81,7 +77,7 @@ def byte_ranges(packets: Iterable[Packet]) -> str:
     runs = merged((p.data_start, p.data_end) for p in packets if p.payload_bytes)
     shown = [f"{start}-{end - 1}" for start, end in runs[:_RANGES_SHOWN]]
     more = (
-        f" and {count(len(runs) - len(shown), 'more run')} up to byte {runs[-1][1] - 1}"
+        f" and {counted(len(runs) - len(shown), 'more run')} up to byte {runs[-1][1] - 1}"
         if len(runs) > len(shown)
         else ""
     )

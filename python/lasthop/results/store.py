@@ -355,7 +355,10 @@ class Store:
         """Return the rows of a batch; raise `DamagedBatchError` if they are not as they were written."""
         rows = self._rows(f"SELECT {', '.join(TABLES)} FROM batch WHERE id = ?", batch)
         try:
-            return {table: _decode(blob) for table, blob in zip(TABLES, rows[0], strict=True)}
+            return {
+                table: pl.read_ipc_stream(io.BytesIO(_content(blob)))
+                for table, blob in zip(TABLES, rows[0], strict=True)
+            }
         except (IndexError, TypeError, ValueError, pl.exceptions.PolarsError) as error:
             raise DamagedBatchError(batch) from error
 
@@ -441,10 +444,6 @@ def _encode(frame: pl.DataFrame) -> bytes:
     stream = io.BytesIO()
     frame.write_ipc_stream(stream, compression="zstd")
     return _checked(stream.getvalue())
-
-
-def _decode(blob: bytes) -> pl.DataFrame:
-    return pl.read_ipc_stream(io.BytesIO(_content(blob)))
 
 
 def _checked(content: bytes) -> bytes:

@@ -34,23 +34,36 @@ fn mos_of(rating: f64) -> f64 {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Heard {
-    /// Ie and Bpl of the codec.
+pub struct Heard {
+    /// Ie of the codec.
     pub impairment: f64,
+    /// Bpl of the codec.
     pub loss_robustness: f64,
-    /// Share of the frames that are not played; mean length of their bursts over that of independent losses.
+    /// Share of the frames that are not played.
     pub loss: f64,
+    /// Mean length of their bursts over that of independent losses.
     pub burst_ratio: f64,
     /// Delay from mouth to ear.
     pub delay_s: f64,
 }
 
 impl Heard {
-    /// Mean opinion score of the conversation.
-    pub fn mos(self) -> f64 {
+    /// How much the delay lowers the rating R (Idd), and how much the codec and missing frames do (Ie,eff).
+    pub fn impairments(self) -> (f64, f64) {
         let Self { impairment, loss_robustness, loss, burst_ratio, delay_s } = self;
         let equipment = equipment_impairment(impairment, loss_robustness, loss, burst_ratio);
-        mos_of(DEFAULT_RATING - delay_impairment(1e3 * delay_s) - equipment)
+        (delay_impairment(1e3 * delay_s), equipment)
+    }
+
+    /// The rating R.
+    pub fn rating(self) -> f64 {
+        let (delay, equipment) = self.impairments();
+        DEFAULT_RATING - delay - equipment
+    }
+
+    /// Mean opinion score of the conversation.
+    pub(super) fn mos(self) -> f64 {
+        mos_of(self.rating())
     }
 }
 

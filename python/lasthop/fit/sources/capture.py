@@ -166,7 +166,12 @@ def _transfer(packets: Columns, name: str, direction: Direction, mss: int, scale
     offers = answer & (packets["flags"] & SYN == 0)
     windows = packets["window"][offers].astype(np.int64) << scale
     if end == "sender":
-        at, total, lost, (rtt_time, rtt) = flight.ack_time, np.clip(acked, 0, None), _resent(flight), sender
+        at, total, lost, (rtt_time, rtt) = (
+            flight.ack_time,
+            np.clip(acked, 0, None),
+            flight.time[~flight.fresh],
+            sender,
+        )
     else:
         at, total, lost, (rtt_time, rtt) = flight.time, _unique(flight), _holes(flight), receiver
     transfer = Transfer(
@@ -254,10 +259,6 @@ def _seen_at(packets: Columns, data: Bools, sender: Trips, receiver: Trips) -> E
     if not len(receiver[1]):
         return "sender"
     return "sender" if np.median(sender[1]) > 0.5 * np.median(receiver[1]) else "receiver"
-
-
-def _resent(flight: _Flight) -> Floats:
-    return np.asarray(flight.time[~flight.fresh])
 
 
 def _unique(flight: _Flight) -> Ints:

@@ -109,7 +109,9 @@ class Cell:
             if number.protocol is None or records["protocol"][0] == number.protocol:
                 for line in self._statistics(row, number, records):
                     yield replace(line, flow=flow)
-                    if number.change is not None and not _same(records, self.reference):
+                    if number.change is None or self.reference is None:
+                        continue
+                    if not records.equals(self.reference):
                         yield replace(self._change(row, number, line, records), flow=flow)
 
     def _statistics(self, row: RowSpec, number: NumberSpec, records: pl.DataFrame) -> Iterator[Line]:
@@ -170,11 +172,6 @@ def _worst(lines: Sequence[Line]) -> Line:
 
 def _sum(lines: Sequence[Line]) -> Line:
     return replace(lines[0], value=sum(line.value for line in lines), ci_low=math.nan, ci_high=math.nan)
-
-
-def _same(records: pl.DataFrame, reference: pl.DataFrame | None) -> bool:
-    """Whether the reference is the records themselves."""
-    return reference is None or records.equals(reference)
 
 
 def _jackknife_of_change(
