@@ -19,11 +19,10 @@ from lasthop.errors import InputError
 from lasthop.lab.controls import controls
 from lasthop.lab.editing import edited
 from lasthop.lab.measures import asked_about, measures
-from lasthop.lab.network import network_svg
 from lasthop.lab.opened import Opened
 from lasthop.lab.picture import Numbers, picture
 from lasthop.lab.tale import Tale, check_length
-from lasthop.pictures.network import network_of
+from lasthop.pictures.network_layout import network_svg
 from lasthop.pictures.trace_tables import TraceTables
 from lasthop.scenario.facts import Facts
 
@@ -85,7 +84,7 @@ class Desk:
             "levels": cell.levels,
             "replication": replication,
             "notices": list(study.notes),
-            "network": network_svg(network_of(facts, scenario["flow"])) if len(facts.hops) > 1 else "",
+            "network": network_svg(cell),
             "controls": controls(scenario),
             "resolved": dict(_flat(scenario)),
             "measures": measures(done.results, replication),

@@ -16,7 +16,7 @@ import numpy as np
 
 from lasthop.metrics.units import Scale, scale
 from lasthop.pictures.heatmap import heatmap_figure
-from lasthop.pictures.marks import DARK, FLOW_COLORS, FLOW_SYMBOLS, GREY
+from lasthop.pictures.marks import DARK, FLOW_COLORS, GREY
 from lasthop.pictures.of_results import (
     BAND,
     BAR,
@@ -29,13 +29,21 @@ from lasthop.pictures.of_results import (
     Group,
     ResultPanel,
 )
-from lasthop.pictures.static import COLUMN, LEGEND, WIDTHS_IN, save, wrapped
+from lasthop.pictures.static import (
+    COLUMN,
+    WIDTHS_IN,
+    finish_grid,
+    level_look,
+    name_levels,
+    new_grid,
+    save,
+    wrapped,
+)
 from lasthop.scenario import levels
 from lasthop.statistics.estimates import mean_intervals
 from lasthop.statistics.quantiles import CONFIDENCE, shared
 
 if TYPE_CHECKING:
-    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
@@ -43,9 +51,7 @@ if TYPE_CHECKING:
 _PANEL_HEIGHT_IN = 1.75
 _LONGEST_TITLE_IN = 1.6
 """Longest title of a vertical axis; longer titles are broken."""
-_ROW_IN = 0.16
 _CHARACTER_IN = 0.062
-_SYMBOLS = dict(zip(FLOW_SYMBOLS, "os^D", strict=True))
 _WIDEST_BOX = 0.25
 _WIDEST_BAR = 0.5
 _GROUP_GAP = 0.7
@@ -67,33 +73,24 @@ def chart_figure(chart: Chart, width: str) -> Figure:
     """Return the matplotlib figure of a chart: a grid of panels with one legend."""
     if chart.kind == HEATMAP:
         return heatmap_figure(chart, width)
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     width_in = WIDTHS_IN[width]
     across = _across(len(chart.panels), width)
     down = math.ceil(len(chart.panels) / across)
     notes = wrapped(chart.notes, width_in)
-    figure = Figure(figsize=(width_in, 1), layout="constrained")
-    FigureCanvasAgg(figure)
-    grid = figure.subplots(down, across, squeeze=False, sharex=chart.kind != CDF, sharey="row")
-    for place, axes in enumerate(grid.flat):
-        if place >= len(chart.panels):
-            axes.set_visible(False)
-            continue
-        _draw_panel(axes, chart, chart.panels[place], width_in / across - 0.4)
+    sharing = {"sharex": chart.kind != CDF, "sharey": "row"}
+    figure, grid = new_grid(width, len(chart.panels), across, sharing)
+    for place, (axes, panel) in enumerate(zip(grid, chart.panels, strict=True)):
+        _draw_panel(axes, chart, panel, width_in / across - 0.4)
         lowest = place + across >= len(chart.panels)
         axes.tick_params(labelbottom=lowest or chart.kind == CDF)
         axes.set_xlabel(_x_title(chart) if lowest else "")
         axes.set_ylabel(_y_title(chart) if place % across == 0 else "")
-    twins = [axes.twinx() for axes in grid.flat[: len(chart.panels)]] if chart.second else []
+    twins = [axes.twinx() for axes in grid] if chart.second else []
     _draw_second(twins, chart, across)
-    _lay_out_values(list(grid[:, 0]), chart)
-    groups_in = _lay_out_levels(list(grid.flat), chart, (width_in - 0.6) / across)
-    legend_rows = _add_legend(figure, chart, width_in)
-    if notes:
-        figure.supxlabel("\n".join(notes), x=0.01, ha="left", fontsize=7)
-    figure.set_figheight(down * _PANEL_HEIGHT_IN + (legend_rows + len(notes)) * _ROW_IN + 0.75 + groups_in)
+    _lay_out_values(grid[::across], chart)
+    groups_in = _lay_out_levels(grid, chart, (width_in - 0.6) / across)
+    legend_rows = name_levels(figure, chart.hue, _legend(chart)) if chart.hue else 0
+    finish_grid(figure, down * _PANEL_HEIGHT_IN + 0.75 + groups_in, legend_rows, notes)
     return figure
 
 
@@ -127,13 +124,12 @@ def _broken(title: str) -> str:
 
 
 def _look(chart: Chart, hue: str) -> dict[str, Any]:
-    place = chart.hue_levels.index(hue)
-    again = place >= len(FLOW_COLORS)
-    return {"color": FLOW_COLORS[place % len(FLOW_COLORS)], "linestyle": "--" if again else "-"}
+    look = level_look(chart.hue_levels.index(hue))
+    return {"color": look["color"], "linestyle": look["linestyle"]}
 
 
 def _symbol(chart: Chart, hue: str) -> str:
-    return _SYMBOLS[FLOW_SYMBOLS[chart.hue_levels.index(hue) % len(FLOW_SYMBOLS)]]
+    return str(level_look(chart.hue_levels.index(hue))["marker"])
 
 
 def _scaled(chart: Chart, group: Group) -> list[float]:
@@ -354,7 +350,6 @@ def _lay_out_levels(grid: Sequence[Axes], chart: Chart, width_in: float) -> floa
     """
     if chart.kind in (CDF, BAND):
         return 0.0
-    shown = [axes for axes in grid if axes.get_visible()]
     values = _numbers(chart)
     groups = _groups(chart)
     names = [chart.split(level)[-1] for level in chart.x_levels]
@@ -364,7 +359,7 @@ def _lay_out_levels(grid: Sequence[Axes], chart: Chart, width_in: float) -> floa
         slanted = {"rotation": 90}
     places = list(_places(chart).values())
     below = 0.0
-    for axes in shown:
+    for axes in grid:
         if values is not None and levels.is_logarithmic(values):
             axes.set_xscale("log")
         axes.set_xticks(places, names, **slanted)
@@ -402,31 +397,8 @@ def _name_groups(axes: Axes, chart: Chart, below_in: float) -> None:
     axes.set_xlabel("")
 
 
-def _add_legend(figure: Figure, chart: Chart, width_in: float) -> int:
-    """Name the levels of the colours above the panels; return the number of rows."""
-    if not chart.hue:
-        return 0
-    from matplotlib.lines import Line2D
-
+def _legend(chart: Chart) -> dict[str, dict[str, Any]]:
+    """Return the looks of the levels in the legend; only lines have symbols."""
+    line: dict[str, Any] = {"linewidth": 1.1, "markersize": 3} if chart.kind == LINE else {"linewidth": 2}
     symbols = {hue: _symbol(chart, hue) if chart.kind == LINE else "" for hue in chart.hue_levels}
-    title: list[Artist] = [Line2D([], [], linestyle="none")]
-    handles = title + [
-        Line2D(
-            [],
-            [],
-            **_look(chart, hue),
-            marker=symbols[hue],
-            markersize=3,
-            linewidth=2 if not symbols[hue] else 1.1,
-        )
-        for hue in chart.hue_levels
-    ]
-    names = [f"{chart.hue}:", *chart.hue_levels]
-    for columns in range(len(names), 0, -1):
-        legend = figure.legend(
-            handles, names, loc="outside upper left", ncols=columns, labelcolor=DARK, **LEGEND
-        )
-        if legend.get_window_extent().width <= width_in * figure.dpi or columns == 1:
-            return math.ceil(len(names) / columns)
-        legend.remove()
-    return 0
+    return {hue: _look(chart, hue) | line | {"marker": symbols[hue]} for hue in chart.hue_levels}

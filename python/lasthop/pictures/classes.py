@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from lasthop.campaign.plan import ChosenRun
 from lasthop.errors import InputError
-from lasthop.pictures.captions import made_by
-from lasthop.pictures.shapes import Panel, ScenarioPicture
+from lasthop.pictures.marks import DARK
+from lasthop.pictures.shapes import Panel
+from lasthop.pictures.sheet import LINE, Box, ScenarioPicture, Sheet, SheetPanel, Stroke, Text
+from lasthop.pictures.static import wrapped
 from lasthop.scenario.resolved import WAYS, Hop, HtbClass, Queue, Side, resolved
 
 CLASSES = "classes"
 _ROOT = "root"
+_PAD = 0.06
+_BETWEEN = 0.1
+"""Distance from one box to the next below."""
+_EDGE = 0.35
+"""Distance from a box to the boxes on its right."""
+_WIDEST = 2.4
+_HOLDS, _LENDS = "#ffffff", "#eceff1"
+"""Fill of a class that holds packets, and of one that only lends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,24 +35,7 @@ class Node:
     children: Sequence[Node] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TreePanel(Panel):
-    """A tree, from its root on."""
-
-    root: Node = Node("", ())
-
-
-@dataclass(frozen=True, slots=True)
-class ClassPicture(ScenarioPicture):
-    """The trees of a cell's routers."""
-
-    def caption(self, panels: Sequence[Panel]) -> str:
-        """Return the caption of some of the trees."""
-        ways = "".join(f", {panel.subject}" for panel in panels if panel.subject)
-        return f"Classes of the router{ways}. {self.source}."
-
-
-def picture_classes(run: ChosenRun) -> ClassPicture:
+def picture_classes(run: ChosenRun) -> ScenarioPicture:
     """Return the trees of a run's cell; raise `InputError` if its routers have no classes."""
     scenario = resolved(run.cell)
     hops: dict[str, Hop] = {"": {"down": scenario.get("down"), "up": scenario.get("up")}}
@@ -58,11 +52,48 @@ def picture_classes(run: ChosenRun) -> ClassPicture:
             f"--kind {CLASSES}: no router of {where} has classes ([[down.htb.class]]); choose another cell "
             "with --only."
         )
-    panels: list[Panel] = [
-        TreePanel(CLASSES, "classes", "", [], way if len(sides) > 1 else "", root=_tree(side))
-        for way, side in sides.items()
-    ]
-    return ClassPicture(panels, f"{run.plan.study.name}, {where}, {made_by(run.plan)}")
+    panels = [tree_panel(_tree(side), way if len(sides) > 1 else "") for way, side in sides.items()]
+    return ScenarioPicture(panels, "Classes of the router", where, run.plan)
+
+
+def tree_panel(root: Node, subject: str) -> Panel:
+    """Return the drawing of a tree: its root at the left, and a row for each class that holds packets."""
+    return SheetPanel(CLASSES, "classes", "", [], subject, lay_out=partial(_lay_out, root))
+
+
+def _lay_out(root: Node, width_in: float) -> Sheet:
+    depth = _depth(root)
+    sheet = Sheet(width_in)
+    _, sheet.bottom = _draw(sheet, root, (0.0, 0.0), min(_WIDEST, (width_in - (depth - 1) * _EDGE) / depth))
+    return sheet
+
+
+def _depth(node: Node) -> int:
+    return 1 + max(map(_depth, node.children), default=0)
+
+
+def _draw(sheet: Sheet, node: Node, corner: tuple[float, float], width: float) -> tuple[float, float]:
+    """Draw a node with everything to its right, below a corner; return its middle and the lower end."""
+    left, top = corner
+    lines = [node.name, *(line for said in node.said for line in wrapped([said], width - 2 * _PAD))]
+    height = len(lines) * LINE + 2 * _PAD
+    middles = []
+    end = top
+    for child in node.children:
+        middle, end = _draw(sheet, child, (left + width + _EDGE, end), width)
+        middles.append(middle)
+        end += _BETWEEN
+    end = max(end - _BETWEEN if middles else top, top + height)
+    middle = max((middles[0] + middles[-1]) / 2 if middles else top, top + height / 2)
+    low = middle - height / 2
+    sheet.boxes.append(Box((left, low), (width, height), _LENDS if middles else _HOLDS))
+    for number, line in enumerate(lines):
+        sheet.texts.append(Text((left + _PAD, low + _PAD + number * LINE), line, is_bold=not number))
+    right, turn = left + width, left + width + _EDGE / 2
+    for other in middles:
+        path = [(right, middle), (turn, middle), (turn, other), (right + _EDGE, other)]
+        sheet.strokes.append(Stroke(path, DARK, width_pt=0.8))
+    return middle, end
 
 
 def _tree(side: Side) -> Node:

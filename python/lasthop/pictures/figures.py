@@ -6,13 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lasthop.pictures.class_figure import class_figure
 from lasthop.pictures.classes import CLASSES
 from lasthop.pictures.ladder import LADDER
 from lasthop.pictures.ladder_figure import ladder_figure
 from lasthop.pictures.network import NETWORK
-from lasthop.pictures.network_figure import network_figure
 from lasthop.pictures.shapes import Picture
+from lasthop.pictures.sheet import sheet_figure
 from lasthop.pictures.static import figure_of, save
 
 if TYPE_CHECKING:
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 
 _OWN: dict[str, Callable[[Picture, str], Figure]] = {
     LADDER: ladder_figure,
-    CLASSES: class_figure,
-    NETWORK: network_figure,
+    CLASSES: sheet_figure,
+    NETWORK: sheet_figure,
 }
 """Kinds of pictures with a layout of their own, and the functions that draw them."""
 

@@ -20,7 +20,8 @@ from lasthop.pictures.charts import draw_chart
 from lasthop.pictures.classes import CLASSES, picture_classes
 from lasthop.pictures.figures import draw
 from lasthop.pictures.forest import draw_forest
-from lasthop.pictures.network import NETWORK, picture_network
+from lasthop.pictures.network import NETWORK
+from lasthop.pictures.network_layout import picture_network
 from lasthop.pictures.of_results import RESULT_KINDS, ResultRequest, read_chart
 from lasthop.pictures.panels import KINDS, OF_EVERY_PACKET, USUAL_KINDS, panels
 from lasthop.pictures.shapes import Panel, Picture, check_span

@@ -10,8 +10,17 @@ from typing import TYPE_CHECKING, Any
 from lasthop.answer.paired import Compare, Comparison, correction
 from lasthop.answer.paired_show import bracketed, telling_cases
 from lasthop.metrics.units import Scale, label, scale_of
-from lasthop.pictures.marks import DARK, FLOW_COLORS, FLOW_SYMBOLS, GREY
-from lasthop.pictures.static import LEGEND, PAGE, WIDTHS_IN, save, wrapped
+from lasthop.pictures.marks import GREY
+from lasthop.pictures.static import (
+    PAGE,
+    WIDTHS_IN,
+    finish_grid,
+    level_look,
+    name_levels,
+    new_grid,
+    save,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,9 +37,6 @@ _AXIS_IN = 1.4
 """Room for a title under one of two panels side by side."""
 _PANEL_IN = 0.6
 """Room for the parts of a panel besides its rows: title and axis."""
-_NOTE_IN = 0.16
-_CHARACTER_IN = 0.065
-_SYMBOLS = dict(zip(FLOW_SYMBOLS, "os^D", strict=True))
 
 
 def draw_forest(compared: Compare, path: Path, file_format: str) -> None:
@@ -53,25 +59,18 @@ def forest_figure(compared: Compare, *, noted: bool = True) -> Figure:
 
     If it is `noted`, a text below says how to read it.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     shown = compared.found[:MOST_SHOWN]
     panels = _panels(shown)
     across = min(len(panels), 2)
     down = math.ceil(len(panels) / across)
     looks = _looks(shown)
     notes = wrapped(_notes(compared), WIDTHS_IN[PAGE]) if noted else []
-    figure = Figure(figsize=(WIDTHS_IN[PAGE], 1), layout="constrained")
-    FigureCanvasAgg(figure)
     bands = list(panels.values())
     rows = [max(map(_rows_of, bands[row * across : (row + 1) * across])) for row in range(down)]
     heights = [_PANEL_IN + _ROW_IN * count for count in rows]
-    grid = figure.subplots(down, across, squeeze=False, gridspec_kw={"height_ratios": heights})
+    figure, grid = new_grid(PAGE, len(panels), across, {"height_ratios": heights})
     scale = scale_of(compared.metric, [end for one in shown for end in _ends(one)])
-    for axes in grid.flat[len(panels) :]:
-        axes.set_visible(False)
-    for place, (axes, title, cases) in enumerate(zip(grid.flat, panels, bands, strict=False)):
+    for place, (axes, title, cases) in enumerate(zip(grid, panels, bands, strict=True)):
         _draw_panel(axes, cases, looks, scale, numbers=across == 1)
         # All panels in a row of the grid have equally high rows.
         axes.set_ylim(rows[place // across] - 0.5, -1.0)
@@ -80,9 +79,9 @@ def forest_figure(compared: Compare, *, noted: bool = True) -> Figure:
             axes.set_xlabel(
                 "\n".join(wrapped([_axis_title(compared, looks, scale)], _AXIS_IN if across > 1 else 5))
             )
-    legend_rows = _add_legend(figure, compared.factor, looks)
-    figure.supxlabel("\n".join(notes), x=0.01, ha="left", fontsize=7)
-    figure.set_figheight(sum(heights) + (legend_rows + len(notes)) * _NOTE_IN + 0.3)
+    # The axis names a level that is alone.
+    legend_rows = name_levels(figure, compared.factor, looks) if len(looks) > 1 else 0
+    finish_grid(figure, sum(heights) + 0.3, legend_rows, notes)
     return figure
 
 
@@ -109,10 +108,7 @@ def _rows_of(cases: Mapping[str, Sequence[Comparison]]) -> float:
 def _looks(found: Sequence[Comparison]) -> dict[str, dict[str, Any]]:
     levels = dict.fromkeys(one.difference.level for one in found)
     return {
-        level: {
-            "color": FLOW_COLORS[place % len(FLOW_COLORS)],
-            "marker": _SYMBOLS[FLOW_SYMBOLS[place % len(FLOW_SYMBOLS)]],
-        }
+        level: level_look(place) | {"linestyle": "none", "markersize": 3.4}
         for place, level in enumerate(levels)
     }
 
@@ -141,11 +137,9 @@ def _draw_panel(
                 [mean],
                 [top + row],
                 xerr=[[mean - low], [high - mean]] if known else None,
-                markersize=3.4,
                 markerfacecolor=look["color"] if one.difference.significant else "white",
                 markeredgewidth=0.7,
                 elinewidth=0.9,
-                linestyle="none",
                 **look,
             )
             if numbers:
@@ -179,22 +173,3 @@ def _notes(compared: Compare) -> list[str]:
             "--only."
         )
     return notes
-
-
-def _add_legend(figure: Figure, factor: str, looks: Mapping[str, Mapping[str, Any]]) -> int:
-    """Name the levels above the panels; return the number of rows. The axis names a level that is alone."""
-    if len(looks) == 1:
-        return 0
-    from matplotlib.lines import Line2D
-
-    handles = [Line2D([], [], linestyle="none", markersize=4, **look) for look in looks.values()]
-    fitting = max(1, int(WIDTHS_IN[PAGE] / (_CHARACTER_IN * (max(map(len, looks)) + 6))))
-    columns = min(fitting, len(looks))
-    place: dict[str, Any] = {
-        "loc": "outside upper left",
-        "ncols": columns,
-        "title": factor,
-        "alignment": "left",
-    }
-    figure.legend(handles, list(looks), labelcolor=DARK, title_fontsize=7.5, **place, **LEGEND)
-    return 1 + math.ceil(len(looks) / columns)

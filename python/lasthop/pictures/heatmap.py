@@ -14,7 +14,7 @@ import numpy as np
 from lasthop.metrics.units import Scale
 from lasthop.pictures.marks import DARK
 from lasthop.pictures.of_results import Chart, ResultPanel
-from lasthop.pictures.static import COLUMN, WIDTHS_IN, wrapped
+from lasthop.pictures.static import COLUMN, WIDTHS_IN, finish_grid, new_grid, wrapped
 from lasthop.results.tables import SHARE
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ _MOST_CELLS_ACROSS = 6
 """With more levels, a panel takes half of the page's width."""
 _CELL_IN = 0.21
 _AROUND_IN = 0.85
-_NOTE_IN = 0.16
 _LIGHT = 0.5
 
 
@@ -60,27 +59,18 @@ def number(scale: Scale, value: float, greatest: float) -> str:
 
 def heatmap_figure(chart: Chart, width: str) -> Figure:
     """Return the matplotlib figure of a heat map: a panel for each combination of the other factors."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     width_in = WIDTHS_IN[width]
     narrow = len(chart.x_levels) <= _MOST_CELLS_ACROSS
     across = min(len(chart.panels), 1 if width == COLUMN else 3 if narrow else 2)
     down = math.ceil(len(chart.panels) / across)
     notes = wrapped([f"Numbers: {chart.title}.", *chart.notes], width_in)
-    figure = Figure(figsize=(width_in, 1), layout="constrained")
-    FigureCanvasAgg(figure)
-    grid = figure.subplots(down, across, squeeze=False)
+    figure, grid = new_grid(width, len(chart.panels), across, {})
     values = [_mean(group.values) for panel in chart.panels for group in panel.groups]
     ends = limits(_coloured(chart), values)
-    for place, axes in enumerate(grid.flat):
-        if place < len(chart.panels):
-            _draw_panel(axes, chart, chart.panels[place], ends)
-            axes.set_title("\n".join(wrapped([chart.panels[place].title], width_in / across)), fontsize=8)
-        else:
-            axes.set_visible(False)
-    figure.supxlabel("\n".join(notes), x=0.01, ha="left", fontsize=7)
-    figure.set_figheight(down * (len(chart.hue_levels) * _CELL_IN + _AROUND_IN) + len(notes) * _NOTE_IN)
+    for axes, panel in zip(grid, chart.panels, strict=True):
+        _draw_panel(axes, chart, panel, ends)
+        axes.set_title("\n".join(wrapped([panel.title], width_in / across)), fontsize=8)
+    finish_grid(figure, down * (len(chart.hue_levels) * _CELL_IN + _AROUND_IN), 0, notes)
     return figure
 
 

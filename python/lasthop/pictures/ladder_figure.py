@@ -11,7 +11,16 @@ from lasthop.pictures import marks
 from lasthop.pictures.ladder import CLIENT, SERVER
 from lasthop.pictures.marks import Shape
 from lasthop.pictures.shapes import BadPeriod, Layer, Panel, Picture
-from lasthop.pictures.static import WIDTHS_IN, add_legend, dashes, legend_handles, place, symbol, wrapped
+from lasthop.pictures.static import (
+    WIDTHS_IN,
+    add_legend,
+    dashes,
+    legend_handles,
+    new_figure,
+    place,
+    symbol,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,15 +72,8 @@ def _rungs(panel: Panel) -> list[_Rung]:
 
 def ladder_figure(picture: Picture, width: str) -> Figure:
     """Return the matplotlib figure of ladders below each other, as wide as a column or a page of a paper."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(WIDTHS_IN[width], 1))
-    FigureCanvasAgg(figure)
+    figure, stacked = new_figure(width, len(picture.panels))
     room = WIDTHS_IN[width] - _LEFT_IN - _RIGHT_IN
-    stacked = [
-        figure.add_axes((0.1, 0.1, 0.8, 0.8), label=str(number)) for number in range(len(picture.panels))
-    ]
     rooms = []
     for axes, panel in zip(stacked, picture.panels, strict=True):
         height = _draw_ladder(axes, panel, picture.bad_periods, room)

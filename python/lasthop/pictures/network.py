@@ -7,13 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from lasthop.campaign.plan import ChosenRun
 from lasthop.metrics.units import scale
-from lasthop.pictures.captions import made_by
 from lasthop.pictures.marks import FLOW_COLORS
-from lasthop.pictures.shapes import Panel, ScenarioPicture
 from lasthop.scenario.facts import Facts, Hop, Side
-from lasthop.scenario.resolved import Flow, resolved
+from lasthop.scenario.resolved import Flow
 
 NETWORK = "network"
 SERVERS = "servers"
@@ -73,33 +70,7 @@ class Network:
     others: Sequence[Arrow]
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkPanel(Panel):
-    """The picture of a network."""
-
-    network: Network = Network(Node(), (), ())
-
-
-@dataclass(frozen=True, slots=True)
-class NetworkPicture(ScenarioPicture):
-    """The network of a cell. Its legend names what is drawn as one."""
-
-    def caption(self, panels: Sequence[Panel]) -> str:
-        """Return the caption."""
-        del panels
-        shown = "hops with their rates, delays and queues, hosts, and flows as arrows"
-        return f"The network: {shown}. {self.source}."
-
-
 _Thing = TypeVar("_Thing", "Node", "Host")
-
-
-def picture_network(run: ChosenRun) -> NetworkPicture:
-    """Return the network of a run's cell."""
-    network = network_of(Facts.of(run.cell), resolved(run.cell)["flow"])
-    where = run.cell.key or "its only cell"
-    panel = NetworkPanel(NETWORK, "network", "", [], network=network)
-    return NetworkPicture([panel], f"{run.plan.study.name}, {where}, {made_by(run.plan)}")
 
 
 def network_of(facts: Facts, flows: Sequence[Flow]) -> Network:

@@ -10,15 +10,20 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
+from lasthop._core import Cell
+from lasthop.campaign.plan import ChosenRun
 from lasthop.pictures import marks
 from lasthop.pictures.marks import FLOW_COLORS, OTHERS_COLOR
-from lasthop.pictures.network import Arrow, Host, Network, Node
+from lasthop.pictures.network import NETWORK, Arrow, Host, Network, Node, network_of
+from lasthop.pictures.sheet import LINE, Box, ScenarioPicture, Sheet, SheetPanel, Stroke, Text, svg
 from lasthop.pictures.static import wrapped
+from lasthop.scenario.facts import Facts
+from lasthop.scenario.resolved import resolved
 
 _TRACK = 0.07
 """Distance between two flows."""
-_LINE = 0.125
 _PAD = 0.07
 _STUB = 0.28
 """From a node to a host at it."""
@@ -28,51 +33,24 @@ _HOP_LEAST, _HOP_MOST = 1.4, 2.4
 _LEGEND_COLUMN = 2.2
 _NAME, _NAME_WIDTH = "internet", 0.42
 """The name of the root, and its width."""
+_SEVERAL, _SVG_IN = 2, 8.0
 _NODE_FILL, _BAND_FILL, _HOST_FILL = "#e3e7ea", "#f2f4f5", "#ffffff"
 
-Point = tuple[float, float]
+
+def picture_network(run: ChosenRun) -> ScenarioPicture:
+    """Return the network of a run's cell. Its legend names what is drawn as one."""
+    network = network_of(Facts.of(run.cell), resolved(run.cell)["flow"])
+    shown = "The network: hops with their rates, delays and queues, hosts, and flows as arrows"
+    panel = SheetPanel(NETWORK, "network", "", [], lay_out=partial(lay_out, network))
+    return ScenarioPicture([panel], shown, run.cell.key or "its only cell", run.plan)
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
-    """A rectangle from its upper left corner."""
-
-    corner: Point
-    size: Point
-    fill: str
-    edge: str | None = None
-    is_dashed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Stroke:
-    """A line of a colour through points, with heads at its ends: `start`, `end`, none or both."""
-
-    points: Sequence[Point]
-    color: str
-    heads: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A line of text; `at` is the left end of its upper edge, or the middle of it if it is centred."""
-
-    at: Point
-    text: str
-    is_bold: bool = False
-    is_centred: bool = False
-
-
-@dataclass(slots=True)
-class Sheet:
-    """A drawing."""
-
-    width: float
-    top: float = 0.0
-    bottom: float = 0.0
-    boxes: list[Box] = field(default_factory=list)
-    strokes: list[Stroke] = field(default_factory=list)
-    texts: list[Text] = field(default_factory=list)
+def network_svg(cell: Cell) -> str:
+    """Return the network of a cell as SVG for report and lab, if it has several hops, or else nothing."""
+    facts = Facts.of(cell)
+    if len(facts.hops) < _SEVERAL:
+        return ""
+    return svg(lay_out(network_of(facts, resolved(cell)["flow"]), _SVG_IN), "The network")
 
 
 def lay_out(network: Network, width_in: float) -> Sheet:
@@ -95,16 +73,6 @@ class _Placed:
         return self.y + (self.flows.index(flow) - (len(self.flows) - 1) / 2) * _TRACK
 
 
-def heads(stroke: Stroke) -> list[tuple[Point, str]]:
-    """Return where the heads of an arrow are, and to which side each points."""
-    found = []
-    for head, tip, before in (("start", 0, 1), ("end", -1, -2)):
-        if head in stroke.heads:
-            at = stroke.points[tip]
-            found.append((at, "right" if at[0] > stroke.points[before][0] else "left"))
-    return found
-
-
 class _Layout:
     def __init__(self, network: Network, width: float) -> None:
         self.network = network
@@ -123,7 +91,7 @@ class _Layout:
 
     def drawn(self) -> Sheet:
         root = _Placed(self.root_x, 0.0)
-        top = _LINE + _PAD
+        top = LINE + _PAD
         ends, bottom = self._below(self.network.root, root, top)
         bottom = max(bottom, top + len(self.network.root.hosts) * (_HOST[1] + _ROW_GAP))
         root.y = (ends[0] + ends[-1]) / 2 if ends else (top + bottom) / 2
@@ -146,7 +114,7 @@ class _Layout:
     def _host_height(self, host: Host) -> float:
         own = sum(host.names[0] in arrow.ends for arrow in self.arrows)
         lines = len(self._host_lines(host))
-        return max(_HOST[1], own * _TRACK + 0.06, lines * _LINE + 0.1)
+        return max(_HOST[1], own * _TRACK + 0.06, lines * LINE + 0.1)
 
     def _host_lines(self, host: Host) -> list[str]:
         return wrapped([host.title], _HOST[0] - 0.06)
@@ -168,7 +136,7 @@ class _Layout:
             end += height
         middle = (ends[0] + ends[-1]) / 2 if ends else 0.0
         half = self._half(node)
-        lowered = max(0.0, len(self._label_lines(node)) * _LINE + half + _PAD - middle)
+        lowered = max(0.0, len(self._label_lines(node)) * LINE + half + _PAD - middle)
         middle += lowered
         return middle, max(end + lowered, middle + half + _ROW_GAP), lowered
 
@@ -193,7 +161,7 @@ class _Layout:
     def _at_root(self, root: _Placed, ends: Sequence[float]) -> None:
         hosts = self.network.root.hosts
         heights = [self._host_height(host) for host in hosts]
-        top = max(root.y - (sum(heights) + _ROW_GAP * (len(heights) - 1)) / 2, _LINE + _PAD)
+        top = max(root.y - (sum(heights) + _ROW_GAP * (len(heights) - 1)) / 2, LINE + _PAD)
         beside = []
         for host, height in zip(hosts, heights, strict=True):
             beside.append(top + height / 2)
@@ -203,24 +171,24 @@ class _Layout:
         low = self.sheet.boxes[-1].corner[1]
         # To the left, because the labels of hops begin at the right.
         middle = root.x + self.node_width / 2 - _NAME_WIDTH / 2
-        self.sheet.texts.append(Text((middle, low - _LINE - 0.03), _NAME, is_centred=True))
+        self.sheet.texts.append(Text((middle, low - LINE - 0.03), _NAME, is_centred=True))
 
     def _node(self, at: _Placed, ends: Sequence[float]) -> None:
         beyond = max(0.13, self.tracks * _TRACK / 2 + 0.03)
         low, high = min(ends) - beyond, max(ends) + beyond
         corner = at.x - self.node_width / 2, low
-        self.sheet.boxes.append(Box(corner, (self.node_width, high - low), _NODE_FILL, marks.DARK))
+        self.sheet.boxes.append(Box(corner, (self.node_width, high - low), _NODE_FILL))
 
     def _place_host(self, host: Host, node: _Placed, y: float, way: str | None, *, is_right: bool) -> None:
         side = 1 if is_right else -1
         edge = node.x + side * (self.node_width / 2 + _STUB)
         height = self._host_height(host)
         corner = (edge if is_right else edge - _HOST[0]), y - height / 2
-        box = Box(corner, (_HOST[0], height), _HOST_FILL, marks.DARK, host.is_further_way)
+        box = Box(corner, (_HOST[0], height), _HOST_FILL, is_dashed=host.is_further_way)
         self.sheet.boxes.append(box)
         lines = self._host_lines(host)
         for number, line in enumerate(lines):
-            at = corner[0] + _HOST[0] / 2, y + (number - len(lines) / 2) * _LINE
+            at = corner[0] + _HOST[0] / 2, y + (number - len(lines) / 2) * LINE
             self.sheet.texts.append(Text(at, line, is_centred=True))
         placed = _Placed(edge, y)
         if host.is_further_way or not any(host.names[0] in arrow.ends for arrow in self.arrows):
@@ -275,9 +243,9 @@ class _Layout:
             size = right - left, 2 * half
             self.sheet.boxes.append(Box((left, placed.y - half), size, _BAND_FILL, marks.GREY))
             lines = self._label_lines(node)
-            top = placed.y - half - len(lines) * _LINE - 0.02
+            top = placed.y - half - len(lines) * LINE - 0.02
             for number, line in enumerate(lines):
-                at = left + 0.03, top + number * _LINE
+                at = left + 0.03, top + number * LINE
                 self.sheet.texts.append(Text(at, line, is_bold=line in wrapped([node.title], size[0])))
 
     def _draw_arrow(self, number: int, arrow: Arrow) -> None:
@@ -306,10 +274,10 @@ class _Layout:
         columns = max(1, int(self.sheet.width / _LEGEND_COLUMN))
         rows = math.ceil(len(named) / columns)
         for number, (color, label) in enumerate(named):
-            x, y = (number // rows) * _LEGEND_COLUMN, top + (number % rows) * (_LINE + 0.03)
-            self.sheet.strokes.append(Stroke([(x, y + _LINE / 2), (x + 0.25, y + _LINE / 2)], color))
+            x, y = (number // rows) * _LEGEND_COLUMN, top + (number % rows) * (LINE + 0.03)
+            self.sheet.strokes.append(Stroke([(x, y + LINE / 2), (x + 0.25, y + LINE / 2)], color))
             self.sheet.texts.append(Text((x + 0.32, y), label))
-        return top + rows * (_LINE + 0.03) + 0.03
+        return top + rows * (LINE + 0.03) + 0.03
 
 
 def _depth(node: Node) -> int:

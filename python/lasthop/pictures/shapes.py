@@ -135,22 +135,6 @@ class Picture:
     notes: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ScenarioPicture:
-    """A picture of the scenario of a cell. No run is made for it."""
-
-    panels: list[Panel]
-    source: str
-
-    def of(self, panels: Sequence[Panel]) -> Picture:
-        """Return a picture of some of the panels."""
-        return Picture(list(panels), 0.0, 0.0, [])
-
-    def told(self) -> list[str]:
-        """Return nothing, because the picture leaves nothing out."""
-        return []
-
-
 def check_span(start: float, stop: float, end: float) -> tuple[float, float]:
     """Return the times to draw of a run that ends at `end`.
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lasthop.pictures import marks
-from lasthop.pictures.marks import Mark, Shape
+from lasthop.pictures.marks import FLOW_COLORS, FLOW_SYMBOLS, Mark, Shape
 from lasthop.pictures.shapes import BadPeriod, Layer, Panel, Picture, joined
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ With more, rows are thinner and only some have names.
 _DPI = 300
 # Marks are sized for screens, where they have more room.
 _POINTS_PER_PX = 0.6
-_SYMBOLS: dict[str, Any] = {
+SYMBOLS: dict[str, Any] = {
     "circle": "o",
     "circle-open": "o",
     "square": "s",
@@ -89,7 +89,6 @@ STYLE: dict[Any, Any] = {
     "svg.hashsalt": "lasthop",
 }
 
-
 LEGEND: dict[str, Any] = {
     "frameon": False,
     "borderaxespad": 0.1,
@@ -103,6 +102,7 @@ _MARGIN_IN = 0.09
 _GAP_IN = 0.1  # above each panel and its legend
 _TIME_AXIS_IN = 0.36
 _NOTE_LINE_IN = 0.13
+_ROW_IN = 0.16  # of a legend or note at a grid
 _Y_LABEL_IN = 0.14
 _BESIDE_LABEL_IN = 0.03
 _LONGEST_NAME = 40  # characters
@@ -128,7 +128,7 @@ def symbol(mark: Mark) -> dict[str, Any]:
     """Return the look of a mark's symbol."""
     hollow = (mark.symbol or "").endswith("-open")
     return {
-        "marker": _SYMBOLS.get(mark.symbol or "", ""),
+        "marker": SYMBOLS.get(mark.symbol or "", ""),
         "markersize": mark.size * _POINTS_PER_PX,
         "markerfacecolor": "none" if hollow else mark.color,
         "markeredgecolor": mark.color,
@@ -270,17 +270,59 @@ def _height_in(panel: Panel, width: str) -> float:
     return heights.get(panel.kind, heights["other"])
 
 
-def figure_of(picture: Picture, width: str) -> Figure:
-    """Return the matplotlib figure of a picture, as wide as a column or a page of a paper."""
+def new_figure(width: str, panels: int) -> tuple[Figure, list[Axes]]:
+    """Return a figure as wide as a column or a page of a paper, with axes to be placed by `place`."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(WIDTHS_IN[width], 1))
     FigureCanvasAgg(figure)  # one renderer to measure texts, instead of one for each text
+    return figure, [figure.add_axes((0.1, 0.1, 0.8, 0.8), label=str(number)) for number in range(panels)]
+
+
+def new_grid(width: str, panels: int, across: int, grid: dict[str, Any]) -> tuple[Figure, list[Axes]]:
+    """Return a figure as wide as a column or a page of a paper, with axes that matplotlib places in rows."""
+    figure, _ = new_figure(width, 0)
+    figure.set_layout_engine("constrained")
+    every = figure.subplots(math.ceil(panels / across), across, squeeze=False, **grid).flat
+    for axes in every[panels:]:
+        axes.set_visible(False)
+    return figure, list(every[:panels])
+
+
+def finish_grid(figure: Figure, height_in: float, legend_rows: int, notes: Sequence[str]) -> None:
+    """Write notes below a grid; make the figure as high as its axes, its legend and they need."""
+    if notes:
+        figure.supxlabel("\n".join(notes), x=0.01, ha="left", fontsize=_NOTE_PT)
+    figure.set_figheight(height_in + (legend_rows + len(notes)) * _ROW_IN)
+
+
+def level_look(place: int) -> dict[str, Any]:
+    """Return the colour, dashes and symbol of the level of a factor."""
+    line = "-" if place < len(FLOW_COLORS) else "--"
+    symbol = SYMBOLS[FLOW_SYMBOLS[place % len(FLOW_SYMBOLS)]]
+    return {"color": FLOW_COLORS[place % len(FLOW_COLORS)], "linestyle": line, "marker": symbol}
+
+
+def name_levels(figure: Figure, factor: str, looks: Mapping[str, Mapping[str, Any]]) -> int:
+    """Name the levels of a factor above a grid, in as many columns as fit; return the number of rows."""
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], linestyle="none"), *(Line2D([], [], **look) for look in looks.values())]
+    names = [f"{factor}:", *looks]
+    for columns in range(len(names), 0, -1):
+        place: dict[str, Any] = {"loc": "outside upper left", "ncols": columns, "labelcolor": marks.DARK}
+        legend = figure.legend(handles, names, **place, **LEGEND)
+        if legend.get_window_extent().width <= figure.get_figwidth() * figure.dpi or columns == 1:
+            break
+        legend.remove()
+    return math.ceil(len(names) / columns)
+
+
+def figure_of(picture: Picture, width: str) -> Figure:
+    """Return the matplotlib figure of a picture, as wide as a column or a page of a paper."""
+    figure, stacked = new_figure(width, len(picture.panels))
     heights = [_height_in(panel, width) for panel in picture.panels]
-    stacked = [
-        figure.add_axes((0.1, 0.1, 0.8, 0.8), label=str(number)) for number in range(len(picture.panels))
-    ]
     margin = (picture.stop - picture.start) * 0.01
     over_time = [axes for axes, panel in zip(stacked, picture.panels, strict=True) if not panel.across]
     for axes, panel in zip(stacked, picture.panels, strict=True):

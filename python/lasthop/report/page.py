@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, cast
 
 import polars as pl
 
-from lasthop import _core
 from lasthop.answer.sections import HOPS, STATIONS, without_parts
 from lasthop.campaign.campaign import Campaign
 from lasthop.findings.files import write_tables
 from lasthop.findings.findings import Findings, times
+from lasthop.pictures.network_layout import network_svg
 from lasthop.report import style
 from lasthop.report.distributions import box_sections
 from lasthop.report.illustrations import illustrated
@@ -29,7 +29,6 @@ from lasthop.results.hops import PLACE
 from lasthop.results.tables import parts_of_flows, whole_flows
 from lasthop.scenario.facts import Facts
 from lasthop.scenario.recordings import Recorded, recordings_of
-from lasthop.scenario.resolved import resolved
 from lasthop.studies.presentation.spec import HeatmapSpec
 
 if TYPE_CHECKING:
@@ -245,7 +244,6 @@ class _Sections:
         return FigureView(title, _CHANGES_CAPTION, change_chart(shown))
 
 
-_SEVERAL = 2
 _FACTORIAL_CAPTION = "Parallel lines: each factor acts on its own. Lines that cross or spread: they interact."
 _CURVES_CAPTION = "Marks are means over the replications, bars their 90 % intervals."
 _BOXES_CAPTION = (
@@ -318,7 +316,7 @@ def _context(findings: Findings) -> dict[str, object]:
         "badges": list(badges(findings)),
         "exceptions": exceptions(findings),
         "chart": chart,
-        "network": _network(cells[0]),
+        "network": network_svg(cells[0]),
         "levels": level_views(cells, findings.factors, recordings),
         "unfinished": unfinished_table(whole_flows(findings.tables.flows), findings.tables.pages, factors)
         if single and findings.tables.shorts is None
@@ -349,19 +347,6 @@ def _context(findings: Findings) -> dict[str, object]:
         "misprints": bool(presentation.misprints),
         "groups": _groups(findings),
     }
-
-
-def _network(cell: _core.Cell) -> FigureView | None:
-    """Return the picture of a cell's network if it has several hops."""
-    facts = Facts.of(cell)
-    if len(facts.hops) < _SEVERAL:
-        return None
-    from lasthop.pictures.network import network_of
-    from lasthop.report.network import network_plotly
-
-    figure = network_plotly(network_of(facts, resolved(cell)["flow"]))
-    where = f" of the cell {cell.key.replace(',', ', ')}" if cell.key else ""
-    return FigureView("", f"The network{where}: hops, hosts, and flows as arrows.", figure)
 
 
 def _seldom(findings: Findings) -> dict[str, object]:

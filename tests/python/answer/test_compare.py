@@ -443,7 +443,7 @@ def test_many_comparisons_are_drawn_by_the_first_other_factor(tmp_path: Path) ->
     assert [axes.get_title() for axes in shown] == ["link = e0", "link = r1", "link = r3"]
     assert [len(axes.containers) for axes in shown] == [12, 12, 12]
     (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["b", "c"]
+    assert [text.get_text() for text in legend.get_texts()] == ["variant:", "b", "c"]
 
 
 def test_the_help_says_what_is_computed(capsys: pytest.CaptureFixture[str]) -> None:

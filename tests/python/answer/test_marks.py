@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from lasthop.pictures import marks
 from lasthop.pictures.marks import Mark
-from lasthop.pictures.static import _SYMBOLS
+from lasthop.pictures.static import SYMBOLS
 
 
 def _all_marks() -> Iterator[Mark]:
@@ -21,4 +21,4 @@ def test_every_symbol_on_screen_has_one_on_paper() -> None:
     """`marks` names plotly's symbols; `static` draws matplotlib's."""
     symbols = {mark.symbol for mark in _all_marks() if mark.symbol} | set(marks.FLOW_SYMBOLS)
     assert len(symbols) > 10
-    assert symbols - set(_SYMBOLS) == set()
+    assert symbols - set(SYMBOLS) == set()

@@ -324,7 +324,7 @@ def test_every_drop_retransmission_and_undo_of_the_engine_has_a_mark() -> None:
 
 def test_paper_plots_have_every_symbol_of_the_engine() -> None:
     named = [*_core.EVENT_KINDS, *_core.DROP_CAUSES]
-    assert {row["symbol"] for row in named} - {""} <= set(static._SYMBOLS)
+    assert {row["symbol"] for row in named} - {""} <= set(static.SYMBOLS)
 
 
 # Files

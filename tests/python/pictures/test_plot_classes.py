@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from conftest import STUDY
-from lasthop.pictures.class_figure import class_figure
-from lasthop.pictures.classes import Node, TreePanel, _tree
+from lasthop.pictures.classes import Node, _tree, tree_panel
 from lasthop.pictures.shapes import Picture
+from lasthop.pictures.sheet import sheet_figure
 from lasthop.pictures.static import STYLE
 
 EXAMPLE = STUDY.parents[1] / "examples" / "diffserv.toml"
@@ -73,9 +73,9 @@ def test_boxes_stand_apart_and_nothing_is_cut_off(width: str) -> None:
     import matplotlib as mpl
 
     root = _tree(NESTED)
-    trees = [TreePanel("classes", "classes", "", [], way, root=root) for way in ("down", "up")]
+    trees = [tree_panel(root, way) for way in ("down", "up")]
     with mpl.rc_context(STYLE):
-        figure = class_figure(Picture([*trees], 0.0, 0.0, []), width)
+        figure = sheet_figure(Picture(trees, 0.0, 0.0, []), width)
         drawn = figure.get_tightbbox()
         boxes = [patch.get_window_extent() for patch in figure.axes[0].patches]
         names = [text for text in figure.axes[0].texts if text.get_weight() == "bold"]

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections import Counter
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from lasthop import _core
 from lasthop.cli import main
-from lasthop.lab.network import network_svg
 from lasthop.pictures.network import Network, network_of
-from lasthop.pictures.network_layout import Box, Sheet, lay_out
-from lasthop.report.network import network_plotly
+from lasthop.pictures.network_layout import lay_out
+from lasthop.pictures.sheet import Box, svg
 from lasthop.scenario.facts import Facts
 from paths_examples import HOME, PARKING_LOT, backhaul
 
@@ -188,13 +189,13 @@ def apart(one: Box, other: Box) -> bool:
     )
 
 
-def test_report_and_lab_draw_the_same_sheet(drawn: Network) -> None:
-    figure, svg = network_plotly(drawn), network_svg(drawn)
-    sheet: Sheet = lay_out(drawn, 9.0)
-    assert len(figure["layout"]["shapes"]) == len(sheet.boxes)
-    assert [text["text"] for text in figure["layout"]["annotations"]] == [text.text for text in sheet.texts]
-    assert svg.count("<rect") == len(sheet.boxes)
-    assert svg.count("<polyline") == len(sheet.strokes)
+def test_pages_have_every_part_of_the_sheet(drawn: Network) -> None:
+    sheet = lay_out(drawn, 8.0)
+    drawing = ElementTree.fromstring(svg(sheet, "The network"))
+    parts = Counter(part.tag for part in drawing)
+    assert (parts["rect"], parts["polyline"]) == (len(sheet.boxes), len(sheet.strokes))
+    assert parts["polygon"] == sum(len(stroke.heads) for stroke in sheet.strokes)
+    assert [part.text for part in drawing.iter("text")] == [text.text for text in sheet.texts]
 
 
 def test_the_command_draws_it_without_a_run_and_refuses_times(
