@@ -16,7 +16,6 @@ _MOST_DOTS = 1000
 _IN_A_ROW = 3
 _ROW_PX = 246
 _ROOM = 0.05
-_AROUND_PX = 124
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +58,10 @@ def _jitter(count: int) -> list[float]:
     return [((i * 0.6180339887) % 1.0 - 0.5) * 0.24 for i in range(count)]
 
 
-def _measured(panel: BoxPanel, axes: BoxAxes, method: PercentileMethod, index: int) -> list[Part]:
+def _measured(panel: BoxPanel, axes: BoxAxes, method: PercentileMethod) -> list[Part]:
     rows = [(i, level, summarise(panel.values.get(level, ()), method)) for i, level in enumerate(axes.levels)]
     offset = _OFFSET_MEASURED if panel.published else 0.0
     boxes = [(i, level, s) for i, level, s in rows if s is not None]
-    ref = style.axis_number(index)
-    place = {"xaxis": f"x{ref}", "yaxis": f"y{ref}"}
     box: Part = {
         "type": "box",
         "name": "measured",
@@ -79,7 +76,6 @@ def _measured(panel: BoxPanel, axes: BoxAxes, method: PercentileMethod, index: i
         "line": {"color": style.MEASURED, "width": 1.5},
         "fillcolor": style.MEASURED_FILL,
         "hoverinfo": "y",
-        **place,
     }
     points: Part = {
         "type": "scatter",
@@ -94,22 +90,20 @@ def _measured(panel: BoxPanel, axes: BoxAxes, method: PercentileMethod, index: i
         "y": axes.scaled(value for _, level, _ in boxes for value in _dots(panel.values[level])),
         "marker": {"size": 4.5, "color": style.MEASURED, "opacity": 0.6},
         "hovertemplate": "%{y:.2f}<extra></extra>",
-        **place,
     }
     return [box, points]
 
 
-def _published(panel: BoxPanel, axes: BoxAxes, index: int) -> list[Part]:
+def _published(panel: BoxPanel, axes: BoxAxes) -> list[Part]:
     """Draw published boxes; draw a line if only a median or a mean was published."""
     known = [(i, panel.published[level]) for i, level in enumerate(axes.levels) if level in panel.published]
-    ref = style.axis_number(index)
-    place = {"legendgroup": "published", "xaxis": f"x{ref}", "yaxis": f"y{ref}"}
     drawn: list[Part] = []
     if boxes := [(i, five) for i, five in known if set(FIVE_NUMBERS) <= set(five)]:
         names = {"q1": "p25", "median": "median", "q3": "p75", "lowerfence": "min", "upperfence": "max"}
         box: Part = {
             "type": "box",
             "name": "published",
+            "legendgroup": "published",
             "x": [i + _OFFSET_PUBLISHED for i, _ in boxes],
             **{key: axes.scaled(five[statistic] for _, five in boxes) for key, statistic in names.items()},
             "width": 0.24,
@@ -117,58 +111,39 @@ def _published(panel: BoxPanel, axes: BoxAxes, index: int) -> list[Part]:
             "fillcolor": style.PUBLISHED_FILL,
             "hoverinfo": "y",
         }
-        drawn.append(box | place)
+        drawn.append(box)
     for middle in ("median", "mean"):
         lone = [(i, own[middle]) for i, own in known if middle in own and not set(FIVE_NUMBERS) <= set(own)]
         line: Part = {
             "type": "scatter",
             "mode": "markers",
             "name": f"published {middle}",
+            "legendgroup": "published",
             "x": [i + _OFFSET_PUBLISHED for i, _ in lone],
             "y": axes.scaled(value for _, value in lone),
             "marker": {"symbol": "line-ew-open", "size": 12, "line": {"width": 2.5}, "color": style.INK},
             "hovertemplate": "%{y:.2f}<extra></extra>",
         }
-        drawn += [line | place] if lone else []
+        drawn += [line] if lone else []
     return drawn
 
 
 def box_figure(panels: Sequence[BoxPanel], shown: BoxAxes, method: PercentileMethod) -> Figure:
     """Draw panels over a common y axis. Boxes span the quartiles, whiskers the extremes."""
-    data: list[Part] = []
-    axes: Part = {}
-    annotations = []
-    levels = shown.levels
-    domains = style.grid_of(len(panels), _IN_A_ROW, gap_x=0.03, gap_y=0.24)
-    in_a_row = len({tuple(x) for x, _ in domains})
-    rows = len({tuple(y) for _, y in domains})
-    for index, (panel, (x_domain, y_domain)) in enumerate(zip(panels, domains, strict=True)):
-        data += _measured(panel, shown, method, index) + _published(panel, shown, index)
-        ref = style.axis_number(index)
-        axes[f"xaxis{ref}"] = style.axis(
-            shown.name if index + in_a_row >= len(panels) else None,
-            domain=x_domain,
-            anchor=f"y{ref}",
-            tickvals=list(range(len(levels))),
-            ticktext=list(levels),
-            tickfont={"size": 12},
-            range=[-0.6, len(levels) - 0.4],
-            showgrid=False,
-        )
-        first = x_domain[0] == 0
+    drawn = style.Panels(len(panels), _IN_A_ROW, 0.03, 0.24)
+    for index, panel in enumerate(panels):
+        traces = _measured(panel, shown, method) + _published(panel, shown)
+        name = shown.name if drawn.is_lowest(index) else None
+        x = style.levels_axis(name, shown.levels, 0.6, tickfont={"size": 12})
+        first = drawn.is_first(index)
         common = {"matches": "y", "showticklabels": first} if index else {"range": _range(panels, shown)}
-        axes[f"yaxis{ref}"] = style.axis(
-            shown.quantity if first else None, domain=y_domain, anchor=f"x{ref}", **common
-        )
-        annotations.append(style.panel_title(panel.title, sum(x_domain) / 2, y_domain[1]))
-    height = _ROW_PX * rows
-    legend = style.legend_above(height, 22)
-    settings = style.layout(
-        height + _AROUND_PX, annotations=annotations, legend=legend, boxmode="overlay", **axes
-    )
-    settings["showlegend"] = any(panel.published for panel in panels)
-    settings["margin"] = style.MARGIN | {"t": 64 if settings["showlegend"] else 48, "b": 60}
-    return {"data": _named_once(data), "layout": settings}
+        y = style.axis(shown.quantity if first else None, **common)
+        drawn.draw(index, traces, x, y, panel.title)
+    _name_once(drawn.data)
+    named = any(panel.published for panel in panels)
+    margin = {"t": 64 if named else 48, "b": 60}
+    settings: Part = {"boxmode": "overlay", "showlegend": named}
+    return drawn.figure(_ROW_PX * drawn.rows, margin, 22, **settings)
 
 
 def _range(panels: Sequence[BoxPanel], shown: BoxAxes) -> list[float]:
@@ -183,9 +158,8 @@ def _range(panels: Sequence[BoxPanel], shown: BoxAxes) -> list[float]:
     return [low - room, high + room]
 
 
-def _named_once(data: list[Part]) -> list[Part]:
+def _name_once(data: Sequence[Part]) -> None:
     named: set[object] = set()
     for trace in data:
         trace["showlegend"] = trace["name"] not in named
         named.add(trace["name"])
-    return data

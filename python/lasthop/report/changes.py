@@ -33,42 +33,27 @@ def change_chart(found: Sequence[Difference]) -> Figure:
     """
     metrics = list(dict.fromkeys(one.metric for one in found))
     groups = list(dict.fromkeys(first_place(one) for one in found))
-    data: list[Part] = []
-    axes: Part = {}
-    titles = []
     in_percent = [metric for metric in metrics if metric not in units.SCORES]
     gap = 0.03 if len(in_percent) == len(metrics) else 0.1
-    for index, (metric, domain) in enumerate(zip(metrics, style.columns_of(len(metrics), gap), strict=True)):
-        ref = style.axis_number(index)
+    drawn = style.Panels(len(metrics), len(metrics), gap)
+    for index, metric in enumerate(metrics):
         shown = [one for one in found if one.metric == metric and math.isfinite(_change(one))]
         levels = list(dict.fromkeys(one.level for one in shown))
+        traces = []
         for number, group in enumerate(groups):
             own = [one for one in shown if first_place(one) == group]
-            panel = {"xaxis": f"x{ref}", "yaxis": f"y{ref}", "showlegend": index == 0 and len(groups) > 1}
             lane = _JITTER * ((number + 0.5) / len(groups) - 0.5)
-            data.append(_changes(own, levels, group, lane, number) | panel)
-        axes[f"xaxis{ref}"] = style.axis(
-            found[0].factor,
-            domain=domain,
-            anchor=f"y{ref}",
-            tickvals=list(range(len(levels))),
-            ticktext=levels,
-            range=[-0.6, len(levels) - 0.4],
-            showgrid=False,
-        )
+            named = {"showlegend": index == 0 and len(groups) > 1}
+            traces.append(_changes(own, levels, group, lane, number) | named)
         shared: Part = {}
         title: str | None = "change (points)" if metric in units.SCORES else "change (%)"
         if metric in in_percent[1:]:
             first = style.axis_number(metrics.index(in_percent[0]))
             title, shared = None, {"matches": f"y{first}", "showticklabels": False}
-        axes[f"yaxis{ref}"] = style.axis(
-            title, anchor=f"x{ref}", zeroline=True, zerolinecolor=style.MUTED, **shared
-        )
-        titles.append(style.panel_title(units.label(metric), sum(domain) / 2))
-    legend = style.legend_above(_CHART_PX, 26)
-    settings = style.layout(_CHART_PX + 120, annotations=titles, legend=legend, **axes)
-    settings["margin"] = style.MARGIN | {"t": 70, "b": 50}
-    return {"data": data, "layout": settings}
+        x = style.levels_axis(found[0].factor, levels, 0.6)
+        y = style.axis(title, zeroline=True, zerolinecolor=style.MUTED, **shared)
+        drawn.draw(index, traces, x, y, units.label(metric))
+    return drawn.figure(_CHART_PX, {"t": 70, "b": 50})
 
 
 def _change(one: Difference) -> float:
@@ -80,15 +65,10 @@ def _change(one: Difference) -> float:
 
 def _changes(own: Sequence[Difference], levels: Sequence[str], group: str, lane: float, look: int) -> Part:
     unit = "points" if own and own[0].metric in units.SCORES else "%"
-    color, symbol = (kinds[look % len(kinds)] for kinds in (style.CONTRASTING, style.SYMBOLS))
-    return {
-        "type": "scatter",
+    return style.marked(group, look, {"size": 8, "opacity": 0.8}) | {
         "mode": "markers",
-        "name": group,
-        "legendgroup": group,
         "x": [round(levels.index(one.level) + lane, 3) for one in own],
         "y": style.rounded(map(_change, own), 2),
         "text": [f"{one.factor} = {one.level}\n{place(one)}" for one in own],
         "hovertemplate": f"%{{text}}\n%{{y:+.3~g}} {unit}<extra></extra>",
-        "marker": {"color": color, "symbol": symbol, "size": 8, "opacity": 0.8},
     }

@@ -17,7 +17,6 @@ from lasthop.statistics.quantiles import shared
 from lasthop.studies.presentation.spec import CurvesSpec
 
 _ROW_PX = 190
-_AROUND_PX = 150
 _IN_A_ROW = 3
 _DODGE, _DODGE_MARKS = 0.07, 0.13
 """Distance of neighbouring lines' points, in levels: intervals must not hide each other."""
@@ -84,9 +83,7 @@ def _figure(
     places = [(metric, title, levels) for metric in spec.metrics for title, levels in panels.items()]
     alone = spec.panels is None
     in_a_row = _IN_A_ROW if alone else len(panels)
-    domains = style.grid_of(len(places), in_a_row, 0.08 if alone else 0.03, 0.14 if alone else 0.035)
-    in_a_row = len({tuple(x) for x, _ in domains})
-    rows = len({tuple(y) for _, y in domains})
+    drawn = style.Panels(len(places), in_a_row, 0.08 if alone else 0.03, 0.14 if alone else 0.035)
     by = [factor_column(factor) for factor in (spec.x, spec.panels) if factor is not None]
     pairs = panels.values() if spec.quotients else ()
     found = {
@@ -94,52 +91,21 @@ def _figure(
         for metric in spec.metrics
     }
     scales = {metric: _scale(lines.values(), spec, metric) for metric in spec.metrics}
-    data: list[Part] = []
-    axes: Part = {}
-    titles = []
-    for index, ((metric, title, levels), (x_domain, y_domain)) in enumerate(
-        zip(places, domains, strict=True)
-    ):
-        ref = style.axis_number(index)
-        row, column = divmod(index, in_a_row)
-        last = index + in_a_row >= len(places)
-        axes[f"xaxis{ref}"] = style.axis(
-            spec.x_title if last else None,
-            domain=x_domain,
-            anchor=f"y{ref}",
-            tickvals=list(range(len(ticks))),
-            ticktext=list(ticks),
-            range=[-0.4, len(ticks) - 0.6],
-            showgrid=False,
-            showticklabels=last or alone,
-        )
-        shared = (
-            {"matches": f"y{style.axis_number(row * in_a_row)}", "showticklabels": False}
-            if column and not alone
-            else {}
-        )
-        first = alone or column == 0
-        axes[f"yaxis{ref}"] = style.axis(
-            _title(spec.metrics[metric], scales[metric]) if first else None,
-            domain=y_domain,
-            anchor=f"x{ref}",
-            rangemode="normal" if spec.quotients else "tozero",
-            **shared,
-        )
-        if row == 0 and title:
-            titles.append(style.panel_title(title, sum(x_domain) / 2, y_domain[1]))
-        place = {"xaxis": f"x{ref}", "yaxis": f"y{ref}", "showlegend": index == 0}
+    for index, (metric, title, levels) in enumerate(places):
+        last = drawn.is_lowest(index)
+        name = spec.x_title if last else None
+        x = style.levels_axis(name, ticks, 0.4, showticklabels=last or alone)
+        words = _title(spec.metrics[metric], scales[metric]) if alone or drawn.is_first(index) else None
+        from_zero = {"rangemode": "normal" if spec.quotients else "tozero"}
+        y = style.axis(words, **from_zero, **({} if alone else drawn.beginning(index)))
         values = {
             name: [scales[metric].factor * own.get((tick, *levels), np.empty(0)) for tick in ticks]
             for name, own in found[metric].items()
         }
         traces = _traces(values, connected=spec.connected, looks=looks)
-        data += [trace | place for trace in traces]
-    height = _ROW_PX * rows
-    legend = style.legend_above(height, 26)
-    settings = style.layout(height + _AROUND_PX, annotations=titles, legend=legend, **axes)
-    settings["margin"] = style.MARGIN | {"t": 80, "b": 54}
-    return {"data": data, "layout": settings}
+        named = [trace | {"showlegend": index == 0} for trace in traces]
+        drawn.draw(index, named, x, y, title if index < drawn.across else "")
+    return drawn.figure(_ROW_PX * drawn.rows, {"t": 80, "b": 54})
 
 
 def _scale(lines: Iterable[pl.DataFrame], spec: CurvesSpec, metric: str) -> units.Scale:
@@ -160,19 +126,13 @@ def _traces(lines: Mapping[str, Sequence[Values]], *, connected: bool, looks: in
     for number, (name, values) in enumerate(lines.items()):
         points = [(place, own) for place, own in enumerate(values) if own.size]
         intervals = [mean_interval(own, shared(0.90, looks)) if own.size > 1 else None for _, own in points]
-        color, symbol = (kinds[number % len(kinds)] for kinds in (style.CONTRASTING, style.SYMBOLS))
         half = [interval.high - interval.estimate if interval else None for interval in intervals]
-        yield {
-            "type": "scatter",
+        trace = style.marked(name, number, {"size": 6 if connected else 8}, cliponaxis=False)
+        yield trace | {
             "mode": "lines+markers" if connected else "markers",
-            "name": name,
-            "legendgroup": name,
             "x": [round(place + dodge * (number - middle), 3) for place, _ in points],
             "y": style.rounded(float(own.mean()) for _, own in points),
-            "marker": {"symbol": symbol, "size": 6 if connected else 8, "color": color},
-            "line": {"color": color, "width": 1.5},
-            "error_y": {"array": style.rounded(half), "thickness": 1.2, "width": 2, "color": color},
-            "cliponaxis": False,
+            "error_y": {"array": style.rounded(half), "thickness": 1.2, "width": 2},
             "hovertemplate": f"{name}\n%{{y:.4g}}<extra></extra>",
         }
 

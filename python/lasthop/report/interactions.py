@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 import polars as pl
@@ -16,7 +17,6 @@ from lasthop.studies.summary import key_columns
 
 _ROW_PX = 232
 _BAR_PX = 34
-_AROUND_PX = 130
 _DODGE = 0.05
 """Distance of neighbouring lines' points, in levels: intervals must not hide each other."""
 _WHOLE = "Total Variation"
@@ -74,58 +74,23 @@ def _interaction(rows: Rows, spec: FactorialSpec, metric: str) -> Figure:
     """Draw a row of panels per path: a panel per level of the third factor, over the levels of the second."""
     _, across, panels = spec.factors
     ticks = list(spec.factors[across].levels.values())
-    data: list[Part] = []
-    axes: Part = {}
-    titles = []
     in_a_row = len(spec.factors[panels].levels)
-    domains = iter(style.grid_of(len(rows) * in_a_row, in_a_row, 0.05, 0.13 if len(rows) > 1 else 0))
-    for row, (name, measured, published) in enumerate(rows):
-        for column, (level, word) in enumerate(spec.factors[panels].levels.items()):
-            x_domain, y_domain = next(domains)
-            ref = style.axis_number(row * in_a_row + column)
-            axes[f"xaxis{ref}"] = style.axis(
-                spec.factors[across].name if row == len(rows) - 1 else None,
-                domain=x_domain,
-                anchor=f"y{ref}",
-                tickvals=list(range(len(ticks))),
-                ticktext=ticks,
-                range=[-0.35, len(ticks) - 0.65],
-                showgrid=False,
-            )
-            shared = (
-                {"matches": f"y{style.axis_number(row * in_a_row)}", "showticklabels": False}
-                if column
-                else {}
-            )
-            axes[f"yaxis{ref}"] = style.axis(
-                None if column else metric, domain=y_domain, anchor=f"x{ref}", **shared
-            )
-            titles.append(
-                style.panel_title(" · ".join(filter(None, (name, word))), sum(x_domain) / 2, y_domain[1])
-            )
-            place = {"xaxis": f"x{ref}", "yaxis": f"y{ref}"}
-            lines = _lines(measured.filter(pl.col(panels) == level), spec, hollow=False)
-            data += [trace | place | {"showlegend": row == column == 0} for trace in lines]
-            if published is not None:
-                marks = published.filter(pl.col(panels) == level, metric=metric)
-                data += [trace | place for trace in _lines(marks, spec, hollow=True)]
+    drawn = style.Panels(len(rows) * in_a_row, in_a_row, gap_y=0.13)
+    places = itertools.product(rows, spec.factors[panels].levels.items())
+    for index, ((name, measured, published), (level, word)) in enumerate(places):
+        x = style.levels_axis(spec.factors[across].name if drawn.is_lowest(index) else None, ticks, 0.35)
+        y = style.axis(metric if drawn.is_first(index) else None, **drawn.beginning(index))
+        lines = _lines(measured.filter(pl.col(panels) == level), spec, hollow=False)
+        traces = [trace | {"showlegend": index == 0} for trace in lines]
+        if published is not None:
+            marks = published.filter(pl.col(panels) == level, metric=metric)
+            traces += _lines(marks, spec, hollow=True)
+        drawn.draw(index, traces, x, y, " · ".join(filter(None, (name, word))))
     if any(published is not None for _, _, published in rows):
         sign = {"symbol": "circle-open", "size": 8, "color": style.MUTED, "line": {"width": 1.5}}
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": "published",
-                "x": [None],
-                "y": [None],
-                "marker": sign,
-            }
-        )
-    height = _ROW_PX * len(rows)
-    legend = style.legend_above(height, 26)
-    settings = style.layout(height + _AROUND_PX, annotations=titles, legend=legend, **axes)
-    settings["margin"] = style.MARGIN | {"t": 76, "b": 54}
-    return {"data": data, "layout": settings}
+        nowhere = {"mode": "markers", "x": [None], "y": [None], "marker": sign}
+        drawn.data.append({"type": "scatter", "name": "published", **nowhere})
+    return drawn.figure(_ROW_PX * drawn.rows, {"t": 76, "b": 54})
 
 
 def _lines(part: pl.DataFrame, spec: FactorialSpec, *, hollow: bool) -> Iterator[Part]:
@@ -139,27 +104,19 @@ def _lines(part: pl.DataFrame, spec: FactorialSpec, *, hollow: bool) -> Iterator
     for number, (level, word) in enumerate(spec.factors[lines].levels.items()):
         own = part.filter(pl.col(lines) == level).sort(pl.col(across).replace_strict(places))
         values = own.filter(statistic=VALUE)
-        color, symbol = (kinds[number % len(kinds)] for kinds in (style.CONTRASTING, style.SYMBOLS))
-        trace: Part = {
-            "type": "scatter",
+        symbol = f"{style.SYMBOLS[number % len(style.SYMBOLS)]}-open"
+        marker: Part = {"symbol": symbol, "size": 11, "line": {"width": 1.5}} if hollow else {"size": 7}
+        trace = style.marked(word, number, marker, showlegend=False) | {
             "mode": "markers" if hollow else "lines+markers",
-            "name": word,
-            "legendgroup": word,
-            "showlegend": False,
             "x": [round(places[name] + _DODGE * (number - middle), 3) for name in values[across]],
             "y": style.rounded(values["value"]),
-            "marker": {"symbol": symbol, "size": 7, "color": color},
-            "line": {"color": color, "width": 1.5},
-            "hovertemplate": f"{word}\n%{{y:.4f}}<extra></extra>",
+            "hovertemplate": f"{word}{', published' if hollow else ''}\n%{{y:.4f}}<extra></extra>",
         }
-        if hollow:
-            trace["marker"] = {"symbol": f"{symbol}-open", "size": 11, "color": color, "line": {"width": 1.5}}
-            trace["hovertemplate"] = f"{word}, published\n%{{y:.4f}}<extra></extra>"
         ends = [own.filter(statistic=end)["value"] for end in ("ci_low", "ci_high")]
         if ends[0].len():
             below, above = values["value"] - ends[0], ends[1] - values["value"]
             bars = {"array": style.rounded(above), "arrayminus": style.rounded(below), "symmetric": False}
-            trace["error_y"] = {**bars, "thickness": 1.2, "width": 3, "color": color}
+            trace["error_y"] = {**bars, "thickness": 1.2, "width": 3}
         yield trace
 
 
@@ -169,44 +126,27 @@ def _bars(bars: Sequence[tuple[str, pl.DataFrame]], spec: FactorialSpec) -> Figu
     flows = bars[-1][1].filter(
         pl.col("metric").str.starts_with(SHARE), ~pl.col("flow").is_in([_WHOLE, _REST])
     )
-    data: list[Part] = []
-    axes: Part = {}
-    titles = []
-    for index, (metric, domain) in enumerate(
-        zip(spec.metrics.values(), style.columns_of(len(spec.metrics), 0.05), strict=True)
-    ):
-        ref = style.axis_number(index)
+    drawn = style.Panels(len(spec.metrics), len(spec.metrics))
+    for index, metric in enumerate(spec.metrics.values()):
+        traces: list[Part] = []
         for number, flow in enumerate(flows["flow"].unique(maintain_order=True)):
             found = [
                 part.filter(flow=flow, metric=f"{SHARE}_{metric}", statistic=VALUE)["value"]
                 for _, part in bars
             ]
-            data.append(
-                {
-                    "type": "bar",
-                    "orientation": "h",
-                    "name": flow,
-                    "legendgroup": flow,
-                    "showlegend": index == 0,
-                    "y": names,
-                    "x": style.rounded((own[0] if own.len() else None for own in found), 2),
-                    "marker": {"color": style.CONTRASTING[number % len(style.CONTRASTING)]},
-                    "hovertemplate": f"{flow}\n%{{x:.1f}} %<extra>%{{y}}</extra>",
-                    "xaxis": f"x{ref}",
-                    "yaxis": f"y{ref}",
-                }
-            )
-        axes[f"xaxis{ref}"] = style.axis(
-            "share of the variation (%)", domain=domain, anchor=f"y{ref}", range=[0, 100]
-        )
-        axes[f"yaxis{ref}"] = style.axis(
-            anchor=f"x{ref}", autorange="reversed", showgrid=False, showticklabels=index == 0, ticks=""
-        )
-        titles.append(style.panel_title(metric, sum(domain) / 2))
-    height = _BAR_PX * len(bars)
-    legend = style.legend_above(height, 26)
-    settings = style.layout(
-        height + _AROUND_PX, annotations=titles, legend=legend, barmode="stack", bargap=0.3, **axes
-    )
-    settings["margin"] = style.MARGIN | {"t": 84, "b": 50}
-    return {"data": data, "layout": settings}
+            trace: Part = {
+                "type": "bar",
+                "orientation": "h",
+                "name": flow,
+                "legendgroup": flow,
+                "showlegend": index == 0,
+                "y": names,
+                "x": style.rounded((own[0] if own.len() else None for own in found), 2),
+                "marker": {"color": style.CONTRASTING[number % len(style.CONTRASTING)]},
+                "hovertemplate": f"{flow}\n%{{x:.1f}} %<extra>%{{y}}</extra>",
+            }
+            traces.append(trace)
+        x = style.axis("share of the variation (%)", range=[0, 100])
+        y = style.axis(autorange="reversed", showgrid=False, showticklabels=index == 0, ticks="")
+        drawn.draw(index, traces, x, y, metric)
+    return drawn.figure(_BAR_PX * len(bars), {"t": 84, "b": 50}, barmode="stack", bargap=0.3)

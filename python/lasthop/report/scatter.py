@@ -119,37 +119,33 @@ def published_figure(comparison: pl.DataFrame, misprints: Sequence[str] = ()) ->
     panels = _panels(rows, keys)
     if not panels:
         return None
-    data: list[Part] = []
-    axes: Part = {}
-    shapes: list[dict[str, object]] = []
+    shapes: list[Part] = []
+    legends: Part = {}
     lines = max(rows.filter(pl.col("metric").is_in(panel.metrics))[panel.by].n_unique() for panel in panels)
     below = _BELOW_AXIS_PX + _LEGEND_LINE_PX * lines
     rows_of_panels = math.ceil(len(panels) / _IN_A_ROW)
     height = rows_of_panels * (_PANEL_PX + below) - below
-    cells = style.grid_of(len(panels), _IN_A_ROW, gap_x=0.08, gap_y=below / height)
-    for index, (kind, (x_domain, y_domain)) in enumerate(zip(panels, cells, strict=True)):
+    drawn = style.Panels(len(panels), _IN_A_ROW, gap_x=0.08, gap_y=below / height)
+    for index, kind in enumerate(panels):
         ref = style.axis_number(index)
         panel, part = _in_own_unit(kind, rows.filter(pl.col("metric").is_in(kind.metrics)))
         if panel.scale is _Scale.COUNT:
             part = part.with_columns(pl.col("published", "measured").clip(lower_bound=_ZERO_AT))
         span, shared = _axis_settings(panel.scale, [*part["published"], *part["measured"]])
         shapes += _diagonal(span, ref, panel.scale)
-        left = "measured" if x_domain[0] == 0 else None
-        axes[f"xaxis{ref}"] = style.axis(
-            f"published {panel.title}", domain=x_domain, anchor=f"y{ref}", **shared
-        )
-        axes[f"yaxis{ref}"] = style.axis(left, domain=y_domain, anchor=f"x{ref}", **shared)
-        data += _points(part, panel, keys, ref)
-        axes[f"legend{ref}"] = {
-            "x": x_domain[0],
-            "y": y_domain[0] - _BELOW_AXIS_PX / height,
+        y = style.axis("measured" if drawn.is_first(index) else None, **shared)
+        x = style.axis(f"published {panel.title}", **shared)
+        drawn.draw(index, _points(part, panel, keys, ref), x, y)
+        (bottom, _), (left, _) = drawn.domains[index]
+        legends[f"legend{ref}"] = {
+            "x": left,
+            "y": bottom - _BELOW_AXIS_PX / height,
             "yanchor": "top",
             "font": {"size": 12},
             "visible": part[panel.by].n_unique() > 1,
         }
-    settings = style.layout(height + _ABOVE_PX + below, shapes=shapes, **axes)
-    settings["margin"] = style.MARGIN | {"t": _ABOVE_PX, "b": below}
-    return {"data": data, "layout": settings}
+    settings: Part = {"shapes": shapes, **legends}
+    return drawn.figure(height, {"t": _ABOVE_PX, "b": below}, 0, **settings)
 
 
 def _points(part: pl.DataFrame, panel: _Panel, keys: Sequence[str], ref: str) -> list[Part]:
@@ -178,8 +174,6 @@ def _points(part: pl.DataFrame, panel: _Panel, keys: Sequence[str], ref: str) ->
                     "symbol": "diamond" if panel.by == "metric" else "circle",
                     "line": {"color": "#ffffff", "width": 0.5},
                 },
-                "xaxis": f"x{ref}",
-                "yaxis": f"y{ref}",
             }
         )
     return traces

@@ -6,9 +6,10 @@ them.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import TypedDict
 
@@ -93,12 +94,71 @@ def axis_number(index: int) -> str:
     return str(index + 1) if index else ""
 
 
-def legend_above(height: int, gap: int) -> dict[str, object]:
-    """Return a legend `gap` pixels above panels that are together `height` pixels high."""
-    return {"orientation": "h", "x": 0, "y": 1 + gap / height, "yanchor": "bottom", "font": {"size": 12}}
+def levels_axis(title: str | None, levels: Sequence[str], beside: float, **settings: object) -> Part:
+    """Return an axis with levels side by side, and some room beside the first and the last."""
+    ends = [-beside, len(levels) - 1 + beside]
+    ticks = {"tickvals": list(range(len(levels))), "ticktext": list(levels)}
+    return axis(title, **ticks, range=ends, showgrid=False, **settings)
 
 
-def panel_title(text: str, x: float, y: float = 1.0) -> dict[str, object]:
+def marked(name: str, number: int, marker: Part, **settings: object) -> Part:
+    """Return the marks of a series, in the colour of its number and, unless `marker` has one, its symbol."""
+    color, symbol = (kinds[number % len(kinds)] for kinds in (CONTRASTING, SYMBOLS))
+    look: Part = {"mode": "lines+markers", "line": {"color": color, "width": 1.5}}
+    named = {"type": "scatter", "name": name, "legendgroup": name, **look}
+    return {**named, "marker": {"color": color, "symbol": symbol, **marker}, **settings}
+
+
+class Panels:
+    """The panels of a figure, in equal rows from the top, with one legend above them."""
+
+    def __init__(self, count: int, in_a_row: int, gap_x: float = 0.05, gap_y: float = 0.0) -> None:
+        """Make room for `count` panels; gaps are shares of the figure."""
+        self.rows = math.ceil(count / in_a_row)
+        self.across = math.ceil(count / self.rows)
+        self.count = count
+        self.domains = list(
+            itertools.product(_domains(self.rows, gap_y)[::-1], _domains(self.across, gap_x))
+        )[:count]
+        self.data: list[Part] = []
+        self._settings: Part = {}
+        self._titles: list[Part] = []
+
+    def is_first(self, index: int) -> bool:
+        """Tell whether a panel stands at the left."""
+        return index % self.across == 0
+
+    def is_lowest(self, index: int) -> bool:
+        """Tell whether no panel stands below this one."""
+        return index + self.across >= self.count
+
+    def beginning(self, index: int) -> Part:
+        """Return the settings of a vertical axis that is that of the first panel in its row."""
+        first = axis_number(index - index % self.across)
+        return {} if self.is_first(index) else {"matches": f"y{first}", "showticklabels": False}
+
+    def draw(self, index: int, traces: Iterable[Part], x: Part, y: Part, title: str = "") -> None:
+        """Draw a panel with these axes."""
+        ref = axis_number(index)
+        y_domain, x_domain = self.domains[index]
+        self._settings[f"xaxis{ref}"] = x | {"domain": x_domain, "anchor": f"y{ref}"}
+        self._settings[f"yaxis{ref}"] = y | {"domain": y_domain, "anchor": f"x{ref}"}
+        self.data += [{**trace, "xaxis": f"x{ref}", "yaxis": f"y{ref}"} for trace in traces]
+        if title:
+            self._titles.append(_panel_title(title, sum(x_domain) / 2, y_domain[1]))
+
+    def figure(
+        self, height: int, margin: Mapping[str, int], legend_px: int = 26, **settings: object
+    ) -> Figure:
+        """Return the figure, whose panels take `height` pixels; its legend is `legend_px` above them."""
+        around = {**MARGIN, **margin}
+        above = {"orientation": "h", "x": 0, "y": 1 + legend_px / height, "yanchor": "bottom"}
+        shown = {"annotations": self._titles, "legend": above | {"font": {"size": 12}}, "margin": around}
+        whole = height + around["t"] + around["b"]
+        return {"data": self.data, "layout": layout(whole, **{**shown, **self._settings, **settings})}
+
+
+def _panel_title(text: str, x: float, y: float) -> Part:
     """Return an annotation centred above a panel; positions are shares of the figure."""
     return {
         "text": text,
@@ -113,20 +173,10 @@ def panel_title(text: str, x: float, y: float = 1.0) -> dict[str, object]:
     }
 
 
-def columns_of(count: int, gap: float = 0.06) -> list[list[float]]:
-    """Return the horizontal domains of `count` panels side by side."""
+def _domains(count: int, gap: float) -> list[list[float]]:
+    """Return the shares of the figure that `count` panels beside each other take."""
     width = (1 - gap * (count - 1)) / count
     return [[round(i * (width + gap), 4), round(i * (width + gap) + width, 4)] for i in range(count)]
-
-
-def grid_of(
-    count: int, in_a_row: int, gap_x: float = 0.06, gap_y: float = 0.1
-) -> list[tuple[list[float], list[float]]]:
-    """Return the horizontal and vertical domains of `count` panels, in equal rows from the top."""
-    rows = math.ceil(count / in_a_row)
-    columns = columns_of(math.ceil(count / rows), gap_x)
-    heights = columns_of(rows, gap_y)[::-1]
-    return [(columns[i % len(columns)], heights[i // len(columns)]) for i in range(count)]
 
 
 def rounded(values: Iterable[float | None], digits: int = 4) -> list[float | None]:
