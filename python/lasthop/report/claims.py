@@ -1,4 +1,4 @@
-"""The claims of a study, for the report."""
+"""The claims of a study, for the report: what its template asks about outcomes and answers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ from lasthop.report.intervals import Axis, IntervalView, minus
 from lasthop.statistics.estimates import Interval
 from lasthop.studies.claims import NOT_UPHELD, UNDECIDED, UPHELD
 from lasthop.studies.claims.answers import Answer, failing_first
-from lasthop.studies.claims.evaluate import Outcome, Part
+from lasthop.studies.claims.evaluate import Outcome
 from lasthop.studies.claims.verdicts import contradictions, place_text, summary_lines
 
 _CSS = {UPHELD: "good", NOT_UPHELD: "bad", UNDECIDED: "open"}
+
+
+def css(verdict: str) -> str:
+    """Return the class of a verdict's badge."""
+    return _CSS.get(verdict, "none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,129 +31,62 @@ class ClaimBar:
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimView:
-    """A claim in words, and the findings; empty if there is no number. `css` is the class of its badge."""
-
-    id: str
-    section: str
-    text: str
-    verdict: str
-    css: str
-    where: str
-    statement: str
-    levels: str
-    sides: tuple[str, str]
-    difference: str
-    interval: str
-    cells: str
-    remarks: Sequence[str]
-    story: str
-    bar: ClaimBar | None
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerView:
-    """A statement of the source, the claims that answer it, and the explanation of the verdict."""
-
-    id: str
-    section: str
-    text: str
-    verdict: str
-    css: str
-    claims: Sequence[str]
-    remarks: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True)
 class ClaimsView:
-    """All claims, in the study's order, and pairs of claims that cannot both hold.
+    """All claims, in the study's order, and the answers to the source's statements."""
 
-    The source's statements come first: `open` are statements that are not upheld, or not for certain;
-    `upheld` the rest.
-    """
+    outcomes: Sequence[Outcome]
+    answers: Sequence[Answer]
 
-    summary: Sequence[str]
-    open: Sequence[AnswerView]
-    upheld: Sequence[AnswerView]
-    claims: Sequence[ClaimView]
-    contradictory: Sequence[tuple[ClaimView, ClaimView]]
+    @property
+    def summary(self) -> list[str]:
+        """The summary in sentences."""
+        return summary_lines(self.outcomes, self.answers)
 
+    def said(self, *, upheld: bool) -> list[Answer]:
+        """Return the answers to statements that are upheld, or to those that are not, or not for certain."""
+        return [one for one in failing_first(self.answers) if (one.verdict == UPHELD) == upheld]
 
-def claims_view(outcomes: Sequence[Outcome], found: Sequence[Answer]) -> ClaimsView:
-    """Lay the statements and the claims out."""
-    views = {outcome.claim.id: _view(outcome) for outcome in outcomes}
-    pairs = [(views[a], views[b]) for a, b in contradictions(outcomes) if a in views and b in views]
-    said = [_answer(answer) for answer in failing_first(found)]
-    return ClaimsView(
-        summary_lines(outcomes, found),
-        [one for one in said if one.verdict != UPHELD],
-        [one for one in said if one.verdict == UPHELD],
-        list(views.values()),
-        pairs,
-    )
+    @property
+    def contradictory(self) -> list[tuple[Outcome, Outcome]]:
+        """Pairs of claims that cannot both hold."""
+        by_id = {one.claim.id: one for one in self.outcomes}
+        return [(by_id[a], by_id[b]) for a, b in contradictions(self.outcomes) if a in by_id and b in by_id]
 
+    def remarks_on(self, answer: Answer) -> list[str]:
+        """Explain the verdict on a statement: by the claims that have the same, each remark once."""
+        alike = [one for one in answer.claims if one.verdict == answer.verdict]
+        return list(dict.fromkeys(said for one in alike for said in (one.reason, *_explained(one)) if said))
 
-def _answer(answer: Answer) -> AnswerView:
-    said = answer.sentence
-    remarks = {
-        remark: None
-        for outcome in answer.claims
-        if outcome.verdict == answer.verdict
-        for remark in (outcome.reason, *_explained(outcome))
-    }
-    return AnswerView(
-        id=said.id,
-        section=said.section,
-        text=said.text,
-        verdict=answer.verdict,
-        css=_CSS.get(answer.verdict, "none"),
-        claims=[outcome.claim.id for outcome in answer.claims],
-        remarks=[remark for remark in remarks if remark],
-    )
+    def remarks(self, one: Outcome) -> list[str]:
+        """Explain a claim and its verdict."""
+        return [said for said in (one.claim.reading, one.reason, *_explained(one)) if said]
 
+    def levels(self, one: Outcome) -> str:
+        """Name the levels that decide."""
+        return place_text(one.decisive).replace(",", ", ") if one.decisive else ""
 
-def _explained(outcome: Outcome) -> list[str]:
-    claim = outcome.claim
-    contradicted = (
-        f"The source contradicts itself: {claim.contradicts_source}" if claim.contradicts_source else ""
-    )
-    return [remark for remark in (claim.explanation, contradicted) if remark]
+    def cells(self, one: Outcome) -> str:
+        """Say how many cells uphold the claim on their own."""
+        upheld = sum(cell.verdict == UPHELD for cell in one.cells)
+        return f"{upheld} of {len(one.cells)}" if one.cells else ""
 
+    def number(self, value: float | None) -> str:
+        """Write a number."""
+        return "–" if value is None else minus(f"{value:.3g}")
 
-def _view(outcome: Outcome) -> ClaimView:
-    claim, part = outcome.claim, outcome.decisive
-    interval = part.difference if part else None
-    upheld = sum(cell.verdict == UPHELD for cell in outcome.cells)
-    return ClaimView(
-        id=claim.id,
-        section=claim.section,
-        text=claim.text,
-        verdict=outcome.verdict,
-        css=_CSS.get(outcome.verdict, "none"),
-        where=claim.where.replace(",", ", "),
-        statement=part.statement if part else "",
-        levels=place_text(part).replace(",", ", ") if part else "",
-        sides=(_figure(part.left), _figure(part.right)) if part else ("", ""),
-        difference=_figure(interval.estimate) if interval else "",
-        interval=f"{_figure(interval.low)} … {_figure(interval.high)}" if interval else "",
-        cells=f"{upheld} of {len(outcome.cells)}" if outcome.cells else "",
-        remarks=[remark for remark in (claim.reading, outcome.reason, *_explained(outcome)) if remark],
-        story=claim.story,
-        bar=_bar(part, claim.within) if part else None,
-    )
+    def bar(self, one: Outcome) -> ClaimBar | None:
+        """Lay out the difference that decides."""
+        part = one.decisive
+        interval = part.difference if part else None
+        if part is None or interval is None or not math.isfinite(interval.low + interval.high):
+            return None
+        allowed = one.claim.within * abs(part.right or 0.0)  # the tolerance is a share of the right side
+        axis = Axis.over([interval.low, interval.high, *([allowed, -allowed] if allowed else [])])
+        band = axis.view(Interval(0.0, -allowed, allowed)) if allowed else None
+        return ClaimBar(axis, axis.view(interval), band)
 
 
-def _bar(part: Part, within: float) -> ClaimBar | None:
-    """Lay out the difference; `within` is the tolerance as a share of the right side."""
-    interval = part.difference
-    if interval is None or not math.isfinite(interval.low) or not math.isfinite(interval.high):
-        return None
-    allowed = within * abs(part.right or 0.0)
-    axis = Axis.over([interval.low, interval.high, *([allowed, -allowed] if allowed else [])])
-    return ClaimBar(
-        axis, axis.view(interval), axis.view(Interval(0.0, -allowed, allowed)) if allowed else None
-    )
-
-
-def _figure(value: float | None) -> str:
-    return "–" if value is None else minus(f"{value:.3g}")
+def _explained(one: Outcome) -> list[str]:
+    against = one.claim.contradicts_source
+    contradicted = f"The source contradicts itself: {against}" if against else ""
+    return [said for said in (one.claim.explanation, contradicted) if said]

@@ -13,16 +13,13 @@ from lasthop.findings.findings import Findings, times
 from lasthop.metrics import units
 from lasthop.report.style import Figure
 from lasthop.results.tables import factor_column
-from lasthop.studies.claims import NOT_RUN, NOT_UPHELD, UNANSWERED, UNCOMPUTABLE, UNDECIDED, UPHELD
+from lasthop.studies.claims import NOT_UPHELD, UNDECIDED, UPHELD
 from lasthop.studies.claims.answers import failing_first
 
 if TYPE_CHECKING:
     from lasthop.studies.comparison import Agreement
 
 _MOST, _HALF = 0.8, 0.5
-_CLASSES = {UPHELD: "good", NOT_UPHELD: "bad", UNDECIDED: "open"} | dict.fromkeys(
-    (UNCOMPUTABLE, NOT_RUN, UNANSWERED), "none"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +131,13 @@ def _widest(agreement: Sequence[Agreement]) -> list[Agreement]:
     return list(lines.values())[:3]
 
 
-def exceptions(findings: Findings) -> list[tuple[str, str, str]]:
-    """Return verdict, its class and the words of every statement (or else claim) that is not upheld."""
+def exceptions(findings: Findings) -> list[tuple[str, str]]:
+    """Return the verdict on every statement (or else claim) that is not upheld, and its words."""
     if findings.answers:
         words = [(one.verdict, one.sentence.text) for one in failing_first(findings.answers)]
     else:
         words = [(one.verdict, one.claim.text) for one in findings.claims]
-    return [(verdict, _CLASSES[verdict], text) for verdict, text in words if verdict != UPHELD]
+    return [(verdict, text) for verdict, text in words if verdict != UPHELD]
 
 
 def first_curve(findings: Findings) -> tuple[str, Figure] | None:

@@ -16,6 +16,7 @@ from lasthop.findings.files import write_tables
 from lasthop.findings.findings import Findings, times
 from lasthop.pictures.network_layout import network_svg
 from lasthop.report import style
+from lasthop.report.claims import css
 from lasthop.report.distributions import box_sections
 from lasthop.report.illustrations import illustrated
 from lasthop.report.levels import Flat, level_views, short
@@ -315,6 +316,7 @@ def _context(findings: Findings) -> dict[str, object]:
         "nothing_sent": nothing_sent(findings),
         "badges": list(badges(findings)),
         "exceptions": exceptions(findings),
+        "css_of": css,
         "chart": chart,
         "network": network_svg(cells[0]),
         "levels": level_views(cells, findings.factors, recordings),
@@ -355,9 +357,9 @@ def _seldom(findings: Findings) -> dict[str, object]:
         ("claims", "precision", "agreement", "rules", "scatter", "engines")
     )
     if findings.claims:
-        from lasthop.report.claims import claims_view
+        from lasthop.report.claims import ClaimsView
 
-        found["claims"] = claims_view(findings.claims, findings.answers)
+        found["claims"] = ClaimsView(findings.claims, findings.answers)
     if findings.precision is not None:
         from lasthop.report.precision import precision_view
 
