@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import polars as pl
 
@@ -156,13 +157,17 @@ def _queue_events(events: pl.DataFrame) -> list[Layer]:
     return layers
 
 
-def cwnd_panel(tables: TraceTables, cast: Cast, flows: Sequence[FlowOf]) -> Panel:
+def _transfers(cast: Cast) -> list[FlowOf]:
+    return [flow for flow in cast.flows if flow.protocol in TRANSFER_PROTOCOLS]
+
+
+def _windows(tables: TraceTables, cast: Cast) -> Iterator[Panel]:
     """Congestion windows and slow-start thresholds, in segments; no line while a threshold is infinite.
 
     Flows in grey show the window alone.
     """
     layers = []
-    for flow, look in cast.painted(flows):
+    for flow, look in cast.painted(transfers := _transfers(cast)):
         events = tables.sender_events(flow)
         states = events.filter(_event("window"))
         if look is not cast.others:
@@ -170,17 +175,18 @@ def cwnd_panel(tables: TraceTables, cast: Cast, flows: Sequence[FlowOf]) -> Pane
         layers.append(_layer(marks.CWND.of(look), states, "cwnd", flow=flow.name))
         undone = events.with_columns(pl.col("cwnd").forward_fill()).filter(pl.col("event").is_in(marks.UNDOS))
         layers.append(_layer(marks.UNDONE.tinted(look), undone, "cwnd", flow=flow.name))
-    return Panel("cwnd", "window", "segments", filled(layers), of_flows=True)
+    if transfers:
+        yield Panel("cwnd", "window", "segments", filled(layers), of_flows=True)
 
 
-def rtt_panel(tables: TraceTables, cast: Cast, flows: Sequence[FlowOf]) -> Panel:
+def _round_trips(tables: TraceTables, cast: Cast) -> Iterator[Panel]:
     """Measured round-trip times, the timeout computed from them, and expiries of the timer.
 
     The timeout is the one after the last sample: exponential back-off shows in the spacing of expiries. Flows
     in grey show no timeout.
     """
     layers = []
-    for flow, look in cast.painted(flows):
+    for flow, look in cast.painted(transfers := _transfers(cast)):
         events = tables.sender_events(flow)
         samples = events.filter(_event("rtt-sample"))
         if look is not cast.others:
@@ -192,7 +198,8 @@ def rtt_panel(tables: TraceTables, cast: Cast, flows: Sequence[FlowOf]) -> Panel
         layers.append(
             _layer(marks.TIMER.tinted(look), expired.drop_nulls("rto_ns"), "rto_ns", _NANO, flow.name)
         )
-    return scaled(Panel("rtt", "round-trip time", "s", filled(layers), of_flows=True))
+    if transfers:
+        yield scaled(Panel("rtt", "round-trip time", "s", filled(layers), of_flows=True))
 
 
 def sliding_rate(arrivals: Iterable[tuple[float, int]], window: float) -> tuple[list[float], list[float]]:
@@ -219,34 +226,30 @@ def rate_window_s(duration: float) -> float:
     return min((factor * power for factor in (1, 2, 5, 10)), key=lambda width: abs(math.log(width / wanted)))
 
 
-def goodput_panel(tables: TraceTables, cast: Cast, window: float) -> Panel:
-    """Goodput: payload that reached the receiver for the first time, over the `window` seconds before.
+def _goodput(tables: TraceTables, cast: Cast) -> Iterator[Panel]:
+    """Goodput: payload that reached the receiver for the first time, over a window of time before.
 
     Flows without a colour are shown as one, by their sum, unless the cast shows them one by one.
     """
+    window = rate_window_s(tables.end_s())
     together = replace(cast.others, name=f"{cast.others.name} together")
     arrivals: dict[tuple[Look, str], list[tuple[float, int]]] = {}
     for flow, look in cast.painted(cast.flows):
         own = (together, "") if look is cast.others and not cast.one_by_one else (look, flow.name)
-        arrivals.setdefault(own, []).extend(_new_payload(tables, flow))
+        arrived = tables.packets_of(flow).filter(pl.col("fresh_bytes") > 0)
+        arrivals.setdefault(own, []).extend(arrived.select("time_s", "fresh_bytes").iter_rows())
     layers = []
-    for (look, name), arrived in arrivals.items():
-        x, y = sliding_rate(arrived, window)
+    for (look, name), sizes in arrivals.items():
+        x, y = sliding_rate(sizes, window)
         layers.append(Layer(marks.GOODPUT.of(look), x, y, flow=name))
-    return scaled(Panel("goodput", f"goodput over {window:g} s", "B/s", filled(layers), of_flows=True))
-
-
-def _new_payload(tables: TraceTables, flow: FlowOf) -> list[tuple[float, int]]:
-    """Return times, and the numbers of bytes that reached a flow's receiver for the first time."""
-    arrived = tables.packets_of(flow).filter(pl.col("fresh_bytes") > 0)
-    return list(arrived.select("time_s", "fresh_bytes").iter_rows())
+    yield scaled(Panel("goodput", f"goodput over {window:g} s", "B/s", filled(layers), of_flows=True))
 
 
 def _of_hop(tables: TraceTables, direction: str) -> pl.DataFrame:
     return tables.series.filter(pl.col("flow") == "", pl.col("direction") == direction)
 
 
-def stack_panel(tables: TraceTables, cast: Cast, direction: str) -> Panel:
+def _stack(tables: TraceTables, cast: Cast, direction: str) -> Panel:
     """Goodput of the flows of a direction on top of each other, and the capacity of the link.
 
     Of several hops, the link is that of the bottleneck, and the flows are those that cross it. Flows
@@ -285,7 +288,7 @@ def stack_panel(tables: TraceTables, cast: Cast, direction: str) -> Panel:
     )
 
 
-def fairness_panel(tables: TraceTables, direction: str) -> Panel:
+def _fairness(tables: TraceTables, _: Cast, direction: str) -> Panel:
     """Jain's index over the goodput of flows that had data to send, in each step with several such flows."""
     hop = _of_hop(tables, direction).with_columns(
         pl.when(pl.col("sending_flows") > 1).then("fairness_jain").alias("fairness_jain")
@@ -307,11 +310,13 @@ def _to_end(layer: Layer, tables: TraceTables) -> Layer:
     return replace(layer, x=[*layer.x, end], y=[*layer.y, layer.y[-1]], far=far)
 
 
-def delay_panel(tables: TraceTables, cast: Cast) -> Panel:
+def _delays(tables: TraceTables, cast: Cast) -> Iterator[Panel]:
     """Distribution functions of the one-way delays of each flow's data: the share that took no longer.
 
     If flows were chosen by name, the other flows of the run are grey.
     """
+    if tables.delays.is_empty():
+        return
     by = scale("s", [tables.delays["delay_s"].max()])  # type: ignore[list-item]
     layers = []
     beside = [flow for flow in tables.flows if flow not in cast.flows]
@@ -321,11 +326,7 @@ def delay_panel(tables: TraceTables, cast: Cast) -> Panel:
         own = tables.delays.filter(pl.col("flow") == flow.number).with_columns(pl.col("delay_s") * by.factor)
         layers.append(Layer(marks.DELAY.of(look), own["delay_s"].to_list(), own["share"].to_list()))
     panel = Panel("delay", "share of packets", "", filled(layers), of_flows=True, is_whole=True)
-    return replace(panel, across=f"one-way delay ({by.unit})", top=1.02)
-
-
-def _transfers(cast: Cast) -> list[FlowOf]:
-    return [flow for flow in cast.flows if flow.protocol in TRANSFER_PROTOCOLS]
+    yield replace(panel, across=f"one-way delay ({by.unit})", top=1.02)
 
 
 def _waterfalls(tables: TraceTables, cast: Cast) -> list[Panel]:
@@ -335,17 +336,7 @@ def _waterfalls(tables: TraceTables, cast: Cast) -> list[Panel]:
 
 
 def _sequences(tables: TraceTables, cast: Cast) -> list[Panel]:
-    if not _transfers(cast):
-        return []
     return [sequence_panel(tables, flow, look) for flow, look in cast.painted(cast.apart)]
-
-
-def _windows(tables: TraceTables, cast: Cast) -> list[Panel]:
-    return [cwnd_panel(tables, cast, transfers)] if (transfers := _transfers(cast)) else []
-
-
-def _round_trips(tables: TraceTables, cast: Cast) -> list[Panel]:
-    return [rtt_panel(tables, cast, transfers)] if (transfers := _transfers(cast)) else []
 
 
 def _queues(tables: TraceTables, cast: Cast) -> list[Panel]:
@@ -357,45 +348,30 @@ def _queues(tables: TraceTables, cast: Cast) -> list[Panel]:
     ]
 
 
-def _goodputs(tables: TraceTables, cast: Cast) -> list[Panel]:
-    return [goodput_panel(tables, cast, rate_window_s(tables.end_s()))]
-
-
-def _stacks(tables: TraceTables, cast: Cast) -> list[Panel]:
-    return _by_direction(tables, cast, lambda direction: stack_panel(tables, cast, direction))
-
-
-def _fairness(tables: TraceTables, cast: Cast) -> list[Panel]:
-    found = _by_direction(tables, cast, lambda direction: fairness_panel(tables, direction))
-    return [panel for panel in found if panel.layers]
-
-
-def _delays(tables: TraceTables, cast: Cast) -> list[Panel]:
-    return [] if tables.delays.is_empty() else [delay_panel(tables, cast)]
-
-
-def _by_direction(tables: TraceTables, cast: Cast, panel_of: Callable[[str], Panel]) -> list[Panel]:
-    """Return a panel for each direction in which data cross the bottleneck; of several hops, named."""
+def _of_bottlenecks(
+    panel_of: Callable[[TraceTables, Cast, str], Panel], tables: TraceTables, cast: Cast
+) -> Iterator[Panel]:
+    """Yield a panel for each direction in which data cross the bottleneck; of several hops, named."""
     bottlenecks = tables.facts.bottlenecks
     directions = dict.fromkeys(
         flow.direction for flow in cast.flows if bottlenecks[flow.direction] in flow.route
     )
     shown = len(directions) > 1 or len(tables.facts.hops) > 1
-    return [
-        replace(panel_of(way), subject=tables.facts.title(bottlenecks[way]) if shown else "")
-        for way in directions
-    ]
+    for way in directions:
+        panel = panel_of(tables, cast, way)
+        if panel.layers:
+            yield replace(panel, subject=tables.facts.title(bottlenecks[way]) if shown else "")
 
 
-_PANELS: dict[str, Callable[[TraceTables, Cast], list[Panel]]] = {
+_PANELS: dict[str, Callable[[TraceTables, Cast], Iterable[Panel]]] = {
     "waterfall": _waterfalls,
     "sequence": _sequences,
     "cwnd": _windows,
     "rtt": _round_trips,
     "queue": _queues,
-    "goodput": _goodputs,
-    "stack": _stacks,
-    "fairness": _fairness,
+    "goodput": _goodput,
+    "stack": partial(_of_bottlenecks, _stack),
+    "fairness": partial(_of_bottlenecks, _fairness),
     "delay": _delays,
     LADDER: ladder_panels,
     SIZES: size_panels,
