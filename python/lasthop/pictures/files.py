@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 
 from lasthop.answer.paired import Compare
 from lasthop.campaign.plan import ChosenRun
@@ -23,8 +23,10 @@ from lasthop.pictures.forest import draw_forest
 from lasthop.pictures.network import NETWORK
 from lasthop.pictures.network_layout import picture_network
 from lasthop.pictures.of_results import RESULT_KINDS, ResultRequest, read_chart
+from lasthop.pictures.over import OverPicture
 from lasthop.pictures.panels import KINDS, OF_EVERY_PACKET, USUAL_KINDS, panels
 from lasthop.pictures.shapes import Panel, Picture, check_span
+from lasthop.pictures.sheet import ScenarioPicture
 from lasthop.pictures.static import FORMATS, PAGE
 from lasthop.pictures.trace_tables import FlowOf, TraceTables
 from lasthop.results.atomic import replace_atomically
@@ -210,23 +212,6 @@ def write_forest(compared: Compare, path: Path) -> None:
     write_picture(path, lambda temporary: draw_forest(compared, temporary, suffix))
 
 
-class Shown(Protocol):
-    """The panels of a picture, and the remarks on them."""
-
-    @property
-    def panels(self) -> list[Panel]:
-        """All panels."""
-
-    def of(self, panels: Sequence[Panel]) -> Picture:
-        """Return a picture of some of the panels."""
-
-    def told(self) -> list[str]:
-        """Return the remarks for the user."""
-
-    def caption(self, panels: Sequence[Panel]) -> str:
-        """Return the caption of a picture of some of the panels."""
-
-
 @dataclass(frozen=True, slots=True)
 class RunPicture:
     """The panels of a run between two times, and the remarks on what they do not show."""
@@ -253,6 +238,9 @@ class RunPicture:
     def caption(self, panels: Sequence[Panel]) -> str:
         """Return the caption of a picture of some of the panels."""
         return caption(panels, f"{self.run.title}, {made_by(self.run.plan)}", self.of(panels).notes)
+
+
+Shown: TypeAlias = RunPicture | OverPicture | ScenarioPicture
 
 
 def picture_run(run: ChosenRun, request: PictureRequest) -> Shown:

@@ -148,7 +148,8 @@ def _draw(axes: Axes, sheet: Sheet, size: float) -> None:
 
 def svg(sheet: Sheet, name: str) -> str:
     """Return a drawing as SVG, in the colours of its page; screen readers are told its `name`."""
-    box = f"0 {_px(sheet.top)} {_px(sheet.width)} {_px(sheet.bottom - sheet.top)}"
+    # A little wider than the sheet, so that edges of boxes at its sides are whole.
+    box = f"-1 {_px(sheet.top)} {_px(sheet.width + 0.02)} {_px(sheet.bottom - sheet.top)}"
     label = f'role="img" aria-label="{escape(name)}"'
     parts = "".join(_parts(sheet))
     return f'<svg class="sheet" viewBox="{box}" {label} font-size="{_TEXT_PX}">{parts}</svg>'

@@ -58,73 +58,61 @@ def _jitter(count: int) -> list[float]:
     return [((i * 0.6180339887) % 1.0 - 0.5) * 0.24 for i in range(count)]
 
 
+def _box(name: str, boxes: Sequence[tuple[float, Sequence[float]]], axes: BoxAxes, **look: object) -> Part:
+    """Draw boxes at their places; each is given by its `FIVE_NUMBERS`."""
+    ends = {
+        end: axes.scaled(five[number] for _, five in boxes)
+        for number, end in enumerate(("lowerfence", "q1", "median", "q3", "upperfence"))
+    }
+    common = {"type": "box", "name": name, "legendgroup": name, "hoverinfo": "y"}
+    return {**common, "x": [place for place, _ in boxes], **ends, **look}
+
+
 def _measured(panel: BoxPanel, axes: BoxAxes, method: PercentileMethod) -> list[Part]:
     rows = [(i, level, summarise(panel.values.get(level, ()), method)) for i, level in enumerate(axes.levels)]
     offset = _OFFSET_MEASURED if panel.published else 0.0
-    boxes = [(i, level, s) for i, level, s in rows if s is not None]
-    box: Part = {
-        "type": "box",
-        "name": "measured",
-        "legendgroup": "measured",
-        "x": [i + offset for i, _, _ in boxes],
-        "q1": axes.scaled(s.p25 for _, _, s in boxes),
-        "median": axes.scaled(s.median for _, _, s in boxes),
-        "q3": axes.scaled(s.p75 for _, _, s in boxes),
-        "lowerfence": axes.scaled(s.min for _, _, s in boxes),
-        "upperfence": axes.scaled(s.max for _, _, s in boxes),
-        "width": 0.42,
-        "line": {"color": style.MEASURED, "width": 1.5},
-        "fillcolor": style.MEASURED_FILL,
-        "hoverinfo": "y",
-    }
+    boxes = [(i + offset, level, s) for i, level, s in rows if s is not None]
+    fives = [(place, (s.min, s.p25, s.median, s.p75, s.max)) for place, _, s in boxes]
+    line = {"color": style.MEASURED, "width": 1.5}
     points: Part = {
         "type": "scatter",
         "mode": "markers",
         "name": "replications",
         "legendgroup": "replications",
         "x": [
-            round(i + offset + j, 3)
-            for i, level, _ in boxes
-            for j in _jitter(len(_dots(panel.values[level])))
+            round(place + j, 3) for place, level, _ in boxes for j in _jitter(len(_dots(panel.values[level])))
         ],
         "y": axes.scaled(value for _, level, _ in boxes for value in _dots(panel.values[level])),
         "marker": {"size": 4.5, "color": style.MEASURED, "opacity": 0.6},
         "hovertemplate": "%{y:.2f}<extra></extra>",
     }
-    return [box, points]
+    return [_box("measured", fives, axes, width=0.42, line=line, fillcolor=style.MEASURED_FILL), points]
 
 
 def _published(panel: BoxPanel, axes: BoxAxes) -> list[Part]:
     """Draw published boxes; draw a line if only a median or a mean was published."""
-    known = [(i, panel.published[level]) for i, level in enumerate(axes.levels) if level in panel.published]
+    known = [
+        (i + _OFFSET_PUBLISHED, panel.published[level])
+        for i, level in enumerate(axes.levels)
+        if level in panel.published
+    ]
     drawn: list[Part] = []
-    if boxes := [(i, five) for i, five in known if set(FIVE_NUMBERS) <= set(five)]:
-        names = {"q1": "p25", "median": "median", "q3": "p75", "lowerfence": "min", "upperfence": "max"}
-        box: Part = {
-            "type": "box",
-            "name": "published",
-            "legendgroup": "published",
-            "x": [i + _OFFSET_PUBLISHED for i, _ in boxes],
-            **{key: axes.scaled(five[statistic] for _, five in boxes) for key, statistic in names.items()},
-            "width": 0.24,
-            "line": {"color": style.PUBLISHED, "width": 1.5},
-            "fillcolor": style.PUBLISHED_FILL,
-            "hoverinfo": "y",
-        }
-        drawn.append(box)
+    if boxes := [(at, [own[n] for n in FIVE_NUMBERS]) for at, own in known if set(FIVE_NUMBERS) <= set(own)]:
+        line = {"color": style.PUBLISHED, "width": 1.5}
+        drawn.append(_box("published", boxes, axes, width=0.24, line=line, fillcolor=style.PUBLISHED_FILL))
     for middle in ("median", "mean"):
-        lone = [(i, own[middle]) for i, own in known if middle in own and not set(FIVE_NUMBERS) <= set(own)]
-        line: Part = {
+        lone = [(at, own[middle]) for at, own in known if middle in own and not set(FIVE_NUMBERS) <= set(own)]
+        marks: Part = {
             "type": "scatter",
             "mode": "markers",
             "name": f"published {middle}",
             "legendgroup": "published",
-            "x": [i + _OFFSET_PUBLISHED for i, _ in lone],
+            "x": [at for at, _ in lone],
             "y": axes.scaled(value for _, value in lone),
             "marker": {"symbol": "line-ew-open", "size": 12, "line": {"width": 2.5}, "color": style.INK},
             "hovertemplate": "%{y:.2f}<extra></extra>",
         }
-        drawn += [line] if lone else []
+        drawn += [marks] if lone else []
     return drawn
 
 

@@ -9,6 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from lasthop.metrics import units
+from lasthop.pictures.ratio import Ratio, quotients
 from lasthop.report import style
 from lasthop.report.style import Figure, Part
 from lasthop.results.tables import factor_column
@@ -149,14 +150,9 @@ def _values(
     x, panel = by
     same = [x, "set", "replication", "application"]
     found: dict[Key, Values] = {}
-    for pair in pairs:
-        upper, lower = (
-            rows.filter(pl.col(panel) == level).select(*same, pl.col(metric).alias(name))
-            for level, name in zip(pair, "ab", strict=True)
-        )
-        both = upper.join(lower, on=same, maintain_order="left").filter(pl.col("b") != 0)
-        quotients = _lists(both.select(x, (pl.col("a") / pl.col("b")).alias(metric)), [x], metric)
-        found |= {(*key, *pair): own for key, own in quotients.items()}
+    for upper, lower in pairs:
+        shares, _ = quotients(rows.select(*same, panel, metric), Ratio(panel, upper, lower), metric, same)
+        found |= {(*key, upper, lower): own for key, own in _lists(shares, [x], metric).items()}
     return found
 
 

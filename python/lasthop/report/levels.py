@@ -10,8 +10,8 @@ import json
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
+from lasthop._core import Cell
 from lasthop.scenario.recordings import Recorded, recorded
 
 _MOST_KEYS = 3
@@ -47,18 +47,6 @@ class Flat:
         return self.tables.get(key) or self.values.get(key)
 
 
-class CellLike(Protocol):
-    """The properties of a cell that are needed here."""
-
-    @property
-    def levels(self) -> dict[str, str]:
-        """Its level of each factor."""
-
-    @property
-    def scenario(self) -> str:
-        """The resolved scenario as JSON."""
-
-
 @dataclass(frozen=True, slots=True)
 class LevelView:
     """A level and its meaning; `meaning` is empty if it changes nothing that words can tell."""
@@ -70,7 +58,7 @@ class LevelView:
 
 
 def level_views(
-    cells: Sequence[CellLike], factors: Mapping[str, Sequence[str]], known: Sequence[Recorded] = ()
+    cells: Sequence[Cell], factors: Mapping[str, Sequence[str]], known: Sequence[Recorded] = ()
 ) -> dict[str, list[LevelView]]:
     """Explain the levels that were run of every factor; `known` recordings have names."""
     run = {
@@ -100,7 +88,7 @@ def recordings_in(value: object) -> Iterator[Recorded]:
 
 
 def _views(
-    cells: Sequence[CellLike], factor: str, levels: Sequence[str], known: Sequence[Recorded]
+    cells: Sequence[Cell], factor: str, levels: Sequence[str], known: Sequence[Recorded]
 ) -> list[LevelView]:
     found: dict[str, tuple[str, Changes]] = {}
     for place, name in enumerate(levels[1:], start=1):
@@ -140,7 +128,7 @@ def _telling(levels: Sequence[Mapping[str, object]]) -> frozenset[str]:
     return frozenset(key for key, found in values.items() if len(found) > 1)
 
 
-def _pair(cells: Sequence[CellLike], factor: str, base: str, name: str) -> tuple[Flat, Flat] | None:
+def _pair(cells: Sequence[Cell], factor: str, base: str, name: str) -> tuple[Flat, Flat] | None:
     """Return the scenarios of two cells that differ in this factor alone; `None` if there are none."""
     others = {_others(cell, factor): cell for cell in cells if cell.levels.get(factor) == base}
     for cell in cells:
@@ -149,7 +137,7 @@ def _pair(cells: Sequence[CellLike], factor: str, base: str, name: str) -> tuple
     return None
 
 
-def _others(cell: CellLike, factor: str) -> tuple[tuple[str, str], ...]:
+def _others(cell: Cell, factor: str) -> tuple[tuple[str, str], ...]:
     return tuple((other, level) for other, level in cell.levels.items() if other != factor)
 
 
