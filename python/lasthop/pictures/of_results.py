@@ -222,8 +222,9 @@ def read_chart(folder: Path, request: ResultRequest) -> Chart:
     Raise InputError if they or the results do not exist.
     """
     manifest = finished(folder)
-    axis = _range_axis(read_space(folder), request)
-    places = None if axis is None else read_space(folder).places(scan_rows(folder / RUNS), axis)
+    space = read_space(folder)
+    axis = _range_axis(space, request)
+    over = None if axis is None else (axis, space.places(scan_rows(folder / RUNS), axis))
     # A role chooses its rows alone, so that parts of flows stand beside no whole flow.
     read = Tables.read(folder)
     tables = _all_rows(read, parts=request.role is not None)
@@ -231,14 +232,14 @@ def read_chart(folder: Path, request: ResultRequest) -> Chart:
     rows = _with_values(rows, metric, request)
     name = str(manifest["identity"]["scenario"])
     source = _source(manifest["identity"], request)
-    if axis is None or places is None:
-        chart = replace(_chart(name, rows, metric, request), looks=looks_of(manifest), source=source)
-        return chart if request.y2 is None else _with_second(chart, rows, tables, request)
-    if request.y2 is not None:
+    chart = replace(_chart(name, rows, metric, request, over), looks=looks_of(manifest), source=source)
+    if request.y2 is None:
+        return chart
+    if over is not None:
         raise InputError(
             f"--y2 {request.y2}: over a range there is one metric; name another factor with --x."
         )
-    return replace(_band(name, rows, metric, request, (axis, places)), source=source)
+    return _with_second(chart, rows, tables, request)
 
 
 def _with_values(rows: _Rows, metric: str, request: ResultRequest) -> _Rows:
@@ -489,10 +490,19 @@ def _hue(rows: _Rows, request: ResultRequest, x: Sequence[str]) -> str:
     return hue or ""
 
 
-def _chart(name: str, rows: _Rows, metric: str, request: ResultRequest) -> Chart:
+def _chart(
+    name: str,
+    rows: _Rows,
+    metric: str,
+    request: ResultRequest,
+    over: tuple[Range, pl.DataFrame] | None = None,
+) -> Chart:
+    """Return a chart, maybe over a range; the column `AT` of `over` has the level of each replication."""
+    axis, places = over or (None, None)
+    request = replace(request, kind=BAND) if axis else request
     x, hue = _axes(rows, request)
     rest = _rest(rows, [*x, hue])
-    panels = _panels(rows, metric, (x, [hue]), rest, each_row=request.kind == CDF)
+    panels = _panels(rows, metric, (x, [hue]), rest, each_row=request.kind == CDF, places=places)
     shown = panels[:MOST_RESULT_PANELS]
     drawn = [group for panel in shown for group in panel.groups]
     x_levels = [level for level in _levels(rows, x) if level in {group.x for group in drawn}]
@@ -500,11 +510,11 @@ def _chart(name: str, rows: _Rows, metric: str, request: ResultRequest) -> Chart
     numeric = len(x) == 1 and len(x_levels) >= _FEW_LEVELS and levels.numbers(x_levels) is not None
     kind = request.kind or (LINE if numeric else BOX)
     _check_whiskers(request, kind)
-    whiskers = request.whiskers or IQR
     scale = _scale(rows, metric, drawn)
-    notes = [_method(kind, drawn, whiskers), *_remarks(rows, kind, len(panels), rest)]
-    chart = Chart(name, kind, metric, _JOINT.join(x), hue, x_levels, hue_levels, shown, scale, notes)
-    return replace(chart, whiskers=whiskers, ratio=rows.ratio)
+    title = axis.name if axis else _JOINT.join(x)
+    chart = Chart(name, kind, metric, title, hue, x_levels, hue_levels, shown, scale, [], axis)
+    chart = replace(chart, whiskers=request.whiskers or IQR, ratio=rows.ratio)
+    return replace(chart, notes=[_method(chart, drawn), *_remarks(rows, kind, len(panels), rest)])
 
 
 def _scale(rows: _Rows, metric: str, drawn: Sequence[Group]) -> units.Scale:
@@ -520,31 +530,6 @@ def _check_whiskers(request: ResultRequest, kind: str) -> None:
         )
     if request.whiskers not in (None, *WHISKERS):
         raise InputError(f"--whiskers {request.whiskers}: choose one of {', '.join(WHISKERS)}.")
-
-
-def _band(
-    name: str, rows: _Rows, metric: str, request: ResultRequest, over: tuple[Range, pl.DataFrame]
-) -> Chart:
-    """Return a chart over a range; the column `AT` of `over` has the level of each replication."""
-    axis, places = over
-    _check_whiskers(request, BAND)
-    x, hue = _axes(rows, replace(request, kind=BAND))
-    rest = _rest(rows, [hue])
-    panels = _panels(rows, metric, (x, [hue]), rest, each_row=False, places=places)
-    shown = panels[:MOST_RESULT_PANELS]
-    drawn = [group for panel in shown for group in panel.groups]
-    hue_levels = [level for level in _levels(rows, [hue]) if level in {group.hue for group in drawn}]
-    scale = _scale(rows, metric, drawn)
-    chart = Chart(
-        name, BAND, metric, axis.name, hue, [""], hue_levels, shown, scale, [], axis, ratio=rows.ratio
-    )
-    least = min(len(group.values) for group in drawn)
-    method = (
-        f"Dots: runs. Line and band: running median and 10th to 90th percentile of {chart.window} neighbours."
-        if least > chart.window
-        else f"Dots: runs. A band takes more than {chart.window} of them."
-    )
-    return replace(chart, notes=[method, *_remarks(rows, BAND, len(panels), rest)])
 
 
 def _rest(rows: _Rows, shown: Sequence[str]) -> list[str]:
@@ -620,16 +605,22 @@ def _per_replication(rows: _Rows, metric: str) -> pl.DataFrame:
     return rows.frame.group_by([*rows.factors, *_REPLICATION], maintain_order=True).agg(pl.col(metric).mean())
 
 
-def _method(kind: str, groups: Sequence[Group], whiskers: str) -> str:
+def _method(chart: Chart, groups: Sequence[Group]) -> str:
     """Say what is drawn, and how many values are behind it."""
+    kind = chart.kind
     sizes = [len(group.values) for group in groups]
     count = str(min(sizes)) if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
+    if kind == BAND and min(sizes) <= chart.window:
+        return f"Dots: runs. A band takes more than {chart.window} of them."
+    if kind == BAND:
+        band = f"running median and 10th to 90th percentile of {chart.window} neighbours"
+        return f"Dots: runs. Line and band: {band}."
     if kind == CDF:
         return f"Empirical distribution functions of {count} values each."
     replications = "1 replication" if count == "1" else f"{count} replications"
     if kind == BOX and max(sizes) > 1:
         boxes = f"Boxes: quartiles and median of {replications}; whiskers:"
-        if whiskers == EXTREMES:
+        if chart.whiskers == EXTREMES:
             return f"{boxes} minimum and maximum."
         return f"{boxes} the furthest values within 1.5 interquartile ranges; circles: values beyond."
     if kind == BAR and max(sizes) > 1:
