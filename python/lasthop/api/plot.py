@@ -244,7 +244,7 @@ def _joined(factors: str | Sequence[str] | None) -> str | None:
 
 
 def _over_time(shown: Shown, width: str) -> Drawing:
-    from lasthop.pictures.figures import run_figure
+    from lasthop.pictures.files import run_figure
 
     whole = shown.of(shown.panels)
     bare = replace(whole, notes=())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -50,8 +51,8 @@ class Opened:
 
     text: str
     file: str = _PLAIN
-    files: tuple[str, ...] = ()
-    code: tuple[str, ...] = ()
+    files: Sequence[str] = ()
+    code: Sequence[str] = ()
 
     @classmethod
     def named(cls, source: str | None) -> Opened:

@@ -14,7 +14,7 @@ import resource
 import select
 import struct
 import sys
-from typing import TypedDict, cast
+from typing import Any
 
 LENGTH = struct.Struct("<I")
 """What goes before each question and answer."""
@@ -36,19 +36,9 @@ def _read(size: int) -> bytes:
     return parts
 
 
-class _First(TypedDict):
-    """The first message: whether it may wait, and what was opened."""
-
-    patient: bool
-    text: str
-    file: str
-    files: list[str]
-    code: list[str]
-
-
-def _question() -> dict[str, object]:
+def _question() -> dict[str, Any]:
     (length,) = LENGTH.unpack(_read(LENGTH.size))
-    question: dict[str, object] = json.loads(_read(length))
+    question: dict[str, Any] = json.loads(_read(length))
     return question
 
 
@@ -63,7 +53,10 @@ def _write(out: int, answer: bytes) -> None:
 
 
 def main() -> None:
-    """Answer questions until there are no more. The first message says what was opened."""
+    """Answer questions until there are no more.
+
+    The first message says what was opened, and whether answers may take longer.
+    """
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     # A story makes millions of objects, which all stay: looking for garbage among them took a third of its
     # time.
@@ -73,11 +66,10 @@ def main() -> None:
     from lasthop.lab.desk import Desk
     from lasthop.lab.opened import Opened
 
-    first = cast("_First", _question())
-    if first["patient"]:
+    first = _question()
+    if first.pop("patient"):
         os.nice(_PATIENT)
-    opened = Opened(first["text"], first["file"], tuple(first["files"]), tuple(first["code"]))
-    desk = Desk(opened, _waiting)
+    desk = Desk(Opened(**first), _waiting)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     while True:

@@ -8,35 +8,44 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from lasthop.answer.paired import Compare
 from lasthop.campaign.plan import ChosenRun
 from lasthop.errors import InputError, nearest
 from lasthop.explain.words import plain
-from lasthop.pictures.captions import caption, made_by
 from lasthop.pictures.cast import Cast, check_flows
 from lasthop.pictures.charts import draw_chart
 from lasthop.pictures.classes import CLASSES, picture_classes
-from lasthop.pictures.figures import draw
 from lasthop.pictures.forest import draw_forest
+from lasthop.pictures.ladder import LADDER
+from lasthop.pictures.ladder_figure import ladder_figure
 from lasthop.pictures.network import NETWORK
 from lasthop.pictures.network_layout import picture_network
 from lasthop.pictures.of_results import RESULT_KINDS, ResultRequest, read_chart
 from lasthop.pictures.over import OverPicture
 from lasthop.pictures.panels import KINDS, OF_EVERY_PACKET, USUAL_KINDS, panels
-from lasthop.pictures.shapes import Panel, Picture, check_span
-from lasthop.pictures.sheet import ScenarioPicture
-from lasthop.pictures.static import FORMATS, PAGE
+from lasthop.pictures.shapes import Panel, Picture, caption, check_span, made_by
+from lasthop.pictures.sheet import ScenarioPicture, sheet_figure
+from lasthop.pictures.static import FORMATS, PAGE, figure_of, save
 from lasthop.pictures.trace_tables import FlowOf, TraceTables
 from lasthop.results.atomic import replace_atomically
 from lasthop.scenario.facts import Facts
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _OF_SCENARIO: Mapping[str, tuple[str, Callable[[ChosenRun], Shown]]] = {
     CLASSES: ("the router", picture_classes),
     NETWORK: ("the network", picture_network),
 }
 """Kinds of pictures that the scenario alone contains, and what each shows. Each is drawn alone."""
+_OWN: dict[str, Callable[[Picture, str], Figure]] = {
+    LADDER: ladder_figure,
+    CLASSES: sheet_figure,
+    NETWORK: sheet_figure,
+}
+"""Kinds of pictures with a layout of their own, and the functions that draw them."""
 _NEEDS = {
     "waterfall": ("page loads", "is none"),
     "fairness": ("flows that share the link at a time", "is alone"),
@@ -296,6 +305,16 @@ def write_pictures(
             raise InputError(f"Cannot write the pictures to {out}: {error}.") from error
         raise
     return [*captions, *write_captions(request.caption, captions)], picture.told()
+
+
+def run_figure(picture: Picture, width: str) -> Figure:
+    """Return the matplotlib figure of a picture, as wide as a column or a page of a paper."""
+    return _OWN.get(picture.panels[0].kind, figure_of)(picture, width)
+
+
+def draw(picture: Picture, path: Path, file_format: str, width: str) -> None:
+    """Draw a picture into the file `path`, as wide as a column or a page of a paper."""
+    save(lambda: run_figure(picture, width), path, file_format)
 
 
 def _draw(

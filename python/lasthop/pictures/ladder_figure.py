@@ -14,8 +14,8 @@ from lasthop.pictures.shapes import BadPeriod, Layer, Panel, Picture
 from lasthop.pictures.static import (
     WIDTHS_IN,
     add_legend,
-    dashes,
     legend_handles,
+    line,
     new_figure,
     place,
     symbol,
@@ -36,7 +36,6 @@ _LEAST_BETWEEN_IN = 1.0
 _HOSTS_IN = 0.24
 _LEAST_IN = 1.6
 _LEFT_IN, _RIGHT_IN, _BELOW_IN, _GAP_IN = 0.5, 0.05, 0.08, 0.1
-_POINTS_PER_PX = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,9 +182,7 @@ def _draw_rung(axes: Axes, rung: _Rung) -> None:
     lost = mark.symbol is not None
     arrow = {
         "arrowstyle": "-" if lost else "-|>,head_length=0.35,head_width=0.14",
-        "color": mark.color,
-        "linewidth": mark.width * _POINTS_PER_PX,
-        "linestyle": dashes(mark),
+        **line(mark),
         "shrinkA": 0,
         "shrinkB": 0,
         "mutation_scale": 9,

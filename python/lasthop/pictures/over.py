@@ -12,11 +12,10 @@ from lasthop.campaign.plan import ChosenRun
 from lasthop.errors import InputError, nearest
 from lasthop.metrics.units import scale
 from lasthop.pictures import marks
-from lasthop.pictures.captions import caption, made_by
 from lasthop.pictures.cast import MOST_PANELS, check_flows
 from lasthop.pictures.marks import FLOW_COLORS, Look, Shape
 from lasthop.pictures.panels import scaled
-from lasthop.pictures.shapes import Layer, Panel, Picture, check_span, filled
+from lasthop.pictures.shapes import Layer, Panel, Picture, caption, check_span, filled, made_by
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,7 @@
-"""The parts of a picture of a run: layers of values with their marks, in panels over one time axis."""
+"""The parts of a picture of a run: layers of values with their marks, panels over one time axis, captions.
+
+Captions say what a picture shows, and of which runs. They stand in a file of their own, or nowhere.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,10 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from lasthop import _core
+from lasthop.campaign.plan import Plan
 from lasthop.errors import InputError
+from lasthop.metrics.units import listed
 from lasthop.pictures.marks import BAD_PERIODS, Mark, Shape
 
 Value = float | None
@@ -133,6 +139,20 @@ class Picture:
     stop: float
     bad_periods: list[BadPeriod]
     notes: Sequence[str] = ()
+
+
+def made_by(plan: Plan) -> str:
+    """Name the seed and the engine of a plan's runs."""
+    return f"seed {plan.seed}, {plan.engine.name} engine, lasthop {_core.VERSION}"
+
+
+def caption(panels: Sequence[Panel], source: str, notes: Sequence[str]) -> str:
+    """Say what panels show, which runs are the `source`, and what the notes say."""
+    over_time = list(dict.fromkeys(panel.label for panel in panels if not panel.across))
+    shows = [f"{listed(over_time)} over time"] if over_time else []
+    shows += [f"{panel.label} against {panel.across}" for panel in panels if panel.across]
+    sentence = "; ".join(shows)
+    return " ".join([f"{sentence[:1].upper()}{sentence[1:]}.", f"{source}.", *notes])
 
 
 def check_span(start: float, stop: float, end: float) -> tuple[float, float]:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lasthop.campaign.plan import Plan
 from lasthop.pictures import marks
-from lasthop.pictures.captions import made_by
-from lasthop.pictures.shapes import Panel, Picture
+from lasthop.pictures.shapes import Panel, Picture, made_by
 from lasthop.pictures.static import WIDTHS_IN, new_figure, place, wrapped
 
 if TYPE_CHECKING:

@@ -115,13 +115,10 @@ _SPAN_HEIGHT = 0.62
 """Height of a row in a waterfall."""
 
 
-def _line(mark: Mark) -> dict[str, Any]:
-    return {"color": mark.color, "linewidth": mark.width * _POINTS_PER_PX, "linestyle": dashes(mark)}
-
-
-def dashes(mark: Mark) -> str | tuple[float, tuple[float, ...]]:
-    """Return the dash pattern of a mark's line."""
-    return _DASHES[mark.dash]
+def line(mark: Mark) -> dict[str, Any]:
+    """Return the look of a mark's line."""
+    dashes = _DASHES[mark.dash]
+    return {"color": mark.color, "linewidth": mark.width * _POINTS_PER_PX, "linestyle": dashes}
 
 
 def symbol(mark: Mark) -> dict[str, Any]:
@@ -143,7 +140,7 @@ def _draw_layer(axes: Axes, layer: Layer) -> None:
         return
     y = [float("nan") if value is None else value for value in layer.y]
     if mark.shape is Shape.STEPS:
-        axes.plot(layer.x, y, drawstyle="steps-post", **_line(mark))
+        axes.plot(layer.x, y, drawstyle="steps-post", **line(mark))
         return
     if mark.shape is Shape.BANDS and layer.far is not None:
         axes.fill_between(layer.x, y, layer.far, step="post", color=mark.color, linewidth=0)
@@ -207,9 +204,9 @@ def _sample(mark: Mark) -> Artist:
     from matplotlib.lines import Line2D
 
     if mark.shape is Shape.STEPS:
-        return Line2D([], [], **_line(mark))
+        return Line2D([], [], **line(mark))
     if mark.shape is Shape.ARROWS:
-        return Line2D([], [], **_line(mark), **symbol(mark))
+        return Line2D([], [], **line(mark), **symbol(mark))
     if mark.shape in (Shape.SPANS, Shape.BANDS):
         return _swatch(mark.color)
     if mark.shape is Shape.BARS and mark.size < _LEAST_SYMBOL_PX:  # its symbol only helps to see short bars

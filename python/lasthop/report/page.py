@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -70,6 +70,10 @@ class FigureView:
     def json(self) -> str:
         """The figure as JSON."""
         return json.dumps(style.literal(self.figure), separators=(",", ":"), ensure_ascii=False)
+
+
+def _views(figures: Iterable[tuple[str, Figure]]) -> list[FigureView]:
+    return [FigureView(title, "", figure) for title, figure in figures]
 
 
 class PackedFigures:
@@ -187,8 +191,7 @@ class HeatmapsView:
         """Draw them."""
         from lasthop.report.heatmaps import heatmap_figures
 
-        figures = heatmap_figures(findings.tables, spec, findings.factors)
-        return cls(spec.title, spec.caption, [FigureView(title, "", figure) for title, figure in figures])
+        return cls(spec.title, spec.caption, _views(heatmap_figures(findings.tables, spec, findings.factors)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,18 +210,14 @@ class _Sections:
         curves = () if findings.tables.shorts is None else _curves(findings.tables.shorts.collect(), findings)
         single = _of_single_flows(findings)
         boxes = [
-            (
-                section.title,
-                [FigureView(title, "", figure) for title, figure in section.figures],
-                section.left_out,
-            )
+            (section.title, _views(section.figures), section.left_out)
             for section in (box_sections(findings) if single else ())
         ]
         return cls(
             boxes,
-            [FigureView(title, "", figure) for title, figure in curves],
+            _views(curves),
             [view for spec in findings.drawn.heatmaps if (view := HeatmapsView.of(spec, findings)).maps],
-            [FigureView(title, "", figure) for title, figure in _factorial(findings)],
+            _views(_factorial(findings)),
             *(_comparisons(findings) if single and len(findings.campaign.plan.cells) > 1 else ([], [])),
         )
 

@@ -25,7 +25,7 @@ from conftest import STUDY
 from lasthop import _core
 from lasthop.pictures import marks, static
 from lasthop.pictures.cast import MOST_COLOURS, MOST_PANELS, Cast
-from lasthop.pictures.figures import draw
+from lasthop.pictures.files import draw
 from lasthop.pictures.marks import Mark, Shape
 from lasthop.pictures.panels import KINDS, OF_EVERY_PACKET, USUAL_KINDS, panels, rate_window_s, sliding_rate
 from lasthop.pictures.shapes import BadPeriod, Layer, Panel, Picture

@@ -26,7 +26,43 @@
     return found;
   };
 
-  lab.ticks = ticks;
+  /** Make a canvas this large, whatever the pixels of the screen, and return what draws on it. */
+  lab.context = (canvas, width, height) => {
+    const ratio = devicePixelRatio || 1;
+    Object.assign(canvas, { width: width * ratio, height: height * ratio });
+    Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
+    const context = canvas.getContext("2d");
+    context.scale(ratio, ratio);
+    context.font = `11px ${lab.style("--font")}`;
+    return context;
+  };
+
+  /** Draw lines at round values, and write the values beside them. */
+  lab.grid = (context, [low, high], most, sy, width) => {
+    context.textAlign = "right";
+    context.textBaseline = "middle";
+    context.lineWidth = 1;
+    for (const value of ticks(low, high, most)) {
+      const y = Math.round(sy(value)) + 0.5;
+      context.strokeStyle = lab.style(value === 0 ? "--axis" : "--grid");
+      context.beginPath();
+      context.moveTo(LEFT, y);
+      context.lineTo(width - RIGHT, y);
+      context.stroke();
+      context.fillStyle = lab.style("--muted");
+      context.fillText(lab.digits(value), LEFT - 8, y);
+    }
+  };
+
+  /** The hit nearest to the pointer, if one is near. */
+  lab.nearest = (hits, event, near) => {
+    let best = null, least = near;
+    for (const hit of hits) {
+      const distance = Math.hypot(hit.x - event.offsetX, hit.y - event.offsetY);
+      if (distance < least) [best, least] = [hit, distance];
+    }
+    return best;
+  };
 
   const TURNS = { "triangle-up": -90, "triangle-down": 90, "y-up": -90, "y-down": 90 };
 
@@ -73,10 +109,8 @@
 
   /** What a mark looks like, for a legend. */
   const keyOf = (mark, color) => {
-    const ratio = devicePixelRatio || 1;
-    const canvas = lab.make("canvas", { width: 16 * ratio, height: 11 * ratio, "aria-hidden": "true" });
-    const context = canvas.getContext("2d");
-    context.scale(ratio, ratio);
+    const canvas = lab.make("canvas", { "aria-hidden": "true" });
+    const context = lab.context(canvas, 16, 11);
     context.strokeStyle = context.fillStyle = color;
     if (mark.shape === "steps") {
       context.lineWidth = Math.max(mark.width, 1.6);
@@ -148,14 +182,8 @@
     }
 
     draw(view, width) {
-      const ratio = devicePixelRatio || 1;
-      const { canvas, height } = this;
-      canvas.width = width * ratio;
-      canvas.height = height * ratio;
-      canvas.style.width = `${width}px`;
-      canvas.style.height = `${height}px`;
-      const context = canvas.getContext("2d");
-      context.scale(ratio, ratio);
+      const { height } = this;
+      const context = lab.context(this.canvas, width, height);
       const range = this.range(view);
       const inner = { width: width - LEFT - RIGHT, height: height - TOP - 4 };
       const sx = (time) => LEFT + ((time - view[0]) / (view[1] - view[0])) * inner.width;
@@ -182,20 +210,7 @@
         context.fillStyle = lab.color(period.color);
         context.fillRect(from, TOP, Math.max(to - from, 1), this.height - TOP - 4);
       }
-      context.font = `11px ${lab.style("--font")}`;
-      context.textAlign = "right";
-      context.textBaseline = "middle";
-      context.lineWidth = 1;
-      for (const value of ticks(range[0], range[1], this.height > 150 ? 5 : 3)) {
-        const y = Math.round(sy(value)) + 0.5;
-        context.strokeStyle = lab.style(value === 0 ? "--axis" : "--grid");
-        context.beginPath();
-        context.moveTo(LEFT, y);
-        context.lineTo(width - RIGHT, y);
-        context.stroke();
-        context.fillStyle = lab.style("--muted");
-        context.fillText(lab.digits(value), LEFT - 8, y);
-      }
+      lab.grid(context, range, this.height > 150 ? 5 : 3, sy, width);
     }
 
     layer(context, { layer, run, pinned }, view, sx, sy) {
@@ -357,13 +372,7 @@
     }
 
     drawAxis(width) {
-      const ratio = devicePixelRatio || 1;
-      Object.assign(this.axis, { width: width * ratio, height: AXIS_HEIGHT * ratio });
-      this.axis.style.width = `${width}px`;
-      this.axis.style.height = `${AXIS_HEIGHT}px`;
-      const context = this.axis.getContext("2d");
-      context.scale(ratio, ratio);
-      context.font = `11px ${lab.style("--font")}`;
+      const context = lab.context(this.axis, width, AXIS_HEIGHT);
       context.fillStyle = lab.style("--muted");
       context.textAlign = "center";
       const times = ticks(this.view[0], this.view[1], width / 90);
@@ -401,13 +410,7 @@
     /** The drop or timeout under the pointer. */
     hit(event) {
       const panel = this.panels.find((each) => each.canvas === event.target);
-      if (!panel) return null;
-      let best = null, least = NEAR;
-      for (const each of panel.hits) {
-        const distance = Math.hypot(each.x - event.offsetX, each.y - event.offsetY);
-        if (distance < least) [best, least] = [each, distance];
-      }
-      return best;
+      return panel ? lab.nearest(panel.hits, event, NEAR) : null;
     }
 
     listen() {

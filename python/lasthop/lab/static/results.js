@@ -21,12 +21,8 @@
 
   const draw = () => {
     if (!figure || !canvas.parentElement.clientWidth) return;
-    const ratio = devicePixelRatio || 1, width = canvas.parentElement.clientWidth;
-    Object.assign(canvas, { width: width * ratio, height: HEIGHT * ratio });
-    Object.assign(canvas.style, { width: `${width}px`, height: `${HEIGHT}px` });
-    const context = canvas.getContext("2d");
-    context.scale(ratio, ratio);
-    context.font = `11px ${lab.style("--font")}`;
+    const width = canvas.parentElement.clientWidth;
+    const context = lab.context(canvas, width, HEIGHT);
     const values = figure.cells.flatMap((cell) => cell.points.map((point) => point[0]));
     const [least, most] = values.length ? [Math.min(...values), Math.max(...values)] : [0, 1];
     const isFar = least > most / 2; // from zero
@@ -34,17 +30,7 @@
     const high = most + (most - low) * 0.08 || 1;
     const sy = (value) => HEIGHT - BOTTOM - ((value - low) / (high - low)) * (HEIGHT - BOTTOM - TOP);
     const room = (width - LEFT - RIGHT) / figure.cells.length;
-    context.textAlign = "right";
-    context.textBaseline = "middle";
-    for (const value of lab.ticks(low, high, 4)) {
-      context.strokeStyle = lab.style("--grid");
-      context.beginPath();
-      context.moveTo(LEFT, sy(value));
-      context.lineTo(width - RIGHT, sy(value));
-      context.stroke();
-      context.fillStyle = lab.style("--muted");
-      context.fillText(lab.digits(value), LEFT - 8, sy(value));
-    }
+    lab.grid(context, [low, high], 4, sy, width);
     hits = [];
     context.textAlign = "center";
     figure.cells.forEach((cell, place) => {
@@ -83,15 +69,6 @@
     note.textContent = `A point is a run; click one to open it.${figure.left_out ? ` ${figure.left_out} of them are not drawn.` : ""}`;
   };
 
-  const nearest = (event) => {
-    let best = null, least = NEAR;
-    for (const hit of hits) {
-      const distance = Math.hypot(hit.x - event.offsetX, hit.y - event.offsetY);
-      if (distance < least) [best, least] = [hit, distance];
-    }
-    return best;
-  };
-
   lab.offerResults = async () => {
     const choices = lab.config.results;
     if (!choices) return;
@@ -122,11 +99,11 @@
     who.addEventListener("change", load);
     metric.addEventListener("change", load);
     canvas.addEventListener("click", (event) => {
-      const hit = nearest(event);
+      const hit = lab.nearest(hits, event, NEAR);
       if (hit) openRun(hit.cell, hit.point);
     });
     canvas.addEventListener("pointermove", (event) => {
-      const hit = nearest(event);
+      const hit = lab.nearest(hits, event, NEAR);
       canvas.style.cursor = hit ? "pointer" : "";
       canvas.title = hit ? `${named(hit.cell.levels)}, replication ${hit.point[1]}: ${lab.digits(hit.point[0])}` : "";
     });
