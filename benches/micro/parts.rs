@@ -10,8 +10,8 @@ use lasthop_core::{
 use lasthop_link::Path;
 use lasthop_micro::scenario;
 use lasthop_scenario::Scenario;
-use lasthop_sim::agenda::{Agenda, NETWORK_COMPONENTS};
-use lasthop_sim::{Component, HostMemory, run};
+use lasthop_sim::agenda::{Agenda, FIRST_APPLICATION, NETWORK};
+use lasthop_sim::{HostMemory, run};
 use lasthop_tcp::{Endpoint, TickClock};
 use lasthop_trace::Analysis;
 
@@ -144,14 +144,14 @@ fn ack_with_holes(bencher: Bencher, holes: usize) {
 fn event_of_the_agenda(bencher: Bencher, timers: u32) {
     let mut agenda = Agenda::new(timers);
     for timer in 0..timers {
-        agenda.schedule(NETWORK_COMPONENTS + timer, Some(Instant::from_nanos(u64::from(timer) * 2)));
+        agenda.schedule(FIRST_APPLICATION + timer, Some(Instant::from_nanos(u64::from(timer) * 2)));
     }
-    agenda.schedule_network(Component::Down, Instant::from_nanos(1));
+    let mut network = Instant::from_nanos(1);
     bencher.counter(ItemsCount::new(PACKETS)).bench_local(|| {
         for _ in 0..PACKETS {
-            let (now, component) = agenda.pop().expect("they go on");
-            if component < NETWORK_COMPONENTS {
-                agenda.schedule_network(Component::Down, now + Duration::from_nanos(2));
+            let (now, component) = agenda.pop(network).expect("they go on");
+            if component == NETWORK {
+                network = now + Duration::from_nanos(2);
             } else {
                 agenda.schedule(component, Some(now + Duration::from_nanos(2 * u64::from(timers))));
             }

@@ -13,7 +13,7 @@ use lasthop_core::{
 use lasthop_link::PathConfig;
 use lasthop_scenario::Scenario;
 pub use lasthop_sim::Entry;
-use lasthop_sim::{Component, Network};
+use lasthop_sim::Network;
 
 mod forwarded;
 
@@ -145,8 +145,8 @@ pub struct Hop<F, O> {
     network: Network,
     /// The packets in the owner's router, down and up.
     routers: Option<[Forwarded; 2]>,
-    /// A component that was woken, and may have released more packets.
-    released: Option<(Instant, Component)>,
+    /// When the network was woken, if it may release more packets.
+    released: Option<Instant>,
     /// The next packet that it has released, if already known.
     next: Option<Delivery>,
     /// The last packet, which a copy would follow.
@@ -166,11 +166,8 @@ impl<F: Flows, O: Observer> Hop<F, O> {
     /// without a flow use those of the last flow.
     pub fn new(scenario: &Scenario, seed: Seed, flows: F, observer: O) -> Self {
         let routers = forwarded::routers(scenario);
-        let network = if routers.is_some() {
-            Network::around_router(scenario, seed)
-        } else {
-            Network::new(scenario, scenario.flows().len().max(1), seed)
-        };
+        let network =
+            if routers.is_some() { Network::around_router(scenario) } else { Network::new(scenario, seed) };
         Self {
             arena: PacketArena::default(),
             frames: Vec::new(),
@@ -248,32 +245,31 @@ impl<F: Flows, O: Observer> Hop<F, O> {
                 self.provide_frame(delivery.id);
                 return Some(delivery);
             }
-            let next = self.network.next();
+            let next = self.network.next_wakeup();
             if let Some((due, index)) = self.next_behind_router()
                 && due <= now
-                && next.is_none_or(|(other, _)| due <= other)
+                && due <= next
             {
                 let (due, id) = self.routers.as_mut()?[index].arrive()?;
                 let host = if index == Direction::Down as usize { Host::Client } else { Host::Server };
                 return Some(Delivery { due, host, id });
             }
-            let (due, component) = next?;
-            if due > now {
+            if next == Instant::MAX || next > now {
                 return None;
             }
-            self.network.wake(due, component, &mut self.arena, &mut self.seen);
-            self.released = Some((due, component));
+            self.network.wake(next, &mut self.arena, &mut self.seen);
+            self.released = Some(next);
         }
     }
 
-    /// The next packet of the component that was woken last.
+    /// The next packet that the network has released.
     fn poll_released(&mut self) -> Option<Delivery> {
-        let (due, component) = self.released?;
-        let polled = self.network.poll_delivery(due, component, &self.arena);
-        if polled.is_none() {
+        let due = self.released?;
+        let Some(id) = self.network.poll_delivery() else {
             self.released = None;
-        }
-        polled.map(|(id, host)| Delivery { due, host, id })
+            return None;
+        };
+        Some(Delivery { due, host: self.arena.get(id).direction.sender().other(), id })
     }
 
     /// Whether nothing else is due by `now` after the packet just fetched.
@@ -282,8 +278,8 @@ impl<F: Flows, O: Observer> Hop<F, O> {
             self.next = self.poll_released();
         }
         let behind = self.next_behind_router().map(|(due, _)| due);
-        let coming = self.network.next().map(|(due, _)| due).into_iter().chain(behind).min();
-        self.next.is_none() && coming.is_none_or(|due| due > now)
+        let coming = behind.map_or(self.network.next_wakeup(), |due| due.min(self.network.next_wakeup()));
+        self.next.is_none() && (coming == Instant::MAX || coming > now)
     }
 
     /// A copy made by the link has the bytes of the packet that it follows.

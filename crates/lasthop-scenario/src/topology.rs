@@ -243,6 +243,12 @@ impl Scenario {
         }
     }
 
+    /// Whether one server and its LAN serve all flows that name no peer and have no access link. With names for
+    /// hops, each of these flows has a server of its own.
+    pub fn has_one_server(&self) -> bool {
+        self.hop.is_empty()
+    }
+
     /// The tree of its hops; without `[hop]`, it is one hop.
     pub fn tree(&self) -> Tree {
         if self.hop.is_empty() {

@@ -6,10 +6,10 @@
 //!        <═══════════════════════ [ up ] <── router <─────── LAN
 //! ```
 //!
-//! In place of router and link there may be a tree of hops (`tree`) or an ATM switch (`network`).
+//! In place of router and link there may be a tree of hops or an ATM switch (`network`).
 //!
-//! Events are handled in the total order (time, component); components rank down path, up path, LANs, the
-//! applications in the order of the scenario, then the flows as announced, each with its server and client.
+//! Events are handled in the total order (time, component); components rank the network, the applications in the
+//! order of the scenario, then the flows as announced, each with its server and client.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,9 +22,9 @@ use lasthop_scenario::Scenario;
 use lasthop_tcp::CachedMetrics;
 use lasthop_traffic::{Action, Application, Instance};
 
-use crate::agenda::{Agenda, ComponentId, NETWORK_COMPONENTS};
+use crate::agenda::{Agenda, ComponentId, FIRST_APPLICATION, NETWORK};
 use crate::flows::{Flow, Hosts, Metrics, Running, ScenarioHosts};
-use crate::network::{Component, Network};
+use crate::network::Network;
 use crate::relay::Relay;
 
 #[cfg(test)]
@@ -45,8 +45,6 @@ pub struct RunEnd {
     /// Packets still in a buffer or on a wire.
     pub packets_inside: usize,
 }
-
-const FIRST_APPLICATION: ComponentId = NETWORK_COMPONENTS;
 
 /// Virtual time between two checkpoints, long enough that they cost nothing.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
@@ -146,7 +144,7 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
             scenario,
             agenda: Agenda::new(components as ComponentId),
             arena: PacketArena::default(),
-            network: Network::new(scenario, known.len(), seed),
+            network: Network::new(scenario, seed),
             hosts,
             applications: programs.into_iter().zip(&applications).map(running).collect(),
             flows: Vec::with_capacity(known.len()),
@@ -180,7 +178,7 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
     fn run(&mut self, clock: &mut Instant, checkpoint: &mut dyn FnMut()) -> RunEnd {
         let limit = Instant::ZERO + self.scenario.time_limit;
         let mut next_checkpoint = limit.min(Instant::ZERO + CHECKPOINT_EVERY);
-        while let Some((now, component)) = self.agenda.pop() {
+        while let Some((now, component)) = self.agenda.pop(self.network.next_wakeup()) {
             if now > next_checkpoint {
                 if now > limit {
                     *clock = limit;
@@ -225,25 +223,13 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
     }
 
     fn wake(&mut self, now: Instant, component: ComponentId) {
-        if component >= FIRST_APPLICATION {
+        if component != NETWORK {
             return self.wake_host(now, component);
         }
-        let component = Component::numbered(component);
-        // Checked first, so that the called function need not check the kind again.
-        if let Some(behind) = component.behind() {
-            self.network.wake(now, component, &mut self.arena, self.observer);
-            self.schedule_network(behind);
-        } else {
-            self.network.wake(now, component, &mut self.arena, self.observer);
-            while let Some((id, host)) = self.network.poll_delivery(now, component, &self.arena) {
-                self.deliver(now, id, host);
-            }
+        self.network.wake(now, &mut self.arena, self.observer);
+        while let Some(id) = self.network.poll_delivery() {
+            self.deliver(now, id);
         }
-        self.schedule_network(component);
-    }
-
-    fn schedule_network(&mut self, component: Component) {
-        self.agenda.schedule_network(component, self.network.next_wakeup(component));
     }
 
     /// The wakeup of an application, or a timer of a flow's end, is due.
@@ -273,9 +259,9 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
     }
 
     /// A packet reached the host it was sent to.
-    fn deliver(&mut self, now: Instant, id: PacketId, host: Host) {
+    fn deliver(&mut self, now: Instant, id: PacketId) {
         let packet = self.arena.get(id);
-        let flow = packet.flow;
+        let (flow, host) = (packet.flow, packet.direction.sender().other());
         self.observer.packet(now, PacketEvent::arrival_of(packet), packet);
         let end = self.flows[flow.0 as usize].end(host);
         let is_heard = end.map(|end| end.handle_packet(now, packet, self.observer)).is_some();
@@ -384,8 +370,7 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
             packet.place = Place::from(packet.direction);
             self.next_serial += 1;
             self.observer.packet(now, PacketEvent::Sent, packet);
-            let entered = self.network.send(now, host, slot, &mut self.arena);
-            self.agenda.schedule_network(entered, self.network.next_wakeup(entered));
+            self.network.send(now, host, slot, &mut self.arena);
         }
         let side = u32::from(host == Host::Client);
         let component = FIRST_APPLICATION + self.applications.len() as ComponentId + 2 * id.0 + side;

@@ -1,6 +1,5 @@
 //! Model engine: event queue, topology, virtual clock.
 
-mod access;
 #[doc(hidden)] // The micro benchmarks use it.
 pub mod agenda;
 mod engine;
@@ -8,9 +7,6 @@ mod flows;
 mod network;
 mod relay;
 mod transport;
-mod tree;
-mod winners;
-mod wire;
 
 pub use engine::{HostMemory, RunEnd, RunFailure, run, try_run, try_run_for};
-pub use network::{Component, Entry, Network};
+pub use network::{Entry, Network};

@@ -1,73 +1,46 @@
-//! The network between the hosts: the last hop with its router and LANs, a tree of hops, or an ATM switch.
-//! Sans-IO: the model engine and the emulator between real hosts drive the same object.
+//! The network between the hosts. A packet crosses ports, one after the other: first the wire of its host, then
+//! directions of hops. Sans-IO: the model engine and the emulator between real hosts drive the same object.
+
+mod port;
+mod routes;
+mod schedule;
+mod wire;
 
 use std::collections::VecDeque;
 
-use lasthop_core::{Direction, Host, Instant, Observer, PacketArena, PacketId, Place, QueueDepth, Seed};
-use lasthop_link::{AtmSwitch, Path, PathConfig};
-use lasthop_scenario::{RouterImplementation, Scenario, Topology};
+use lasthop_core::{
+    AirEvent, Direction, Host, Instant, Observer, Packet, PacketArena, PacketEvent, PacketId, Place,
+    QueueDepth, Seed,
+};
+use lasthop_scenario::Scenario;
 
-use crate::access::Access;
-use crate::tree::{Hops, losing};
-use crate::wire::Wire;
+use port::Port;
+use routes::{END, Routes};
+use schedule::Schedule;
 
-/// A part of the network with its own wakeups. The order is that of simultaneous events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Component {
-    /// Router and link to the mobile host, or the ATM switch.
-    Down,
-    /// Router and link to the fixed host, or the reverse path beside the switch.
-    Up,
-    /// From the fixed host to the router.
-    LanDown,
-    /// From the mobile host to the router.
-    LanUp,
-}
-
-impl Component {
-    /// All components, in order. The components of a direction are all even, or all odd.
-    pub const ALL: [Self; 4] = [Self::Down, Self::Up, Self::LanDown, Self::LanUp];
-
-    /// The component with this number.
-    #[inline]
-    pub const fn numbered(number: u32) -> Self {
-        match number {
-            0 => Self::Down,
-            1 => Self::Up,
-            2 => Self::LanDown,
-            _ => Self::LanUp,
-        }
-    }
-
-    #[inline]
-    const fn direction(self) -> Direction {
-        // By number. For a match, the compiler would use a lookup table and a bounds check.
-        if (self as u8).is_multiple_of(2) { Direction::Down } else { Direction::Up }
-    }
-
-    const fn is_lan(self) -> bool {
-        matches!(self, Self::LanDown | Self::LanUp)
-    }
-
-    /// The component that packets enter next: its wakeup may have changed when this component was woken.
-    pub const fn behind(self) -> Option<Self> {
-        match self {
-            Self::LanDown => Some(Self::Down),
-            Self::LanUp => Some(Self::Up),
-            Self::Down | Self::Up => None,
-        }
-    }
-}
-
-/// Everything between the two hosts. The owner
-/// 1. calls [`Network::wake`] for each component whose time has come, in order of time and component;
+/// Everything between the hosts. The owner
+/// 1. calls [`Network::wake`] when [`Network::next_wakeup`] has come;
 /// 2. then fetches the packets that have reached a host with [`Network::poll_delivery`] until there are none;
 /// 3. hands over the packets that hosts send at the same instant with [`Network::send`].
 ///
 /// All packets, including those that have arrived, are in the owner's arena.
 #[derive(Debug)]
 pub struct Network {
-    topology: Between,
+    /// The directions of hops come first, in the order of the scenario's `Tree`, so that each has the number of
+    /// its place; then the wires.
+    ports: Vec<Port>,
+    /// Number of directions of hops.
+    places: usize,
+    /// Whether packets on wires have a place of their own, and leave the hop before. Where one server serves all
+    /// flows, LANs and access links belong to the hosts.
+    has_wire_places: bool,
+    schedule: Schedule,
+    routes: Routes,
+    /// By slot of the arena: the step of its route that the packet is at.
+    at: Vec<u32>,
+    /// Packets that have reached their host.
+    arrived: VecDeque<PacketId>,
+    /// Packets that have reached a router of the owner's.
     entries: VecDeque<Entry>,
 }
 
@@ -82,223 +55,162 @@ pub struct Entry {
     pub id: PacketId,
 }
 
-#[allow(clippy::large_enum_variant, reason = "one per run")]
-#[derive(Debug)]
-enum Between {
-    /// The paths down and up, and the access links of some servers.
-    LastHop([Way; 2], Option<Box<Access>>),
-    Atm {
-        switch: AtmSwitch,
-        access_links: u32,
-        /// The reverse path has only a delay.
-        back: Wire,
-    },
-    /// Several hops, which are woken as if they were one component, [`Component::Down`].
-    Tree(Box<Hops>),
-}
-
-/// One direction of the last hop.
-#[derive(Debug)]
-struct Way {
-    lan: Wire,
-    link: Link,
-}
-
-/// The router behind the LAN of a direction.
-#[allow(clippy::large_enum_variant, reason = "two per run; a box would cost a step per packet")]
-#[derive(Debug)]
-enum Link {
-    Path(Path),
-    /// A router of the owner's: see [`Network::poll_entry`].
-    Owner,
-}
-
 impl Network {
-    /// The network of `scenario`. An ATM switch has `access_links`, one for each flow; packets of later flows
-    /// share the last one.
-    pub fn new(scenario: &Scenario, access_links: usize, seed: Seed) -> Self {
-        let lists = scenario.drop_lists();
-        let path = |config: &PathConfig, direction: Direction| match scenario.router.implementation {
-            RouterImplementation::Lasthop => {
-                let path = Path::new(config, scenario.mtu, scenario.errors.as_ref(), direction, seed);
-                losing(path, direction.into(), &lists)
-            }
-            RouterImplementation::Linux => Path::linux(config, scenario.mtu, direction, seed),
-        };
-        Self::of(scenario, access_links, seed, |config, direction| Link::Path(path(config, direction)))
+    /// The network of `scenario`.
+    pub fn new(scenario: &Scenario, seed: Seed) -> Self {
+        Self::between(port::all(scenario, seed), scenario)
     }
 
-    /// The same without a router between the LANs, for an owner with its own router: see
-    /// [`Network::poll_entry`].
-    pub fn around_router(scenario: &Scenario, seed: Seed) -> Self {
-        Self::of(scenario, 0, seed, |_, _| Link::Owner)
+    /// The network of a scenario with one hop, without its routers and links, for an owner with a router of its
+    /// own: see [`Network::poll_entry`].
+    pub fn around_router(scenario: &Scenario) -> Self {
+        Self::between(vec![Port::Owner, Port::Owner], scenario)
     }
 
-    fn of(
-        scenario: &Scenario,
-        access_links: usize,
-        seed: Seed,
-        link: impl Fn(&PathConfig, Direction) -> Link,
-    ) -> Self {
-        let topology = match scenario.topology() {
-            Topology::LastHop { lan, down, up } => {
-                let way = |config, direction| Way {
-                    lan: Wire::new(Some(lan.rate), lan.delay),
-                    link: link(config, direction),
-                };
-                let ways = [way(down, Direction::Down), way(up, Direction::Up)];
-                Between::LastHop(ways, Access::of(scenario).map(Box::new))
-            }
-            Topology::Atm(config) => Between::Atm {
-                switch: AtmSwitch::new(config, access_links),
-                access_links: access_links as u32,
-                back: Wire::new(None, config.one_way_delay()),
-            },
-            Topology::Tree { lan } => Between::Tree(Box::new(Hops::new(scenario, lan, seed))),
-        };
-        Self { topology, entries: VecDeque::new() }
+    fn between(mut ports: Vec<Port>, scenario: &Scenario) -> Self {
+        let places = ports.len();
+        let routes = Routes::new(scenario, &mut ports);
+        Self {
+            schedule: Schedule::new(ports.len()),
+            ports,
+            places,
+            has_wire_places: !scenario.has_one_server(),
+            routes,
+            at: Vec::new(),
+            arrived: VecDeque::new(),
+            entries: VecDeque::new(),
+        }
     }
 
-    /// The next flow belongs to `application`, and takes this one of its ways. Flows are announced in the
+    /// The next flow belongs to `application`, and takes this one of its routes. Flows are announced in the
     /// order of their numbers.
-    pub fn announce(&mut self, application: u32, way: usize) {
-        if let Between::Tree(hops) = &mut self.topology {
-            hops.announce(application, way);
+    pub fn announce(&mut self, application: u32, route: usize) {
+        let (flow, [down, up]) = self.routes.announce(application, route);
+        // Different hosts have different wires.
+        let hosts = [down[0], up[0]];
+        for port in down.into_iter().chain(up) {
+            if let Port::Path(path) = &mut self.ports[port as usize] {
+                path.announce(flow, hosts);
+            }
         }
     }
 
-    /// Sends a packet, which is in the arena, from `host`. Returns the component whose wakeup may have
-    /// changed.
+    /// Sends a packet, which is in the arena, from `host`.
     #[inline]
-    pub fn send(&mut self, now: Instant, host: Host, id: PacketId, arena: &mut PacketArena) -> Component {
-        let packet = arena.get(id);
-        match (&mut self.topology, host) {
-            (Between::LastHop(ways, access), host) => {
-                let access = access.as_mut().filter(|_| host == Host::Server);
-                let own = access.and_then(|access| access.towards_router(packet));
-                let wire = own.unwrap_or(&mut ways[Direction::from(host) as usize].lan);
-                wire.send(now, id, packet.ip_bytes);
-                if host == Host::Server { Component::LanDown } else { Component::LanUp }
-            }
-            (Between::Atm { switch, access_links, .. }, Host::Server) => {
-                switch.handle_packet(now, id, packet.flow.0.min(*access_links - 1), arena);
-                Component::Down
-            }
-            (Between::Atm { back, .. }, Host::Client) => {
-                back.send(now, id, packet.ip_bytes);
-                Component::Up
-            }
-            (Between::Tree(hops), _) => {
-                hops.send(now, id, arena);
-                Component::Down
-            }
+    pub fn send(&mut self, now: Instant, host: Host, id: PacketId, arena: &mut PacketArena) {
+        let packet = arena.get_mut(id);
+        let first = self.routes.first(packet, Direction::from(host));
+        if id.index() >= self.at.len() {
+            self.at.resize(id.index() + 1, 0);
         }
+        self.at[id.index()] = first;
+        let port = self.routes.port(first) as usize;
+        if self.has_wire_places {
+            packet.place = Place(port as u16);
+        }
+        match &mut self.ports[port] {
+            Port::Wire(wire) => wire.send(now, id, packet.ip_bytes),
+            Port::Switch(switch) => switch.enter(now, id, arena),
+            _ => unreachable!("a route begins at a wire or a switch"),
+        }
+        self.schedule(port);
     }
 
-    /// When a component must be woken next; `Instant::MAX` while it holds no packet.
+    /// When [`Network::wake`] must be called; `Instant::MAX` while there are no packets.
     #[inline]
-    pub fn next_wakeup(&self, component: Component) -> Instant {
-        match &self.topology {
-            Between::LastHop(ways, None) => ways[component.direction() as usize].next_wakeup(component),
-            _ => self.next_wakeup_beside(component),
-        }
+    pub fn next_wakeup(&self) -> Instant {
+        self.schedule.earliest()
     }
 
-    /// The same where there are access links or a switch.
-    #[inline(never)]
-    fn next_wakeup_beside(&self, component: Component) -> Instant {
-        if let (Between::Tree(hops), Component::Down) = (&self.topology, component) {
-            return hops.next_wakeup();
-        }
-        match (&self.topology, component) {
-            (Between::LastHop(ways, access), _) => {
-                let due = ways[component.direction() as usize].next_wakeup(component);
-                let access =
-                    access.as_ref().filter(|_| matches!(component, Component::LanDown | Component::Up));
-                access.map_or(due, |access| due.min(access.next_wakeup(component.direction())))
+    /// Wakes the first of the ports whose time has come, and passes on the packets that leave it.
+    pub fn wake<O: Observer>(&mut self, now: Instant, arena: &mut PacketArena, observer: &mut O) {
+        let from = self.schedule.first();
+        self.ports[from].handle_wakeup(now, arena, &mut Originals(observer));
+        while let Some(id) = self.ports[from].poll_delivery(now, arena) {
+            let packet = arena.get(id);
+            let step = self.step_behind(id, packet, from);
+            let next = self.routes.port(step);
+            if next == END {
+                self.arrived.push_back(id);
+                continue;
             }
-            (Between::Atm { switch, .. }, Component::Down) => switch.next_wakeup().unwrap_or(Instant::MAX),
-            (Between::Atm { back, .. }, Component::Up) => back.next_wakeup(),
-            (Between::Atm { .. } | Between::Tree(_), _) => Instant::MAX,
+            if from < self.places && self.has_wire_places {
+                Originals(observer).packet(now, PacketEvent::Forwarded, packet);
+            }
+            self.at[id.index()] = step;
+            self.enter(now, id, next as usize, arena, observer);
         }
+        self.schedule(from);
     }
 
-    /// Wakes a component whose wakeup is due. [`Network::poll_delivery`] then returns the packets that
-    /// reached a host.
-    pub fn wake<O: Observer>(
+    /// The next packet that has reached its host.
+    #[inline]
+    pub fn poll_delivery(&mut self) -> Option<PacketId> {
+        self.arrived.pop_front()
+    }
+
+    /// The step of its route that a packet takes behind a port.
+    #[inline]
+    fn step_behind(&mut self, id: PacketId, packet: &Packet, port: usize) -> u32 {
+        if packet.is_copy {
+            // The port made it, or one before, in a slot of its own.
+            if id.index() >= self.at.len() {
+                self.at.resize(id.index() + 1, 0);
+            }
+            return self.routes.behind(packet, port as u32);
+        }
+        self.at[id.index()] + 1
+    }
+
+    fn enter<O: Observer>(
         &mut self,
         now: Instant,
-        component: Component,
+        id: PacketId,
+        port: usize,
         arena: &mut PacketArena,
         observer: &mut O,
     ) {
-        let (way, access) = match &mut self.topology {
-            Between::LastHop(ways, access) => (&mut ways[component.direction() as usize], access),
-            Between::Atm { switch, .. } => {
-                if component == Component::Down {
-                    switch.handle_wakeup(now, arena, observer);
-                }
-                return;
-            }
-            Between::Tree(hops) => return hops.wake(now, arena, observer),
-        };
-        if !component.is_lan() {
-            way.link.handle_wakeup(now, arena, observer);
-            if let (Component::Up, Some(access)) = (component, access) {
-                access.take(now, || way.link.poll_delivery(now, arena), arena);
-            }
-            return;
+        let packet = arena.get_mut(id);
+        if port < self.places || self.has_wire_places {
+            packet.place = Place(port as u16);
         }
-        let mut arrival = || {
-            let access = access.as_mut().filter(|_| component == Component::LanDown);
-            way.lan.poll_arrival(now).or_else(|| access?.poll_router(now))
-        };
-        while let Some(id) = arrival() {
-            match &mut way.link {
-                Link::Path(path) => path.handle_packet(now, id, arena, observer),
-                Link::Owner => {
-                    self.entries.push_back(Entry { due: now, direction: component.direction(), id });
-                }
+        match &mut self.ports[port] {
+            Port::Path(path) => path.handle_packet(now, id, arena, &mut Originals(observer)),
+            Port::Wire(wire) => wire.send(now, id, packet.ip_bytes),
+            Port::Owner => {
+                let direction = packet.direction;
+                return self.entries.push_back(Entry { due: now, direction, id });
             }
+            Port::Switch(switch) => switch.enter(now, id, arena),
+            Port::Medium(_) | Port::Beside(_) => return self.enter_medium(now, id, port, arena, observer),
         }
+        self.schedule(port);
     }
 
-    /// The next packet that has reached the host behind `component`.
-    #[inline]
-    pub fn poll_delivery(
-        &mut self,
-        now: Instant,
-        component: Component,
-        arena: &PacketArena,
-    ) -> Option<(PacketId, Host)> {
-        let id = match &mut self.topology {
-            _ if component.is_lan() => None,
-            Between::LastHop(ways, None) => {
-                ways[component.direction() as usize].link.poll_delivery(now, arena)
-            }
-            Between::Tree(hops) => {
-                return hops.poll_delivery().map(|id| (id, arena.get(id).direction.sender().other()));
-            }
-            _ => self.poll_delivery_beside(now, component.direction(), arena),
-        };
-        id.map(|id| (id, component.direction().sender().other()))
-    }
-
-    /// The same where there are access links or a switch.
+    /// A packet enters a medium by one of its two ports.
     #[inline(never)]
-    fn poll_delivery_beside(
+    fn enter_medium<O: Observer>(
         &mut self,
         now: Instant,
-        direction: Direction,
-        arena: &PacketArena,
-    ) -> Option<PacketId> {
-        match (&mut self.topology, direction) {
-            (Between::LastHop(_, Some(access)), Direction::Up) => access.poll_server(now),
-            (Between::LastHop(ways, _), _) => ways[direction as usize].link.poll_delivery(now, arena),
-            (Between::Atm { switch, .. }, Direction::Down) => switch.poll_delivery(now),
-            (Between::Atm { back, .. }, Direction::Up) => back.poll_arrival(now),
-            (Between::Tree(hops), _) => hops.poll_delivery(),
-        }
+        id: PacketId,
+        port: usize,
+        arena: &mut PacketArena,
+        observer: &mut O,
+    ) {
+        let at = if let Port::Beside(medium) = self.ports[port] { medium } else { port };
+        let Port::Medium(medium) = &mut self.ports[at] else { return };
+        let direction = if port == at { Direction::Down } else { Direction::Up };
+        let packet = arena.get(id);
+        let sender = packet.direction.sender();
+        let end = if direction == Direction::Down { sender.other() } else { sender };
+        let host = self.routes.host(packet, end);
+        medium.enter(now, id, (host, direction), arena, &mut Originals(observer));
+        self.schedule(at);
+    }
+
+    #[inline]
+    fn schedule(&mut self, port: usize) {
+        self.schedule.set(port, self.ports[port].next_wakeup());
     }
 
     /// The next packet that has reached a router of the owner's.
@@ -306,72 +218,57 @@ impl Network {
         self.entries.pop_front()
     }
 
-    /// The next component to wake, and when.
-    pub fn next(&self) -> Option<(Instant, Component)> {
-        let next = Component::ALL.into_iter().map(|component| (self.next_wakeup(component), component)).min();
-        next.filter(|&(due, _)| due < Instant::MAX)
-    }
-
     /// The earliest time at which a packet can reach its host or the owner's router. An owner that needs only
     /// arrivals may postpone all other wakeups until then, and handle them late, in order of time.
     pub fn earliest_delivery(&self) -> Option<Instant> {
-        match &self.topology {
-            Between::LastHop(ways, None) => ways.iter().filter_map(Way::earliest_delivery).min(),
-            // Access links are few, so each of their steps is handled on time.
-            Between::LastHop(..) => self.next().map(|(due, _)| due),
-            Between::Atm { .. } | Between::Tree(_) => self.next().map(|(due, _)| due),
+        let [down, up, servers, clients] = &self.ports[..] else { return self.any_wakeup() };
+        let reached = [(down, servers), (up, clients)].map(|(port, wire)| {
+            let arrival = Some(wire.next_wakeup()).filter(|arrival| *arrival < Instant::MAX);
+            match port {
+                Port::Path(path) => Ok(path.earliest_delivery(arrival)),
+                Port::Owner => Ok(arrival),
+                _ => Err(()),
+            }
+        });
+        match reached {
+            [Ok(down), Ok(up)] => down.into_iter().chain(up).min(),
+            _ => self.any_wakeup(),
         }
+    }
+
+    fn any_wakeup(&self) -> Option<Instant> {
+        Some(self.next_wakeup()).filter(|due| *due < Instant::MAX)
     }
 
     /// The router queue of a place, if the network has it.
     pub fn queue_depth(&self, place: Place) -> Option<QueueDepth> {
-        match &self.topology {
-            Between::LastHop(ways, _) => match &ways[usize::from(place.0)].link {
-                Link::Path(path) => Some(path.queue_depth()),
-                Link::Owner => None,
+        match self.ports.get(usize::from(place.0))? {
+            Port::Path(path) => Some(path.queue_depth()),
+            Port::Medium(medium) => Some(medium.queue_depth(Direction::Down)),
+            Port::Beside(medium) => match &self.ports[*medium] {
+                Port::Medium(medium) => Some(medium.queue_depth(Direction::Up)),
+                _ => None,
             },
-            Between::Tree(hops) => hops.queue_depth(place),
-            Between::Atm { .. } => None,
+            Port::Wire(_) | Port::Switch(_) | Port::Owner => None,
         }
     }
 }
 
-impl Way {
-    #[inline]
-    fn next_wakeup(&self, component: Component) -> Instant {
-        if component.is_lan() { self.lan.next_wakeup() } else { self.link.next_wakeup() }
-    }
+/// Passes on the events of packets, but not those of the copies that links make: like on the link that made
+/// it, a copy has no event before it arrives at its host.
+struct Originals<'a, O>(&'a mut O);
 
-    fn earliest_delivery(&self) -> Option<Instant> {
-        let arrival = Some(self.lan.next_wakeup()).filter(|arrival| *arrival < Instant::MAX);
-        match &self.link {
-            Link::Path(path) => path.earliest_delivery(arrival),
-            Link::Owner => arrival,
-        }
-    }
-}
-
-impl Link {
-    #[inline]
-    fn next_wakeup(&self) -> Instant {
-        match self {
-            Self::Path(path) => path.next_wakeup().unwrap_or(Instant::MAX),
-            Self::Owner => Instant::MAX,
+impl<O: Observer> Observer for Originals<'_, O> {
+    // Like the observers within: the caller knows the event.
+    #[allow(clippy::inline_always, reason = "else it would be a function with a choice at every turn")]
+    #[inline(always)]
+    fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
+        if !packet.is_copy {
+            self.0.packet(now, event, packet);
         }
     }
 
-    fn handle_wakeup<O: Observer>(&mut self, now: Instant, arena: &mut PacketArena, observer: &mut O) {
-        match self {
-            Self::Path(path) => path.handle_wakeup(now, arena, observer),
-            Self::Owner => {}
-        }
-    }
-
-    #[inline]
-    fn poll_delivery(&mut self, now: Instant, arena: &PacketArena) -> Option<PacketId> {
-        match self {
-            Self::Path(path) => path.poll_delivery(now, arena),
-            Self::Owner => None,
-        }
+    fn air(&mut self, now: Instant, place: Place, event: AirEvent) {
+        self.0.air(now, place, event);
     }
 }

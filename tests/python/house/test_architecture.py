@@ -189,10 +189,6 @@ COUNTS = {
         DECISIONS,
         _count("crates/lasthop-tcp/src/sender.rs", r"^        \w+\(.*\),$", "pub(crate) enum SendingHalf"),
     ),
-    "The network's {} components": (
-        DECISIONS,
-        _count("crates/lasthop-sim/src/network.rs", r"^    \w+,$", "pub enum Component"),
-    ),
     "{} runs of ns-2": (DECISIONS, _count("crates/lasthop-tcp/tests/data/ns2/runs.jsonl", r"^\{")),
     "random scenarios, {} in `make test`": (
         DECISIONS,

@@ -284,7 +284,7 @@ impl Flows for ByPort {
     }
 
     fn way(&self, flow: FlowId) -> (u32, usize) {
-        (flow.0, 0)
+        (flow.0.min(1), 0)
     }
 
     fn identify<O: Observer>(

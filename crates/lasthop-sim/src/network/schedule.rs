@@ -1,17 +1,17 @@
-//! The earliest of many times, kept as a tree of winners: one time changes in a few steps.
+//! Which port is woken next: the earliest of many times, kept as a tree of winners, so that a change takes few steps.
 
 use lasthop_core::Instant;
 
 /// Times by number, and the earliest of them; of several at the same time, the one with the lowest number.
 #[derive(Debug)]
-pub(crate) struct Winners {
+pub(super) struct Schedule {
     /// The earliest time below each node. The children of `n` are `2 n` and `2 n + 1`, the root is 1. The
     /// second half are the leaves, the times themselves; behind the last follow times that never come, up to
     /// a power of two.
     nodes: Vec<Instant>,
 }
 
-impl Winners {
+impl Schedule {
     /// `many` times that never come.
     pub fn new(many: usize) -> Self {
         Self { nodes: vec![Instant::MAX; 2 * many.next_power_of_two().max(2)] }
@@ -59,12 +59,12 @@ mod tests {
 
     #[test]
     fn at_the_same_time_the_lowest_number_wins() {
-        let mut winners = Winners::new(5);
-        assert_eq!((winners.earliest(), winners.first()), (Instant::MAX, 0));
+        let mut schedule = Schedule::new(5);
+        assert_eq!((schedule.earliest(), schedule.first()), (Instant::MAX, 0));
         for number in [4, 2, 3] {
-            winners.set(number, Instant::from_nanos(7));
+            schedule.set(number, Instant::from_nanos(7));
         }
-        assert_eq!((winners.earliest(), winners.first()), (Instant::from_nanos(7), 2));
+        assert_eq!((schedule.earliest(), schedule.first()), (Instant::from_nanos(7), 2));
     }
 
     proptest! {
@@ -73,14 +73,14 @@ mod tests {
             many in 1..40_usize,
             steps in prop::collection::vec((0..40_usize, prop::option::of(0..20_u64)), 0..200),
         ) {
-            let mut winners = Winners::new(many);
+            let mut schedule = Schedule::new(many);
             let mut times = vec![Instant::MAX; many];
             for (number, time) in steps {
                 let (number, time) = (number % many, time.map_or(Instant::MAX, Instant::from_nanos));
-                winners.set(number, time);
+                schedule.set(number, time);
                 times[number] = time;
                 let least = times.iter().copied().zip(0..).min().unwrap();
-                prop_assert_eq!((winners.earliest(), winners.first()), least);
+                prop_assert_eq!((schedule.earliest(), schedule.first()), least);
             }
         }
     }
