@@ -13,7 +13,7 @@ use crate::qdisc;
 use crate::tun::Tun;
 use lasthop_core::{Direction, Host, Seed};
 use lasthop_link::{LinuxDiscipline, LinuxQueue, LinuxQueues, PathConfig};
-use lasthop_scenario::{RouterImplementation, Scenario, Topology};
+use lasthop_scenario::{RouterImplementation, Scenario};
 use nix::net::if_::if_nametoindex;
 use std::fs;
 use std::io;
@@ -62,7 +62,7 @@ fn needs_of(queues: &LinuxQueues) -> &'static str {
 impl LinuxRouter {
     /// The router, if the scenario requests it. The caller is in its network namespace from then on.
     pub fn create(scenario: &Scenario, seed: Seed) -> Result<Option<Self>, Error> {
-        let Topology::LastHop { down, up, .. } = scenario.topology() else { return Ok(None) };
+        let (Some(down), Some(up)) = (&scenario.down, &scenario.up) else { return Ok(None) };
         if scenario.router.implementation == RouterImplementation::Lasthop {
             return Ok(None);
         }

@@ -9,17 +9,15 @@ use lasthop_core::{Distribution, Duration, Faults, Rate};
 use lasthop_traffic::Datagrams;
 
 use crate::flow::{Flow, Ways};
-use crate::topology::Topology;
 use crate::types::Scenario;
 
 /// Checks that the streams fit the network of the host that sends them: each stream by itself, and all
 /// streams that may send at once.
 pub fn streams_fit(scenario: &Scenario, faults: &mut Faults) {
-    let of_all = match scenario.topology() {
-        Topology::LastHop { lan, .. } => (lan.rate, "lan.rate", true),
-        // Each host and each server has its own.
-        Topology::Tree { lan } => (lan.rate, "lan.rate", false),
-        Topology::Atm(atm) => (atm.access_rate, "atm.access_rate", false),
+    let of_all = match (&scenario.atm, &scenario.lan) {
+        (Some(atm), _) => (atm.access_rate, "atm.access_rate", false),
+        (None, Some(lan)) => (lan.rate, "lan.rate", scenario.has_one_server()),
+        (None, None) => return,
     };
     let streams: Vec<Stream> =
         (0..).zip(&scenario.flow).filter_map(|(index, flow)| Stream::of(index, flow)).collect();

@@ -61,7 +61,7 @@ pub use relay::Lane;
 pub use schema::json_schema;
 pub use source::{open as open_file, read as read_file};
 pub use study::{Cell, RangeInfo, Space, Study};
-pub use topology::{Hop, HopKind, Side, Topology, Tree};
+pub use topology::{Hop, HopKind, Side, Tree};
 pub use types::{LanConfig, Roles, Scenario};
 pub use user::{Found, Library};
 pub use write::to_toml;

@@ -4,32 +4,11 @@
 use std::collections::BTreeMap;
 
 use lasthop_core::{Direction, Duration, FlowId, FlowInfo, Host, Instant, Part, Place};
-use lasthop_link::{AtmConfig, Capacity, ErrorConfig, MediumSetup, PathConfig};
+use lasthop_link::{Capacity, ErrorConfig, MediumSetup, PathConfig};
 
 use crate::flow::{Flow, FlowStack};
 use crate::hops::{self, HostsByName, ONLY_HOP, ONLY_HOST, SERVER};
-use crate::types::{LanConfig, Scenario};
-
-/// The network between the hosts.
-#[derive(Clone, Copy, Debug)]
-pub enum Topology<'a> {
-    /// A LAN to the router and the last hop behind it.
-    LastHop {
-        /// Between each host and the router.
-        lan: &'a LanConfig,
-        /// From the fixed host to the mobile host.
-        down: &'a PathConfig,
-        /// From the mobile host to the fixed host.
-        up: &'a PathConfig,
-    },
-    /// An ATM switch.
-    Atm(&'a AtmConfig),
-    /// Hops with names.
-    Tree {
-        /// Between each host and its router.
-        lan: &'a LanConfig,
-    },
-}
+use crate::types::Scenario;
 
 /// A hop as a scenario describes it.
 #[derive(Clone, Debug)]
@@ -229,20 +208,6 @@ impl Tree {
 }
 
 impl Scenario {
-    /// The network between the hosts.
-    ///
-    /// # Panics
-    ///
-    /// If the scenario has not been validated and states neither complete hops nor a switch.
-    pub fn topology(&self) -> Topology<'_> {
-        match (&self.atm, &self.lan, &self.down, &self.up) {
-            (Some(atm), ..) => Topology::Atm(atm),
-            (None, Some(lan), Some(down), Some(up)) => Topology::LastHop { lan, down, up },
-            (None, Some(lan), None, None) if !self.hop.is_empty() => Topology::Tree { lan },
-            _ => panic!("a valid scenario states lan, and down and up or hops, or else atm"),
-        }
-    }
-
     /// Whether one server and its LAN serve all flows that name no peer and have no access link. With names for
     /// hops, each of these flows has a server of its own.
     pub fn has_one_server(&self) -> bool {
@@ -389,10 +354,10 @@ impl Scenario {
 
     /// Propagation delay of a flow's packets from one host to the other.
     pub(crate) fn one_way(&self, tree: &Tree, flow: &Flow, direction: Direction) -> Duration {
-        let lan = match self.topology() {
-            Topology::Atm(atm) => return atm.one_way_delay(),
-            Topology::LastHop { lan, .. } | Topology::Tree { lan } => lan.delay,
-        };
+        if let Some(atm) = &self.atm {
+            return atm.one_way_delay();
+        }
+        let lan = self.lan.as_ref().expect("hops have LANs").delay;
         let route = self.route(tree, flow, direction).into_iter();
         let links =
             route.map(|place| self.side(tree, place).delay()).fold(Duration::ZERO, |sum, delay| sum + delay);

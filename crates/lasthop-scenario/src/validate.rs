@@ -10,7 +10,7 @@ use crate::error::suggest;
 use crate::flow::{Flow, FlowStack, Ways};
 use crate::hops::{self, RouterImplementation};
 use crate::lan::streams_fit;
-use crate::topology::{Topology, host_names};
+use crate::topology::host_names;
 use crate::types::Scenario;
 
 /// Smallest and largest IP packets that a path must carry (RFC 791, section 3.1 and 3.2).
@@ -52,32 +52,31 @@ fn network(scenario: &Scenario, faults: &mut Faults) {
     let mtu = scenario.mtu;
     // Linux' queue disciplines can do less than the models.
     let is_linux = scenario.router.implementation == RouterImplementation::Linux;
-    match scenario.topology() {
-        Topology::LastHop { down, up, .. } => {
-            for (name, path) in [("down", down), ("up", up)] {
-                faults.below(name, |faults| path.check(mtu, faults));
-                faults.require(
-                    scenario.errors.is_none() || path.link.errors.is_none(),
-                    &format!("{name}.link.errors"),
-                    || "[errors] applies to both directions; leave out one of the two".into(),
-                );
-                if is_linux {
-                    faults.below(name, |faults| path.check_linux(mtu, scenario.errors.is_some(), faults));
-                }
-            }
+    if let Some(atm) = &scenario.atm {
+        faults.below("atm", |faults| atm.check(mtu, faults));
+    }
+    for (name, path) in [("down", &scenario.down), ("up", &scenario.up)] {
+        let Some(path) = path else { continue };
+        faults.below(name, |faults| path.check(mtu, faults));
+        faults.require(
+            scenario.errors.is_none() || path.link.errors.is_none(),
+            &format!("{name}.link.errors"),
+            || "[errors] applies to both directions; leave out one of the two".into(),
+        );
+        if is_linux {
+            faults.below(name, |faults| path.check_linux(mtu, scenario.errors.is_some(), faults));
         }
-        Topology::Atm(atm) => faults.below("atm", |faults| atm.check(mtu, faults)),
-        Topology::Tree { .. } => {
-            let lanes = scenario.lanes().len();
-            let parts = 2 * scenario.hop.len() + scenario.host.len() + 2 * lanes;
-            faults.require(parts <= PARTS_MAX, "hop", || {
-                format!(
-                    "the network has {parts} parts, two for each hop and flow and one for each host; at most \
-                     {PARTS_MAX} have numbers, so leave some out"
-                )
-            });
-            hops::check(&scenario.hop, &scenario.host, mtu, scenario.time_limit, faults);
-        }
+    }
+    if !scenario.hop.is_empty() {
+        let lanes = scenario.lanes().len();
+        let parts = 2 * scenario.hop.len() + scenario.host.len() + 2 * lanes;
+        faults.require(parts <= PARTS_MAX, "hop", || {
+            format!(
+                "the network has {parts} parts, two for each hop and flow and one for each host; at most \
+                 {PARTS_MAX} have numbers, so leave some out"
+            )
+        });
+        hops::check(&scenario.hop, &scenario.host, mtu, scenario.time_limit, faults);
     }
     if let Some(lan) = &scenario.lan {
         check_delay(lan.delay, "lan.delay", faults);

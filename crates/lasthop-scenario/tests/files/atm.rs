@@ -1,6 +1,6 @@
 //! The ATM switch in place of a last hop, and levels that depend on levels of other factors.
 
-use lasthop_scenario::{Study, Topology};
+use lasthop_scenario::Study;
 
 const SWITCH: &str = r#"name = "cells"
 title = "Cells"
@@ -53,7 +53,7 @@ fn a_level_may_say_more_beside_a_level_of_another_factor() {
         .cells
         .iter()
         .map(|cell| {
-            let Topology::Atm(atm) = cell.scenario.topology() else { panic!("a switch") };
+            let atm = cell.scenario.atm.as_ref().expect("a switch");
             (cell.key(), atm.buffer_cells)
         })
         .collect();

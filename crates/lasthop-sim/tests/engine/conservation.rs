@@ -5,7 +5,7 @@ use crate::random::{self, Streams};
 use crate::support::observe;
 use lasthop_core::{Direction, DropCause, Duration, Host, Part, Protocol, Seed, TransportEvent};
 use lasthop_link::{CourseConfig, Discard, LinkConfig, PathConfig};
-use lasthop_scenario::{Flow, Hop, Scenario, Side, Topology};
+use lasthop_scenario::{Flow, Hop, Scenario, Side};
 use lasthop_sim::{HostMemory, run};
 use lasthop_tcp::Stack;
 use lasthop_trace::{Analysis, Conservation, FlowRecord, HopRecord, Outcome, PageRecord, Records, RunRecord};
@@ -351,15 +351,15 @@ fn causes(
     prop_assert!(streams.drops(DropCause::Policer) == 0 || sides.iter().any(|side| side.policer.is_some()));
     prop_assert!(listed == 0 || scenario.flow.iter().any(|flow| !flow.drop_list.is_empty()));
     prop_assert!(corrupt == 0 || any(|link| link.corrupt.is_some()));
-    match scenario.topology() {
-        Topology::LastHop { down, up, .. } => {
+    match (&scenario.atm, &scenario.down, &scenario.up) {
+        (None, Some(down), Some(up)) => {
             prop_assert!(red == 0 || down.queue.red().is_some());
             prop_assert_eq!(early + selective, 0);
             prop_assert!(streams.queue_limit_held(down, Direction::Down));
             prop_assert!(streams.queue_limit_held(up, Direction::Up));
         }
-        Topology::Tree { .. } => prop_assert_eq!(red + early + selective, 0),
-        Topology::Atm(atm) => {
+        (None, ..) => prop_assert_eq!(red + early + selective, 0),
+        (Some(atm), ..) => {
             prop_assert_eq!(red + aqm + error, 0);
             let by_share = matches!(atm.discard, Discard::Selective { .. });
             prop_assert_eq!(if by_share { early } else { selective }, 0);

@@ -4,7 +4,7 @@
 use crate::random::Streams;
 use crate::support::{cell, observe, study};
 use lasthop_core::{Duration, FlowId, Host, Instant, Observer, Seed};
-use lasthop_scenario::{Scenario, Topology};
+use lasthop_scenario::Scenario;
 use lasthop_trace::{Analysis, Conservation, Records};
 
 /// The study's cell with this key, shortened to `seconds`.
@@ -70,7 +70,7 @@ fn offered_little_everything_arrives_and_the_shares_are_fair() {
 fn a_response_begins_one_way_delay_after_its_request_and_connections_are_open_from_the_start() {
     let scenario = scenario(WAN, 2);
     let (Written(written), _) = observe(&scenario, SEED, Written::default());
-    let Topology::Atm(atm) = scenario.topology() else { panic!("a switch") };
+    let atm = scenario.atm.as_ref().expect("a switch");
     assert_eq!(atm.one_way_delay(), Duration::from_micros(5010));
     let first = written.iter().map(|(_, at, _)| *at).min().unwrap();
     let gap = first.saturating_since(Instant::ZERO);
