@@ -265,7 +265,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
     /// The next packet that the network has released.
     fn poll_released(&mut self) -> Option<Delivery> {
         let due = self.released?;
-        let Some(id) = self.network.poll_delivery() else {
+        let Some(id) = self.network.poll_delivery(due, &self.arena) else {
             self.released = None;
             return None;
         };

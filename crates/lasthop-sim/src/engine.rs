@@ -227,7 +227,7 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
             return self.wake_host(now, component);
         }
         self.network.wake(now, &mut self.arena, self.observer);
-        while let Some(id) = self.network.poll_delivery() {
+        while let Some(id) = self.network.poll_delivery(now, &self.arena) {
             self.deliver(now, id);
         }
     }

@@ -15,7 +15,7 @@ use lasthop_core::{
 use lasthop_scenario::Scenario;
 
 use port::Port;
-use routes::{END, Routes};
+use routes::{Behind, Routes};
 use schedule::Schedule;
 
 /// Everything between the hosts. The owner
@@ -36,9 +36,11 @@ pub struct Network {
     has_wire_places: bool,
     schedule: Schedule,
     routes: Routes,
-    /// By slot of the arena: the step of its route that the packet is at.
-    at: Vec<u32>,
-    /// Packets that have reached their host.
+    /// Whether packets of which a link makes copies may cross further hops.
+    copies_go_on: bool,
+    /// The port that was woken last.
+    woken: usize,
+    /// Packets that have reached their host, if others go on from the port that was woken.
     arrived: VecDeque<PacketId>,
     /// Packets that have reached a router of the owner's.
     entries: VecDeque<Entry>,
@@ -76,7 +78,8 @@ impl Network {
             places,
             has_wire_places: !scenario.has_one_server(),
             routes,
-            at: Vec::new(),
+            copies_go_on: port::copies_go_on(scenario),
+            woken: 0,
             arrived: VecDeque::new(),
             entries: VecDeque::new(),
         }
@@ -88,8 +91,8 @@ impl Network {
         let (flow, [down, up]) = self.routes.announce(application, route);
         // Different hosts have different wires.
         let hosts = [down[0], up[0]];
-        for port in down.into_iter().chain(up) {
-            if let Port::Path(path) = &mut self.ports[port as usize] {
+        for port in down.iter().chain(up) {
+            if let Port::Path(path) = &mut self.ports[*port as usize] {
                 path.announce(flow, hosts);
             }
         }
@@ -99,12 +102,7 @@ impl Network {
     #[inline]
     pub fn send(&mut self, now: Instant, host: Host, id: PacketId, arena: &mut PacketArena) {
         let packet = arena.get_mut(id);
-        let first = self.routes.first(packet, Direction::from(host));
-        if id.index() >= self.at.len() {
-            self.at.resize(id.index() + 1, 0);
-        }
-        self.at[id.index()] = first;
-        let port = self.routes.port(first) as usize;
+        let port = self.routes.first(packet, Direction::from(host)) as usize;
         if self.has_wire_places {
             packet.place = Place(port as u16);
         }
@@ -123,43 +121,53 @@ impl Network {
     }
 
     /// Wakes the first of the ports whose time has come, and passes on the packets that leave it.
+    #[inline]
     pub fn wake<O: Observer>(&mut self, now: Instant, arena: &mut PacketArena, observer: &mut O) {
+        if self.copies_go_on {
+            self.wake_port(now, arena, &mut Originals(observer));
+        } else {
+            self.wake_port(now, arena, observer);
+        }
+    }
+
+    fn wake_port<O: Observer>(&mut self, now: Instant, arena: &mut PacketArena, observer: &mut O) {
         let from = self.schedule.first();
-        self.ports[from].handle_wakeup(now, arena, &mut Originals(observer));
+        self.woken = from;
+        self.ports[from].handle_wakeup(now, arena, observer);
+        let behind = self.routes.behind(from);
+        if behind == Behind::Host {
+            return;
+        }
         while let Some(id) = self.ports[from].poll_delivery(now, arena) {
             let packet = arena.get(id);
-            let step = self.step_behind(id, packet, from);
-            let next = self.routes.port(step);
-            if next == END {
+            let next = match behind {
+                Behind::Port(next) => Some(next),
+                // A medium has a port for each direction.
+                _ if from < self.places => self.routes.next(packet, u32::from(packet.place.0)),
+                _ => self.routes.next(packet, from as u32),
+            };
+            let Some(next) = next else {
                 self.arrived.push_back(id);
                 continue;
+            };
+            if self.has_wire_places && from < self.places {
+                observer.packet(now, PacketEvent::Forwarded, packet);
             }
-            if from < self.places && self.has_wire_places {
-                Originals(observer).packet(now, PacketEvent::Forwarded, packet);
-            }
-            self.at[id.index()] = step;
             self.enter(now, id, next as usize, arena, observer);
         }
-        self.schedule(from);
     }
 
-    /// The next packet that has reached its host.
+    /// The next packet that has reached its host when a port was woken at `now`.
     #[inline]
-    pub fn poll_delivery(&mut self) -> Option<PacketId> {
-        self.arrived.pop_front()
-    }
-
-    /// The step of its route that a packet takes behind a port.
-    #[inline]
-    fn step_behind(&mut self, id: PacketId, packet: &Packet, port: usize) -> u32 {
-        if packet.is_copy {
-            // The port made it, or one before, in a slot of its own.
-            if id.index() >= self.at.len() {
-                self.at.resize(id.index() + 1, 0);
-            }
-            return self.routes.behind(packet, port as u32);
+    pub fn poll_delivery(&mut self, now: Instant, arena: &PacketArena) -> Option<PacketId> {
+        let id = match self.routes.behind(self.woken) {
+            Behind::Host => self.ports[self.woken].poll_delivery(now, arena),
+            _ => self.arrived.pop_front(),
+        };
+        if id.is_none() {
+            self.schedule(self.woken);
         }
-        self.at[id.index()] + 1
+        id
     }
 
     fn enter<O: Observer>(
@@ -175,7 +183,7 @@ impl Network {
             packet.place = Place(port as u16);
         }
         match &mut self.ports[port] {
-            Port::Path(path) => path.handle_packet(now, id, arena, &mut Originals(observer)),
+            Port::Path(path) => path.handle_packet(now, id, arena, observer),
             Port::Wire(wire) => wire.send(now, id, packet.ip_bytes),
             Port::Owner => {
                 let direction = packet.direction;
@@ -204,7 +212,7 @@ impl Network {
         let sender = packet.direction.sender();
         let end = if direction == Direction::Down { sender.other() } else { sender };
         let host = self.routes.host(packet, end);
-        medium.enter(now, id, (host, direction), arena, &mut Originals(observer));
+        medium.enter(now, id, (host, direction), arena, observer);
         self.schedule(at);
     }
 
@@ -256,12 +264,9 @@ impl Network {
 
 /// Passes on the events of packets, but not those of the copies that links make: like on the link that made
 /// it, a copy has no event before it arrives at its host.
-struct Originals<'a, O>(&'a mut O);
+struct Originals<'a>(&'a mut dyn Observer);
 
-impl<O: Observer> Observer for Originals<'_, O> {
-    // Like the observers within: the caller knows the event.
-    #[allow(clippy::inline_always, reason = "else it would be a function with a choice at every turn")]
-    #[inline(always)]
+impl Observer for Originals<'_> {
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
         if !packet.is_copy {
             self.0.packet(now, event, packet);

@@ -2,7 +2,7 @@
 
 use lasthop_core::{Direction, Instant, Observer, PacketArena, PacketId, QueueDepth, Seed};
 use lasthop_link::{AtmSwitch, Medium, Path, PathConfig};
-use lasthop_scenario::{HopKind, RouterImplementation, Scenario};
+use lasthop_scenario::{Hop, HopKind, RouterImplementation, Scenario};
 
 use super::wire::Wire;
 
@@ -73,6 +73,15 @@ pub(super) fn all(scenario: &Scenario, seed: Seed) -> Vec<Port> {
         }
     };
     tree.places().map(port).collect()
+}
+
+/// Whether packets of which a link makes copies may cross further hops.
+pub(super) fn copies_go_on(scenario: &Scenario) -> bool {
+    let duplicates = |hop: &Hop<'_>| match &hop.kind {
+        HopKind::Links { down, up, .. } => [down, up].iter().any(|path| path.link.duplicate.is_some()),
+        HopKind::Medium(_) => false,
+    };
+    !scenario.hop.is_empty() && scenario.hops().iter().any(duplicates)
 }
 
 /// Which station of a hop with a medium each host of the scenario is.

@@ -9,23 +9,39 @@ use lasthop_scenario::{Flow, LanConfig, Scenario, Tree};
 use super::port::Port;
 use super::wire::Wire;
 
-/// Stands for the port behind the last one.
-pub(super) const END: u32 = u32::MAX;
+/// What packets reach behind a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Behind {
+    /// Their hosts: the routes that cross the port end there.
+    Host,
+    /// This port.
+    Port(u32),
+    /// That depends on their routes.
+    Various,
+}
 
 /// The routes of a run.
 #[derive(Debug)]
 pub(super) struct Routes {
-    /// The ports of all routes, each route with [`END`] behind it.
-    steps: Vec<u32>,
-    /// The first step of each route, down and up.
-    routes: Vec<[u32; 2]>,
+    /// The ports of each route, down and up.
+    routes: Vec<[Vec<u32>; 2]>,
+    /// What is behind each port.
+    behind: Vec<Behind>,
     /// The routes of each application; there is another after a move of the host, and for each further subflow
     /// of MPTCP.
     applications: Vec<Range<usize>>,
     /// For each application, the hosts at the ends of its routes, server and client; for media.
     ends: Vec<[Option<usize>; 2]>,
-    /// The application of each flow, and its route.
-    flows: Vec<(u32, usize)>,
+    flows: Vec<OfFlow>,
+}
+
+/// Where a flow's packets go.
+#[derive(Clone, Copy, Debug)]
+struct OfFlow {
+    application: u32,
+    route: u32,
+    /// The first ports of its route, down and up.
+    first: [u32; 2],
 }
 
 impl Routes {
@@ -36,79 +52,95 @@ impl Routes {
             // Through an ATM switch and back.
             None => scenario.applications().iter().map(|_| vec![[vec![0], vec![1]]]).collect(),
         };
-        let ends = ends(scenario);
-        let mut this =
-            Self { steps: Vec::new(), routes: Vec::new(), applications: Vec::new(), ends, flows: Vec::new() };
-        for routes in of_applications {
-            let first = this.routes.len();
-            for route in routes {
-                let firsts = route.map(|ports| {
-                    let first = this.steps.len() as u32;
-                    this.steps.extend(ports.into_iter().chain([END]));
-                    first
-                });
-                this.routes.push(firsts);
-            }
-            this.applications.push(first..this.routes.len());
+        let (mut routes, mut applications) = (Vec::new(), Vec::new());
+        for of_application in of_applications {
+            applications.push(routes.len()..routes.len() + of_application.len());
+            routes.extend(of_application);
         }
-        this
+        let behind = behind(&routes, ports);
+        Self { routes, behind, applications, ends: ends(scenario), flows: Vec::new() }
     }
 
     /// The next flow belongs to this application, and takes this one of its routes. Returns its number and the
     /// ports that it crosses, down and up.
-    pub fn announce(&mut self, application: u32, route: usize) -> (FlowId, [Vec<u32>; 2]) {
+    pub fn announce(&mut self, application: u32, route: usize) -> (FlowId, &[Vec<u32>; 2]) {
         let flow = FlowId(self.flows.len() as u32);
         let route = self.applications[application as usize].start + route;
-        self.flows.push((application, route));
-        let ports = self.routes[route].map(|first| {
-            let steps = self.steps[first as usize..].iter().copied();
-            steps.take_while(|port| *port != END).collect()
-        });
+        let ports = &self.routes[route];
+        let first = [ports[0][0], ports[1][0]];
+        self.flows.push(OfFlow { application, route: route as u32, first });
         (flow, ports)
     }
 
-    /// The first step of a packet.
+    /// The port at which a packet begins its route.
     #[inline]
     pub fn first(&self, packet: &Packet, direction: Direction) -> u32 {
-        let (application, mut route) = self.lane(packet);
-        // Moves along the same route are changes of its links.
-        if let Body::Quic(datagram) = &packet.body {
-            let routes = &self.applications[application as usize];
-            route = (routes.start + usize::from(datagram.address)).min(routes.end - 1);
+        match self.flows.get(packet.flow.0 as usize) {
+            Some(flow) if moves(packet) == 0 => flow.first[direction as usize],
+            _ => self.of(packet, direction)[0],
         }
-        self.routes[route][direction as usize]
     }
 
-    /// The port of a step; [`END`] behind the last one.
+    /// What is behind a port.
     #[inline]
-    pub fn port(&self, step: u32) -> u32 {
-        self.steps[step as usize]
+    pub fn behind(&self, port: usize) -> Behind {
+        self.behind[port]
     }
 
-    /// The step that a packet takes behind a port of its route.
-    pub fn behind(&self, packet: &Packet, port: u32) -> u32 {
-        let first = self.first(packet, packet.direction);
-        let steps = &self.steps[first as usize..];
-        let at = steps.iter().position(|step| *step == port || *step == END);
-        first + 1 + at.unwrap_or_default() as u32
+    /// The port behind this one of a packet's route; none if that is its host.
+    pub fn next(&self, packet: &Packet, port: u32) -> Option<u32> {
+        let mut ports = self.of(packet, packet.direction).iter();
+        ports.find(|at| **at == port);
+        ports.next().copied()
+    }
+
+    /// The route of a packet.
+    #[inline(never)]
+    fn of(&self, packet: &Packet, direction: Direction) -> &[u32] {
+        let OfFlow { application, route, .. } = self.flow(packet);
+        let routes = &self.applications[application as usize];
+        // Moves along the same route are changes of its links.
+        let moved = (routes.start + moves(packet)).min(routes.end - 1);
+        &self.routes[moved.max(route as usize)][direction as usize]
     }
 
     /// The number of the host at an end of a packet's route, which is one of the scenario's.
     pub fn host(&self, packet: &Packet, end: Host) -> usize {
-        let (application, _) = self.lane(packet);
+        let application = self.flow(packet).application;
         self.ends[application as usize][end as usize].expect("the end beyond a medium is one of its stations")
     }
 
-    /// The application of a packet, and the route of its flow.
-    #[inline]
-    fn lane(&self, packet: &Packet) -> (u32, usize) {
+    fn flow(&self, packet: &Packet) -> OfFlow {
         let flow = packet.flow.0;
         self.flows.get(flow as usize).copied().unwrap_or_else(|| {
             // Packets of no flow have the number of an application (`FlowId::stranger`).
             let application = u32::MAX - flow;
-            (application, self.applications[application as usize].start)
+            let route = self.applications[application as usize].start as u32;
+            OfFlow { application, route, first: [0; 2] }
         })
     }
+}
+
+/// How often the host had moved when it sent a packet.
+#[inline]
+fn moves(packet: &Packet) -> usize {
+    if let Body::Quic(datagram) = &packet.body { usize::from(datagram.address) } else { 0 }
+}
+
+/// What is behind each port. Both directions leave a medium by the same port, so there it is various.
+fn behind(routes: &[[Vec<u32>; 2]], ports: &[Port]) -> Vec<Behind> {
+    let mut all: Vec<Option<Behind>> =
+        ports.iter().map(|port| matches!(port, Port::Medium(_)).then_some(Behind::Various)).collect();
+    for route in routes.iter().flatten() {
+        let after = route[1..].iter().map(|next| Behind::Port(*next)).chain([Behind::Host]);
+        for (port, behind) in route.iter().zip(after) {
+            let known = all[*port as usize].get_or_insert(behind);
+            if *known != behind {
+                *known = Behind::Various;
+            }
+        }
+    }
+    all.into_iter().map(|behind| behind.unwrap_or(Behind::Host)).collect()
 }
 
 /// The numbers of the hosts at the ends of each application's routes, server and client.
