@@ -8,6 +8,7 @@ use lasthop_tcp::Profile;
 use crate::assume::{self, Assumption};
 use crate::check::{self, join, mend};
 use crate::command;
+use crate::desugar::{as_written, desugar, in_tree};
 use crate::error::{FAULTS_MAX, Problem};
 use crate::notes::notes;
 use crate::schema;
@@ -59,6 +60,27 @@ pub fn compose(
         composed.problems.push(problem);
         return composed;
     }
+    if !desugar(&mut merged) {
+        return resolve(composed, merged, chosen, guessed, for_link);
+    }
+    let guessed: Vec<String> = guessed.iter().map(|path| in_tree(path)).collect();
+    let mut composed = resolve(composed, merged, chosen, &guessed, for_link);
+    for assumption in &mut composed.assumed {
+        assumption.key = as_written(&assumption.key);
+    }
+    let problems = composed.problems.iter_mut().chain(&mut composed.notes).chain(&mut composed.unmodelled);
+    problems.for_each(|problem| problem.message = as_written(&problem.message));
+    composed
+}
+
+/// Completes the merged file of a cell, checks it and reads it as a scenario.
+fn resolve(
+    mut composed: Composed,
+    mut merged: Node,
+    chosen: &[Chosen<'_>],
+    guessed: &[String],
+    for_link: bool,
+) -> Composed {
     composed.assumed = assume::complete(&mut merged, for_link);
     if let Err(problem) = fill_in_profiles(&mut merged) {
         composed.problems.push(problem);

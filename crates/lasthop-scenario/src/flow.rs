@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::suggest;
+use crate::hops::ONLY_HOP;
 use crate::mptcp::MptcpConfig;
 
 /// Most addresses that Linux' path manager knows (`MPTCP_PM_ADDR_MAX`).
@@ -103,7 +104,8 @@ pub struct RebindConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RelayConfig {
-    /// The hop at whose root side it stands.
+    /// The hop at whose root side it stands; without `[hop]`, the only one.
+    #[serde(default = "only_hop")]
     pub at: String,
     /// In each direction, the most data that it has read from one connection and that the far end of the
     /// other has not acknowledged. Further data wait in the first one's receive buffer, whose window closes.
@@ -113,6 +115,10 @@ pub struct RelayConfig {
     /// TCP of its own end towards the hop, merged over that of the flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<Box<TcpConfig>>,
+}
+
+fn only_hop() -> String {
+    ONLY_HOP.into()
 }
 
 const fn default_buffer() -> Bytes {

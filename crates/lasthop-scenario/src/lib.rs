@@ -21,6 +21,7 @@ mod check;
 mod command;
 mod compose;
 mod courses;
+mod desugar;
 mod error;
 mod estimate;
 mod extends;

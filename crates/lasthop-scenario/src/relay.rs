@@ -122,11 +122,8 @@ impl Scenario {
     /// Checks the relay of a flow whose ends are known.
     pub(crate) fn check_relay(&self, flow: &Flow, faults: &mut Faults) {
         let Some(relay) = &flow.relay else { return };
-        faults.require(!self.hop.is_empty(), "relay", || {
-            "a relay stands at a hop with a name; write [hop.NAME] in place of [down] and [up]".into()
-        });
         if self.hop.is_empty() {
-            return;
+            return faults.require(false, "relay", || "a relay stands at a hop; leave out [atm]".into());
         }
         let names: Vec<&str> = self.hop.keys().map(String::as_str).collect();
         let tree = self.tree();

@@ -164,6 +164,13 @@ impl Node {
         }
     }
 
+    /// Takes the value of a key out of a table.
+    pub fn take(&mut self, key: &str) -> Option<Self> {
+        let Value::Table(entries) = &mut self.value else { return None };
+        let index = entries.iter().position(|entry| entry.key == key)?;
+        Some(entries.remove(index).node)
+    }
+
     /// Sets the value at a path of keys, and creates the tables on the way. A value on the way that is not a
     /// table is left as it is.
     pub fn set(&mut self, path: &[&str], node: Self) {

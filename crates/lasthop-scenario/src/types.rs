@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
 
 use lasthop_core::{Bytes, Direction, Duration, Fault, FlowInfo, Host, Instant, Rate, Seed, Segment};
-use lasthop_link::{AtmConfig, ErrorConfig, PathConfig};
+use lasthop_link::{AtmConfig, ErrorConfig, MediumConfig, PathConfig};
 use lasthop_quic::Moves;
 use lasthop_tcp::TcpConfig;
 use lasthop_traffic::{HttpConfig, Instance, Program, ProgramConfig, Surroundings};
@@ -13,7 +13,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::flow::{Flow, FlowStack, default_lan_rate};
-use crate::hops::{HopConfig, HostConfig, RouterConfig, RouterImplementation};
+use crate::hops::{HopConfig, HostConfig, ONLY_HOP, RouterConfig, RouterImplementation};
 
 /// One complete scenario, which a cell of the factor matrix runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -29,6 +29,9 @@ pub struct Scenario {
     /// From the mobile host to the fixed host; a copy of `down` if absent. In a stated `up`, the link's rate,
     /// delay, release and send buffer and the queue's limit default to those of `down`.
     pub up: Option<PathConfig>,
+    /// A Wi-Fi or a cell in place of `down`, `up` and `errors`, which both directions and all hosts share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub medium: Option<MediumConfig>,
     /// An ATM switch in place of router and last hop, without `lan`, `down` and `up`. Each flow has an access
     /// link and hosts of its own. The reverse path has only a delay, equal to that of the forward path.
     pub atm: Option<AtmConfig>,
@@ -37,11 +40,12 @@ pub struct Scenario {
     pub router: RouterConfig,
     /// Errors of the link, in both directions; none if absent.
     pub errors: Option<ErrorConfig>,
-    /// Hops by name, in place of `down`, `up`, `router` and `errors`, which mean a single hop called
+    /// Hops by name, in place of `down`, `up`, `medium`, `router` and `errors`, which mean a single hop called
     /// `last-hop`. They make a tree behind the root, the internet.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub hop: BTreeMap<String, HopConfig>,
-    /// Hosts by name, behind the hops or at the root. Without `[hop]` there is one host, called `client`.
+    /// Hosts by name, behind the hops or at the root. Without `[hop]` all hosts are behind the only hop; if none
+    /// is stated, there is one, called `client`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub host: BTreeMap<String, HostConfig>,
     /// TCP of all hosts; if absent, the TCP of today's Linux.
@@ -153,7 +157,7 @@ impl Scenario {
 
     /// The seed of the random streams of a hop.
     pub fn seed_of(&self, hop: &str, seed: Seed) -> Seed {
-        if self.hop.is_empty() { seed } else { seed.of_part(&format!("hop.{hop}")) }
+        if hop == ONLY_HOP { seed } else { seed.of_part(&format!("hop.{hop}")) }
     }
 
     /// The phase of the clock of the host with this name when a run starts, `0.0..1.0` of its period: hosts

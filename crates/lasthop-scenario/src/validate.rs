@@ -157,6 +157,7 @@ fn one_topology(scenario: &Scenario, faults: &mut Faults) -> bool {
         ("down", scenario.down.is_some()),
         ("up", scenario.up.is_some()),
         ("errors", scenario.errors.is_some()),
+        ("medium", scenario.medium.is_some()),
         ("hop", tree),
     ] {
         faults.require(!(stated && atm), key, || {
@@ -168,6 +169,7 @@ fn one_topology(scenario: &Scenario, faults: &mut Faults) -> bool {
         ("down", scenario.down.is_some()),
         ("up", scenario.up.is_some()),
         ("errors", scenario.errors.is_some()),
+        ("medium", scenario.medium.is_some()),
         ("router", is_linux),
     ] {
         faults.require(!(stated && tree), key, || {
@@ -175,7 +177,7 @@ fn one_topology(scenario: &Scenario, faults: &mut Faults) -> bool {
         });
     }
     faults.require(tree || scenario.host.is_empty(), "host", || {
-        "hosts with names hang behind hops with names; write [hop.NAME] in place of [down] and [up]".into()
+        "hosts with names hang behind a hop; add [down] or [medium], or leave out [host]".into()
     });
     let stated = scenario.down.is_some();
     faults.require(stated || atm || tree, "down", || {

@@ -1,6 +1,6 @@
 //! Hops and hosts with names: what is assumed, and what cannot be.
 
-use lasthop_core::{Direction, FlowId, Host, Part, QueueSize};
+use lasthop_core::{Direction, FlowId, Host, Part, QueueSize, Seed};
 use lasthop_scenario::{HopConfig, Scenario};
 
 use crate::support::{errors, read};
@@ -113,10 +113,8 @@ fn what_does_not_hang_together_is_said_with_the_place_and_the_nearest_name() {
             format!("{FLOW}host = \"phone\"\n[down.link]\nrate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n"),
             "there is no host \"phone\"",
         ),
-        (
-            format!("{FLOW}[host.phone]\n[down.link]\nrate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n"),
-            "hosts with names hang behind hops with names",
-        ),
+        (format!("{FLOW}[host.phone]\n"), "hosts with names hang behind a hop"),
+        (format!("{HOME}[medium]\nkind = \"wifi\"\n{FLOW}"), "move it to [hop.NAME.medium]"),
         (
             home("behind = \"cable\"", "behind = \"cable\"\nrouter.implementation = \"linux\""),
             "before a single hop",
@@ -125,6 +123,44 @@ fn what_does_not_hang_together_is_said_with_the_place_and_the_nearest_name() {
         let errors: Vec<String> = errors(&text).iter().map(ToString::to_string).collect();
         assert!(errors.iter().any(|error| error.contains(wanted)), "wanted {wanted:?}, got {errors:#?}");
     }
+}
+
+/// Both grammars describe the same hop and hosts; paths in messages are those of the file.
+#[test]
+fn a_medium_hosts_and_a_relay_need_no_names_of_hops() {
+    let link = "link = { rate = \"1 Mbit/s\", delay = \"1 ms\" }";
+    for (short, long) in [
+        (
+            format!("medium = {{ kind = \"wifi\" }}\n{FLOW}"),
+            format!("hop.last-hop.medium = {{ kind = \"wifi\" }}\nhost.client.behind = \"last-hop\"\n{FLOW}"),
+        ),
+        (
+            format!("medium = {{ kind = \"cell\" }}\nhost.ue.cell.rate = \"9 Mbit/s\"\n{FLOW}"),
+            format!(
+                "hop.last-hop.medium = {{ kind = \"cell\" }}\n\
+                 host.ue = {{ behind = \"last-hop\", cell.rate = \"9 Mbit/s\" }}\n{FLOW}"
+            ),
+        ),
+        (
+            format!(
+                "down = {{ {link} }}\nerrors = {{ good = \"1 s\", bad = \"1 s\", packet_error_probability = 0.5 }}\n{FLOW}relay = {{}}\n"
+            ),
+            format!(
+                "hop.last-hop = {{ down = {{ {link} }}, errors = {{ good = \"1 s\", bad = \"1 s\", packet_error_probability = 0.5 }} }}\n\
+                 host.client.behind = \"last-hop\"\n{FLOW}relay.at = \"last-hop\"\n"
+            ),
+        ),
+    ] {
+        let [short, long] = [short, long].map(|text| read(&text).cells.remove(0).scenario);
+        assert_eq!(short, long);
+        let seed = Seed { study: 7, replication: 1 };
+        assert_eq!(short.seed_of("last-hop", seed), seed);
+    }
+    let wrong = format!(
+        "medium.kind = \"wifi\"\nerrors = {{ good = \"1 s\", bad = \"1 s\", packet_error_probability = 0.5 }}\n{FLOW}"
+    );
+    let errors: Vec<String> = errors(&wrong).iter().map(ToString::to_string).collect();
+    assert!(errors[0].contains("`errors`: belongs to a link, but the hop has a medium"), "{errors:?}");
 }
 
 /// The host of [`HOME`] with two ways, and a flow over MPTCP.

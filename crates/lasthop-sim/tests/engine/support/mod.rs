@@ -99,6 +99,7 @@ pub fn scenario(mtu: u64, both: &PathConfig, flow: Vec<FlowConfig>) -> Scenario 
         hop: BTreeMap::new(),
         host: BTreeMap::new(),
         atm: None,
+        medium: None,
         router: RouterConfig::default(),
         errors: None,
         tcp: linux24(),

@@ -1,0 +1,57 @@
+//! Scenarios without `[hop]` that need more than a link between two hosts: they become a tree of one hop before
+//! anything else reads them.
+
+use crate::hops::{ONLY_HOP, ONLY_HOST};
+use crate::tree::{Node, Value};
+
+/// The keys of a hop that a file may state at its top.
+const KEYS: [&str; 5] = ["down", "up", "medium", "errors", "router"];
+
+/// The path of the only hop in a tree, which messages leave out.
+const PLACE: &str = "hop.last-hop.";
+
+/// Moves the only hop below `hop`, puts the hosts behind it and relays at it, if the scenario has a medium, a
+/// host by name or a relay. True if it did.
+pub fn desugar(scenario: &mut Node) -> bool {
+    let relays = |flow: &Node| flow.get("relay").is_some();
+    let needs_tree = scenario.get("medium").is_some()
+        || scenario.get("host").is_some()
+        || scenario.get("flow").and_then(Node::items).is_some_and(|flows| flows.iter().any(relays));
+    let states_hop = KEYS.iter().any(|key| scenario.get(key).is_some());
+    if !needs_tree || !states_hop || scenario.get("hop").is_some() || scenario.get("atm").is_some() {
+        return false;
+    }
+    for key in KEYS {
+        if let Some(node) = scenario.take(key) {
+            scenario.set(&["hop", ONLY_HOP, key], node);
+        }
+    }
+    if scenario.get("host").is_none() {
+        scenario.set(&["host", ONLY_HOST, "behind"], Node::from_text(ONLY_HOP));
+    }
+    if let Some(Node { value: Value::Table(hosts), .. }) = scenario.child("host") {
+        hosts.iter_mut().for_each(|host| state(&mut host.node, "behind"));
+    }
+    if let Some(Node { value: Value::Array(flows), .. }) = scenario.child("flow") {
+        flows.iter_mut().filter_map(|flow| flow.child("relay")).for_each(|relay| state(relay, "at"));
+    }
+    true
+}
+
+/// Sets a key of a table to the only hop, unless it is stated.
+fn state(table: &mut Node, key: &str) {
+    if table.table().is_some() && table.get(key).is_none() {
+        table.set(&[key], Node::from_text(ONLY_HOP));
+    }
+}
+
+/// A path or a message about a scenario that was desugared, as the file has the keys.
+pub fn as_written(text: &str) -> String {
+    text.replace(PLACE, "")
+}
+
+/// A path in the file, as a scenario that was desugared has it.
+pub fn in_tree(path: &str) -> String {
+    let key = path.split(['.', '[']).next().unwrap_or_default();
+    if KEYS.contains(&key) { format!("{PLACE}{path}") } else { path.to_owned() }
+}
