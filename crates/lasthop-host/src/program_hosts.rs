@@ -88,7 +88,7 @@ impl ProgramHosts {
     /// These flows, between the hosts.
     pub fn carrying<F: Flows>(&self, flows: F) -> BetweenHosts<F> {
         let addresses = self.namespaces.iter().map(|host| host.address.all()).collect();
-        let has_ways = !self.network.hop.is_empty();
+        let has_ways = self.network.names_hops();
         BetweenHosts { flows, addresses, servers: self.servers, has_ways, applications: Vec::new() }
     }
 }
@@ -106,7 +106,7 @@ fn names(scenario: &Scenario, servers: &[&str]) -> Vec<String> {
 /// The network between programs of servers and hosts. In a tree of hops, it has a flow between each two.
 pub fn network(scenario: &Scenario, servers: &[&str]) -> Scenario {
     let mut network = scenario.clone();
-    if scenario.hop.is_empty() {
+    if !scenario.names_hops() {
         return network;
     }
     let names = names(scenario, servers);

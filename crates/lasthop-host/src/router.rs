@@ -62,10 +62,7 @@ fn needs_of(queues: &LinuxQueues) -> &'static str {
 impl LinuxRouter {
     /// The router, if the scenario requests it. The caller is in its network namespace from then on.
     pub fn create(scenario: &Scenario, seed: Seed) -> Result<Option<Self>, Error> {
-        let (Some(down), Some(up)) = (&scenario.down, &scenario.up) else { return Ok(None) };
-        if scenario.router.implementation == RouterImplementation::Lasthop {
-            return Ok(None);
-        }
+        let Some([down, up]) = scenario.behind_linux() else { return Ok(None) };
         // Its devices keep the namespace alive.
         new_network()?;
         sysctl("ipv4/ip_forward", "1")?;

@@ -114,7 +114,7 @@ pub fn run(spec: &ShellSpec, guest: Option<&Guest<'_>>) -> Result<Outcome, Error
     let capture = spec.capture.as_ref().map(|target| target.open_for_real_packets(scenario, &hosts.network));
     let capture = capture.transpose().context("cannot write a capture")?;
     // In a tree, the way of a packet is that between its hosts.
-    let flow = if scenario.hop.is_empty() { FlowId(0) } else { FlowId::stranger(0) };
+    let flow = if scenario.names_hops() { FlowId::stranger(0) } else { FlowId(0) };
     let hop = Hop::new(&hosts.network, seed, hosts.carrying(OneFlow(flow)), capture);
     let mut emulator = Emulator::new(hop, hosts.tuns(), None, clock, scenario.mtu.0 as usize);
     let before_s = processor_time()?;
@@ -235,16 +235,12 @@ fn with_traces(spec: &ShellSpec) -> Result<Scenario, Error> {
     needs_no_router(&spec.scenario)?;
     needs_single_packets(&spec.scenario)?;
     let mut scenario = spec.scenario.clone();
-    for (trace, path, way) in [(&spec.down, &mut scenario.down, "down"), (&spec.up, &mut scenario.up, "up")] {
-        let Some(trace) = trace else { continue };
-        let Some(path) = path else {
-            let why = if scenario.hop.is_empty() {
-                "an ATM switch has cells, no link that follows a trace"
-            } else {
-                "with [hop], a link follows the trace that hop.NAME.down.link.trace names"
-            };
+    for (trace, direction) in [(&spec.down, Direction::Down), (&spec.up, Direction::Up)] {
+        let (Some(trace), way) = (trace, direction.name()) else { continue };
+        let Some(path) = scenario.only_link(direction) else {
             return Err(Error::new(format!(
-                "--{way}: {why}; leave --{way} out, or use a scenario with [down]"
+                "--{way}: with [hop], a link follows the trace that hop.NAME.{way}.link.trace names, and a medium or \
+                 an ATM switch follows none; leave --{way} out, or use a scenario with [down]"
             )));
         };
         let own = [("change", !path.link.change.is_empty()), ("course", path.link.course.is_some())];

@@ -30,10 +30,14 @@ pub fn desugar(scenario: &mut Node) -> bool {
         scenario.set(&["host", ONLY_HOST, "behind"], Node::from_text(ONLY_HOP));
     }
     if let Some(Node { value: Value::Table(hosts), .. }) = scenario.child("host") {
-        hosts.iter_mut().for_each(|host| state(&mut host.node, "behind"));
+        for host in hosts {
+            state(&mut host.node, "behind");
+        }
     }
     if let Some(Node { value: Value::Array(flows), .. }) = scenario.child("flow") {
-        flows.iter_mut().filter_map(|flow| flow.child("relay")).for_each(|relay| state(relay, "at"));
+        for relay in flows.iter_mut().filter_map(|flow| flow.child("relay")) {
+            state(relay, "at");
+        }
     }
     true
 }

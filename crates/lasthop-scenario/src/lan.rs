@@ -16,7 +16,7 @@ use crate::types::Scenario;
 pub fn streams_fit(scenario: &Scenario, faults: &mut Faults) {
     let of_all = match (&scenario.atm, &scenario.lan) {
         (Some(atm), _) => (atm.access_rate, "atm.access_rate", false),
-        (None, Some(lan)) => (lan.rate, "lan.rate", scenario.has_one_server()),
+        (None, Some(lan)) => (lan.rate, "lan.rate", !scenario.names_hops()),
         (None, None) => return,
     };
     let streams: Vec<Stream> =

@@ -15,7 +15,7 @@ pub fn notes(scenario: &Scenario) -> Vec<Fault> {
     });
     let hops = scenario.hops();
     let of_queues = hops.iter().flat_map(|hop| {
-        let place = if scenario.hop.is_empty() { String::new() } else { format!("hop.{}.", hop.name) };
+        let place = scenario.place_of(hop.name);
         hop.links().filter_map(move |(direction, path)| {
             let key = format!("{place}{}.queue.discipline", direction.name());
             Some(Fault { key, message: path.note(scenario.mtu)? })

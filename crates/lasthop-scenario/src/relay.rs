@@ -122,7 +122,7 @@ impl Scenario {
     /// Checks the relay of a flow whose ends are known.
     pub(crate) fn check_relay(&self, flow: &Flow, faults: &mut Faults) {
         let Some(relay) = &flow.relay else { return };
-        if self.hop.is_empty() {
+        if !self.names_hops() {
             return faults.require(false, "relay", || "a relay stands at a hop; leave out [atm]".into());
         }
         let names: Vec<&str> = self.hop.keys().map(String::as_str).collect();

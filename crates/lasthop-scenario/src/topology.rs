@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use lasthop_core::{Direction, Duration, FlowId, FlowInfo, Host, Instant, Part, Place};
+use lasthop_core::{Direction, Duration, FlowId, FlowInfo, Host, Instant, Part, Place, Seed};
 use lasthop_link::{Capacity, ErrorConfig, MediumSetup, PathConfig};
 
 use crate::flow::{Flow, FlowStack};
-use crate::hops::{self, HostsByName, ONLY_HOP, ONLY_HOST, SERVER};
+use crate::hops::{self, HostsByName, ONLY_HOP, ONLY_HOST, RouterImplementation, SERVER};
 use crate::types::Scenario;
 
 /// A hop as a scenario describes it.
@@ -208,15 +208,40 @@ impl Tree {
 }
 
 impl Scenario {
-    /// Whether one server and its LAN serve all flows that name no peer and have no access link. With names for
-    /// hops, each of these flows has a server of its own.
-    pub fn has_one_server(&self) -> bool {
-        self.hop.is_empty()
+    /// Whether its hops have names. If not, there is one hop, one host behind it, and one server, whose LAN serves
+    /// all flows without an access link; with names, each flow without a peer has a server of its own.
+    pub fn names_hops(&self) -> bool {
+        !self.hop.is_empty()
+    }
+
+    /// What comes before the keys of a hop in the file.
+    pub(crate) fn place_of(&self, hop: &str) -> String {
+        if self.names_hops() { format!("hop.{hop}.") } else { String::new() }
+    }
+
+    /// The seed of the random streams of a hop.
+    pub fn seed_of(&self, hop: &str, seed: Seed) -> Seed {
+        if hop == ONLY_HOP { seed } else { seed.of_part(&format!("hop.{hop}")) }
+    }
+
+    /// A direction of its only hop, if that was written without a name and is a link.
+    pub fn only_link(&mut self, direction: Direction) -> Option<&mut PathConfig> {
+        let (down, up) = match self.hop.get_mut(ONLY_HOP) {
+            Some(hop) => (&mut hop.down, &mut hop.up),
+            None => (&mut self.down, &mut self.up),
+        };
+        if direction == Direction::Down { down.as_mut() } else { up.as_mut() }
+    }
+
+    /// The links down and up in front of which Linux' router stands, if the scenario has that.
+    pub fn behind_linux(&self) -> Option<[&PathConfig; 2]> {
+        let is_linux = self.router.implementation == RouterImplementation::Linux;
+        Some([self.down.as_ref()?, self.up.as_ref()?]).filter(|_| is_linux)
     }
 
     /// The tree of its hops; without `[hop]`, it is one hop.
     pub fn tree(&self) -> Tree {
-        if self.hop.is_empty() {
+        if !self.names_hops() {
             return Tree { hops: vec![(ONLY_HOP.to_owned(), None)] };
         }
         Tree::of(self.hop.iter().map(|(name, hop)| (name.as_str(), hop.behind.as_deref())))
@@ -251,7 +276,7 @@ impl Scenario {
             let kind = HopKind::Links { down, up, errors };
             return vec![Hop { name: ONLY_HOP, kind, is_bottleneck: false }];
         }
-        if self.hop.is_empty() {
+        if !self.names_hops() {
             return Vec::new();
         }
         let hop = |name: &str| {
@@ -367,7 +392,7 @@ impl Scenario {
     /// The place that the run's columns speak of in each direction: that of the hop that is marked, or else
     /// of the slowest hop. With an ATM switch, the places are those of a single hop.
     pub fn bottlenecks(&self) -> [Place; 2] {
-        if self.hop.is_empty() {
+        if !self.names_hops() {
             return [Direction::Down, Direction::Up].map(Place::from);
         }
         let (tree, hops) = (self.tree(), self.hops());

@@ -13,7 +13,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::flow::{Flow, FlowStack, default_lan_rate};
-use crate::hops::{HopConfig, HostConfig, ONLY_HOP, RouterConfig, RouterImplementation};
+use crate::hops::{HopConfig, HostConfig, RouterConfig};
 
 /// One complete scenario, which a cell of the factor matrix runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -155,11 +155,6 @@ impl Scenario {
         found
     }
 
-    /// The seed of the random streams of a hop.
-    pub fn seed_of(&self, hop: &str, seed: Seed) -> Seed {
-        if hop == ONLY_HOP { seed } else { seed.of_part(&format!("hop.{hop}")) }
-    }
-
     /// The phase of the clock of the host with this name when a run starts, `0.0..1.0` of its period: hosts
     /// do not boot simultaneously.
     pub fn clock_phase(host: &str, seed: Seed) -> f64 {
@@ -222,10 +217,7 @@ impl Scenario {
 
     /// A feature that the model engine does not model: the key, and what to do instead.
     pub(crate) fn unmodelled(&self) -> Option<Fault> {
-        let router = match self.router.implementation {
-            RouterImplementation::Lasthop => None,
-            RouterImplementation::Linux => self.unmodelled_linux(),
-        };
+        let router = self.unmodelled_linux();
         let program = self.real_program().map(|_| Fault {
             key: "flow[0].kind".into(),
             message: "\"program\": a real program needs real hosts; use --engine kernel or --engine live"
@@ -259,8 +251,7 @@ impl Scenario {
     }
 
     fn unmodelled_linux(&self) -> Option<Fault> {
-        let (Some(down), Some(up)) = (&self.down, &self.up) else { return None };
-        [("down", down), ("up", up)].into_iter().find_map(|(name, path)| {
+        ["down", "up"].into_iter().zip(self.behind_linux()?).find_map(|(name, path)| {
             let message = format!(
                 "\"linux\": the drop-tail queue of [{name}] would be netem, which the model engine lacks; \
                  use --engine kernel, write \"lasthop\", or give that queue another discipline"

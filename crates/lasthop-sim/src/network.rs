@@ -76,7 +76,7 @@ impl Network {
             schedule: Schedule::new(ports.len()),
             ports,
             places,
-            has_wire_places: !scenario.has_one_server(),
+            has_wire_places: scenario.names_hops(),
             routes,
             copies_go_on: port::copies_go_on(scenario),
             woken: 0,

@@ -3,7 +3,7 @@
 
 use lasthop_core::{DropCause, Duration, Instant, Packet, PacketId, QueueDepth};
 use lasthop_link::{Classifier, LinuxDiscipline, LinuxQueue, LinuxQueues};
-use lasthop_scenario::{RouterImplementation, Scenario};
+use lasthop_scenario::Scenario;
 use std::collections::VecDeque;
 
 /// A packet in the router.
@@ -38,9 +38,7 @@ pub(super) struct Forwarded {
 
 /// Both directions of the external router, down and up, if the scenario has one.
 pub(super) fn routers(scenario: &Scenario) -> Option<[Forwarded; 2]> {
-    let (down, up) = (scenario.down.as_ref()?, scenario.up.as_ref()?);
-    let linux = scenario.router.implementation == RouterImplementation::Linux;
-    linux.then(|| [down, up].map(|path| Forwarded::new(&path.linux_queues(scenario.mtu))))
+    Some(scenario.behind_linux()?.map(|path| Forwarded::new(&path.linux_queues(scenario.mtu))))
 }
 
 impl Forwarded {

@@ -81,7 +81,7 @@ pub(super) fn copies_go_on(scenario: &Scenario) -> bool {
         HopKind::Links { down, up, .. } => [down, up].iter().any(|path| path.link.duplicate.is_some()),
         HopKind::Medium(_) => false,
     };
-    !scenario.hop.is_empty() && scenario.hops().iter().any(duplicates)
+    scenario.names_hops() && scenario.hops().iter().any(duplicates)
 }
 
 /// Which station of a hop with a medium each host of the scenario is.

@@ -24,7 +24,7 @@ pub(super) enum Behind {
 #[derive(Debug)]
 pub(super) struct Routes {
     /// The ports of each route, down and up.
-    routes: Vec<[Vec<u32>; 2]>,
+    all: Vec<[Vec<u32>; 2]>,
     /// What is behind each port.
     behind: Vec<Behind>,
     /// The routes of each application; there is another after a move of the host, and for each further subflow
@@ -58,7 +58,7 @@ impl Routes {
             routes.extend(of_application);
         }
         let behind = behind(&routes, ports);
-        Self { routes, behind, applications, ends: ends(scenario), flows: Vec::new() }
+        Self { all: routes, behind, applications, ends: ends(scenario), flows: Vec::new() }
     }
 
     /// The next flow belongs to this application, and takes this one of its routes. Returns its number and the
@@ -66,7 +66,7 @@ impl Routes {
     pub fn announce(&mut self, application: u32, route: usize) -> (FlowId, &[Vec<u32>; 2]) {
         let flow = FlowId(self.flows.len() as u32);
         let route = self.applications[application as usize].start + route;
-        let ports = &self.routes[route];
+        let ports = &self.all[route];
         let first = [ports[0][0], ports[1][0]];
         self.flows.push(OfFlow { application, route: route as u32, first });
         (flow, ports)
@@ -101,7 +101,7 @@ impl Routes {
         let routes = &self.applications[application as usize];
         // Moves along the same route are changes of its links.
         let moved = (routes.start + moves(packet)).min(routes.end - 1);
-        &self.routes[moved.max(route as usize)][direction as usize]
+        &self.all[moved.max(route as usize)][direction as usize]
     }
 
     /// The number of the host at an end of a packet's route, which is one of the scenario's.
@@ -197,8 +197,7 @@ impl<'a> Wires<'a> {
         let name = self.scenario.host_at(flow, part, end);
         let is_server = end == Host::Server && part != Part::HostSide;
         let access = flow.access.as_ref().filter(|_| is_server);
-        let is_own =
-            is_server && flow.peer.is_none() && (access.is_some() || !self.scenario.has_one_server());
+        let is_own = is_server && flow.peer.is_none() && (access.is_some() || self.scenario.names_hops());
         let known = self.hosts.iter().find(|(host, _)| !is_own && *host == name);
         if let Some((_, wire)) = known {
             return *wire;

@@ -93,7 +93,7 @@ struct FlowHops {
 impl Hops {
     /// The hops of a scenario, if it has several with names.
     pub fn of(scenario: &Scenario) -> Option<Self> {
-        if scenario.hop.is_empty() {
+        if !scenario.names_hops() {
             return None;
         }
         let tree = scenario.tree();

@@ -64,7 +64,7 @@ impl CapturePoints {
 
     /// The points of a scenario's network, between whose hosts and servers there are the flows of `network`.
     pub fn of_programs(scenario: &Scenario, network: &Scenario) -> Self {
-        if scenario.hop.is_empty() {
+        if !scenario.names_hops() {
             return Self::single();
         }
         let tree = scenario.tree();

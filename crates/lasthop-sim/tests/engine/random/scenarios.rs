@@ -60,6 +60,7 @@ pub fn scenarios() -> impl Strategy<Value = Scenario> {
                     up,
                     errors,
                     atm,
+                    medium: None,
                     hop,
                     host,
                     router: RouterConfig::default(),
