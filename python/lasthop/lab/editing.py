@@ -27,6 +27,9 @@ def edited(text: str, path: str, value: str | float | bool, levels: Mapping[str,
         wanted: dict[str, object] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"The text is not valid TOML, so no control can change it: {error}.") from error
+    if keys[:2] == ["hop", "last-hop"] and "hop" not in wanted:
+        # The keys of the only hop stand at the top, like those of `[down]`.
+        keys = keys[2:]
     place = [*_owner(wanted, keys, levels), *keys]
     with suppress(KeyError, IndexError, TypeError):
         _put(wanted, place, value, dict)

@@ -112,6 +112,17 @@ def test_a_control_changes_the_level_that_states_its_value() -> None:
     )
 
 
+def test_a_control_of_the_only_hop_changes_the_keys_at_the_top() -> None:
+    text = (
+        '[down.link]\nrate = "1 Mbit/s"\ndelay = "1 ms"\n'
+        '[[flow]]\nkind = "bulk-tcp"\nbytes = "1 MB"\nrelay = {}\n'
+    )
+    (cell,) = _core.parse(text, "relay").cells
+    path = "hop.last-hop.down.link.rate"
+    assert path in {control["path"] for control in controls(json.loads(cell.scenario))}
+    assert edited(text, path, "2 Mbit/s", {}) == text.replace("1 Mbit/s", "2 Mbit/s")
+
+
 LAYOUTS = (
     '# a comment\ndown.link = {{ rate = "{rate}", delay = "1 ms" }}\n',
     '[down.link]\nrate = "{rate}"   # a comment\ndelay = "1 ms"\n',
