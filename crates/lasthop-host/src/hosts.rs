@@ -10,16 +10,16 @@ use lasthop_scenario::{Flow, SERVER, Scenario};
 use lasthop_tcp::TcpConfig;
 use lasthop_traffic::HttpServer;
 
-/// The ends of every flow, in the order of [`Hosts::of_lane`].
+/// The ends of every flow, in the order of [`Hosts::of_pair`].
 const ENDS: [Host; 2] = [Host::Server, Host::Client];
 
 #[derive(Debug)]
 pub struct Hosts<'a> {
     scenario: &'a Scenario,
     namespaces: Vec<Namespace<'a>>,
-    /// The namespaces of the ends of each lane's flows, the server's first: of applications, then relays'
+    /// The namespaces of the ends of each pair's flows, the server's first: of applications, then relays'
     /// sides.
-    pub of_lane: Vec<[usize; 2]>,
+    pub of_pair: Vec<[usize; 2]>,
 }
 
 /// A host with one TCP.
@@ -50,10 +50,10 @@ impl<'a> Hosts<'a> {
             tcp: scenario.tcp_of_part(flow, part, end),
             mptcp: Multipath::of(scenario, flow, end),
         };
-        let lanes = scenario.lanes();
-        let lanes = lanes.iter().map(|lane| (&scenario.flow[lane.instance.entry], lane.part));
-        let of_lane = lanes.map(|(flow, part)| ENDS.map(|host| number(end(flow, part, host)))).collect();
-        Self { scenario, namespaces, of_lane }
+        let host_pairs = scenario.host_pairs();
+        let host_pairs = host_pairs.iter().map(|pair| (&scenario.flow[pair.instance.entry], pair.part));
+        let of_pair = host_pairs.map(|(flow, part)| ENDS.map(|host| number(end(flow, part, host)))).collect();
+        Self { scenario, namespaces, of_pair }
     }
 
     pub fn tcps(&self) -> impl Iterator<Item = &'a TcpConfig> {
@@ -69,7 +69,7 @@ impl<'a> Hosts<'a> {
         let is_nginx = self.scenario.http.as_ref().is_some_and(|http| http.server == HttpServer::Nginx);
         let applications = self.scenario.applications();
         let page = applications.iter().position(|instance| instance.config.page().is_some());
-        page.filter(|_| is_nginx).map(|page| self.of_lane[page][Host::Server as usize])
+        page.filter(|_| is_nginx).map(|page| self.of_pair[page][Host::Server as usize])
     }
 
     pub fn differences(&self) -> Vec<Difference> {
@@ -103,7 +103,7 @@ impl<'a> Hosts<'a> {
     /// A host's further addresses: windows of short flows are metrics of routes, so each kind has its own.
     fn further(&self, namespace: &Namespace<'_>) -> Vec<Further> {
         let (mut further, mut number) = (Vec::new(), 0);
-        for (instance, ends) in self.scenario.applications().iter().zip(&self.of_lane) {
+        for (instance, ends) in self.scenario.applications().iter().zip(&self.of_pair) {
             let ends = ends.map(|end| self.namespaces[end].address);
             let side = ends.iter().position(|address| *address == namespace.address);
             for hosts in instance.config.traffic().later_flows() {
@@ -202,7 +202,7 @@ mod tests {
             bytes = "1 kB""#,
         );
         let hosts = Hosts::of(&scenario);
-        assert_eq!(hosts.of_lane, [[0, 1], [2, 3], [4, 2]]);
+        assert_eq!(hosts.of_pair, [[0, 1], [2, 3], [4, 2]]);
         let networks: Vec<_> = hosts.namespaces.iter().map(|namespace| namespace.address.network).collect();
         assert_eq!(networks, [0, 1, 2, 1, 0], "server, laptop, tv, laptop again, server again");
         let controls: Vec<_> = hosts.tcps().map(|tcp| tcp.congestion_control.to_string()).collect();

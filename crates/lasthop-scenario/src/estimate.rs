@@ -9,7 +9,7 @@ use lasthop_link::{HtbConfig, PathConfig};
 use lasthop_traffic::{Offer, Outlook, period};
 
 use crate::flow::Flow;
-use crate::topology::{Hop, HopKind, Side, Tree};
+use crate::topology::{Hop, HopKind, PortSetup, Tree};
 use crate::types::{LanConfig, Scenario};
 
 /// Memory of a flow that is known before the run: both its ends and its record.
@@ -139,7 +139,7 @@ impl Scenario {
         }
         let carrier = |hop: &Hop<'_>| {
             let side = hop.side(direction);
-            let trace = if let Side::Link(path) = &side { path.link.trace.as_ref() } else { None };
+            let trace = if let PortSetup::Link(path) = &side { path.link.trace.as_ref() } else { None };
             Carrier {
                 rates: side.ip_rates(self.mtu.0 as u32),
                 recorded: trace.map_or(0.0, |trace| trace.mean_rate().bits_per_second() as f64),

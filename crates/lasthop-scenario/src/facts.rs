@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use crate::flow::Flow;
 use crate::hops::{ONLY_HOP, ONLY_HOST};
-use crate::relay::Lane;
-use crate::topology::{Hop, Side, Tree};
+use crate::relay::HostPair;
+use crate::topology::{Hop, PortSetup, Tree};
 use crate::types::{Scenario, first_rate};
 
 /// Facts of a scenario. Times are in nanoseconds.
@@ -226,8 +226,8 @@ impl SideFacts {
 impl Scenario {
     pub fn facts(&self) -> Facts<'_> {
         let tree = self.tree();
-        let applications = self.lanes().into_iter().map(|lane| {
-            let Lane { instance, part, .. } = &lane;
+        let applications = self.host_pairs().into_iter().map(|pair| {
+            let HostPair { instance, part, .. } = &pair;
             let flow = &self.flow[instance.entry];
             let route = |way| {
                 let mut places: Vec<u16> = Vec::new();
@@ -256,7 +256,7 @@ impl Scenario {
                 moves: self.move_facts(flow),
                 round_trip_ns: self.round_trip(&tree, flow).as_nanos(),
             };
-            (lane.name(), facts)
+            (pair.name(), facts)
         });
         let hosts = self.host.iter().map(|(name, host)| (name.as_str(), host.ways()));
         Facts {
@@ -285,8 +285,8 @@ impl Scenario {
         let side = |(number, hop): (usize, &Hop<'_>), direction| {
             let place = tree.place(number, direction);
             match hop.side(direction) {
-                Side::Link(path) => SideFacts::of(place, path, hop.errors(), self.mtu),
-                Side::Medium(setup, direction) => SideFacts::of_medium(place, &setup, direction),
+                PortSetup::Link(path) => SideFacts::of(place, path, hop.errors(), self.mtu),
+                PortSetup::Medium(setup, direction) => SideFacts::of_medium(place, &setup, direction),
             }
         };
         let hops = self.hops();

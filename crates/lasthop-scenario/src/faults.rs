@@ -25,9 +25,9 @@ impl Scenario {
         if self.flow.iter().all(|flow| flow.drop_list.is_empty()) {
             return Vec::new();
         }
-        let (tree, lanes) = (self.tree(), self.lanes());
+        let (tree, host_pairs) = (self.tree(), self.host_pairs());
         let lists = (0..).zip(self.flows()).filter_map(|(number, info)| {
-            let flow = &self.flow[lanes[info.application as usize].instance.entry];
+            let flow = &self.flow[host_pairs[info.application as usize].instance.entry];
             let place = *self.route(&tree, flow, Direction::from(info.sender)).first()?;
             (!flow.drop_list.is_empty()).then_some(DropList {
                 flow: FlowId(number),

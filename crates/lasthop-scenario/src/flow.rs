@@ -31,7 +31,7 @@ pub struct Flow {
     /// `[hop]`: its peer, and its `host`). A call may go `both` ways: it is then two flows, named after it
     /// with `-down` and `-up`, which start together.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub direction: Ways,
+    pub direction: DataDirection,
     /// Number of flows that this entry stands for. They are named after it with `-1`, `-2` and so on, and
     /// each draws its own start. If absent, there is one flow, with the plain name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -152,7 +152,7 @@ pub enum FlowStack {
 /// Direction of the data of an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Ways {
+pub enum DataDirection {
     /// From the fixed host to the mobile host.
     #[default]
     Down,
@@ -162,7 +162,7 @@ pub enum Ways {
     Both,
 }
 
-impl Ways {
+impl DataDirection {
     /// Each direction of the data.
     pub(crate) const fn directions(self) -> &'static [Direction] {
         match self {
@@ -178,7 +178,7 @@ impl Ways {
     }
 }
 
-impl From<Direction> for Ways {
+impl From<Direction> for DataDirection {
     fn from(direction: Direction) -> Self {
         match direction {
             Direction::Down => Self::Down,
@@ -203,7 +203,7 @@ impl From<FlowConfig> for Flow {
     fn from(kind: FlowConfig) -> Self {
         Self {
             kind,
-            direction: Ways::Down,
+            direction: DataDirection::Down,
             count: None,
             tcp: None,
             stack: FlowStack::Tcp,
@@ -257,8 +257,8 @@ impl Flow {
             None => text.to_owned(),
         };
         let turned = |text: &str| match self.direction {
-            Ways::Both => format!("{text}-{}", direction.name()),
-            Ways::Down | Ways::Up => text.to_owned(),
+            DataDirection::Both => format!("{text}-{}", direction.name()),
+            DataDirection::Down | DataDirection::Up => text.to_owned(),
         };
         let name = self.traffic().name();
         Instance {
@@ -279,11 +279,11 @@ impl Flow {
     /// Finds faults of a flow with packets of up to `mtu` bytes, in a run that ends at `time_limit`.
     pub(crate) fn check(&self, mtu: Bytes, time_limit: Duration, faults: &mut Faults) {
         self.kind.check(mtu, faults);
-        if let (Ways::Up, Some(why)) = (self.direction, self.traffic().only_down()) {
+        if let (DataDirection::Up, Some(why)) = (self.direction, self.traffic().only_down()) {
             faults.require(false, "direction", || format!("\"up\": {why}; leave it out"));
         }
         let is_call = self.traffic().voice().is_some();
-        faults.require(self.direction != Ways::Both || is_call, "direction", || {
+        faults.require(self.direction != DataDirection::Both || is_call, "direction", || {
             "\"both\": only a call (kind = \"voip\") goes both ways; write a flow for each".into()
         });
         if let Some(count) = self.count {

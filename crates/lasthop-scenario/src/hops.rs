@@ -152,7 +152,7 @@ pub enum Behind {
     /// One hop.
     One(String),
     /// Several, each a way to the host.
-    Ways(Vec<String>),
+    Several(Vec<String>),
 }
 
 impl HostConfig {
@@ -161,7 +161,7 @@ impl HostConfig {
         match &self.behind {
             None => &[],
             Some(Behind::One(hop)) => std::slice::from_ref(hop),
-            Some(Behind::Ways(hops)) => hops,
+            Some(Behind::Several(hops)) => hops,
         }
     }
 }

@@ -8,7 +8,7 @@ use lasthop_core::packet::Datagram;
 use lasthop_core::{Distribution, Duration, Faults, Rate};
 use lasthop_traffic::Datagrams;
 
-use crate::flow::{Flow, Ways};
+use crate::flow::{Flow, DataDirection};
 use crate::types::Scenario;
 
 /// Checks that the streams fit the network of the host that sends them: each stream by itself, and all
@@ -60,7 +60,7 @@ fn at_once(streams: &[Stream<'_>], rate: Rate) -> BTreeMap<usize, Load> {
     let mut sharing: Vec<&Stream<'_>> = streams.iter().filter(|stream| stream.access.is_none()).collect();
     sharing.sort_by_key(|stream| stream.first);
     let mut met = BTreeMap::new();
-    let mut sending: BTreeMap<Ways, Load> = BTreeMap::new();
+    let mut sending: BTreeMap<DataDirection, Load> = BTreeMap::new();
     let mut ends = BinaryHeap::new();
     for starting in sharing.chunk_by(|one, next| one.first == next.first) {
         while let Some(&Reverse((last, ways, share))) = ends.peek()
@@ -90,7 +90,7 @@ fn at_once(streams: &[Stream<'_>], rate: Rate) -> BTreeMap<usize, Load> {
 
 struct Stream<'a> {
     index: usize,
-    ways: Ways,
+    ways: DataDirection,
     many: u32,
     /// Rate of the access link that replaces the LAN of its server, if the server sends.
     access: Option<Rate>,
@@ -116,7 +116,7 @@ impl<'a> Stream<'a> {
             }
         };
         let last = Duration::from_nanos(latest.as_nanos().saturating_add(datagrams.duration.as_nanos()));
-        let access = flow.access.as_ref().filter(|_| flow.direction != Ways::Up).map(|access| access.rate);
+        let access = flow.access.as_ref().filter(|_| flow.direction != DataDirection::Up).map(|access| access.rate);
         Some(Self { index, ways: flow.direction, many: flow.many(), access, datagrams, first, last })
     }
 

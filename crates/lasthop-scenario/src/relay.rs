@@ -16,7 +16,7 @@ use crate::types::Scenario;
 /// The flows of an application between two hosts that send packets to each other, or the whole flows through
 /// a relay. Its number is the `application` of its flows.
 #[derive(Clone, Debug)]
-pub struct Lane<'a> {
+pub struct HostPair<'a> {
     /// The application.
     pub instance: Instance<'a>,
     /// Its number.
@@ -25,7 +25,7 @@ pub struct Lane<'a> {
     pub part: Part,
 }
 
-impl Lane<'_> {
+impl HostPair<'_> {
     /// The name of the application, or of its side of a relay, in the records.
     pub fn name(&self) -> String {
         self.part.name_of(self.instance.application())
@@ -33,20 +33,20 @@ impl Lane<'_> {
 }
 
 impl Scenario {
-    /// The lanes of a run: first one for each application, then two for each one with a relay.
-    pub fn lanes(&self) -> Vec<Lane<'_>> {
-        let (mut lanes, mut sides) = (Vec::new(), Vec::new());
+    /// The host_pairs of a run: first one for each application, then two for each one with a relay.
+    pub fn host_pairs(&self) -> Vec<HostPair<'_>> {
+        let (mut host_pairs, mut sides) = (Vec::new(), Vec::new());
         for (application, instance) in (0..).zip(self.applications()) {
             let is_relayed = self.flow[instance.entry].relay.is_some();
             let part = if is_relayed { Part::Relayed } else { Part::Whole };
-            let lane = Lane { instance, application, part };
+            let pair = HostPair { instance, application, part };
             if is_relayed {
-                sides.extend(Part::SIDES.map(|part| Lane { part, ..lane.clone() }));
+                sides.extend(Part::SIDES.map(|part| HostPair { part, ..pair.clone() }));
             }
-            lanes.push(lane);
+            host_pairs.push(pair);
         }
-        lanes.extend(sides);
-        lanes
+        host_pairs.extend(sides);
+        host_pairs
     }
 
     /// The names of its relays, each once.
@@ -65,12 +65,12 @@ impl Scenario {
         if self.flow.iter().all(|flow| flow.relay.is_none()) {
             return flows;
         }
-        let lanes = self.lanes();
+        let host_pairs = self.host_pairs();
         let mut all = Vec::new();
         for info in flows {
             let of_side = |part| {
-                let is_it = |lane: &Lane<'_>| lane.application == info.application && lane.part == part;
-                lanes.iter().position(is_it).map(|number| FlowInfo {
+                let is_it = |pair: &HostPair<'_>| pair.application == info.application && pair.part == part;
+                host_pairs.iter().position(is_it).map(|number| FlowInfo {
                     name: part.name_of(&info.name),
                     application: number as u32,
                     part,

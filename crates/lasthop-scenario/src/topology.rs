@@ -39,7 +39,7 @@ pub enum HopKind<'a> {
 
 /// A direction of a hop.
 #[derive(Clone, Debug)]
-pub enum Side<'a> {
+pub enum PortSetup<'a> {
     /// A link with its router.
     Link(&'a PathConfig),
     /// A direction of a medium.
@@ -48,11 +48,11 @@ pub enum Side<'a> {
 
 impl<'a> Hop<'a> {
     /// One direction.
-    pub fn side(&self, direction: Direction) -> Side<'a> {
+    pub fn side(&self, direction: Direction) -> PortSetup<'a> {
         match (&self.kind, direction) {
-            (HopKind::Links { down, .. }, Direction::Down) => Side::Link(down),
-            (HopKind::Links { up, .. }, Direction::Up) => Side::Link(up),
-            (HopKind::Medium(setup), _) => Side::Medium(setup.clone(), direction),
+            (HopKind::Links { down, .. }, Direction::Down) => PortSetup::Link(down),
+            (HopKind::Links { up, .. }, Direction::Up) => PortSetup::Link(up),
+            (HopKind::Medium(setup), _) => PortSetup::Medium(setup.clone(), direction),
         }
     }
 
@@ -74,7 +74,7 @@ impl<'a> Hop<'a> {
     }
 }
 
-impl Side<'_> {
+impl PortSetup<'_> {
     /// The capacity in bit/s of IP packets of `ip_bytes` bytes, from the start and after each change. Of a
     /// medium it is the rate of the fastest station.
     pub fn ip_rates(&self, ip_bytes: u32) -> Vec<(Instant, f64)> {
@@ -252,15 +252,15 @@ impl Scenario {
     /// # Panics
     ///
     /// If there is an ATM switch in place of hops, or if the scenario has not been validated.
-    pub fn side(&self, tree: &Tree, place: Place) -> Side<'_> {
+    pub fn side(&self, tree: &Tree, place: Place) -> PortSetup<'_> {
         let (number, direction) = tree.at(place);
         let Some((name, hop)) = self.hop.get_key_value(tree.name(number)) else {
             let path = if direction == Direction::Down { &self.down } else { &self.up };
-            return Side::Link(path.as_ref().expect("a hop has both directions"));
+            return PortSetup::Link(path.as_ref().expect("a hop has both directions"));
         };
         match &hop.medium {
-            Some(medium) => Side::Medium(hops::setup(name, medium, &self.host), direction),
-            None => Side::Link(hop.side(direction).expect("a hop has links or a medium")),
+            Some(medium) => PortSetup::Medium(hops::setup(name, medium, &self.host), direction),
+            None => PortSetup::Link(hop.side(direction).expect("a hop has links or a medium")),
         }
     }
 
@@ -328,9 +328,9 @@ impl Scenario {
         if !self.has_mptcp() {
             return Vec::new();
         }
-        let lanes = self.lanes();
+        let host_pairs = self.host_pairs();
         let of = |(id, info): (u32, &FlowInfo)| {
-            let flow = &self.flow[lanes[info.application as usize].instance.entry];
+            let flow = &self.flow[host_pairs[info.application as usize].instance.entry];
             let ways = if flow.stack == FlowStack::Mptcp { self.ways(flow) } else { &[] };
             let subflow = |(way, hop): (usize, &String)| FlowInfo {
                 name: format!("{}/{hop}", info.name),

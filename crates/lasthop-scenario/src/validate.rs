@@ -7,7 +7,7 @@ use lasthop_core::{Bytes, Fault, Faults, Host};
 use lasthop_link::check_delay;
 
 use crate::error::suggest;
-use crate::flow::{Flow, FlowStack, Ways};
+use crate::flow::{Flow, FlowStack, DataDirection};
 use crate::hops::{self, RouterImplementation};
 use crate::lan::streams_fit;
 use crate::topology::host_names;
@@ -68,8 +68,8 @@ fn network(scenario: &Scenario, faults: &mut Faults) {
         }
     }
     if !scenario.hop.is_empty() {
-        let lanes = scenario.lanes().len();
-        let parts = 2 * scenario.hop.len() + scenario.host.len() + 2 * lanes;
+        let host_pairs = scenario.host_pairs().len();
+        let parts = 2 * scenario.hop.len() + scenario.host.len() + 2 * host_pairs;
         faults.require(parts <= PARTS_MAX, "hop", || {
             format!(
                 "the network has {parts} parts, two for each hop and flow and one for each host; at most \
@@ -101,7 +101,7 @@ fn kinds(scenario: &Scenario, faults: &mut Faults) {
         leave out [atm]"
             .into()
     });
-    let up = scenario.flow.iter().position(|flow| flow.direction != Ways::Down);
+    let up = scenario.flow.iter().position(|flow| flow.direction != DataDirection::Down);
     let place = format!("flow[{}].direction", up.unwrap_or_default());
     faults.require(up.is_none() || scenario.atm.is_none(), &place, || {
         "\"up\": the way back from an ATM switch is delay only, without a rate or a queue; leave it out"

@@ -153,7 +153,7 @@ impl Latest {
 
 /// The hosts of a scenario.
 pub(crate) struct ScenarioHosts {
-    /// TCP of each lane's flows.
+    /// TCP of each pair's flows.
     tcp: Vec<Rc<FlowsTcp>>,
     /// QUIC of each application's flows, if QUIC carries them.
     quic: Vec<Option<HostQuic>>,
@@ -175,9 +175,9 @@ impl ScenarioHosts {
             .flow
             .iter()
             .flat_map(|flow| iter::repeat_n(tcp_of(flow, Part::Whole), flow.applications()));
-        let lanes = scenario.lanes();
-        let sides = lanes.iter().filter(|lane| lane.part.is_side());
-        let of_sides = sides.map(|lane| tcp_of(&scenario.flow[lane.instance.entry], lane.part));
+        let host_pairs = scenario.host_pairs();
+        let sides = host_pairs.iter().filter(|pair| pair.part.is_side());
+        let of_sides = sides.map(|pair| tcp_of(&scenario.flow[pair.instance.entry], pair.part));
         let quic = scenario.flow.iter().flat_map(|flow| {
             let quic = flow.quic().map(|config| {
                 let moves = scenario.moves(flow);

@@ -18,12 +18,12 @@ pub(crate) struct Relay {
     accepts: usize,
     has_connected: bool,
     /// From the peer's side to the host's, and back.
-    ways: [Way; 2],
+    ways: [Transfer; 2],
 }
 
 /// One direction.
 #[derive(Clone, Copy, Debug, Default)]
-struct Way {
+struct Transfer {
     received: u64,
     read: u64,
     /// True if no more will arrive.
@@ -35,7 +35,7 @@ impl Relay {
     /// A relay for a flow that `caller` opens.
     pub fn new(buffer: u64, caller: Host) -> Self {
         let accepts = caller as usize;
-        Self { buffer, accepts, has_connected: false, ways: [Way::default(); 2] }
+        Self { buffer, accepts, has_connected: false, ways: [Transfer::default(); 2] }
     }
 
     /// Does what news at its ends allow: at the one on the peer's side and at the one on the host's.
@@ -58,7 +58,7 @@ impl Relay {
     }
 }
 
-impl Way {
+impl Transfer {
     fn copy<T: Transport, O: Observer>(
         &mut self,
         now: Instant,

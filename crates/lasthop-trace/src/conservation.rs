@@ -30,7 +30,7 @@ pub struct Violation {
 /// the content of the engine's buffers.
 #[derive(Debug, Default)]
 pub struct Conservation {
-    lanes: BTreeMap<(FlowId, Direction), FlowDirection>,
+    directions: BTreeMap<(FlowId, Direction), FlowDirection>,
     violations: Vec<Violation>,
 }
 
@@ -53,17 +53,17 @@ enum Stage {
 
 impl Conservation {
     pub fn counts(&self, flow: FlowId, direction: Direction) -> PacketCounts {
-        self.lanes.get(&(flow, direction)).map(|lane| lane.counts).unwrap_or_default()
+        self.directions.get(&(flow, direction)).map(|one| one.counts).unwrap_or_default()
     }
 
     /// The counts of all flows in both directions so far.
     pub fn total(&self) -> PacketCounts {
-        self.lanes.values().fold(PacketCounts::default(), |sum, lane| PacketCounts {
-            sent: sum.sent + lane.counts.sent,
-            delivered: sum.delivered + lane.counts.delivered,
-            dropped: sum.dropped + lane.counts.dropped,
-            inside: sum.inside + lane.counts.inside,
-            queued: sum.queued + lane.counts.queued,
+        self.directions.values().fold(PacketCounts::default(), |sum, one| PacketCounts {
+            sent: sum.sent + one.counts.sent,
+            delivered: sum.delivered + one.counts.delivered,
+            dropped: sum.dropped + one.counts.dropped,
+            inside: sum.inside + one.counts.inside,
+            queued: sum.queued + one.counts.queued,
         })
     }
 
@@ -75,8 +75,8 @@ impl Conservation {
 
 impl Observer for Conservation {
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
-        let lane = self.lanes.entry((packet.flow, packet.direction)).or_default();
-        if let Err(reason) = lane.packet(event, packet.serial) {
+        let one = self.directions.entry((packet.flow, packet.direction)).or_default();
+        if let Err(reason) = one.packet(event, packet.serial) {
             self.violations.push(Violation { at: now, serial: packet.serial, event, reason });
         }
     }

@@ -2,7 +2,7 @@
 
 use lasthop_core::{Direction, Duration, FlowId, Host, Part, Place};
 use lasthop_link::Capacity;
-use lasthop_scenario::{Lane, Scenario, Tree};
+use lasthop_scenario::{HostPair, Scenario, Tree};
 use lasthop_traffic::HttpPageConfig;
 use serde::Deserialize;
 use std::fs::File;
@@ -73,8 +73,8 @@ impl Analysis {
             segment_bytes: scenario.segment_bytes(),
             packet_bytes: scenario.mtu.0 as u32,
         };
-        let info = |lane: &Lane<'_>| application_info(scenario, lane, &tree, places);
-        Self::new(scenario.lanes().iter().map(info).collect(), run).with_hops(scenario)
+        let info = |pair: &HostPair<'_>| application_info(scenario, pair, &tree, places);
+        Self::new(scenario.host_pairs().iter().map(info).collect(), run).with_hops(scenario)
     }
 }
 
@@ -105,22 +105,22 @@ fn bottlenecks(scenario: &Scenario) -> Bottlenecks {
     }
     let (tree, places) = (scenario.tree(), scenario.bottlenecks());
     let capacity = |place| Some(scenario.side(&tree, place).capacity(scenario.mtu.0 as u32));
-    let crosses = |lane: &Lane<'_>| {
-        let avoided = passes_by(scenario, lane, &tree, places);
+    let crosses = |pair: &HostPair<'_>| {
+        let avoided = passes_by(scenario, pair, &tree, places);
         avoided.into_iter().map(|way| way.map(|passes_by| !passes_by)).collect()
     };
     Bottlenecks {
         places,
         capacities: places.map(capacity),
-        crossed: scenario.lanes().iter().map(crosses).collect(),
+        crossed: scenario.host_pairs().iter().map(crosses).collect(),
     }
 }
 
 /// For each way of a flow, whether its packets avoid the bottleneck of each direction.
-fn passes_by(scenario: &Scenario, lane: &Lane<'_>, tree: &Tree, places: [Place; 2]) -> Vec<[bool; 2]> {
-    let flow = &scenario.flow[lane.instance.entry];
+fn passes_by(scenario: &Scenario, pair: &HostPair<'_>, tree: &Tree, places: [Place; 2]) -> Vec<[bool; 2]> {
+    let flow = &scenario.flow[pair.instance.entry];
     let [down, up] =
-        [Direction::Down, Direction::Up].map(|direction| scenario.routes(tree, flow, lane.part, direction));
+        [Direction::Down, Direction::Up].map(|direction| scenario.routes(tree, flow, pair.part, direction));
     let avoids =
         |routes: [&Vec<Place>; 2]| [0, 1].map(|direction| !routes[direction].contains(&places[direction]));
     down.iter().zip(&up).map(|(down, up)| avoids([down, up])).collect()
@@ -129,24 +129,24 @@ fn passes_by(scenario: &Scenario, lane: &Lane<'_>, tree: &Tree, places: [Place; 
 impl Overview {
     /// An overview of one run of `scenario`, on any engine, in detail within `span`.
     pub fn of(scenario: &Scenario, span: Span) -> Self {
-        let names = scenario.lanes().iter().map(Lane::name).collect();
+        let names = scenario.host_pairs().iter().map(HostPair::name).collect();
         Self::new(names, bottlenecks(scenario), span)
     }
 }
 
 fn application_info(
     scenario: &Scenario,
-    lane: &Lane<'_>,
+    pair: &HostPair<'_>,
     tree: &Tree,
     places: [Place; 2],
 ) -> ApplicationInfo {
-    let Lane { instance, application, part } = lane;
+    let HostPair { instance, application, part } = pair;
     let traffic = instance.config.traffic();
     let flow = &scenario.flow[instance.entry];
     ApplicationInfo {
-        name: lane.name(),
+        name: pair.name(),
         hosts: [Host::Client, Host::Server].map(|end| scenario.host_at(flow, *part, end).into_owned()),
-        passes_by: passes_by(scenario, lane, tree, places),
+        passes_by: passes_by(scenario, pair, tree, places),
         objects: instance.config.page().filter(|_| !part.is_side()).map(HttpPageConfig::objects),
         voice: traffic.voice(),
         asks: traffic.requests().is_some() && !part.is_side(),

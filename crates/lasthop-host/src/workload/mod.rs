@@ -31,7 +31,7 @@ use lasthop_core::{
     Body, Datagram, Dscp, FlowId, FlowInfo, Host, Instant, News, Observer, Packet, Part, Protocol, Seed,
 };
 use lasthop_quic::QuicConfig;
-use lasthop_scenario::{Flow as FlowEntry, Lane, Scenario};
+use lasthop_scenario::{Flow as FlowEntry, HostPair, Scenario};
 use lasthop_tcp::{Pacing, TcpConfig};
 use lasthop_traffic::{Action, Application as _, Content, HttpServer, Instance, Program};
 use later::Later;
@@ -109,8 +109,8 @@ struct Flow {
     /// Index of its application, and its number there.
     application: usize,
     number: u32,
-    /// The number of its lane, and what it is, if there are relays.
-    lane: usize,
+    /// The number of its pair, and what it is, if there are relays.
+    pair: usize,
     part: Part,
     server: SocketAddr,
     client: SocketAddr,
@@ -126,12 +126,12 @@ impl Flow {
     /// first.
     fn new(
         (application, number): (usize, u32),
-        lane: usize,
+        pair: usize,
         part: Part,
         [server, client]: [SocketAddr; 2],
         ends: FlowEnds,
     ) -> Self {
-        Self { application, number, lane, part, server, client, way: 0, passes: false, ends }
+        Self { application, number, pair, part, server, client, way: 0, passes: false, ends }
     }
 }
 
@@ -185,7 +185,7 @@ pub struct Workload<'a> {
     hosts: &'a [HostNamespace],
     inside: usize,
     applications: Vec<Application>,
-    lanes: Vec<[Endpoint; 2]>,
+    host_pairs: Vec<[Endpoint; 2]>,
     /// The buffer of the relay of each application's flows.
     buffers: Vec<u64>,
     flows: Vec<Flow>,
@@ -239,7 +239,7 @@ impl<'a> Workload<'a> {
             hosts: namespaces,
             inside: usize::MAX,
             applications: applications(scenario, seed, hosts)?,
-            lanes: lanes(scenario, hosts),
+            host_pairs: host_pairs(scenario, hosts),
             buffers: instances.iter().map(buffer).collect(),
             flows: Vec::new(),
             ports: BTreeMap::new(),
@@ -276,8 +276,8 @@ impl<'a> Workload<'a> {
     }
 
     fn host_of(&self, flow: FlowId, end: Host) -> usize {
-        let known = self.flows.get(flow.0 as usize).map(|flow| flow.lane);
-        self.lanes[known.unwrap_or((u32::MAX - flow.0) as usize)][end as usize].host
+        let known = self.flows.get(flow.0 as usize).map(|flow| flow.pair);
+        self.host_pairs[known.unwrap_or((u32::MAX - flow.0) as usize)][end as usize].host
     }
 
     /// An application between whose hosts a packet of no flow is sent, by this end.
@@ -288,7 +288,7 @@ impl<'a> Workload<'a> {
             let [own, other] = if sender == Host::Server { [server, client] } else { [client, server] };
             has(own, source) && has(other, destination)
         };
-        self.lanes.iter().position(is_it).map(|lane| lane as u32)
+        self.host_pairs.iter().position(is_it).map(|pair| pair as u32)
     }
 
     fn enter(&mut self, host: usize) -> Result<(), Error> {
@@ -326,8 +326,8 @@ impl<'a> Workload<'a> {
         caller: Host,
         waiter: &Waiter,
     ) -> Result<(), Error> {
-        let lane = info.application as usize;
-        let sides = self.lanes[lane];
+        let pair = info.application as usize;
+        let sides = self.host_pairs[pair];
         let is_relay = |end| part.relay_end() == Some(end);
         let mptcp = self.applications[application].mptcp;
         // Further addresses belong to the host at the edge, so this is the one that connects.
@@ -372,7 +372,7 @@ impl<'a> Workload<'a> {
         } else {
             self.applications[application].takes(id)
         };
-        self.flows.push(Flow::new((application, number), lane, part, addresses, ends));
+        self.flows.push(Flow::new((application, number), pair, part, addresses, ends));
         Ok(())
     }
 
@@ -699,8 +699,8 @@ impl Flows for Workload<'_> {
     }
 
     fn way(&self, flow: FlowId) -> (u32, usize) {
-        let Flow { lane, way, .. } = self.flows[flow.0 as usize];
-        (lane as u32, way)
+        let Flow { pair, way, .. } = self.flows[flow.0 as usize];
+        (pair as u32, way)
     }
 
     fn identify<O: Observer>(
@@ -793,13 +793,13 @@ fn applications(scenario: &Scenario, seed: Seed, hosts: &Hosts<'_>) -> Result<Ve
         Ok(Application { program, flows: Vec::new(), sides, later, site, quic, mptcp })
     };
     let programs = scenario.applications().into_iter().zip(scenario.programs(seed));
-    programs.zip(&hosts.of_lane).map(application).collect()
+    programs.zip(&hosts.of_pair).map(application).collect()
 }
 
-fn lanes(scenario: &Scenario, hosts: &Hosts<'_>) -> Vec<[Endpoint; 2]> {
-    let lanes = scenario.lanes();
-    let flow = |lane: &Lane<'_>| (&scenario.flow[lane.instance.entry], lane.part);
-    lanes.iter().zip(&hosts.of_lane).map(|(lane, ends)| sides(scenario, flow(lane), ends)).collect()
+fn host_pairs(scenario: &Scenario, hosts: &Hosts<'_>) -> Vec<[Endpoint; 2]> {
+    let host_pairs = scenario.host_pairs();
+    let flow = |pair: &HostPair<'_>| (&scenario.flow[pair.instance.entry], pair.part);
+    host_pairs.iter().zip(&hosts.of_pair).map(|(pair, ends)| sides(scenario, flow(pair), ends)).collect()
 }
 
 fn sides(scenario: &Scenario, (flow, part): (&FlowEntry, Part), ends: &[usize; 2]) -> [Endpoint; 2] {

@@ -145,14 +145,14 @@ fn behind(routes: &[[Vec<u32>; 2]], ports: &[Port]) -> Vec<Behind> {
 
 /// The numbers of the hosts at the ends of each application's routes, server and client.
 fn ends(scenario: &Scenario) -> Vec<[Option<usize>; 2]> {
-    let of_lane = |lane: &lasthop_scenario::Lane<'_>| {
-        let flow = &scenario.flow[lane.instance.entry];
+    let of_pair = |pair: &lasthop_scenario::HostPair<'_>| {
+        let flow = &scenario.flow[pair.instance.entry];
         [Host::Server, Host::Client].map(|end| {
-            let name = scenario.host_at(flow, lane.part, end);
+            let name = scenario.host_at(flow, pair.part, end);
             scenario.host.keys().position(|host| *host == name)
         })
     };
-    scenario.lanes().iter().map(of_lane).collect()
+    scenario.host_pairs().iter().map(of_pair).collect()
 }
 
 /// Lays the routes of all applications, with the wires at their ends: first those of access links towards
@@ -169,7 +169,7 @@ impl<'a> Wires<'a> {
     fn lay(mut self, ports: &mut Vec<Port>) -> Vec<Vec<[Vec<u32>; 2]>> {
         let scenario = self.scenario;
         let flows: Vec<(&Flow, Part)> =
-            scenario.lanes().iter().map(|lane| (&scenario.flow[lane.instance.entry], lane.part)).collect();
+            scenario.host_pairs().iter().map(|pair| (&scenario.flow[pair.instance.entry], pair.part)).collect();
         let to_server = |(flow, part): &(&Flow, Part)| {
             let access = flow.access.as_ref().filter(|_| *part != Part::HostSide)?;
             Some(add(ports, Wire::new(Some(access.rate), access.delay)))

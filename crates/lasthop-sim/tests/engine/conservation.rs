@@ -5,7 +5,7 @@ use crate::random::{self, Streams};
 use crate::support::observe;
 use lasthop_core::{Direction, DropCause, Duration, Host, Part, Protocol, Seed, TransportEvent};
 use lasthop_link::{CourseConfig, Discard, LinkConfig, PathConfig};
-use lasthop_scenario::{Flow, Hop, Scenario, Side};
+use lasthop_scenario::{Flow, Hop, Scenario, PortSetup};
 use lasthop_sim::{HostMemory, run};
 use lasthop_tcp::Stack;
 use lasthop_trace::{Analysis, Conservation, FlowRecord, HopRecord, Outcome, PageRecord, Records, RunRecord};
@@ -57,10 +57,10 @@ fn keeps_every_promise(scenario: &Scenario, study: u64) -> TestCaseResult {
         prop_assert!(end.time.as_nanos() < scenario.time_limit.as_nanos(), "still busy at {}", end.time);
         conserved(&conservation, end.packets_inside, &record)?;
         prop_assert_eq!(streams.faults(), &[""; 0]);
-        let lanes = scenario.lanes();
+        let host_pairs = scenario.host_pairs();
         for ((index, flow), info) in flows.iter().enumerate().zip(scenario.flows()) {
-            let lane = &lanes[info.application as usize];
-            let page = pages.iter().find(|page| page.page == lane.instance.application());
+            let pair = &host_pairs[info.application as usize];
+            let page = pages.iter().find(|page| page.page == pair.instance.application());
             if page.is_none_or(|page| page.connections_aborted == 0) {
                 match info.part {
                     Part::Relayed => relayed(&flows[index..][..3], &streams, index)?,
@@ -73,12 +73,12 @@ fn keeps_every_promise(scenario: &Scenario, study: u64) -> TestCaseResult {
                     _ => ended(flow, &streams, index, info.sends_for.is_some())?,
                 }
             }
-            consistent(scenario, flow, (&scenario.flow[lane.instance.entry], info.part))?;
+            consistent(scenario, flow, (&scenario.flow[pair.instance.entry], info.part))?;
         }
         // A browser may wait forever for what the far side of a relay has given up.
         let waits = |page: &&PageRecord| {
             flows.iter().zip(scenario.flows()).any(|(flow, info)| {
-                let is_of_it = lanes[info.application as usize].instance.application() == page.page;
+                let is_of_it = host_pairs[info.application as usize].instance.application() == page.page;
                 is_of_it && info.part.is_side() && flow.outcome != Outcome::Closed
             })
         };
@@ -258,8 +258,8 @@ fn least_delay_of_ways(scenario: &Scenario, entry: &Flow, part: Part) -> Duratio
     let delays = ways.iter().flatten().map(|place| {
         let (hop, side) = tree.at(*place);
         match hops[hop].side(side) {
-            Side::Link(path) => least_delay(path),
-            Side::Medium(setup, _) => setup.delay(),
+            PortSetup::Link(path) => least_delay(path),
+            PortSetup::Medium(setup, _) => setup.delay(),
         }
     });
     delays.fold(Duration::ZERO, |sum, delay| sum + delay)

@@ -1,7 +1,7 @@
 //! What the stations of a medium take of the air.
 
 use lasthop_core::{AirEvent, Duration, Instant, Place};
-use lasthop_scenario::{Scenario, Side, Tree};
+use lasthop_scenario::{Scenario, PortSetup, Tree};
 
 use crate::records::StationRecord;
 
@@ -16,7 +16,7 @@ pub(super) struct Station {
 impl Station {
     /// The stations of a direction of a hop; none of a link.
     pub(super) fn all(scenario: &Scenario, tree: &Tree, place: Place) -> Vec<Self> {
-        let Side::Medium(..) = scenario.side(tree, place) else { return Vec::new() };
+        let PortSetup::Medium(..) = scenario.side(tree, place) else { return Vec::new() };
         let (hop, direction) = tree.at(place);
         let hop = tree.name(hop);
         let record = |station: &str| StationRecord {

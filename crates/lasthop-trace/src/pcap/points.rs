@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::Ipv4Addr;
 
 use lasthop_core::{Direction, FlowInfo, Host, Packet, Place};
-use lasthop_scenario::{Lane, SERVER, Scenario};
+use lasthop_scenario::{HostPair, SERVER, Scenario};
 
 use super::packet::{Addresses, Seen};
 
@@ -83,20 +83,20 @@ impl CapturePoints {
             }
         }
         let end = |name: &str| names[..hops_from].iter().position(|own| own == name).unwrap_or_default();
-        let ends = |lane: &Lane<'_>| {
-            let flow = &network.flow[lane.instance.entry];
+        let ends = |pair: &HostPair<'_>| {
+            let flow = &network.flow[pair.instance.entry];
             let names =
-                [Host::Server, Host::Client].map(|host| network.host_at(flow, lane.part, host).into_owned());
+                [Host::Server, Host::Client].map(|host| network.host_at(flow, pair.part, host).into_owned());
             let points = [0, 1].map(|side| end(&names[side]));
             Ends {
                 names,
                 addresses: points.map(|point| address(point).octets()),
                 points,
                 routes: [Direction::Down, Direction::Up]
-                    .map(|way| network.route_of(&tree, flow, lane.part, way)),
+                    .map(|way| network.route_of(&tree, flow, pair.part, way)),
             }
         };
-        let applications = network.lanes().iter().map(ends).collect();
+        let applications = network.host_pairs().iter().map(ends).collect();
         Self { names, hosts: hops_from, applications, hops, has_far_ends: true, only: None }
     }
 

@@ -76,7 +76,7 @@ enum Queued {
 }
 
 #[derive(Debug)]
-struct Lane {
+struct Receiver {
     queued: Queued,
     window: Window,
     /// Packets taken ahead of those of other receivers that had arrived earlier.
@@ -94,7 +94,7 @@ enum Order {
 
 #[derive(Debug)]
 pub(super) struct Sender {
-    lanes: Vec<Lane>,
+    receivers: Vec<Receiver>,
     order: Order,
     limit: QueueSize,
     /// All packets in its queues.
@@ -109,7 +109,7 @@ pub(super) struct Sender {
 impl Sender {
     /// A sender to `receivers`.
     pub(super) fn new(wifi: &WifiConfig, receivers: usize, mtu: Bytes, stream: (String, Seed)) -> Self {
-        let lane = || Lane {
+        let receiver = || Receiver {
             queued: if wifi.queue == WifiQueue::Fifo {
                 Queued::Fifo(Fifo::default())
             } else {
@@ -123,7 +123,7 @@ impl Sender {
             by_time,
         };
         Self {
-            lanes: (0..receivers).map(|_| lane()).collect(),
+            receivers: (0..receivers).map(|_| receiver()).collect(),
             order: match wifi.queue {
                 WifiQueue::Fifo => Order::Arrival(VecDeque::new()),
                 WifiQueue::FqCodel => turns(1, false),
@@ -144,7 +144,7 @@ impl Sender {
 
     /// Packets that have left their queue and are not released.
     pub(super) fn under_way(&self) -> usize {
-        self.lanes.iter().map(|lane| lane.window.packets()).sum()
+        self.receivers.iter().map(|to| to.window.packets()).sum()
     }
 
     /// True if it has a packet to send.
@@ -160,8 +160,8 @@ impl Sender {
         packets: &mut Packets<'_, O>,
     ) -> bool {
         let ip_bytes = packets.arena.get(id).ip_bytes;
-        let lane = &mut self.lanes[receiver];
-        match &mut lane.queued {
+        let to = &mut self.receivers[receiver];
+        match &mut to.queued {
             Queued::Fifo(fifo) => {
                 if self.total.is_full(self.limit, ip_bytes) {
                     packets.discard(id, DropCause::QueueOverflow);
@@ -223,11 +223,11 @@ impl Sender {
         tell: &mut impl FnMut(&mut Packets<'_, O>, PacketId, (u32, u32)),
     ) -> Load {
         let mut load = Load::default();
-        self.lanes[receiver].window.send_again(|ip_bytes| load.add(ip_bytes, bytes_of(ip_bytes), limits));
+        self.receivers[receiver].window.send_again(|ip_bytes| load.add(ip_bytes, bytes_of(ip_bytes), limits));
         self.note_again(receiver);
-        let lane = &mut self.lanes[receiver];
-        while load.mpdus < limits.mpdus && lane.window.has_room() && !lane.window.has_again() {
-            let (id, ip_bytes) = match &mut lane.queued {
+        let to = &mut self.receivers[receiver];
+        while load.mpdus < limits.mpdus && to.window.has_room() && !to.window.has_again() {
+            let (id, ip_bytes) = match &mut to.queued {
                 Queued::Fifo(fifo) => {
                     let Some(front) = fifo.front() else { break };
                     let (id, ip_bytes) = (front.id, front.ip_bytes);
@@ -237,7 +237,7 @@ impl Sender {
                     fifo.pop();
                     self.total.packets -= 1;
                     self.total.bytes -= ip_bytes;
-                    lane.ahead += 1;
+                    to.ahead += 1;
                     (id, ip_bytes)
                 }
                 Queued::Fair(queue) => {
@@ -255,7 +255,7 @@ impl Sender {
                     (next.id, next.ip_bytes)
                 }
             };
-            lane.window.send(id, ip_bytes);
+            to.window.send(id, ip_bytes);
             tell(packets, id, (self.total.packets, self.total.bytes));
         }
         load
@@ -270,7 +270,7 @@ impl Sender {
                 }
                 loop {
                     let receiver = *order.front()?;
-                    let ahead = &mut self.lanes[receiver].ahead;
+                    let ahead = &mut self.receivers[receiver].ahead;
                     if *ahead == 0 {
                         return Some(receiver);
                     }
@@ -284,13 +284,13 @@ impl Sender {
 
     /// The window towards a receiver, whose frame has ended.
     pub(super) fn window(&mut self, receiver: usize) -> &mut Window {
-        &mut self.lanes[receiver].window
+        &mut self.receivers[receiver].window
     }
 
     /// Notes whether packets to a receiver are to be sent again.
     pub(super) fn note_again(&mut self, receiver: usize) {
         let known = self.again.iter().position(|other| *other == receiver);
-        match (known, self.lanes[receiver].window.has_again()) {
+        match (known, self.receivers[receiver].window.has_again()) {
             (None, true) => self.again.push_back(receiver),
             (Some(place), false) => drop(self.again.remove(place)),
             _ => {}

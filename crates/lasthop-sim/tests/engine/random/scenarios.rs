@@ -17,7 +17,7 @@ use lasthop_link::{
 };
 use lasthop_scenario::{
     AccessConfig, Behind, Flow, HopConfig, HostConfig, LanConfig, RelayConfig, Roles, RouterConfig, Scenario,
-    Ways,
+    DataDirection,
 };
 use lasthop_tcp::{CongestionControl, FRtoMode, Profile, RecoveryRules, Stack, TcpConfig};
 use lasthop_traffic::{
@@ -50,7 +50,7 @@ pub fn scenarios() -> impl Strategy<Value = Scenario> {
                         flow.drop_list = vec![2, 3, 7];
                     }
                     if atm.is_some() {
-                        (flow.direction, flow.access) = (Ways::Down, None);
+                        (flow.direction, flow.access) = (DataDirection::Down, None);
                     }
                 }
                 let mut scenario = Scenario {
@@ -203,8 +203,8 @@ fn tree(mtu: u64) -> impl Strategy<Value = Between> {
         let hop: BTreeMap<String, HopConfig> = hop.collect();
         let host = hosts.into_iter().enumerate().map(|(number, (ways, station, user))| {
             let ways: BTreeSet<String> = ways.into_iter().map(|way| name(way.index(many))).collect();
-            let behind = Some(Behind::Ways(ways.into_iter().collect::<Vec<_>>()))
-                .filter(|ways| *ways != Behind::Ways(Vec::new()));
+            let behind = Some(Behind::Several(ways.into_iter().collect::<Vec<_>>()))
+                .filter(|ways| *ways != Behind::Several(Vec::new()));
             let host = HostConfig { behind, ..HostConfig::default() };
             let media = host.ways().iter().filter_map(|way| hop[way].medium.as_ref());
             let kinds: Vec<&str> = media.map(MediumConfig::kind).collect();
@@ -732,9 +732,9 @@ fn entry(mtu: u64) -> impl Strategy<Value = Flow> {
         let up = up && kind.traffic().only_down().is_none();
         let is_call = matches!(kind, FlowConfig::Voip(_));
         let direction = match up {
-            true if is_call => Ways::Both,
-            true => Ways::Up,
-            false => Ways::Down,
+            true if is_call => DataDirection::Both,
+            true => DataDirection::Up,
+            false => DataDirection::Down,
         };
         let tcp = tcp.filter(|_| kind.traffic().protocol() == Protocol::Tcp).map(Box::new);
         Flow { direction, count, tcp, access, ..Flow::from(kind) }

@@ -58,9 +58,9 @@ impl Streams {
             longest: [(0, 0); 2],
             faults: Vec::new(),
             echoes: scenario
-                .lanes()
+                .host_pairs()
                 .iter()
-                .map(|lane| scenario.tcp_of(&lane.instance).congestion_control == CongestionControl::Dctcp)
+                .map(|pair| scenario.tcp_of(&pair.instance).congestion_control == CongestionControl::Dctcp)
                 .collect(),
         }
     }
