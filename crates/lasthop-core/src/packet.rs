@@ -45,9 +45,9 @@ impl FlowId {
 /// An end of every flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Host {
-    /// The fixed host.
+    /// The server.
     Server,
-    /// The mobile host.
+    /// The client.
     Client,
 }
 
@@ -68,10 +68,10 @@ impl Host {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
-    /// From the fixed host towards the mobile host.
+    /// From the server towards the client.
     #[default]
     Down,
-    /// From the mobile host towards the fixed host.
+    /// From the client towards the server.
     Up,
 }
 
@@ -146,7 +146,7 @@ pub struct Packet {
     pub is_copy: bool,
     /// Code point in the DS field of the IP header.
     pub dscp: Dscp,
-    /// Transport port of the fixed host: the source on the way down, the destination on the way up.
+    /// Transport port of the server: the source on the way down, the destination on the way up.
     pub server_port: u16,
     /// The part of the network that it crosses, if the network has several hops.
     pub place: Place,
@@ -266,7 +266,7 @@ pub struct QuicDatagram {
     pub ack: u64,
     /// Position of the end of the stream, if the packet carries the end.
     pub end: Option<NonZeroU64>,
-    /// The address of the mobile host that it comes from or goes to: the number of moves of that host before.
+    /// The address of the client that it comes from or goes to: the number of moves of that host before.
     pub address: u16,
     /// The first four parts of the stream in it; there may be more.
     pub blocks: SackList,

@@ -50,7 +50,7 @@ pub trait Flows {
     /// The application of a flow, and its way among those of the application.
     fn way(&self, flow: FlowId) -> (u32, usize);
 
-    /// The flow, the port of the fixed host, and the transport part of a packet that `sender` sends. Called
+    /// The flow, the port of the server, and the transport part of a packet that `sender` sends. Called
     /// before the observer sees the packet.
     fn identify<O: Observer>(
         &mut self,

@@ -31,7 +31,7 @@ struct Namespace<'a> {
 }
 
 impl<'a> Hosts<'a> {
-    /// The hosts of a scenario. Without names, the first two are the fixed and the mobile host, with `[tcp]`.
+    /// The hosts of a scenario. Without names, the first two are the server and the client, with `[tcp]`.
     pub fn of(scenario: &'a Scenario) -> Self {
         let mut namespaces: Vec<Namespace<'_>> = Vec::new();
         let mut number = |namespace| {

@@ -165,7 +165,7 @@ fn filter(
         keys.push((8, 0x00ff_0000, number.cast_unsigned() << 16));
     }
     if let Some(port) = port {
-        // The fixed host sends the packets of the direction down.
+        // The server sends the packets of the direction down.
         let shift = if direction == Direction::Down { 16 } else { 0 };
         keys.push((20, 0xffff << shift, u32::from(port.get()) << shift));
     }

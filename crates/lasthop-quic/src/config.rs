@@ -25,7 +25,7 @@ pub struct QuicConfig {
     /// The hosts have had a connection before the run, so the connecting host sends data in its first packets
     /// (0-RTT; RFC 9001, section 4.6).
     pub zero_rtt: bool,
-    /// With each change of a link, the mobile host moves to another address, and its connection migrates (RFC
+    /// With each change of a link, the client moves to another address, and its connection migrates (RFC
     /// 9000, section 9); otherwise it keeps its address.
     pub migration: bool,
     /// The sender asks the receiver to let this number of packets pass without an acknowledgment, and to

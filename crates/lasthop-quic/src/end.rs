@@ -36,7 +36,7 @@ const PORT: u16 = 4433;
 /// Position of the first byte of data in [`TransportEvent`]s; position 0 is the opening of the stream.
 const FIRST_BYTE: u64 = 1;
 
-/// Both ends of a flow, the server's and the client's, over IP packets of up to `mtu` bytes. The mobile host
+/// Both ends of a flow, the server's and the client's, over IP packets of up to `mtu` bytes. The client
 /// moves at these times, if its connections can migrate. If `log` is set, the ends pass qlog to the observer.
 pub fn ends(config: &QuicConfig, mtu: Size, moves: &Moves, seed: Seed, flow: FlowId, log: bool) -> [Quic; 2] {
     let base = StdInstant::now();
@@ -78,7 +78,7 @@ fn meet(mut ends: [Quic; 2]) {
     }
 }
 
-/// When the mobile host gets another address or port.
+/// When the client gets another address or port.
 #[derive(Clone, Debug, Default)]
 pub struct Moves {
     /// The times, in order.
@@ -109,12 +109,12 @@ impl Place {
         Instant::from_nanos(u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Number of moves of the mobile host so far.
+    /// Number of moves of the client so far.
     fn moved(&self, now: Instant) -> u16 {
         self.moves.at.partition_point(|at| *at <= now) as u16
     }
 
-    /// Address of the other end, for an end with a datagram to or from this address of the mobile host.
+    /// Address of the other end, for an end with a datagram to or from this address of the client.
     fn peer(&self, address: u16) -> SocketAddr {
         let [high, low] = address.to_be_bytes();
         let (address, port) = match (self.host, self.moves.rebinds) {
@@ -125,7 +125,7 @@ impl Place {
         SocketAddr::new(IpAddr::V4(address), port)
     }
 
-    /// Address of the mobile host in a datagram that leaves now for `remote`.
+    /// Address of the client in a datagram that leaves now for `remote`.
     fn address(&self, now: Instant, remote: SocketAddr) -> u16 {
         match (self.host, remote.ip()) {
             (Host::Server, _) if self.moves.rebinds => remote.port() - PORT,
@@ -155,7 +155,7 @@ pub struct Quic {
     seen: Vec<Note>,
     secrets: Arc<Secrets>,
     wakeup: Option<Instant>,
-    /// Moves of the mobile host that quinn knows of.
+    /// Moves of the client that quinn knows of.
     moved: u16,
     /// True if a timer has expired, and nothing was polled since, so that its probe has not been seen yet.
     woken: bool,
@@ -163,10 +163,10 @@ pub struct Quic {
     backoff: u32,
     /// Number of MTU probes seen so far.
     mtu_probes: u64,
-    /// Responses that belong to no connection, with the mobile host's address.
+    /// Responses that belong to no connection, with the client's address.
     answers: VecDeque<(Vec<u8>, u16)>,
     buffer: Vec<u8>,
-    /// The mobile host's address in the datagram being built.
+    /// The client's address in the datagram being built.
     address: u16,
     streams: Streams,
     /// In place of streams, if it is a connection of datagrams.
@@ -565,7 +565,7 @@ impl Quic {
         self.datagram.stream_bytes += bytes;
     }
 
-    /// When the mobile host moves next, if its connection has begun.
+    /// When the client moves next, if its connection has begun.
     fn next_move(&self) -> Option<Instant> {
         let moves = self.place.host == Host::Client && self.is_caller && !self.is_over;
         let moves = moves && !self.place.moves.rebinds;
@@ -687,7 +687,7 @@ impl Transport for Quic {
         let arrived = Rc::clone(&self.place.flights[1]);
         let mut arrived = arrived.borrow_mut();
         let Some((bytes, address)) = arrived.arrive(datagram.number) else { return };
-        // The mobile host does not receive packets sent to an address that it has left.
+        // The client does not receive packets sent to an address that it has left.
         if self.place.host == Host::Server || address == self.place.moved(now) {
             self.take_in(now, (bytes, address), packet.ecn, observer);
         }

@@ -12,7 +12,7 @@ const OVERTAKEN_MAX: u64 = 10_000;
 pub(crate) struct Flight {
     /// Number of the first stored datagram.
     first: u64,
-    /// The datagrams, each with the address of the mobile host that it was sent from or to. A datagram that
+    /// The datagrams, each with the address of the client that it was sent from or to. A datagram that
     /// has arrived is empty.
     datagrams: VecDeque<(Vec<u8>, u16)>,
     /// The last datagram to arrive: the network may deliver a copy directly after it.

@@ -18,7 +18,7 @@ use crate::{CongestionControl, Crypto, Moves, Quic, QuicConfig, ends};
 
 const MTU: Bytes = Bytes(1500);
 const DELAY: Duration = Duration::from_millis(50);
-/// When the mobile host moves, in ms, if its connections can migrate.
+/// When the client moves, in ms, if its connections can migrate.
 const MOVES: [u64; 2] = [400, 700];
 
 /// The reports of both ends: events, logs, and the datagrams that the client received.

@@ -18,7 +18,7 @@ use crate::config::Crypto;
 use crate::null::Null;
 use crate::random::{Lent, X25519};
 
-/// Name of the fixed host in its certificate.
+/// Name of the server in its certificate.
 pub(crate) const SERVER_NAME: &str = "server.lasthop";
 /// The application protocol (ALPN, RFC 7301): bytes without meaning.
 const ALPN: &[u8] = b"lasthop";

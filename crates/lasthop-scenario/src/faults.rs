@@ -89,7 +89,7 @@ impl Flow {
                  stack = \"quic\"",
             )
         } else if caller != Host::Client {
-            Some("the fixed host connects, and a NAT lets nobody in; write direction = \"up\"")
+            Some("the server connects, and a NAT lets nobody in; write direction = \"up\"")
         } else if migrates {
             Some("the host has another address after a move anyway; leave out one of the two")
         } else {

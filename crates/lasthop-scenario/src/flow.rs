@@ -27,7 +27,7 @@ pub struct Flow {
     /// Its kind, with the keys of that kind.
     #[serde(flatten)]
     pub kind: FlowConfig,
-    /// Direction of its data: `down` if the fixed host sends them, `up` if the mobile host does (with
+    /// Direction of its data: `down` if the server sends them, `up` if the client does (with
     /// `[hop]`: its peer, and its `host`). A call may go `both` ways: it is then two flows, named after it
     /// with `-down` and `-up`, which start together.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -91,7 +91,7 @@ pub struct MigrateConfig {
     pub via: String,
 }
 
-/// A change of the port from which the other end sees the mobile host, as behind a NAT that forgot it.
+/// A change of the port from which the other end sees the client, as behind a NAT that forgot it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RebindConfig {
@@ -153,10 +153,10 @@ pub enum FlowStack {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DataDirection {
-    /// From the fixed host to the mobile host.
+    /// From the server to the client.
     #[default]
     Down,
-    /// From the mobile host to the fixed host.
+    /// From the client to the server.
     Up,
     /// Both ways, with one flow for each.
     Both,
@@ -371,7 +371,7 @@ impl Flow {
         let (moves, key) =
             if self.migrate.is_some() { (true, "migrate") } else { (quic.migration, "quic.migration") };
         faults.require(!moves || caller == Host::Client, key, || {
-            "the fixed host connects, and only the host that connected may move (RFC 9000, section 9); write \
+            "the server connects, and only the host that connected may move (RFC 9000, section 9); write \
              direction = \"up\" or another kind, or leave it out"
                 .into()
         });

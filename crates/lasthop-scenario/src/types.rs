@@ -24,9 +24,9 @@ pub struct Scenario {
     pub mtu: Bytes,
     /// Network between each host and the router; if absent, its effect is negligible.
     pub lan: Option<LanConfig>,
-    /// From the fixed host to the mobile host.
+    /// From the server to the client.
     pub down: Option<PathConfig>,
-    /// From the mobile host to the fixed host; a copy of `down` if absent. In a stated `up`, the link's rate,
+    /// From the client to the server; a copy of `down` if absent. In a stated `up`, the link's rate,
     /// delay, release and send buffer and the queue's limit default to those of `down`.
     pub up: Option<PathConfig>,
     /// A Wi-Fi or a cell in place of `down`, `up` and `errors`, which both directions and all hosts share.
@@ -78,7 +78,7 @@ impl Scenario {
         serde_json::from_value(value)
     }
 
-    /// The times at which a link changes, in order: the mobile host moves from one network to another.
+    /// The times at which a link changes, in order: the client moves from one network to another.
     pub(crate) fn handovers(&self) -> Vec<Instant> {
         let hops = self.hops();
         let paths = hops.iter().flat_map(|hop| hop.links().map(|(_, path)| path));

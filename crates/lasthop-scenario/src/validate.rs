@@ -125,7 +125,7 @@ fn kinds(scenario: &Scenario, faults: &mut Faults) {
     let moves = |flow: &Flow| flow.quic().is_some_and(|quic| quic.migration);
     if let Some(index) = scenario.flow.iter().position(moves) {
         faults.require(!scenario.handovers().is_empty(), &format!("flow[{index}].quic.migration"), || {
-            "no link changes, so the mobile host never moves; add down.link.change, or leave it out".into()
+            "no link changes, so the client never moves; add down.link.change, or leave it out".into()
         });
     }
     let is_page = |flow: &&Flow| flow.page().is_some();

@@ -163,7 +163,7 @@ pub(crate) struct ScenarioHosts {
     seed: Seed,
 }
 
-/// QUIC of the flows of an entry, and when their mobile host moves.
+/// QUIC of the flows of an entry, and when their client moves.
 type HostQuic = (Rc<QuicConfig>, Moves);
 
 impl ScenarioHosts {

@@ -48,7 +48,7 @@ columnar! {
         part_of: String = ("part of", ""),
         /// Transport protocol.
         protocol: Protocol = ("protocol", ""),
-        /// Which way its data go: `down` from the fixed host, `up` from the mobile host. With hosts that have
+        /// Which way its data go: `down` from the server, `up` from the client. With hosts that have
         /// names: from `peer` or from `host`.
         direction: Direction = ("direction", ""),
         /// How it ended: `closed`, `aborted` or, cut by the time limit, `unfinished`.

@@ -32,7 +32,7 @@ pub struct BulkConfig {
     /// Code point of the flow's packets, in both directions; best effort if absent.
     #[serde(default)]
     pub dscp: Dscp,
-    /// Port of the fixed host; 30001 for the first flow, 30002 for the second and so on if absent.
+    /// Port of the server; 30001 for the first flow, 30002 for the second and so on if absent.
     pub port: Option<NonZeroU16>,
 }
 

@@ -1,6 +1,6 @@
 //! A web page load: a main object, in-line objects, and the connections that fetch them.
 //!
-//! Browser (on the mobile host) and server (on the fixed host) are one state machine without input or output.
+//! Browser and server are one state machine without input or output.
 //! Its owner reports what the ends of each connection have received, and performs the [`Action`]s. Parsing
 //! times, server think times and caches are not modelled.
 
@@ -19,7 +19,7 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
-/// A web page load by the mobile host.
+/// A web page load by the client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HttpPageConfig {
@@ -108,7 +108,7 @@ impl Traffic for HttpPageConfig {
     }
 
     fn only_down(&self) -> Option<&'static str> {
-        Some("the browser is on the mobile host")
+        Some("the browser is on the client")
     }
 
     fn flow_names(&self, name: &str, http: Option<&HttpConfig>) -> Vec<String> {

@@ -154,11 +154,11 @@ kinds! {
     BulkTcp = "bulk-tcp" (BulkConfig) => Bulk;
     /// A constant-bit-rate UDP stream.
     ConstantUdp = "constant-udp" (ConstantUdpConfig) => ConstantUdp;
-    /// A web page load by the mobile host, over one connection or several.
+    /// A web page load by the client, over one connection or several.
     HttpPage = "http-page" (HttpPageConfig) => PageLoad;
-    /// Many mobile hosts, each with its own server and its own connection, which is open from the beginning.
+    /// Many clients, each with its own server and its own connection, which is open from the beginning.
     WebClients = "web-clients" (WebClientsConfig) => WebClients;
-    /// Short transfers to the mobile host, each over its own connection, for as long as the run lasts.
+    /// Short transfers to the client, each over its own connection, for as long as the run lasts.
     ShortFlows = "short-flows" (ShortFlowsConfig) => ShortFlows;
     /// A phone call over IP; the results include its quality.
     Voip = "voip" (VoipConfig) => Call;

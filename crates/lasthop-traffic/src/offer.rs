@@ -18,7 +18,7 @@ pub struct Outlook<'a> {
     pub round_trip: f64,
     /// Capacity of the last hop in the direction of its data, in bit/s.
     pub fastest_bps: f64,
-    /// Initial capacity of the last hop towards the mobile host, in bit/s.
+    /// Initial capacity of the last hop towards the client, in bit/s.
     pub down_bps: f64,
 }
 

@@ -15,7 +15,7 @@ use crate::{Action, Application, FlowConfig, HttpConfig, Offer, Outlook, Program
 pub struct ProgramConfig {
     /// Name in the records.
     pub name: String,
-    /// The program of the mobile host (with `[hop]`: of `host`) and its arguments; the run ends with it.
+    /// The program of the client (with `[hop]`: of `host`) and its arguments; the run ends with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
     /// The servers that programs talk to, each on its own host at the far end. If absent, there is one host
@@ -69,9 +69,9 @@ pub struct HostProgramConfig {
     pub command: String,
 }
 
-/// Default name of the fixed host.
+/// Default name of the server.
 pub const SERVER: &str = "server";
-/// Name of the mobile host for the other hosts.
+/// Name of the client for the other hosts.
 const CLIENT: &str = "client";
 /// Servers' addresses are 10.0.0.1 and so on.
 const SERVERS_MAX: usize = 200;

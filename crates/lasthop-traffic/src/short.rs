@@ -1,4 +1,4 @@
-//! Short transfers: the mobile host sends a request, and the fixed host answers with some full segments and
+//! Short transfers: the client sends a request, and the server answers with some full segments and
 //! closes. Transfers follow one another, or start at random times regardless of running ones.
 
 use std::collections::VecDeque;
@@ -52,7 +52,7 @@ pub struct ShortFlowsConfig {
     pub start: Distribution<Duration>,
     /// How the starts of transfers are chosen.
     pub arrivals: Arrivals,
-    /// TCP settings of the fixed host and window of the mobile host. Each flow draws one of these entries,
+    /// TCP settings of the server and window of the client. Each flow draws one of these entries,
     /// all equally likely.
     pub hosts: Vec<ShortHosts>,
 }
@@ -103,7 +103,7 @@ impl Traffic for ShortFlowsConfig {
     }
 
     fn only_down(&self) -> Option<&'static str> {
-        Some("short flows are answers of the fixed host")
+        Some("short flows are answers of the server")
     }
 
     fn flow_names(&self, _name: &str, _http: Option<&HttpConfig>) -> Vec<String> {

@@ -90,7 +90,7 @@ pub struct Surroundings<'a> {
     /// Initial capacity of the last hop in the direction of the application's data, in bit/s of full IP
     /// packets.
     pub bottleneck_bps: f64,
-    /// Propagation delay from the mobile host to the fixed host.
+    /// Propagation delay from the client to the server.
     pub propagation_up: Duration,
     /// Seed of the replication's random streams.
     pub seed: Seed,
@@ -145,7 +145,7 @@ pub trait Traffic {
         Ecn::NotEct
     }
 
-    /// Port of the fixed host, if one is stated.
+    /// Port of the server, if one is stated.
     fn port(&self) -> Option<NonZeroU16> {
         None
     }
@@ -156,7 +156,7 @@ pub trait Traffic {
         None
     }
 
-    /// Why its data cannot go from the mobile host to the fixed host, if they cannot.
+    /// Why its data cannot go from the client to the server, if they cannot.
     fn only_down(&self) -> Option<&'static str> {
         None
     }

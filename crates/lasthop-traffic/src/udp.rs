@@ -37,7 +37,7 @@ pub struct ConstantUdpConfig {
     /// absent. The stream does not react to marks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn: Option<Ect>,
-    /// Port of the fixed host; 30001 for the first flow, 30002 for the second and so on if absent.
+    /// Port of the server; 30001 for the first flow, 30002 for the second and so on if absent.
     pub port: Option<NonZeroU16>,
 }
 

@@ -232,7 +232,7 @@ impl Traffic for WebClientsConfig {
     }
 
     fn only_down(&self) -> Option<&'static str> {
-        Some("the clients are mobile hosts, and their servers answer")
+        Some("its clients ask, and their servers answer")
     }
 
     fn flow_names(&self, name: &str, _http: Option<&HttpConfig>) -> Vec<String> {

@@ -240,9 +240,9 @@ def test_http3_and_quic_belong_together(
     [
         (
             TRANSFER,
-            "`flow[0].quic.migration`: the fixed host connects, and only the host that connected may move",
+            "`flow[0].quic.migration`: the server connects, and only the host that connected may move",
         ),
-        (PAGE, "`flow[0].quic.migration`: no link changes, so the mobile host never moves"),
+        (PAGE, "`flow[0].quic.migration`: no link changes, so the client never moves"),
     ],
 )
 def test_who_cannot_move_is_told_so(

@@ -20,7 +20,7 @@ use std::rc::Rc;
 #[cfg(test)]
 mod tests;
 
-/// Protocol, and the addresses of the fixed host and of the mobile host.
+/// Protocol, and the addresses of the server and of the client.
 type FiveTuple = (u8, SocketAddr, SocketAddr);
 
 /// All connections of a run, and access to the hosts' kernels for information about them.
@@ -38,7 +38,7 @@ pub struct Connections {
 struct Conversation {
     server_port: u16,
     dscp: Dscp,
-    /// The data that each host has sent, the fixed host first.
+    /// The data that each host has sent, the server first.
     payload_bytes: [u64; 2],
     kind: Kind,
 }

@@ -9,7 +9,7 @@ use lasthop_core::{Dscp, FlowId, Host, Instant, Observer, Part};
 use lasthop_traffic::ShortHosts;
 use std::net::SocketAddr;
 
-/// The fixed host's ports for these flows lie above this number, one for each entry that opens such flows.
+/// The server's ports for these flows lie above this number, one for each entry that opens such flows.
 const LATER_PORT: u16 = 10_000;
 
 /// The flows that an application opens while it runs. Their hosts have separate addresses.
@@ -17,7 +17,7 @@ pub struct Later {
     hosts: Vec<ShortHosts>,
     /// Number of the addresses of the first hosts; those of the others follow.
     first: u8,
-    /// The fixed host's port of all of them.
+    /// The server's port of all of them.
     port: u16,
 }
 

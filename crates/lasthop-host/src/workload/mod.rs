@@ -48,7 +48,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// The mobile host's port of flow 0 in the first run of a chain, as in captures.
+/// The client's port of flow 0 in the first run of a chain, as in captures.
 const CLIENT_PORT: u16 = 20_001;
 /// Sets of client ports that the runs of a chain use in turn: those of the last run are still in TIME-WAIT.
 const CLIENT_PORTS: u32 = 10_000;
@@ -298,7 +298,7 @@ impl<'a> Workload<'a> {
         Ok(())
     }
 
-    /// The mobile host's port of the flow with this number.
+    /// The client's port of the flow with this number.
     fn client_port(&self, flow: usize) -> u16 {
         CLIENT_PORT + ((self.flows_before + flow) % CLIENT_PORTS as usize) as u16
     }

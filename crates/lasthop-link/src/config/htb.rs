@@ -92,7 +92,7 @@ pub struct ClassConfig {
 pub struct MatchConfig {
     /// Code point.
     pub dscp: Option<Dscp>,
-    /// Port of the fixed host.
+    /// Port of the server.
     pub port: Option<NonZeroU16>,
     /// Transport protocol.
     pub protocol: Option<Protocol>,

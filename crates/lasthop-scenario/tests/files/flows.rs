@@ -28,7 +28,7 @@ fn a_flow_goes_down_unless_it_says_otherwise() {
 #[test]
 fn flows_that_cannot_go_up_say_why() {
     let wrong = shown(&[PAGE, "direction = \"up\"\n", HTTP]);
-    assert!(wrong.contains("`flow[0].direction`: \"up\": the browser is on the mobile host"), "{wrong}");
+    assert!(wrong.contains("`flow[0].direction`: \"up\": the browser is on the client"), "{wrong}");
     let wrong = shown(&[BULK, "direction = \"ups\"\n"]);
     assert!(wrong.contains("`flow[0].direction`: unknown value \"ups\"; did you mean `up`?"), "{wrong}");
 }

@@ -307,7 +307,7 @@ fn random() -> impl Strategy<Value = (Scenario, u64)> {
                 .map(|most| Distribution::Uniform { min: Duration::ZERO, max: Duration::from_millis(most) });
             both.link.reorder = reorder && jitter.is_some();
             let (congestion_control, ecn, mtu_discovery, null, ack_eliciting_threshold) = quic;
-            // A transfer may go up; if the mobile host is the client, it may move.
+            // A transfer may go up; if the client opens it, it may move.
             let is_transfer = matches!(load, Load::Transfer | Load::Call(_));
             if turned && !is_transfer {
                 let change = |at| LinkChange { at: Duration::from_millis(at), rate: None, delay: None };

@@ -10,7 +10,7 @@ use std::io;
 use super::http::Messages;
 use super::in_flight::InFlight;
 
-/// The mobile host's port of flow 0; the range is one that tshark does not assign to an application.
+/// The client's port of flow 0; the range is one that tshark does not assign to an application.
 const CLIENT_PORT: u16 = 20_001;
 const FLOWS: u32 = 10_000;
 /// Initial sequence numbers of flow 0, and their distance from flow to flow.
@@ -30,7 +30,7 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// The ports of `flow`, whose fixed host has `server_port`; an error from the 10 000th flow on.
+    /// The ports of `flow`, whose server has `server_port`; an error from the 10 000th flow on.
     pub fn of(flow: FlowId, server_port: u16) -> io::Result<Self> {
         if flow.0 >= FLOWS {
             return Err(unrepresentable("captures have ports for 10 000 flows"));
@@ -43,7 +43,7 @@ impl Addresses {
 pub(super) struct Seen {
     /// Number of routers that have decremented its TTL.
     pub(super) routers: u8,
-    /// The addresses of the fixed host and of the mobile host.
+    /// The addresses of the server and of the client.
     pub(super) ends: [[u8; 4]; 2],
 }
 
@@ -173,7 +173,7 @@ fn ports(packet: &Packet) -> io::Result<(u16, u16)> {
     Ok(by_direction(packet, server_port, client_port))
 }
 
-/// Of the fixed host's and the mobile host's, those of the sender and of the receiver.
+/// Of the server's and the client's, those of the sender and of the receiver.
 fn by_direction<T>(packet: &Packet, server: T, client: T) -> (T, T) {
     match packet.direction {
         Direction::Down => (server, client),

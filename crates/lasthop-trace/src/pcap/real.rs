@@ -51,7 +51,7 @@ impl Real {
         }
     }
 
-    /// The port of the mobile host; zero if there is none.
+    /// The port of the client; zero if there is none.
     pub(super) fn client_port(&self, packet: &Packet) -> u16 {
         let bytes = self.frames.original(&packet.serial).unwrap_or_default();
         let (source, destination) =

@@ -124,7 +124,7 @@ proptest! {
                     Action::Complete { .. } => completions += 1,
                     Action::Close { host, .. } => {
                         prop_assert_eq!(
-                            host, Host::Server, "the client of a mobile server is the fixed host"
+                            host, Host::Server, "where the client sends, the server asks"
                         );
                         closed = true;
                     }

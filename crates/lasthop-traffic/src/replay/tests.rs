@@ -9,7 +9,7 @@ fn config(rows: &str) -> ReplayConfig {
         .expect("a replay")
 }
 
-/// The sizes of the datagrams that leave the fixed host when the source is woken.
+/// The sizes of the datagrams that leave the server when the source is woken.
 fn woken(source: &mut Replay, millis: u64) -> Vec<u64> {
     source.handle_wakeup(at(millis));
     let size = |action| match action {

@@ -13,7 +13,7 @@ fn connections() -> Connections {
     Connections::known_to(hosts.into())
 }
 
-/// A packet of a host between the fixed host's port 80 and this port of the mobile host.
+/// A packet of a host between the server's port 80 and this port of the client.
 fn packet(sender: Host, client_port: u16, flags: &str, payload: usize) -> Vec<u8> {
     let (from, to) = if sender == Host::Server { (SERVER, CLIENT) } else { (CLIENT, SERVER) };
     let (source, destination) = if sender == Host::Server { (80, client_port) } else { (client_port, 80) };

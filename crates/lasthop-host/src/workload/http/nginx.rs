@@ -1,4 +1,4 @@
-//! nginx as the web server of the fixed host: one process with private files, which ends with this process.
+//! nginx as the web server: one process with private files, which ends with this process.
 
 use super::Site;
 use crate::error::{Context, Error};
