@@ -27,8 +27,8 @@ use lasthop_host::run::needs_real_hosts;
 use lasthop_link::CourseConfig;
 use lasthop_scenario::{Assumption, Estimate, Sample, Sampler, Scenario, ScenarioErrors};
 use lasthop_trace::{
-    Batch, CapturePoints, CaptureRecord, Column, Columnar, DROPS_FILE, Heard, Meaning, ProtocolRecord, Request,
-    SNAP_LENGTH, SeriesRow, SizeRecord, StreamRecord,
+    Batch, CapturePoints, CaptureRecord, Column, Columnar, DROPS_FILE, Heard, Meaning, ProtocolRecord,
+    Request, SNAP_LENGTH, SeriesRow, SizeRecord, StreamRecord,
 };
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;

@@ -8,7 +8,7 @@ use lasthop_core::packet::Datagram;
 use lasthop_core::{Distribution, Duration, Faults, Rate};
 use lasthop_traffic::Datagrams;
 
-use crate::flow::{Flow, DataDirection};
+use crate::flow::{DataDirection, Flow};
 use crate::types::Scenario;
 
 /// Checks that the streams fit the network of the host that sends them: each stream by itself, and all
@@ -116,7 +116,8 @@ impl<'a> Stream<'a> {
             }
         };
         let last = Duration::from_nanos(latest.as_nanos().saturating_add(datagrams.duration.as_nanos()));
-        let access = flow.access.as_ref().filter(|_| flow.direction != DataDirection::Up).map(|access| access.rate);
+        let access =
+            flow.access.as_ref().filter(|_| flow.direction != DataDirection::Up).map(|access| access.rate);
         Some(Self { index, ways: flow.direction, many: flow.many(), access, datagrams, first, last })
     }
 

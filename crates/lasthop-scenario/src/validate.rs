@@ -7,7 +7,7 @@ use lasthop_core::{Bytes, Fault, Faults, Host};
 use lasthop_link::check_delay;
 
 use crate::error::suggest;
-use crate::flow::{Flow, FlowStack, DataDirection};
+use crate::flow::{DataDirection, Flow, FlowStack};
 use crate::hops::{self, RouterImplementation};
 use crate::lan::streams_fit;
 use crate::topology::host_names;

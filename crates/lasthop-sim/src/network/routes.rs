@@ -168,8 +168,11 @@ struct Wires<'a> {
 impl<'a> Wires<'a> {
     fn lay(mut self, ports: &mut Vec<Port>) -> Vec<Vec<[Vec<u32>; 2]>> {
         let scenario = self.scenario;
-        let flows: Vec<(&Flow, Part)> =
-            scenario.host_pairs().iter().map(|pair| (&scenario.flow[pair.instance.entry], pair.part)).collect();
+        let flows: Vec<(&Flow, Part)> = scenario
+            .host_pairs()
+            .iter()
+            .map(|pair| (&scenario.flow[pair.instance.entry], pair.part))
+            .collect();
         let to_server = |(flow, part): &(&Flow, Part)| {
             let access = flow.access.as_ref().filter(|_| *part != Part::HostSide)?;
             Some(add(ports, Wire::new(Some(access.rate), access.delay)))

@@ -5,7 +5,7 @@ use crate::random::{self, Streams};
 use crate::support::observe;
 use lasthop_core::{Direction, DropCause, Duration, Host, Part, Protocol, Seed, TransportEvent};
 use lasthop_link::{CourseConfig, Discard, LinkConfig, PathConfig};
-use lasthop_scenario::{Flow, Hop, Scenario, PortSetup};
+use lasthop_scenario::{Flow, Hop, PortSetup, Scenario};
 use lasthop_sim::{HostMemory, run};
 use lasthop_tcp::Stack;
 use lasthop_trace::{Analysis, Conservation, FlowRecord, HopRecord, Outcome, PageRecord, Records, RunRecord};

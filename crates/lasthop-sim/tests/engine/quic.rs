@@ -5,7 +5,7 @@ use lasthop_core::{
 };
 use lasthop_link::{LinkChange, PathConfig};
 use lasthop_quic::{CongestionControl, Crypto, QuicConfig};
-use lasthop_scenario::{FlowStack, Scenario, DataDirection};
+use lasthop_scenario::{DataDirection, FlowStack, Scenario};
 use lasthop_trace::{Analysis, Conservation, FlowRecord, Outcome, Records};
 use lasthop_traffic::{Codec, FlowConfig, HttpProtocol, RequestResponseConfig, VoipConfig};
 use proptest::prelude::*;
@@ -325,7 +325,8 @@ fn random() -> impl Strategy<Value = (Scenario, u64)> {
             };
             let bytes = bytes.div_ceil(load.objects());
             let mut scenario = carrying(load, bytes, transfers(bytes, &both, quic));
-            scenario.flow[0].direction = if turned && is_transfer { DataDirection::Up } else { DataDirection::Down };
+            scenario.flow[0].direction =
+                if turned && is_transfer { DataDirection::Up } else { DataDirection::Down };
             (scenario, load.objects() * bytes)
         },
     )

@@ -1,7 +1,7 @@
 //! What the stations of a medium take of the air.
 
 use lasthop_core::{AirEvent, Duration, Instant, Place};
-use lasthop_scenario::{Scenario, PortSetup, Tree};
+use lasthop_scenario::{PortSetup, Scenario, Tree};
 
 use crate::records::StationRecord;
 

@@ -16,8 +16,8 @@ use lasthop_link::{
     SlotsConfig, Standard, Start, StateLookup, Timetable, Tins, WifiConfig, WifiQueue, WifiStation,
 };
 use lasthop_scenario::{
-    AccessConfig, Behind, Flow, HopConfig, HostConfig, LanConfig, RelayConfig, Roles, RouterConfig, Scenario,
-    DataDirection,
+    AccessConfig, Behind, DataDirection, Flow, HopConfig, HostConfig, LanConfig, RelayConfig, Roles,
+    RouterConfig, Scenario,
 };
 use lasthop_tcp::{CongestionControl, FRtoMode, Profile, RecoveryRules, Stack, TcpConfig};
 use lasthop_traffic::{
