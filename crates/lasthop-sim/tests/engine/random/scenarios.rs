@@ -508,25 +508,25 @@ fn discipline() -> impl Strategy<Value = DisciplineConfig> {
             (flows, quantum),
             (rate, tins, isolation, ack_filter, overhead),
         )| {
-            use DisciplineConfig::*;
+            use DisciplineConfig as Kind;
             let (target, more) = (Duration::from_millis(target_ms), Duration::from_millis(more_ms));
             let codel = CoDelConfig { target, interval: target + more, ce_threshold: Some(more), ecn };
             let pie = PieConfig { target, tupdate: more, ecn };
             let flows = FlowsConfig { flows, quantum: Some(Bytes(quantum)) };
             match discipline {
-                DropTail(_) | DropHead | RandomDrop | User { .. } => discipline,
-                Codel(_) => Codel(codel),
-                FqCodel(_) => FqCodel(FqCoDelConfig { codel, flows }),
-                Pie(_) => Pie(pie),
-                FqPie(_) => FqPie(FqPieConfig { pie, flows }),
-                DualPi2(_) => DualPi2(DualPi2Config {
+                Kind::DropTail(_) | Kind::DropHead | Kind::RandomDrop | Kind::User { .. } => discipline,
+                Kind::Codel(_) => Kind::Codel(codel),
+                Kind::FqCodel(_) => Kind::FqCodel(FqCoDelConfig { codel, flows }),
+                Kind::Pie(_) => Kind::Pie(pie),
+                Kind::FqPie(_) => Kind::FqPie(FqPieConfig { pie, flows }),
+                Kind::DualPi2(_) => Kind::DualPi2(DualPi2Config {
                     target,
                     tupdate: more,
                     step_threshold: target,
                     min_qlen_step: (target_ms % 3) as u32,
                 }),
-                Sfq(_) => Sfq(flows),
-                Cake(cake) => Cake(CakeConfig {
+                Kind::Sfq(_) => Kind::Sfq(flows),
+                Kind::Cake(cake) => Kind::Cake(CakeConfig {
                     rate: rate.map(Rate::from_bits_per_second),
                     tins,
                     isolation,
