@@ -245,20 +245,20 @@ impl<F: Flows, O: Observer> Hop<F, O> {
                 self.provide_frame(delivery.id);
                 return Some(delivery);
             }
-            let next = self.network.next_wakeup();
+            let next = self.network.next();
             if let Some((due, index)) = self.next_behind_router()
                 && due <= now
-                && due <= next
+                && due <= next.at
             {
                 let (due, id) = self.routers.as_mut()?[index].arrive()?;
                 let host = if index == Direction::Down as usize { Host::Client } else { Host::Server };
                 return Some(Delivery { due, host, id });
             }
-            if next == Instant::MAX || next > now {
+            if next.at == Instant::MAX || next.at > now {
                 return None;
             }
             self.network.wake(next, &mut self.arena, &mut self.seen);
-            self.released = Some(next);
+            self.released = Some(next.at);
         }
     }
 
@@ -278,7 +278,8 @@ impl<F: Flows, O: Observer> Hop<F, O> {
             self.next = self.poll_released();
         }
         let behind = self.next_behind_router().map(|(due, _)| due);
-        let coming = behind.map_or(self.network.next_wakeup(), |due| due.min(self.network.next_wakeup()));
+        let next = self.network.next().at;
+        let coming = behind.map_or(next, |due| due.min(next));
         self.next.is_none() && (coming == Instant::MAX || coming > now)
     }
 

@@ -33,7 +33,7 @@ impl HostPair<'_> {
 }
 
 impl Scenario {
-    /// The host_pairs of a run: first one for each application, then two for each one with a relay.
+    /// The host pairs of a run: first one for each application, then two for each one with a relay.
     pub fn host_pairs(&self) -> Vec<HostPair<'_>> {
         let (mut host_pairs, mut sides) = (Vec::new(), Vec::new());
         for (application, instance) in (0..).zip(self.applications()) {

@@ -24,7 +24,7 @@ use lasthop_traffic::{Action, Application, Instance};
 
 use crate::agenda::{Agenda, ComponentId, FIRST_APPLICATION, NETWORK};
 use crate::flows::{Flow, Hosts, Metrics, Running, ScenarioHosts};
-use crate::network::Network;
+use crate::network::{Network, Wakeup};
 use crate::relay::Relay;
 
 #[cfg(test)]
@@ -178,7 +178,9 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
     fn run(&mut self, clock: &mut Instant, checkpoint: &mut dyn FnMut()) -> RunEnd {
         let limit = Instant::ZERO + self.scenario.time_limit;
         let mut next_checkpoint = limit.min(Instant::ZERO + CHECKPOINT_EVERY);
-        while let Some((now, component)) = self.agenda.pop(self.network.next_wakeup()) {
+        loop {
+            let wakeup = self.network.next();
+            let Some((now, component)) = self.agenda.pop(wakeup.at) else { break };
             if now > next_checkpoint {
                 if now > limit {
                     *clock = limit;
@@ -188,7 +190,11 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
                 next_checkpoint = limit.min(now + CHECKPOINT_EVERY);
             }
             *clock = now;
-            self.wake(now, component);
+            if component == NETWORK {
+                self.wake_network(wakeup);
+            } else {
+                self.wake_host(now, component);
+            }
         }
         RunEnd { time: *clock, packets_inside: self.arena.len() }
     }
@@ -222,13 +228,10 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
         self.flows.push(side.side_of(&self.flows[id.whole(relay_end).0 as usize]));
     }
 
-    fn wake(&mut self, now: Instant, component: ComponentId) {
-        if component != NETWORK {
-            return self.wake_host(now, component);
-        }
-        self.network.wake(now, &mut self.arena, self.observer);
-        while let Some(id) = self.network.poll_delivery(now, &self.arena) {
-            self.deliver(now, id);
+    fn wake_network(&mut self, wakeup: Wakeup) {
+        self.network.wake(wakeup, &mut self.arena, self.observer);
+        while let Some(id) = self.network.poll_delivery(wakeup.at, &self.arena) {
+            self.deliver(wakeup.at, id);
         }
     }
 

@@ -17,9 +17,10 @@ use lasthop_scenario::Scenario;
 use port::Port;
 use routes::{Behind, Routes};
 use schedule::Schedule;
+pub use schedule::Wakeup;
 
 /// Everything between the hosts. The owner
-/// 1. calls [`Network::wake`] when [`Network::next_wakeup`] has come;
+/// 1. calls [`Network::wake`] when [`Network::next`] has come;
 /// 2. then fetches the packets that have reached a host with [`Network::poll_delivery`] until there are none;
 /// 3. hands over the packets that hosts send at the same instant with [`Network::send`].
 ///
@@ -38,8 +39,9 @@ pub struct Network {
     routes: Routes,
     /// Whether packets of which a link makes copies may cross further hops.
     copies_go_on: bool,
-    /// The port that was woken last.
+    /// The port that was woken last, and whether the routes that cross it end behind it.
     woken: usize,
+    ends_routes: bool,
     /// Packets that have reached their host, if others go on from the port that was woken.
     arrived: VecDeque<PacketId>,
     /// Packets that have reached a router of the owner's.
@@ -80,6 +82,7 @@ impl Network {
             routes,
             copies_go_on: port::copies_go_on(scenario),
             woken: 0,
+            ends_routes: true,
             arrived: VecDeque::new(),
             entries: VecDeque::new(),
         }
@@ -106,36 +109,43 @@ impl Network {
         if self.has_wire_places {
             packet.place = Place(port as u16);
         }
-        match &mut self.ports[port] {
-            Port::Wire(wire) => wire.send(now, id, packet.ip_bytes),
-            Port::Switch(switch) => switch.enter(now, id, arena),
+        let next = match &mut self.ports[port] {
+            Port::Wire(wire) => {
+                wire.send(now, id, packet.ip_bytes);
+                wire.next_wakeup()
+            }
+            Port::Switch(switch) => {
+                switch.enter(now, id, arena);
+                switch.next_wakeup()
+            }
             _ => unreachable!("a route begins at a wire or a switch"),
-        }
-        self.schedule(port);
+        };
+        self.schedule.set(port, next);
     }
 
-    /// When [`Network::wake`] must be called; `Instant::MAX` while there are no packets.
+    /// The next wakeup; its time is `Instant::MAX` while there are no packets.
     #[inline]
-    pub fn next_wakeup(&self) -> Instant {
-        self.schedule.earliest()
+    pub fn next(&self) -> Wakeup {
+        self.schedule.first()
     }
 
-    /// Wakes the first of the ports whose time has come, and passes on the packets that leave it.
+    /// Wakes the port of the wakeup that has come, and passes on the packets that leave it.
     #[inline]
-    pub fn wake<O: Observer>(&mut self, now: Instant, arena: &mut PacketArena, observer: &mut O) {
+    pub fn wake<O: Observer>(&mut self, wakeup: Wakeup, arena: &mut PacketArena, observer: &mut O) {
         if self.copies_go_on {
-            self.wake_port(now, arena, &mut Originals(observer));
+            self.wake_port(wakeup, arena, &mut Originals(observer));
         } else {
-            self.wake_port(now, arena, observer);
+            self.wake_port(wakeup, arena, observer);
         }
     }
 
-    fn wake_port<O: Observer>(&mut self, now: Instant, arena: &mut PacketArena, observer: &mut O) {
-        let from = self.schedule.first();
-        self.woken = from;
-        self.ports[from].handle_wakeup(now, arena, observer);
+    fn wake_port<O: Observer>(&mut self, wakeup: Wakeup, arena: &mut PacketArena, observer: &mut O) {
+        let Wakeup { at: now, port: from } = wakeup;
         let behind = self.routes.behind(from);
-        if behind == Behind::Host {
+        self.woken = from;
+        self.ends_routes = behind == Behind::Host;
+        self.ports[from].handle_wakeup(now, arena, observer);
+        if self.ends_routes {
             return;
         }
         while let Some(id) = self.ports[from].poll_delivery(now, arena) {
@@ -160,12 +170,10 @@ impl Network {
     /// The next packet that has reached its host when a port was woken at `now`.
     #[inline]
     pub fn poll_delivery(&mut self, now: Instant, arena: &PacketArena) -> Option<PacketId> {
-        let id = match self.routes.behind(self.woken) {
-            Behind::Host => self.ports[self.woken].poll_delivery(now, arena),
-            _ => self.arrived.pop_front(),
-        };
+        let port = &mut self.ports[self.woken];
+        let id = if self.ends_routes { port.poll_delivery(now, arena) } else { self.arrived.pop_front() };
         if id.is_none() {
-            self.schedule(self.woken);
+            self.schedule.set(self.woken, port.next_wakeup());
         }
         id
     }
@@ -178,21 +186,27 @@ impl Network {
         arena: &mut PacketArena,
         observer: &mut O,
     ) {
-        let packet = arena.get_mut(id);
-        if port < self.places || self.has_wire_places {
-            packet.place = Place(port as u16);
+        // Without places of wires, the place is that of the packet's direction from the start.
+        if self.has_wire_places {
+            arena.get_mut(id).place = Place(port as u16);
         }
-        match &mut self.ports[port] {
-            Port::Path(path) => path.handle_packet(now, id, arena, observer),
-            Port::Wire(wire) => wire.send(now, id, packet.ip_bytes),
+        let next = match &mut self.ports[port] {
+            Port::Path(path) => {
+                path.handle_packet(now, id, arena, observer);
+                path.next_wakeup().unwrap_or(Instant::MAX)
+            }
+            Port::Wire(wire) => {
+                wire.send(now, id, arena.get(id).ip_bytes);
+                wire.next_wakeup()
+            }
             Port::Owner => {
-                let direction = packet.direction;
+                let direction = arena.get(id).direction;
                 return self.entries.push_back(Entry { due: now, direction, id });
             }
-            Port::Switch(switch) => switch.enter(now, id, arena),
+            Port::Switch(_) => unreachable!("a route begins at a switch"),
             Port::Medium(_) | Port::Beside(_) => return self.enter_medium(now, id, port, arena, observer),
-        }
-        self.schedule(port);
+        };
+        self.schedule.set(port, next);
     }
 
     /// A packet enters a medium by one of its two ports.
@@ -213,12 +227,7 @@ impl Network {
         let end = if direction == Direction::Down { sender.other() } else { sender };
         let host = self.routes.host(packet, end);
         medium.enter(now, id, (host, direction), arena, observer);
-        self.schedule(at);
-    }
-
-    #[inline]
-    fn schedule(&mut self, port: usize) {
-        self.schedule.set(port, self.ports[port].next_wakeup());
+        self.schedule.set(at, self.ports[at].next_wakeup());
     }
 
     /// The next packet that has reached a router of the owner's.
@@ -245,7 +254,7 @@ impl Network {
     }
 
     fn any_wakeup(&self) -> Option<Instant> {
-        Some(self.next_wakeup()).filter(|due| *due < Instant::MAX)
+        Some(self.next().at).filter(|due| *due < Instant::MAX)
     }
 
     /// The router queue of a place, if the network has it.

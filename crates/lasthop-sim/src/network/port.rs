@@ -98,7 +98,7 @@ impl Port {
             Self::Path(path) => path.next_wakeup().unwrap_or(Instant::MAX),
             Self::Wire(wire) => wire.next_wakeup(),
             Self::Medium(shared) => shared.medium.next_wakeup().unwrap_or(Instant::MAX),
-            Self::Switch(switch) => switch.switch.next_wakeup().unwrap_or(Instant::MAX),
+            Self::Switch(switch) => switch.next_wakeup(),
             Self::Beside(_) | Self::Owner => Instant::MAX,
         }
     }
@@ -146,6 +146,10 @@ impl Shared {
 }
 
 impl Switch {
+    pub fn next_wakeup(&self) -> Instant {
+        self.switch.next_wakeup().unwrap_or(Instant::MAX)
+    }
+
     pub fn enter(&mut self, now: Instant, id: PacketId, arena: &mut PacketArena) {
         let flow = arena.get(id).flow.0;
         self.switch.handle_packet(now, id, flow.min(self.access_links - 1), arena);

@@ -1,53 +1,80 @@
-//! Which port is woken next: the earliest of many times, kept as a tree of winners, so that a change takes few steps.
+//! Which port is woken next: the earliest of many times.
 
 use lasthop_core::Instant;
 
-/// Times by number, and the earliest of them; of several at the same time, the one with the lowest number.
-#[derive(Debug)]
-pub(super) struct Schedule {
-    /// The earliest time below each node. The children of `n` are `2 n` and `2 n + 1`, the root is 1. The
-    /// second half are the leaves, the times themselves; behind the last follow times that never come, up to
-    /// a power of two.
-    nodes: Vec<Instant>,
+/// When a port must be woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wakeup {
+    pub at: Instant,
+    /// Its number.
+    pub(super) port: usize,
 }
+
+/// Times by number, and the first of them; of several at the same time, the one with the lowest number.
+#[derive(Debug)]
+pub(super) enum Schedule {
+    /// A single hop has four ports, and nearly every event is one of theirs: to look at each is the cheapest.
+    Few([Instant; FEW]),
+    /// The earliest time below each node of a tree of winners, so that a change takes few steps. The children of
+    /// `n` are `2 n` and `2 n + 1`, the root is 1. The second half are the leaves, the times themselves; behind
+    /// the last follow times that never come, up to a power of two.
+    Many(Vec<Instant>),
+}
+
+const FEW: usize = 4;
 
 impl Schedule {
     /// `many` times that never come.
     pub fn new(many: usize) -> Self {
-        Self { nodes: vec![Instant::MAX; 2 * many.next_power_of_two().max(2)] }
-    }
-
-    /// The earliest time, `Instant::MAX` if none will come.
-    #[inline]
-    pub fn earliest(&self) -> Instant {
-        self.nodes[1]
-    }
-
-    /// The number of the earliest time.
-    #[inline]
-    pub fn first(&self) -> usize {
-        let (earliest, leaves) = (self.earliest(), self.nodes.len() / 2);
-        let mut node = 1;
-        while node < leaves {
-            node *= 2;
-            node += usize::from(self.nodes[node] != earliest);
+        if many <= FEW {
+            return Self::Few([Instant::MAX; FEW]);
         }
-        node - leaves
+        Self::Many(vec![Instant::MAX; 2 * many.next_power_of_two()])
+    }
+
+    /// The first wakeup; its time is `Instant::MAX` if none will come.
+    #[inline]
+    pub fn first(&self) -> Wakeup {
+        match self {
+            Self::Few(times) => {
+                let of = |port: usize| Wakeup { at: times[port], port };
+                let sooner =
+                    |first: Wakeup, second: Wakeup| if second.at < first.at { second } else { first };
+                sooner(sooner(of(0), of(1)), sooner(of(2), of(3)))
+            }
+            Self::Many(nodes) => {
+                let (at, leaves) = (nodes[1], nodes.len() / 2);
+                let mut node = 1;
+                while node < leaves {
+                    node *= 2;
+                    node += usize::from(nodes[node] != at);
+                }
+                Wakeup { at, port: node - leaves }
+            }
+        }
     }
 
     /// Changes a time.
     #[inline]
-    pub fn set(&mut self, number: usize, mut time: Instant) {
-        let mut node = self.nodes.len() / 2 + number;
-        // A node that is as before leaves those above as they are.
-        while self.nodes[node] != time {
-            self.nodes[node] = time;
-            if node == 1 {
-                return;
-            }
-            time = time.min(self.nodes[node ^ 1]);
-            node /= 2;
+    pub fn set(&mut self, port: usize, time: Instant) {
+        match self {
+            // Its number is below four; the rest of the division spares a check.
+            Self::Few(times) => times[port % FEW] = time,
+            Self::Many(nodes) => set(nodes, port, time),
         }
+    }
+}
+
+fn set(nodes: &mut [Instant], port: usize, mut time: Instant) {
+    let mut node = nodes.len() / 2 + port;
+    // A node that is as before leaves those above as they are.
+    while nodes[node] != time {
+        nodes[node] = time;
+        if node == 1 {
+            return;
+        }
+        time = time.min(nodes[node ^ 1]);
+        node /= 2;
     }
 }
 
@@ -60,11 +87,11 @@ mod tests {
     #[test]
     fn at_the_same_time_the_lowest_number_wins() {
         let mut schedule = Schedule::new(5);
-        assert_eq!((schedule.earliest(), schedule.first()), (Instant::MAX, 0));
+        assert_eq!(schedule.first(), Wakeup { at: Instant::MAX, port: 0 });
         for number in [4, 2, 3] {
             schedule.set(number, Instant::from_nanos(7));
         }
-        assert_eq!((schedule.earliest(), schedule.first()), (Instant::from_nanos(7), 2));
+        assert_eq!(schedule.first(), Wakeup { at: Instant::from_nanos(7), port: 2 });
     }
 
     proptest! {
@@ -79,8 +106,8 @@ mod tests {
                 let (number, time) = (number % many, time.map_or(Instant::MAX, Instant::from_nanos));
                 schedule.set(number, time);
                 times[number] = time;
-                let least = times.iter().copied().zip(0..).min().unwrap();
-                prop_assert_eq!((schedule.earliest(), schedule.first()), least);
+                let (at, port) = times.iter().copied().zip(0..).min().unwrap();
+                prop_assert_eq!(schedule.first(), Wakeup { at, port });
             }
         }
     }
