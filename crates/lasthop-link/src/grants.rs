@@ -278,13 +278,13 @@ pub(crate) struct Granted {
     grants: Grants,
     queue: Queue,
     /// A packet whose transmission has begun, perhaps in a slot before the current one.
-    begun: Option<Begun>,
+    begun: Option<BegunGrant>,
     /// True if nothing waited when the queue was looked at.
     is_idle: bool,
 }
 
 #[derive(Debug)]
-struct Begun {
+struct BegunGrant {
     packet: Dequeued,
     /// When its last byte leaves.
     end: Instant,
@@ -303,7 +303,7 @@ impl Granted {
 
     /// The queue, with a packet that has begun and has not reached the link.
     fn with_begun(&self, depth: QueueDepth) -> QueueDepth {
-        let Some(Begun { packet, .. }) = &self.begun else { return depth };
+        let Some(BegunGrant { packet, .. }) = &self.begun else { return depth };
         QueueDepth {
             packets: depth.packets + 1,
             bytes: depth.bytes + packet.ip_bytes,
@@ -317,7 +317,7 @@ impl Granted {
     }
 
     /// Begins a packet, if a slot has come.
-    fn begin<O: Observer>(&mut self, room: u64, packets: &mut Packets<'_, O>) -> Result<Begun, Wait> {
+    fn begin<O: Observer>(&mut self, room: u64, packets: &mut Packets<'_, O>) -> Result<BegunGrant, Wait> {
         let now = packets.now;
         self.grants.lose_unused(now, self.is_idle);
         self.is_idle = self.queue.room_needed().is_none();
@@ -334,7 +334,7 @@ impl Granted {
         match self.queue.dequeue(room, packets) {
             Ok(packet) => {
                 let end = self.grants.send(now, packet.ip_bytes, self.waiting());
-                Ok(Begun { packet, end })
+                Ok(BegunGrant { packet, end })
             }
             Err(Wait::Until(at)) => {
                 // It may have dropped its packets.

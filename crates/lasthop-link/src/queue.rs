@@ -40,7 +40,7 @@ dispatched! {
         DropTail(DropTail),
         PushOut(Box<PushOut>),
         Red(Box<RedQueue<Red>>),
-        LinuxRed(Box<RedQueue<linux::Red>>),
+        LinuxRed(Box<RedQueue<linux::FixedPointRed>>),
         CoDel(CoDel),
         FqCoDel(Box<FqCoDel>),
         Pie(Box<Pie>),
@@ -93,7 +93,7 @@ impl Queue {
     ) -> Self {
         match discipline {
             LinuxDiscipline::Red(red) => {
-                let red = linux::Red::new(red, stream);
+                let red = linux::FixedPointRed::new(red, stream);
                 Self::LinuxRed(Box::new(RedQueue::new(red, DropTail::new(limit, outlet))))
             }
             // The other disciplines always compute as in Linux.

@@ -19,14 +19,14 @@ use crate::clock::{Tick, TickClock};
 use crate::common::{Context, Transmission, WindowReport, ride_on_last};
 use crate::config::{RecoveryRules, TcpConfig};
 use crate::control::{Bytes, Congestion, Controller, Moment, RateSample, Reno, Window};
-use persist::Persist;
-use recovery::Recovery;
-use rto::{RttEstimator, Timer};
-use scoreboard::Scoreboard;
+use persist::ClassicPersist;
+use recovery::ClassicRecovery;
+use rto::{ClassicRttEstimator, ClassicTimer};
+use scoreboard::ClassicScoreboard;
 
 /// The sending half under classic rules. Positions and windows are in bytes.
 #[derive(Clone, Debug)]
-pub(crate) struct Sender {
+pub(crate) struct ClassicSender {
     pub config: Rc<TcpConfig>,
     clock: TickClock,
     mss: u64,
@@ -41,13 +41,13 @@ pub(crate) struct Sender {
     data_end: u64,
     closing: bool,
     control: Reno<Bytes>,
-    recovery: Recovery,
-    board: Scoreboard,
+    recovery: ClassicRecovery,
+    board: ClassicScoreboard,
     /// Why segments below `max` are sent again.
     resending: RetransmissionKind,
-    timer: Timer,
+    timer: ClassicTimer,
     /// Set while the persist timer runs in place of the retransmission timer.
-    persist: Option<Persist>,
+    persist: Option<ClassicPersist>,
     cwr_pending: bool,
     report: WindowReport,
     pub out: VecDeque<Transmission>,
@@ -62,7 +62,7 @@ struct Piece {
     fin: bool,
 }
 
-impl Sender {
+impl ClassicSender {
     pub fn new(config: &Rc<TcpConfig>, clock: TickClock, mss: u32) -> Self {
         let mss = u64::from(mss);
         Self {
@@ -75,10 +75,10 @@ impl Sender {
             data_end: 1,
             closing: false,
             control: Reno(Bytes::new(config, mss)),
-            recovery: Recovery::default(),
-            board: Scoreboard::default(),
+            recovery: ClassicRecovery::default(),
+            board: ClassicScoreboard::default(),
             resending: RetransmissionKind::Timeout,
-            timer: Timer::new(RttEstimator::new(
+            timer: ClassicTimer::new(ClassicRttEstimator::new(
                 clock.ticks(config.rto_min),
                 clock.ticks(config.rto_initial),
                 clock.ticks(config.rto_max),

@@ -22,30 +22,30 @@ use crate::common::{Context, Cut, Episode, Persist, SendQueue, State, WindowRepo
 use crate::config::{CachedInitialWindow, TcpConfig};
 use crate::control::{Congestion, Controller, Moment};
 use control::Control;
-use frto::{FRto, Progress};
-use recovery::Recovery;
-use rto::{RttEstimator, Timer};
-use scoreboard::{Scoreboard, Sent, SentSegment};
+use frto::{Linux2FRto, Linux2Progress};
+use recovery::Linux2Recovery;
+use rto::{Linux2RttEstimator, Linux2Timer};
+use scoreboard::{Linux2Scoreboard, Linux2Sent, Linux2SentSegment};
 
 #[derive(Clone, Debug)]
-pub(crate) struct Sender {
+pub(crate) struct Linux2Sender {
     pub config: Rc<TcpConfig>,
     pub queue: SendQueue,
     clock: TickClock,
-    board: Scoreboard,
+    board: Linux2Scoreboard,
     control: Control,
-    timer: Timer,
+    timer: Linux2Timer,
     persist: Persist,
-    recovery: Recovery,
+    recovery: Linux2Recovery,
     /// The reduction that may be undone.
     episode: Episode,
-    frto: FRto,
+    frto: Linux2FRto,
     /// Timestamp echoed by the ACK being processed, in ticks.
     echo: Option<Tick>,
     report: WindowReport,
 }
 
-impl Sender {
+impl Linux2Sender {
     pub fn new(config: &Rc<TcpConfig>, clock: TickClock, mss: u32) -> Self {
         let [least, initial, most] =
             [config.rto_min, config.rto_initial, config.rto_max].map(|t| clock.ticks(t));
@@ -57,13 +57,13 @@ impl Sender {
         Self {
             queue,
             clock,
-            board: Scoreboard::default(),
+            board: Linux2Scoreboard::default(),
             control: Control::new(config, mss, clock),
-            timer: Timer::new(RttEstimator::new(least, initial, most)),
+            timer: Linux2Timer::new(Linux2RttEstimator::new(least, initial, most)),
             persist: Persist::default(),
-            recovery: Recovery::new(config.dupack_threshold),
+            recovery: Linux2Recovery::new(config.dupack_threshold),
             episode: Episode::default(),
-            frto: FRto::new(config.frto),
+            frto: Linux2FRto::new(config.frto),
             echo: None,
             report: WindowReport::default(),
             config: Rc::clone(config),
@@ -210,7 +210,7 @@ impl Sender {
         self.board.in_flight() + if limited { self.board.sacked_out() } else { 0 }
     }
 
-    fn push(&mut self, tick: Tick, segment: SentSegment) {
+    fn push(&mut self, tick: Tick, segment: Linux2SentSegment) {
         if self.board.queue.outstanding() == 0 {
             self.timer.restart(tick);
         }
@@ -218,7 +218,7 @@ impl Sender {
     }
 
     fn note_retransmission(&mut self, tick: Tick, index: usize) {
-        let sent = Sent { tick, before: self.queue.nxt };
+        let sent = Linux2Sent { tick, before: self.queue.nxt };
         self.board.queue.note_retransmission(index, sent, true);
     }
 
@@ -268,7 +268,7 @@ impl Sender {
         self.control.state_mut().recount();
         self.board.queue.clear_retransmitted(true);
         self.episode.marker = None;
-        self.frto.progress = Some(Progress { flight, advanced: false });
+        self.frto.progress = Some(Linux2Progress { flight, advanced: false });
         self.recovery.enter(State::Open, self.queue.nxt);
     }
 
@@ -311,6 +311,6 @@ impl Sender {
     }
 }
 
-fn first_transmission(tick: Tick) -> Sent {
-    Sent { tick, before: 0 }
+fn first_transmission(tick: Tick) -> Linux2Sent {
+    Linux2Sent { tick, before: 0 }
 }

@@ -36,16 +36,16 @@ use crate::config::{Pacing, TcpConfig};
 use crate::control::{
     Control, Controller, Counting, Fq, Moment, Nature, Pacer, Progress, RateSampler, Segments, Setup, Window,
 };
-use frto::FRto;
+use frto::Linux6FRto;
 use marks::Marks;
 use pace::Deferral;
 use probe::Probe;
 use prr::Reduction;
 use rack::Rack;
-use recovery::Recovery;
-use rtt::RttEstimator;
-use scoreboard::{Scoreboard, Sent, SentSegment};
-use timer::{Alarm, Timer};
+use recovery::Linux6Recovery;
+use rtt::Linux6RttEstimator;
+use scoreboard::{Linux6Scoreboard, Linux6Sent, Linux6SentSegment};
+use timer::{Alarm, Linux6Timer};
 use usage::Usage;
 
 /// The timeout without any round-trip time from the handshake (RFC 6298, section 5.7).
@@ -68,12 +68,12 @@ struct Counts {
 }
 
 #[derive(Debug)]
-pub(crate) struct Sender {
+pub(crate) struct Linux6Sender {
     pub config: Rc<TcpConfig>,
     pub queue: SendQueue,
     clock: TickClock,
-    board: Scoreboard,
-    rtt: RttEstimator,
+    board: Linux6Scoreboard,
+    rtt: Linux6RttEstimator,
     rack: Rack,
     control: Control,
     nature: Nature,
@@ -87,12 +87,12 @@ pub(crate) struct Sender {
     fq: Option<Box<Fq>>,
     rates: RateSampler,
     reduction: Reduction,
-    recovery: Recovery,
+    recovery: Linux6Recovery,
     /// The reduction that may be undone.
     episode: Episode,
-    frto: FRto,
+    frto: Linux6FRto,
     probe: Probe,
-    timer: Timer,
+    timer: Linux6Timer,
     persist: Persist,
     /// Consecutive expiries.
     expiries: u32,
@@ -106,7 +106,7 @@ pub(crate) struct Sender {
     states: StateReport,
 }
 
-impl Sender {
+impl Linux6Sender {
     pub fn new(config: &Rc<TcpConfig>, clock: TickClock, mss: u32) -> Self {
         let tick_us = (clock.length(1).as_nanos() / 1000).max(1);
         let [least, initial, most] =
@@ -121,8 +121,8 @@ impl Sender {
         Self {
             queue,
             clock,
-            board: Scoreboard::default(),
-            rtt: RttEstimator::new(tick_us, least, initial, most),
+            board: Linux6Scoreboard::default(),
+            rtt: Linux6RttEstimator::new(tick_us, least, initial, most),
             rack: Rack::default(),
             connects: false,
             rate: None,
@@ -133,11 +133,11 @@ impl Sender {
             control,
             nature,
             reduction: Reduction::default(),
-            recovery: Recovery::new(config.dupack_threshold),
+            recovery: Linux6Recovery::new(config.dupack_threshold),
             episode: Episode::default(),
-            frto: FRto::default(),
+            frto: Linux6FRto::default(),
             probe: Probe::default(),
-            timer: Timer::default(),
+            timer: Linux6Timer::default(),
             persist: Persist::default(),
             expiries: 0,
             counts: Counts::default(),
@@ -371,8 +371,8 @@ impl Sender {
         self.rates.set_write_end(new.ends_write);
     }
 
-    fn transmission<O: Observer>(&self, cx: &Context<'_, O>) -> Sent {
-        Sent { us: self.departs_us(cx), delivered_before: self.counts.delivered, number: 1 }
+    fn transmission<O: Observer>(&self, cx: &Context<'_, O>) -> Linux6Sent {
+        Linux6Sent { us: self.departs_us(cx), delivered_before: self.counts.delivered, number: 1 }
     }
 
     #[allow(
@@ -380,7 +380,7 @@ impl Sender {
         reason = "else the segment is written twice, and the second time waits for the first"
     )]
     #[inline(always)]
-    fn push(&mut self, segment: SentSegment) {
+    fn push(&mut self, segment: Linux6SentSegment) {
         if self.rates.is_on() {
             let first = self.board.queue.outstanding() == 0;
             let progress = self.progress(1);
@@ -414,7 +414,7 @@ impl Sender {
     fn put_again<O: Observer>(
         &mut self,
         cx: &mut Context<'_, O>,
-        segment: &SentSegment,
+        segment: &Linux6SentSegment,
         kind: RetransmissionKind,
     ) {
         self.queue.send_again(segment);

@@ -17,9 +17,9 @@ dispatched! {
     #[derive(Debug)]
     #[allow(clippy::large_enum_variant, reason = "one per endpoint, and an endpoint lives on the heap")]
     pub(crate) enum SendingHalf {
-        Linux2(linux2::Sender),
-        Linux6(linux6::Sender),
-        Classic(classic::Sender),
+        Linux2(linux2::Linux2Sender),
+        Linux6(linux6::Linux6Sender),
+        Classic(classic::ClassicSender),
     }
 }
 
@@ -27,8 +27,8 @@ dispatched! {
 macro_rules! queue {
     ($half:expr, $queue:ident => $call:expr) => {
         match $half {
-            SendingHalf::Linux2(linux2::Sender { queue: $queue, .. })
-            | SendingHalf::Linux6(linux6::Sender { queue: $queue, .. }) => $call,
+            SendingHalf::Linux2(linux2::Linux2Sender { queue: $queue, .. })
+            | SendingHalf::Linux6(linux6::Linux6Sender { queue: $queue, .. }) => $call,
             SendingHalf::Classic($queue) => $call,
         }
     };
@@ -37,9 +37,9 @@ macro_rules! queue {
 impl SendingHalf {
     pub fn new(config: &Rc<TcpConfig>, clock: TickClock, mss: u32) -> Self {
         match config.stack {
-            Stack::Linux2 => Self::Linux2(linux2::Sender::new(config, clock, mss)),
-            Stack::Linux6 => Self::Linux6(linux6::Sender::new(config, clock, mss)),
-            Stack::Classic => Self::Classic(classic::Sender::new(config, clock, mss)),
+            Stack::Linux2 => Self::Linux2(linux2::Linux2Sender::new(config, clock, mss)),
+            Stack::Linux6 => Self::Linux6(linux6::Linux6Sender::new(config, clock, mss)),
+            Stack::Classic => Self::Classic(classic::ClassicSender::new(config, clock, mss)),
         }
     }
 

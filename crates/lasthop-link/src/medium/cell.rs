@@ -31,11 +31,11 @@ mod tests;
 
 use bearer::{Bearer, Range};
 use listening::Listening;
-use schedule::{Schedule, Wish};
+use schedule::{SlotSchedule, Wish};
 
 #[derive(Debug)]
 pub struct Cell {
-    sides: [Side; 2],
+    sides: [CellDirection; 2],
     /// None if the users always listen.
     listening: Option<Listening>,
     released: VecDeque<PacketId>,
@@ -53,13 +53,13 @@ struct Rules {
 }
 
 #[derive(Debug)]
-struct Side {
+struct CellDirection {
     rules: Rules,
     place: Place,
     /// One for each user.
     bearers: Vec<Bearer>,
     total: Total,
-    schedule: Schedule,
+    schedule: SlotSchedule,
     /// The next slot in which something can be sent.
     slot: Instant,
     /// Blocks that must be sent again, in the order of their last tries.
@@ -98,12 +98,12 @@ impl Cell {
             round_trip: harq.map_or(Duration::ZERO, |harq| harq.round_trip(cell.tti)),
             failures,
         };
-        let side = |direction: Direction| Side {
+        let side = |direction: Direction| CellDirection {
             rules: rules.clone(),
             place: places[direction as usize],
             bearers: users.iter().map(|user| Bearer::new(user.course(direction))).collect(),
             total: Total::default(),
-            schedule: Schedule::new(cell, users.len()),
+            schedule: SlotSchedule::new(cell, users.len()),
             slot: Instant::MAX,
             retries: VecDeque::new(),
             arriving: VecDeque::new(),
@@ -193,7 +193,7 @@ impl Cell {
     }
 }
 
-impl Side {
+impl CellDirection {
     fn due(&self) -> Instant {
         self.arriving.front().map_or(Instant::MAX, |(at, ..)| *at).min(self.slot)
     }

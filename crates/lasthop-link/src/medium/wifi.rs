@@ -31,7 +31,7 @@ use contention::{BEST_EFFORT, Contender, categories, category_of, rank};
 use others::Others;
 use sender::{Limits, Sender};
 use timing::Phy;
-use window::Outcome;
+use window::MpduOutcome;
 
 /// An access point and its stations.
 #[derive(Debug)]
@@ -365,12 +365,12 @@ impl Wifi {
             let (mut arrived, mut failed) = (0, 0);
             let fails = || collided || error > 0.0 && stream.unit() < error;
             window.end(self.limits.retries, fails, |id, outcome| match outcome {
-                Outcome::Arrived => arrived += 1,
-                Outcome::Again => {
+                MpduOutcome::Arrived => arrived += 1,
+                MpduOutcome::Again => {
                     failed += 1;
                     packets.observer.packet(now, PacketEvent::LinkRetry, packets.arena.get(id));
                 }
-                Outcome::GivenUp => {
+                MpduOutcome::GivenUp => {
                     failed += 1;
                     packets.discard(id, DropCause::AirGivenUp);
                 }

@@ -29,7 +29,7 @@ const ONE: u32 = 0xffff;
 
 /// The parameters, in units of time and bytes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Parameters {
+pub(super) struct CoDelParameters {
     target: u64,
     interval: u64,
     /// No packet is dropped if this number of bytes or fewer would be left.
@@ -38,7 +38,7 @@ pub(super) struct Parameters {
     ce_threshold: Option<u64>,
 }
 
-impl Parameters {
+impl CoDelParameters {
     pub(super) fn new(config: CoDelConfig, mtu: Bytes) -> Self {
         let units = |duration: Duration| duration.as_nanos() >> TIME_SHIFT;
         Self {
@@ -60,7 +60,7 @@ pub(super) struct Front {
 
 /// The state of one queue, with the names of RFC 8289, section 5.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Control {
+pub(super) struct CoDelControl {
     /// When the time in the queue will have been above the target for an interval; none while it is not.
     first_above_time: Option<u64>,
     dropping: bool,
@@ -75,7 +75,7 @@ fn units(at: Instant) -> u64 {
     at.as_nanos() >> TIME_SHIFT
 }
 
-impl Control {
+impl CoDelControl {
     pub(super) const fn new() -> Self {
         Self {
             first_above_time: None,
@@ -90,7 +90,7 @@ impl Control {
     /// The packet to be sent. `pop` removes the front.
     pub(super) fn choose<O: Observer>(
         &mut self,
-        with: &Parameters,
+        with: &CoDelParameters,
         pop: impl FnMut() -> Option<Front>,
         packets: &mut Packets<'_, O>,
     ) -> Option<Waiting> {
@@ -106,7 +106,7 @@ impl Control {
     /// `deque` of section 5.5.
     fn dequeue<O: Observer>(
         &mut self,
-        with: &Parameters,
+        with: &CoDelParameters,
         mut pop: impl FnMut() -> Option<Front>,
         packets: &mut Packets<'_, O>,
     ) -> Option<Waiting> {
@@ -137,7 +137,7 @@ impl Control {
     /// The first drop after a period without drops.
     fn start<O: Observer>(
         &mut self,
-        with: &Parameters,
+        with: &CoDelParameters,
         front: Front,
         mut pop: impl FnMut() -> Option<Front>,
         packets: &mut Packets<'_, O>,
@@ -163,7 +163,7 @@ impl Control {
     }
 
     /// `dodequeue` of section 5.6: whether the delay has been too long for the front to be dropped.
-    fn is_due(&mut self, with: &Parameters, at: u64, front: Option<&Front>) -> bool {
+    fn is_due(&mut self, with: &CoDelParameters, at: u64, front: Option<&Front>) -> bool {
         let long = front.filter(|front| {
             at - units(front.packet.since) >= with.target && u64::from(front.backlog) > with.mtu
         });
@@ -175,7 +175,7 @@ impl Control {
     }
 
     /// When the next drop after one at `at` is due (section 5.4).
-    fn control_law(&self, with: &Parameters, at: u64) -> u64 {
+    fn control_law(&self, with: &CoDelParameters, at: u64) -> u64 {
         at + ((with.interval * u64::from(self.inverse_root)) >> 16)
     }
 
@@ -191,7 +191,7 @@ impl Control {
 }
 
 /// Marks a packet if it and the queue are capable of ECN (section 5.1, RFC 3168).
-fn mark<O: Observer>(with: &Parameters, packet: Waiting, packets: &mut Packets<'_, O>) -> bool {
+fn mark<O: Observer>(with: &CoDelParameters, packet: Waiting, packets: &mut Packets<'_, O>) -> bool {
     let marks = with.ecn && packets.arena.get(packet.id).ecn != Ecn::NotEct;
     if marks {
         packets.mark(packet.id);
@@ -202,8 +202,8 @@ fn mark<O: Observer>(with: &Parameters, packet: Waiting, packets: &mut Packets<'
 /// CoDel for a queue with a limit.
 #[derive(Clone, Debug)]
 pub(crate) struct CoDel {
-    parameters: Parameters,
-    control: Control,
+    parameters: CoDelParameters,
+    control: CoDelControl,
     queue: DropTail,
     /// The front packet has been judged already, and waits for room on the link.
     front_is_due: bool,
@@ -211,8 +211,8 @@ pub(crate) struct CoDel {
 
 impl CoDel {
     pub(crate) fn new(config: CoDelConfig, mtu: Bytes, queue: DropTail) -> Self {
-        let parameters = Parameters::new(config, mtu);
-        Self { parameters, control: Control::new(), queue, front_is_due: false }
+        let parameters = CoDelParameters::new(config, mtu);
+        Self { parameters, control: CoDelControl::new(), queue, front_is_due: false }
     }
 
     pub(crate) fn room_needed(&self) -> Option<u32> {

@@ -61,7 +61,7 @@ impl Pi {
 
 /// The treatment of a packet at the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum HeadVerdict {
     Pass,
     Mark,
     Drop,
@@ -148,33 +148,33 @@ impl DualPi2 {
     }
 
     /// `dualpi2_dequeue`: the treatment of a packet that leaves `backlog` bytes in the queue.
-    fn judge(&mut self, is_low_latency: bool, ecn: Ecn, sojourn: Duration, backlog: u32) -> Verdict {
+    fn judge(&mut self, is_low_latency: bool, ecn: Ecn, sojourn: Duration, backlog: u32) -> HeadVerdict {
         let steps = self.passes_step(is_low_latency, sojourn);
         let verdict = if backlog < 2 * self.mtu {
-            Verdict::Pass
+            HeadVerdict::Pass
         } else if is_low_latency {
             self.judge_low_latency()
         } else {
             self.judge_classic(ecn)
         };
-        if verdict == Verdict::Pass && steps { Verdict::Mark } else { verdict }
+        if verdict == HeadVerdict::Pass && steps { HeadVerdict::Mark } else { verdict }
     }
 
-    fn judge_classic(&mut self, ecn: Ecn) -> Verdict {
+    fn judge_classic(&mut self, ecn: Ecn) -> HeadVerdict {
         if !self.hits_squared() {
-            Verdict::Pass
+            HeadVerdict::Pass
         } else if self.is_overloaded() || ecn == Ecn::NotEct {
-            Verdict::Drop
+            HeadVerdict::Drop
         } else {
-            Verdict::Mark
+            HeadVerdict::Mark
         }
     }
 
-    fn judge_low_latency(&mut self) -> Verdict {
+    fn judge_low_latency(&mut self) -> HeadVerdict {
         if self.is_overloaded() {
-            return if self.hits_squared() { Verdict::Drop } else { Verdict::Mark };
+            return if self.hits_squared() { HeadVerdict::Drop } else { HeadVerdict::Mark };
         }
-        if self.hits(self.pi.probability * COUPLING) { Verdict::Mark } else { Verdict::Pass }
+        if self.hits(self.pi.probability * COUPLING) { HeadVerdict::Mark } else { HeadVerdict::Pass }
     }
 
     /// The probability of marking low-latency packets would exceed 1.
@@ -229,12 +229,12 @@ impl Discipline for DualPi2 {
             let ecn = packets.arena.get(id).ecn;
             let backlog = self.total.depth().bytes;
             match self.judge(is_low_latency, ecn, now.saturating_since(since), backlog) {
-                Verdict::Drop => {
+                HeadVerdict::Drop => {
                     packets.discard(id, DropCause::DualPi2);
                     continue;
                 }
-                Verdict::Mark if ecn != Ecn::Ce => packets.mark(id),
-                Verdict::Mark | Verdict::Pass => {}
+                HeadVerdict::Mark if ecn != Ecn::Ce => packets.mark(id),
+                HeadVerdict::Mark | HeadVerdict::Pass => {}
             }
             self.classic_credit += credit;
             return Ok(Dequeued { id, ip_bytes, depth: self.depth() });

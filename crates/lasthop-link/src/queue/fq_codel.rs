@@ -7,7 +7,7 @@
 use lasthop_core::units::QueueSize;
 use lasthop_core::{Bytes, Observer, PacketId, QueueDepth, RandomStream};
 
-use super::codel::{Control, Front, Parameters};
+use super::codel::{CoDelControl, CoDelParameters, Front};
 use super::fifo::{Fifo, Total, Waiting};
 use super::rounds::{Hash, Rounds};
 use crate::config::FqCoDelConfig;
@@ -20,18 +20,18 @@ mod tests;
 const DROP_BATCH: u32 = 64;
 
 #[derive(Clone, Debug)]
-struct Flow {
+struct CoDelFlow {
     fifo: Fifo,
-    codel: Control,
+    codel: CoDelControl,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct FqCoDel {
-    parameters: Parameters,
+    parameters: CoDelParameters,
     limit: QueueSize,
     mtu: u32,
     hash: Hash,
-    flows: Vec<Flow>,
+    flows: Vec<CoDelFlow>,
     rounds: Rounds,
     total: Total,
 }
@@ -39,9 +39,9 @@ pub(crate) struct FqCoDel {
 impl FqCoDel {
     pub(crate) fn new(config: FqCoDelConfig, limit: QueueSize, mtu: Bytes, mut stream: RandomStream) -> Self {
         let FqCoDelConfig { codel, flows } = config;
-        let flow = Flow { fifo: Fifo::default(), codel: Control::new() };
+        let flow = CoDelFlow { fifo: Fifo::default(), codel: CoDelControl::new() };
         Self {
-            parameters: Parameters::new(codel, mtu),
+            parameters: CoDelParameters::new(codel, mtu),
             limit,
             mtu: mtu.0 as u32,
             hash: Hash::new(flows.flows, &mut stream),
@@ -59,7 +59,7 @@ impl FqCoDel {
     fn relieve<O: Observer>(&mut self, arrived: PacketId, packets: &mut Packets<'_, O>) -> bool {
         let most = self.flows.iter().map(|flow| flow.fifo.bytes()).max().unwrap_or_default();
         let fattest = self.flows.iter_mut().find(|flow| flow.fifo.bytes() == most);
-        let Some(Flow { fifo, codel }) = fattest else { return false };
+        let Some(CoDelFlow { fifo, codel }) = fattest else { return false };
         let (mut bytes, mut is_among) = (0, false);
         for _ in 0..DROP_BATCH {
             let Some(Waiting { id, ip_bytes, .. }) = fifo.pop() else { break };
@@ -95,7 +95,7 @@ impl Discipline for FqCoDel {
         let Self { parameters, flows, rounds, total, .. } = self;
         loop {
             let turn = rounds.turn().ok_or(Wait::ARRIVAL)?;
-            let Flow { fifo, codel } = &mut flows[turn];
+            let CoDelFlow { fifo, codel } = &mut flows[turn];
             let pop = || {
                 let packet = fifo.pop()?;
                 total.take(packet.ip_bytes);

@@ -8,7 +8,7 @@ use lasthop_core::{DropCause, Observer, PacketId, QueueDepth, RandomStream};
 
 use super::fifo::{Fifo, Total, Waiting};
 
-use super::pie::{Control, Parameters, Verdict};
+use super::pie::{PieControl, PieParameters, PieVerdict};
 use super::rounds::{Hash, Rounds};
 use crate::config::FqPieConfig;
 use crate::discipline::{Dequeued, Discipline, Outlet, Packets, Wait};
@@ -17,18 +17,18 @@ use crate::discipline::{Dequeued, Discipline, Outlet, Packets, Wait};
 mod tests;
 
 #[derive(Clone, Debug)]
-struct Flow {
+struct PieFlow {
     fifo: Fifo,
-    pie: Control,
+    pie: PieControl,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct FqPie {
-    parameters: Parameters,
+    parameters: PieParameters,
     limit: QueueSize,
     mtu: u32,
     hash: Hash,
-    flows: Vec<Flow>,
+    flows: Vec<PieFlow>,
     rounds: Rounds,
     stream: RandomStream,
     total: Total,
@@ -42,8 +42,8 @@ impl FqPie {
         mut stream: RandomStream,
     ) -> Self {
         let FqPieConfig { pie, flows } = config;
-        let parameters = Parameters::new(pie, outlet);
-        let flow = Flow { fifo: Fifo::default(), pie: Control::new(&parameters) };
+        let parameters = PieParameters::new(pie, outlet);
+        let flow = PieFlow { fifo: Fifo::default(), pie: PieControl::new(&parameters) };
         Self {
             parameters,
             limit,
@@ -67,7 +67,7 @@ impl Discipline for FqPie {
         let Self { parameters, limit, hash, flows, rounds, stream, total, .. } = self;
         let packet = packets.arena.get(id);
         let (flow, ip_bytes) = (hash.queue_of(packet.flow), packet.ip_bytes);
-        let Flow { fifo, pie } = &mut flows[flow];
+        let PieFlow { fifo, pie } = &mut flows[flow];
         pie.advance(parameters, now, fifo.bytes());
         if total.depth().is_full(*limit, ip_bytes) {
             pie.overflow();
@@ -75,9 +75,9 @@ impl Discipline for FqPie {
             return None;
         }
         match pie.judge(parameters, fifo.bytes(), packet.ecn, stream) {
-            Verdict::Pass => {}
-            Verdict::Mark => packets.mark(id),
-            Verdict::Drop => {
+            PieVerdict::Pass => {}
+            PieVerdict::Mark => packets.mark(id),
+            PieVerdict::Drop => {
                 packets.discard(id, DropCause::Pie);
                 return None;
             }
@@ -93,7 +93,7 @@ impl Discipline for FqPie {
         Wait::unless_fits(self.room_needed(), room)?;
         loop {
             let turn = self.rounds.turn().ok_or(Wait::ARRIVAL)?;
-            let Flow { fifo, pie } = &mut self.flows[turn];
+            let PieFlow { fifo, pie } = &mut self.flows[turn];
             pie.advance(&self.parameters, now, fifo.bytes());
             let Some(Waiting { id, ip_bytes, since }) = fifo.pop() else {
                 self.rounds.retire(turn);

@@ -37,14 +37,14 @@ fn units(duration: Duration) -> u64 {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Parameters {
+pub(super) struct PieParameters {
     target: u64,
     update: Duration,
     mtu: u32,
     ecn: bool,
 }
 
-impl Parameters {
+impl PieParameters {
     pub(super) fn new(config: PieConfig, outlet: Outlet) -> Self {
         let PieConfig { target, tupdate, ecn } = config;
         Self { target: units(target), update: tupdate, mtu: outlet.mtu.0 as u32, ecn }
@@ -53,7 +53,7 @@ impl Parameters {
 
 /// The inputs of the probability, and the state that depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct State {
+struct PieState {
     probability: u64,
     /// Sum of the probabilities since the last drop (section 5.4: drops are evenly spread).
     accumulated: u64,
@@ -64,7 +64,7 @@ struct State {
     departure: Option<Instant>,
 }
 
-impl State {
+impl PieState {
     const START: Self = Self {
         probability: 0,
         accumulated: 0,
@@ -77,26 +77,26 @@ impl State {
 
 /// The state of one queue.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Control {
-    state: State,
+pub(super) struct PieControl {
+    state: PieState,
     next_update: Instant,
 }
 
 /// The treatment of an arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum PieVerdict {
     Pass,
     Mark,
     Drop,
 }
 
-impl Control {
-    pub(super) fn new(with: &Parameters) -> Self {
-        Self { state: State::START, next_update: Instant::ZERO + with.update }
+impl PieControl {
+    pub(super) fn new(with: &PieParameters) -> Self {
+        Self { state: PieState::START, next_update: Instant::ZERO + with.update }
     }
 
     /// Performs the missed updates until `now`; the queue has held `backlog` bytes meanwhile.
-    pub(super) fn advance(&mut self, with: &Parameters, now: Instant, backlog: u32) {
+    pub(super) fn advance(&mut self, with: &PieParameters, now: Instant, backlog: u32) {
         while self.next_update <= now {
             let before = self.state;
             self.state.update(with, backlog);
@@ -112,21 +112,21 @@ impl Control {
     /// Judges a packet that finds `backlog` bytes in the queue (section 4.1).
     pub(super) fn judge(
         &mut self,
-        with: &Parameters,
+        with: &PieParameters,
         backlog: u32,
         ecn: Ecn,
         stream: &mut RandomStream,
-    ) -> Verdict {
+    ) -> PieVerdict {
         let state = &mut self.state;
         if !state.hits(with, backlog, stream) {
-            return Verdict::Pass;
+            return PieVerdict::Pass;
         }
         // Section 5.1: above a probability of a tenth it drops packets that it could mark.
         if with.ecn && state.probability <= ONE / 10 && ecn != Ecn::NotEct {
-            return Verdict::Mark;
+            return PieVerdict::Mark;
         }
         state.accumulated = 0;
-        Verdict::Drop
+        PieVerdict::Drop
     }
 
     /// A packet found no room.
@@ -144,9 +144,9 @@ impl Control {
     }
 }
 
-impl State {
+impl PieState {
     /// Draws whether a packet is dropped.
-    fn hits(&mut self, with: &Parameters, backlog: u32, stream: &mut RandomStream) -> bool {
+    fn hits(&mut self, with: &PieParameters, backlog: u32, stream: &mut RandomStream) -> bool {
         if self.burst_allowance > 0
             || (self.delay < with.target / 2 && self.probability < ONE / 5)
             || backlog < 2 * with.mtu
@@ -169,7 +169,7 @@ impl State {
     }
 
     /// The next probability (section 4.2).
-    fn update(&mut self, with: &Parameters, backlog: u32) {
+    fn update(&mut self, with: &PieParameters, backlog: u32) {
         let delta = self.change(with);
         let may_decay = self.delay > 0 || backlog == 0;
         let sum = i128::from(self.probability) + i128::from(delta);
@@ -187,7 +187,7 @@ impl State {
         self.delay_before = delay;
     }
 
-    fn change(&self, with: &Parameters) -> i64 {
+    fn change(&self, with: &PieParameters) -> i64 {
         let scale = ONE / UNITS_PER_SECOND;
         let shift = self.caution();
         let gain = |sixteenths: u64| ((sixteenths * scale) >> 4 >> shift).cast_signed();
@@ -213,16 +213,16 @@ impl State {
 /// PIE for a queue with a limit.
 #[derive(Clone, Debug)]
 pub(crate) struct Pie {
-    parameters: Parameters,
-    control: Control,
+    parameters: PieParameters,
+    control: PieControl,
     queue: DropTail,
     stream: RandomStream,
 }
 
 impl Pie {
     pub(crate) fn new(config: PieConfig, outlet: Outlet, stream: RandomStream, queue: DropTail) -> Self {
-        let parameters = Parameters::new(config, outlet);
-        Self { parameters, control: Control::new(&parameters), queue, stream }
+        let parameters = PieParameters::new(config, outlet);
+        Self { parameters, control: PieControl::new(&parameters), queue, stream }
     }
 
     pub(crate) fn room_needed(&self) -> Option<u32> {
@@ -240,9 +240,9 @@ impl Discipline for Pie {
             control.overflow();
         } else {
             match control.judge(parameters, backlog, packet.ecn, stream) {
-                Verdict::Pass => {}
-                Verdict::Mark => packets.mark(id),
-                Verdict::Drop => {
+                PieVerdict::Pass => {}
+                PieVerdict::Mark => packets.mark(id),
+                PieVerdict::Drop => {
                     packets.discard(id, DropCause::Pie);
                     return None;
                 }

@@ -25,7 +25,7 @@ const DEPTH_MAX: u32 = 127;
 const ACTIVE_MAX: usize = 128;
 
 #[derive(Clone, Debug, Default)]
-struct Flow {
+struct SfqFlow {
     fifo: Fifo,
     /// Its remaining credit in this turn.
     allotment: i64,
@@ -39,7 +39,7 @@ pub(crate) struct Sfq {
     mtu: u32,
     quantum: i64,
     hash: Hash,
-    flows: Vec<Flow>,
+    flows: Vec<SfqFlow>,
     /// The queues with packets, in the order of their turns.
     active: VecDeque<usize>,
     changes: u64,
@@ -54,7 +54,7 @@ impl Sfq {
             mtu: mtu.0 as u32,
             quantum: quantum.unwrap_or(mtu).0.cast_signed(),
             hash: Hash::new(flows, &mut stream),
-            flows: vec![Flow::default(); flows as usize],
+            flows: vec![SfqFlow::default(); flows as usize],
             active: VecDeque::with_capacity(ACTIVE_MAX),
             changes: 0,
             total: Total::default(),

@@ -3,7 +3,7 @@
 
 use lasthop_core::{Duration, Ecn, Observer};
 
-use super::{Piece, Sender};
+use super::{ClassicSender, Piece};
 use crate::clock::Tick;
 use crate::common::{Context, Transmission};
 
@@ -14,7 +14,7 @@ const DOUBLINGS_MAX: u32 = 6;
 
 /// The persist timer runs.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Persist {
+pub(super) struct ClassicPersist {
     doublings: u32,
     /// Probes since the last answer.
     unanswered: u32,
@@ -22,7 +22,7 @@ pub(super) struct Persist {
     has_probed: bool,
 }
 
-impl Sender {
+impl ClassicSender {
     /// Nothing is in flight. If the window has no room for what comes next, the persist timer runs. BSD
     /// begins with the smoothed round-trip time and two deviations; here it is the timeout. Both are mostly
     /// below the least wait.
@@ -35,7 +35,7 @@ impl Sender {
         }
     }
 
-    fn set_persist(&mut self, tick: Tick, persist: Persist) {
+    fn set_persist(&mut self, tick: Tick, persist: ClassicPersist) {
         let [least, most] = WAITS.map(|wait| self.clock.ticks(wait));
         let wait = (self.timer.rtt.rto() << persist.doublings).clamp(least, most);
         self.timer.due = Some(tick + wait);
@@ -71,7 +71,7 @@ impl Sender {
     pub(super) fn probe_window<O: Observer>(
         &mut self,
         cx: &mut Context<'_, O>,
-        mut persist: Persist,
+        mut persist: ClassicPersist,
     ) -> bool {
         if persist.unanswered >= self.config.most_retries(false) {
             return false;

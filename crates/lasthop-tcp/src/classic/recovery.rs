@@ -3,14 +3,14 @@
 
 use lasthop_core::{Observer, RetransmissionKind, SackBlock, TransportEvent};
 
-use super::{Piece, Sender};
+use super::{ClassicSender, Piece};
 use crate::common::Context;
 use crate::config::RecoveryRules;
 use crate::control::{Congestion, Controller};
 
 /// The state of fast recovery. Positions are in bytes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Recovery {
+pub(super) struct ClassicRecovery {
     /// Duplicate ACKs since the last new ACK; in recovery, since the last new ACK before it.
     pub duplicates: u32,
     /// In fast recovery: end of the data that had been sent when it began.
@@ -33,7 +33,7 @@ pub(super) struct Recovery {
     pub reduced_at: u64,
 }
 
-impl Sender {
+impl ClassicSender {
     /// A duplicate ACK; `reported` if SACK reported new data.
     pub(super) fn on_duplicate<O: Observer>(&mut self, cx: &mut Context<'_, O>, reported: bool) {
         let rules = self.config.recovery;

@@ -7,7 +7,7 @@ use crate::clock::Tick;
 
 /// Smoothed round-trip time and deviation, and the timeout that follows from them. All values are in ticks.
 #[derive(Clone, Debug)]
-pub(super) struct RttEstimator {
+pub(super) struct ClassicRttEstimator {
     /// Smoothed round-trip time in eighths of a tick, and deviation in quarters; none before the first
     /// sample.
     smoothed: Option<(i64, i64)>,
@@ -18,7 +18,7 @@ pub(super) struct RttEstimator {
     maximum: Tick,
 }
 
-impl RttEstimator {
+impl ClassicRttEstimator {
     pub fn new(minimum: Tick, initial: Tick, maximum: Tick) -> Self {
         Self { smoothed: None, backoff: 0, minimum, initial, maximum }
     }
@@ -56,8 +56,8 @@ impl RttEstimator {
 
 /// The retransmission timer. One segment is timed at a time, and never a retransmitted one (Karn).
 #[derive(Clone, Debug)]
-pub(super) struct Timer {
-    pub rtt: RttEstimator,
+pub(super) struct ClassicTimer {
+    pub rtt: ClassicRttEstimator,
     pub due: Option<Tick>,
     /// Expiries since the last acknowledgment of data.
     pub expiries: u32,
@@ -65,8 +65,8 @@ pub(super) struct Timer {
     pub timed: Option<(u64, Tick)>,
 }
 
-impl Timer {
-    pub fn new(rtt: RttEstimator) -> Self {
+impl ClassicTimer {
+    pub fn new(rtt: ClassicRttEstimator) -> Self {
         Self { rtt, due: None, expiries: 0, timed: None }
     }
 
@@ -92,11 +92,11 @@ impl Timer {
 
 #[cfg(test)]
 mod tests {
-    use super::{RttEstimator, Timer};
+    use super::{ClassicRttEstimator, ClassicTimer};
 
     #[test]
     fn one_segment_is_timed_and_none_that_was_sent_twice() {
-        let mut timer = Timer::new(RttEstimator::new(2, 30, 640));
+        let mut timer = ClassicTimer::new(ClassicRttEstimator::new(2, 30, 640));
         timer.timed = Some((100, 5));
         assert_eq!(timer.take_sample(100, 9), None, "it is still outstanding");
         assert_eq!(timer.take_sample(101, 9), Some(5));
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn timeout_is_srtt_and_four_deviations_in_whole_ticks() {
-        let mut rtt = RttEstimator::new(2, 30, 640);
+        let mut rtt = ClassicRttEstimator::new(2, 30, 640);
         assert_eq!(rtt.rto(), 30);
         // 7 + 4 * 3.5, then 7 + 4 * 2.625 = 17.5.
         rtt.sample(7);
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn backoff_stays_until_a_sample_and_ends_at_the_maximum() {
-        let mut rtt = RttEstimator::new(2, 30, 640);
+        let mut rtt = ClassicRttEstimator::new(2, 30, 640);
         for timeout in [60, 120, 240, 480, 640, 640] {
             rtt.back_off();
             assert_eq!(rtt.rto(), timeout);

@@ -4,12 +4,12 @@ use lasthop_core::{SackBlock, SackList};
 
 /// The data that the receiver holds above the first unacknowledged byte.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Scoreboard {
+pub(super) struct ClassicScoreboard {
     /// Disjoint, in order, not touching.
     blocks: Vec<SackBlock>,
 }
 
-impl Scoreboard {
+impl ClassicScoreboard {
     /// Enters the blocks of an ACK. Returns true if they report new data (RFC 6675, section 2). Blocks below
     /// `una` (D-SACK) and beyond `max` are ignored.
     pub fn apply(&mut self, sack: &SackList, una: u64, max: u64) -> bool {
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn holes_are_what_lies_between_reported_blocks() {
-        let mut board = Scoreboard::default();
+        let mut board = ClassicScoreboard::default();
         assert!(board.apply(&list(&[(30, 40), (10, 20)]), 1, 100));
         assert!(!board.apply(&list(&[(30, 40), (12, 20)]), 1, 100), "nothing new");
         assert_eq!(board.next_hole(1), Some(block(1, 10)));
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn blocks_outside_what_is_outstanding_are_ignored() {
-        let mut board = Scoreboard::default();
+        let mut board = ClassicScoreboard::default();
         assert!(!board.apply(&list(&[(1, 5), (90, 110)]), 5, 100));
         assert_eq!(board.next_hole(5), None);
     }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// What paces segments: `true` or `false`, or the name of a queue discipline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Stated", into = "Stated")]
+#[serde(from = "StatedPacing", into = "StatedPacing")]
 pub enum Pacing {
     /// No pacing, unless the algorithm always paces.
     Off,
@@ -27,7 +27,7 @@ impl Pacing {
 /// The value as written.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
-enum Stated {
+enum StatedPacing {
     Switch(bool),
     Discipline(Discipline),
 }
@@ -38,17 +38,17 @@ enum Discipline {
     Fq,
 }
 
-impl From<Stated> for Pacing {
-    fn from(stated: Stated) -> Self {
+impl From<StatedPacing> for Pacing {
+    fn from(stated: StatedPacing) -> Self {
         match stated {
-            Stated::Switch(false) => Self::Off,
-            Stated::Switch(true) => Self::Socket,
-            Stated::Discipline(Discipline::Fq) => Self::Fq,
+            StatedPacing::Switch(false) => Self::Off,
+            StatedPacing::Switch(true) => Self::Socket,
+            StatedPacing::Discipline(Discipline::Fq) => Self::Fq,
         }
     }
 }
 
-impl From<Pacing> for Stated {
+impl From<Pacing> for StatedPacing {
     fn from(pacing: Pacing) -> Self {
         match pacing {
             Pacing::Off => Self::Switch(false),

@@ -37,7 +37,7 @@ const PROBE_RTT_US: u64 = 200_000;
 const RENO_ROUNDS_MAX: u64 = 63;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
+enum Bbr3Mode {
     Startup,
     Drain,
     Down,
@@ -47,7 +47,7 @@ enum Mode {
     ProbeRtt,
 }
 
-impl Mode {
+impl Bbr3Mode {
     fn probes_bandwidth(self) -> bool {
         matches!(self, Self::Down | Self::Cruise | Self::Refill | Self::Up)
     }
@@ -100,7 +100,7 @@ pub(crate) struct Bbr3 {
     window: Segments,
     mss: u32,
     draws: RandomStream,
-    mode: Mode,
+    mode: Bbr3Mode,
     /// Pacing rate in bytes per second.
     pacing_rate: u64,
     path: PathModel,
@@ -143,7 +143,7 @@ impl Bbr3 {
             window: setup.window,
             mss: setup.segment_bytes,
             draws: setup.stream(),
-            mode: Mode::Startup,
+            mode: Bbr3Mode::Startup,
             pacing_rate: 0,
             path: PathModel::new(None, 0),
             bounds: Bounds::default(),
@@ -196,7 +196,7 @@ impl Bbr3 {
     fn with_room_for_bursts(&self, segments: u64) -> u64 {
         let rate = Rate::from_bits_per_second(8 * self.pacing_rate.max(1));
         let burst = u64::from(burst(rate, u64::MAX, self.mss, self.burst_min()));
-        let extra = if self.mode == Mode::Up { 2 } else { 0 };
+        let extra = if self.mode == Bbr3Mode::Up { 2 } else { 0 };
         segments.max(3 * burst).max(WINDOW_MIN) + extra
     }
 
@@ -255,12 +255,12 @@ impl Bbr3 {
     // "Startup" and "Drain".
 
     fn check_startup(&mut self, sample: Option<&DeliveryRate>) {
-        if self.mode != Mode::Startup {
+        if self.mode != Bbr3Mode::Startup {
             return;
         }
         self.check_startup_losses(sample);
         if self.is_full {
-            self.mode = Mode::Drain;
+            self.mode = Bbr3Mode::Drain;
             self.drain_round = self.path.rounds;
             // Not in the draft: it tells others at which window the path was full, as in version 1.
             self.window.set_ssthresh(self.inflight(self.path.bandwidth(), 100) as u32);
@@ -278,7 +278,7 @@ impl Bbr3 {
             && ranges >= FULL_LOSSES
             && sample.is_some_and(|rate| is_too_high(rate.lost, rate.tx_in_flight))
         {
-            self.saved.mode = Some(Mode::Startup);
+            self.saved.mode = Some(Bbr3Mode::Startup);
             self.is_full = true;
             let path = self.path_segments(self.bandwidth(), 100);
             self.bounds.inflight_long = path.max(self.bounds.inflight_latest);
@@ -287,7 +287,7 @@ impl Bbr3 {
 
     fn check_drained(&mut self, path: &PathSample) {
         let is_empty = u64::from(path.in_flight) <= self.inflight(self.bandwidth(), 100);
-        if self.mode == Mode::Drain && (is_empty || self.path.rounds > self.drain_round + DRAIN_ROUNDS) {
+        if self.mode == Bbr3Mode::Drain && (is_empty || self.path.rounds > self.drain_round + DRAIN_ROUNDS) {
             self.go_down(path.ack.at.us, path.total_delivered);
         }
     }
@@ -302,7 +302,7 @@ impl Bbr3 {
         self.cycle_us = now_us;
         self.answers = Answers::Stopping;
         self.path.round.begin(delivered);
-        self.mode = Mode::Down;
+        self.mode = Bbr3Mode::Down;
     }
 
     fn refill(&mut self, delivered: u64) {
@@ -311,7 +311,7 @@ impl Bbr3 {
         self.was_cautious = false;
         self.answers = Answers::Refilling;
         self.path.round.begin(delivered);
-        self.mode = Mode::Refill;
+        self.mode = Bbr3Mode::Refill;
     }
 
     fn go_up(&mut self, delivered: u64, bandwidth: u64) {
@@ -319,7 +319,7 @@ impl Bbr3 {
         self.path.round.begin(delivered);
         self.reset_full();
         self.full_bandwidth = bandwidth;
-        self.mode = Mode::Up;
+        self.mode = Bbr3Mode::Up;
         let window = self.segments();
         self.bounds.raise_slope(window);
     }
@@ -329,27 +329,27 @@ impl Bbr3 {
             return;
         }
         match self.mode {
-            Mode::Down => {
+            Bbr3Mode::Down => {
                 if !self.check_time_to_probe(path) && self.is_time_to_cruise(path) {
-                    self.mode = Mode::Cruise;
+                    self.mode = Bbr3Mode::Cruise;
                 }
             }
-            Mode::Cruise => {
+            Bbr3Mode::Cruise => {
                 self.check_time_to_probe(path);
             }
-            Mode::Refill => {
+            Bbr3Mode::Refill => {
                 if self.path.round.is_start {
                     self.is_probe_sample = true;
                     self.go_up(path.total_delivered, sample.map_or(0, DeliveryRate::bandwidth));
                 }
             }
-            Mode::Up => {
+            Bbr3Mode::Up => {
                 if self.is_time_to_go_down(path, sample) {
                     self.was_too_high = false;
                     self.go_down(path.ack.at.us, path.total_delivered);
                 }
             }
-            Mode::Startup | Mode::Drain | Mode::ProbeRtt => {}
+            Bbr3Mode::Startup | Bbr3Mode::Drain | Bbr3Mode::ProbeRtt => {}
         }
     }
 
@@ -378,7 +378,7 @@ impl Bbr3 {
         };
         if self.bounds.inflight_long != INFINITE {
             self.bounds.inflight_long = self.bounds.inflight_long.max(u64::from(rate.tx_in_flight));
-            if self.mode == Mode::Up && path.ack.is_window_limited {
+            if self.mode == Bbr3Mode::Up && path.ack.is_window_limited {
                 self.bounds.probe_upward(u64::from(path.ack.acked), self.segments(), is_round_start);
             }
         }
@@ -418,14 +418,14 @@ impl Bbr3 {
     fn check_probe_rtt(&mut self, path: &PathSample) {
         let now = path.ack.at.us;
         let is_old = self.path.update_min_rtt(now, self.rtt_us.take());
-        if self.mode != Mode::ProbeRtt && is_old && !self.restarts {
+        if self.mode != Bbr3Mode::ProbeRtt && is_old && !self.restarts {
             self.save_window();
-            self.mode = Mode::ProbeRtt;
+            self.mode = Bbr3Mode::ProbeRtt;
             self.probe_rtt_end_us = None;
             self.answers = Answers::Stopping;
             self.path.round.begin(path.total_delivered);
         }
-        self.holds_back = self.mode == Mode::ProbeRtt;
+        self.holds_back = self.mode == Bbr3Mode::ProbeRtt;
         if self.holds_back {
             if self.probe_rtt_end_us.is_some() {
                 self.probe_rtt_round |= self.path.round.is_start;
@@ -452,9 +452,9 @@ impl Bbr3 {
         self.bounds.reset_short();
         if self.is_full {
             self.go_down(now_us, self.delivered);
-            self.mode = Mode::Cruise;
+            self.mode = Bbr3Mode::Cruise;
         } else {
-            self.mode = Mode::Startup;
+            self.mode = Bbr3Mode::Startup;
         }
     }
 
@@ -485,7 +485,7 @@ impl Bbr3 {
             window += acked;
         }
         window = window.max(WINDOW_MIN);
-        if self.mode == Mode::ProbeRtt {
+        if self.mode == Bbr3Mode::ProbeRtt {
             window = window.min(self.probe_rtt_window());
         }
         self.window.set(window.min(self.bound()) as u32);
@@ -494,15 +494,15 @@ impl Bbr3 {
     /// The bound on the flight size in the model (`BoundCwndForModel`).
     fn bound(&self) -> u64 {
         let long = match self.mode {
-            Mode::Down | Mode::Refill | Mode::Up => self.bounds.inflight_long,
-            Mode::Cruise | Mode::ProbeRtt => self.bounds.with_headroom(),
-            Mode::Startup | Mode::Drain => INFINITE,
+            Bbr3Mode::Down | Bbr3Mode::Refill | Bbr3Mode::Up => self.bounds.inflight_long,
+            Bbr3Mode::Cruise | Bbr3Mode::ProbeRtt => self.bounds.with_headroom(),
+            Bbr3Mode::Startup | Bbr3Mode::Drain => INFINITE,
         };
         long.min(self.bounds.inflight_short).max(WINDOW_MIN)
     }
 
     fn save_window(&mut self) {
-        let is_good = self.state < State::Recovery && self.mode != Mode::ProbeRtt;
+        let is_good = self.state < State::Recovery && self.mode != Bbr3Mode::ProbeRtt;
         let window = self.segments();
         self.prior_window = if is_good { window } else { self.prior_window.max(window) };
     }
@@ -541,7 +541,7 @@ impl Controller for Bbr3 {
         self.path.begin_aggregation(sent.at.us);
         if self.mode.probes_bandwidth() {
             self.set_pacing_rate(100);
-        } else if self.mode == Mode::ProbeRtt {
+        } else if self.mode == Bbr3Mode::ProbeRtt {
             self.check_probe_rtt_over(sent.at.us);
         }
     }
@@ -606,8 +606,8 @@ impl Controller for Bbr3 {
             let target = self.target() * bounds::BETA / 100;
             self.bounds.inflight_long = bounds::inflight_at_loss(lost.lost, lost.tx_in_flight).max(target);
         }
-        if self.mode == Mode::Up {
-            self.saved.mode = Some(Mode::Up);
+        if self.mode == Bbr3Mode::Up {
+            self.saved.mode = Some(Bbr3Mode::Up);
             self.go_down(lost.at_us, lost.total_delivered);
         }
     }
@@ -628,13 +628,13 @@ impl Controller for Bbr3 {
         self.reset_full();
         self.bounds.restore(&self.saved);
         match self.saved.mode.take() {
-            Some(Mode::Startup) if self.mode != Mode::Startup => {
+            Some(Bbr3Mode::Startup) if self.mode != Bbr3Mode::Startup => {
                 self.is_full = false;
-                if self.mode != Mode::ProbeRtt {
-                    self.mode = Mode::Startup;
+                if self.mode != Bbr3Mode::ProbeRtt {
+                    self.mode = Bbr3Mode::Startup;
                 }
             }
-            Some(Mode::Up) if !matches!(self.mode, Mode::Up | Mode::ProbeRtt) => {
+            Some(Bbr3Mode::Up) if !matches!(self.mode, Bbr3Mode::Up | Bbr3Mode::ProbeRtt) => {
                 self.refill(self.delivered);
                 self.resumes_probe = true;
             }

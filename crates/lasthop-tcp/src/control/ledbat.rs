@@ -28,7 +28,7 @@ const PARTS: i64 = 1 << 16;
 
 /// The phase of the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum LedbatPhase {
     /// The first slow start.
     Start,
     /// The window follows the delay until this slowdown.
@@ -56,7 +56,7 @@ struct Delays {
 pub(crate) struct LedbatPlusPlus {
     window: Segments,
     delays: Delays,
-    phase: Phase,
+    phase: LedbatPhase,
     /// Pending change of the window, in fractions of a segment.
     parts: i64,
 }
@@ -91,7 +91,7 @@ impl Delays {
 
 impl LedbatPlusPlus {
     pub fn new(setup: Setup<'_>) -> Self {
-        Self { window: setup.window, delays: Delays::new(), phase: Phase::Start, parts: 0 }
+        Self { window: setup.window, delays: Delays::new(), phase: LedbatPhase::Start, parts: 0 }
     }
 
     /// GAIN, in fractions: the shorter the path, the slower the growth.
@@ -134,7 +134,7 @@ impl LedbatPlusPlus {
     fn end_slow_start(&mut self, now_us: u64) {
         let window = self.window.window();
         self.window.set_ssthresh(self.window.ssthresh().min(window));
-        self.phase = Phase::Follow { slowdown_us: now_us + SLOWDOWN_ROUNDS * self.delays.smoothed };
+        self.phase = LedbatPhase::Follow { slowdown_us: now_us + SLOWDOWN_ROUNDS * self.delays.smoothed };
     }
 
     fn slow_down(&mut self, now_us: u64) {
@@ -142,7 +142,7 @@ impl LedbatPlusPlus {
         self.window.set(WINDOW_MIN);
         self.parts = 0;
         let until_us = now_us + SLOWDOWN_ROUNDS * self.delays.smoothed;
-        self.phase = Phase::Frozen { since_us: now_us, until_us };
+        self.phase = LedbatPhase::Frozen { since_us: now_us, until_us };
     }
 }
 
@@ -160,23 +160,27 @@ impl Controller for LedbatPlusPlus {
     fn on_ack(&mut self, sample: &RateSample) {
         let now = sample.at.us;
         match self.phase {
-            Phase::Start if !self.window.is_slow_start() || 4 * self.delays.queueing_us() > 3 * TARGET_US => {
+            LedbatPhase::Start
+                if !self.window.is_slow_start() || 4 * self.delays.queueing_us() > 3 * TARGET_US =>
+            {
                 self.end_slow_start(now);
             }
-            Phase::Follow { slowdown_us } if now >= slowdown_us => self.slow_down(now),
-            Phase::Frozen { since_us, until_us } if now >= until_us => self.phase = Phase::Ramp { since_us },
-            Phase::Ramp { since_us } if !self.window.is_slow_start() => {
-                self.phase = Phase::Follow { slowdown_us: now + SLOWDOWN_PAUSE * (now - since_us) };
+            LedbatPhase::Follow { slowdown_us } if now >= slowdown_us => self.slow_down(now),
+            LedbatPhase::Frozen { since_us, until_us } if now >= until_us => {
+                self.phase = LedbatPhase::Ramp { since_us }
+            }
+            LedbatPhase::Ramp { since_us } if !self.window.is_slow_start() => {
+                self.phase = LedbatPhase::Follow { slowdown_us: now + SLOWDOWN_PAUSE * (now - since_us) };
             }
             _ => {}
         }
         match self.phase {
-            Phase::Frozen { .. } => {}
+            LedbatPhase::Frozen { .. } => {}
             _ if !sample.is_window_limited => {}
-            Phase::Start | Phase::Ramp { .. } => self.start_slowly(sample.acked),
+            LedbatPhase::Start | LedbatPhase::Ramp { .. } => self.start_slowly(sample.acked),
             // After a timeout.
-            Phase::Follow { .. } if self.window.is_slow_start() => self.start_slowly(sample.acked),
-            Phase::Follow { .. } => self.follow_delay(sample.acked),
+            LedbatPhase::Follow { .. } if self.window.is_slow_start() => self.start_slowly(sample.acked),
+            LedbatPhase::Follow { .. } => self.follow_delay(sample.acked),
         }
     }
 }

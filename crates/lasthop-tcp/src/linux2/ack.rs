@@ -5,9 +5,9 @@
 
 use lasthop_core::{Flags, Observer, RetransmissionKind, SackList, Segment, TransportEvent, UndoCause};
 
-use super::Sender;
-use super::frto::{Progress, Shown, Verdict};
-use super::recovery::{Finished, Recovery};
+use super::Linux2Sender;
+use super::frto::{Linux2Progress, Linux2Shown, Linux2Verdict};
+use super::recovery::{Finished, Linux2Recovery};
 use super::scoreboard::{Acknowledged, SackOutcome};
 use crate::common::{Context, State, is_dsack};
 use crate::config::{FRtoMode, RecoveryRules};
@@ -34,7 +34,7 @@ struct AckSigns {
     not_duplicate: bool,
 }
 
-impl Sender {
+impl Linux2Sender {
     /// Processes the acknowledgment of a segment and sends the data that it allows.
     pub fn on_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, segment: &Segment) {
         if self.take_ack(cx, segment) {
@@ -128,7 +128,7 @@ impl Sender {
 
     /// Without SACK, duplicate ACKs show how many segments have left the network.
     fn count_duplicates(&mut self, signs: AckSigns, prior_una: u64) {
-        let Recovery { state, point, .. } = self.recovery;
+        let Linux2Recovery { state, point, .. } = self.recovery;
         let recovering = state == State::Recovery && self.queue.una < point;
         if self.queue.una == prior_una {
             if !signs.not_duplicate && (recovering || state <= State::Cwr) {
@@ -212,7 +212,7 @@ impl Sender {
         if signs.ece {
             self.episode.prior_ssthresh = 0;
         }
-        let Recovery { state, point, reordering, .. } = self.recovery;
+        let Linux2Recovery { state, point, reordering, .. } = self.recovery;
         let furthest = self.board.furthest_sacked();
         let beyond = furthest > reordering;
         if signs.data_lost && self.queue.una < point && state != State::Open && beyond {
@@ -318,7 +318,7 @@ impl Sender {
         let sacked = self.board.sacked_out();
         // Early retransmit applies only if no new data may be sent that would cause more duplicates.
         let early = self.config.early_retransmit
-            && Recovery::is_early(self.board.queue.outstanding(), sacked)
+            && Linux2Recovery::is_early(self.board.queue.outstanding(), sacked)
             && !self.queue.fits();
         self.board.queue.lost_out() > 0
             || sacked >= self.recovery.reordering
@@ -446,11 +446,11 @@ impl Sender {
         cx: &mut Context<'_, O>,
         signs: AckSigns,
         prior_una: u64,
-        progress: Progress,
+        progress: Linux2Progress,
     ) {
-        let Recovery { point, .. } = self.recovery;
+        let Linux2Recovery { point, .. } = self.recovery;
         let una = self.queue.una;
-        let shown = Shown {
+        let shown = Linux2Shown {
             moved: una != prior_una,
             not_duplicate: signs.not_duplicate,
             sacked: signs.sacked,
@@ -459,9 +459,9 @@ impl Sender {
         };
         let in_flight = self.board.in_flight();
         match self.frto.verdict(progress, shown, self.config.sack) {
-            Verdict::Ignore => {}
-            Verdict::Wait => self.control.state_mut().limit(in_flight.max(1)),
-            Verdict::Real => {
+            Linux2Verdict::Ignore => {}
+            Linux2Verdict::Wait => self.control.state_mut().limit(in_flight.max(1)),
+            Linux2Verdict::Real => {
                 // Data outstanding at the timeout is lost; data sent since, including the retransmitted head,
                 // stays in flight.
                 self.frto.progress = None;
@@ -472,16 +472,16 @@ impl Sender {
                 self.episode.marker = None;
                 self.go_back(point);
             }
-            Verdict::Advance => {
+            Linux2Verdict::Advance => {
                 // Step 2b: two new segments, so that the next ACK tells.
-                self.frto.progress = Some(Progress { advanced: true, ..progress });
+                self.frto.progress = Some(Linux2Progress { advanced: true, ..progress });
                 self.control.state_mut().set(in_flight + 2);
                 self.send_new(cx);
                 if self.frto.mode == FRtoMode::Draft2002 {
                     self.control.state_mut().fall();
                 }
             }
-            Verdict::Spurious => {
+            Linux2Verdict::Spurious => {
                 self.frto.progress = None;
                 if self.frto.mode == FRtoMode::Draft2002 {
                     let ssthresh = self.control.ssthresh();

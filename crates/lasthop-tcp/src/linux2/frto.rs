@@ -6,13 +6,13 @@ use crate::config::FRtoMode;
 
 /// The examination of a timeout.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct FRto {
+pub(super) struct Linux2FRto {
     pub mode: FRtoMode,
-    pub progress: Option<Progress>,
+    pub progress: Option<Linux2Progress>,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Progress {
+pub(super) struct Linux2Progress {
     pub flight: u32,
     /// True once an ACK has advanced the window.
     pub advanced: bool,
@@ -20,7 +20,7 @@ pub(super) struct Progress {
 
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(clippy::struct_excessive_bools, reason = "one ACK can show all of it at once")]
-pub(super) struct Shown {
+pub(super) struct Linux2Shown {
     /// True if it advanced the window.
     pub moved: bool,
     /// True if it is not a duplicate.
@@ -35,7 +35,7 @@ pub(super) struct Shown {
 
 /// The verdict of F-RTO on one ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Linux2Verdict {
     Ignore,
     /// With SACK: duplicates before the first advance are only recorded (step 2).
     Wait,
@@ -44,7 +44,7 @@ pub(super) enum Verdict {
     Spurious,
 }
 
-impl FRto {
+impl Linux2FRto {
     pub fn new(mode: FRtoMode) -> Self {
         Self { mode, progress: None }
     }
@@ -61,84 +61,92 @@ impl FRto {
     }
 
     /// Steps 2 and 3, for a connection with or without SACK.
-    pub fn verdict(&self, Progress { advanced, .. }: Progress, shown: Shown, sack: bool) -> Verdict {
-        let Shown { moved, not_duplicate, sacked, all_old, .. } = shown;
+    pub fn verdict(
+        &self,
+        Linux2Progress { advanced, .. }: Linux2Progress,
+        shown: Linux2Shown,
+        sack: bool,
+    ) -> Linux2Verdict {
+        let Linux2Shown { moved, not_duplicate, sacked, all_old, .. } = shown;
         if !moved && not_duplicate && !sacked {
-            Verdict::Ignore
+            Linux2Verdict::Ignore
         } else if self.mode == FRtoMode::Rfc5682Sack && sack {
             verdict_with_sack(advanced, shown)
         } else if !moved || all_old {
             // Basic algorithm: a duplicate, or an ACK of everything sent before the timeout.
-            Verdict::Real
+            Linux2Verdict::Real
         } else if advanced {
-            Verdict::Spurious
+            Linux2Verdict::Spurious
         } else {
-            Verdict::Advance
+            Linux2Verdict::Advance
         }
     }
 }
 
 /// RFC 5682, section 3.1, steps 2 and 3.
-fn verdict_with_sack(advanced: bool, shown: Shown) -> Verdict {
-    let Shown { moved, sacked, all_old, some_new, .. } = shown;
+fn verdict_with_sack(advanced: bool, shown: Linux2Shown) -> Linux2Verdict {
+    let Linux2Shown { moved, sacked, all_old, some_new, .. } = shown;
     if !advanced {
         return match (moved, all_old) {
-            (false, _) => Verdict::Wait,
-            (true, true) => Verdict::Real,
-            (true, false) => Verdict::Advance,
+            (false, _) => Linux2Verdict::Wait,
+            (true, true) => Linux2Verdict::Real,
+            (true, false) => Linux2Verdict::Advance,
         };
     }
     // Step 3a: data sent after the timeout has arrived, or there is no new information.
-    if some_new || !(moved || sacked) { Verdict::Real } else { Verdict::Spurious }
+    if some_new || !(moved || sacked) { Linux2Verdict::Real } else { Linux2Verdict::Spurious }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const DUPLICATE: Shown =
-        Shown { moved: false, not_duplicate: false, sacked: false, all_old: false, some_new: false };
-    const ADVANCE: Shown = Shown { moved: true, not_duplicate: true, ..DUPLICATE };
+    const DUPLICATE: Linux2Shown =
+        Linux2Shown { moved: false, not_duplicate: false, sacked: false, all_old: false, some_new: false };
+    const ADVANCE: Linux2Shown = Linux2Shown { moved: true, not_duplicate: true, ..DUPLICATE };
 
-    fn verdict(mode: FRtoMode, advanced: bool, shown: Shown) -> Verdict {
-        FRto::new(mode).verdict(Progress { flight: 4, advanced }, shown, true)
+    fn verdict(mode: FRtoMode, advanced: bool, shown: Linux2Shown) -> Linux2Verdict {
+        Linux2FRto::new(mode).verdict(Linux2Progress { flight: 4, advanced }, shown, true)
     }
 
     #[test]
     fn two_advances_show_that_the_timeout_was_spurious() {
         for mode in [FRtoMode::Draft2002, FRtoMode::Rfc4138, FRtoMode::Rfc5682Sack] {
-            assert_eq!(verdict(mode, false, ADVANCE), Verdict::Advance);
-            assert_eq!(verdict(mode, true, ADVANCE), Verdict::Spurious);
+            assert_eq!(verdict(mode, false, ADVANCE), Linux2Verdict::Advance);
+            assert_eq!(verdict(mode, true, ADVANCE), Linux2Verdict::Spurious);
         }
     }
 
     #[test]
     fn a_duplicate_shows_that_it_was_real_unless_sack_tells_more() {
-        assert_eq!(verdict(FRtoMode::Rfc4138, false, DUPLICATE), Verdict::Real);
-        assert_eq!(verdict(FRtoMode::Rfc5682Sack, false, DUPLICATE), Verdict::Wait);
-        let reported = Shown { sacked: true, ..DUPLICATE };
-        assert_eq!(verdict(FRtoMode::Rfc5682Sack, true, reported), Verdict::Spurious);
-        assert_eq!(verdict(FRtoMode::Rfc5682Sack, true, Shown { some_new: true, ..reported }), Verdict::Real);
+        assert_eq!(verdict(FRtoMode::Rfc4138, false, DUPLICATE), Linux2Verdict::Real);
+        assert_eq!(verdict(FRtoMode::Rfc5682Sack, false, DUPLICATE), Linux2Verdict::Wait);
+        let reported = Linux2Shown { sacked: true, ..DUPLICATE };
+        assert_eq!(verdict(FRtoMode::Rfc5682Sack, true, reported), Linux2Verdict::Spurious);
+        assert_eq!(
+            verdict(FRtoMode::Rfc5682Sack, true, Linux2Shown { some_new: true, ..reported }),
+            Linux2Verdict::Real
+        );
     }
 
     #[test]
     fn an_ack_of_everything_old_proves_nothing() {
-        let all = Shown { all_old: true, ..ADVANCE };
+        let all = Linux2Shown { all_old: true, ..ADVANCE };
         for mode in [FRtoMode::Draft2002, FRtoMode::Rfc4138, FRtoMode::Rfc5682Sack] {
-            assert_eq!(verdict(mode, false, all), Verdict::Real);
+            assert_eq!(verdict(mode, false, all), Linux2Verdict::Real);
         }
     }
 
     #[test]
     fn a_window_update_is_ignored() {
-        let update = Shown { not_duplicate: true, ..DUPLICATE };
-        assert_eq!(verdict(FRtoMode::Rfc4138, true, update), Verdict::Ignore);
+        let update = Linux2Shown { not_duplicate: true, ..DUPLICATE };
+        assert_eq!(verdict(FRtoMode::Rfc4138, true, update), Linux2Verdict::Ignore);
     }
 
     #[test]
     fn sack_examines_no_timeout_during_recovery() {
-        assert!(FRto::new(FRtoMode::Rfc4138).may_begin(State::Recovery));
-        assert!(!FRto::new(FRtoMode::Rfc5682Sack).may_begin(State::Recovery));
-        assert!(!FRto::new(FRtoMode::Off).may_begin(State::Open));
+        assert!(Linux2FRto::new(FRtoMode::Rfc4138).may_begin(State::Recovery));
+        assert!(!Linux2FRto::new(FRtoMode::Rfc5682Sack).may_begin(State::Recovery));
+        assert!(!Linux2FRto::new(FRtoMode::Off).may_begin(State::Open));
     }
 }

@@ -1,10 +1,10 @@
 //! What a program learns of the sender (`tcp_get_info`).
 
-use super::Sender;
+use super::Linux2Sender;
 use crate::common::SSTHRESH_INFINITE;
 use crate::control::Controller;
 
-impl Sender {
+impl Linux2Sender {
     pub fn info(&self, fields: &mut Vec<(&'static str, u64)>) {
         let rtt = &self.timer.rtt;
         let micros = |ticks| self.clock.length(ticks).as_nanos() / 1000;

@@ -2,11 +2,11 @@
 
 use lasthop_core::Observer;
 
-use super::{Sender, first_transmission};
+use super::{Linux2Sender, first_transmission};
 use crate::clock::Tick;
 use crate::common::Context;
 
-impl Sender {
+impl Linux2Sender {
     /// Nothing is in flight. If the window has no room for what comes next, the persist timer runs
     /// (`tcp_check_probe_timer`, `tcp_ack_probe`).
     #[cold]

@@ -3,7 +3,7 @@
 use crate::common::State;
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Recovery {
+pub(super) struct Linux2Recovery {
     pub state: State,
     /// `snd_nxt` when the current state was entered.
     pub point: u64,
@@ -23,7 +23,7 @@ pub(super) enum Finished {
     Recovery,
 }
 
-impl Recovery {
+impl Linux2Recovery {
     pub fn new(reordering: u32) -> Self {
         Self { state: State::Open, point: 0, reordering, duplicates: 0 }
     }
@@ -64,8 +64,8 @@ impl Recovery {
 mod tests {
     use super::*;
 
-    fn in_state(state: State) -> Recovery {
-        let mut recovery = Recovery::new(3);
+    fn in_state(state: State) -> Linux2Recovery {
+        let mut recovery = Linux2Recovery::new(3);
         recovery.enter(state, 100);
         recovery
     }

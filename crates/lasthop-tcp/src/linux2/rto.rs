@@ -7,7 +7,7 @@ use crate::common::rtt::{Deviation, signed};
 
 /// Smoothed round-trip time, its deviation, and the timeout that follows from them.
 #[derive(Clone, Debug)]
-pub(super) struct RttEstimator {
+pub(super) struct Linux2RttEstimator {
     filter: Deviation,
     rto: Tick,
     minimum: Tick,
@@ -15,7 +15,7 @@ pub(super) struct RttEstimator {
     maximum: Tick,
 }
 
-impl RttEstimator {
+impl Linux2RttEstimator {
     /// An estimator without samples; the timeout is `initial`.
     pub fn new(minimum: Tick, initial: Tick, maximum: Tick) -> Self {
         Self { filter: Deviation::default(), rto: initial, minimum, initial, maximum }
@@ -75,8 +75,8 @@ impl RttEstimator {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Timer {
-    pub rtt: RttEstimator,
+pub(super) struct Linux2Timer {
+    pub rtt: Linux2RttEstimator,
     pub due: Option<Tick>,
     /// Expiries in the current loss episode.
     pub expiries: u32,
@@ -84,8 +84,8 @@ pub(super) struct Timer {
     pub backed_off: bool,
 }
 
-impl Timer {
-    pub fn new(rtt: RttEstimator) -> Self {
+impl Linux2Timer {
+    pub fn new(rtt: Linux2RttEstimator) -> Self {
         Self { rtt, due: None, expiries: 0, backed_off: false }
     }
 

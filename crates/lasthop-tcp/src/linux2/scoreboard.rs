@@ -11,20 +11,20 @@ use crate::common::{self, Episode, RetransmissionQueue};
 
 /// Data about the latest transmission of a segment.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sent {
+pub(super) struct Linux2Sent {
     pub tick: Tick,
     /// `snd_nxt` when it was last retransmitted: data from there on was sent later. 0 if it never was.
     pub before: u64,
 }
 
-impl Sent {
+impl Linux2Sent {
     /// Whether it was retransmitted, even if F-RTO has cleared the mark.
     fn is_first(self) -> bool {
         self.before == 0
     }
 }
 
-pub(super) type SentSegment = common::SentSegment<Sent>;
+pub(super) type Linux2SentSegment = common::SentSegment<Linux2Sent>;
 
 /// The segments that a cumulative ACK removed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -63,15 +63,15 @@ impl SackOutcome {
 
 /// The retransmission queue, and the information from SACK or duplicate ACKs.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Scoreboard {
-    pub queue: RetransmissionQueue<Sent>,
+pub(super) struct Linux2Scoreboard {
+    pub queue: RetransmissionQueue<Linux2Sent>,
     /// Number of segments from the head to the highest SACKed one, both included; 0 without SACKs.
     furthest_sacked: u32,
     /// Without SACK: number of segments that have left the network according to duplicate ACKs.
     duplicates: u32,
 }
 
-impl Scoreboard {
+impl Linux2Scoreboard {
     /// Segments believed to be in the network: outstanding - SACKed - lost + retransmitted.
     pub fn in_flight(&self) -> u32 {
         let left = self.queue.outstanding() - self.queue.sacked_out - self.queue.lost_out();
@@ -140,7 +140,7 @@ impl Scoreboard {
         outcome: &mut SackOutcome,
     ) {
         for index in self.queue.first_from(block.start)..self.queue.outstanding() as usize {
-            let &SentSegment { end, sent, sacked, ever_retransmitted, .. } = self.queue.get(index);
+            let &Linux2SentSegment { end, sent, sacked, ever_retransmitted, .. } = self.queue.get(index);
             if end > block.end {
                 break;
             }
@@ -187,7 +187,7 @@ impl Scoreboard {
             return found;
         }
         for index in 0..self.queue.outstanding() as usize {
-            let &SentSegment { seq, sent, lost, sacked, retransmitted, .. } = self.queue.get(index);
+            let &Linux2SentSegment { seq, sent, lost, sacked, retransmitted, .. } = self.queue.get(index);
             if seq > furthest {
                 break;
             }
@@ -245,7 +245,7 @@ impl Scoreboard {
         let mut retransmitted_before = false;
         self.queue.clear_lost();
         for index in 0..self.queue.outstanding() as usize {
-            let &SentSegment { end, sacked, ever_retransmitted, .. } = self.queue.get(index);
+            let &Linux2SentSegment { end, sacked, ever_retransmitted, .. } = self.queue.get(index);
             retransmitted_before |= ever_retransmitted;
             if !sacked && end <= limit {
                 self.queue.mark_lost(index);

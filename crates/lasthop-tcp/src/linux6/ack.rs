@@ -4,13 +4,13 @@ use lasthop_core::{Duration, Flags, Observer, Segment, TransportEvent};
 
 use super::facts::{AckFacts, Samples};
 use super::loss::Repair;
-use super::probe::{self, Verdict};
-use super::scoreboard::SentSegment;
-use super::{Counts, Sender, prr};
+use super::probe::{self, ProbeVerdict};
+use super::scoreboard::Linux6SentSegment;
+use super::{Counts, Linux6Sender, prr};
 use crate::common::{Context, State};
 use crate::control::{Acked, Congestion, Controller, DeliveryRate, PathSample, RateSample, Window};
 
-impl Sender {
+impl Linux6Sender {
     /// Processes the acknowledgment of a segment and sends the data that it allows.
     pub fn on_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, segment: &Segment) {
         if segment.ack == self.queue.una && segment.sack.is_empty() && self.is_idle() {
@@ -119,9 +119,9 @@ impl Sender {
         probe_is_due
     }
 
-    fn progress_since(&self, prior: Counts, advanced: bool) -> prr::Progress {
+    fn progress_since(&self, prior: Counts, advanced: bool) -> prr::PrrProgress {
         let Counts { delivered, lost, .. } = self.counts;
-        prr::Progress { delivered: delivered - prior.delivered, lost: lost - prior.lost, advanced }
+        prr::PrrProgress { delivered: delivered - prior.delivered, lost: lost - prior.lost, advanced }
     }
 
     /// Informs an algorithm that needs every ACK. Returns the delivered segments.
@@ -201,7 +201,7 @@ impl Sender {
     }
 
     /// True if the echoed timestamp is older than the retransmission, so that the original arrived.
-    fn is_spurious(&self, segment: &SentSegment) -> bool {
+    fn is_spurious(&self, segment: &Linux6SentSegment) -> bool {
         segment.ever_retransmitted && self.echo.is_some_and(|echo| echo < segment.sent.us / 1000)
     }
 
@@ -240,7 +240,7 @@ impl Sender {
         &mut self,
         cx: &Context<'_, O>,
         facts: &AckFacts,
-        progress: prr::Progress,
+        progress: prr::PrrProgress,
     ) {
         let raise = if self.recovery.reordering > self.config.dupack_threshold {
             facts.acked || facts.data_sacked
@@ -259,7 +259,7 @@ impl Sender {
     fn rate_sample<O: Observer>(
         &self,
         cx: &Context<'_, O>,
-        progress: prr::Progress,
+        progress: prr::PrrProgress,
         rate: Option<DeliveryRate>,
     ) -> RateSample {
         let state = self.control.state();
@@ -281,7 +281,7 @@ impl Sender {
         &mut self,
         cx: &Context<'_, O>,
         may_be_delayed: bool,
-        progress: prr::Progress,
+        progress: prr::PrrProgress,
         in_flight_before: u32,
     ) {
         let Counts { delivered: total_delivered, lost: total_lost, .. } = self.counts;
@@ -305,7 +305,7 @@ impl Sender {
     }
 
     /// The window during a reduction.
-    pub(super) fn reduce_window(&mut self, progress: prr::Progress) {
+    pub(super) fn reduce_window(&mut self, progress: prr::PrrProgress) {
         let (in_flight, ssthresh) = (self.board.in_flight(), self.control.ssthresh());
         if let Some(window) = self.reduction.window(in_flight, ssthresh, progress) {
             self.control.state_mut().set(window);
@@ -315,12 +315,12 @@ impl Sender {
     /// Evaluates the probe with an ACK: if the probe was needed, a segment had been lost (RFC 8985, section
     /// 7.4).
     fn process_probe_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, facts: &AckFacts) {
-        let shown = probe::Shown {
+        let shown = probe::ProbeShown {
             una: self.queue.una,
             duplicate_of_probe: facts.dsack_of_probe,
             plain_duplicate: !(facts.advanced || facts.not_duplicate() || facts.data_sacked),
         };
-        if self.probe.judge(shown) == Verdict::Repaired {
+        if self.probe.judge(shown) == ProbeVerdict::Repaired {
             self.begin_reduction(Congestion::Loss);
             self.set_state(cx, State::Cwr);
             self.end_reduction();

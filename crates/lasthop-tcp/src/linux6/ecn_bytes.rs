@@ -7,19 +7,19 @@ const CE: usize = 1;
 
 /// What the peer's options have said, in order 1.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct EcnBytes {
+pub(super) struct PeerEcnBytes {
     counts: [u32; EcnOption::FIELDS_MAX as usize],
     /// The counter that grew last: what an ACK without the option is taken for.
     estimate: Option<usize>,
 }
 
-impl Default for EcnBytes {
+impl Default for PeerEcnBytes {
     fn default() -> Self {
         Self { counts: EcnOption::FIRST, estimate: None }
     }
 }
 
-impl EcnBytes {
+impl PeerEcnBytes {
     /// Reads the option of an ACK that shows the arrival of `delivered` bytes. Returns the bytes that came
     /// with a mark; none if it cannot be told (`tcp_accecn_process_option`).
     pub fn read(&mut self, option: Option<&EcnOption>, delivered: u64) -> Option<u64> {
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn the_marked_bytes_are_those_since_the_last_option() {
-        let mut bytes = EcnBytes::default();
+        let mut bytes = PeerEcnBytes::default();
         assert_eq!(bytes.read(Some(&option([1, 0, 1001])), 1000), None, "the first counter to grow");
         assert_eq!(bytes.read(Some(&option([1, 3000, 2001])), 4000), Some(3000));
         assert_eq!(bytes.read(None, 1000), Some(1000), "as the last one: marked");
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn both_orders_tell_the_same() {
-        let mut bytes = EcnBytes::default();
+        let mut bytes = PeerEcnBytes::default();
         let order_0 = |ect_0, ce| EcnOption { fields: 2, is_order_1: false, counts: [ect_0, ce, 0] };
         assert_eq!(bytes.read(Some(&order_0(1001, 0)), 1000), None);
         assert_eq!(bytes.read(Some(&order_0(2001, 500)), 1500), Some(500));
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn counters_wrap_and_do_not_run_backwards() {
-        let mut bytes = EcnBytes::default();
+        let mut bytes = PeerEcnBytes::default();
         bytes.read(Some(&option([1, EcnOption::SIZE / 2 - 1, 1])), 0);
         bytes.read(Some(&option([1, EcnOption::SIZE - 5, 1])), 0);
         assert_eq!(bytes.read(Some(&option([1, 5, 1])), 10), Some(10), "modulo 2^24");

@@ -1,6 +1,6 @@
 //! The information in one ACK.
 
-use super::scoreboard::SentSegment;
+use super::scoreboard::Linux6SentSegment;
 use crate::common::State;
 
 /// The information in one ACK, apart from its number.
@@ -58,7 +58,7 @@ pub(super) struct Samples {
 }
 
 impl Samples {
-    pub fn note_delivered(&mut self, segment: &SentSegment) {
+    pub fn note_delivered(&mut self, segment: &Linux6SentSegment) {
         let key = (segment.sent.us, segment.end);
         if self.newest.is_none_or(|(newest, _)| key > newest) {
             self.newest = Some((key, segment.sent.delivered_before));

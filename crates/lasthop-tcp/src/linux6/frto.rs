@@ -3,7 +3,7 @@
 
 /// The examination of a timeout.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct FRto {
+pub(super) struct Linux6FRto {
     pub is_active: bool,
 }
 
@@ -31,7 +31,7 @@ pub(super) enum Verdict {
     Advance,
 }
 
-impl FRto {
+impl Linux6FRto {
     pub fn verdict(&mut self, shown: Shown) -> Verdict {
         let Shown { original, advanced, recovered, sent_new, doubtful } = shown;
         if !self.is_active {
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn an_original_proves_the_timeout_spurious() {
-        let mut frto = FRto { is_active: true };
+        let mut frto = Linux6FRto { is_active: true };
         assert_eq!(
             frto.verdict(Shown { original: true, advanced: true, ..Shown::default() }),
             Verdict::Spurious
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn doubts_about_new_data_end_the_examination() {
-        let mut frto = FRto { is_active: true };
+        let mut frto = Linux6FRto { is_active: true };
         assert_eq!(frto.verdict(Shown { advanced: true, ..Shown::default() }), Verdict::Advance);
         assert_eq!(frto.verdict(Shown { sent_new: true, ..Shown::default() }), Verdict::None);
         assert!(frto.is_active);

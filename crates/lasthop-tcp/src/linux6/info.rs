@@ -1,10 +1,10 @@
 //! What a program learns of the sender (`tcp_get_info`).
 
-use super::Sender;
+use super::Linux6Sender;
 use crate::common::SSTHRESH_INFINITE;
 use crate::control::Controller;
 
-impl Sender {
+impl Linux6Sender {
     pub fn info(&self, fields: &mut Vec<(&'static str, u64)>) {
         fields.extend(self.board.queue.info());
         fields.extend([

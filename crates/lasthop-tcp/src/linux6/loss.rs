@@ -5,10 +5,10 @@ use lasthop_core::{Observer, TransportEvent, UndoCause};
 
 use super::facts::AckFacts;
 use super::frto::{self, Verdict};
-use super::prr::{Progress, Reduction};
-use super::scoreboard::SentSegment;
+use super::prr::{PrrProgress, Reduction};
+use super::scoreboard::Linux6SentSegment;
 use super::timer::Alarm;
-use super::{Sender, TIMEOUT_MIN_US};
+use super::{Linux6Sender, TIMEOUT_MIN_US};
 use crate::common::{Context, State};
 use crate::config::FRtoMode;
 use crate::control::{Congestion, Controller, Prior};
@@ -22,7 +22,7 @@ pub(super) enum Repair {
     New,
 }
 
-impl Sender {
+impl Linux6Sender {
     /// An ACK that is a duplicate, has new SACK or ECE information, or arrives outside the open state.
     pub(super) fn on_dubious_ack<O: Observer>(
         &mut self,
@@ -195,7 +195,7 @@ impl Sender {
         }
         let now = self.progress(0);
         for index in 0..self.board.queue.outstanding() as usize {
-            let &SentSegment { seq, end, lost, retransmitted, .. } = self.board.queue.get(index);
+            let &Linux6SentSegment { seq, end, lost, retransmitted, .. } = self.board.queue.get(index);
             if lost
                 && !retransmitted
                 && let Some(lost) = self.rates.take_lost(index, now, (seq, end))
@@ -240,7 +240,7 @@ impl Sender {
                 let lost = self.counts.lost - lost;
                 self.tell_losses();
                 if !self.nature.is_rate_based {
-                    self.reduce_window(Progress { delivered: 1, lost, advanced: false });
+                    self.reduce_window(PrrProgress { delivered: 1, lost, advanced: false });
                 }
             }
             self.retransmit_lost(cx);

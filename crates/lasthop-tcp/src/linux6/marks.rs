@@ -2,8 +2,8 @@
 
 use lasthop_core::{Ecn, Segment};
 
-use super::Sender;
-use super::ecn_bytes::EcnBytes;
+use super::Linux6Sender;
+use super::ecn_bytes::PeerEcnBytes;
 use super::facts::AckFacts;
 use crate::common::{Handshake, State};
 use crate::control::{Congestion, Controller};
@@ -20,7 +20,7 @@ const THINNED: u64 = 4;
 pub(super) struct Marks {
     counted: u64,
     average: u64,
-    bytes: EcnBytes,
+    bytes: PeerEcnBytes,
 }
 
 /// What an option adds to the counter in the header.
@@ -74,7 +74,7 @@ impl Marks {
     }
 }
 
-impl Sender {
+impl Linux6Sender {
     /// Starts counting marks at both ends.
     pub(super) fn begin_counting(&mut self, handshake: Handshake) {
         self.marks = Marks::new(handshake.marks);

@@ -2,7 +2,7 @@
 
 use lasthop_core::{Instant, Observer, Rate};
 
-use super::Sender;
+use super::Linux6Sender;
 use super::timer::Alarm;
 use crate::clock::Tick;
 use crate::common::{Context, State};
@@ -25,7 +25,7 @@ pub(super) enum Deferral {
     Receiver,
 }
 
-impl Sender {
+impl Linux6Sender {
     /// The first pacing rate. The connecting end sets it with the response to the SYN, before the window is
     /// set to that of the configuration.
     pub(super) fn begin_rate(&mut self) {

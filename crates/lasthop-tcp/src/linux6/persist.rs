@@ -2,11 +2,11 @@
 
 use lasthop_core::Observer;
 
-use super::Sender;
+use super::Linux6Sender;
 use super::timer::Alarm;
 use crate::common::Context;
 
-impl Sender {
+impl Linux6Sender {
     /// Nothing is in flight. If the window has no room for what comes next, the persist timer runs
     /// (`tcp_check_probe_timer`, `tcp_ack_probe`).
     #[cold]

@@ -10,7 +10,7 @@ pub(super) struct Probe {
 
 /// The verdict of an ACK on the probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum ProbeVerdict {
     /// Undecided.
     Open,
     /// It was not needed, or carried new data.
@@ -20,7 +20,7 @@ pub(super) enum Verdict {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Shown {
+pub(super) struct ProbeShown {
     pub una: u64,
     /// True if D-SACK reports the probe.
     pub duplicate_of_probe: bool,
@@ -53,16 +53,16 @@ impl Probe {
         self.end == Some(end)
     }
 
-    pub fn judge(&mut self, shown: Shown) -> Verdict {
-        let Some(end) = self.end.filter(|&end| shown.una >= end) else { return Verdict::Open };
+    pub fn judge(&mut self, shown: ProbeShown) -> ProbeVerdict {
+        let Some(end) = self.end.filter(|&end| shown.una >= end) else { return ProbeVerdict::Open };
         if self.again && !shown.duplicate_of_probe && shown.una > end {
-            return Verdict::Repaired;
+            return ProbeVerdict::Repaired;
         }
         if !self.again || shown.duplicate_of_probe || shown.plain_duplicate {
             self.end = None;
-            return Verdict::Settled;
+            return ProbeVerdict::Settled;
         }
-        Verdict::Open
+        ProbeVerdict::Open
     }
 }
 
@@ -70,7 +70,7 @@ impl Probe {
 mod tests {
     use super::*;
 
-    fn judge(again: bool, shown: Shown) -> Verdict {
+    fn judge(again: bool, shown: ProbeShown) -> ProbeVerdict {
         let mut probe = Probe::default();
         probe.sent(100, again);
         probe.judge(shown)
@@ -78,16 +78,16 @@ mod tests {
 
     #[test]
     fn a_probe_with_new_data_is_settled_by_its_ack() {
-        assert_eq!(judge(false, Shown { una: 99, ..Shown::default() }), Verdict::Open);
-        assert_eq!(judge(false, Shown { una: 100, ..Shown::default() }), Verdict::Settled);
+        assert_eq!(judge(false, ProbeShown { una: 99, ..ProbeShown::default() }), ProbeVerdict::Open);
+        assert_eq!(judge(false, ProbeShown { una: 100, ..ProbeShown::default() }), ProbeVerdict::Settled);
     }
 
     #[test]
     fn a_retransmission_is_settled_by_a_duplicate_and_repaired_by_what_lies_beyond() {
-        let at = Shown { una: 100, ..Shown::default() };
-        assert_eq!(judge(true, at), Verdict::Open, "the ACK may be for either");
-        assert_eq!(judge(true, Shown { duplicate_of_probe: true, ..at }), Verdict::Settled);
-        assert_eq!(judge(true, Shown { plain_duplicate: true, ..at }), Verdict::Settled);
-        assert_eq!(judge(true, Shown { una: 101, ..at }), Verdict::Repaired);
+        let at = ProbeShown { una: 100, ..ProbeShown::default() };
+        assert_eq!(judge(true, at), ProbeVerdict::Open, "the ACK may be for either");
+        assert_eq!(judge(true, ProbeShown { duplicate_of_probe: true, ..at }), ProbeVerdict::Settled);
+        assert_eq!(judge(true, ProbeShown { plain_duplicate: true, ..at }), ProbeVerdict::Settled);
+        assert_eq!(judge(true, ProbeShown { una: 101, ..at }), ProbeVerdict::Repaired);
     }
 }

@@ -11,7 +11,7 @@ pub(super) struct Reduction {
 
 /// The effects of one ACK.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Progress {
+pub(super) struct PrrProgress {
     /// Segments that it delivered, and segments that it showed to be lost.
     pub delivered: u64,
     pub lost: u64,
@@ -26,8 +26,8 @@ impl Reduction {
     }
 
     /// The window after an ACK (section 3); none if it delivered nothing.
-    pub fn window(&mut self, in_flight: u32, ssthresh: u32, ack: Progress) -> Option<u32> {
-        let Progress { delivered, lost, advanced } = ack;
+    pub fn window(&mut self, in_flight: u32, ssthresh: u32, ack: PrrProgress) -> Option<u32> {
+        let PrrProgress { delivered, lost, advanced } = ack;
         if delivered == 0 {
             return None;
         }
@@ -53,7 +53,7 @@ impl Reduction {
 mod tests {
     use super::*;
 
-    const ONE: Progress = Progress { delivered: 1, lost: 0, advanced: false };
+    const ONE: PrrProgress = PrrProgress { delivered: 1, lost: 0, advanced: false };
 
     /// RFC 6937, section 4.1, without the figure's limits: every second arrival is answered.
     #[test]
@@ -76,12 +76,12 @@ mod tests {
     fn below_the_threshold_it_grows_with_what_arrives_and_by_one_on_progress() {
         let window = |ack| Reduction { prior_window: 20, delivered: 8, sent: 8 }.window(4, 10, ack);
         assert_eq!(window(ONE), Some(5));
-        assert_eq!(window(Progress { advanced: true, ..ONE }), Some(6));
-        assert_eq!(window(Progress { advanced: true, lost: 1, ..ONE }), Some(5));
+        assert_eq!(window(PrrProgress { advanced: true, ..ONE }), Some(6));
+        assert_eq!(window(PrrProgress { advanced: true, lost: 1, ..ONE }), Some(5));
     }
 
     #[test]
     fn an_ack_that_delivers_nothing_changes_nothing() {
-        assert_eq!(Reduction::begin(20).window(19, 10, Progress { delivered: 0, ..ONE }), None);
+        assert_eq!(Reduction::begin(20).window(19, 10, PrrProgress { delivered: 0, ..ONE }), None);
     }
 }

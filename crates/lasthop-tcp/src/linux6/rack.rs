@@ -1,7 +1,7 @@
 //! RACK: a segment that was sent long enough before another one that has arrived is lost (RFC 8985, section
 //! 6, as in Linux).
 
-use super::scoreboard::{Scoreboard, SentSegment, Visit};
+use super::scoreboard::{Linux6Scoreboard, Linux6SentSegment, Visit};
 
 /// Number of recoveries for which a widened reordering window lasts.
 const WINDOW_PERSISTS: u8 = 16;
@@ -40,7 +40,7 @@ impl Default for Rack {
 
 impl Rack {
     /// A segment has arrived (section 6.2, steps 1 and 2).
-    pub fn advance(&mut self, now_us: u64, segment: &SentSegment, least_rtt_us: u64) {
+    pub fn advance(&mut self, now_us: u64, segment: &Linux6SentSegment, least_rtt_us: u64) {
         let rtt_us = now_us.saturating_sub(segment.sent.us);
         if rtt_us < least_rtt_us && segment.ever_retransmitted {
             // This is rather the original than its retransmission.
@@ -90,7 +90,7 @@ impl Rack {
 
     /// Marks lost segments. Returns their number, and the microseconds to wait if further segments are
     /// undecided (section 6.2, step 5).
-    pub fn detect(&self, board: &mut Scoreboard, window_us: u64, now_us: u64) -> (u64, Option<u64>) {
+    pub fn detect(&self, board: &mut Linux6Scoreboard, window_us: u64, now_us: u64) -> (u64, Option<u64>) {
         let patience = self.patience_us(window_us);
         let mut wait = None;
         let mut lost = 0;
@@ -116,19 +116,19 @@ impl Rack {
 
 #[cfg(test)]
 mod tests {
-    use super::super::scoreboard::Sent;
+    use super::super::scoreboard::Linux6Sent;
     use super::*;
     use crate::common::NewSegment;
 
     /// Segment `number` of 10 bytes, sent at `number` ms.
-    fn segment(number: u64) -> SentSegment {
+    fn segment(number: u64) -> Linux6SentSegment {
         let new = NewSegment { payload_bytes: 10, fin: false, push: false, ends_write: false };
-        let sent = Sent { us: number * 1_000, delivered_before: 0, number: 1 };
-        SentSegment::new(number * 10..number * 10 + 10, new, false, sent)
+        let sent = Linux6Sent { us: number * 1_000, delivered_before: 0, number: 1 };
+        Linux6SentSegment::new(number * 10..number * 10 + 10, new, false, sent)
     }
 
-    fn four_sent() -> Scoreboard {
-        let mut board = Scoreboard::default();
+    fn four_sent() -> Linux6Scoreboard {
+        let mut board = Linux6Scoreboard::default();
         (0..4).for_each(|number| board.push(segment(number)));
         board
     }

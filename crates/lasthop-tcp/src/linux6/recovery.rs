@@ -6,7 +6,7 @@ use crate::common::State;
 const REORDERING_MAX: u64 = 300;
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Recovery {
+pub(super) struct Linux6Recovery {
     pub state: State,
     /// `snd_nxt` when the current state was entered.
     pub point: u64,
@@ -15,7 +15,7 @@ pub(super) struct Recovery {
     pub reordering_seen: bool,
 }
 
-impl Recovery {
+impl Linux6Recovery {
     pub fn new(reordering: u32) -> Self {
         Self { state: State::Open, point: 0, reordering, reordering_seen: false }
     }
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn reordering_raises_the_threshold_and_never_lowers_it() {
-        let mut recovery = Recovery::new(3);
+        let mut recovery = Linux6Recovery::new(3);
         recovery.note_reordering(1_001, 1_000);
         assert_eq!((recovery.reordering, recovery.reordering_seen), (3, true));
         recovery.note_reordering(7_001, 1_000);
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_second_timeout_in_a_row_reduces_no_more() {
-        let mut recovery = Recovery::new(3);
+        let mut recovery = Linux6Recovery::new(3);
         assert!(recovery.is_fresh_timeout(50, 0));
         (recovery.state, recovery.point) = (State::Loss, 100);
         assert!(!recovery.is_fresh_timeout(50, 1));

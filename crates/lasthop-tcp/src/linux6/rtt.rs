@@ -11,7 +11,7 @@ const MINIMUM_WINDOW_US: u64 = 300_000_000;
 /// Smoothed round-trip time, its deviation, and the timeout that follows from them (RFC 6298 with Linux'
 /// filter).
 #[derive(Clone, Debug)]
-pub struct RttEstimator {
+pub struct Linux6RttEstimator {
     tick_us: Divisor,
     minimum_us: i64,
     maximum: Tick,
@@ -21,7 +21,7 @@ pub struct RttEstimator {
     least: Minimum,
 }
 
-impl RttEstimator {
+impl Linux6RttEstimator {
     /// An estimator without samples; the timeout is `initial` ticks of `tick_us` microseconds.
     pub fn new(tick_us: u64, minimum: Tick, initial: Tick, maximum: Tick) -> Self {
         Self {

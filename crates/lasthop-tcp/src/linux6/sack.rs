@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use lasthop_core::{SackBlock, Segment};
 
-use super::Sender;
+use super::Linux6Sender;
 use super::facts::{AckFacts, Samples};
 use crate::common::{State, is_dsack};
 
-impl Sender {
+impl Linux6Sender {
     /// Processes the SACK option of an ACK.
     pub(super) fn apply_sack(
         &mut self,

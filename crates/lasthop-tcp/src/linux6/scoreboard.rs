@@ -9,7 +9,7 @@ use crate::common::{self, RetransmissionQueue};
 
 /// Data about the latest transmission of a segment.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sent {
+pub(super) struct Linux6Sent {
     /// Send time in microseconds.
     pub us: u64,
     /// Segments delivered when it was sent.
@@ -18,13 +18,13 @@ pub(super) struct Sent {
     pub number: u32,
 }
 
-pub(super) type SentSegment = common::SentSegment<Sent>;
+pub(super) type Linux6SentSegment = common::SentSegment<Linux6Sent>;
 
 /// The retransmission queue, and its order in time.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Scoreboard {
+pub(super) struct Linux6Scoreboard {
     /// Without SACK, its count of SACKed segments is that of duplicate ACKs.
-    pub queue: RetransmissionQueue<Sent>,
+    pub queue: RetransmissionQueue<Linux6Sent>,
     /// Segments that have left the front of the queue; the count may have wrapped.
     gone: u32,
     /// 32-bit numbers of segments, and of their transmissions, in the order of transmission. Outdated entries
@@ -34,7 +34,7 @@ pub(super) struct Scoreboard {
     highest_sacked: u64,
 }
 
-impl Scoreboard {
+impl Linux6Scoreboard {
     /// Segments believed to be in the network.
     pub fn in_flight(&self) -> u32 {
         (self.queue.outstanding() + self.queue.retransmitted_out()).saturating_sub(self.left_out())
@@ -52,7 +52,7 @@ impl Scoreboard {
 
     /// Adds a segment that is sent for the first time.
     #[inline]
-    pub fn push(&mut self, segment: SentSegment) {
+    pub fn push(&mut self, segment: Linux6SentSegment) {
         let number = self.gone.wrapping_add(self.queue.outstanding());
         self.by_time.push_back((number, segment.sent.number));
         self.queue.push(segment);
@@ -60,7 +60,7 @@ impl Scoreboard {
 
     /// Removes the first segment if it lies completely below `una`.
     #[inline]
-    pub fn pop_acknowledged(&mut self, una: u64) -> Option<SentSegment> {
+    pub fn pop_acknowledged(&mut self, una: u64) -> Option<Linux6SentSegment> {
         let segment = self.queue.pop_acknowledged(una)?;
         let own = (self.gone, segment.sent.number);
         self.gone = self.gone.wrapping_add(1);
@@ -81,7 +81,7 @@ impl Scoreboard {
 
     /// Marks a segment or its retransmission as lost. Returns true if that is new.
     pub fn mark_lost(&mut self, index: usize) -> bool {
-        let &SentSegment { sacked, lost, retransmitted, .. } = self.queue.get(index);
+        let &Linux6SentSegment { sacked, lost, retransmitted, .. } = self.queue.get(index);
         if sacked || (lost && !retransmitted) {
             return false;
         }
@@ -98,7 +98,7 @@ impl Scoreboard {
     pub fn note_retransmission(&mut self, index: usize, us: u64, delivered_before: u64, counted: bool) {
         let number = self.queue.get(index).sent.number + 1;
         self.by_time.push_back((self.gone.wrapping_add(index as u32), number));
-        self.queue.note_retransmission(index, Sent { us, delivered_before, number }, counted);
+        self.queue.note_retransmission(index, Linux6Sent { us, delivered_before, number }, counted);
     }
 
     /// The first segment that is lost and whose retransmission is not in flight, at or after `from`.

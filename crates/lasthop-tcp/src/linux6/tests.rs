@@ -6,21 +6,21 @@ use super::*;
 use crate::config::{CongestionControl, Pacing, Profile};
 
 /// Segments of 1000 bytes at 1 Mbit/s; the window is ten of them.
-fn sender() -> Sender {
+fn sender() -> Linux6Sender {
     sender_with(CongestionControl::Paced, 10)
 }
 
-fn sender_with(control: CongestionControl, window: u32) -> Sender {
+fn sender_with(control: CongestionControl, window: u32) -> Linux6Sender {
     sender_paced(control, window, Pacing::Socket)
 }
 
-fn sender_paced(control: CongestionControl, window: u32, pacing: Pacing) -> Sender {
+fn sender_paced(control: CongestionControl, window: u32, pacing: Pacing) -> Linux6Sender {
     let mut config: TcpConfig = toml::from_str(Profile::Linux6.toml()).expect("complete");
     (config.congestion_control, config.initial_window) = (control, window);
     config.pacing = pacing;
     config.timestamps = false;
     let clock = TickClock::new(config.tick, Duration::ZERO);
-    let mut sender = Sender::new(&Rc::new(config), clock, 1_000);
+    let mut sender = Linux6Sender::new(&Rc::new(config), clock, 1_000);
     sender.queue.skip_handshake(1_000_000);
     sender.establish(&mut cx(&mut (), 0), None, Handshake::default());
     sender.queue.write(1_000_000, 1_000);
@@ -33,17 +33,17 @@ fn cx(observer: &mut (), micros: u64) -> Context<'_, ()> {
 }
 
 /// Number of segments that leave, and the time at which the next may leave.
-fn leave(sender: &mut Sender) -> (usize, Option<u64>) {
+fn leave(sender: &mut Linux6Sender) -> (usize, Option<u64>) {
     let count = sender.queue.out.drain(..).count();
     (count, sender.release().map(|at| at.as_nanos() / 1_000))
 }
 
-fn ack(sender: &mut Sender, micros: u64, ack: u64) {
+fn ack(sender: &mut Linux6Sender, micros: u64, ack: u64) {
     let segment = Segment { ack, window_bytes: 1_000_000, ..Segment::default() };
     sender.on_ack(&mut cx(&mut (), micros), &segment);
 }
 
-fn rates(sender: &Sender) -> Vec<(u64, u64)> {
+fn rates(sender: &Linux6Sender) -> Vec<(u64, u64)> {
     let Control::Paced(algorithm) = &sender.control else { panic!("another algorithm") };
     let rates = algorithm.samples.iter().filter_map(|sample| sample.rate);
     rates.map(|rate| (rate.delivered, rate.interval_us)).collect()
@@ -187,7 +187,7 @@ fn fq_holds_twice_as_much_that_is_sent_again() {
 }
 
 /// A sender with a window of this number of segments that has just written, with `fq`.
-fn sender_with_fq(cwnd: u32, bytes: u64, write_bytes: u64) -> Sender {
+fn sender_with_fq(cwnd: u32, bytes: u64, write_bytes: u64) -> Linux6Sender {
     let mut sender = sender_paced(CongestionControl::Paced, cwnd, Pacing::Fq);
     sender.queue.forget_unsent();
     sender.write(bytes, write_bytes);

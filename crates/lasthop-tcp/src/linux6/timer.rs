@@ -16,11 +16,11 @@ pub enum Alarm {
 
 /// A timer with one purpose at a time.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Timer {
+pub struct Linux6Timer {
     set: Option<(Alarm, Tick)>,
 }
 
-impl Timer {
+impl Linux6Timer {
     /// Sets it to `delta` ticks from `now`; this replaces its previous setting.
     pub fn set(&mut self, alarm: Alarm, now: Tick, delta: Tick) {
         self.set = Some((alarm, wheel(now, delta)));

@@ -22,7 +22,7 @@ pub(super) struct Bearer {
     /// Packets of which nothing has been sent.
     waiting: Fifo,
     /// Packets of which something has been sent, or that are about to be.
-    begun: VecDeque<Begun>,
+    begun: VecDeque<BegunPacket>,
     /// The end of the last packet that has begun.
     end: u64,
     /// Bytes sent, in first tries.
@@ -37,7 +37,7 @@ pub(super) struct Bearer {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Begun {
+struct BegunPacket {
     id: PacketId,
     ip_bytes: u32,
     /// Where it ends among the bytes of the bearer.
@@ -112,7 +112,7 @@ impl Bearer {
             && let Some(Waiting { id, ip_bytes, .. }) = self.waiting.pop()
         {
             self.end += u64::from(ip_bytes);
-            let begun = Begun { id, ip_bytes, end: self.end, missing: ip_bytes, is_damaged: false };
+            let begun = BegunPacket { id, ip_bytes, end: self.end, missing: ip_bytes, is_damaged: false };
             self.begun.push_back(begun);
             self.unreported += 1;
         }
@@ -152,7 +152,7 @@ impl Bearer {
     }
 }
 
-impl Begun {
+impl BegunPacket {
     fn start(&self) -> u64 {
         self.end - u64::from(self.ip_bytes)
     }

@@ -17,7 +17,7 @@ pub(super) struct Wish {
 }
 
 #[derive(Debug)]
-pub(super) enum Schedule {
+pub(super) enum SlotSchedule {
     /// Equal parts, as ns-3's `RrFfMacScheduler` divides resource blocks.
     RoundRobin,
     ProportionalFair(Fairness),
@@ -35,7 +35,7 @@ pub(super) struct Fairness {
     next: Instant,
 }
 
-impl Schedule {
+impl SlotSchedule {
     pub(super) fn new(cell: &CellConfig, users: usize) -> Self {
         match cell.scheduler {
             Scheduler::RoundRobin => Self::RoundRobin,

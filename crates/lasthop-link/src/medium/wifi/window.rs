@@ -10,7 +10,7 @@ use crate::config::WINDOW;
 
 /// The state of a packet that has left its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum MpduState {
     /// It is to be sent, perhaps again.
     Waits,
     /// It is in the frame on the air.
@@ -26,12 +26,12 @@ struct Mpdu {
     ip_bytes: u32,
     /// Failed attempts.
     failures: u32,
-    state: State,
+    state: MpduState,
 }
 
 /// What became of a packet of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum MpduOutcome {
     Arrived,
     Again,
     GivenUp,
@@ -62,11 +62,11 @@ impl Window {
     /// Marks packets as sent again, in order, as long as the next one of this length `fits`.
     pub(super) fn send_again(&mut self, mut fits: impl FnMut(u32) -> bool) {
         for mpdu in &mut self.mpdus {
-            if mpdu.state == State::Waits {
+            if mpdu.state == MpduState::Waits {
                 if !fits(mpdu.ip_bytes) {
                     return;
                 }
-                mpdu.state = State::Sent;
+                mpdu.state = MpduState::Sent;
                 self.again -= 1;
             }
         }
@@ -74,7 +74,7 @@ impl Window {
 
     /// A packet out of the queue is sent.
     pub(super) fn send(&mut self, id: PacketId, ip_bytes: u32) {
-        self.mpdus.push_back(Mpdu { id, ip_bytes, failures: 0, state: State::Sent });
+        self.mpdus.push_back(Mpdu { id, ip_bytes, failures: 0, state: MpduState::Sent });
     }
 
     /// The frame has ended. `fails` says for each of its packets whether the receiver missed it; `tell` is
@@ -83,19 +83,19 @@ impl Window {
         &mut self,
         retries: u32,
         mut fails: impl FnMut() -> bool,
-        mut tell: impl FnMut(PacketId, Outcome),
+        mut tell: impl FnMut(PacketId, MpduOutcome),
     ) {
-        for mpdu in self.mpdus.iter_mut().filter(|mpdu| mpdu.state == State::Sent) {
+        for mpdu in self.mpdus.iter_mut().filter(|mpdu| mpdu.state == MpduState::Sent) {
             let outcome = if !fails() {
-                mpdu.state = State::Arrived;
-                Outcome::Arrived
+                mpdu.state = MpduState::Arrived;
+                MpduOutcome::Arrived
             } else if mpdu.failures >= retries {
-                mpdu.state = State::GivenUp;
-                Outcome::GivenUp
+                mpdu.state = MpduState::GivenUp;
+                MpduOutcome::GivenUp
             } else {
-                (mpdu.failures, mpdu.state) = (mpdu.failures + 1, State::Waits);
+                (mpdu.failures, mpdu.state) = (mpdu.failures + 1, MpduState::Waits);
                 self.again += 1;
-                Outcome::Again
+                MpduOutcome::Again
             };
             tell(mpdu.id, outcome);
         }
@@ -106,11 +106,11 @@ impl Window {
     pub(super) fn release(&mut self) -> Option<PacketId> {
         loop {
             let Mpdu { id, state, .. } = *self.mpdus.front()?;
-            if !matches!(state, State::Arrived | State::GivenUp) {
+            if !matches!(state, MpduState::Arrived | MpduState::GivenUp) {
                 return None;
             }
             self.mpdus.pop_front();
-            if state == State::Arrived {
+            if state == MpduState::Arrived {
                 return Some(id);
             }
         }

@@ -17,14 +17,14 @@ const DOWN: u32 = 1 << 20;
 const EXACT_BELOW: u32 = 16;
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Parameters {
+pub(super) struct CobaltParameters {
     pub(super) target: Duration,
     pub(super) interval: Duration,
     /// Time of the largest packet at the rate of the tin.
     packet: Duration,
 }
 
-impl Parameters {
+impl CobaltParameters {
     /// For a tin of this rate. A slow tin is allowed one and a half packets (`cake_set_rate`).
     pub(super) fn new(target: Duration, rtt: Duration, pace: Option<Pace>, mtu: u32) -> Self {
         let packet = pace.map_or(Duration::ZERO, |pace| pace.time(mtu));
@@ -56,7 +56,7 @@ impl Cobalt {
     }
 
     /// A packet was dropped because the queue was full (`cobalt_queue_full`).
-    pub(super) fn note_full(&mut self, with: &Parameters, now: Instant) {
+    pub(super) fn note_full(&mut self, with: &CobaltParameters, now: Instant) {
         if now.saturating_since(self.changed) > with.target {
             self.probability = self.probability.saturating_add(UP);
             self.changed = now;
@@ -67,7 +67,7 @@ impl Cobalt {
     }
 
     /// It was the turn of the queue, and it was empty (`cobalt_queue_empty`).
-    pub(super) fn note_empty(&mut self, with: &Parameters, now: Instant) {
+    pub(super) fn note_empty(&mut self, with: &CobaltParameters, now: Instant) {
         if self.probability > 0 && now.saturating_since(self.changed) > with.target {
             self.probability = self.probability.saturating_sub(DOWN);
             self.changed = now;
@@ -81,7 +81,7 @@ impl Cobalt {
     /// Whether to drop a packet that leaves now; it may mark the packet instead (`cobalt_should_drop`).
     pub(super) fn drops<O: Observer>(
         &mut self,
-        with: &Parameters,
+        with: &CobaltParameters,
         packet: Waiting,
         random: &mut RandomStream,
         packets: &mut Packets<'_, O>,
@@ -122,7 +122,7 @@ impl Cobalt {
     }
 
     /// Takes this count, and sets the time of the next drop after the last.
-    fn step_to(&mut self, count: u32, with: &Parameters) {
+    fn step_to(&mut self, count: u32, with: &CobaltParameters) {
         self.count = count;
         self.inverse_root = if count < EXACT_BELOW {
             // Of 0 and 1 it is the largest number below 1.
@@ -134,7 +134,7 @@ impl Cobalt {
     }
 
     /// As in Linux, an interval above 4.3 s is cut to 32 bits (`reciprocal_scale`).
-    fn control_law(&self, with: &Parameters, after: Instant) -> Instant {
+    fn control_law(&self, with: &CobaltParameters, after: Instant) -> Instant {
         let interval = u64::from(with.interval.as_nanos() as u32);
         after + Duration::from_nanos((interval * u64::from(self.inverse_root)) >> 32)
     }

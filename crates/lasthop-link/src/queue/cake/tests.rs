@@ -2,7 +2,7 @@
 
 use lasthop_core::{Body, Duration, Ecn, Flags, Rate, SackBlock, SackList, Segment, Timestamps};
 
-use super::cobalt::{Cobalt, Parameters};
+use super::cobalt::{Cobalt, CobaltParameters};
 use super::*;
 use crate::config::Framing;
 use crate::testing::{Log, QueueLab, SEED, Seen, datagram, ms, outlet};
@@ -233,8 +233,13 @@ fn drops(cobalt: &mut Cobalt, times: std::ops::Range<u64>, waited_ms: u64, ecn: 
     if ecn == Ecn::NotEct { dropped } else { log.lines.iter().map(|line| line.1).collect() }
 }
 
-fn parameters() -> Parameters {
-    Parameters::new(Duration::from_millis(5), Duration::from_millis(100), Some(Pace::new(12_500_000)), 1_500)
+fn parameters() -> CobaltParameters {
+    CobaltParameters::new(
+        Duration::from_millis(5),
+        Duration::from_millis(100),
+        Some(Pace::new(12_500_000)),
+        1_500,
+    )
 }
 
 /// 100 ms divided by the roots of 2, 3, 4 and 5 are 70.7, 57.7, 50 and 44.7 ms. The first drop comes at once.
@@ -264,8 +269,12 @@ fn the_frequency_falls_as_it_has_risen() {
 /// A queue may hold one and a half packets at least, of 120 ms here, however slow it is (`cake_set_rate`).
 #[test]
 fn a_slow_tin_is_allowed_a_packet_and_a_half() {
-    let with =
-        Parameters::new(Duration::from_millis(5), Duration::from_millis(100), Some(Pace::new(12_500)), 1_500);
+    let with = CobaltParameters::new(
+        Duration::from_millis(5),
+        Duration::from_millis(100),
+        Some(Pace::new(12_500)),
+        1_500,
+    );
     assert_eq!((with.target, with.interval), (Duration::from_millis(180), Duration::from_millis(360)));
 }
 

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use lasthop_core::{DropCause, Duration, Instant, Observer, PacketId, RandomStream};
 
 use super::super::fifo::{Fifo, Total, Waiting};
-use super::cobalt::{Cobalt, Parameters};
+use super::cobalt::{Cobalt, CobaltParameters};
 use super::hosts::{Hosts, QUEUES, SIDES, places};
 use super::shaper::Pace;
 use crate::discipline::Packets;
@@ -19,7 +19,7 @@ const QUANTUM: (u64, u64) = (300, 1_514);
 
 /// Where a flow stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Set {
+enum FlowSet {
     /// It has no turn.
     #[default]
     None,
@@ -34,13 +34,13 @@ enum Set {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Flow {
+pub(super) struct CakeFlow {
     pub(super) fifo: Fifo,
     cobalt: Cobalt,
     /// The hash of the flow that it is reserved for.
     tag: u32,
     deficit: i64,
-    set: Set,
+    set: FlowSet,
     /// The places of its hosts: of the one that sends, and of the one that receives.
     hosts: [usize; SIDES],
 }
@@ -57,12 +57,12 @@ pub(super) struct Tin {
     pub(super) pace: Option<Pace>,
     /// When the next packet may leave at the rate of the tin.
     pub(super) next: Instant,
-    parameters: Parameters,
+    parameters: CobaltParameters,
     quantum: u32,
     /// Its share per turn, and the rest of it, if there is no rate.
     pub(super) share: i64,
     pub(super) deficit: i64,
-    pub(super) flows: Vec<Flow>,
+    pub(super) flows: Vec<CakeFlow>,
     hosts: [Hosts; SIDES],
     /// The sides whose hosts share evenly.
     isolates: [bool; SIDES],
@@ -88,11 +88,11 @@ impl Tin {
         Self {
             pace,
             next: Instant::ZERO,
-            parameters: Parameters::new(target, rtt, pace, mtu),
+            parameters: CobaltParameters::new(target, rtt, pace, mtu),
             quantum: rate.map_or(most, |rate| (rate >> 12).clamp(least, most)) as u32,
             share,
             deficit: 0,
-            flows: vec![Flow::default(); QUEUES],
+            flows: vec![CakeFlow::default(); QUEUES],
             hosts: [Hosts::new(), Hosts::new()],
             isolates,
             new: VecDeque::new(),
@@ -113,14 +113,14 @@ impl Tin {
     /// one, or else the queue of another flow.
     pub(super) fn queue_of(&mut self, hashes: Hashes) -> usize {
         let home = hashes.flow as usize % QUEUES;
-        if self.flows[home].tag == hashes.flow && self.flows[home].set != Set::None {
+        if self.flows[home].tag == hashes.flow && self.flows[home].set != FlowSet::None {
             return home;
         }
         let reserved = places(home).find(|&place| self.flows[place].tag == hashes.flow);
-        let free = || places(home).find(|&place| self.flows[place].set == Set::None);
+        let free = || places(home).find(|&place| self.flows[place].set == FlowSet::None);
         let place = reserved.or_else(free).unwrap_or(home);
-        if reserved.is_none() || self.flows[place].set == Set::None {
-            let is_bulk = self.flows[place].set == Set::Bulk;
+        if reserved.is_none() || self.flows[place].set == FlowSet::None {
+            let is_bulk = self.flows[place].set == FlowSet::Bulk;
             if is_bulk {
                 self.leave_hosts(place);
             }
@@ -138,20 +138,20 @@ impl Tin {
     /// A packet has joined the queue of a flow.
     pub(super) fn activate(&mut self, flow: usize, random: &mut RandomStream) {
         match self.flows[flow].set {
-            set @ (Set::None | Set::Decaying) => {
-                if set == Set::Decaying {
+            set @ (FlowSet::None | FlowSet::Decaying) => {
+                if set == FlowSet::Decaying {
                     self.decaying.retain(|&other| other != flow);
                 }
                 self.new.push_back(flow);
-                self.flows[flow].set = Set::Sparse;
+                self.flows[flow].set = FlowSet::Sparse;
                 self.sparse += 1;
                 self.flows[flow].deficit = self.quantum_of(flow, random);
             }
-            Set::SparseWait => {
+            FlowSet::SparseWait => {
                 self.sparse -= 1;
                 self.become_bulk(flow);
             }
-            Set::Sparse | Set::Bulk => {}
+            FlowSet::Sparse | FlowSet::Bulk => {}
         }
     }
 
@@ -170,7 +170,7 @@ impl Tin {
                 return None;
             };
             self.total.take(packet.ip_bytes);
-            let Flow { fifo, cobalt, .. } = &mut self.flows[flow];
+            let CakeFlow { fifo, cobalt, .. } = &mut self.flows[flow];
             let drops = cobalt.drops(&self.parameters, packet, random, packets);
             // The last packet may be marked, but is not dropped.
             if !drops || fifo.packets() == 0 {
@@ -194,7 +194,7 @@ impl Tin {
 
     /// The queue is full: the head of a flow leaves (`cake_drop`).
     pub(super) fn push_out(&mut self, now: Instant, flow: usize) -> Option<Waiting> {
-        let Flow { fifo, cobalt, .. } = &mut self.flows[flow];
+        let CakeFlow { fifo, cobalt, .. } = &mut self.flows[flow];
         let packet = fifo.pop()?;
         cobalt.note_full(&self.parameters, now);
         self.total.take(packet.ip_bytes);
@@ -233,12 +233,12 @@ impl Tin {
                 return Some(flow);
             }
             list.pop_front();
-            if self.flows[flow].set == Set::Sparse {
+            if self.flows[flow].set == FlowSet::Sparse {
                 if self.flows[flow].fifo.packets() > 0 {
                     self.sparse -= 1;
                     self.become_bulk(flow);
                 } else {
-                    self.flows[flow].set = Set::SparseWait;
+                    self.flows[flow].set = FlowSet::SparseWait;
                 }
             }
             self.flows[flow].deficit += self.quantum_of(flow, random);
@@ -255,22 +255,22 @@ impl Tin {
             }
         }
         match self.flows[flow].set {
-            Set::Sparse | Set::SparseWait => self.sparse -= 1,
-            Set::Bulk => {
+            FlowSet::Sparse | FlowSet::SparseWait => self.sparse -= 1,
+            FlowSet::Bulk => {
                 self.bulk -= 1;
                 self.leave_hosts(flow);
             }
-            Set::Decaying | Set::None => {}
+            FlowSet::Decaying | FlowSet::None => {}
         }
         let rests = self.flows[flow].cobalt.rests(now);
         if !rests {
             self.decaying.push_back(flow);
         }
-        self.flows[flow].set = if rests { Set::None } else { Set::Decaying };
+        self.flows[flow].set = if rests { FlowSet::None } else { FlowSet::Decaying };
     }
 
     fn become_bulk(&mut self, flow: usize) {
-        self.flows[flow].set = Set::Bulk;
+        self.flows[flow].set = FlowSet::Bulk;
         self.bulk += 1;
         self.join_hosts(flow);
     }

@@ -26,8 +26,8 @@ const DROPPED: Seen = Seen::Dropped(DropCause::CoDel);
 /// second interval and within 3 % from the third on.
 #[test]
 fn the_control_law_is_that_of_the_rfc_but_for_the_second_interval() {
-    let with = Parameters::new(config(false), Bytes(1_500));
-    let mut control = Control { count: 1, inverse_root: ONE, ..Control::new() };
+    let with = CoDelParameters::new(config(false), Bytes(1_500));
+    let mut control = CoDelControl { count: 1, inverse_root: ONE, ..CoDelControl::new() };
     let linux = [100.0, 50.0, 56.2, 48.8, 44.2, 40.4, 37.5, 35.2, 33.2, 31.5, 30.1];
     for (count, linux_ms) in (1_u32..).zip(linux) {
         if count > 1 {

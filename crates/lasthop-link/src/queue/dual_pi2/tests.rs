@@ -35,7 +35,7 @@ fn fates(p: f64, is_low_latency: bool, ecn: Ecn) -> (f64, f64) {
     let verdicts: Vec<_> =
         (0..100_000).map(|_| queue.judge(is_low_latency, ecn, Duration::ZERO, 100_000)).collect();
     let share = |verdict| verdicts.iter().filter(|found| **found == verdict).count() as f64 / 1e5;
-    (share(Verdict::Mark), share(Verdict::Drop))
+    (share(HeadVerdict::Mark), share(HeadVerdict::Drop))
 }
 
 /// `p += alpha (delay - target) + beta (delay - delay before)`.

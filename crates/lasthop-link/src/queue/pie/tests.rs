@@ -8,8 +8,8 @@ use crate::testing::{QueueLab, SEED, Seen, ms, outlet};
 const CONFIG: PieConfig =
     PieConfig { target: Duration::from_millis(15), tupdate: Duration::from_millis(15), ecn: true };
 
-fn parameters() -> Parameters {
-    Parameters::new(CONFIG, outlet(1_500))
+fn parameters() -> PieParameters {
+    PieParameters::new(CONFIG, outlet(1_500))
 }
 
 fn share(probability: u64) -> f64 {
@@ -39,7 +39,7 @@ fn the_probability_moves_as_the_rfc_says() {
     ] {
         for (delay_ms, delay_before_ms) in [(20, 10), (15, 30), (100, 98), (30, 30)] {
             let (delay, delay_before) = (millis(delay_ms), millis(delay_before_ms));
-            let mut state = State { probability: of(before), delay, delay_before, ..State::START };
+            let mut state = PieState { probability: of(before), delay, delay_before, ..PieState::START };
             state.update(&parameters(), 10_000);
             let [now, then] = [delay_ms, delay_before_ms].map(|delay| delay as f64 / 1e3);
             let expected = (before + (0.125 * (now - 0.015) + 1.25 * (now - then)) / scale).max(0.0);
@@ -56,7 +56,7 @@ fn the_probability_moves_as_the_rfc_says() {
 #[test]
 fn from_a_tenth_on_it_rises_by_2_per_cent_at_most_and_by_2_more_above_250_ms() {
     for (before, delay_ms, rise) in [(0.2, 200, 0.02), (0.2, 260, 0.04), (0.05, 260, 0.02 + 0.177_812_5)] {
-        let mut state = State { probability: of(before), delay: millis(delay_ms), ..State::START };
+        let mut state = PieState { probability: of(before), delay: millis(delay_ms), ..PieState::START };
         state.update(&parameters(), 10_000);
         assert!((share(state.probability) - before - rise).abs() < 1e-5, "{}", share(state.probability));
     }
@@ -65,12 +65,12 @@ fn from_a_tenth_on_it_rises_by_2_per_cent_at_most_and_by_2_more_above_250_ms() {
 /// Section 4.2, by 2 % then: Linux takes a 64th.
 #[test]
 fn without_delay_it_decays() {
-    let mut state = State { probability: of(0.5), ..State::START };
+    let mut state = PieState { probability: of(0.5), ..PieState::START };
     state.update(&parameters(), 0);
     let expected = (0.5 - 0.125 * 0.015) * 63.0 / 64.0;
     assert!((share(state.probability) - expected).abs() < 1e-6);
     // A queue of less than a packet's time does not raise it.
-    let mut state = State { probability: of(0.5), ..State::START };
+    let mut state = PieState { probability: of(0.5), ..PieState::START };
     state.update(&parameters(), 100);
     assert!((share(state.probability) - (0.5 - 0.125 * 0.015)).abs() < 1e-6);
 }
@@ -79,16 +79,16 @@ fn without_delay_it_decays() {
 /// probability is high.
 #[test]
 fn what_is_safe_from_chance() {
-    let certain = State { probability: ONE, burst_allowance: 0, delay: millis(10), ..State::START };
+    let certain = PieState { probability: ONE, burst_allowance: 0, delay: millis(10), ..PieState::START };
     let mut stream = SEED.stream("red.down");
-    let mut hits = |state: State, backlog| state.clone().hits(&parameters(), backlog, &mut stream);
+    let mut hits = |state: PieState, backlog| state.clone().hits(&parameters(), backlog, &mut stream);
     assert!(hits(certain, 3_000));
     assert!(!hits(certain, 2_999));
-    assert!(!hits(State { burst_allowance: 1, ..certain }, 9_000));
-    let low = State { probability: of(0.19), accumulated: ONE * 9, ..certain };
+    assert!(!hits(PieState { burst_allowance: 1, ..certain }, 9_000));
+    let low = PieState { probability: of(0.19), accumulated: ONE * 9, ..certain };
     assert!(hits(low, 9_000));
-    assert!(!hits(State { delay: millis(7), ..low }, 9_000));
-    assert!(hits(State { delay: millis(7), probability: of(0.21), ..low }, 9_000));
+    assert!(!hits(PieState { delay: millis(7), ..low }, 9_000));
+    assert!(hits(PieState { delay: millis(7), probability: of(0.21), ..low }, 9_000));
 }
 
 /// Section 5.4: with a probability of 0.1 the next drop is never before the ninth packet, and never after the
@@ -96,7 +96,8 @@ fn what_is_safe_from_chance() {
 #[test]
 fn drops_come_evenly_spread() {
     let mut stream = SEED.stream("red.down");
-    let mut state = State { probability: of(0.1), burst_allowance: 0, delay: millis(20), ..State::START };
+    let mut state =
+        PieState { probability: of(0.1), burst_allowance: 0, delay: millis(20), ..PieState::START };
     let (mut gaps, mut gap) = (Vec::new(), 0);
     while gaps.len() < 2_000 {
         gap += 1;
@@ -137,9 +138,13 @@ fn a_burst_passes_and_an_overload_does_not() {
 fn with_ecn_it_marks_up_to_a_tenth_and_drops_above() {
     let mut lab = lab(1_000);
     for (probability, seen) in [(0.09, Seen::Marked), (0.11, Seen::Dropped(DropCause::Pie))] {
-        let state =
-            State { probability: of(probability), accumulated: 9 * ONE, burst_allowance: 0, ..State::START };
-        lab.queue.control.state = State { delay: millis(20), ..state };
+        let state = PieState {
+            probability: of(probability),
+            accumulated: 9 * ONE,
+            burst_allowance: 0,
+            ..PieState::START
+        };
+        lab.queue.control.state = PieState { delay: millis(20), ..state };
         lab.queue.control.next_update = ms(1_000);
         lab.arrive(0, 4, 1_500, Ecn::Ect0);
         assert_eq!(lab.met(seen).len(), if seen == Seen::Marked { 2 } else { 1 });
@@ -150,11 +155,11 @@ fn with_ecn_it_marks_up_to_a_tenth_and_drops_above() {
 #[test]
 fn a_long_pause_ends_in_rest() {
     let with = parameters();
-    let mut control = Control::new(&with);
-    control.state = State { probability: of(0.3), delay: millis(20), ..State::START };
+    let mut control = PieControl::new(&with);
+    control.state = PieState { probability: of(0.3), delay: millis(20), ..PieState::START };
     control.departure(ms(0), ms(0), 0);
     control.advance(&with, ms(86_400_000), 0);
-    assert_eq!(control.state, State::START);
+    assert_eq!(control.state, PieState::START);
     assert_eq!(control.next_update, ms(86_400_015));
 }
 

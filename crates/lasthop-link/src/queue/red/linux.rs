@@ -20,7 +20,7 @@ const ADAPTATION: Duration = Duration::from_millis(512);
 
 /// The average, and the gap since the last drop or mark.
 #[derive(Clone, Debug)]
-pub(crate) struct Red {
+pub(crate) struct FixedPointRed {
     min: u64,
     max: u64,
     /// Bits of the fraction of the average, and the weight of a sample as a power of one half.
@@ -37,7 +37,7 @@ pub(crate) struct Red {
     stream: RandomStream,
 }
 
-impl Red {
+impl FixedPointRed {
     pub(crate) fn new(config: LinuxRed, stream: RandomStream) -> Self {
         let LinuxRed { min, max, max_probability, weight_log, ecn, adaptive } = config;
         Self {
@@ -84,7 +84,7 @@ impl Red {
     }
 }
 
-impl Judge for Red {
+impl Judge for FixedPointRed {
     fn judge(&mut self, now: Instant, queue: QueueDepth, ecn: Ecn) -> Verdict {
         self.adapt(now);
         self.average = self.average - self.bytes() + u64::from(queue.bytes);

@@ -1,7 +1,7 @@
 //! Bounds that losses set ("Updating the Model Upon Packet Loss"): long-term bounds on the flight size, which
 //! only probes raise, and short-term bounds until the next probe.
 
-use super::{INFINITE, Mode, WINDOW_MIN};
+use super::{Bbr3Mode, INFINITE, WINDOW_MIN};
 use crate::control::DeliveryRate;
 use crate::control::bandwidth::Round;
 
@@ -62,7 +62,7 @@ impl Default for Bounds {
 /// The values before losses changed them, to be restored if the losses were spurious.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Saved {
-    pub mode: Option<Mode>,
+    pub mode: Option<Bbr3Mode>,
     inflight_long: u64,
     inflight_short: u64,
     bandwidth_short: u64,

@@ -32,10 +32,10 @@ impl Rig {
     fn probing() -> Self {
         let mut rig = Self::new();
         (0..5).for_each(|_| rig.round(100, 300));
-        assert_eq!(rig.bbr.mode, Mode::Drain);
+        assert_eq!(rig.bbr.mode, Bbr3Mode::Drain);
         // Down is over at once: no queue is left.
         rig.round(100, 100);
-        assert_eq!(rig.bbr.mode, Mode::Cruise);
+        assert_eq!(rig.bbr.mode, Bbr3Mode::Cruise);
         rig
     }
 
@@ -44,7 +44,7 @@ impl Rig {
         let mut rig = Self::probing();
         rig.bbr.refill(rig.delivered);
         rig.round(100, 100);
-        assert_eq!((rig.bbr.mode, rig.bbr.answers), (Mode::Up, Answers::Starting));
+        assert_eq!((rig.bbr.mode, rig.bbr.answers), (Bbr3Mode::Up, Answers::Starting));
         rig.bbr.bounds.inflight_long = inflight_long;
         rig
     }
@@ -105,9 +105,9 @@ fn startup_paces_at_2_77_and_drain_at_a_half_of_the_bandwidth() {
     let mut rig = Rig::new();
     assert_eq!(rig.bbr.pacing_rate, 277_000, "ten segments in 100 ms");
     (0..3).for_each(|_| rig.round(100, 300));
-    assert_eq!((rig.bbr.mode, rig.bbr.full_rounds), (Mode::Startup, 2));
+    assert_eq!((rig.bbr.mode, rig.bbr.full_rounds), (Bbr3Mode::Startup, 2));
     rig.round(100, 300);
-    assert_eq!(rig.bbr.mode, Mode::Drain);
+    assert_eq!(rig.bbr.mode, Bbr3Mode::Drain);
     // One segment each millisecond, halved, minus 1 %.
     assert!((494_900..=495_000).contains(&rig.bbr.pacing_rate), "{}", rig.bbr.pacing_rate);
 }
@@ -117,9 +117,9 @@ fn drain_ends_after_three_round_trips_even_if_the_queue_stays() {
     let mut rig = Rig::new();
     (0..4).for_each(|_| rig.round(100, 300));
     (0..3).for_each(|_| rig.round(100, 300));
-    assert_eq!(rig.bbr.mode, Mode::Drain);
+    assert_eq!(rig.bbr.mode, Bbr3Mode::Drain);
     rig.round(100, 300);
-    assert_eq!(rig.bbr.mode, Mode::Down);
+    assert_eq!(rig.bbr.mode, Bbr3Mode::Down);
 }
 
 #[test]
@@ -132,15 +132,15 @@ fn many_losses_in_a_round_trip_of_recovery_end_startup() {
     }
     // Two per cent of 300 are six.
     rig.lossy_round(130, 300, 6);
-    assert_eq!(rig.bbr.mode, Mode::Startup, "no more than 2 % are lost");
+    assert_eq!(rig.bbr.mode, Bbr3Mode::Startup, "no more than 2 % are lost");
     for number in 0..6 {
         rig.lose(50_000 + number * 2_000, 200, number + 1);
     }
     rig.lossy_round(170, 300, 7);
-    assert_eq!((rig.bbr.mode, rig.bbr.bounds.inflight_long), (Mode::Drain, 170));
-    assert_eq!(rig.bbr.saved.mode, Some(Mode::Startup));
+    assert_eq!((rig.bbr.mode, rig.bbr.bounds.inflight_long), (Bbr3Mode::Drain, 170));
+    assert_eq!(rig.bbr.saved.mode, Some(Bbr3Mode::Startup));
     rig.bbr.on_spurious(Prior { window: 100, ssthresh: 100 });
-    assert_eq!((rig.bbr.mode, rig.bbr.is_full), (Mode::Startup, false), "there were none");
+    assert_eq!((rig.bbr.mode, rig.bbr.is_full), (Bbr3Mode::Startup, false), "there were none");
 }
 
 #[test]
@@ -148,29 +148,29 @@ fn a_cycle_goes_down_cruises_refills_and_goes_up_until_the_bandwidth_grows_no_mo
     let mut rig = Rig::probing();
     assert!((2_000_000..=3_000_000).contains(&rig.bbr.wait_us) && rig.bbr.rounds_since_probe <= 1);
     let mut rounds = 0;
-    while rig.bbr.mode == Mode::Cruise {
+    while rig.bbr.mode == Bbr3Mode::Cruise {
         rig.round(100, 100);
         rounds += 1;
     }
     // 2 to 3 s are over before Reno's 63 round trips.
     assert!((18..=30).contains(&rounds), "{rounds}");
-    assert_eq!((rig.bbr.mode, rig.bbr.answers), (Mode::Refill, Answers::Refilling));
+    assert_eq!((rig.bbr.mode, rig.bbr.answers), (Bbr3Mode::Refill, Answers::Refilling));
     rig.round(100, 100);
-    assert_eq!((rig.bbr.mode, rig.bbr.is_probe_sample), (Mode::Up, true));
+    assert_eq!((rig.bbr.mode, rig.bbr.is_probe_sample), (Bbr3Mode::Up, true));
     // No bound limits it; three round trips without a quarter more.
     let mut rounds = 0;
-    while rig.bbr.mode == Mode::Up {
+    while rig.bbr.mode == Bbr3Mode::Up {
         rig.round(110, 130);
         rounds += 1;
     }
-    assert_eq!((rig.bbr.mode, rounds), (Mode::Down, 3));
+    assert_eq!((rig.bbr.mode, rounds), (Bbr3Mode::Down, 3));
 }
 
 #[test]
 fn a_short_path_probes_as_often_as_reno_would_grow_by_what_it_holds() {
     let mut rig = Rig::probing();
     rig.bbr.window.set(12);
-    rig.bbr.mode = Mode::Cruise;
+    rig.bbr.mode = Bbr3Mode::Cruise;
     rig.bbr.rounds_since_probe = 11;
     let path = rig.path(0, None, 10);
     assert!(!rig.bbr.check_time_to_probe(&path));
@@ -183,9 +183,9 @@ fn losses_of_a_probe_set_the_bound_to_what_was_safe_and_end_it() {
     let mut rig = Rig::in_up(INFINITE);
     // Two of 120 are less than 2 %; the third is too much: 119 segments before it would allow 2.38 losses.
     rig.lose(0, 120, 2);
-    assert_eq!(rig.bbr.mode, Mode::Up);
+    assert_eq!(rig.bbr.mode, Bbr3Mode::Up);
     rig.lose(1_000, 120, 3);
-    assert_eq!((rig.bbr.mode, rig.bbr.was_too_high, rig.bbr.is_probe_sample), (Mode::Down, true, false));
+    assert_eq!((rig.bbr.mode, rig.bbr.was_too_high, rig.bbr.is_probe_sample), (Bbr3Mode::Down, true, false));
     assert_eq!(rig.bbr.bounds.inflight_long, 119);
     assert_eq!(inflight_of(1, 120), 119 + 2, "a first loss would have been at 121.4");
     // Only once for each probe.
@@ -195,16 +195,16 @@ fn losses_of_a_probe_set_the_bound_to_what_was_safe_and_end_it() {
     rig.bbr.on_congestion(Congestion::Loss, 100);
     rig.bbr.on_state(&moment(rig.us), State::Recovery);
     rig.bbr.on_spurious(Prior { window: 100, ssthresh: 100 });
-    assert_eq!((rig.bbr.mode, rig.bbr.bounds.inflight_long), (Mode::Refill, INFINITE));
+    assert_eq!((rig.bbr.mode, rig.bbr.bounds.inflight_long), (Bbr3Mode::Refill, INFINITE));
     rig.round(100, 120);
-    assert_eq!(rig.bbr.mode, Mode::Refill, "this ACK belongs to the round trip before");
+    assert_eq!(rig.bbr.mode, Bbr3Mode::Refill, "this ACK belongs to the round trip before");
     // The next episode begins anew.
     rig.bbr.on_state(&moment(rig.us), State::Open);
     rig.bbr.bounds.inflight_long = 80;
     rig.bbr.on_congestion(Congestion::Loss, 100);
     rig.bbr.bounds.inflight_long = 70;
     rig.bbr.on_spurious(Prior { window: 100, ssthresh: 100 });
-    assert_eq!((rig.bbr.mode, rig.bbr.bounds.inflight_long), (Mode::Refill, 80));
+    assert_eq!((rig.bbr.mode, rig.bbr.bounds.inflight_long), (Bbr3Mode::Refill, 80));
 }
 
 fn inflight_of(lost: u64, tx_in_flight: u32) -> u64 {
@@ -238,9 +238,9 @@ fn after_a_probe_that_went_too_high_the_next_stops_at_the_bound_and_then_tries_a
     let mut rig = Rig::in_up(120);
     rig.bbr.was_too_high = true;
     rig.round(100, 120);
-    assert_eq!((rig.bbr.mode, rig.bbr.was_cautious, rig.bbr.was_too_high), (Mode::Down, true, false));
+    assert_eq!((rig.bbr.mode, rig.bbr.was_cautious, rig.bbr.was_too_high), (Bbr3Mode::Down, true, false));
     rig.round(100, 110);
-    assert_eq!((rig.bbr.mode, rig.bbr.was_cautious), (Mode::Refill, false), "nothing was lost");
+    assert_eq!((rig.bbr.mode, rig.bbr.was_cautious), (Bbr3Mode::Refill, false), "nothing was lost");
 }
 
 /// "Updating the Model Upon Packet Loss": 0.7 of its value, or the delivered amount, once per round trip.
@@ -268,12 +268,12 @@ fn cruising_leaves_a_part_of_the_bound_to_others() {
     let mut rig = Rig::probing();
     rig.bbr.bounds.inflight_long = 100;
     for (mode, bound) in [
-        (Mode::Startup, INFINITE),
-        (Mode::Down, 100),
-        (Mode::Cruise, 85),
-        (Mode::Refill, 100),
-        (Mode::Up, 100),
-        (Mode::ProbeRtt, 85),
+        (Bbr3Mode::Startup, INFINITE),
+        (Bbr3Mode::Down, 100),
+        (Bbr3Mode::Cruise, 85),
+        (Bbr3Mode::Refill, 100),
+        (Bbr3Mode::Up, 100),
+        (Bbr3Mode::ProbeRtt, 85),
     ] {
         rig.bbr.mode = mode;
         assert_eq!(rig.bbr.bound(), bound, "{mode:?}");
@@ -298,7 +298,7 @@ fn the_greatest_bandwidth_of_two_cycles_counts() {
 fn every_five_seconds_it_halves_what_is_in_flight_for_200_ms_and_a_round_trip() {
     let mut rig = Rig::probing();
     let begin = rig.us;
-    while rig.bbr.mode != Mode::ProbeRtt {
+    while rig.bbr.mode != Bbr3Mode::ProbeRtt {
         rig.round(100, 100);
     }
     assert!((4_000_000..=5_200_000).contains(&(rig.us - begin)), "{}", rig.us - begin);
@@ -308,8 +308,8 @@ fn every_five_seconds_it_halves_what_is_in_flight_for_200_ms_and_a_round_trip() 
     assert_eq!(rig.bbr.probe_rtt_end_us, Some(rig.us + PROBE_RTT_US));
     rig.round(50, 50);
     rig.round(50, 50);
-    assert_eq!(rig.bbr.mode, Mode::ProbeRtt);
+    assert_eq!(rig.bbr.mode, Bbr3Mode::ProbeRtt);
     rig.round(50, 50);
-    assert_eq!(rig.bbr.mode, Mode::Cruise);
+    assert_eq!(rig.bbr.mode, Bbr3Mode::Cruise);
     assert_eq!(rig.bbr.path.min_rtt_us(), Some(RTT_US));
 }

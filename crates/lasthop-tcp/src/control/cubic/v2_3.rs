@@ -32,13 +32,13 @@ const DELAY_CHANGE: std::ops::RangeInclusive<u64> = 2 << 3..=16 << 3;
 pub(crate) struct Cubic23<const HYSTART: bool> {
     window: Segments,
     ticks_per_second: u64,
-    curve: Curve,
-    round: Round,
+    curve: Curve23,
+    round: Round23,
 }
 
 /// The curve that the window follows since the last timeout.
 #[derive(Clone, Copy, Debug, Default)]
-struct Curve {
+struct Curve23 {
     /// ACKs per segment of growth.
     count: u32,
     last_max: u32,
@@ -61,7 +61,7 @@ struct Curve {
 
 /// The measurements of `HyStart` in the current round trip.
 #[derive(Clone, Copy, Debug, Default)]
-struct Round {
+struct Round23 {
     start: Tick,
     end: u64,
     last_ack: Tick,
@@ -69,7 +69,7 @@ struct Round {
     delay_8: u64,
 }
 
-impl Curve {
+impl Curve23 {
     fn new() -> Self {
         Self { ratio: 2 << RATIO_SHIFT, ..Self::default() }
     }
@@ -77,7 +77,7 @@ impl Curve {
 
 impl<const HYSTART: bool> Cubic23<HYSTART> {
     pub fn new(window: Segments, ticks_per_second: u64) -> Self {
-        Self { window, ticks_per_second, curve: Curve::new(), round: Round::default() }
+        Self { window, ticks_per_second, curve: Curve23::new(), round: Round23::default() }
     }
 
     /// An ACK acknowledges this number of segments while no loss is being repaired.
@@ -92,7 +92,7 @@ impl<const HYSTART: bool> Cubic23<HYSTART> {
     }
 
     fn begin_round(&mut self, at: &Moment) {
-        self.round = Round { start: at.tick, end: at.nxt, last_ack: at.tick, samples: 0, delay_8: 0 };
+        self.round = Round23 { start: at.tick, end: at.nxt, last_ack: at.tick, samples: 0, delay_8: 0 };
     }
 
     /// ACKs per segment of growth.
@@ -189,7 +189,7 @@ impl<const HYSTART: bool> Controller for Cubic23<HYSTART> {
 
     fn on_persistent(&mut self, at: &Moment, window: u32) {
         self.window.restart(window);
-        self.curve = Curve::new();
+        self.curve = Curve23::new();
         self.begin_round(at);
     }
 }

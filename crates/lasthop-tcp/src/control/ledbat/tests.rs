@@ -27,7 +27,7 @@ fn ack(ledbat: &mut LedbatPlusPlus, now_ms: u64, rtt_ms: u64, acked: u32) -> u32
 fn following(window: u32, base_ms: u64, rtt_ms: u64) -> LedbatPlusPlus {
     let mut ledbat = ledbat(window, base_ms);
     ledbat.window.set_ssthresh(window);
-    ledbat.phase = Phase::Follow { slowdown_us: u64::MAX };
+    ledbat.phase = LedbatPhase::Follow { slowdown_us: u64::MAX };
     (0..4).for_each(|_| ledbat.delays.note(0, rtt_ms * 1_000));
     ledbat
 }
@@ -58,11 +58,11 @@ fn a_queue_of_45_ms_ends_slow_start_and_two_round_trips_later_comes_a_slowdown()
     for now in 0..4 {
         ack(&mut ledbat, now, 165, 1);
     }
-    assert_eq!(ledbat.phase, Phase::Start, "45 ms, not more");
+    assert_eq!(ledbat.phase, LedbatPhase::Start, "45 ms, not more");
     for now in 4..8 {
         ack(&mut ledbat, now, 166, 1);
     }
-    let Phase::Follow { slowdown_us } = ledbat.phase else { panic!("{:?}", ledbat.phase) };
+    let LedbatPhase::Follow { slowdown_us } = ledbat.phase else { panic!("{:?}", ledbat.phase) };
     assert_eq!(slowdown_us, 7_000 + 2 * ledbat.delays.smoothed);
     let before = ledbat.window();
     ack(&mut ledbat, slowdown_us / 1_000 + 1, 130, 1);
@@ -73,12 +73,12 @@ fn a_queue_of_45_ms_ends_slow_start_and_two_round_trips_later_comes_a_slowdown()
 #[test]
 fn a_slowdown_lasts_two_round_trips_and_a_slow_start() {
     let mut ledbat = following(8, 120, 120);
-    ledbat.phase = Phase::Follow { slowdown_us: 1_000_000 };
+    ledbat.phase = LedbatPhase::Follow { slowdown_us: 1_000_000 };
     assert_eq!(ack(&mut ledbat, 1_000, 120, 1), 2);
     assert_eq!([ack(&mut ledbat, 1_120, 120, 2), ack(&mut ledbat, 1_239, 120, 2)], [2, 2], "frozen");
     assert_eq!([ack(&mut ledbat, 1_240, 120, 2), ack(&mut ledbat, 1_360, 120, 4)], [4, 8]);
     ack(&mut ledbat, 1_400, 120, 1);
-    assert_eq!(ledbat.phase, Phase::Follow { slowdown_us: 1_400_000 + 9 * 400_000 });
+    assert_eq!(ledbat.phase, LedbatPhase::Follow { slowdown_us: 1_400_000 + 9 * 400_000 });
 }
 
 #[test]

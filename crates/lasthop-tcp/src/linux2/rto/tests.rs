@@ -1,8 +1,8 @@
 use super::*;
 
 /// Ticks of 10 ms: minimum 200 ms, initial 3 s, maximum 120 s.
-fn estimator() -> RttEstimator {
-    RttEstimator::new(20, 300, 12_000)
+fn estimator() -> Linux2RttEstimator {
+    Linux2RttEstimator::new(20, 300, 12_000)
 }
 
 #[test]

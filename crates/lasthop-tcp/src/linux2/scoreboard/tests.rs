@@ -4,22 +4,28 @@ use super::*;
 use crate::common::NewSegment;
 
 /// Segments 0 to `count` - 1 of 10 bytes each, sent at ticks 0, 1, 2, ...
-fn sent(count: u64) -> Scoreboard {
-    let mut board = Scoreboard::default();
+fn sent(count: u64) -> Linux2Scoreboard {
+    let mut board = Linux2Scoreboard::default();
     (0..count).for_each(|number| board.queue.push(segment(number)));
     board
 }
 
-fn segment(number: u64) -> SentSegment {
+fn segment(number: u64) -> Linux2SentSegment {
     let new = NewSegment { payload_bytes: 10, fin: false, push: false, ends_write: false };
-    SentSegment::new(number * 10..number * 10 + 10, new, false, Sent { tick: number, before: 0 })
+    Linux2SentSegment::new(number * 10..number * 10 + 10, new, false, Linux2Sent { tick: number, before: 0 })
 }
 
-fn sack(board: &mut Scoreboard, start: u64, end: u64) -> SackOutcome {
+fn sack(board: &mut Linux2Scoreboard, start: u64, end: u64) -> SackOutcome {
     apply(board, start, end, false, None)
 }
 
-fn apply(board: &mut Scoreboard, start: u64, end: u64, duplicate: bool, marker: Option<u64>) -> SackOutcome {
+fn apply(
+    board: &mut Linux2Scoreboard,
+    start: u64,
+    end: u64,
+    duplicate: bool,
+    marker: Option<u64>,
+) -> SackOutcome {
     let mut outcome = board.outcome();
     let una = board.queue.head().map_or(0, |head| head.seq);
     let block = SackBlock { start: start * 10, end: end * 10 };
@@ -28,12 +34,12 @@ fn apply(board: &mut Scoreboard, start: u64, end: u64, duplicate: bool, marker: 
     outcome
 }
 
-fn retransmit(board: &mut Scoreboard, index: usize, tick: Tick, before: u64) {
-    board.queue.note_retransmission(index, Sent { tick, before }, true);
+fn retransmit(board: &mut Linux2Scoreboard, index: usize, tick: Tick, before: u64) {
+    board.queue.note_retransmission(index, Linux2Sent { tick, before }, true);
 }
 
 /// Outstanding, SACKed, lost, retransmitted, in flight.
-fn books(board: &Scoreboard) -> [u32; 5] {
+fn books(board: &Linux2Scoreboard) -> [u32; 5] {
     [
         board.queue.outstanding(),
         board.sacked_out(),
@@ -43,13 +49,13 @@ fn books(board: &Scoreboard) -> [u32; 5] {
     ]
 }
 
-fn segments(board: &Scoreboard) -> impl Iterator<Item = &SentSegment> {
+fn segments(board: &Linux2Scoreboard) -> impl Iterator<Item = &Linux2SentSegment> {
     (0..board.queue.outstanding() as usize).map(|index| board.queue.get(index))
 }
 
 /// The marks of each segment: `.` none, `S` SACKed, `L` lost, `R` lost and retransmitted, `r` retransmitted.
-fn marks(board: &Scoreboard) -> String {
-    let mark = |s: &SentSegment| match (s.sacked, s.lost, s.retransmitted) {
+fn marks(board: &Linux2Scoreboard) -> String {
+    let mark = |s: &Linux2SentSegment| match (s.sacked, s.lost, s.retransmitted) {
         (true, _, _) => 'S',
         (_, true, false) => 'L',
         (_, true, true) => 'R',
@@ -267,7 +273,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn take(board: &mut Scoreboard, step: &Step, next: &mut u64) {
+fn take(board: &mut Linux2Scoreboard, step: &Step, next: &mut u64) {
     match *step {
         Step::Send => {
             board.queue.push(segment(*next));
@@ -306,11 +312,11 @@ fn take(board: &mut Scoreboard, step: &Step, next: &mut u64) {
 proptest! {
     #[test]
     fn counters_equal_a_recount_whatever_happens(steps in prop::collection::vec(step(), 1..120)) {
-        let mut board = Scoreboard::default();
+        let mut board = Linux2Scoreboard::default();
         let mut next = 0;
         for step in &steps {
             take(&mut board, step, &mut next);
-            let count = |mark: fn(&SentSegment) -> bool| segments(&board).filter(|s| mark(s)).count() as u32;
+            let count = |mark: fn(&Linux2SentSegment) -> bool| segments(&board).filter(|s| mark(s)).count() as u32;
             prop_assert_eq!(board.sacked_out(), count(|s| s.sacked));
             prop_assert_eq!(board.queue.lost_out(), count(|s| s.lost));
             prop_assert_eq!(board.queue.retransmitted_out(), count(|s| s.retransmitted));

@@ -1,12 +1,12 @@
 use lasthop_core::{Duration, Ecn, Instant, Probability, QueueDepth};
 
-use super::{Judge, LinuxRed, PERCENT, Red, Verdict};
+use super::{FixedPointRed, Judge, LinuxRed, PERCENT, Verdict};
 use crate::testing::SEED;
 
 /// Thresholds of 20 and 70 kB.
-fn red(max_probability: f64, weight_log: u8, ecn: bool, adaptive: bool) -> Red {
+fn red(max_probability: f64, weight_log: u8, ecn: bool, adaptive: bool) -> FixedPointRed {
     let max_probability = Probability::new(max_probability).unwrap();
-    Red::new(
+    FixedPointRed::new(
         LinuxRed { min: 20_000, max: 70_000, max_probability, weight_log, ecn, adaptive },
         SEED.stream("red"),
     )
@@ -16,7 +16,7 @@ fn queue(bytes: u32) -> QueueDepth {
     QueueDepth { packets: bytes / 1_000, bytes, class: 0, class_packets: 0, average: f64::NAN }
 }
 
-fn judge(red: &mut Red, bytes: u32) -> Verdict {
+fn judge(red: &mut FixedPointRed, bytes: u32) -> Verdict {
     red.judge(Instant::ZERO, queue(bytes), Ecn::NotEct)
 }
 
