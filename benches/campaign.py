@@ -94,7 +94,7 @@ def bookkeeping(runs: int, folder: Path) -> None:
 def command(*words: object) -> list[str]:
     """Return the start of the command line with these words."""
     options = ("run", EXAMPLE, "--only", CELL, "--quiet")
-    return [sys.executable, "-m", "lasthop.cli", *map(str, (*options, *words))]
+    return [sys.executable, "-m", "lasthop.commands.cli", *map(str, (*options, *words))]
 
 
 def memory(runs: int, folder: Path) -> None:

@@ -66,7 +66,7 @@ def turned(scenario: str, turns: int) -> list[float]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "scenario.toml")
         file.write_text(scenario, encoding="utf-8")
-        command = [sys.executable, "-m", "lasthop.cli", "lab", str(file), "--no-browser"]
+        command = [sys.executable, "-m", "lasthop.commands.cli", "lab", str(file), "--no-browser"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server, browser() as driver:
             assert server.stdout is not None
             driver.get(server.stdout.readline().strip())

@@ -131,7 +131,16 @@ def emulated(name: str, rate: float, seconds: float, spin: int) -> str:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "bench.toml"
         file.write_text(SCENARIO.format(rate=name.replace("1 Gbit", "1000 Mbit")), encoding="utf-8")
-        command = [sys.executable, "-m", "lasthop.cli", "shell", "--link", str(file), "--spin", str(spin)]
+        command = [
+            sys.executable,
+            "-m",
+            "lasthop.commands.cli",
+            "shell",
+            "--link",
+            str(file),
+            "--spin",
+            str(spin),
+        ]
         sender, receiver = programs(rate, "client")
         command += ["--server", "exec " + shlex.join(sender), "--", *receiver, "server", str(seconds)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)

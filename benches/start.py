@@ -21,7 +21,7 @@ RUNS = 5
 PROGRAM = """
 import os, sys
 import click
-from lasthop.cli import main
+from lasthop.commands.cli import main
 
 def noting(line, *rest, **options):
     if ": median of " in str(line) and not answered:

@@ -32,7 +32,7 @@ from lasthop import _core
 from lasthop.engines.engine import WHOLE, Observation
 
 ROOT = Path(__file__).resolve().parent.parent
-LASTHOP = [sys.executable, "-m", "lasthop.cli"]
+LASTHOP = [sys.executable, "-m", "lasthop.commands.cli"]
 SCENARIOS = {
     "thin": ["thin.toml"],
     "fat": ["fat.toml", "--only", "length=short"],

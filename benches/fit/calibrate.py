@@ -24,7 +24,7 @@ import numpy as np
 from lines import HOST, Line, captured
 from scipy.stats import binomtest
 
-from lasthop.errors import InputError
+from lasthop.common.errors import InputError
 from lasthop.fit.fit import fit
 from lasthop.fit.sources import read
 

@@ -135,7 +135,7 @@ def captured(line: Line, folder: Path, engine: str, direction: str = "down") -> 
 def lasthop(*words: str) -> None:
     """Run a command; its error is ours."""
     done = subprocess.run(
-        [sys.executable, "-m", "lasthop.cli", *words], check=False, text=True, capture_output=True
+        [sys.executable, "-m", "lasthop.commands.cli", *words], check=False, text=True, capture_output=True
     )
     if done.returncode != 0:
         raise RuntimeError(f"lasthop {' '.join(words)}: {done.stderr.strip()}")

@@ -24,7 +24,7 @@ from calibrate import SEED, arguments, completed
 from lines import HOST, SECONDS, Line, captured
 
 import lasthop
-from lasthop.errors import InputError
+from lasthop.common.errors import InputError
 from lasthop.fit.fit import fit
 from lasthop.fit.output import text_of
 from lasthop.fit.sources import read

@@ -114,7 +114,7 @@ def lasthop(scenario: str, seconds: int, folder: Path) -> Iterator[Outcome]:
         # A folder that holds results already would be used as it is.
         out = folder / f"{scenario}-{number}"
         options = [*only, "--jobs", "1", "--out", str(out), "--quiet"]
-        cpu, _ = cpu_of([sys.executable, "-m", "lasthop.cli", "run", str(file), *options])
+        cpu, _ = cpu_of([sys.executable, "-m", "lasthop.commands.cli", "run", str(file), *options])
         if outcome.packets:
             outcome.cpu_s.append(cpu)
         else:

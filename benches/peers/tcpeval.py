@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import lasthop
-from lasthop.evaluation.rows import Row, laid_over, read_set
+from lasthop.evaluate.rows import Row, laid_over, read_set
 
 PROGRAM = Path(__file__).resolve().parent / "ns2" / "tcpeval.tcl"
 CONTROLS = ("reno", "cubic")

@@ -58,7 +58,7 @@ class Commands(SphinxDirective):
                 raise self.error(f"not a lasthop command: {line}")
             before = set(folder.rglob("*"))
             done = subprocess.run(
-                [sys.executable, "-m", "lasthop.cli", *words[1:]],
+                [sys.executable, "-m", "lasthop.commands.cli", *words[1:]],
                 cwd=folder,
                 capture_output=True,
                 text=True,

@@ -16,7 +16,7 @@ from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 
 from lasthop import _core
-from lasthop.metrics.dictionary import dictionary
+from lasthop.common.metrics.dictionary import dictionary
 from lasthop.scenario.examples import comment, list_examples, title
 
 ROOT = Path(__file__).resolve().parents[2]

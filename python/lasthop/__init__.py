@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lasthop._core import Ack, Packet, ScenarioError, UserCodeError
-    from lasthop.algorithms import CongestionControl, ErrorModel, QueueDiscipline, Traffic
     from lasthop.api.drawing import Drawing
     from lasthop.api.run import run
     from lasthop.api.run_results import Results, Trace
     from lasthop.api.scenario import Scenario
-    from lasthop.errors import InputError
+    from lasthop.common.algorithms import CongestionControl, ErrorModel, QueueDiscipline, Traffic
+    from lasthop.common.errors import InputError
 
     __version__: str
 
@@ -44,17 +44,17 @@ __all__ = [
 ]
 _PLACES = {
     "Ack": "lasthop._core",
-    "CongestionControl": "lasthop.algorithms",
+    "CongestionControl": "lasthop.common.algorithms",
     "Drawing": "lasthop.api.drawing",
-    "ErrorModel": "lasthop.algorithms",
-    "InputError": "lasthop.errors",
+    "ErrorModel": "lasthop.common.algorithms",
+    "InputError": "lasthop.common.errors",
     "Packet": "lasthop._core",
-    "QueueDiscipline": "lasthop.algorithms",
+    "QueueDiscipline": "lasthop.common.algorithms",
     "Results": "lasthop.api.run_results",
     "Scenario": "lasthop.api.scenario",
     "ScenarioError": "lasthop._core",
     "Trace": "lasthop.api.run_results",
-    "Traffic": "lasthop.algorithms",
+    "Traffic": "lasthop.common.algorithms",
     "UserCodeError": "lasthop._core",
     "run": "lasthop.api.run",
 }

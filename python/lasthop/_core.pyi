@@ -12,9 +12,9 @@ RULES: str
 CAPTURE_FILES: list[str]
 """Names of a capture's files: a pcapng for each capture point, and last the table of drops."""
 DROP_CAUSES: list[dict[str, str]]
-"""The causes of lost packets; see `lasthop.metrics.labels.DropCause` for the keys."""
+"""The causes of lost packets; see `lasthop.common.metrics.labels.DropCause` for the keys."""
 EVENT_KINDS: list[dict[str, str]]
-"""The kinds of events in a run, apart from drops; see `lasthop.metrics.labels.EventKind` for the keys."""
+"""The kinds of events in a run, without drops; see `lasthop.common.metrics.labels.EventKind` for the keys."""
 PROTOCOLS: dict[str, bool]
 """The transport protocols by name, and whether their flows are transfers, not streams."""
 SNAP_LENGTH: int

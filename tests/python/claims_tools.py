@@ -9,9 +9,9 @@ from pathlib import Path
 
 import polars as pl
 
-from lasthop.studies.claims.evaluate import Outcome, evaluate
+from lasthop.analysis.claims.evaluate import Outcome, evaluate
+from lasthop.analysis.claims.records import Records
 from lasthop.studies.claims.file import load_claims
-from lasthop.studies.claims.records import Records
 
 Factors = Mapping[str, Sequence[str]]
 ORDERS = {"variant": ["a", "b", "c"], "load": ["60", "70", "80", "90"]}

@@ -29,7 +29,7 @@ def lasthop(*arguments: str | Path, environment: Mapping[str, str] | None = None
     """Start the command line in a process group of its own, as a shell does."""
     if not any(str(argument).startswith("local:") for argument in arguments):
         return Forked("lasthop", *arguments, environment=environment)
-    command = [sys.executable, "-m", "lasthop.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "lasthop.commands.cli", *map(str, arguments)]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )

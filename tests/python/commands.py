@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from lasthop.cli import cli
+from lasthop.commands.cli import cli
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [

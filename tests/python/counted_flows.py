@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from itertools import chain
 
-from lasthop.explain.facts import TcpFacts, bursts_of, table_of
-from lasthop.explain.packets import ACK, RST, SYN, Packets
-from lasthop.metrics.labels import DROP_CAUSES, EVENTS
-from lasthop.results.store import Columns
+from lasthop.analysis.explain.facts import TcpFacts, bursts_of, table_of
+from lasthop.analysis.explain.packets import ACK, RST, SYN, Packets
+from lasthop.common.metrics.labels import DROP_CAUSES, EVENTS
+from lasthop.engines.records import Columns
 
 _COUNTED = {
     "timeout": "timeouts",

@@ -18,7 +18,7 @@ from typing import Self
 
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
-    ["lasthop.cli", "lasthop.commands.run", "lasthop.report.page", "distributed.cli"]
+    ["lasthop.commands.cli", "lasthop.commands.run", "lasthop.present.report.page", "distributed.cli"]
 )
 
 
@@ -38,7 +38,7 @@ def _become(
 
         dask()
     else:
-        from lasthop.cli import main
+        from lasthop.commands.cli import main
 
         sys.exit(main())
 

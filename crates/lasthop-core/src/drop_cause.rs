@@ -66,7 +66,7 @@ pub struct DropLabels {
     pub label: &'static str,
     /// Its wording in a story.
     pub words: &'static str,
-    /// Plotly's name of its symbol in pictures; `pictures/static.py` knows which of the symbols matplotlib
+    /// Plotly's name of its symbol in pictures; `present/pictures/static.py` knows which of the symbols matplotlib
     /// has.
     pub symbol: &'static str,
     pub doc: &'static str,

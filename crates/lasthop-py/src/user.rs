@@ -1,4 +1,4 @@
-//! User code in Python: adapts classes of `lasthop.algorithms` to the traits that the engine calls.
+//! User code in Python: adapts classes of `lasthop.common.algorithms` to the traits that the engine calls.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,10 +25,10 @@ struct Class {
 }
 
 impl Class {
-    /// The class with this name, which is derived from `base` of `lasthop.algorithms`.
+    /// The class with this name, which is derived from `base` of `lasthop.common.algorithms`.
     fn find(name: &str, base: &str) -> Result<Arc<Self>, String> {
         Python::attach(|py| {
-            let class = py.import("lasthop.algorithms")?.call_method1("find", (name, base))?;
+            let class = py.import("lasthop.common.algorithms")?.call_method1("find", (name, base))?;
             Ok(Arc::new(Self { name: name.to_owned(), class: class.unbind() }))
         })
         .map_err(|error: PyErr| Python::attach(|py| error.value(py).to_string()))
@@ -41,8 +41,9 @@ impl Class {
         mut stream: RandomStream,
         facts: Bound<'py, PyDict>,
     ) -> PyResult<Instance> {
-        let made =
-            py.import("lasthop.algorithms")?.call_method1("make", (&self.class, stream.bits(), facts))?;
+        let made = py
+            .import("lasthop.common.algorithms")?
+            .call_method1("make", (&self.class, stream.bits(), facts))?;
         let (object, hooks): (Py<PyAny>, Vec<String>) = made.extract()?;
         Ok(Instance { name: self.name.clone(), object, hooks })
     }
@@ -74,7 +75,7 @@ impl Instance {
 /// Ends the run by the exception of the user code, or by a Ctrl-C that arrived while the code ran.
 fn fail(what: &str, error: PyErr) -> ! {
     let (is_interrupt, place) = Python::attach(|py| {
-        let asked = py.import("lasthop.algorithms").and_then(|module| {
+        let asked = py.import("lasthop.common.algorithms").and_then(|module| {
             let trace = error.traceback(py);
             let is_interrupt = module.call_method1("is_interrupt", (error.value(py), &trace))?.extract()?;
             let place: String = module.call_method1("place_of", (trace,))?.extract()?;

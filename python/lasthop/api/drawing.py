@@ -10,8 +10,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from lasthop.pictures.files import check_caption, picture_file, write_captions, write_picture
-from lasthop.pictures.static import parse_numbers, save, styled
+from lasthop.present.pictures.files import check_caption, picture_file, write_captions, write_picture
+from lasthop.present.pictures.static import parse_numbers, save, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

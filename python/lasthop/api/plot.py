@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from lasthop.api.drawing import Drawing
 from lasthop.api.texts import texts
-from lasthop.pictures.of_results import BAND, BAR, BOX, CDF, HEATMAP, LINE, ResultRequest
+from lasthop.present.pictures.of_results import BAND, BAR, BOX, CDF, HEATMAP, LINE, ResultRequest
 
 if TYPE_CHECKING:
     from lasthop.campaign.plan import ChosenRun
-    from lasthop.pictures.files import Shown
+    from lasthop.present.pictures.files import Shown
 
 Filters = str | Sequence[str]
 
@@ -160,8 +160,8 @@ class Plots:
         correction: str = "holm",
     ) -> Drawing:
         """Draw the differences that `Results.compare` returns, with their intervals; same arguments."""
-        from lasthop.answer.paired import Request, compare_results
-        from lasthop.pictures.forest import forest_caption, forest_figure
+        from lasthop.present.answer.paired import Request, compare_results
+        from lasthop.present.pictures.forest import forest_caption, forest_figure
 
         compared = compare_results(
             self._results.folder, Request(reference, metric, texts(only), role, correction)
@@ -193,7 +193,7 @@ class Plots:
             stop: Last time to draw, seconds.
             width: `column` or `page` of a two-column paper.
         """
-        from lasthop.pictures.files import PictureRequest, picture_run
+        from lasthop.present.pictures.files import PictureRequest, picture_run
 
         asked = ",".join(texts(kinds)) or None
         request = PictureRequest(kinds=asked, flows=texts(flows), start=start, stop=stop)
@@ -221,7 +221,7 @@ class Plots:
             stop: Last time to draw, seconds.
             width: `column` or `page` of a two-column paper.
         """
-        from lasthop.pictures.over import picture_over
+        from lasthop.present.pictures.over import picture_over
 
         runs = self._results.each(1, only, set_number)
         return _over_time(
@@ -229,8 +229,8 @@ class Plots:
         )
 
     def _chart(self, request: ResultRequest, width: str) -> Drawing:
-        from lasthop.pictures.charts import chart_figure
-        from lasthop.pictures.of_results import read_chart
+        from lasthop.present.pictures.charts import chart_figure
+        from lasthop.present.pictures.of_results import read_chart
 
         chart = read_chart(self._results.folder, request)
         bare = replace(chart, notes=[])
@@ -244,7 +244,7 @@ def _joined(factors: str | Sequence[str] | None) -> str | None:
 
 
 def _over_time(shown: Shown, width: str) -> Drawing:
-    from lasthop.pictures.files import run_figure
+    from lasthop.present.pictures.files import run_figure
 
     whole = shown.of(shown.panels)
     bare = replace(whole, notes=())

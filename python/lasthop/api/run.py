@@ -10,13 +10,13 @@ from pathlib import Path
 
 from lasthop.api.run_results import Results
 from lasthop.api.scenario import Scenario
-from lasthop.api.simulate import Asked, lateness, simulate, warnings_of
 from lasthop.api.texts import texts
 from lasthop.campaign.campaign import Campaign
+from lasthop.campaign.cluster import check_cluster
 from lasthop.campaign.limits import COUNT_MAX, read_size
-from lasthop.cluster import check_cluster
-from lasthop.errors import InputError, InterruptedCampaignError
-from lasthop.results.folder import check_folder, locked
+from lasthop.campaign.results.folder import check_folder, locked
+from lasthop.campaign.simulate import Asked, lateness, simulate, warnings_of
+from lasthop.common.errors import InputError, InterruptedCampaignError
 
 
 def run(

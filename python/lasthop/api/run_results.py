@@ -15,8 +15,8 @@ from lasthop import _core
 from lasthop.api.plot import Plots
 from lasthop.api.texts import texts
 from lasthop.campaign.plan import ChosenRun
-from lasthop.errors import InputError
-from lasthop.results.folder import HOPS, PAGES, SHORTS, STATIONS
+from lasthop.campaign.results.folder import HOPS, PAGES, SHORTS, STATIONS
+from lasthop.common.errors import InputError
 from lasthop.scenario.selection import all_levels, select_cell, select_cells
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Results:
 
         It is `summary.csv` of the command line.
         """
-        from lasthop.findings.analyse import analyse, summary_of_points
+        from lasthop.analysis.findings.analyse import analyse, summary_of_points
 
         loaded = self.scenario.loaded
         return summary_of_points(analyse(self._campaign, loaded.assets))
@@ -127,13 +127,14 @@ class Results:
             A row per comparison, in the units of the records: mean and median difference with 95 % intervals,
             effect sizes, p values.
         """
-        from lasthop.answer.paired import Request, compare_results
+        from lasthop.present.answer.paired import Request, compare_results
 
         return compare_results(self.folder, Request(reference, metric, texts(only), role, correction)).table()
 
     def trace(self, replication: int = 1, *, only: str | Sequence[str] = (), set_number: int = 1) -> Trace:
         """Make one replication again, and return every event of it."""
-        from lasthop.pictures.trace_tables import as_events, as_frame
+        from lasthop.campaign.results.columns import as_frame
+        from lasthop.present.pictures.trace_tables import as_events
 
         found = self.one(replication, only, set_number).trace()
         events = map(as_events, (found.packets, found.transport))
@@ -171,7 +172,7 @@ class Results:
         set_number: int = 1,
     ) -> Story:
         """Tell in words what happened to the flows of one replication, or to one of them."""
-        from lasthop.explain import explain
+        from lasthop.analysis.explain import explain
 
         return Story("\n\n".join(explain(self.one(replication, only, set_number), flow)))
 
@@ -190,8 +191,8 @@ class Results:
 
     def report(self) -> Path:
         """Write the report and the tables of statistics into the folder; return the report."""
-        from lasthop.findings.analyse import analyse
-        from lasthop.report.page import write_outputs
+        from lasthop.analysis.findings.analyse import analyse
+        from lasthop.present.report.page import write_outputs
 
         loaded = self.scenario.loaded
         return write_outputs(analyse(self._campaign, loaded.assets, loaded.claims, loaded.drawn))
@@ -236,8 +237,8 @@ class Results:
     def _repr_html_(self) -> str:
         from html import escape
 
-        from lasthop.answer.folder import read_sections
-        from lasthop.answer.show import Shown, answer_lines
+        from lasthop.present.answer.folder import read_sections
+        from lasthop.present.answer.show import Shown, answer_lines
 
         lines = "\n".join(answer_lines(read_sections(self.folder), Shown(rows=_ROWS)))
         return f"<p>{escape(repr(self)[1:-1])}</p><pre>{escape(lines)}</pre>"

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Self
 
 from lasthop import _core
-from lasthop.errors import InputError
-from lasthop.metrics.units import counted
+from lasthop.common.errors import InputError
+from lasthop.common.metrics.units import counted
 from lasthop.scenario.points import parse_study
 from lasthop.scenario.toml import to_toml
 from lasthop.studies.catalogue import find_scenario

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from lasthop.campaign.limits import Limits
 from lasthop.campaign.plan import INPUTS, ChosenRun, Plan
+from lasthop.campaign.results.manifest import SCENARIO_FILE, finished
+from lasthop.common.errors import InputError
 from lasthop.engines.registry import ENGINES
-from lasthop.errors import InputError
-from lasthop.results.manifest import SCENARIO_FILE, finished
 from lasthop.scenario.points import KEY as SPACE
 from lasthop.scenario.points import read_study
 from lasthop.scenario.selection import all_levels, select_cells

@@ -1,7 +1,7 @@
 """Running the cells of a scenario: what is done, what is left, and its record.
 
-Results are kept in the folder's store (`lasthop.results.store`) and found by their content, so a plan runs
-only what is missing. The records of a plan are merged from the store in a fixed order: set, cell,
+Results are kept in the folder's store (`lasthop.campaign.results.store`) and found by their content, so a
+plan runs only what is missing. The records of a plan are merged from the store in a fixed order: set, cell,
 replication. Their bytes depend neither on the number of threads nor on interruptions. The manifest is written
 last. A folder without a manifest, or with the manifest of another plan, is not finished.
 """
@@ -21,15 +21,15 @@ from lasthop.campaign.inventory import Inventory, Outlook, Stopping
 from lasthop.campaign.limits import RUNS_MAX
 from lasthop.campaign.merged import manifest_of, merge
 from lasthop.campaign.plan import ChosenRun, Plan
+from lasthop.campaign.results.folder import check_folder, read_manifest, tables_are_whole
+from lasthop.campaign.results.manifest import UNTIL
+from lasthop.campaign.results.merge import DamagedBatchesError, read_runs
+from lasthop.campaign.results.shapes import Manifest
+from lasthop.campaign.results.store import STORE, Store, was_left_open
 from lasthop.campaign.runner import Assignment, Ledger, Place, Work
+from lasthop.common.errors import InputError, InterruptedCampaignError, PlaceLostError
+from lasthop.common.processes import sigterm_as_ctrl_c
 from lasthop.engines.engine import WHOLE, Observation, Outcome, Request, Stop, Trace
-from lasthop.errors import InputError, InterruptedCampaignError, PlaceLostError
-from lasthop.processes import sigterm_as_ctrl_c
-from lasthop.results.folder import check_folder, read_manifest, tables_are_whole
-from lasthop.results.manifest import UNTIL
-from lasthop.results.merge import DamagedBatchesError, read_runs
-from lasthop.results.shapes import Manifest
-from lasthop.results.store import STORE, Store, was_left_open
 
 PICTURED_FLOWS = 20
 """A report draws a run packet by packet if it has at most this many flows."""

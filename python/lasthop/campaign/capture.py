@@ -8,11 +8,11 @@ from pathlib import Path
 from lasthop import _core
 from lasthop.campaign.inventory import Inventory
 from lasthop.campaign.plan import ChosenRun
+from lasthop.campaign.results.folder import TRACES
+from lasthop.campaign.results.store import Store
 from lasthop.campaign.runner import Work
+from lasthop.common.errors import InputError
 from lasthop.engines.engine import CaptureTarget
-from lasthop.errors import InputError
-from lasthop.results.folder import TRACES
-from lasthop.results.store import Store
 
 
 def write_captures(run: ChosenRun, out: Path, snap_length: int = _core.SNAP_LENGTH) -> list[Path]:

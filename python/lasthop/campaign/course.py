@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from lasthop.campaign.plan import ChosenRun
-from lasthop.errors import InputError
-from lasthop.results.atomic import write_text, writing
+from lasthop.common.errors import InputError
+from lasthop.common.files import write_text, writing
 
 _ONLY_HOP = "last-hop"
 _DIRECTIONS = ("down", "up")

@@ -8,11 +8,11 @@ from pathlib import Path
 import polars as pl
 
 from lasthop import _core
+from lasthop.campaign.results.folder import FLOWS, RUNS, TRACES, read_rows, scan_rows
+from lasthop.campaign.results.manifest import Difference, differences_of
+from lasthop.campaign.results.shapes import Manifest
+from lasthop.campaign.results.tables import factor_column
 from lasthop.engines.programs import ERRORS, last_lines
-from lasthop.results.folder import FLOWS, RUNS, TRACES, read_rows, scan_rows
-from lasthop.results.manifest import Difference, differences_of
-from lasthop.results.shapes import Manifest
-from lasthop.results.tables import factor_column
 from lasthop.scenario.points import factors_of
 
 

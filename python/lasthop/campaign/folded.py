@@ -9,9 +9,9 @@ import polars as pl
 
 from lasthop.campaign.plan import ChosenRun
 from lasthop.campaign.series import TABLE, check_steps, labelled, scan_steps, write_steps
-from lasthop.errors import InputError
-from lasthop.metrics.dictionary import dictionary
-from lasthop.results.atomic import replace_atomically, writing
+from lasthop.common.errors import InputError
+from lasthop.common.files import replace_atomically, writing
+from lasthop.common.metrics.dictionary import dictionary
 from lasthop.scenario.points import factors_of
 
 BAND_WORDS = "10th to 90th percentile"

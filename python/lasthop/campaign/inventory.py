@@ -9,13 +9,13 @@ from urllib.parse import quote
 import polars as pl
 
 from lasthop.campaign.plan import FORMAT, INPUTS, Plan, Unit
+from lasthop.campaign.results.folder import TRACES
+from lasthop.campaign.results.merge import BATCH, CELL, Runs
+from lasthop.campaign.results.shapes import Identity, StoreFacts, UntilFacts
+from lasthop.campaign.results.store import PIECE, STORE, Memories, Piece, Store
+from lasthop.campaign.results.tables import factor_column
 from lasthop.campaign.runner import Work
-from lasthop.errors import InputError
-from lasthop.results.folder import TRACES
-from lasthop.results.merge import BATCH, CELL, Runs
-from lasthop.results.shapes import Identity, StoreFacts, UntilFacts
-from lasthop.results.store import PIECE, STORE, Memories, Piece, Store
-from lasthop.results.tables import factor_column
+from lasthop.common.errors import InputError
 from lasthop.scenario.points import factors_of, level_column
 
 Missing = tuple[bool, bool]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lasthop import _core
-from lasthop.errors import InputError
+from lasthop.common.errors import InputError
 
 PACKETS_MAX = 1e9
 """Most packets that a run may send by default: about ten minutes of one processor.

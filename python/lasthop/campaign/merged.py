@@ -7,13 +7,14 @@ from typing import cast
 from lasthop.campaign.inventory import Inventory
 from lasthop.campaign.plan import Plan
 from lasthop.campaign.provenance import host_facts
-from lasthop.results.atomic import write_text
-from lasthop.results.folder import MANIFEST, MERGING, digest, forget_tables
-from lasthop.results.manifest import NOTES, SCENARIO_FILE, UNTIL
-from lasthop.results.merge import merge_tables
-from lasthop.results.shapes import Manifest, Notes
-from lasthop.results.store import TABLES, Store
-from lasthop.results.tables import factor_column
+from lasthop.campaign.results.folder import MANIFEST, MERGING, digest, forget_tables
+from lasthop.campaign.results.manifest import NOTES, SCENARIO_FILE, UNTIL
+from lasthop.campaign.results.merge import merge_tables
+from lasthop.campaign.results.shapes import Manifest, Notes
+from lasthop.campaign.results.store import Store
+from lasthop.campaign.results.tables import factor_column
+from lasthop.common.files import write_text
+from lasthop.engines.records import TABLES
 from lasthop.scenario.assumptions import for_manifest
 from lasthop.scenario.points import for_manifest as space_for_manifest
 

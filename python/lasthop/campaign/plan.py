@@ -13,6 +13,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from lasthop import _core
 from lasthop.campaign.limits import Limits
+from lasthop.campaign.results.shapes import Identity
+from lasthop.campaign.results.tables import factor_column
+from lasthop.common.errors import InputError
+from lasthop.common.metrics.dictionary import dictionary
+from lasthop.common.version import commit, version
 from lasthop.engines.engine import (
     WHOLE,
     CaptureTarget,
@@ -26,15 +31,10 @@ from lasthop.engines.engine import (
 )
 from lasthop.engines.model_engine import ModelEngine
 from lasthop.engines.programs import program_of
-from lasthop.errors import InputError
-from lasthop.metrics.dictionary import dictionary
-from lasthop.results.shapes import Identity
-from lasthop.results.tables import factor_column
 from lasthop.scenario.points import factors_of
-from lasthop.version import commit, version
 
 if TYPE_CHECKING:
-    from lasthop.engines.inputs import Inputs
+    from lasthop.campaign.inputs import Inputs
 
 FORMAT = 5
 INPUTS: Final = "inputs"
@@ -85,7 +85,7 @@ class Plan:
         """The keys of the user's own algorithms, by name."""
         if not self.study.code:
             return {}
-        from lasthop.algorithms import check_all, code_digest
+        from lasthop.common.algorithms import check_all, code_digest
 
         check_all(dict.fromkeys(each for cell in self.cells for each in cell.code), self.study.name)
         return {
@@ -101,7 +101,7 @@ class Plan:
         programs = {cell.key: program for cell in self.cells if (program := program_of(cell)) is not None}
         if not programs:
             return {}
-        from lasthop.engines.inputs import inputs_of
+        from lasthop.campaign.inputs import inputs_of
 
         read = functools.cache(lambda text: inputs_of(json.loads(text)))
         return {key: read(json.dumps(program)) for key, program in programs.items()}

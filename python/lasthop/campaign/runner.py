@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, replace
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from lasthop.campaign.results.store import Batch, BatchBuilder, Store
+from lasthop.common.errors import InputError
 from lasthop.engines.engine import Outcome, Stop
-from lasthop.errors import InputError
-from lasthop.results.store import Batch, BatchBuilder, Store
 
 if TYPE_CHECKING:
     from lasthop.campaign.plan import Plan, Unit

@@ -9,11 +9,11 @@ from pathlib import Path
 import polars as pl
 
 from lasthop.campaign.plan import ChosenRun, Plan
-from lasthop.errors import InputError
-from lasthop.metrics.dictionary import dictionary
-from lasthop.metrics.units import units_for
-from lasthop.results.atomic import replace_atomically, write_parquet, writing
-from lasthop.results.tables import factor_column, height
+from lasthop.campaign.results.tables import factor_column, height
+from lasthop.common.errors import InputError
+from lasthop.common.files import replace_atomically, write_parquet, writing
+from lasthop.common.metrics.dictionary import dictionary
+from lasthop.common.metrics.units import units_for
 from lasthop.scenario.points import factors_of, level_column
 
 FORMATS = (".parquet", ".csv")

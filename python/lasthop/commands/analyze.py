@@ -10,8 +10,8 @@ from lasthop import _core
 from lasthop.commands.basic import PATH
 from lasthop.commands.options import quiet_option, table_out_option
 from lasthop.commands.table_file import check_output, write_output
-from lasthop.errors import InputError
-from lasthop.metrics.units import scale_of
+from lasthop.common.errors import InputError
+from lasthop.common.metrics.units import scale_of
 
 # Packets that were not analysed: their column, and a name for them.
 LEFT_OUT = {

@@ -71,7 +71,7 @@ def anova_command(
 
     Example: lasthop anova results/my --response duration_s --factors link,variant --out anova.csv
     """
-    from lasthop.statistics import anova
+    from lasthop.analysis.statistics import anova
 
     if out is not None:
         check_output(out)

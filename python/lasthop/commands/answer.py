@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lasthop.campaign.results.manifest import UNTIL, finished
+from lasthop.campaign.results.space import space_lines
+from lasthop.campaign.results.tables import Tables
 from lasthop.commands.basic import FOLDER, PATH, only_option
 from lasthop.commands.options import quiet_option, table_out_option
 from lasthop.commands.table_file import check_output, write_output
-from lasthop.results.manifest import UNTIL, finished
-from lasthop.results.space import space_lines
-from lasthop.results.tables import Tables
 
 if TYPE_CHECKING:
-    from lasthop.answer.sections import Section
+    from lasthop.campaign.results.sections import Section
 
 _ROWS = 24
 _SENTENCES = 4
@@ -76,8 +76,8 @@ def summary_command(
 
     Example: lasthop summary results/queue --metric throughput_Bps --by queue --stat p95
     """
-    from lasthop.answer.folder import check_statistic, columns_of, read_sections, whole_table
-    from lasthop.answer.show import Shown, answer_lines
+    from lasthop.present.answer.folder import check_statistic, columns_of, read_sections, whole_table
+    from lasthop.present.answer.show import Shown, answer_lines
 
     if out is not None:
         check_output(out)
@@ -165,9 +165,9 @@ def compare_command(
 
     Example: lasthop compare results/kulve2003 --reference variant=eifel --metric elapsed_s --plot forest.pdf
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
-    from lasthop.answer.paired import Request, compare_results
-    from lasthop.answer.paired_show import compare_lines
-    from lasthop.pictures.files import picture_file, write_forest
+    from lasthop.present.answer.paired import Request, compare_results
+    from lasthop.present.answer.paired_show import compare_lines
+    from lasthop.present.pictures.files import picture_file, write_forest
 
     if out is not None:
         check_output(out)
@@ -188,7 +188,7 @@ def short_answer(folder: Path, sections: Sequence[Section] | None) -> list[str]:
 
     It is `None` for a study, which printed its comparison.
     """
-    from lasthop.answer.show import Shown, answer_lines
+    from lasthop.present.answer.show import Shown, answer_lines
 
     command = f"lasthop summary {shlex.quote(str(folder))}"
     precision = _precision(folder, _ROWS, command)
@@ -203,6 +203,6 @@ def _precision(folder: Path, rows: int | None = None, rest: str = "") -> list[st
     manifest = finished(folder)
     if UNTIL not in manifest:
         return []
-    from lasthop.until.show import precision_lines
+    from lasthop.present.answer.precision import precision_lines
 
     return precision_lines(Tables.read_points(folder), manifest, rows=rows, rest=rest)

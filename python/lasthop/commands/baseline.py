@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from lasthop.checks import baselines
+from lasthop.analysis.checks import baselines
 from lasthop.commands.basic import FOLDER
 from lasthop.commands.options import quiet_option
 

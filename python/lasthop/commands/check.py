@@ -4,12 +4,12 @@ from pathlib import Path
 
 import click
 
+from lasthop.analysis.claims import NOT_RUN, NOT_UPHELD, UNDECIDED
 from lasthop.commands.basic import PATH
 from lasthop.commands.completion import complete_files
 from lasthop.commands.judging import asked_of_judge, judging_options
 from lasthop.commands.options import COUNT, junit_option
-from lasthop.errors import InputError
-from lasthop.studies.claims import NOT_RUN, NOT_UPHELD, UNDECIDED
+from lasthop.common.errors import InputError
 
 _TOLD_QUIETLY = (NOT_UPHELD, UNDECIDED, NOT_RUN)
 _AT_MOST = 1000
@@ -100,8 +100,8 @@ def check_command(
 
     Example: lasthop check upload.toml --baseline baselines/upload --junit verdicts.xml
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
-    from lasthop.checks import tell
-    from lasthop.checks.judge import Ways, check_file, exit_code
+    from lasthop.analysis.checks import tell
+    from lasthop.analysis.checks.judge import Ways, check_file, exit_code
 
     if out is not None and len(files) > 1:
         raise InputError("--out is the folder for one scenario's results; check the files one by one.")

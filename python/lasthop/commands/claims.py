@@ -4,10 +4,10 @@ from pathlib import Path
 
 import click
 
+from lasthop.analysis.claims import VERDICTS
 from lasthop.commands.basic import FILE, FOLDER
 from lasthop.commands.options import quiet_option, table_out_option
 from lasthop.commands.table_file import check_output, write_output
-from lasthop.studies.claims import VERDICTS
 
 
 @click.command("claims")
@@ -76,8 +76,8 @@ def claims_command(
 
     Example: lasthop claims results/balekaki2012 --verdict 'not upheld' --out failed.csv
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
-    from lasthop.studies.claims import check
-    from lasthop.studies.claims import verdicts as told
+    from lasthop.analysis.claims import check
+    from lasthop.analysis.claims import verdicts as told
 
     if out is not None:
         check_output(out)

@@ -11,8 +11,8 @@ import click
 from click.shell_completion import BashComplete, CompletionItem, add_completion_class, split_arg_string
 
 from lasthop import _core
+from lasthop.common.errors import InputError
 from lasthop.engines.live.presets import find_link, presets
-from lasthop.errors import InputError
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
@@ -89,7 +89,7 @@ def _factors(context: click.Context) -> dict[str, list[str]]:
 
 
 def _factors_in(folder: Path) -> dict[str, list[str]]:
-    from lasthop.results.folder import read_manifest
+    from lasthop.campaign.results.folder import read_manifest
 
     factors: dict[str, dict[str, None]] = {}
     for cell in (read_manifest(folder) or {"identity": {"cells": []}})["identity"]["cells"]:

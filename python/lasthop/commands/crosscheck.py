@@ -85,9 +85,9 @@ def crosscheck_command(
     """
     import polars as pl
 
-    from lasthop.api.progress import progress
+    from lasthop.campaign.progress import progress
+    from lasthop.common.errors import InputError
     from lasthop.crosscheck.tell import tell_all, tell_flow
-    from lasthop.errors import InputError
 
     if out is not None:
         check_output(out)

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lasthop.algorithms import PREFIX
-from lasthop.api.simulate import place_of
-from lasthop.cluster import check_cluster
+from lasthop.campaign.cluster import check_cluster
+from lasthop.campaign.simulate import place_of
 from lasthop.commands.basic import PATH
 from lasthop.commands.judging import asked_of_judge, judging_options
 from lasthop.commands.options import cluster_option
+from lasthop.common.algorithms import PREFIX
+from lasthop.common.errors import InputError
 from lasthop.engines.model_engine import ModelEngine
 from lasthop.engines.registry import ENGINES
-from lasthop.errors import InputError
 
 if TYPE_CHECKING:
-    from lasthop.evaluation.dossier import Judgement
+    from lasthop.evaluate.dossier import Judgement
 
 
 @click.command("evaluate")
@@ -82,11 +82,11 @@ def evaluate_command(
 
     Example: lasthop evaluate my_control.py:Mine --set whole
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
-    from lasthop.evaluation import tell
-    from lasthop.evaluation.controls import built_in, read_control
-    from lasthop.evaluation.dossier import build
-    from lasthop.evaluation.page import write_page
-    from lasthop.evaluation.rows import read_set
+    from lasthop.evaluate import tell
+    from lasthop.evaluate.controls import built_in, read_control
+    from lasthop.evaluate.dossier import build
+    from lasthop.evaluate.page import write_page
+    from lasthop.evaluate.rows import read_set
 
     asked = asked_of_judge(context)
     if module is not None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from lasthop.commands.completion import complete_examples
-from lasthop.errors import InputError
+from lasthop.common.errors import InputError
 from lasthop.scenario.examples import cells, comment, find_example, list_examples, needed_files, title
 
 

@@ -6,7 +6,7 @@ import click
 
 from lasthop.commands.basic import PATH
 from lasthop.commands.options import jobs_option, quiet_option
-from lasthop.errors import InputError
+from lasthop.common.errors import InputError
 
 
 @click.command("fit")
@@ -56,12 +56,12 @@ def fit_command(
 
     Example: lasthop fit download.pcapng --out my-line.toml --report my-line.html
     """
-    from lasthop.api.progress import progress
+    from lasthop.campaign.progress import progress
     from lasthop.campaign.provenance import usable_cores
+    from lasthop.common.files import write_text, writing
     from lasthop.fit.fit import fit, runs_of_a_fit, ways_of
     from lasthop.fit.output import course_name, courses_of, said, text_of
     from lasthop.fit.sources import read
-    from lasthop.results.atomic import write_text, writing
 
     _check(out, ".toml", "--out")
     if report is not None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from lasthop.api.simulate import Asked, asked_of
+from lasthop.campaign.simulate import Asked, asked_of
 from lasthop.commands.basic import FILE, seed_option
 from lasthop.commands.options import (
     anyway_option,
@@ -17,8 +17,8 @@ from lasthop.commands.options import (
     limit_memory_option,
     quiet_option,
 )
+from lasthop.common.errors import InputError
 from lasthop.engines.kernel.kernel_engine import KernelEngine
-from lasthop.errors import InputError
 
 judging_options = each_of(
     seed_option,

@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 
 from lasthop.commands.basic import FILE
+from lasthop.common.errors import InputError
 from lasthop.engines.kernel.store import HZ, find_kernel, kernels, recipe, remove, store
-from lasthop.errors import InputError
 
 
 @click.group("kernel")
@@ -68,7 +68,7 @@ def build_command(
 
     Example: lasthop kernel build --source 6.12
     """
-    from lasthop.api.progress import progress
+    from lasthop.campaign.progress import progress
     from lasthop.engines.kernel.build import STEPS, Wanted, build
 
     stages = []

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import click
 
+from lasthop.campaign.results.folder import is_results
 from lasthop.commands.basic import PATH
 from lasthop.commands.completion import complete_scenarios
-from lasthop.extras import LAB, extra
-from lasthop.results.folder import is_results
+from lasthop.common.extras import LAB, extra
 
 
 @click.command("lab")
@@ -41,10 +41,10 @@ def lab_command(source: str | None, *, file: Path | None, no_browser: bool) -> N
     import webbrowser
 
     with extra(LAB, "lasthop lab"):
-        from lasthop.lab.export import export
-        from lasthop.lab.opened import Opened
-        from lasthop.lab.server import serve
-        from lasthop.lab.shelf import Shelf
+        from lasthop.present.lab.export import export
+        from lasthop.present.lab.opened import Opened
+        from lasthop.present.lab.server import serve
+        from lasthop.present.lab.shelf import Shelf
 
     shelf = Shelf.read(Path(source)) if source is not None and is_results(Path(source)) else None
     opened = Opened.named(source) if shelf is None else shelf.opened

@@ -7,8 +7,8 @@ import click
 
 from lasthop.commands.options import table_out_option
 from lasthop.commands.table_file import check_output, write_output
-from lasthop.errors import InputError, nearest
-from lasthop.metrics.dictionary import Metric, dictionary
+from lasthop.common.errors import InputError, nearest
+from lasthop.common.metrics.dictionary import Metric, dictionary
 
 
 @click.command("metrics")

@@ -63,7 +63,7 @@ def explain_command(context: click.Context, /, *, flow: str | None, **_: object)
 
     Example: lasthop explain examples/bufferbloat.toml --only queue=codel --flow voip
     """
-    from lasthop.explain import explain
+    from lasthop.analysis.explain import explain
 
     run = OneRunOptions.of(context).choose()
     for number, text in enumerate(explain(run, flow)):

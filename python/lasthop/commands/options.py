@@ -15,9 +15,9 @@ from lasthop.campaign.limits import COUNT_MAX, Limits, read_size
 from lasthop.campaign.plan import ChosenRun, Plan
 from lasthop.commands.basic import PATH, only_option, seed_option
 from lasthop.commands.completion import complete_scenarios
+from lasthop.common.errors import InputError
 from lasthop.engines.model_engine import ModelEngine
 from lasthop.engines.registry import ABOUT, ENGINES
-from lasthop.errors import InputError
 from lasthop.scenario.points import read_study
 from lasthop.scenario.selection import all_levels, select_cell, select_cells
 from lasthop.studies.catalogue import find_scenario
@@ -235,7 +235,7 @@ def runs_of_source(context: click.Context) -> list[ChosenRun]:
 
     With `--over replications`, each stands for all replications of its cell and set.
     """
-    from lasthop.results.folder import is_results
+    from lasthop.campaign.results.folder import is_results
 
     options = OneRunOptions.of(context)
     if context.params["over"] is not None and is_given(context, "replication"):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import TextIO, cast
 
-from lasthop.errors import OutputError
+from lasthop.common.errors import OutputError
 
 _CONTROL = re.compile(
     r"\x1b\[(?:(?:[0-4]|3[0-7]|9[0-7])(?:;|(?=m)))*m"

@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from lasthop.commands.options import junit_option
-from lasthop.errors import InputError
+from lasthop.common.errors import InputError
 from lasthop.packetdrill.on_model import STACKS, run_on_model
 from lasthop.packetdrill.verdict import State, Verdict, junit
 
@@ -125,7 +125,7 @@ def _on_kernel(
     scripts: Sequence[Path], tolerance_us: int | None, *, quiet: bool, **of_kernel: Unpack[_OfKernel]
 ) -> tuple[list[Verdict], str]:
     """Run scripts on a guest kernel; return the verdicts, and what the kernel is called."""
-    from lasthop.api.progress import progress
+    from lasthop.campaign.progress import progress
     from lasthop.engines.kernel.store import find_kernel
     from lasthop.packetdrill.on_kernel import HZ, Task, families_of, run_on_kernel
     from lasthop.packetdrill.program import find_program

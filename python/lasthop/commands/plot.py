@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lasthop.campaign.results.folder import is_results
 from lasthop.commands.basic import PATH
 from lasthop.commands.options import (
     OneRunOptions,
@@ -18,11 +19,10 @@ from lasthop.commands.options import (
     quiet_option,
     runs_of_source,
 )
-from lasthop.errors import InputError
-from lasthop.results.folder import is_results
+from lasthop.common.errors import InputError
 
 if TYPE_CHECKING:
-    from lasthop.pictures.files import PictureRequest
+    from lasthop.present.pictures.files import PictureRequest
 
 _OF_ONE_RUN = {
     "key": "--cell",
@@ -201,8 +201,8 @@ def plot_command(
 
 
 def _plot_run(context: click.Context, *, quiet: bool) -> None:
-    from lasthop.pictures.files import picture_run, write_pictures
-    from lasthop.pictures.over import OVER_KINDS
+    from lasthop.present.pictures.files import picture_run, write_pictures
+    from lasthop.present.pictures.over import OVER_KINDS
 
     request = _request(context)
     kinds = (request.kinds or "").split(",")
@@ -217,8 +217,8 @@ def _plot_run(context: click.Context, *, quiet: bool) -> None:
 
 def _plot_over(context: click.Context, *, quiet: bool) -> None:
     """Draw the replications of a scenario, or of results, whose runs are made again."""
-    from lasthop.pictures.files import write_pictures
-    from lasthop.pictures.over import check_kinds, picture_over
+    from lasthop.present.pictures.files import write_pictures
+    from lasthop.present.pictures.over import check_kinds, picture_over
 
     _refuse(
         context, _OF_RESULTS, "is for the results of whole runs, and --over replications shows them over time"
@@ -240,14 +240,14 @@ def _plot_over(context: click.Context, *, quiet: bool) -> None:
 
 
 def _request(context: click.Context) -> PictureRequest:
-    from lasthop.pictures.files import PictureRequest
+    from lasthop.present.pictures.files import PictureRequest
 
     return PictureRequest(**{field.name: context.params[field.name] for field in fields(PictureRequest)})
 
 
 def _plot_results(context: click.Context) -> tuple[list[Path], list[str]]:
-    from lasthop.pictures.files import write_chart
-    from lasthop.pictures.of_results import ResultRequest, result_kind
+    from lasthop.present.pictures.files import write_chart
+    from lasthop.present.pictures.of_results import ResultRequest, result_kind
 
     options = context.params
     chosen = {name: options[name] for name in ("only", *_OF_RESULTS)}

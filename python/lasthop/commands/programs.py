@@ -8,8 +8,8 @@ import click
 
 from lasthop import _core
 from lasthop.commands.basic import FOLDER
+from lasthop.common.errors import InputError, nearest
 from lasthop.engines.programs import HostProgram
-from lasthop.errors import InputError, nearest
 from lasthop.scenario.facts import Facts
 
 SERVER = "server"

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING
 import click
 import polars as pl
 
+from lasthop.campaign.results.folder import FLOWS, HOPS, PAGES, RUNS, SHORTS, STATIONS, check_table
+from lasthop.campaign.results.manifest import finished
 from lasthop.commands.basic import FOLDER
 from lasthop.commands.options import quiet_option, table_out_option
 from lasthop.commands.table_file import check_output, write_output
-from lasthop.errors import InputError, nearest
-from lasthop.extras import SQL, extra
-from lasthop.metrics.units import counted, label
-from lasthop.results.folder import FLOWS, HOPS, PAGES, RUNS, SHORTS, STATIONS, check_table
-from lasthop.results.manifest import finished
+from lasthop.common.errors import InputError, nearest
+from lasthop.common.extras import SQL, extra
+from lasthop.common.metrics.units import counted, label
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from lasthop.campaign.results.folder import check_folder
 from lasthop.commands.completion import complete_links
 from lasthop.commands.programs import (
     HostPrograms,
@@ -18,12 +19,11 @@ from lasthop.commands.programs import (
     write_option,
 )
 from lasthop.commands.run import RunOptions, run, run_options
+from lasthop.common.errors import InputError
+from lasthop.common.files import write_text, writing
 from lasthop.engines.kernel.kernel_engine import KernelEngine
 from lasthop.engines.live.presets import find_link
 from lasthop.engines.registry import ENGINES
-from lasthop.errors import InputError
-from lasthop.results.atomic import write_text, writing
-from lasthop.results.folder import check_folder
 from lasthop.scenario.points import read_study
 from lasthop.scenario.toml import to_toml
 

@@ -6,12 +6,19 @@ from pathlib import Path
 
 import click
 
+from lasthop.campaign.results.folder import (
+    RECORDS,
+    TRACES,
+    locked,
+    opened_to_read,
+    read_manifest,
+    tables_are_whole,
+)
+from lasthop.campaign.results.shapes import Identity, Simulation
+from lasthop.campaign.results.store import STORE, DamagedBatchError, Piece, Store
 from lasthop.commands.basic import FOLDER
-from lasthop.errors import InputError
-from lasthop.metrics.units import counted
-from lasthop.results.folder import RECORDS, TRACES, locked, opened_to_read, read_manifest, tables_are_whole
-from lasthop.results.shapes import Identity, Simulation
-from lasthop.results.store import STORE, DamagedBatchError, Piece, Store
+from lasthop.common.errors import InputError
+from lasthop.common.metrics.units import counted
 
 _CELLS_NAMED = 10
 

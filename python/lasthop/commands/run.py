@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from lasthop import _core
-from lasthop.api.simulate import Asked, lateness, simulate
 from lasthop.campaign.campaign import Campaign
-from lasthop.cluster import check_cluster, job_script
+from lasthop.campaign.cluster import check_cluster, job_script
+from lasthop.campaign.results.folder import check_folder, empty, locked
+from lasthop.campaign.simulate import Asked, lateness, simulate
 from lasthop.commands.basic import FOLDER, PATH, only_option, seed_option
 from lasthop.commands.completion import complete_files
 from lasthop.commands.options import (
@@ -29,17 +30,16 @@ from lasthop.commands.options import (
     quiet_option,
     snaplen_option,
 )
-from lasthop.errors import InputError
-from lasthop.extras import ANOVA, require
-from lasthop.metrics.units import listed
-from lasthop.results.folder import check_folder, empty, locked
+from lasthop.common.errors import InputError
+from lasthop.common.extras import ANOVA, require
+from lasthop.common.metrics.units import listed
 from lasthop.scenario.transports import transport_lines
 from lasthop.studies.loading import Loaded, file_to_run, load
 
 if TYPE_CHECKING:
+    from lasthop.analysis.findings.findings import Findings
+    from lasthop.analysis.studies.beside import Side
     from lasthop.campaign.plan import Plan
-    from lasthop.findings.findings import Findings
-    from lasthop.studies.beside import Side
 
 EXIT_INVALID = 3
 _LISTED = 6
@@ -225,7 +225,7 @@ def _listed(texts: Sequence[str]) -> str:
 def _beside(folders: Sequence[Path], plan: Plan) -> list[Side]:
     if not folders:
         return []
-    from lasthop.studies.beside import read_side
+    from lasthop.analysis.studies.beside import read_side
 
     return [read_side(folder, plan) for folder in folders]
 
@@ -242,13 +242,13 @@ def _conclude(
 ) -> None:
     """Say what came out of a finished campaign if anybody listens; write its files besides its records."""
     # Imported here, because error messages need none of it.
-    from lasthop.findings.analyse import analyse
+    from lasthop.analysis.findings.analyse import analyse
 
     findings = analyse(campaign, loaded.assets, loaded.claims, loaded.drawn, beside)
     # The answer comes first: to load the report's code and write it takes a third of a short run.
     if say is not None:
         _tell(findings, say)
-    from lasthop.report.page import write_outputs
+    from lasthop.present.report.page import write_outputs
 
     report = write_outputs(findings)
     if say is not None:
@@ -259,7 +259,7 @@ def _tell(findings: Findings, say: Callable[[str], object]) -> None:
     from lasthop.commands.answer import short_answer
 
     if findings.agreement:
-        from lasthop.studies.comparison import agreement_lines
+        from lasthop.analysis.studies.comparison import agreement_lines
 
         say("Agreement with the published numbers:")
         for line in agreement_lines(findings.agreement):
@@ -274,7 +274,7 @@ def _verdicts(findings: Findings) -> Iterator[str]:
     """Count the verdicts on claims. A study with a source has too many to tell each."""
     if not findings.claims:
         return
-    from lasthop.studies.claims.verdicts import claim_lines, verdict_lines
+    from lasthop.analysis.claims.verdicts import claim_lines, verdict_lines
 
     if not findings.has_source:
         for outcome in findings.claims:

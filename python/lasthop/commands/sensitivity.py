@@ -13,10 +13,10 @@ import click
 from lasthop.commands.basic import FOLDER
 from lasthop.commands.options import quiet_option, table_out_option
 from lasthop.commands.table_file import check_output, write_output
-from lasthop.metrics.units import counted, label
+from lasthop.common.metrics.units import counted, label
 
 if TYPE_CHECKING:
-    from lasthop.statistics.sensitivity import Sensitivity
+    from lasthop.analysis.statistics.sensitivity import Sensitivity
 
 _DOUBTFUL = 0.8
 """A polynomial that predicts less of the variation than this is a poor model of the response."""
@@ -55,7 +55,7 @@ def sensitivity_command(
 
     Example: lasthop sensitivity results/my --metric elapsed_s --out sobol.json
     """
-    from lasthop.statistics.sensitivity import analyse
+    from lasthop.analysis.statistics.sensitivity import analyse
 
     if out is not None:
         check_output(out)
@@ -68,7 +68,7 @@ def sensitivity_command(
 
 
 def _lines(found: Sensitivity) -> Iterator[str]:
-    from lasthop.answer.show import laid_out, table_width, width
+    from lasthop.present.answer.show import laid_out, table_width, width
 
     indices = found.indices
     each = f"{found.replications} replications each" if found.replications > 1 else "one replication each"

@@ -6,7 +6,7 @@ import click
 
 from lasthop.commands.basic import PATH
 from lasthop.commands.options import one_run_options, over_option, quiet_option, runs_of_source
-from lasthop.errors import InputError
+from lasthop.common.errors import InputError
 
 
 class _Step(click.ParamType[int]):

@@ -24,10 +24,10 @@ from lasthop.commands.programs import (
     servers_option,
     write_option,
 )
+from lasthop.common.errors import InputError
 from lasthop.engines.live.child import SPIN_US, child_arguments
 from lasthop.engines.live.presets import find_link, presets
 from lasthop.engines.programs import HostProgram, ShellRequest
-from lasthop.errors import InputError
 from lasthop.scenario.points import read_study
 from lasthop.scenario.selection import all_levels, select_cell
 from lasthop.scenario.transports import profiles

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import polars as pl
 
-from lasthop.errors import InputError, nearest
-from lasthop.results.atomic import check_name, replace_atomically, write_parquet, writing
+from lasthop.common.errors import InputError, nearest
+from lasthop.common.files import check_name, replace_atomically, write_parquet, writing
 
 WRITERS: dict[str, Callable[[pl.DataFrame, Path], object]] = {
     ".csv": lambda frame, path: frame.write_csv(path),

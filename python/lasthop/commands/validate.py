@@ -13,11 +13,11 @@ from lasthop import _core
 from lasthop.campaign.limits import Limits, count, size
 from lasthop.commands.completion import complete_scenarios
 from lasthop.commands.options import anyway_option, engine_option, limit_memory_option, points_option
+from lasthop.common.errors import InputError
+from lasthop.common.metrics.units import counted, scale
 from lasthop.engines.registry import ENGINES
-from lasthop.errors import InputError
-from lasthop.metrics.units import counted, scale
+from lasthop.engines.resolved import WAYS, Resolved, resolved
 from lasthop.scenario.assumptions import Assumption, assumptions
-from lasthop.scenario.resolved import WAYS, Resolved, resolved
 from lasthop.scenario.transports import path_lines, transport_lines
 from lasthop.studies.catalogue import find_scenario
 from lasthop.studies.loading import load

@@ -13,10 +13,10 @@ from enum import StrEnum
 from itertools import takewhile, zip_longest
 from typing import Any, NamedTuple
 
+from lasthop.common.metrics.labels import DROP_EVENTS
 from lasthop.crosscheck.align import AT_ONCE_NS, SENDERS
 from lasthop.engines.engine import Trace
 from lasthop.engines.rows import PacketRow, TransportRow, merged, packet_rows, transport_rows
-from lasthop.metrics.labels import DROP_EVENTS
 
 # The kernel engine's packets are at most this much later than the model's: its hosts' system calls take time.
 _LATENESS_NS = 5_000

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lasthop import _core
+from lasthop.common.metrics.labels import DROP_COUNTS, TRANSFER_PROTOCOLS
 from lasthop.crosscheck.align import Parting, history, parting
 from lasthop.crosscheck.cause import Cause, cause, differences, steps
 from lasthop.engines.engine import Trace
 from lasthop.engines.rows import Record, rows
-from lasthop.metrics.labels import DROP_COUNTS, TRANSFER_PROTOCOLS
 from lasthop.scenario.facts import Facts
 
 # Columns that name a row or are text, and the start time, which is drawn at random and only reported.

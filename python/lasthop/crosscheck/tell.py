@@ -4,11 +4,11 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
+from lasthop.common.metrics.labels import TRANSFER_PROTOCOLS
+from lasthop.common.metrics.units import label
 from lasthop.crosscheck.align import State
 from lasthop.crosscheck.cause import Cause, Kind
 from lasthop.crosscheck.compare import COUNTS, DELAYS, Distance, FlowComparison
-from lasthop.metrics.labels import TRANSFER_PROTOCOLS
-from lasthop.metrics.units import label
 
 _SEGMENTS_SHOWN = 6
 

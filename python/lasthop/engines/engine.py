@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple, Protocol, Self, TypeAlias
 
 from lasthop import _core
-from lasthop.errors import InputError
-from lasthop.results.store import Columns, Results
+from lasthop.common.errors import InputError
+from lasthop.engines.records import Columns, Results
 
 
 class Recording(NamedTuple):

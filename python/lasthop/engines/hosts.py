@@ -12,8 +12,8 @@ from typing import Any, ClassVar, NotRequired, TypedDict, cast
 from lasthop import _core
 from lasthop.engines.engine import Engine, Outcome, Recording, Request, Stop
 from lasthop.engines.programs import ProgramFacts, columns_of, joined, program_of
-from lasthop.results.store import TABLES, Columns
-from lasthop.scenario.resolved import Flow
+from lasthop.engines.records import TABLES, Columns
+from lasthop.engines.resolved import Flow
 
 _LATENESS = ("p50_us", "p99_us", "p999_us", "max_us")
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from lasthop import _core
-from lasthop.errors import InputError
-from lasthop.metrics.dictionary import PRINTED
-from lasthop.scenario.resolved import Flow, resolved
+from lasthop.common.errors import InputError
+from lasthop.common.metrics.dictionary import PRINTED
+from lasthop.engines.resolved import Flow, resolved
 
 if TYPE_CHECKING:
-    from lasthop.results.store import Columns
+    from lasthop.engines.records import Columns
 
 ERRORS = "stderr_end"
 """The column for the end of a program's standard error."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias, TypedDict, cast, final
 
 from lasthop.engines.engine import Trace
-from lasthop.results.store import Columns
+from lasthop.engines.records import Columns
 
 Record: TypeAlias = Mapping[str, Any]
 """A flow's record: its name, application, protocol and direction, and its metrics by their names."""

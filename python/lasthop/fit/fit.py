@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lasthop.errors import InputError
+from lasthop.common.errors import InputError
 from lasthop.fit.course import Course
 from lasthop.fit.estimate import Estimate, estimate, way
 from lasthop.fit.infer import LEAST_LIKENESS, MODELS, Found, Inference, most_runs

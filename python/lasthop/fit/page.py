@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from lasthop.common.html import style, template
+from lasthop.common.html.figures import FigureView, PackedFigures
+from lasthop.common.html.packed import plotly_js
+from lasthop.common.html.style import Figure, Part
+from lasthop.common.version import version
 from lasthop.fit.measurement import Measurement
 from lasthop.fit.posterior import Check, Fit, Parameter, Series
-from lasthop.report import style, template
-from lasthop.report.packed import plotly_js
-from lasthop.report.page import FigureView, PackedFigures
-from lasthop.report.style import Figure, Part
-from lasthop.version import version
 
 _MEASURED, _SIMULATED = style.INK, "#c8553d"
 _HEIGHT_PX, _ROW_PX = 520, 0.46

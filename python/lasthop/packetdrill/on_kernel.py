@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 
+from lasthop.common.errors import InputError
+from lasthop.common.extras import tools_missing
 from lasthop.engines.kernel.boot import claimed_cores
 from lasthop.engines.kernel.guest_programs import Command, start_commands
 from lasthop.engines.kernel.store import Kernel
-from lasthop.errors import InputError
-from lasthop.extras import tools_missing
 from lasthop.packetdrill.verdict import State, Verdict
 
 HZ = 1000

@@ -8,9 +8,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from lasthop.cache import cache_folder
-from lasthop.errors import InputError
-from lasthop.extras import tools_missing
+from lasthop.common.cache import cache_folder
+from lasthop.common.errors import InputError
+from lasthop.common.extras import tools_missing
 
 VARIABLE = "LASTHOP_PACKETDRILL"
 """The environment variable that says where packetdrill or its source is."""

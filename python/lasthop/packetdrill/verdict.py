@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from lasthop import junit as files
+from lasthop.common import junit as files
 
 
 class State(Enum):

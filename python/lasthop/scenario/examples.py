@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import TypedDict
 
-from lasthop.errors import InputError, nearest
+from lasthop.common.errors import InputError, nearest
 from lasthop.scenario.named import named_files
 
 _FOLDER = Path(__file__).with_name("examples")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lasthop import _core
-from lasthop.errors import InputError
+from lasthop.common.errors import InputError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -88,7 +88,7 @@ def _check_code(study: _core.Study, name: str, folder: Path) -> None:
     """
     if not study.code:
         return
-    from lasthop.algorithms import check_all
+    from lasthop.common.algorithms import check_all
 
     check_all(study.code, name, folder)
 

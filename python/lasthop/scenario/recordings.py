@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from lasthop.metrics.units import scale
+from lasthop.common.metrics.units import scale
 from lasthop.scenario.named import named_files
 
 _OPPORTUNITY_BITS = 1500 * 8

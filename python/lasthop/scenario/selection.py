@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from lasthop import _core
-from lasthop.errors import InputError, nearest
+from lasthop.common.errors import InputError, nearest
 
 if TYPE_CHECKING:
     import polars as pl

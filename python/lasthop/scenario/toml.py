@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 
 from lasthop import _core
-from lasthop.errors import InputError
+from lasthop.common.errors import InputError
 
 
 def to_toml(table: Mapping[str, object]) -> str:
     """Write a table as a file.
 
-    Values are texts, numbers, truth values, lists and tables of these, and classes of `lasthop.algorithms`.
-    Any other value raises `InputError`.
+    Values are texts, numbers, truth values, lists and tables of these, and classes of
+    `lasthop.common.algorithms`. Any other value raises `InputError`.
     """
     return _core.to_toml(json.dumps(_table(table, ())))
 
@@ -29,7 +29,7 @@ def _value(value: object, path: tuple[str, ...]) -> object:
     if isinstance(value, (bool, str, int)) or (isinstance(value, float) and math.isfinite(value)):
         return value
     if isinstance(value, type):
-        from lasthop.algorithms import name_of
+        from lasthop.common.algorithms import name_of
 
         return name_of(value)
     if isinstance(value, PathLike):

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from lasthop import _core
-from lasthop.metrics.units import listed, scale
+from lasthop.common.metrics.units import listed, scale
 from lasthop.scenario.facts import DIRECTIONS, Application, Facts
 
 _TODAY = "linux-6"

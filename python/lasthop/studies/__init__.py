@@ -1,1 +1,1 @@
-"""Published studies: their files, tables and claims, and other results beside them."""
+"""Published studies: their files, and what these claim."""

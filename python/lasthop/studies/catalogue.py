@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from lasthop.errors import InputError, nearest
+from lasthop.common.errors import InputError, nearest
 from lasthop.studies.presentation.drawn import PRESENTATION_FILE, Drawn
 from lasthop.studies.text import read_rows
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from lasthop import _core
-from lasthop.errors import InputError
+from lasthop.common.errors import InputError
 from lasthop.scenario.points import read_study
 from lasthop.studies.catalogue import SCENARIO_FILE, Assets, list_studies, load_assets, load_drawn
 from lasthop.studies.presentation.drawn import Drawn

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lasthop import _core
-from lasthop.errors import InputError
+from lasthop.common.errors import InputError
 
 
 def read_text(file: Path) -> str:

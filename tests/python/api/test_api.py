@@ -19,12 +19,12 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import lasthop
-from lasthop.answer.paired import Request, compare_results
 from lasthop.campaign.campaign import Campaign
+from lasthop.campaign.results.store import Store
 from lasthop.campaign.runner import Work
 from lasthop.engines.engine import Observation, Outcome, SeriesTarget, Stop
 from lasthop.engines.kernel.store import Kernel
-from lasthop.results.store import Store
+from lasthop.present.answer.paired import Request, compare_results
 from observing import observe
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -16,15 +16,15 @@ import pytest
 
 import fake_core
 from lasthop import _core
-from lasthop.api.progress import progress
 from lasthop.campaign.campaign import Campaign
 from lasthop.campaign.inventory import Outlook
 from lasthop.campaign.plan import Plan
+from lasthop.campaign.progress import progress
+from lasthop.campaign.results.folder import FLOWS, MANIFEST, RUNS, TRACES, empty, locked
+from lasthop.campaign.results.store import STORE, UNBORN
 from lasthop.campaign.runner import Threads
+from lasthop.common.errors import InputError, InterruptedCampaignError
 from lasthop.engines.live.live_engine import LiveEngine
-from lasthop.errors import InputError, InterruptedCampaignError
-from lasthop.results.folder import FLOWS, MANIFEST, RUNS, TRACES, empty, locked
-from lasthop.results.store import STORE, UNBORN
 
 
 def make_plan(
@@ -347,7 +347,7 @@ def test_two_processes_do_not_share_a_folder(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with locked(out):
         use = f"with locked(Path({str(out)!r})): pass"
-        program = f"from lasthop.results.folder import locked\nfrom pathlib import Path\n{use}"
+        program = f"from lasthop.campaign.results.folder import locked\nfrom pathlib import Path\n{use}"
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
         assert f"is in use by process {os.getpid()} on " in done.stderr
     assert not out.exists()

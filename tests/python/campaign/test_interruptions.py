@@ -22,11 +22,11 @@ import pytest
 
 from conftest import EXAMPLE
 from forked import Forked, Process, ended
-from lasthop.processes import sigterm_as_ctrl_c
-from lasthop.results.atomic import write_parquet
+from lasthop.common.files import write_parquet
+from lasthop.common.processes import sigterm_as_ctrl_c
 
 TABLES = ("flows.parquet", "runs.parquet")
-COVERS = ("python/lasthop/campaign", "python/lasthop/results")
+COVERS = ("python/lasthop/campaign",)
 KILLS = int(os.environ.get("LASTHOP_KILLS", "1000"))
 
 
@@ -34,7 +34,7 @@ def start(out: Path, *options: str, file: Path = EXAMPLE) -> Process:
     arguments = ("run", str(file), "--out", str(out), *options)
     if "LD_PRELOAD" not in os.environ:
         return Forked("lasthop", *arguments)
-    command = [sys.executable, "-m", "lasthop.cli", *arguments]
+    command = [sys.executable, "-m", "lasthop.commands.cli", *arguments]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )

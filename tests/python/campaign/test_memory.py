@@ -12,7 +12,7 @@ import pytest
 
 from conftest import EXAMPLE, STUDY
 from lasthop import _core
-from lasthop.pictures.trace_tables import TraceTables
+from lasthop.present.pictures.trace_tables import TraceTables
 from lasthop.scenario.facts import Facts
 from long_tests import ENGINE
 from observing import overviewed, traced
@@ -113,7 +113,7 @@ def test_a_run_within_the_budget_is_kept_whole() -> None:
 _CHILD = """
 import json, sys
 from pathlib import Path
-from lasthop.cli import main
+from lasthop.commands.cli import main
 code = main(json.loads(sys.argv[1]))
 status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
 print(json.dumps({"code": code, "kB": int(status["VmHWM"].split()[0])}), file=sys.stderr)

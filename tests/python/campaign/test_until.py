@@ -22,20 +22,20 @@ from scipy import stats
 
 from forked import Forked
 from lasthop import _core
-from lasthop.answer.differences import tested as paired_t
+from lasthop.analysis.claims.records import Records
 from lasthop.campaign.campaign import Campaign
 from lasthop.campaign.plan import Plan
 from lasthop.campaign.runner import Threads
-from lasthop.cli import EXIT_INPUT, EXIT_OK, main
-from lasthop.errors import InputError, InterruptedCampaignError
-from lasthop.pictures.charts import chart_figure
-from lasthop.pictures.of_results import ResultRequest, read_chart
-from lasthop.statistics.estimates import mean_intervals, quantile_intervals, student
-from lasthop.statistics.quantiles import CONFIDENCE
-from lasthop.studies.claims.records import Records
-from lasthop.until.language import parse
-from lasthop.until.looks import LOOKS, Condition, looks_up_to
-from lasthop.until.stopping import Stopping
+from lasthop.campaign.until.language import parse
+from lasthop.campaign.until.looks import LOOKS, Condition, looks_up_to
+from lasthop.campaign.until.stopping import Stopping
+from lasthop.commands.cli import EXIT_INPUT, EXIT_OK, main
+from lasthop.common.errors import InputError, InterruptedCampaignError
+from lasthop.common.statistics.estimates import mean_intervals, quantile_intervals, student
+from lasthop.common.statistics.quantiles import CONFIDENCE
+from lasthop.present.answer.differences import tested as paired_t
+from lasthop.present.pictures.charts import chart_figure
+from lasthop.present.pictures.of_results import ResultRequest, read_chart
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 QUEUE = EXAMPLES / "queue.toml"
@@ -200,7 +200,14 @@ def test_the_last_interval_misses_no_more_often_than_stated(name: str) -> None:
         assert share <= 1 - CONFIDENCE
 
 
-@pytest.mark.long(covers=("python/lasthop/until", "python/lasthop/statistics"), seconds=35)
+@pytest.mark.long(
+    covers=(
+        "python/lasthop/campaign/until",
+        "python/lasthop/analysis/statistics",
+        "python/lasthop/common/statistics",
+    ),
+    seconds=35,
+)
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_the_last_interval_misses_no_more_often_than_stated_in_many_campaigns(
     name: str, capsys: pytest.CaptureFixture[str]
@@ -250,7 +257,14 @@ def test_a_comparison_of_what_does_not_differ_finds_nothing(name: str) -> None:
     assert false_positives(DISTRIBUTIONS[name][0], "mean", 0.3, campaigns=300, cap=251) <= 0.05
 
 
-@pytest.mark.long(covers=("python/lasthop/until", "python/lasthop/statistics"), seconds=13)
+@pytest.mark.long(
+    covers=(
+        "python/lasthop/campaign/until",
+        "python/lasthop/analysis/statistics",
+        "python/lasthop/common/statistics",
+    ),
+    seconds=13,
+)
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_comparisons_of_what_does_not_differ_find_nothing_in_many_campaigns(
     name: str, capsys: pytest.CaptureFixture[str]

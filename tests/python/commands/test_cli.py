@@ -10,7 +10,7 @@ import pytest
 
 import fake_core
 from conftest import EXAMPLE
-from lasthop.results import folder
+from lasthop.campaign.results import folder
 from lasthop.studies import catalogue
 
 Main = Callable[..., int]

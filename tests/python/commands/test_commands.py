@@ -14,7 +14,7 @@ import click
 import pytest
 
 from commands import ROOT, Command, commands_of, documents
-from lasthop.cli import cli
+from lasthop.commands.cli import cli
 from lasthop.scenario.examples import find_example
 
 Main = Callable[..., int]
@@ -34,7 +34,7 @@ ONLY_READ = {
         "reads results of the reader's; test_query.py and docs/data.md have others"
     ),
     r"(check|baseline|evaluate) |(explain|plot) dossiers/": (
-        "runs what the reader has, or takes half a minute; tests/python/checks and evaluation run them"
+        "runs what the reader has, or takes half a minute; tests of checks and of evaluate run them"
     ),
     r"lab( |$)": "serves until Ctrl-C; test_lab.py runs it",
     r"packetdrill ": "reads scripts of others; tests of packetdrill run it, and the site runs ours",

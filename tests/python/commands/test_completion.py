@@ -11,7 +11,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from conftest import write_manifest
-from lasthop.cli import cli
+from lasthop.commands.cli import cli
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "two-flows.toml"
 
@@ -81,9 +81,9 @@ def test_bash_completes_although_it_splits_words_at_equal_signs(
     tmp_path: Path, words: list[str], expected: list[str] | None
 ) -> None:
     program = tmp_path / "lasthop"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m lasthop.cli "$@"\n', encoding="utf-8")
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m lasthop.commands.cli "$@"\n', encoding="utf-8")
     program.chmod(0o755)
-    main = "from lasthop.cli import main; main()"
+    main = "from lasthop.commands.cli import main; main()"
     script = f"""
         PATH={tmp_path}:$PATH
         eval "$(_LASTHOP_COMPLETE=bash_source {sys.executable} -c '{main}')"

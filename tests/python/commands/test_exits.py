@@ -18,12 +18,12 @@ import pytest
 
 import fake_core
 from commands import commands_of
-from lasthop.cli import cli, main
+from lasthop.commands.cli import cli, main
 from lasthop.commands.output import guarded_output
+from lasthop.common.version import version
 from lasthop.engines.engine import Request
 from lasthop.engines.hosts import HostResults
 from lasthop.engines.live.live_engine import LiveEngine
-from lasthop.version import version
 
 Main = Callable[..., int]
 Shared = Callable[[str, Callable[[Path], object]], Path]
@@ -87,7 +87,7 @@ COMMANDS = [
 
 
 def lasthop(*arguments: str, cwd: Path, stdout: int) -> tuple[int, str]:
-    command = [sys.executable, "-m", "lasthop.cli", *arguments]
+    command = [sys.executable, "-m", "lasthop.commands.cli", *arguments]
     done = subprocess.run(
         command, cwd=cwd, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=60, check=False
     )

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from lasthop.engines import inputs
-from lasthop.engines.inputs import inputs_of
-from lasthop.errors import InputError
-from lasthop.results.store import Store
+from lasthop.campaign import inputs
+from lasthop.campaign.inputs import inputs_of
+from lasthop.campaign.results.store import Store
+from lasthop.common.errors import InputError
 
 ALWAYS = "what else they read"
 FILES = ("get.py", "page", "a.pem", "b.pem", "www/index.html", "data/deep/values")

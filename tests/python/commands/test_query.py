@@ -19,7 +19,7 @@ import fake_core
 from commands import ROOT, documents
 from conftest import copy_study, replace_table
 from lasthop import _core
-from lasthop.cli import main
+from lasthop.commands.cli import main
 
 Main = Callable[..., int]
 Ask = Callable[..., tuple[int, str, str]]
@@ -65,7 +65,7 @@ def refusal(ask: Ask, *arguments: object) -> str:
 
 def test_a_command_of_its_own_prints_the_answer_and_nothing_else(made: Path) -> None:
     # DuckDB may have more to say when the interpreter ends.
-    command = [sys.executable, "-c", "from lasthop.cli import main; raise SystemExit(main())"]
+    command = [sys.executable, "-c", "from lasthop.commands.cli import main; raise SystemExit(main())"]
     done = subprocess.run(
         [*command, "query", str(made), "SELECT 1 AS one"], capture_output=True, text=True, check=True
     )
@@ -231,7 +231,7 @@ def test_words_that_are_no_query_and_folders_without_results_are_refused(ask: As
 def test_nothing_is_said_beside_the_answer_without_pyarrow(ask: Ask) -> None:
     del ask
     code = (
-        "import sys; sys.modules['pyarrow'] = None; from lasthop.cli import main; "
+        "import sys; sys.modules['pyarrow'] = None; from lasthop.commands.cli import main; "
         "sys.exit(main(sys.argv[1:]))"
     )
     sql = "SELECT count(*) AS n FROM runs"

@@ -10,20 +10,20 @@ import pytest
 
 from commands import commands_of
 from conftest import EXAMPLE
-from lasthop.cli import cli, main
+from lasthop.commands.cli import cli, main
 
 HEAVY = (
     "duckdb matplotlib numpy pandas plotly polars pydantic rich scipy.special scipy.stats statsmodels "
-    "numpy.ma lasthop.report.comparisons lasthop.studies.comparison "
+    "numpy.ma lasthop.present.report.comparisons lasthop.analysis.studies.comparison "
     "lasthop.engines.kernel.kernel_engine lasthop.engines.kernel.guest_programs "
-    "lasthop.statistics.anova lasthop.studies.claims.file lasthop.until.show"
+    "lasthop.analysis.statistics.anova lasthop.studies.claims.file lasthop.present.answer.precision"
 )
 
 
 def loaded(*arguments: object) -> set[str]:
     """Return which of what is heavy the command has loaded when it ends."""
     code = (
-        "import sys; from lasthop.cli import main; "
+        "import sys; from lasthop.commands.cli import main; "
         "code = main(sys.argv[2:]); print(*({*sys.argv[1].split()} & {*sys.modules})); sys.exit(code)"
     )
     command = [sys.executable, "-c", code, HEAVY, *map(str, arguments)]
@@ -45,9 +45,9 @@ def test_a_command_without_tables_loads_no_package_for_them(command: str) -> Non
         (
             "queue.toml",
             1,
-            "lasthop.report.comparisons numpy numpy.ma",
+            "lasthop.present.report.comparisons numpy numpy.ma",
         ),  # of several cells the differences are told
-        ("queue.toml", 2, "lasthop.report.comparisons numpy numpy.ma scipy.special"),
+        ("queue.toml", 2, "lasthop.present.report.comparisons numpy numpy.ma scipy.special"),
     ],
 )
 def test_a_run_loads_what_its_tables_need(file: str, replications: int, more: str, tmp_path: Path) -> None:
@@ -63,9 +63,9 @@ def test_the_answer_is_printed_before_the_report_is_loaded_and_written(tmp_path:
     code = """
 import sys
 import click
-from lasthop.cli import main
+from lasthop.commands.cli import main
 
-late = {"jinja2", "lasthop.report.page", "lasthop.studies.presentation.spec"}
+late = {"jinja2", "lasthop.present.report.page", "lasthop.studies.presentation.spec"}
 echo = click.echo
 
 def noting(line):
@@ -78,12 +78,12 @@ sys.exit(main(sys.argv[1:]))
     command = [sys.executable, "-c", code, *map(str, run)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     lines = [line for line in done.stdout.splitlines() if line.split()[-1] in ("Flows", "report")]
-    assert lines == ["- Flows", "jinja2 lasthop.report.page lasthop.studies.presentation.spec report"]
+    assert lines == ["- Flows", "jinja2 lasthop.present.report.page lasthop.studies.presentation.spec report"]
 
 
 def test_the_end_of_a_command_searches_nothing_for_garbage() -> None:
     code = (
-        "import atexit, gc; from lasthop.cli import main; atexit.register(lambda: "
+        "import atexit, gc; from lasthop.commands.cli import main; atexit.register(lambda: "
         "print(len(gc.get_objects()))); main()"
     )
     done = subprocess.run(

@@ -21,13 +21,13 @@ from conftest import STUDY
 from lasthop import _core
 from lasthop.campaign.campaign import Campaign
 from lasthop.campaign.plan import Plan
+from lasthop.campaign.results.folder import FLOWS, PAGES, RUNS, SHORTS
+from lasthop.campaign.results.store import STORE
 from lasthop.campaign.runner import Threads
+from lasthop.common.errors import InterruptedCampaignError
 from lasthop.engines.engine import WHOLE, Observation, Request
 from lasthop.engines.model_engine import ModelEngine
-from lasthop.errors import InterruptedCampaignError
-from lasthop.report.trace import trace_figure
-from lasthop.results.folder import FLOWS, PAGES, RUNS, SHORTS
-from lasthop.results.store import STORE
+from lasthop.present.report.trace import trace_figure
 from lasthop.scenario.facts import Facts
 from observing import overviewed, traced
 
@@ -319,7 +319,7 @@ def test_a_reader_that_stops_reading_gets_no_complaint(tmp_path: Path) -> None:
         "--out",
         str(tmp_path / "out"),
     ]
-    command = [sys.executable, "-m", "lasthop.cli", *arguments]
+    command = [sys.executable, "-m", "lasthop.commands.cli", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.close()

@@ -12,18 +12,18 @@ import pytest
 import fake_core
 from lasthop import _core
 from lasthop.campaign.campaign import Campaign
+from lasthop.campaign.cluster import check_cluster
 from lasthop.campaign.inventory import Outlook
 from lasthop.campaign.plan import FORMAT, ChosenRun, Plan
+from lasthop.campaign.results.folder import MANIFEST
 from lasthop.campaign.runner import Threads
-from lasthop.cluster import check_cluster
+from lasthop.common.errors import InputError
 from lasthop.engines.engine import Engine
 from lasthop.engines.kernel.kernel_engine import KernelEngine
 from lasthop.engines.kernel.store import Info, Kernel
 from lasthop.engines.live.live_engine import LiveEngine
 from lasthop.engines.model_engine import ModelEngine
 from lasthop.engines.registry import ENGINES
-from lasthop.errors import InputError
-from lasthop.results.folder import MANIFEST
 from test_campaign import ignore, make_plan
 
 

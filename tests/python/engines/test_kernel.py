@@ -25,6 +25,7 @@ from lasthop import _core
 from lasthop.campaign.campaign import Campaign
 from lasthop.campaign.plan import ChosenRun, Plan
 from lasthop.campaign.runner import Threads
+from lasthop.common.errors import InputError, InterruptedCampaignError
 from lasthop.engines.engine import Request
 from lasthop.engines.kernel import boot, kernel_engine, source
 from lasthop.engines.kernel.apt import Apt, other_suites
@@ -33,7 +34,6 @@ from lasthop.engines.kernel.changes import _replace
 from lasthop.engines.kernel.kernel_engine import KernelEngine
 from lasthop.engines.kernel.source import find_source
 from lasthop.engines.kernel.store import Info, Kernel, find_kernel, kernels, store
-from lasthop.errors import InputError, InterruptedCampaignError
 from long_tests import GUEST
 from test_live_run import ATM, DOWNLOAD, PAGE, SCENARIO, STREAM
 from tools import require_tools, tshark
@@ -204,7 +204,7 @@ def test_workers_of_a_cluster_make_the_same_bytes_and_need_the_same_kernel(
     )
 
 
-@pytest.mark.long(covers=("python/lasthop/cluster", *GUEST), seconds=8)
+@pytest.mark.long(covers=("python/lasthop/campaign/cluster", *GUEST), seconds=8)
 def test_the_workers_of_a_cluster_share_the_cells(kernel: Kernel, tmp_path: Path) -> None:
     assert kernel
     levels = "".join(f'[factor.seconds.{n}]\ntime_limit = "{n} s"\n' for n in range(20, 28))

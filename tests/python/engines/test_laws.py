@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 import lasthop
-from lasthop.results.tables import with_computed
+from lasthop.campaign.results.tables import with_computed
 
 RATE_BPS, RTT_S = 10e6, 0.04
 PACKETS_PER_S = RATE_BPS / 12_000

@@ -9,12 +9,12 @@ import polars as pl
 import pytest
 
 from lasthop import _core
+from lasthop.common.errors import InputError
 from lasthop.engines.engine import Observation, Request
 from lasthop.engines.hosts import HostResults
 from lasthop.engines.kernel.kernel_engine import KernelEngine
 from lasthop.engines.kernel.store import Kernel
 from lasthop.engines.live.live_engine import LiveEngine
-from lasthop.errors import InputError
 from test_kernel import command
 
 SCENARIO = """

@@ -23,7 +23,7 @@ from lasthop.engines.live.child import child_arguments
 from lasthop.engines.live.presets import presets
 from long_tests import GUEST
 
-MAIN = "import sys; from lasthop.cli import main; sys.exit(main())"
+MAIN = "import sys; from lasthop.commands.cli import main; sys.exit(main())"
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 NOBODY = 65534
 MARK = "LASTHOP_TEST_MARK"

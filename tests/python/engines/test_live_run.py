@@ -18,9 +18,9 @@ import polars as pl
 import pytest
 
 from lasthop import _core
+from lasthop.common.errors import InputError
 from lasthop.engines.engine import CaptureTarget, Observation, Request
 from lasthop.engines.live.live_engine import LiveEngine
-from lasthop.errors import InputError
 from observing import traced
 from tools import IN_ORDER, require_tools, tool, tshark
 
@@ -293,7 +293,7 @@ def test_an_end_by_signal_ends_the_emulator_too(tmp_path: Path, number: signal.S
     # A shell without job control has its background processes ignore SIGINT; these do not.
     source = (
         "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
-        "from lasthop.cli import main; sys.exit(main())"
+        "from lasthop.commands.cli import main; sys.exit(main())"
     )
     command = [
         sys.executable,

@@ -20,9 +20,9 @@ from pathlib import Path
 import pytest
 
 from forked import Forked
+from lasthop.common.errors import InputError
 from lasthop.engines.kernel import guest_programs
 from lasthop.engines.kernel.store import Kernel
-from lasthop.errors import InputError
 from long_tests import GUEST
 from test_kernel import assert_no_guests, guests, own_kernel  # noqa: F401
 from test_live import NOBODY, fetch, program, python_for_everyone, run_shell, serve, wait_until
@@ -94,7 +94,12 @@ print(open("/dev/urandom", "rb").read(8), time.time(), time.monotonic(), time.st
 @pytest.mark.usefixtures("kernel")
 def test_the_exit_code_the_streams_and_the_surroundings_are_those_of_the_command() -> None:
     line = 'cat; echo "$HOME $(id -u) $(pwd) $MARK"; echo wrong >&2; exit 7'
-    command = [sys.executable, "-c", "import sys; from lasthop.cli import main; sys.exit(main())", "shell"]
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; from lasthop.commands.cli import main; sys.exit(main())",
+        "shell",
+    ]
     done = subprocess.run(
         [*command, "--engine", "kernel", "--link", "lte", "--quiet", "--", "bash", "-c", line],
         input="typed\n",
@@ -336,7 +341,7 @@ def shell(kernel: Kernel, *command: str) -> tuple[str, ...]:
 
 def start(kernel: Kernel, *command: str) -> subprocess.Popen[str]:
     """Start a command and wait until it has said that it runs."""
-    main = [sys.executable, "-c", "import sys; from lasthop.cli import main; sys.exit(main())"]
+    main = [sys.executable, "-c", "import sys; from lasthop.commands.cli import main; sys.exit(main())"]
     process = subprocess.Popen([*main, *shell(kernel, *command)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "runs\n"

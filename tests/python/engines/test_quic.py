@@ -14,8 +14,8 @@ import pytest
 from lasthop import _core
 from lasthop.engines.engine import Request
 from lasthop.engines.live.live_engine import LiveEngine
-from lasthop.pictures.panels import panels
-from lasthop.pictures.trace_tables import TraceTables
+from lasthop.present.pictures.panels import panels
+from lasthop.present.pictures.trace_tables import TraceTables
 from lasthop.scenario.facts import Facts
 from lasthop.studies.catalogue import find_scenario
 from observing import overviewed

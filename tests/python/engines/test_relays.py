@@ -11,11 +11,11 @@ import pytest
 
 from conftest import replace_table
 from lasthop import _core
-from lasthop.answer.folder import read_sections
-from lasthop.pictures.network import network_of
+from lasthop.analysis.claims.records import Records
+from lasthop.analysis.statistics.anova import from_folder
+from lasthop.present.answer.folder import read_sections
+from lasthop.present.pictures.network import network_of
 from lasthop.scenario.facts import Facts
-from lasthop.statistics.anova import from_folder
-from lasthop.studies.claims.records import Records
 
 Main = Callable[..., int]
 

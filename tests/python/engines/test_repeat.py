@@ -15,9 +15,9 @@ import pytest
 
 from forked import Forked
 from lasthop import _core
+from lasthop.campaign.results.store import STORE, Store
+from lasthop.common.errors import InputError
 from lasthop.engines.programs import printed_numbers
-from lasthop.errors import InputError
-from lasthop.results.store import STORE, Store
 from test_live import wait_until
 
 Main = Callable[..., int]

@@ -8,9 +8,9 @@ from typing import Any, get_type_hints
 
 import pytest
 
+from lasthop.common.metrics.labels import EVENTS
 from lasthop.engines.engine import Trace
 from lasthop.engines.rows import ObjectRow, PacketRow, TransportRow, object_rows, packet_rows, transport_rows
-from lasthop.metrics.labels import EVENTS
 from lasthop.scenario.points import read_study
 from observing import traced
 

@@ -12,10 +12,10 @@ import polars as pl
 import pytest
 
 from lasthop import _core
+from lasthop.common.metrics.units import human
 from lasthop.engines.engine import Request
 from lasthop.engines.kernel.kernel_engine import KernelEngine
 from lasthop.engines.kernel.store import Kernel
-from lasthop.metrics.units import human
 
 Main = Callable[..., int]
 

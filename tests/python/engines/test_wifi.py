@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 
 from claims_tools import verdicts
 from commands import ROOT
-from lasthop.studies.claims.records import Records
+from lasthop.analysis.claims.records import Records
 from long_tests import ENGINE
 
 Main = Callable[..., int]

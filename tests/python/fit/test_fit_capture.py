@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from made import LINE, captured
 
-from lasthop.cli import main
-from lasthop.errors import InputError
+from lasthop.commands.cli import main
+from lasthop.common.errors import InputError
 from lasthop.fit.sources import read
 
 

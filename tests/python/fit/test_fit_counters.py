@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from made import LINE, captured
 
-from lasthop.errors import InputError
+from lasthop.common.errors import InputError
 from lasthop.fit.fit import fit, ways_of
 from lasthop.fit.posterior import Fit
 from lasthop.fit.sources import read

@@ -83,7 +83,7 @@ def test_a_walk_of_the_rate_is_followed(tmp_path: Path, end: str) -> None:
 
 def drawn_course(folder: Path, text: str) -> list[list[float]]:
     """Times and Mbit/s of what the replication drew."""
-    from lasthop.cli import main
+    from lasthop.commands.cli import main
 
     (folder / "walk.toml").write_text(text, encoding="utf-8")
     out = folder / "walk.csv"

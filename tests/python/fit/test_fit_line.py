@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from made import LINE, captured, measured
 
-from lasthop.errors import InputError
+from lasthop.common.errors import InputError
 from lasthop.fit.abc import Posterior, likeness, posterior, probabilities
 from lasthop.fit.estimate import Estimate, estimate
 from lasthop.fit.fit import fit, untold_of, ways_of

@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lasthop.errors import InputError
+from lasthop.common.errors import InputError
 from lasthop.fit.measurement import Measurement
 from lasthop.fit.sources import read
 

@@ -195,7 +195,7 @@ COUNTS = {
         CASES * _count(CONSERVATION, r"^    fn (other_)?random_.*\(scenario in "),
     ),
     "The same file runs on {} engines": (README, len(ENGINES)),
-    "has {} lessons": (README, len(list((ROOT / "python/lasthop/lab/lessons").glob("*.toml")))),
+    "has {} lessons": (README, len(list((ROOT / "python/lasthop/present/lab/lessons").glob("*.toml")))),
     "The model knows {} TCP profiles": (
         README,
         len(list((ROOT / "crates/lasthop-tcp/profiles").glob("*.toml"))),

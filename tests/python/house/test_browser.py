@@ -20,13 +20,13 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from browser import PATIENCE_S, requested, start_chrome, window
 from lasthop import _core
-from lasthop.answer.differences import differences
-from lasthop.answer.folder import read_sections
-from lasthop.cli import main
-from lasthop.pictures import marks
-from lasthop.pictures.cast import Cast
-from lasthop.pictures.panels import sequence_panel
-from lasthop.pictures.trace_tables import TraceTables
+from lasthop.commands.cli import main
+from lasthop.present.answer.differences import differences
+from lasthop.present.answer.folder import read_sections
+from lasthop.present.pictures import marks
+from lasthop.present.pictures.cast import Cast
+from lasthop.present.pictures.panels import sequence_panel
+from lasthop.present.pictures.trace_tables import TraceTables
 from lasthop.scenario.facts import Facts
 from observing import overviewed
 
@@ -39,7 +39,13 @@ Range = tuple[float, float]
 def long(seconds: float) -> pytest.MarkDecorator:
     """Return the mark of a long test of reports."""
     return pytest.mark.long(
-        covers=("python/lasthop/report", "python/lasthop/pictures", "requirements.lock"), seconds=seconds
+        covers=(
+            "python/lasthop/present/report",
+            "python/lasthop/common/html",
+            "python/lasthop/present/pictures",
+            "requirements.lock",
+        ),
+        seconds=seconds,
     )
 
 

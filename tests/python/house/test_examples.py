@@ -10,7 +10,7 @@ import click
 import pytest
 
 from commands import ROOT
-from lasthop.cli import cli
+from lasthop.commands.cli import cli
 from lasthop.engines.programs import program_of
 from lasthop.engines.registry import ENGINES
 from lasthop.scenario.examples import list_examples, title

@@ -7,8 +7,12 @@ import pytest
 from long_tests import Long, changed_since, choose
 
 FIT = Long(("python/lasthop/fit", "Cargo.lock"), 60, tests=["tests/python/fit/test_fit_line.py::test_long"])
-LAB = Long(("python/lasthop/lab",), 50, tests=["tests/python/lab/test_lab.py::test_long[1]", "another"])
-NIGHT = Long(by_hand="takes a night", tests=["tests/python/cluster/test_cluster.py::test_night"])
+LAB = Long(
+    ("python/lasthop/present/lab",),
+    50,
+    tests=["tests/python/present/lab/test_lab.py::test_long[1]", "another"],
+)
+NIGHT = Long(by_hand="takes a night", tests=["tests/python/campaign/cluster/test_cluster.py::test_night"])
 
 
 @pytest.mark.parametrize(
@@ -17,11 +21,11 @@ NIGHT = Long(by_hand="takes a night", tests=["tests/python/cluster/test_cluster.
         (["python/lasthop/fit/fit.py", "README.md"], 100, [FIT]),
         (["python/lasthop/fitness.py", "tests/python/fit/test_fit_kept.py"], 100, []),
         (["tests/python/fit/test_fit_line.py"], 100, [FIT]),
-        (["Cargo.lock", "python/lasthop/lab/page.py"], 110, [LAB, FIT]),
-        (["Cargo.lock", "python/lasthop/lab/page.py"], 109, [LAB]),
+        (["Cargo.lock", "python/lasthop/present/lab/page.py"], 110, [LAB, FIT]),
+        (["Cargo.lock", "python/lasthop/present/lab/page.py"], 109, [LAB]),
         ([], 1000, []),
         (None, 1000, [LAB, FIT]),
-        (["tests/python/cluster/test_cluster.py"], 1000, []),
+        (["tests/python/campaign/cluster/test_cluster.py"], 1000, []),
     ],
 )
 def test_what_covers_a_change_runs_while_the_budget_lasts(
@@ -39,7 +43,7 @@ def test_what_covers_a_change_runs_while_the_budget_lasts(
 
 
 def test_a_group_is_named_by_its_first_test() -> None:
-    assert LAB.name == "lab/test_lab.py::test_long[1] and 1 more"
+    assert LAB.name == "present/lab/test_lab.py::test_long[1] and 1 more"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from selenium import webdriver
 from selenium.webdriver.support.wait import WebDriverWait
 
 from browser import PATIENCE_S, start_chrome
-from lasthop.cli import main
+from lasthop.commands.cli import main
 from lasthop.scenario.toml import to_toml
 
 SITE = Path(__file__).resolve().parents[3] / "docs" / "site"
@@ -179,7 +179,7 @@ def test_the_report_of_programs_shows_them(
 
 
 def test_the_lab_shows_them(chrome: webdriver.Chrome, results: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "lasthop.cli", "lab", "--no-browser", str(results)]
+    command = [sys.executable, "-m", "lasthop.commands.cli", "lab", "--no-browser", str(results)]
     shown = "lab.shown && document.querySelector('#story li')"
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

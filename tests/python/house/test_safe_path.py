@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from commands import ROOT
-from lasthop.lab.keeper import Keeper
-from lasthop.lab.opened import Opened
+from lasthop.present.lab.keeper import Keeper
+from lasthop.present.lab.opened import Opened
 
 FIRST = ROOT / "examples" / "first.toml"
 FEW = ("--replications", "2", "--quiet", "--out", "out")
@@ -45,7 +45,7 @@ def command(*arguments: str | Path) -> None:
         ("shell", "--link", "none", "--quiet", "--", "true"),
         pytest.param(
             ("run", FIRST, *FEW, "--cluster", "local:1"),
-            marks=pytest.mark.long(covers=("python/lasthop/cluster",), seconds=8),
+            marks=pytest.mark.long(covers=("python/lasthop/campaign/cluster",), seconds=8),
         ),
     ],
     ids=["model", "live", "shell", "cluster"],

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from lasthop.common.errors import InputError
 from lasthop.engines.kernel.guest_programs import Command, start_commands
 from lasthop.engines.kernel.store import Kernel, find_kernel, kernels
-from lasthop.errors import InputError
 from lasthop.packetdrill import on_kernel
 from lasthop.packetdrill.on_kernel import FAMILIES, Ran, Task, families_of, run_on_kernel
 from lasthop.packetdrill.program import VARIABLE, find_program

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lasthop.errors import InputError
+from lasthop.common.errors import InputError
 from lasthop.packetdrill.program import VARIABLE, find_program
 
 # What a build of ours changes in packetdrill's source, in a program that prints it.

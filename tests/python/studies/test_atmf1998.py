@@ -16,15 +16,21 @@ import pytest
 from scipy import stats
 
 from lasthop import _core
-from lasthop.cli import main
-from lasthop.report.interactions import factorial_figures
+from lasthop.analysis.studies.comparison import agreement, agreement_lines, compare
+from lasthop.analysis.studies.summary import key_columns, study_summary
+from lasthop.commands.cli import main
+from lasthop.present.report.interactions import factorial_figures
 from lasthop.studies.catalogue import Assets, load_assets
-from lasthop.studies.comparison import agreement, agreement_lines, compare
-from lasthop.studies.summary import key_columns, study_summary
 from long_tests import ENGINE
 
 STUDY = Path(__file__).resolve().parents[3] / "studies" / "atmf1998"
-COVERS = ("studies/atmf1998", "python/lasthop/studies", *ENGINE)
+COVERS = (
+    "studies/atmf1998",
+    "python/lasthop/studies",
+    "python/lasthop/analysis/claims",
+    "python/lasthop/analysis/studies",
+    *ENGINE,
+)
 PATHS = ("wan", "meo", "geo")
 SATELLITES = ("meo", "geo")
 BUFFERS = ("0.5", "1", "2")

@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 from claims_tools import Cell, Scenario
-from lasthop.studies.claims.evaluate import Outcome, evaluate
+from lasthop.analysis.claims.evaluate import Outcome, evaluate
+from lasthop.analysis.claims.records import Records
 from lasthop.studies.claims.file import load_claims
-from lasthop.studies.claims.records import Records
 
 STUDY = Path(__file__).resolve().parents[3] / "studies" / "atmf1998"
 FACTORS = {

@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from lasthop.results.tables import with_rates
+from lasthop.campaign.results.tables import with_rates
 from lasthop.studies.catalogue import load_drawn
 from long_tests import ENGINE
 from test_report import read
@@ -213,7 +213,7 @@ def test_curves_are_for_scenarios_that_have_their_factors() -> None:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Run the whole 64 kbit/s part."""
-    from lasthop.cli import main
+    from lasthop.commands.cli import main
 
     folder = tmp_path_factory.mktemp("whole") / "out"
     assert main(["study", "run", "balekaki2012", "--only", "link=64k", "--out", str(folder), "--quiet"]) == 0

@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 from claims_tools import Cell, Scenario
-from lasthop.studies.claims.evaluate import Outcome, evaluate
+from lasthop.analysis.claims.evaluate import Outcome, evaluate
+from lasthop.analysis.claims.records import Records
 from lasthop.studies.claims.file import Claim, Claims, load_claims
-from lasthop.studies.claims.records import Records
 
 STUDY = Path(__file__).resolve().parents[3] / "studies" / "balekaki2012"
 FACTORS = {

@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from lasthop.results.tables import with_computed
+from lasthop.campaign.results.tables import with_computed
 from long_tests import ENGINE
 from test_report import read
 

@@ -13,13 +13,19 @@ import polars as pl
 import pytest
 
 from lasthop import _core
-from lasthop.cli import main
+from lasthop.commands.cli import main
 from lasthop.studies.catalogue import load_assets
 from long_tests import ENGINE
 from observing import first_bad_periods
 
 STUDY = Path(__file__).resolve().parents[3] / "studies" / "iip2004"
-COVERS = ("studies/iip2004", "python/lasthop/studies", *ENGINE)
+COVERS = (
+    "studies/iip2004",
+    "python/lasthop/studies",
+    "python/lasthop/analysis/claims",
+    "python/lasthop/analysis/studies",
+    *ENGINE,
+)
 
 PAGES = ("s+2s", "m+8m", "l+8m")
 PUBLISHED_MIXTURES = ("T32", "T34")

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from lasthop.cli import main
+from lasthop.commands.cli import main
 
 OUTLOOK = Path(__file__).resolve().parents[3] / "studies" / "kulve2003" / "outlook"
 

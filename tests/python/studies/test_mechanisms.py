@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lasthop import _core
-from lasthop.studies.claims.readings import load_readings
+from lasthop.analysis.claims.readings import load_readings
 
 STUDIES = Path(__file__).resolve().parents[3] / "studies"
 FILES = {file.parent.name: file for file in sorted(STUDIES.glob("*/mechanisms.toml"))}

@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 from lasthop import _core
-from lasthop.cli import main
+from lasthop.commands.cli import main
 from long_tests import ENGINE
 from observing import first_bad_periods
 
@@ -23,7 +23,16 @@ STUDY = Path(__file__).resolve().parents[3] / "studies" / "saarto2003"
 
 PAGES = ("s+2s", "s+2m", "s+8m", "m+2m", "m+8m", "l+8m")
 ARQ = ("r1", "r2", "r3")
-LONG = pytest.mark.long(covers=("studies/saarto2003", "python/lasthop/studies", *ENGINE), seconds=16)
+LONG = pytest.mark.long(
+    covers=(
+        "studies/saarto2003",
+        "python/lasthop/studies",
+        "python/lasthop/analysis/claims",
+        "python/lasthop/analysis/studies",
+        *ENGINE,
+    ),
+    seconds=16,
+)
 
 
 @pytest.fixture(scope="module", params=[pytest.param("10", marks=LONG)])

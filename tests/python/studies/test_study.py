@@ -11,16 +11,16 @@ from scipy import stats
 import fake_core
 from conftest import copy_study
 from lasthop import _core
+from lasthop.analysis.statistics.summary import generic_summary
+from lasthop.analysis.studies.comparison import agreement, agreement_lines, compare, judge
+from lasthop.analysis.studies.summary import key_columns, study_summary
 from lasthop.campaign.campaign import Campaign
 from lasthop.campaign.plan import Plan
 from lasthop.campaign.runner import Threads
-from lasthop.errors import InputError
-from lasthop.statistics.estimates import percentiles, quantiles_over_sets
-from lasthop.statistics.summary import generic_summary
+from lasthop.common.errors import InputError
+from lasthop.common.statistics.estimates import percentiles, quantiles_over_sets
 from lasthop.studies.catalogue import Assets, load_assets
-from lasthop.studies.comparison import agreement, agreement_lines, compare, judge
 from lasthop.studies.presentation.read import read_presentation
-from lasthop.studies.summary import key_columns, study_summary
 
 
 def run(engine: fake_core.Engine, file: Path, out: Path, sets: int = 1) -> Campaign:

@@ -16,7 +16,7 @@ OPTIONS = {"balekaki2012": ("--only", "link=64k", "--replications", "2")}
 
 
 def long(study: str, seconds: float) -> pytest.MarkDecorator:
-    return pytest.mark.long(covers=(f"studies/{study}", "python/lasthop/pictures"), seconds=seconds)
+    return pytest.mark.long(covers=(f"studies/{study}", "python/lasthop/present/pictures"), seconds=seconds)
 
 
 def figures_of(study: str) -> list[tuple[str, ...]]:

@@ -6,7 +6,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from lasthop.errors import InputError
+from lasthop.common.errors import InputError
 
 PACKAGE = "linux-source-"
 RELEASE = re.compile(r"\d+\.\d+")

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from lasthop.common.errors import InputError
 from lasthop.engines.kernel.store import Kernel
-from lasthop.errors import InputError
 
 NEEDED_TOOLS = "The kernel engine needs setpriv, taskset and setarch (package util-linux)."
 # This many lines of the console are shown if a guest fails.

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lasthop.common.errors import InputError
+from lasthop.common.extras import tools_missing
 from lasthop.engines.kernel.changes import change
 from lasthop.engines.kernel.modules import add_modules, names_of
 from lasthop.engines.kernel.source import Source, find_source
 from lasthop.engines.kernel.store import CONFIG, HZ, Info, Kernel, keep, name_of, recipe, store
-from lasthop.errors import InputError
-from lasthop.extras import tools_missing
 
 # Each program, and the Debian package that has it.
 _TOOLS = {

@@ -6,6 +6,7 @@ import re
 import shutil
 from pathlib import Path
 
+from lasthop.common.errors import InputError
 from lasthop.engines.kernel.store import (
     CALLS,
     FILES,
@@ -17,7 +18,6 @@ from lasthop.engines.kernel.store import (
     STUB,
     VECTORS,
 )
-from lasthop.errors import InputError
 
 # The changes have been tried with these releases.
 BUILT = ("6.1", "6.12", "7.2", "7.3")

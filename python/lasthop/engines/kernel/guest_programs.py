@@ -17,6 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lasthop import _core
+from lasthop.common.errors import InputError
+from lasthop.common.processes import process_of
 from lasthop.engines.hosts import Answer, RunSpec
 from lasthop.engines.kernel.boot import (
     NEEDED_TOOLS,
@@ -29,8 +31,6 @@ from lasthop.engines.kernel.boot import (
 )
 from lasthop.engines.kernel.store import Kernel
 from lasthop.engines.programs import ShellRequest
-from lasthop.errors import InputError
-from lasthop.processes import process_of
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 """The guest's date when the command starts, unless said otherwise."""

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Self
 
 from lasthop import _core
+from lasthop.common.errors import InputError
+from lasthop.common.processes import process_of, seconds
 from lasthop.engines.engine import CaptureTarget, Observation, Request, SeriesTarget
 from lasthop.engines.hosts import Answer, HostEngine, HostResults, message_of, results_of, together
 from lasthop.engines.kernel.boot import (
@@ -31,8 +33,6 @@ from lasthop.engines.kernel.boot import (
 from lasthop.engines.kernel.store import Kernel, kernels
 from lasthop.engines.kernel.wanted import kernel_called
 from lasthop.engines.programs import program_of
-from lasthop.errors import InputError
-from lasthop.processes import process_of, seconds
 
 if TYPE_CHECKING:
     from lasthop.engines.kernel.guest_programs import GuestAnswer

@@ -4,8 +4,8 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from lasthop.common.errors import InputError
 from lasthop.engines.kernel.store import MODULE
-from lasthop.errors import InputError
 
 _FOLDERS = {"tcp_congestion_ops": Path("net/ipv4"), "Qdisc_ops": Path("net/sched")}
 """What a file registers, and the folder of the kernel's source where such files are."""

@@ -5,9 +5,9 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from lasthop.common.errors import InputError, nearest
 from lasthop.engines.kernel.apt import PACKAGE, RELEASE, Apt, numbers, other_suites
 from lasthop.engines.kernel.changes import BUILT
-from lasthop.errors import InputError, nearest
 
 _INSTALLED = Path("/usr/src")
 # From this release on, User-Mode Linux can follow its processes by seccomp.

@@ -8,8 +8,8 @@ import shutil
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from lasthop.cache import cache_folder
-from lasthop.errors import InputError, nearest
+from lasthop.common.cache import cache_folder
+from lasthop.common.errors import InputError, nearest
 
 _PROGRAM = "linux"
 _INFO = "info.json"

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from lasthop.common.errors import BuildError, InputError
 from lasthop.engines.kernel.modules import names_of
 from lasthop.engines.kernel.store import TREE, Kernel, find_kernel, kernels, recipe
-from lasthop.errors import BuildError, InputError
 
 
 def kernel_called(name: str | None) -> Kernel:

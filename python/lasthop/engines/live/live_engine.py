@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lasthop import _core
+from lasthop.common.errors import InputError
 from lasthop.engines.engine import Request
 from lasthop.engines.hosts import HostEngine, HostResults, message_of, results_of
 from lasthop.engines.live.child import SPIN_US, child_arguments
-from lasthop.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)

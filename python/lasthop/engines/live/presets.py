@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from lasthop.errors import InputError, nearest
+from lasthop.common.errors import InputError, nearest
 
 _FOLDER = Path(__file__).resolve().parent / "presets"
 _COMMON = "base"

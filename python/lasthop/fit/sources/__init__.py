@@ -8,7 +8,7 @@ import gzip
 from importlib import import_module
 from pathlib import Path
 
-from lasthop.errors import InputError
+from lasthop.common.errors import InputError
 from lasthop.fit.measurement import Measurement
 
 # In the order in which they are asked; each has a module here.

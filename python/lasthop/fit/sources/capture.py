@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lasthop import _core
-from lasthop.errors import InputError
+from lasthop.common.errors import InputError
 from lasthop.fit.measurement import Bools, Delays, Direction, End, Floats, Ints, Measurement, Transfer
 
 MAGIC = (

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from lasthop.errors import InputError, nearest
+from lasthop.common.errors import InputError, nearest
 
 
 def text(file: Path) -> str:

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from lasthop.errors import InputError
+from lasthop.common.errors import InputError
 from lasthop.fit.measurement import Delays, Direction, End, Measurement, Transfer
 from lasthop.fit.sources.document import Part, document
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lasthop.errors import InputError
+from lasthop.common.errors import InputError
 from lasthop.fit.measurement import Delays, Floats, Ints, Measurement
 from lasthop.fit.sources.document import text
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from lasthop import _core
-from lasthop.errors import InputError, nearest
+from lasthop.common.errors import InputError, nearest
 from lasthop.studies.catalogue import SCENARIO_FILE
 from lasthop.studies.claims.design import Design, Laid, Scenario, lay_out
 from lasthop.studies.claims.language import (

@@ -23,7 +23,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lasthop.errors import nearest
+from lasthop.common.errors import nearest
 
 FLOW = "flow"
 """The pseudo-factor by which a term chooses flows, page loads or applications."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from lasthop.errors import InputError
+from lasthop.common.errors import InputError
 from lasthop.studies.text import read_rows
 
 STATEMENTS_FILE = "statements.csv"

@@ -9,9 +9,8 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from lasthop.errors import InputError, nearest
-from lasthop.metrics.dictionary import dictionary
-from lasthop.results.tables import COMPUTED
+from lasthop.common.errors import InputError, nearest
+from lasthop.common.metrics.dictionary import OF_FLOWS, dictionary
 from lasthop.studies.presentation.drawn import PRESENTATION_FILE
 from lasthop.studies.presentation.spec import FACTORIAL_KINDS, Presentation
 from lasthop.studies.text import read_text
@@ -85,7 +84,7 @@ def _contradictions(found: Presentation) -> Iterator[tuple[_Place, str]]:
                 if column not in columns:
                     yield ("rows", kind, place, "numbers"), _unknown("column", column, columns)
     for number, chosen in enumerate(found.heatmap):
-        known = dictionary()["runs"] if chosen.flow is None else [*dictionary()["flows"], *COMPUTED]
+        known = dictionary()["runs"] if chosen.flow is None else [*dictionary()["flows"], *OF_FLOWS]
         if chosen.metric not in known:
             yield ("heatmap", number, "metric"), _unknown("column", chosen.metric, known)
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeAlias
 
-from lasthop.statistics.quantiles import PercentileMethod
+from lasthop.common.statistics.quantiles import PercentileMethod
 
 NOT_STATED = "not stated"
 """Statistic of a printed number if its study does not name one over the replications."""

@@ -302,7 +302,7 @@ fn sender_events_are_counted_and_sampled() {
     assert_eq!(record.elapsed_s, None);
 }
 
-/// `tests/python/explain/test_explain.py` uses the same events.
+/// `tests/python/analysis/explain/test_explain.py` uses the same events.
 #[test]
 fn an_ack_with_data_ends_a_row_of_duplicates() {
     for (payloads, counted) in [(&[0, 0, 0, 10, 0][..], (4, 1)), (&[0, 0, 10, 0], (3, 0))] {

@@ -1,0 +1,1 @@
+"""From stored results to what they say."""

@@ -1,0 +1,142 @@
+"""From a scenario with claims to their verdicts: run what is missing, then judge."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lasthop.analysis.checks import baselines
+from lasthop.analysis.claims import NOT_RUN, NOT_UPHELD, UNDECIDED, UPHELD
+from lasthop.analysis.claims.evaluate import Outcome, evaluate
+from lasthop.analysis.claims.records import Records
+from lasthop.analysis.claims.telling import Telling, telling_run
+from lasthop.campaign.campaign import Campaign
+from lasthop.campaign.inventory import OtherKernelError
+from lasthop.campaign.plan import Plan
+from lasthop.campaign.results.folder import check_folder, empty, locked
+from lasthop.campaign.results.manifest import finished
+from lasthop.campaign.runner import Place
+from lasthop.campaign.simulate import Asked, lateness, place_of, simulate_at, warnings_of
+from lasthop.campaign.until.looks import LOOKS, looks_up_to
+from lasthop.common.errors import InputError
+from lasthop.studies.claims.file import Claims
+from lasthop.studies.loading import load
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim with its verdict, and the run that shows it best."""
+
+    outcome: Outcome
+    telling: Telling | None
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A scenario file, the plan that was run, and the verdicts on its claims."""
+
+    file: Path
+    claims: Claims
+    plan: Plan
+    baseline: Path | None
+    judged: Sequence[Judged]
+    warnings: Sequence[str]
+    late: str | None
+    """Why its runs are invalid, if they are."""
+
+    def any(self, *verdicts: str) -> bool:
+        """Tell whether a claim has one of these verdicts."""
+        return any(one.outcome.verdict in verdicts for one in self.judged)
+
+
+@dataclass(frozen=True)
+class Ways:
+    """How to check: where results go, the baseline, and the most replications if they are not given."""
+
+    out: Path | None
+    baseline: Path | None
+    at_most: int | None
+    jobs: int | None
+    quiet: bool
+
+
+def check_file(file: Path, asked: Asked, ways: Ways) -> Checked:
+    """Run what is missing of a scenario, and judge its claims.
+
+    With `at_most`, replications are added look by look until no claim is undecided. All looks together then
+    have the error of one (see `lasthop.campaign.until.looks`).
+    """
+    loaded = load(file)
+    if (claims := loaded.claims) is None:
+        raise InputError(
+            f"{file} claims nothing: write [[claim]] with id, text and holds into it, or into "
+            f"{file.with_suffix('.claims.toml').name} beside it. docs/check.md has examples."
+        )
+    baseline = baselines.find(ways.baseline, loaded.study.name)
+    if baseline is not None:
+        _must_match(baseline, loaded.study.name, file)
+    out = ways.out or Path("results") / loaded.study.name
+    check_folder(out)
+
+    def look(replications: int | None) -> Checked:
+        plan, _ = replace(asked, replications=replications).plan(loaded.study, file)
+        with place_of(None, ways.jobs, lambda _: None) as place:
+            campaign = complete(plan, out, place, quiet=ways.quiet)
+        records = Records.read(out, claims.factors, 1 if ways.at_most is None else len(LOOKS))
+        judged = judge(claims, records, baseline)
+        return Checked(file, claims, plan, baseline, judged, warnings_of(campaign), lateness(campaign))
+
+    if ways.at_most is None:
+        return look(asked.replications)
+    *early, last = looks_up_to(ways.at_most)
+    decided = (checked for checked in map(look, early) if not checked.any(UNDECIDED))
+    return next(decided, None) or look(last)
+
+
+def complete(plan: Plan, out: Path, place: Place, *, quiet: bool) -> Campaign:
+    """Run at a place what a folder lacks of a plan; return the campaign.
+
+    Results of another kernel make way, as those of another content of a program do: what is tested changes.
+    """
+    with locked(out):
+        try:
+            campaign = Campaign(plan, out)
+        except OtherKernelError:
+            empty(out)
+            campaign = Campaign(plan, out)
+        simulate_at(place, campaign, quiet=quiet)
+    return campaign
+
+
+def judge(claims: Claims, records: Records, baseline: Path | None = None) -> list[Judged]:
+    """Judge claims on records, beside those in the folder of a baseline."""
+    earlier = None if baseline is None else Records.read(baseline, claims.factors, beside=records)
+    outcomes = map(_doubted, evaluate(claims, records, earlier))
+    return [Judged(outcome, telling_run(outcome, records)) for outcome in outcomes]
+
+
+def _doubted(outcome: Outcome) -> Outcome:
+    """Return the outcome, undecided if it was upheld without some replications.
+
+    A study's claims leave out what has no value. But a transfer that never ends has no time, and a test that
+    leaves it out would pass.
+    """
+    left_out = max((part.left_out for part in outcome.cells), default=0)
+    if outcome.verdict != UPHELD or not left_out:
+        return outcome
+    what = "1 replication has" if left_out == 1 else f"{left_out} replications have"
+    return replace(outcome, verdict=UNDECIDED, reason=f"{what} no value: something did not finish")
+
+
+def _must_match(baseline: Path, name: str, file: Path) -> None:
+    """Raise `InputError` if a baseline belongs to a scenario of another name."""
+    scenario = finished(baseline)["identity"]["scenario"]
+    if scenario != name:
+        raise InputError(f"The baseline {baseline} is one of the scenario '{scenario}', not of {file}.")
+
+
+def exit_code(verdicts: Iterable[str], *, late: bool) -> int:
+    """Return the exit code: 3 if runs are invalid, 4 if something is not upheld, 5 if it is undecided."""
+    given = set(verdicts)
+    if late:
+        return 3
+    return 4 if NOT_UPHELD in given else 5 if given & {UNDECIDED, NOT_RUN} else 0

@@ -1,0 +1,133 @@
+"""Verdicts in words and in the formats of services that run tests."""
+
+import json
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from lasthop.analysis.checks.judge import Checked, Judged
+from lasthop.analysis.claims import NOT_RUN, NOT_UPHELD, UNCOMPUTABLE, UNDECIDED, UPHELD, VERDICTS
+from lasthop.analysis.claims.verdicts import INDENT, claim_lines, claims_frame, numbers
+from lasthop.common import junit as files
+from lasthop.common.metrics.units import counted
+from lasthop.studies.claims.file import line_of
+
+
+def head(checked: Checked) -> str:
+    """Say what was checked, with what and how often."""
+    plan = checked.plan
+    runs = counted(plan.replications, "replication")
+    against = "" if checked.baseline is None else f", baseline {checked.baseline}"
+    return f"{checked.file}: {runs}, seed {plan.seed}, {plan.engine.title}{against}"
+
+
+def lines(checked: Checked, judged: Judged) -> Iterator[str]:
+    """Say the verdict on a claim with its numbers, and how to look at the run behind it."""
+    yield from claim_lines(judged.outcome)
+    if (command := command_of(checked, judged)) is not None:
+        yield f"{INDENT}{command}"
+
+
+def command_of(checked: Checked, judged: Judged) -> str | None:
+    """Return the command that tells the story of the run behind a verdict; `None` if none can."""
+    run, plan = judged.telling, checked.plan
+    if run is None or not plan.repeatable:
+        return None
+    words = ["lasthop", "explain", str(checked.file)]
+    if run.levels:
+        words += ["--only", ",".join(f"{factor}={level}" for factor, level in run.levels.items())]
+    words += ["--replication", str(run.replication)]
+    if run.set_number > 1:
+        words += ["--set", str(run.set_number)]
+    if plan.replications != plan.study.replications:
+        words += ["--replications", str(plan.replications)]
+    if plan.seed != plan.study.seed:
+        words += ["--seed", str(plan.seed)]
+    return shlex.join([*words, *plan.engine.options])
+
+
+def totals(checked: Sequence[Checked]) -> str:
+    counts = Counter(one.outcome.verdict for each in checked for one in each.judged)
+    named = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
+    return f"claims: {named} of {counts.total()}"
+
+
+def advice(checked: Sequence[Checked], *, until_decided: bool) -> list[str]:
+    """Say what may decide an undecided claim, if there is one."""
+    if not any(one.any(UNDECIDED) for one in checked):
+        return []
+    more = "a larger --at-most" if until_decided else "--until-decided adds as many as are needed"
+    return [f"  More replications may decide what is undecided: {more}."]
+
+
+def as_json(checked: Sequence[Checked]) -> str:
+    """Return everything that is known of the verdicts."""
+    return json.dumps([_facts(one) for one in checked], indent=2) + "\n"
+
+
+def _facts(checked: Checked) -> dict[str, object]:
+    rows = claims_frame([one.outcome for one in checked.judged]).to_dicts()
+    commands = [command_of(checked, one) for one in checked.judged]
+    return {
+        "file": str(checked.file),
+        "seed": checked.plan.seed,
+        "replications": checked.plan.replications,
+        "engine": checked.plan.engine.name,
+        **checked.plan.engine.identity,
+        "baseline": None if checked.baseline is None else str(checked.baseline),
+        "invalid": checked.late,
+        "claims": [
+            {
+                **row,
+                "replication": one.telling and one.telling.replication,
+                "cell": one.telling and dict(one.telling.levels),
+                "command": command,
+            }
+            for row, one, command in zip(rows, checked.judged, commands, strict=True)
+        ],
+    }
+
+
+_JUNIT = {UPHELD: "", NOT_UPHELD: "failure", UNDECIDED: "error", NOT_RUN: "error", UNCOMPUTABLE: "skipped"}
+
+
+def as_junit(checked: Sequence[Checked]) -> bytes:
+    """Return a JUnit file: a claim is a test, and an undecided one an error."""
+    return files.junit(
+        (
+            files.Case(
+                str(one.file),
+                f"{judged.outcome.claim.id}: {judged.outcome.claim.text}",
+                _JUNIT[judged.outcome.verdict],
+                "\n".join(filter(None, (numbers(judged.outcome), command_of(one, judged)))),
+            )
+            for one in checked
+            for judged in one.judged
+        ),
+        "lasthop check",
+    )
+
+
+_GITHUB = {NOT_UPHELD: "error", UNDECIDED: "warning", NOT_RUN: "warning"}
+
+
+def as_github(checked: Checked) -> Iterator[str]:
+    """Yield annotations as GitHub reads them from a job's output."""
+    for judged in checked.judged:
+        outcome = judged.outcome
+        if (level := _GITHUB.get(outcome.verdict)) is None:
+            continue
+        file = checked.claims.file
+        said = filter(None, (outcome.claim.text, numbers(outcome), command_of(checked, judged)))
+        told = _data("\n".join(said))
+        place = f"file={_property(str(file))},line={line_of(file, outcome.claim.id)}"
+        title = _property(f"claim {outcome.claim.id}: {outcome.verdict}")
+        yield f"::{level} {place},title={title}::{told}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,60 @@
+"""The contents of the manifest of finished results."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from lasthop.campaign.results import shapes
+from lasthop.campaign.results.folder import FLOWS, MANIFEST, RUNS
+from lasthop.campaign.results.shapes import Manifest
+from lasthop.campaign.results.store import STORE
+from lasthop.common.errors import InputError
+
+NOTES: Final = "live"
+"""The key of the engine's facts about its runs."""
+UNTIL: Final = "until"
+"""The key of the conditions that ended the cells, if no given number did."""
+SCENARIO_FILE: Final = "scenario_file"
+"""The key of the file's path at the time."""
+
+
+class Difference(NamedTuple):
+    """A difference of Linux from a scenario's TCP settings, its likely effect, and the cells that have it."""
+
+    what: str
+    effect: str
+    cells: Sequence[str]
+
+
+def finished(folder: Path) -> Manifest:
+    """Return the manifest of finished results; raise `InputError` if `folder` holds none."""
+    absent = [name for name in (MANIFEST, RUNS, FLOWS) if not (folder / name).is_file()]
+    if absent:
+        raise InputError(
+            f"{folder} holds no {' and no '.join(absent)}: give a folder that 'lasthop run' or 'lasthop "
+            "study run' made. To finish a run that was stopped, repeat its command."
+        )
+    file = folder / MANIFEST
+    try:
+        return shapes.manifest(file)
+    except ValueError as error:
+        raise InputError(
+            f"{file} cannot be read as a manifest of lasthop ({error}). Repeat the command that made it: "
+            f"what is in {STORE} is not run again."
+        ) from error
+
+
+def looks_of(manifest: Manifest | None) -> int:
+    """Return how many looks share the error of a campaign's intervals: one for a given number of runs."""
+    until = None if manifest is None else manifest.get(UNTIL)
+    return 1 if until is None else until["shares"]
+
+
+def differences_of(manifest: Manifest) -> list[Difference]:
+    """Return the differences of Linux from the scenario's TCP settings, as a manifest lists them."""
+    cells: dict[tuple[str, str], list[str]] = {}
+    notes = manifest.get(NOTES)
+    for cell, found in notes["differences"].items() if notes is not None else ():
+        for difference in found:
+            cells.setdefault((difference["what"], difference["effect"]), []).append(cell)
+    return [Difference(what, effect, named) for (what, effect), named in cells.items()]

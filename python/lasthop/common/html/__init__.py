@@ -1,0 +1,1 @@
+"""What all HTML pages share: template, style, figures and the packing of these."""

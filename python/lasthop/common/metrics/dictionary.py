@@ -1,0 +1,195 @@
+"""What the columns of the results mean: names in words, units and definitions.
+
+The engines describe the columns that they measure (`_core.MEANINGS`, written where a record is defined, in
+`crates/lasthop-trace/src/records.rs`). This module describes columns that are added or computed later.
+"""
+
+import functools
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from lasthop import _core
+
+
+class Metric(NamedTuple):
+    """A column of a table.
+
+    `label` is its name for people, without the unit; a count has no unit but its label.
+    """
+
+    table: str
+    name: str
+    label: str
+    unit: str
+    definition: str
+
+
+_PLACE = [
+    ("set", "set", "", "Number of the set of replications, from 1."),
+    ("replication", "replication", "", "Number of the run of a cell, from 1, over all sets."),
+]
+"""Columns of every table, behind the columns of the factors."""
+_LATE = "of the time between when a packet was due and when it was delivered. Live engine only."
+_ADDED = {
+    "flows": [
+        (
+            "role",
+            "role",
+            "",
+            "What the flow is in its run, so that flows of several runs can be compared: its name, or its "
+            "rank.",
+        )
+    ],
+    "runs": [
+        ("program", "program", "", "Name of the real program (`lasthop repeat`)."),
+        (
+            "exit_code",
+            "exit code",
+            "",
+            "Exit code of the program: 128 and the number of a signal, 124 after the time limit.",
+        ),
+        (
+            "stderr_end",
+            "end of standard error",
+            "",
+            "The last 4096 bytes that the program wrote to its standard error.",
+        ),
+        (
+            "program_s",
+            "program time",
+            "s",
+            "From the start of the run to the end of the program and of all it started.",
+        ),
+        (
+            "wall_s",
+            "wall time",
+            "s",
+            "How long the run took on this machine. It differs from run to run on all engines.",
+        ),
+        ("lateness_p50_us", "median lateness", "µs", f"Median {_LATE}"),
+        ("lateness_p99_us", "p99 of lateness", "µs", f"99 % quantile {_LATE}"),
+        ("lateness_p999_us", "p99.9 of lateness", "µs", f"99.9 % quantile {_LATE}"),
+        ("lateness_max_us", "largest lateness", "µs", f"Greatest {_LATE}"),
+        ("valid", "valid", "", "Whether 99.9 % of the packets were at most 1 ms late. Live engine only."),
+    ],
+}
+"""Columns that Python adds to the tables of the engines."""
+COMPUTED = "summary"
+"""Where to find metrics that only `summary.csv` and printed answers have."""
+_CONGESTION = "Packets that a queue dropped, or marked, because it was full or filling."
+_PER_PACKET, _PER_FLOW = (
+    "of short flows, per packet that the servers sent",
+    "of short flows, per flow started",
+)
+_COMPUTED = [
+    ("overall_time_s", "overall time", "s", "Longest `elapsed_s` of the run's flows."),
+    ("spacing_ms", "packet spacing", "ms", "Time between the arrivals of two consecutive datagrams."),
+    ("jitter_ms", "jitter", "ms", "Mean spacing of a run's datagrams."),
+    ("lost_packets", "packets lost", "packets", "Data packets dropped on the way, whatever the cause."),
+    ("drops_queue", "queue drops", "packets", "`data_drops_queue` or `ack_drops_queue`, by the direction."),
+    ("drops_red", "RED drops", "packets", "`data_drops_red` and `data_marks_ecn`, or the same of ACKs."),
+    ("drops_error", "link losses", "packets", "`data_drops_error` or `ack_drops_error`, by the direction."),
+    ("drops_congestion", "congestion drops", "packets", _CONGESTION),
+    (
+        "drops_sum_of_maxima",
+        "sum of the largest drop counts",
+        "packets",
+        "Sum over the classes of objects of the largest drop count in any replication.",
+    ),
+    (
+        "throughput_main_median_Bps",
+        "throughput of the main object",
+        "B/s",
+        "Median throughput of the page itself.",
+    ),
+    (
+        "throughput_inline_slowest_Bps",
+        "throughput of the slowest in-line object",
+        "B/s",
+        "Median throughput of the slowest of a page's objects behind the first.",
+    ),
+    (
+        "throughput_inline_fastest_Bps",
+        "throughput of the fastest in-line object",
+        "B/s",
+        "Median throughput of the fastest of a page's objects behind the first.",
+    ),
+    (
+        "response_time_change_percent",
+        "change of response time",
+        "percent",
+        "Response time against that of the reference variant.",
+    ),
+    (
+        "fairness",
+        "fairness",
+        "ratio",
+        "Jain's index as the study defines it: `fairness_jain` or `fairness_maxmin`.",
+    ),
+    ("lost_per_packet", "loss rate", "ratio", "Data packets lost per data packet sent."),
+    (
+        "throughput_share",
+        "share of the throughput",
+        "ratio",
+        "The flow's part of the throughput of all transfers of its run whose data go the same way.",
+    ),
+    ("retransmitted_per_packet", "retransmission rate", "ratio", f"Retransmissions {_PER_PACKET}."),
+    ("timeouts_per_flow", "timeouts per flow", "ratio", f"Timeouts {_PER_FLOW}."),
+    ("syn_timeouts_per_flow", "SYN timeouts per flow", "ratio", f"Timeouts of the SYN-ACK {_PER_FLOW}."),
+    (
+        "fast_retransmits_per_flow",
+        "fast retransmits per flow",
+        "ratio",
+        f"Entries into fast recovery {_PER_FLOW}.",
+    ),
+]
+
+
+@functools.cache
+def dictionary() -> Mapping[str, Mapping[str, Metric]]:
+    """Return the columns of each table by their names; last, under `COMPUTED`, columns of summaries alone."""
+    tables = {table: [*_PLACE, *columns, *_ADDED.get(table, [])] for table, columns in _core.MEANINGS.items()}
+    tables[COMPUTED] = _COMPUTED
+    return {table: {row[0]: Metric(table, *row) for row in rows} for table, rows in tables.items()}
+
+
+PRINTED = "printed_"
+"""Prefix of the columns of numbers that programs print."""
+PROGRAM = "program"
+"""The column of `runs.parquet` that names a real program."""
+OF_FLOWS = LOST, LOSS_RATE, SHARE = "lost_packets", "lost_per_packet", "throughput_share"
+"""Metrics that follow from the columns of flows."""
+_PRINTED_UNITS = (
+    (r"bits?_per_second|bps", "rate", "bit/s"),
+    (r"bytes_per_second", "rate", "B/s"),
+    (r"bytes", "size", "B"),
+    (r"(?<!per_)seconds", "time", "s"),
+    (r"milliseconds", "time", "ms"),
+    (r"percent", "share", "percent"),
+    (r"(?<!bits_)(?<!bytes_)(?<!per_)s", "", "s"),
+    (r"ms", "", "ms"),
+    (r"us", "", "µs"),
+)
+"""Endings of the names of printed numbers, with quantity and unit. A short unit follows its quantity."""
+
+
+@functools.cache
+def find(name: str) -> Metric | None:
+    """Return the metric of that name. A column has the same meaning in all tables."""
+    if name.startswith(PRINTED):
+        return _printed(name)
+    return next((metrics[name] for metrics in dictionary().values() if name in metrics), None)
+
+
+def _printed(name: str) -> Metric:
+    """Read a number's meaning off its key: `printed_end_sum_bits_per_second` is `end sum rate` in bit/s."""
+    path, definition = (
+        name.removeprefix(PRINTED),
+        "Number that the program printed (`lasthop repeat --json`).",
+    )
+    for ending, quantity, unit in _PRINTED_UNITS:
+        if match := re.search(rf"(?:^|_)(?:{ending})$", path):
+            words = [*path[: match.start()].split("_"), quantity]
+            return Metric("runs", name, " ".join(filter(None, words)) or path, unit, definition)
+    return Metric("runs", name, path.replace("_", " "), "", definition)

@@ -1,0 +1,162 @@
+"""Metrics as people read them: their names in words, their units, and numbers at a scale that suits them.
+
+Columns of the records keep one unit: seconds, milliseconds, bytes, bytes per second. People read times in s
+or ms, sizes in MB, rates in kbit/s or Mbit/s. Terminal, report and pictures all take words and numbers from
+here. One column, axis or sentence has one scale:
+
+    scale = scale_of("throughput_Bps", [7162.5, 3000.0])
+    scale.unit                               # 'kbit/s'
+    scale.text(7162.5)                       # '57.3 kbit/s'
+    scale.number(3000.0)                     # '24.0'
+    axis_title("throughput_Bps", scale)      # 'throughput (kbit/s)'
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from lasthop.common.metrics.dictionary import find
+
+_SHARES = frozenset(
+    {
+        "lost_per_packet",
+        "retransmitted_per_packet",
+        "throughput_share",
+        "utilisation",
+        "background_share",
+        "voice_loss",
+        "voice_late",
+    }
+)
+"""Ratios that people read in per cent."""
+
+SCORES = {"mos": 3.5, "fairness_jain": 1.0, "fairness_maxmin": 1.0, "utilisation": 1.0, "efficiency": 1.0}
+"""Bounded scores and their ranges. They differ by points, not by a share, and more is better."""
+
+RATIOS = frozenset({"s", "ms", "µs", "B/s", "bit/s"})
+"""Units of times and rates: they differ by a share, and noise grows with them."""
+
+_TIMES = ((1.0, "s", 1.0), (1e-3, "ms", 1e3), (0.0, "µs", 1e6))
+_SIZES = ((1e9, "GB", 1e-9), (1e6, "MB", 1e-6), (1e3, "kB", 1e-3), (0.0, "B", 1.0))
+_RATES = ((1e9, "Gbit/s", 1e-9), (1e6, "Mbit/s", 1e-6), (0.0, "kbit/s", 1e-3))
+_FAMILIES = {
+    "s": (1.0, _TIMES),
+    "ms": (1e-3, _TIMES),
+    "µs": (1e-6, _TIMES),
+    "B": (1.0, _SIZES),
+    "B/s": (8.0, _RATES),
+    "bit/s": (1.0, _RATES),
+}
+"""For each unit: its size in the family's base unit (s, B, bit/s), and the size from which on it is used."""
+_WHOLE = frozenset({"", "packets", "acks", "blocks"})
+"""Units of counts."""
+_SHARE = "share"
+
+
+def unit_of(metric: str) -> str:
+    """Return the unit of a metric, as `lasthop metrics` lists it; empty if it has none."""
+    known = find(metric)
+    return "" if known is None else known.unit
+
+
+def label(metric: str) -> str:
+    """Return a metric's name in words, without its unit: `elapsed_s` is `elapsed time`."""
+    known = find(metric)
+    return metric.replace("_", " ") if known is None else known.label
+
+
+class Scale(NamedTuple):
+    """How to show the numbers of a column or axis: times `factor`, in `unit` (empty for pure numbers)."""
+
+    unit: str
+    factor: float = 1.0
+    whole: bool = False
+    """Whether the numbers are counts."""
+
+    def number(self, value: float | None, *, signed: bool = False, decimals: int | None = None) -> str:
+        """Write a value with about three digits, or with `decimals`, without the unit.
+
+        A dash if there is none.
+        """
+        if value is None or not math.isfinite(value):
+            return "-"
+        shown = value * self.factor
+        text = f"{shown:{'+' if signed else ''}.{self._decimals(shown) if decimals is None else decimals}f}"
+        return "0" if float(text) == 0 else text
+
+    def text(self, value: float | None, *, signed: bool = False) -> str:
+        number = self.number(value, signed=signed)
+        return f"{number} {self.unit}" if self.unit and number != "-" else number
+
+    def decimals_of(self, error: float) -> int:
+        """Return how many decimals show two digits of an error, as is usual for a value with an error."""
+        return min(max(1 - math.floor(math.log10(error * self.factor)), 0), 6)
+
+    def _decimals(self, shown: float) -> int:
+        if shown == 0 or abs(shown) >= 1000 or (self.whole and shown.is_integer()):
+            return 0
+        return (
+            min(max(2 - math.floor(math.log10(abs(shown))), 1), 4) if abs(shown) < 1 or not self.whole else 1
+        )
+
+
+def scale(unit: str, values: Iterable[float | None]) -> Scale:
+    """Choose the scale for numbers in `unit` by the largest of them.
+
+    `unit` is `s`, `ms`, `B`, `B/s`, `bit/s` or any other.
+    """
+    if unit in _FAMILIES:
+        base, steps = _FAMILIES[unit]
+        finite = [abs(value) * base for value in values if value is not None and math.isfinite(value)]
+        largest = max(finite, default=0.0) or 1.0
+        _, name, factor = next(step for step in steps if largest >= step[0])
+        return Scale(name, base * factor)
+    if unit == _SHARE:
+        return Scale("%", 100.0)
+    words = {"percent": "%", "ratio": "", "acks": "ACKs"}
+    return Scale(words.get(unit, unit), whole=unit in _WHOLE)
+
+
+def scale_of(metric: str, values: Iterable[float | None]) -> Scale:
+    """Choose the scale for values of a column of the records."""
+    return scale(_SHARE if metric in _SHARES else unit_of(metric), values)
+
+
+def human(metric: str, value: float | None) -> str:
+    """Write a value of a column of the records with a fitting unit: `57.3 kbit/s`, `1.20 MB`, `12.0 ms`."""
+    return scale_of(metric, [value]).text(value)
+
+
+def units_for(metric: str) -> dict[str, float]:
+    """Return the units in which a column's value may be given, each with its size in the column's own unit.
+
+    Pure numbers have the empty unit.
+    """
+    own = unit_of(metric)
+    if own not in _FAMILIES:
+        return {"": 1.0, **({} if own in ("", "ratio") else {own: 1.0})}
+    base, steps = _FAMILIES[own]
+    sizes = {name: 1 / factor for _, name, factor in steps}
+    sizes |= {unit: size for unit, (size, others) in _FAMILIES.items() if others is steps}
+    if steps is _TIMES:
+        sizes["us"] = sizes["µs"]
+    return {unit: size / base for unit, size in sizes.items()}
+
+
+def axis_title(metric: str, scale: Scale) -> str:
+    """Return quantity and unit: `throughput (kbit/s)`; no unit if the words say it, as in `queue drops`."""
+    return (
+        label(metric)
+        if scale.unit in ("", "packets", "ACKs", "blocks")
+        else f"{label(metric)} ({scale.unit})"
+    )
+
+
+def listed(texts: Sequence[str], word: str = "and") -> str:
+    """Return `a, b and c`, as a sentence lists it."""
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} {word} {texts[-1]}"
+
+
+def counted(number: int, thing: str) -> str:
+    """Return `1 segment`, `2 segments`."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

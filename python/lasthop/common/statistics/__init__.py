@@ -1,0 +1,1 @@
+"""Numbers that describe samples, with their intervals."""

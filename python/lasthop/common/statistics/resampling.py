@@ -1,0 +1,152 @@
+"""Standard errors of statistics without a formula of their own, from resampled replications.
+
+A statistic is an array: its value over all replications, followed by its values over the resamples.
+Element-wise results of such arrays are such arrays again.
+
+The jackknife leaves out each replication in turn. It needs no random numbers and is right for means and
+functions of means, but not for quantiles, however many the replications (Efron and Tibshirani, An
+Introduction to the Bootstrap, section 11.6). Quantiles take the bootstrap, which draws as many replications
+with replacement within each set.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lasthop.common.statistics.estimates import ROUNDING, Interval, student
+
+_RESAMPLES = 1000
+_SEED = 1979
+
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Resampled:
+    """A statistic of replications with its standard error, both in the statistic's unit."""
+
+    estimate: float
+    error: float
+    freedom: int
+
+    @classmethod
+    def of(cls, values: Values, spread: float, freedom: int, scale: float = 0.0) -> Resampled:
+        """Take a statistic as an array; its error is `spread` times the deviation of the resamples.
+
+        `scale` is the size of the terms of a difference: a difference that rounding errors alone may explain
+        counts as 0.
+        """
+        tiny = ROUNDING * max(scale, abs(float(values[0])))
+        error = float(np.std(values[1:]) * spread) if freedom > 0 else float("nan")
+        estimate = float(values[0])
+        return cls(0.0 if abs(estimate) <= tiny else estimate, 0.0 if error <= tiny else error, freedom)
+
+    def alone(self) -> Resampled:
+        """Return the estimate as if it were certain."""
+        return Resampled(self.estimate, 0.0, max(self.freedom, 1))
+
+    @property
+    def defined(self) -> bool:
+        """Whether there is an interval."""
+        return bool(np.isfinite(self.estimate) and np.isfinite(self.error))
+
+    @property
+    def distance(self) -> float:
+        """Distance of the estimate to 0 in standard errors; infinite if the error is 0."""
+        return self.estimate / self.error if self.error else float(np.copysign(np.inf, self.estimate))
+
+    def interval(self, confidence: float = 0.95) -> Interval:
+        """Student's interval about the estimate."""
+        half = self.error * student(confidence, self.freedom)
+        return Interval(self.estimate, self.estimate - half, self.estimate + half)
+
+
+@dataclass(frozen=True, slots=True)
+class Jackknife:
+    """Leaves out each of `count` replications in turn.
+
+    For the mean of paired differences, the interval equals the paired t test's.
+    """
+
+    count: int
+
+    @property
+    def size(self) -> int:
+        return self.count + 1 if self.count > 1 else 1
+
+    def mean(self, values: Values) -> Values:
+        without = (values.sum() - values) / (values.size - 1) if values.size > 1 else values[:0]
+        return np.concatenate(([values.mean()], without))
+
+    def of(self, values: Values, scale: float = 0.0) -> Resampled:
+        """Return a statistic with its error; `scale` as for `Resampled.of`."""
+        return Resampled.of(values, np.sqrt(max(self.count - 1, 0)), self.count - 1, scale)
+
+
+class Bootstrap:
+    """Draws replications with replacement, within each set; statistics of the same sets share the draws.
+
+    A set of one has nothing to draw from; then all replications count as one set.
+    """
+
+    def __init__(self, sets: NDArray[np.int64]) -> None:
+        """Take the set number of each replication, the sets one after the other."""
+        sizes = np.unique(sets, return_counts=True)[1]
+        if sizes.min() == 1:
+            sizes = np.array([sets.size])
+        self._sizes = tuple(sizes.tolist())
+        self._draws = _draws(self._sizes)
+        self._freedom = int(sets.size - sizes.size)
+        self._count = sets.size
+
+    @property
+    def size(self) -> int:
+        return _RESAMPLES + 1
+
+    def mean(self, values: Values) -> Values:
+        return np.concatenate(([values.mean()], values[self._draws].mean(axis=1)))
+
+    def quantile(self, values: Values, share: float) -> Values:
+        """Return a quantile, as a mean over the sets.
+
+        Each row of `values` has a value of every replication.
+        """
+        return _quantiles(values.tobytes(), values.shape, share, self._sizes)
+
+    def of(self, values: Values, scale: float = 0.0) -> Resampled:
+        """Return a statistic with its error; `scale` as for `Resampled.of`."""
+        # With this scale, the error of a mean is the usual one, which divides by the degrees of freedom.
+        spread = np.sqrt(self._count / self._freedom) if self._freedom else 0.0
+        return Resampled.of(values, spread, self._freedom, scale)
+
+
+@lru_cache(maxsize=8)
+def _draws(sizes: tuple[int, ...]) -> NDArray[np.int64]:
+    """Return the numbers of the replications in each resample of sets of these sizes, set by set."""
+    random, starts = np.random.default_rng(_SEED), np.cumsum((0, *sizes[:-1]))
+    drawn = [
+        start + random.integers(0, size, (_RESAMPLES, size))
+        for start, size in zip(starts, sizes, strict=True)
+    ]
+    return np.concatenate(drawn, axis=1)
+
+
+@lru_cache(maxsize=1024)
+def _quantiles(content: bytes, shape: tuple[int, ...], share: float, sizes: tuple[int, ...]) -> Values:
+    """Return a quantile of values over all replications, and over each resample of sets of these sizes.
+
+    The claims of a study ask for most quantiles several times.
+    """
+    values = np.frombuffer(content).reshape(shape)
+    whole = np.concatenate((np.arange(sum(sizes))[np.newaxis], _draws(sizes)))
+    of_sets = [
+        np.quantile(values[:, drawn], share, axis=(0, 2))
+        for drawn in np.split(whole, np.cumsum(sizes)[:-1], axis=1)
+    ]
+    found = np.asarray(np.mean(of_sets, axis=0))
+    found.flags.writeable = False
+    return found

@@ -1,0 +1,228 @@
+"""BBR's test cases: assertions on the states that a control goes through, by draft-ietf-ccwg-bbr."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from lasthop import _core
+from lasthop.campaign.results.columns import as_frame
+from lasthop.engines.engine import Observation, Request
+from lasthop.engines.model_engine import ModelEngine
+from lasthop.evaluate.rows import Section, laid_over
+from lasthop.scenario.points import read_study
+from lasthop.scenario.toml import to_toml
+
+_FILE = Path(__file__).with_suffix(".toml")
+_SEED = 1
+
+
+@dataclass(frozen=True)
+class Case:
+    """A test case: a scenario, what must hold in it, and what changes at a state.
+
+    `then` is laid over the scenario; its times and sizes that begin with `+` count from the moment `at`.
+    """
+
+    id: str
+    title: str
+    scenario: Mapping[str, Any]
+    expected: Mapping[str, Any]
+    at: Mapping[str, Any] | None
+    then: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Told:
+    """What became of a case: the states with the seconds at which they began, and what did not hold."""
+
+    case: Case
+    file: Path
+    states: Sequence[tuple[float, str]]
+    faults: Sequence[str]
+
+    @property
+    def course(self) -> str:
+        """The states in words: the first ones with the times at which they began."""
+        shown = ", ".join(f"{name} {at:.2f} s" for at, name in self.states[:8])
+        return f"{shown}, ..." if len(self.states) > 8 else shown
+
+
+@dataclass(frozen=True)
+class Cases:
+    """All test cases, and which state may follow which."""
+
+    section: Section
+    follows: Mapping[str, Sequence[str]]
+    cases: Sequence[Case]
+
+
+def read_cases() -> Cases:
+    data = tomllib.loads(_FILE.read_text(encoding="utf-8"))
+    section = Section(**data["section"], rows=())
+    return Cases(section, data["follows"], [_case(one, data["scenario"]) for one in data["case"]])
+
+
+_EXPECTED = ("states", "lasts", "carries", "loses", "window", "undone")
+
+
+def _case(entry: Mapping[str, Any], base: Mapping[str, Any]) -> Case:
+    own = dict(entry)
+    expected = {key: own.pop(key) for key in _EXPECTED if key in own}
+    name, title, at, then = own.pop("id"), own.pop("title"), own.pop("at", None), own.pop("then", {})
+    for keys in (own, then):
+        if "flow" in keys:
+            keys["flow"] = [keys["flow"]]
+    scenario = {"name": f"bbr-{name}", "title": title, **laid_over(base, own)}
+    return Case(name, title, scenario, expected, at, then)
+
+
+def tell_all(cases: Cases, tcp: Mapping[str, object], folder: Path) -> list[Told]:
+    """Write the scenarios into a folder, run them, and return what became of them.
+
+    A control that does not name its states as the draft does has no cases.
+    """
+
+    def tell(case: Case) -> Told:
+        return _tell(case, cases.follows, tcp, folder / f"bbr-{case.id}.toml")
+
+    first, *others = cases.cases
+    told = tell(first)
+    if not any(name.startswith("ProbeBW_") for _, name in told.states):
+        told.file.unlink()
+        return []
+    return [told, *map(tell, others)]
+
+
+def _tell(case: Case, follows: Mapping[str, Sequence[str]], tcp: Mapping[str, object], file: Path) -> Told:
+    scenario = {**case.scenario, "tcp": tcp}
+    run = _run(scenario, file)
+    if case.at is not None:
+        begun = [at for at, name in run.states if name == case.at["state"] and at >= case.at["after"]]
+        if not begun:
+            return Told(case, file, run.states, [f"it never enters {case.at['state']}"])
+        run = _run(laid_over(scenario, _counted_from(begun[0], run, case.then)), file)
+    return Told(case, file, run.states, list(_faults(case.expected, follows, run)))
+
+
+def _counted_from(moment: float, run: _Run, value: Any) -> Any:  # noqa: ANN401
+    """Return a table in which what begins with `+` counts from a moment: times, and bytes sent by then."""
+    if isinstance(value, Mapping):
+        return {key: _counted_from(moment, run, one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_counted_from(moment, run, one) for one in value]
+    if not isinstance(value, str) or not value.startswith("+"):
+        return value
+    count, unit = value.split()
+    if unit == "ms":
+        return f"{1e3 * moment + float(count):.3f} ms"
+    sent = run.between("sent", {"from": 0.0, "to": moment})["payload_bytes"].sum()
+    return f"{int(sent) + int(count)} B"
+
+
+@dataclass(frozen=True)
+class _Run:
+    trace: _core.Trace
+
+    @cached_property
+    def transport(self) -> pl.DataFrame:
+        return as_frame(self.trace.transport).filter(host="server")
+
+    @cached_property
+    def states(self) -> list[tuple[float, str]]:
+        """When the sender entered which state."""
+        found = self.transport.filter(event="state")
+        return [(at / 1e9, name) for at, name in found.select("time_ns", "state").iter_rows()]
+
+    @cached_property
+    def data(self) -> pl.DataFrame:
+        """Events of packets towards the client, with their time in seconds."""
+        packets = as_frame(self.trace.packets).filter(pl.col("payload_bytes") > 0, direction="down")
+        return packets.with_columns(time_s=pl.col("time_ns") / 1e9)
+
+    def between(self, event: str, span: Mapping[str, float]) -> pl.DataFrame:
+        """Return the events of packets in a span of time."""
+        when = pl.col("time_s").is_between(span["from"], span["to"])
+        return self.data.filter(pl.col("event").str.starts_with(event), when)
+
+
+def _run(scenario: Mapping[str, Any], file: Path) -> _Run:
+    file.write_text(to_toml(dict(scenario)), encoding="utf-8")
+    (cell,) = read_study(file).cells
+    done = ModelEngine().run(cell, Request.of_one(_SEED, 1, 1, Observation(trace=True)))
+    assert isinstance(done.trace, _core.Trace)
+    return _Run(done.trace)
+
+
+def _faults(expected: Mapping[str, Any], follows: Mapping[str, Sequence[str]], run: _Run) -> Iterator[str]:
+    names = [name for _, name in run.states]
+    for before, after in dict.fromkeys(pairwise(names)):
+        if after not in follows.get(before, ()):
+            yield f"the draft has no way from {before} to {after}"
+    for key, value in expected.items():
+        yield from _CHECKS[key](value, run)
+
+
+def _order(pattern: str, run: _Run) -> Iterator[str]:
+    names = " ".join(name for _, name in run.states)
+    if re.search(pattern, names) is None:
+        yield f"its states are not {pattern}: {names[:120]}"
+
+
+def _lengths(wanted: Mapping[str, Any], run: _Run) -> Iterator[str]:
+    visits = [
+        after - at
+        for (at, name), (after, _) in pairwise(run.states)
+        if name == wanted["state"] and wanted.get("after", 0.0) <= at < wanted.get("before", 1e9)
+    ]
+    for length in visits or [0.0]:
+        if not wanted["from"] <= length <= wanted["to"]:
+            yield f"{wanted['state']} lasts {length:.3f} s, not {wanted['from']} to {wanted['to']} s"
+
+
+def _carried(wanted: Mapping[str, float], run: _Run) -> Iterator[str]:
+    bits = 8 * int(run.between("delivered", wanted)["ip_bytes"].sum())
+    share = bits / (wanted["to"] - wanted["from"]) / wanted["of"]
+    if share < wanted["share"]:
+        yield f"{share:.3f} of the rate arrives {_when(wanted)}, not {wanted['share']}"
+
+
+def _lost(wanted: Mapping[str, float], run: _Run) -> Iterator[str]:
+    share = len(run.between("drop", wanted)) / len(run.between("sent", wanted))
+    if share > wanted["share"]:
+        yield f"{share:.3f} of the packets are lost {_when(wanted)}, not {wanted['share']}"
+
+
+def _when(wanted: Mapping[str, float]) -> str:
+    return f"from {wanted['from']:g} to {wanted['to']:g} s"
+
+
+def _least_window(least: int, run: _Run) -> Iterator[str]:
+    begun = next((at for at, name in run.states if name.startswith("ProbeBW")), 0.0)
+    found = run.transport.filter(pl.col("time_ns") >= 1e9 * begun, event="window")["cwnd"].min()
+    if isinstance(found, int) and found < least:
+        yield f"its window falls to {found} segments, below {least}"
+
+
+def _undone(least: int, run: _Run) -> Iterator[str]:
+    found = len(run.transport.filter(pl.col("event").str.starts_with("undone")))
+    if found < least:
+        yield f"it undoes {found} reductions, not {least}: its recovery was not spurious"
+
+
+_CHECKS: Mapping[str, Callable[[Any, _Run], Iterator[str]]] = {
+    "states": _order,
+    "lasts": _lengths,
+    "carries": _carried,
+    "loses": _lost,
+    "window": _least_window,
+    "undone": _undone,
+}

@@ -1,0 +1,201 @@
+"""From a congestion control to its dossier: write the scenarios, run what is missing, judge, and measure."""
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lasthop import _core
+from lasthop.analysis.checks.judge import Checked, complete, exit_code, judge
+from lasthop.analysis.claims import NOT_RUN, NOT_UPHELD, UNDECIDED, UPHELD
+from lasthop.analysis.claims.evaluate import estimate
+from lasthop.analysis.claims.records import Records
+from lasthop.campaign import runner
+from lasthop.campaign.simulate import Asked, lateness
+from lasthop.common.errors import InputError
+from lasthop.common.files import write_text
+from lasthop.common.statistics.estimates import Interval
+from lasthop.engines.model_engine import ModelEngine
+from lasthop.evaluate.bbr import Told, read_cases, tell_all
+from lasthop.evaluate.controls import Control
+from lasthop.evaluate.rows import FACTOR, TESTED, Number, Row, Section, Set
+from lasthop.studies.claims.design import Design, Place
+from lasthop.studies.claims.file import CLAIMS_FILE, Claims
+from lasthop.studies.claims.language import ClaimError, Parser, Vocabulary
+from lasthop.studies.loading import load
+
+NUMBERS_ONLY = "numbers only"
+_WORST_FIRST = (NOT_UPHELD, UNDECIDED, NOT_RUN, UPHELD)
+SCENARIOS, RESULTS = "scenarios", "results"
+
+
+@dataclass(frozen=True)
+class Value:
+    """A number in one cell: its mean over replications, with the 95 % interval; `None` if it has none."""
+
+    place: Place
+    control: str
+    interval: Interval | None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A number of the dossier in all cells of its row."""
+
+    number: Number
+    values: Sequence[Value]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A row that was run; `checked` has the verdicts on its claims.
+
+    If the engine cannot run it, `refused` says why.
+    """
+
+    row: Row
+    file: Path
+    checked: Checked | None
+    measured: Sequence[Measured]
+    refused: str = ""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A section with its rows, or the test cases of BBR, and the verdict: the worst of its claims'."""
+
+    section: Section
+    rows: Sequence[Ran]
+    cases: Sequence[Told] = ()
+
+    @property
+    def verdict(self) -> str:
+        if self.rows and all(ran.refused for ran in self.rows):
+            return NOT_RUN
+        given = [one.outcome.verdict for ran in self.rows if ran.checked for one in ran.checked.judged]
+        given += [NOT_UPHELD if told.faults else UPHELD for told in self.cases]
+        return next((verdict for verdict in _WORST_FIRST if verdict in given), NUMBERS_ONLY)
+
+
+@dataclass(frozen=True)
+class Dossier:
+    control: Control
+    against: Sequence[str]
+    set: Set
+    engine: str
+    judgements: Sequence[Judgement]
+    late: str | None
+
+    @property
+    def controls(self) -> dict[str, str]:
+        """The levels of the factor `control`, each with its name for people."""
+        return {TESTED: self.control.name, **{name: name for name in self.against}}
+
+    @property
+    def exit_code(self) -> int:
+        """As `lasthop check` has it: 3 if runs are invalid, 4 if a section is not upheld, 5 if undecided."""
+        return exit_code((one.verdict for one in self.judgements), late=self.late is not None)
+
+
+def build(
+    control: Control,
+    against: Sequence[str],
+    chosen: Set,
+    asked: Asked,
+    *,
+    out: Path,
+    place: runner.Place,
+    quiet: bool,
+    say: Callable[[Judgement], object],
+) -> Dossier:
+    """Write the scenarios of the set into `out`, run what is missing, and `say` each section's judgement."""
+    _check_folder(out)
+    levels = {TESTED: control.tcp, **{name: Control(name, name).tcp for name in against}}
+    files = _write(control, chosen, levels, out / SCENARIOS)
+    judgements = []
+    for section in chosen.sections:
+        rows = [_run(row, files[row.name], asked, out / RESULTS, place, quiet=quiet) for row in section.rows]
+        judgements.append(Judgement(section, rows))
+        say(judgements[-1])
+    # Only the model tells the states of a control.
+    cases = read_cases()
+    if asked.engine == ModelEngine.name and (told := tell_all(cases, control.tcp, out / SCENARIOS)):
+        judgements.append(Judgement(cases.section, (), told))
+        say(judgements[-1])
+    ran = [row for one in judgements for row in one.rows]
+    if all(row.refused for row in ran):
+        raise InputError(ran[0].refused)
+    late = next((row.checked.late for row in ran if row.checked and row.checked.late), None)
+    return Dossier(control, against, chosen, asked.engine, judgements, late)
+
+
+def _check_folder(out: Path) -> None:
+    """Refuse a place that is no folder, or that holds something other than a dossier."""
+    if out.is_file():
+        raise InputError(f"{out} is a file, not a folder; choose another place with --out DIR.")
+    if out.is_dir() and any(out.iterdir()) and not (out / SCENARIOS).is_dir():
+        raise InputError(
+            f"{out} exists and holds something other than a dossier; nothing was changed. "
+            "Choose another place with --out DIR."
+        )
+
+
+def _write(
+    control: Control, chosen: Set, levels: Mapping[str, Mapping[str, object]], folder: Path
+) -> dict[str, Path]:
+    """Write each row as a scenario that is complete in itself, with the files that it names."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {}
+    for section in chosen.sections:
+        for row in section.rows:
+            files[row.name] = folder / f"{row.name}.toml"
+            head = (
+                f"# {section.title} (RFC 9743): {section.criterion}\n"
+                f"# Written by 'lasthop evaluate', {chosen.name} set, version {chosen.version}.\n\n"
+            )
+            write_text(files[row.name], head + row.file_text(levels))
+            claims = files[row.name].with_suffix(f".{CLAIMS_FILE}")
+            if text := row.claims_text([name for name in levels if name != TESTED]):
+                write_text(claims, head + text)
+            else:
+                claims.unlink(missing_ok=True)
+            for file in (*row.files(), *filter(None, [control.file])):
+                if folder / file.name != file:
+                    shutil.copyfile(file, folder / file.name)
+    return files
+
+
+def _run(row: Row, file: Path, asked: Asked, results: Path, place: runner.Place, *, quiet: bool) -> Ran:
+    loaded = load(file)
+    try:
+        plan, _ = asked.plan(loaded.study, file)
+    except (InputError, _core.ScenarioError) as error:
+        if asked.engine == "model":
+            raise
+        return Ran(row, file, None, (), str(error))
+    out = results / row.name
+    out.mkdir(parents=True, exist_ok=True)
+    campaign = complete(plan, out, place, quiet=quiet)
+    factors = list(loaded.study.factors)
+    claims = loaded.claims or Claims(file, (), factors=factors)
+    records = Records.read(out, factors)
+    checked = Checked(file, claims, plan, None, judge(claims, records), (), lateness(campaign))
+    measured = list(_measure(row, file, loaded.study, records))
+    return Ran(row, file, checked, measured)
+
+
+def _measure(row: Row, file: Path, study: _core.Study, records: Records) -> Iterator[Measured]:
+    """Compute each number in each cell, with the interval that a claim about it would have."""
+    design = Design.of(study)
+    parser = Parser(Vocabulary(design.factors))
+    for number in row.numbers:
+        try:
+            found = estimate(parser.alone(number.formula), design, records)
+        except ClaimError as error:
+            raise InputError(f"{file}: {number.name}: {error}") from None
+        values = []
+        for place, interval in found:
+            cell = dict(place)
+            control = cell.pop(FACTOR)
+            values.append(Value(cell, control, interval))
+        yield Measured(number, values)

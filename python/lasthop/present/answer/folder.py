@@ -1,0 +1,54 @@
+"""The answer of a results folder, as the command line asks for it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+
+from lasthop.campaign.results.manifest import finished
+from lasthop.campaign.results.sections import Section, sections
+from lasthop.campaign.results.tables import Tables
+from lasthop.common.errors import InputError, nearest
+from lasthop.present.answer.show import STATISTICS, Shown, statistics
+
+
+def read_sections(folder: Path, metrics: Sequence[str] = (), *, parts: bool = False) -> list[Section]:
+    """Read the sections of finished results; raise InputError if there are none, or not these metrics.
+
+    With `parts`, connections that carry parts of a flow have rows, too.
+    """
+    finished(folder)
+    return sections(Tables.read(folder), metrics, parts=parts)
+
+
+def check_statistic(name: str) -> None:
+    """Raise InputError unless there is such a statistic."""
+    if name not in STATISTICS:
+        raise InputError(
+            f"--stat {name}: there is no such statistic; did you mean '{nearest(name, STATISTICS)}'? "
+            f"Statistics: {', '.join(STATISTICS)}."
+        )
+
+
+def columns_of(by: Sequence[str], found: Sequence[Section]) -> list[str]:
+    """Return the columns of factors; raise InputError unless the results have them."""
+    columns = {name: column for column, name in found[0].factors.items()}
+    for factor in by:
+        if factor not in columns:
+            guess = (
+                f"; did you mean '{nearest(factor, columns)}'? Factors: {', '.join(columns)}"
+                if columns
+                else ""
+            )
+            raise InputError(f"--by {factor}: the results have no such factor{guess}.")
+    return [columns[factor] for factor in by]
+
+
+def whole_table(found: Sequence[Section], shown: Shown) -> pl.DataFrame:
+    """Return the statistic of every row and metric, in the units of the records."""
+    parts = [
+        statistics(section, shown.by).filter(pl.col("statistic") == shown.statistic) for section in found
+    ]
+    table = pl.concat(parts)
+    names = found[0].factors
+    return table.rename({c: names[c] for c in table.columns if c in names and names[c] not in table.columns})

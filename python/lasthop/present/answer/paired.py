@@ -1,0 +1,362 @@
+"""The levels of one factor against a reference level, in pairs: what `lasthop compare` computes.
+
+Pairs, mean differences, their intervals and t tests come from `lasthop.present.answer.differences`. This
+module adds statistics that assume no distribution: the median of the pairs with a bootstrap interval, and the
+signed-rank test.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import polars as pl
+
+from lasthop.campaign.results.manifest import finished
+from lasthop.campaign.results.sections import WHO, Compared, Section, try_parts
+from lasthop.common.errors import InputError
+from lasthop.common.metrics.units import counted, label, unit_of
+from lasthop.common.statistics.estimates import PairedDifference
+from lasthop.present.answer.differences import (
+    Difference,
+    Pairs,
+    against,
+    corrected,
+    holm,
+    pairs_of,
+    signed_ranks,
+)
+from lasthop.present.answer.folder import read_sections
+from lasthop.scenario.selection import check_role, parse_levels, select_combinations
+
+HOLM, NONE = "holm", "none"
+_NAMED_AT_MOST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to compare: `reference` is `factor=level`, `only` are filters as for `select_cells`."""
+
+    reference: str
+    metric: str
+    only: Sequence[str] = ()
+    role: str | None = None
+    correction: str = HOLM
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A level against the reference in one case.
+
+    `difference.p` and `ranks_p` are corrected for the number of comparisons, `t_p` and `ranks.p_value` are
+    not. A single pair has no p value and its median no interval: they are NaN. `levels` are the levels of all
+    other factors. `without_partner` counts replications of one side alone, `without_value` counts pairs that
+    lack a value.
+    """
+
+    difference: Difference
+    ranks: PairedDifference
+    t_p: float
+    ranks_p: float
+    levels: Mapping[str, str]
+    flow: str
+    without_partner: int
+    without_value: int
+
+    @property
+    def case(self) -> dict[str, str]:
+        """The levels of all other factors, and the flow."""
+        return {**self.levels, WHO: self.flow}
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """The comparisons of a metric, case by case, and the sections of the results that they come from.
+
+    `uncompared` names the cases that have no pair with both values.
+    """
+
+    scenario: str
+    factor: str
+    reference: str
+    metric: str
+    correction: str
+    sections: Sequence[Section]
+    found: Sequence[Comparison]
+    uncompared: Sequence[str]
+
+    @property
+    def differences(self) -> list[Difference]:
+        return [one.difference for one in self.found]
+
+    @property
+    def by_ratios(self) -> bool:
+        """Whether the metric is a time or a rate that is compared by ratios."""
+        return any(one.is_ratio for one in self.differences)
+
+    def table(self) -> pl.DataFrame:
+        """Return a row per comparison, in the units of the records; undefined values are null.
+
+        Columns: the other factors, then those of `_COLUMNS` with their types. A factor named like one of
+        these has a prefix.
+        """
+        factors = list(self.found[0].levels)
+        names = [f"factor_{name}" if name in _COLUMNS else name for name in factors]
+        values = [value for _, value in _COLUMNS.values()]
+        rows = [
+            [*(one.levels[name] for name in factors), *(value(self, one) for value in values)]
+            for one in self.found
+        ]
+        schema = dict.fromkeys(names, pl.String) | {name: kind for name, (kind, _) in _COLUMNS.items()}
+        return pl.DataFrame(rows, schema=schema, orient="row").with_columns(
+            pl.when(pl.col(pl.Float64).is_finite()).then(pl.col(pl.Float64))
+        )
+
+
+_COLUMNS: dict[str, tuple[type[pl.DataType], Callable[[Compare, Comparison], object]]] = {
+    "flow": (pl.String, lambda _, one: one.flow),
+    "factor": (pl.String, lambda _, one: one.difference.factor),
+    "level": (pl.String, lambda _, one: one.difference.level),
+    "reference": (pl.String, lambda _, one: one.difference.reference),
+    "metric": (pl.String, lambda _, one: one.difference.metric),
+    "unit": (pl.String, lambda _, one: unit_of(one.difference.metric)),
+    "means": (pl.String, lambda _, one: "geometric" if one.difference.is_ratio else "arithmetic"),
+    "pairs": (pl.Int64, lambda _, one: one.difference.pairs),
+    "without_partner": (pl.Int64, lambda _, one: one.without_partner),
+    "without_value": (pl.Int64, lambda _, one: one.without_value),
+    "reference_mean": (pl.Float64, lambda _, one: one.difference.reference_mean),
+    "mean_difference": (pl.Float64, lambda _, one: one.difference.mean),
+    "mean_ci_low": (pl.Float64, lambda _, one: one.difference.low),
+    "mean_ci_high": (pl.Float64, lambda _, one: one.difference.high),
+    "relative_change": (pl.Float64, lambda _, one: one.difference.relative),
+    "median_difference": (pl.Float64, lambda _, one: one.ranks.median.estimate),
+    "median_ci_low": (pl.Float64, lambda _, one: one.ranks.median.low),
+    "median_ci_high": (pl.Float64, lambda _, one: one.ranks.median.high),
+    "cohens_dz": (pl.Float64, lambda _, one: one.difference.effect_size),
+    "rank_biserial": (pl.Float64, lambda _, one: one.ranks.rank_biserial),
+    "t_p": (pl.Float64, lambda _, one: one.t_p),
+    "t_p_corrected": (pl.Float64, lambda _, one: one.difference.p),
+    "wilcoxon_p": (pl.Float64, lambda _, one: one.ranks.p_value),
+    "wilcoxon_p_corrected": (pl.Float64, lambda _, one: one.ranks_p),
+    "correction": (pl.String, lambda all_, _: all_.correction),
+    "comparisons": (pl.Int64, lambda all_, _: len(all_.found)),
+}
+"""The columns of a table of comparisons, with their types and values."""
+
+
+def compare_results(folder: Path, request: Request) -> Compare:
+    """Compare finished results; raise InputError if there are none, or nothing to compare as asked for."""
+    identity = finished(folder)["identity"]
+    # A role chooses its rows alone, so that parts of flows stand beside no whole flow.
+    whole = read_sections(folder, [request.metric], parts=request.role is not None)
+    factor, reference = _reference(whole, request.reference)
+    sections = [section for section in _chosen(whole, request) if not section.rows.is_empty()]
+    _check_levels(sections, factor, reference, request)
+    found: list[Comparison] = []
+    uncompared: list[str] = []
+    for section in sections:
+        pairs = pairs_of(section, _column(section, factor), section.compared[0], reference)
+        found += _comparisons(section, pairs, int(identity.get("seed", 0)))
+        uncompared += _without_pairs(section, pairs)
+    if not found:
+        parts = [role for section in sections for role in section.left_out]
+        raise InputError(
+            f"--metric {request.metric}: no replication has a value both with {factor}={reference} and with "
+            f"another level of {factor} in the same cell.{try_parts(parts)}"
+        )
+    return Compare(
+        str(identity["scenario"]),
+        factor,
+        reference,
+        request.metric,
+        request.correction,
+        sections,
+        _corrected(found, request.correction),
+        uncompared,
+    )
+
+
+# ---- What is compared ------------------------------------------------------------------------------------
+
+
+def _levels(sections: Sequence[Section]) -> dict[str, list[str]]:
+    return {
+        name: pl.concat([section.rows[column] for section in sections]).unique(maintain_order=True).to_list()
+        for column, name in sections[0].factors.items()
+    }
+
+
+def _reference(sections: Sequence[Section], text: str) -> tuple[str, str]:
+    """Return the factor and the level of the reference."""
+    known = _levels(sections)
+    if not known:
+        raise InputError(
+            f"--reference {text}: the results have no factor, so there are no levels to compare."
+        )
+    (factor, levels), *more = parse_levels(text, known, "--reference").items()
+    if more or len(levels) > 1:
+        raise InputError(
+            f"--reference {text}: the reference is one level of one factor, such as {factor}={min(levels)}."
+        )
+    return factor, levels.pop()
+
+
+def _column(section: Section, factor: str) -> str:
+    return next(column for column, name in section.factors.items() if name == factor)
+
+
+def _chosen(sections: Sequence[Section], request: Request) -> list[Section]:
+    """Return the part of each section that `--only` and `--role` leave."""
+    parts = [section.rows for section in sections]
+    columns = list(sections[0].factors)
+    if request.only:
+        names = dict(sections[0].factors)
+        combinations = (
+            pl.concat([rows.select(columns) for rows in parts]).unique(maintain_order=True).rename(names)
+        )
+        chosen = select_combinations(combinations, _levels(sections), request.only)
+        chosen = chosen.rename({name: column for column, name in names.items()})
+        parts = [rows.join(chosen, on=columns, how="semi", maintain_order="left") for rows in parts]
+    if request.role is not None:
+        check_role(request.role, [role for rows in parts for role in rows[WHO].unique(maintain_order=True)])
+        parts = [rows.filter(pl.col(WHO) == request.role) for rows in parts]
+    return [
+        replace(section, rows=rows, compared=[Compared(request.metric, rows)])
+        for section, rows in zip(sections, parts, strict=True)
+    ]
+
+
+def _check_levels(sections: Sequence[Section], factor: str, reference: str, request: Request) -> None:
+    levels = {level for section in sections for level in section.rows[_column(section, factor)]}
+    asked = " ".join(
+        [*(f"--only {text}" for text in request.only), *([f"--role {request.role}"] if request.role else [])]
+    )
+    if reference not in levels:
+        raise InputError(
+            f"--reference {request.reference}: {asked} leaves none of its runs; choose {factor}={reference} "
+            "with --only, too."
+        )
+    if len(levels) == 1:
+        left = f"{asked} leaves" if asked else "the results have"
+        raise InputError(
+            f"--reference {request.reference}: {left} no other level of {factor} to compare with it."
+        )
+
+
+# ---- Statistics ------------------------------------------------------------------------------------------
+
+
+def _comparisons(section: Section, pairs: Pairs, seed: int) -> list[Comparison]:
+    """Return the comparisons of a section, the levels of a case together; p values are not corrected yet."""
+    left_out = _left_out(pairs)
+    cases: dict[tuple[str, ...], list[Comparison]] = {}
+    for one in against(section, pairs):
+        place = tuple(level for _, level in one.where)
+        without_partner, without_value = left_out[one.level, *place]
+        known = dict(one.where)
+        flow = known.pop(WHO, None) or " / ".join(map(str, section.rows[WHO].unique(maintain_order=True)))
+        levels = {
+            name: known.get(name) or str(section.rows[column][0]) for column, name in section.factors.items()
+        }
+        del levels[one.factor]
+        ranks = signed_ranks(one, seed)
+        cases.setdefault(place, []).append(
+            Comparison(one, ranks, one.p, ranks.p_value, levels, flow, without_partner, without_value)
+        )
+    ranks_of = [_places(section.rows[name]) for name in pairs.others]
+    ordered = sorted(
+        cases, key=lambda case: [places[level] for places, level in zip(ranks_of, case, strict=True)]
+    )
+    return [one for case in ordered for one in cases[case]]
+
+
+def _places(levels: pl.Series) -> dict[str, int]:
+    """Return the place at which each level first appears."""
+    return {str(level): place for place, level in enumerate(levels.unique(maintain_order=True))}
+
+
+def _left_out(pairs: Pairs) -> dict[tuple[str, ...], tuple[int, int]]:
+    """Count, for each level and case, the replications without a partner and the pairs without a value."""
+    keys = [pairs.factor, *pairs.others]
+    alone = ~pl.col("partners")
+    counts = pairs.frame.group_by(keys, maintain_order=True).agg(
+        alone.sum().alias("alone"),
+        (pl.col("partners") & pl.col("difference").is_null()).sum().alias("without"),
+    )
+    return {tuple(map(str, row[:-2])): (row[-2], row[-1]) for row in counts.iter_rows()}
+
+
+def _without_pairs(section: Section, pairs: Pairs) -> list[str]:
+    """Name the levels and cases that have no pair with both values."""
+    keys = [pairs.factor, *pairs.others]
+    counts = pairs.frame.group_by(keys, maintain_order=True).agg(pl.col("difference").count().alias("_pairs"))
+    names = [section.factors.get(key, key) for key in keys]
+    empty = counts.filter(pl.col("_pairs") == 0).select(keys).iter_rows()
+    return [",".join(f"{name}={level}" for name, level in zip(names, row, strict=True)) for row in empty]
+
+
+def _corrected(found: Sequence[Comparison], correction: str) -> list[Comparison]:
+    """Correct both tests' p values, each for the number of comparisons."""
+    if correction == NONE:
+        return list(found)
+    differences, ranks = (
+        corrected([one.difference for one in found]),
+        holm([one.ranks.p_value for one in found]),
+    )
+    return [
+        replace(one, difference=difference, ranks_p=float(ranks_p))
+        for one, difference, ranks_p in zip(found, differences, ranks, strict=True)
+    ]
+
+
+# ---- In words --------------------------------------------------------------------------------------------
+
+
+def correction(compared: Compare) -> str:
+    """Say how p values are corrected; the p value of a single comparison needs no correction."""
+    if compared.correction == HOLM and len(compared.found) > 1:
+        return f"corrected after Holm for {len(compared.found)} comparisons"
+    return "not corrected for the number of comparisons"
+
+
+def method(compared: Compare) -> str:
+    """Explain the numbers."""
+    looks = compared.sections[0].looks
+    until = (
+        ""
+        if looks == 1
+        else f" The campaign ran until it was precise: intervals and p hold over its {looks} looks."
+    )
+    ratios = (
+        " Times and rates are compared by ratios: means are geometric; interval, d_z and p are of logarithms."
+        if compared.by_ratios
+        else ""
+    )
+    return (
+        "Pairs are replications of the same set and number. Difference: mean of the pairs, level less "
+        f"{compared.factor}={compared.reference}, with Student's 95 % interval. "
+        "Median: of the pairs, with a percentile-bootstrap 95 % interval. d_z: Cohen's effect size, mean "
+        "over standard deviation of the pairs. p: paired t test; rank p: Wilcoxon's signed-rank test; both "
+        f"{correction(compared)}. * marks p < 0.05. Each interval covers one comparison alone.{ratios}{until}"
+    )
+
+
+def remarks(compared: Compare) -> list[str]:
+    """Say what was left out, and how that may distort the answer."""
+    said = []
+    alone = sum(one.without_partner for one in compared.found)
+    if alone:
+        said.append(f"Left out: {counted(alone, 'replication')} without a partner.")
+    missing = sum(one.without_value for one in compared.found)
+    if missing:
+        said.append(
+            f"Left out: {counted(missing, 'pair')} in which a side lacks a value of "
+            f"{label(compared.metric)}. A flow that did not finish has no time, for example. This flatters a "
+            "level that leaves slow flows unfinished."
+        )
+    if compared.uncompared:
+        shown = "; ".join(compared.uncompared[:_NAMED_AT_MOST])
+        more = "; ..." if len(compared.uncompared) > _NAMED_AT_MOST else ""
+        said.append(
+            f"Not compared, because no pair has both values: {len(compared.uncompared)} ({shown}{more})."
+        )
+    return said

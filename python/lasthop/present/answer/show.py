@@ -1,0 +1,321 @@
+"""An answer as lines to read: a table per section, then sentences about differences."""
+
+import itertools
+import re
+import sys
+import textwrap
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from lasthop.analysis.statistics.summary import STATISTIC, by_group
+from lasthop.campaign.results.sections import (
+    COMPLETED,
+    REPLICATION,
+    WHO,
+    Section,
+    by_replication,
+    without_parts,
+)
+from lasthop.common.metrics.units import Scale, axis_title, label, scale_of
+from lasthop.common.statistics.quantiles import QUANTILES, QUARTILE_RANGE
+
+STATISTICS = (*QUANTILES, "mean", QUARTILE_RANGE)
+_WIDTH = 100
+"""Width in columns if the output is not a terminal."""
+_HEADS = {"retransmitted_packets": "retrans."}
+"""Short heads for columns whose name would be much wider than their numbers."""
+_NO_BREAK = "\N{NO-BREAK SPACE}"
+_GAP = 2
+_FOR_INTERVAL = 6
+"""Number of replications from which a 95 % interval of the median exists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What an answer shows: a statistic, and the factor columns whose levels have a row each; `None` for all.
+
+    It shows at most `rows` rows of a table and `sentences` sentences; `rest` tells the user how to see the
+    others.
+    """
+
+    statistic: str = "median"
+    by: Sequence[str] | None = None
+    rows: int | None = None
+    sentences: int | None = None
+    rest: str = ""
+
+
+def statistics(section: Section, by: Sequence[str] | None = None) -> pl.DataFrame:
+    """Compute statistics of a section's metrics, per cell and flow, or per combination of the columns `by`.
+
+    A replication's value is its mean over the flows of a role, and over the cells of the other factors.
+    Columns: the factors, `flow`, `metric`, `statistic`, `value`, `replications`, `unit`, `ci_low`, `ci_high`.
+    """
+    factors = list(section.factors if by is None else by)
+    rows, keys = by_replication(section, factors).lazy(), [*factors, WHO]
+    lines = list(by_group(rows, keys, section.metrics, looks=section.looks))
+    schema: dict[str, pl.DataType] = {**dict.fromkeys(keys, pl.String()), **STATISTIC}
+    found = pl.DataFrame(lines, schema=schema, orient="row")
+    return found.with_columns(pl.col("value", "ci_low", "ci_high").fill_nan(None))
+
+
+def answer_lines(sections: Sequence[Section], shown: Shown) -> list[str]:
+    """Lay out the answer: for each section a table and what did not finish, then the differences."""
+    lines: list[str] = []
+    for section in (section for section in sections if section.metrics):
+        lines += [*_table(section, shown), *unfinished(section), *_unequal(section, shown.by)]
+        lines += [*left_out(section), ""]
+    lines += _equal_replications(sections)
+    told = _differences(sections) if shown.by is None else []
+    kept = told[: shown.sentences]
+    if kept:
+        lines += [
+            "Differences between levels (replications in pairs, p corrected after Holm):",
+            *bulleted(kept),
+        ]
+    if len(told) > len(kept):
+        lines.append(f"  ... and {len(told) - len(kept)} more: {shown.rest}")
+    return lines if lines[-1] else lines[:-1]
+
+
+def _equal_replications(sections: Sequence[Section]) -> list[str]:
+    """Say that replications give nothing new, if all of them are equal in each cell."""
+    most = 1
+    for section in (section for section in sections if section.metrics):
+        if section.rows.select(REPLICATION).n_unique() == 1:
+            continue
+        rows = by_replication(section, list(section.factors))
+        cells = rows.group_by([*section.factors, WHO]).agg(
+            pl.len(), several=pl.max_horizontal(pl.col(metric).n_unique() for metric in section.metrics)
+        )
+        if (cells["several"] > 1).any():
+            return []
+        most = max(most, *cells["len"])
+    if most == 1:
+        return []
+    return [f"All {most} replications are equal: nothing in these runs is random, so one tells as much.", ""]
+
+
+def _differences(sections: Sequence[Section]) -> list[str]:
+    """Say how levels differ. A single cell has no differences, and need not load the code that compares."""
+    if not any(section.varied for section in sections):
+        return []
+    from lasthop.present.answer.differences import differences
+    from lasthop.present.answer.words import sentences
+
+    return sentences(differences(sections))
+
+
+def bulleted(told: Sequence[str]) -> list[str]:
+    """Wrap sentences, each as an item of a list."""
+    import textwrap
+
+    # A number and its unit, and a p and its value, stay together.
+    bound = [re.sub(r" (?=%)|(?<=p [=<]) |(?<=\bp) (?=[=<])", _NO_BREAK, sentence) for sentence in told]
+    return [
+        line.replace(_NO_BREAK, " ")
+        for sentence in bound
+        for line in textwrap.wrap(
+            sentence, width(), initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False
+        )
+    ]
+
+
+def unfinished(section: Section) -> list[str]:
+    """Say how many rows did not run to their end, by outcome."""
+    if "outcome" not in section.rows.columns:
+        return []
+    counts = Counter(section.rows.filter(pl.col("outcome") != COMPLETED)["outcome"])
+    if not counts:
+        return []
+    named = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+    return [f"Not finished: {counts.total()} of {section.rows.height} ({named})."]
+
+
+def left_out(section: Section) -> list[str]:
+    """Say which connections have no rows."""
+    return textwrap.wrap(without_parts(section.left_out), width()) if section.left_out else []
+
+
+def _unequal(section: Section, by: Sequence[str] | None) -> list[str]:
+    """Warn if the means are over different cells, so that levels do not differ by their factor alone."""
+    others = [column for column in section.factors if by is not None and column not in by]
+    if by is None or not others:
+        return []
+    cells = section.rows.select(*by, WHO, pl.concat_str(others, separator=",").alias("cell")).unique()
+    of_level = cells.group_by([*by, WHO]).agg(pl.col("cell").sort())
+    if of_level.group_by(WHO).agg(pl.col("cell").n_unique())["cell"].max() == 1:
+        return []
+    return ["Not every level was run with the same levels of the other factors: compare rows with care."]
+
+
+def _table(section: Section, shown: Shown) -> list[str]:
+    found = statistics(section, shown.by)
+    if found.is_empty():
+        return [f"{section.title}: no values of {', '.join(map(label, section.metrics))}."]
+    labels = list(section.varied if shown.by is None else shown.by)
+    if found[WHO].n_unique() > 1 or not labels:
+        labels.append(WHO)
+    most = max(found["replications"], default=0)
+    ranges = shown.statistic == "median" and most < _FOR_INTERVAL
+    keys = [name for name in found.columns if name in (*section.factors, WHO)]
+    groups = found.partition_by(keys, maintain_order=True)
+    fields = [_fields(group, shown.statistic, ranges=ranges) for group in groups]
+    if not any(fields):
+        return [f"{section.title}: a single replication has no {shown.statistic}."]
+    scales, without = _scales(section, fields)
+    names = [[str(group[name][0]) for name in labels] for group in groups]
+    lines = [_title(section, shown, found, ranges=ranges)]
+    if scales:
+        titles = [section.noun if name == WHO else section.factors[name] for name in labels]
+        lines += ["", *_rendered(titles, names[: shown.rows], fields[: shown.rows], scales)]
+        if shown.rows is not None and len(groups) > shown.rows:
+            lines.append(f"  ... and {len(groups) - shown.rows} more rows: {shown.rest}")
+    if without:
+        lines.append(f"Zero throughout: {', '.join(map(label, without))}.")
+    return lines
+
+
+Field = tuple[float, float | None, float | None]
+"""A value and the two ends in its brackets."""
+
+
+def _fields(group: pl.DataFrame, statistic: str, *, ranges: bool) -> dict[str, Field]:
+    """Collect a row's value of each metric, with its interval or with the range of all values."""
+    found: dict[str, dict[str, Field]] = {}
+    for metric, name, *field in group.select("metric", "statistic", "value", "ci_low", "ci_high").iter_rows():
+        found.setdefault(metric, {})[name] = (field[0], field[1], field[2])
+    if not ranges:
+        return {metric: own[statistic] for metric, own in found.items() if statistic in own}
+    return {metric: (own[statistic][0], own["min"][0], own["max"][0]) for metric, own in found.items()}
+
+
+def _scales(section: Section, fields: Sequence[Mapping[str, Field]]) -> tuple[dict[str, Scale], list[str]]:
+    """Choose each metric's scale; leave out metrics that are 0 throughout, and return their names."""
+    scales, without = {}, []
+    for metric in section.metrics:
+        values = [number for own in fields if metric in own for number in own[metric] if number is not None]
+        if any(values):
+            middles = [own[metric][0] for own in fields if metric in own]
+            scales[metric] = scale_of(metric, middles)
+        elif values:
+            without.append(metric)
+    return scales, without
+
+
+def _text(field: Field | None, scale: Scale, *, bracket: bool) -> str:
+    if field is None:
+        return "-"
+    value, low, high = (None if number is None else scale.number(number) for number in field)
+    if not bracket or (low is None and high is None) or low == high == value:
+        return str(value)
+    return f"{value} [{low or '?'}..{high or '?'}]"
+
+
+def _title(section: Section, shown: Shown, found: pl.DataFrame, *, ranges: bool) -> str:
+    counts = found["replications"]
+    least, most = min(counts), max(counts)
+    over = f"{most}" if least == most else f"{least} to {most}"
+    what = f"{section.title}: {shown.statistic} of {over} replication{'' if most == 1 else 's'}"
+    if most == 1:
+        return what
+    needed = f"[least..greatest]; a 95 % interval needs {_FOR_INTERVAL}"
+    over = "" if section.looks == 1 else " over all looks"
+    return f"{what}, {needed if ranges else f'[95 % interval{over}]'}"
+
+
+def width() -> int:
+    """Return the width of the terminal, or the fixed width of other outputs."""
+    if not sys.stdout.isatty():
+        return _WIDTH
+    from rich.console import Console
+
+    return Console().width
+
+
+def _rendered(
+    labels: Sequence[str],
+    names: Sequence[Sequence[str]],
+    fields: Sequence[Mapping[str, Field]],
+    scales: Mapping[str, Scale],
+) -> list[str]:
+    """Render the table, with brackets for as many metrics as fit, at least for the first.
+
+    A terminal shows as many metrics as it has room for.
+    """
+    limit, kept, bracketed = width(), list(scales), len(scales)
+    while True:
+        heads = [*labels, *(_HEADS.get(metric) or axis_title(metric, scales[metric]) for metric in kept)]
+        rows = _texts(names, fields, {metric: scales[metric] for metric in kept}, bracketed)
+        least, _ = _widths(heads, rows, len(labels))
+        fits = sum(least) + _GAP * len(least) <= limit
+        if fits or (bracketed == 1 and (len(kept) == 1 or not sys.stdout.isatty())):
+            break
+        if bracketed > 1:
+            bracketed -= 1
+        else:
+            kept.pop()
+    lines = laid_out(heads, rows, len(labels), limit)
+    left_out = [label(metric) for metric in scales if metric not in kept]
+    return (
+        [*lines, f"No room for: {', '.join(left_out)}. A wider terminal or --metric shows them."]
+        if left_out
+        else lines
+    )
+
+
+def table_width(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """Return the width of a table in which nothing is wrapped."""
+    return sum(max(map(len, column)) + _GAP for column in zip(heads, *rows, strict=True))
+
+
+def laid_out(heads: Sequence[str], rows: Sequence[Sequence[str]], labels: int, limit: int) -> list[str]:
+    """Lay out a table whose first columns are `labels`, at most `limit` wide if its words leave room."""
+    least, whole = _widths(heads, rows, labels)
+    spare = limit - sum(least) - _GAP * len(least)
+    widths = []
+    for must, would in zip(least, whole, strict=True):
+        more = max(0, min(spare, would - must))
+        spare -= more
+        widths.append(must + more)
+    wrapped = [
+        [textwrap.wrap(cell, wide, break_on_hyphens=False) for cell, wide in zip(row, widths, strict=True)]
+        for row in (heads, *rows)
+    ]
+    height = max(map(len, wrapped[0]))
+    wrapped[0] = [[""] * (height - len(head)) + head for head in wrapped[0]]  # heads stand at the bottom
+    sides = [str.ljust] * labels + [str.rjust] * (len(heads) - labels)
+    lines = []
+    for parts in itertools.chain.from_iterable(itertools.zip_longest(*row, fillvalue="") for row in wrapped):
+        cells = [side(part, wide) for side, part, wide in zip(sides, parts, widths, strict=True)]
+        lines.append((" " * _GAP).join(cells).rstrip())
+    return lines
+
+
+def _texts(
+    names: Sequence[Sequence[str]],
+    fields: Sequence[Mapping[str, Field]],
+    scales: Mapping[str, Scale],
+    bracketed: int,
+) -> list[list[str]]:
+    """Write the rows, with brackets in the first `bracketed` metrics."""
+    return [
+        [
+            *own,
+            *(_text(f.get(m), scale, bracket=n < bracketed) for n, (m, scale) in enumerate(scales.items())),
+        ]
+        for own, f in zip(names, fields, strict=True)
+    ]
+
+
+def _widths(heads: Sequence[str], rows: Sequence[Sequence[str]], labels: int) -> tuple[list[int], list[int]]:
+    """Return the least width of each column, and the width without wrapping.
+
+    Names stay whole; heads and numbers may be wrapped between words.
+    """
+    columns = list(zip(heads, *rows, strict=True))
+    words = [own if place < labels else " ".join(own).split() for place, own in enumerate(columns)]
+    return [max(map(len, own)) for own in words], [max(map(len, own)) for own in columns]

@@ -1,0 +1,77 @@
+"""Changes a value in the text of a scenario; comments and order stay."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+from tomlkit.items import InlineTable
+
+from lasthop.common.errors import InputError
+
+Key = str | int
+
+
+def edited(text: str, path: str, value: str | float | bool, levels: Mapping[str, str]) -> str:
+    """Return the text with `value` at `path`: in the cell's level that states it, otherwise in the scenario.
+
+    Raises `InputError` if the text is no TOML, or if it has the value in a place that cannot be changed like
+    this.
+    """
+    keys: list[Key] = [int(key) if key.isdigit() else key for key in path.split(".")]
+    try:
+        wanted: dict[str, object] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"The text is not valid TOML, so no control can change it: {error}.") from error
+    if keys[:2] == ["hop", "last-hop"] and "hop" not in wanted:
+        # The keys of the only hop stand at the top, like those of `[down]`.
+        keys = keys[2:]
+    place = [*_owner(wanted, keys, levels), *keys]
+    with suppress(KeyError, IndexError, TypeError):
+        _put(wanted, place, value, dict)
+        for made in (tomlkit.table, tomlkit.inline_table):
+            changed = _changed(text, place, value, made)
+            # A table with a header absorbs the lines behind it, unless they are tables themselves.
+            if changed is not None and tomllib.loads(changed) == wanted:
+                return changed
+    raise InputError(f"`{path}` does not stand in this text: change it there, or in the file it comes from.")
+
+
+def _changed(text: str, place: Sequence[Key], value: object, made: Callable[[], object]) -> str | None:
+    """Return the text with the value, with missing tables made by `made`; `None` if that does not work."""
+    with suppress(TOMLKitError, ValueError):
+        document = tomlkit.parse(text)
+        _put(document, place, value, made)
+        changed = tomlkit.dumps(document)
+        tomllib.loads(changed)
+        return changed
+    return None
+
+
+def _owner(document: Mapping[str, object], keys: Sequence[Key], levels: Mapping[str, str]) -> list[Key]:
+    """Return where the value stands: a cell's levels overlay the scenario, the last factor's on top."""
+    places: list[list[Key]] = [["factor", factor, level] for factor, level in reversed(list(levels.items()))]
+    # A list in a level replaces the scenario's list.
+    sought = keys[:1] if len(keys) > 1 and isinstance(keys[1], int) else keys
+    return next((place for place in places if _has(document, [*place, *sought])), [])
+
+
+def _has(node: Any, keys: Sequence[Key]) -> bool:  # noqa: ANN401  parsed TOML is of any type
+    try:
+        for key in keys:
+            node = node[key]
+    except (KeyError, IndexError, TypeError):
+        return False
+    return True
+
+
+def _put(node: Any, keys: Sequence[Key], value: object, made: Callable[[], object]) -> None:  # noqa: ANN401
+    for key in keys[:-1]:
+        if isinstance(key, str) and key not in node:
+            node[key] = tomlkit.inline_table() if isinstance(node, InlineTable) else made()
+        node = node[key]
+    node[keys[-1]] = value

@@ -1,0 +1,650 @@
+"""Groups of values from a finished run, which `lasthop plot DIR` then draws."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import polars as pl
+
+from lasthop.campaign.results.folder import RUNS, scan_rows
+from lasthop.campaign.results.hops import PLACE
+from lasthop.campaign.results.manifest import finished, looks_of
+from lasthop.campaign.results.sections import try_parts, with_counts
+from lasthop.campaign.results.shapes import Identity
+from lasthop.campaign.results.space import AT, Range, Space, read_space
+from lasthop.campaign.results.tables import Tables, factor_name, parts_of_flows, whole_flows, with_computed
+from lasthop.common.errors import InputError, nearest
+from lasthop.common.metrics import units
+from lasthop.common.metrics.labels import TRANSFER_PROTOCOLS
+from lasthop.present.pictures.classes import CLASSES
+from lasthop.present.pictures.marks import FLOW_COLORS
+from lasthop.present.pictures.network import NETWORK
+from lasthop.present.pictures.over import OVER_KINDS
+from lasthop.present.pictures.panels import KINDS
+from lasthop.present.pictures.ratio import Ratio, quotients, read_ratio
+from lasthop.scenario import levels
+from lasthop.scenario.selection import check_role, select_combinations
+
+BAR, BOX, CDF, LINE, BAND, HEATMAP = "bar", "box", "cdf", "line", "band", "heatmap"
+RESULT_KINDS = (BAND, BAR, BOX, CDF, HEATMAP, LINE)
+_SHOWN_AS = {
+    BAND: "Runs",
+    BAR: "Medians",
+    BOX: "Box plot",
+    CDF: "Distribution functions",
+    HEATMAP: "Heat map",
+    LINE: "Means",
+}
+"""Beginnings of captions."""
+MOST_RESULT_PANELS = 12
+"""Most combinations of the factors on neither axis that get a panel."""
+MOST_HUES = 14
+"""Most levels that colour and dash tell apart."""
+MOST_ROWS = 40
+"""Most rows of a heat map that fit on a page."""
+IQR, EXTREMES = "iqr", "extremes"
+WHISKERS = (IQR, EXTREMES)
+"""Ends of a box's whiskers: within 1.5 interquartile ranges (Tukey 1977), or at minimum and maximum."""
+_JOINT = " \u00b7 "
+"""Separates the levels of several factors on one axis."""
+_REPLICATION = ["set", "replication"]
+_HEADLINES = ("response_time_s", "fct_mean_s", "elapsed_s", "throughput_Bps", "efficiency", "duration_s")
+"""Metrics to draw a table by, in order of preference; each needs a value in every row."""
+_NOT_DRAWN = frozenset({"start_s", *_REPLICATION})
+_TRANSFER = "is_transfer"
+_LEAST_WINDOW = 5
+_FEW_LEVELS = 3
+"""From this many numeric levels on, a metric is drawn against them as a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultRequest:
+    """A picture of results; missing choices are made by default. `only` are filters as for `select_cells`.
+
+    `x` may be several factors, with commas between them: their levels stand in groups, the last factor's side
+    by side. `y2` is a second metric, against an axis on the right. `whiskers` belong to boxes and are one of
+    `WHISKERS`; `lasthop.present.pictures.ratio` reads `ratio`.
+    """
+
+    x: str | None = None
+    y: str | None = None
+    hue: str | None = None
+    kind: str | None = None
+    only: tuple[str, ...] = ()
+    role: str | None = None
+    whiskers: str | None = None
+    ratio: str | None = None
+    y2: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Values of one level of `hue` at one level of `x`, in the unit of the records; one for each replication.
+
+    Over a range they stand `at` its levels, in the same order.
+    """
+
+    x: str
+    hue: str
+    values: Sequence[float]
+    at: Sequence[float] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ResultPanel:
+    """The groups of one combination of the factors on neither axis; `title` names it: `iw = 3`."""
+
+    title: str
+    groups: list[Group]
+
+
+@dataclass(frozen=True, slots=True)
+class Second:
+    """A second metric in the same panels, with an axis of its own, on the right."""
+
+    y: str
+    title: str
+    scale: units.Scale
+    panels: list[ResultPanel]
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Panels over the same levels, of the scenario `name`.
+
+    `x` and `hue` are the factors' names, or empty; `scale` is the scale of the values. `over` is the range on
+    the horizontal axis, if it is one. With several factors on that axis, `x` names them all, and each of
+    `x_levels` is one combination, which `split` takes apart.
+    """
+
+    name: str
+    kind: str
+    y: str
+    x: str
+    hue: str
+    x_levels: list[str]
+    hue_levels: list[str]
+    panels: list[ResultPanel]
+    scale: units.Scale
+    notes: list[str]
+    over: Range | None = None
+    looks: int = 1
+    """Number of looks that the intervals cover; see `lasthop.campaign.until`."""
+    source: str = ""
+    """The scenario of the results, and how they were made."""
+    whiskers: str = IQR
+    ratio: Ratio | None = None
+    """The levels whose ratios are drawn, if they are ratios."""
+    second: Second | None = None
+
+    def split(self, level: str) -> tuple[str, ...]:
+        """Return the levels of the factors on the horizontal axis, the outermost first."""
+        return tuple(level.split(_JOINT))
+
+    @property
+    def title(self) -> str:
+        """Name and unit of the values."""
+        return _title(self.ratio, self.y, self.scale)
+
+    @property
+    def file_name(self) -> str:
+        """Default name of its file, without an ending."""
+        metrics = [self.y, *([] if self.second is None else [self.second.y])]
+        return "-".join([self.name, *metrics, *([] if self.ratio is None else ["ratio"])])
+
+    @property
+    def caption(self) -> str:
+        """Its caption: what it shows, and how to read it."""
+        shows = f"{_SHOWN_AS[self.kind]} of {self.title}" + (
+            f" and {self.second.title}" if self.second else ""
+        )
+        shows += f" against {self.x}" if self.x else ""
+        shows += f", for each {self.hue}" if self.hue else ""
+        return " ".join([f"{shows}.", f"{self.source}.", *self.notes])
+
+    @property
+    def window(self) -> int:
+        """Number of neighbours in a band: an eighth of the values, and at least five."""
+        most = max(len(group.values) for panel in self.panels for group in panel.groups)
+        return max(_LEAST_WINDOW, math.ceil(most / 8))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows of a table that have the metric.
+
+    `factors` are the columns that tell rows apart; `who` is the last one.
+    """
+
+    frame: pl.DataFrame
+    factors: list[str]
+    who: str | None
+    missing: str = ""
+    """Number of rows without a value, in words."""
+    averaged: bool = False
+    """Whether a replication has several rows that look alike."""
+    ratio: Ratio | None = None
+    alone: int = 0
+    """Number of values without a partner for their ratio."""
+
+    def like(self, frame: pl.DataFrame) -> _Rows:
+        return replace(self, frame=frame)
+
+    def varied(self) -> list[str]:
+        return [name for name in self.factors if self.frame[name].n_unique() > 1]
+
+    def levels(self, name: str) -> list[str]:
+        return levels.in_order(self.frame[name].unique(maintain_order=True).to_list())
+
+
+def result_kind(text: str | None) -> str | None:
+    """Return the kind in `--kind`; raise InputError if results are not drawn like that."""
+    if text is not None and text not in RESULT_KINDS:
+        why = f"did you mean '{nearest(text, RESULT_KINDS)}'?"
+        if set(text.split(",")) <= {*KINDS, CLASSES, NETWORK}:
+            all_of_them = (
+                ", or draw all with --over replications" if set(text.split(",")) <= set(OVER_KINDS) else ""
+            )
+            why = f"that shows one run: give its scenario file instead of the folder{all_of_them}."
+        raise InputError(
+            f"--kind {text}: results are drawn as {', '.join(RESULT_KINDS[:-1])} or {LINE}; {why}"
+        )
+    return text
+
+
+def read_chart(folder: Path, request: ResultRequest) -> Chart:
+    """Read the picture's values from finished results.
+
+    Raise InputError if they or the results do not exist.
+    """
+    manifest = finished(folder)
+    space = read_space(folder)
+    axis = _range_axis(space, request)
+    over = None if axis is None else (axis, space.places(scan_rows(folder / RUNS), axis))
+    # A role chooses its rows alone, so that parts of flows stand beside no whole flow.
+    read = Tables.read(folder)
+    tables = _all_rows(read, parts=request.role is not None)
+    metric, rows = _choose_metric(_chosen(tables, request), request.y, parts_of_flows(read.flows))
+    rows = _with_values(rows, metric, request)
+    name = str(manifest["identity"]["scenario"])
+    source = _source(manifest["identity"], request)
+    chart = replace(_chart(name, rows, metric, request, over), looks=looks_of(manifest), source=source)
+    if request.y2 is None:
+        return chart
+    if over is not None:
+        raise InputError(
+            f"--y2 {request.y2}: over a range there is one metric; name another factor with --x."
+        )
+    return _with_second(chart, rows, tables, request)
+
+
+def _with_values(rows: _Rows, metric: str, request: ResultRequest) -> _Rows:
+    """Return the rows that have a metric, or its ratios, and remarks on the other rows."""
+    here = rows.frame.drop_nulls(metric)
+    missing = rows.frame.height - here.height
+    rows = replace(
+        rows,
+        frame=here,
+        missing=f"{missing} of {rows.frame.height} rows have no {units.label(metric)}" if missing else "",
+        averaged=here.select([*rows.factors, *_REPLICATION]).is_duplicated().any(),
+    )
+    return rows if request.ratio is None else _ratios(rows, metric, request)
+
+
+def _with_second(chart: Chart, first: _Rows, tables: Sequence[_Rows], request: ResultRequest) -> Chart:
+    """Return a chart with a second metric, of the first table that has it and the picture's factors."""
+    metric = str(request.y2)
+    option = f"--y2 {metric}"
+    if chart.kind not in (BAR, BOX, LINE):
+        raise InputError(f"{option}: a {chart.kind} has no second axis; draw {BAR}, {BOX} or {LINE}.")
+    if metric == chart.y:
+        raise InputError(f"{option}: it is on the left axis already; choose another metric.")
+    if len(chart.hue_levels) > len(FLOW_COLORS):
+        raise InputError(
+            f"{option}: with it, only {len(FLOW_COLORS)} levels of {chart.hue} can be told apart."
+        )
+    known = dict.fromkeys(name for rows in tables for name in _metrics(rows))
+    if metric not in known:
+        raise InputError(
+            f"{option}: the results have no such column; did you mean '{nearest(metric, known)}'?"
+        )
+    x = chart.x.split(_JOINT) if chart.x else []
+    told = [name for name in (*x, chart.hue, *_rest(first, [*x, chart.hue])) if name]
+    for rows in tables:
+        if (
+            metric not in _metrics(rows)
+            or not rows.frame[metric].count()
+            or not set(told) <= set(rows.factors)
+        ):
+            continue
+        own = replace(request, role=request.role if rows.who == first.who else None)
+        (chosen,) = _chosen([rows], own)[-1:]
+        values = _with_values(chosen, metric, request)
+        rest = _rest(first, [*x, chart.hue])
+        found = {
+            panel.title: panel for panel in _panels(values, metric, (x, [chart.hue]), rest, each_row=False)
+        }
+        panels = [found.get(panel.title, ResultPanel(panel.title, [])) for panel in chart.panels]
+        scale = _scale(values, metric, [group for panel in panels for group in panel.groups])
+        second = Second(metric, _title(values.ratio, metric, scale), scale, panels)
+        what = "the same" if chart.kind == LINE else "medians"
+        note = f"Hollow symbols, right axis: {what} of {second.title}."
+        return replace(chart, second=second, notes=[*chart.notes, note])
+    raise InputError(
+        f"{option}: no table has it together with {units.listed(told)}, which the picture shows separately; "
+        "choose one level of each factor that its table lacks, with --only or --role."
+    )
+
+
+def _title(ratio: Ratio | None, metric: str, scale: units.Scale) -> str:
+    return units.axis_title(metric, scale) if ratio is None else ratio.title(metric)
+
+
+def _ratios(rows: _Rows, metric: str, request: ResultRequest) -> _Rows:
+    """Return a row for each replication with the ratio of the metric at two levels of a factor, now gone."""
+    ratio = read_ratio(str(request.ratio), {name: rows.levels(name) for name in rows.factors})
+    for option, asked in (("--x", request.x), ("--hue", request.hue)):
+        if ratio.factor in _names(asked):
+            raise InputError(
+                f"{option} {asked}: --ratio takes two of its levels together; choose another factor."
+            )
+    factors = [name for name in rows.factors if name != ratio.factor]
+    frame, alone = quotients(_per_replication(rows, metric), ratio, metric, [*factors, *_REPLICATION])
+    if frame.is_empty():
+        raise InputError(
+            f"--ratio {request.ratio}: no replication has {units.label(metric)} at both levels, not 0."
+        )
+    return replace(rows, frame=frame, factors=factors, ratio=ratio, alone=alone)
+
+
+def _source(identity: Identity, request: ResultRequest) -> str:
+    """Name the scenario of the results, the chosen part, and how they were made."""
+    chosen = [*request.only, *([] if request.role is None else [f"role {request.role}"])]
+    made = [
+        f"seed {identity['seed']}",
+        f"{identity['engine']} engine",
+        f"lasthop {identity['lasthop_version']}",
+    ]
+    return ", ".join([identity["scenario"], *chosen, *made])
+
+
+def _range_axis(space: Space, request: ResultRequest) -> Range | None:
+    """Return the range on the horizontal axis: the chosen one, or by default the first."""
+    ranges = {one.name: one for one in space.ranges.values()}
+    if request.kind == BAND and not ranges:
+        raise InputError(
+            f"--kind {BAND}: no factor of these results is a range; draw them as {BOX} or {LINE}."
+        )
+    if request.x in ranges and request.kind not in (None, BAND):
+        raise InputError(
+            f"--kind {request.kind}: {request.x} is a range, drawn as {BAND}; choose a named factor with --x."
+        )
+    if request.kind == BAND and request.x is not None and request.x not in ranges:
+        raise InputError(
+            f"--x {request.x}: a {BAND} is drawn over a range; choose one of {', '.join(ranges)}."
+        )
+    if request.x is None and request.kind in (None, BAND):
+        return next(iter(ranges.values()), None)
+    return ranges.get(request.x or "")
+
+
+def _all_rows(tables: Tables, *, parts: bool) -> list[_Rows]:
+    """Return the tables in the order of the search for a metric; with `parts` of flows, or without."""
+    columns = tables.runs.collect_schema().names()
+    factors = columns[: columns.index("set")]
+    flows = with_computed(tables.flows)
+    whole = whole_flows(flows)
+    pages = None if tables.pages is None else with_counts(tables.pages, whole)
+    kinds = [
+        (pages, "page"),
+        (tables.shorts, "application"),
+        (flows if parts else whole, "role"),
+        (tables.hops, PLACE),
+        (tables.stations, PLACE),
+        (tables.runs, None),
+    ]
+    found = []
+    for rows, who in kinds:
+        if rows is None or (frame := rows.collect()).is_empty():
+            continue
+        transfers = [pl.col("protocol").is_in(TRANSFER_PROTOCOLS).alias(_TRANSFER)] if who == "role" else []
+        names = {column: factor_name(column) for column in factors}
+        own = [name for column, name in names.items() if column != name]  # the metric has a factor's name
+        named = frame.with_columns(transfers).drop(own, strict=False).rename(names)
+        telling = [*names.values(), *([who] if who else [])]
+        found.append(_Rows(named.with_columns(pl.col(telling).cast(pl.String)), telling, who))
+    if not found:
+        raise InputError("The results hold no run.")
+    return found
+
+
+def _metrics(rows: _Rows) -> list[str]:
+    return [name for name, kind in rows.frame.schema.items() if kind.is_numeric() and name not in _NOT_DRAWN]
+
+
+def _chosen(tables: Sequence[_Rows], request: ResultRequest) -> list[_Rows]:
+    """Return the part of each table that `--only` and `--role` leave.
+
+    Drop tables of which nothing is left.
+    """
+    if request.only:
+        runs = tables[-1]
+        known = {name: runs.levels(name) for name in runs.factors}
+        combinations = runs.frame.select(runs.factors).unique(maintain_order=True)
+        chosen = select_combinations(combinations, known, request.only)
+        tables = [rows.like(rows.frame.join(chosen, on=runs.factors, how="semi")) for rows in tables]
+    if request.role is not None:
+        known_roles = [role for rows in tables if rows.who for role in rows.levels(rows.who)]
+        check_role(request.role, known_roles)
+        tables = [
+            rows.like(rows.frame.filter(pl.col(rows.who) == request.role)) for rows in tables if rows.who
+        ]
+    return [rows for rows in tables if not rows.frame.is_empty()]
+
+
+def _choose_metric(tables: Sequence[_Rows], asked: str | None, parts: Sequence[str]) -> tuple[str, _Rows]:
+    """Return the metric to draw, and the first table that has it; `parts` are roles that may have it, too."""
+    if asked is None:
+        return _headline(tables)
+    known = list(dict.fromkeys(name for rows in tables for name in _metrics(rows)))
+    if asked not in known:
+        raise InputError(
+            f"--y {asked}: the results have no such column; did you mean '{nearest(asked, known)}'? "
+            f"Columns: {', '.join(known)}."
+        )
+    for rows in tables:
+        if asked in _metrics(rows) and rows.frame[asked].count():
+            return asked, rows
+    raise InputError(f"--y {asked}: none of the chosen rows has a value.{try_parts(parts)}")
+
+
+def _headline(tables: Sequence[_Rows]) -> tuple[str, _Rows]:
+    """Return the metric that tells most: from the first table that has any, the first that every row has."""
+    for rows in tables:
+        # A stream lasts as long as it was told.
+        own = rows.like(rows.frame.filter(_TRANSFER)) if _TRANSFER in rows.frame.columns else rows
+        found = [name for name in _HEADLINES if name in _metrics(rows) and own.frame[name].count()]
+        whole = [name for name in found if own.frame[name].null_count() == 0]
+        if found:
+            return (whole or found)[0], own
+    raise InputError("None of the chosen rows has a metric to draw; name one with --y.")
+
+
+def _names(asked: str | None) -> list[str]:
+    """Return the factors that an option names, with commas between them."""
+    return [] if asked is None else [name.strip() for name in asked.split(",")]
+
+
+def _factor(rows: _Rows, option: str, asked: str) -> str:
+    if asked not in rows.factors:
+        raise InputError(
+            f"{option} {asked}: the results have no such factor; did you mean "
+            f"'{nearest(asked, rows.factors)}'? Factors: {', '.join(rows.factors)}."
+        )
+    return asked
+
+
+def _axes(rows: _Rows, request: ResultRequest) -> tuple[list[str], str]:
+    """Return the factors of the horizontal axis and the factor of the colours.
+
+    An empty name stands for none.
+    """
+    if request.kind == BAND:
+        return [], _hue(rows, request, [])
+    if request.kind == CDF and request.x is not None:
+        raise InputError(
+            f"--x {request.x}: a CDF has the metric on its horizontal axis; choose --y and --hue."
+        )
+    varied = rows.varied()
+    x = [_factor(rows, "--x", name) for name in _names(request.x)]
+    if len(set(x)) < len(x):
+        raise InputError(f"--x {request.x}: a factor stands there twice.")
+    if request.x is None and request.kind != CDF:
+        free = [name for name in varied if name not in (request.hue, rows.who)]
+        x = free[-1:] or [name for name in varied if name == rows.who != request.hue]
+    return x, _hue(rows, request, x)
+
+
+def _hue(rows: _Rows, request: ResultRequest, x: Sequence[str]) -> str:
+    if request.hue is not None:
+        hue = _factor(rows, "--hue", request.hue)
+    else:
+        free = [name for name in _rest(rows, x) if len(rows.levels(name)) <= len(FLOW_COLORS)]
+        hue = rows.who if rows.who in free else (free or [""])[-1]
+    if request.kind == HEATMAP and not (x and hue):
+        raise InputError(
+            f"--kind {HEATMAP}: it takes two factors with several levels; name them with --x and --hue."
+        )
+    most = MOST_ROWS if request.kind == HEATMAP else MOST_HUES
+    if hue and hue in x:
+        raise InputError(f"--hue {hue}: it is on the horizontal axis already; choose another factor.")
+    if hue and len(rows.levels(hue)) > most:
+        raise InputError(
+            f"--hue {hue}: it has {len(rows.levels(hue))} levels, but a reader can tell only {most} apart; "
+            "choose some with --only."
+        )
+    return hue or ""
+
+
+def _chart(
+    name: str,
+    rows: _Rows,
+    metric: str,
+    request: ResultRequest,
+    over: tuple[Range, pl.DataFrame] | None = None,
+) -> Chart:
+    """Return a chart, maybe over a range; the column `AT` of `over` has the level of each replication."""
+    axis, places = over or (None, None)
+    request = replace(request, kind=BAND) if axis else request
+    x, hue = _axes(rows, request)
+    rest = _rest(rows, [*x, hue])
+    panels = _panels(rows, metric, (x, [hue]), rest, each_row=request.kind == CDF, places=places)
+    shown = panels[:MOST_RESULT_PANELS]
+    drawn = [group for panel in shown for group in panel.groups]
+    x_levels = [level for level in _levels(rows, x) if level in {group.x for group in drawn}]
+    hue_levels = [level for level in _levels(rows, [hue]) if level in {group.hue for group in drawn}]
+    numeric = len(x) == 1 and len(x_levels) >= _FEW_LEVELS and levels.numbers(x_levels) is not None
+    kind = request.kind or (LINE if numeric else BOX)
+    _check_whiskers(request, kind)
+    scale = _scale(rows, metric, drawn)
+    title = axis.name if axis else _JOINT.join(x)
+    chart = Chart(name, kind, metric, title, hue, x_levels, hue_levels, shown, scale, [], axis)
+    chart = replace(chart, whiskers=request.whiskers or IQR, ratio=rows.ratio)
+    return replace(chart, notes=[_method(chart, drawn), *_remarks(rows, kind, len(panels), rest)])
+
+
+def _scale(rows: _Rows, metric: str, drawn: Sequence[Group]) -> units.Scale:
+    if rows.ratio is not None:
+        return units.Scale("")
+    return units.scale_of(metric, [value for group in drawn for value in group.values])
+
+
+def _check_whiskers(request: ResultRequest, kind: str) -> None:
+    if request.whiskers is not None and kind != BOX:
+        raise InputError(
+            f"--whiskers {request.whiskers}: only boxes have them, and this is a {kind}; add --kind {BOX}."
+        )
+    if request.whiskers not in (None, *WHISKERS):
+        raise InputError(f"--whiskers {request.whiskers}: choose one of {', '.join(WHISKERS)}.")
+
+
+def _rest(rows: _Rows, shown: Sequence[str]) -> list[str]:
+    """Return the factors that panels must tell apart: they vary where everything on the axes is equal."""
+    told = [name for name in shown if name]
+    rest: list[str] = []
+    for name in rows.varied():
+        if name in told:
+            continue
+        apart = rows.frame.select(*told, *rest).n_unique() if told or rest else 1
+        if rows.frame.select(*told, *rest, name).n_unique() > apart:
+            rest.append(name)
+    return rest
+
+
+def _levels(rows: _Rows, factors: Sequence[str]) -> list[str]:
+    """Return the combinations of the levels of some factors.
+
+    Without factors, a combination without a name.
+    """
+    return [
+        _JOINT.join(levels) for levels in itertools.product(*(rows.levels(name) for name in factors if name))
+    ]
+
+
+def _level(factors: Sequence[str]) -> pl.Expr:
+    """Return the combination of levels in a row."""
+    named = [pl.col(name) for name in factors if name]
+    return pl.concat_str(named, separator=_JOINT) if named else pl.lit("")
+
+
+def _panels(
+    rows: _Rows,
+    metric: str,
+    axes: tuple[Sequence[str], Sequence[str]],
+    rest: Sequence[str],
+    *,
+    each_row: bool,
+    places: pl.DataFrame | None = None,
+) -> list[ResultPanel]:
+    """Return a panel for each combination of the levels of `rest` that has values.
+
+    `places` has the level of a range in each replication; groups follow this order.
+    """
+    values = rows.frame if each_row else _per_replication(rows, metric)
+    if places is not None:
+        values = values.join(places, on=_REPLICATION, how="left").sort(AT, *_REPLICATION)
+    keyed = values.with_columns(x_level=_level(axes[0]), hue_level=_level(axes[1]))
+    pairs = list(itertools.product(*(_levels(rows, names) for names in axes)))
+    parts: dict[tuple[object, ...], pl.DataFrame] = (
+        keyed.partition_by(rest, as_dict=True) if rest else {(): keyed}
+    )
+    panels = []
+    for combination in itertools.product(*(rows.levels(name) for name in rest)):
+        if (own := parts.get(combination)) is None:
+            continue
+        groups = dict(own.group_by("x_level", "hue_level", maintain_order=True))
+        title = ", ".join(
+            f"{name}\u00a0=\u00a0{level}" for name, level in zip(rest, combination, strict=True)
+        )
+        found = [(a, b, groups[a, b]) for a, b in pairs if (a, b) in groups]
+        panels.append(
+            ResultPanel(
+                title,
+                [Group(a, b, f[metric].to_list(), f[AT].to_list() if AT in f else []) for a, b, f in found],
+            )
+        )
+    return panels
+
+
+def _per_replication(rows: _Rows, metric: str) -> pl.DataFrame:
+    """Return one value for each replication: flows of one role in one run do not count as independent."""
+    return rows.frame.group_by([*rows.factors, *_REPLICATION], maintain_order=True).agg(pl.col(metric).mean())
+
+
+def _method(chart: Chart, groups: Sequence[Group]) -> str:
+    """Say what is drawn, and how many values are behind it."""
+    kind = chart.kind
+    sizes = [len(group.values) for group in groups]
+    count = str(min(sizes)) if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
+    if kind == BAND and min(sizes) <= chart.window:
+        return f"Dots: runs. A band takes more than {chart.window} of them."
+    if kind == BAND:
+        band = f"running median and 10th to 90th percentile of {chart.window} neighbours"
+        return f"Dots: runs. Line and band: {band}."
+    if kind == CDF:
+        return f"Empirical distribution functions of {count} values each."
+    replications = "1 replication" if count == "1" else f"{count} replications"
+    if kind == BOX and max(sizes) > 1:
+        boxes = f"Boxes: quartiles and median of {replications}; whiskers:"
+        if chart.whiskers == EXTREMES:
+            return f"{boxes} minimum and maximum."
+        return f"{boxes} the furthest values within 1.5 interquartile ranges; circles: values beyond."
+    if kind == BAR and max(sizes) > 1:
+        return f"Bars: medians of {replications}; lines on them: quartiles."
+    if kind == LINE and max(sizes) > 1:
+        return f"Means of {replications} with 95 % confidence intervals (Student's t)."
+    if kind == HEATMAP and max(sizes) > 1:
+        return f"Means of {replications}."
+    return f"Values of {replications}: there are no intervals."
+
+
+def _remarks(rows: _Rows, kind: str, found: int, rest: Sequence[str]) -> list[str]:
+    said = []
+    if rows.ratio is not None:
+        said.append("Ratios are of equal replications.")
+    if rows.alone:
+        said.append(f"{rows.alone} values have no partner, or 0, and are left out.")
+    if rows.averaged and (kind != CDF or rows.ratio is not None):
+        said.append(f"A replication's value is the mean over its flows of the same {rows.who or 'kind'}.")
+    if rows.missing:
+        said.append(f"{rows.missing} and are left out.")
+    if found > MOST_RESULT_PANELS:
+        said.append(
+            f"The first {MOST_RESULT_PANELS} of {found} combinations of {', '.join(rest)} are shown; "
+            "choose others with --only."
+        )
+    return said

@@ -1,0 +1,398 @@
+"""From the tables of a trace to panels: series with their marks, ready for any drawing library."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+
+import polars as pl
+
+from lasthop.common.metrics.labels import TRANSFER_PROTOCOLS
+from lasthop.common.metrics.units import scale
+from lasthop.present.pictures import marks
+from lasthop.present.pictures.cast import Cast
+from lasthop.present.pictures.ladder import LADDER, ladder_panels
+from lasthop.present.pictures.marks import Look, Mark
+from lasthop.present.pictures.shapes import Layer, Panel, filled
+from lasthop.present.pictures.sizes import SIZES, size_panels
+from lasthop.present.pictures.trace_tables import FlowOf, TraceTables
+from lasthop.present.pictures.waterfall import waterfall_panels
+
+_NANO = 1e9
+
+
+def _event(name: str) -> pl.Expr:
+    return pl.col("event") == name
+
+
+def _layer(mark: Mark, rows: pl.DataFrame, y: str, per: float = 1.0, flow: str = "") -> Layer:
+    return Layer(mark, rows["time_s"].to_list(), (rows[y] / per).to_list(), flow=flow)
+
+
+def _bars(mark: Mark, rows: pl.DataFrame) -> Layer:
+    """Bars from `seq` to `end`, labelled as in tcpdump."""
+    first, last = rows["seq"].to_list(), rows["end"].to_list()
+    labels = (
+        rows.select(pl.format("{}:{} ({})", "seq", "end", pl.col("end") - pl.col("seq")))
+        .to_series()
+        .to_list()
+    )
+    return Layer(mark, rows["time_s"].to_list(), first, last, labels)
+
+
+def scaled(panel: Panel) -> Panel:
+    """Return a panel in `s`, `B` or `B/s`, converted to the unit that suits its largest value."""
+    by = scale(panel.unit, [panel.peak()])
+    return replace(panel, unit=by.unit, layers=[layer.times(by.factor) for layer in panel.layers])
+
+
+def _sack_blocks(acks: pl.DataFrame) -> pl.DataFrame:
+    blocks = [
+        (time, *map(int, block.split("-")))
+        for time, text in acks.select("time_s", "sack").iter_rows()
+        for block in text.split()
+    ]
+    return pl.DataFrame(blocks, schema={"time_s": pl.Float64, "seq": pl.Int64, "end": pl.Int64}, orient="row")
+
+
+def sequence_panel(tables: TraceTables, flow: FlowOf, look: Look) -> Panel:
+    """Sequence numbers over time, as tcptrace draws them.
+
+    Segments and retransmissions stand at the time of sending, from their first byte to their last. The lines
+    of acknowledged bytes and of the advertised window, and SACK blocks, stand at the time when the sender
+    learned of them.
+    """
+    packets = tables.packets_of(flow)
+    outbound = packets.filter(pl.col("direction") == flow.direction)
+    segments = outbound.filter(pl.col("end") > pl.col("seq"))
+    acks = packets.filter(pl.col("direction") != flow.direction, _event("delivered"), pl.col("ack") > 0)
+    sent = segments.filter(_event("sent"))
+    new = sent.filter(pl.col("end") > pl.col("end").cum_max().shift(1, fill_value=0))
+    allowed = acks.with_columns((pl.col("ack") + pl.col("window_bytes")).cum_max().alias("allowed"))
+    layers = [
+        _bars(marks.SEGMENT.tinted(look), new),
+        _bars(marks.ARRIVED, segments.filter(_event("delivered"))),
+        _layer(marks.ACKNOWLEDGED, acks.with_columns(pl.col("ack").cum_max()), "ack"),
+        _layer(marks.ADVERTISED, allowed.drop_nulls("allowed"), "allowed"),
+        _bars(marks.SACK, _sack_blocks(acks)),
+    ]
+    events = tables.sender_events(flow)
+    happened = set(events["event"].unique())
+    for kind, mark in marks.RETRANSMISSIONS.items():
+        if kind not in happened:
+            continue
+        # A run without any such event has a column of nulls.
+        found = events.filter(_event(kind)).select("time_ns", pl.col("seq").cast(pl.Int64))
+        again = found.join(sent, on=["time_ns", "seq"])
+        layers.append(_bars(mark, again))
+    probes = events.filter(_event("tail-loss-probe")).select("time_ns", pl.col("seq").cast(pl.Int64))
+    layers.append(_bars(marks.NEW_PROBE, probes.join(new, on=["time_ns", "seq"])))
+    for event, mark in _drops_in(outbound):
+        layers.append(_bars(mark, outbound.filter(_event(event))))  # also a lost ACK of the handshake
+    layers.append(_layer(marks.TIMER.tinted(look), events.filter(_event("timeout")), "seq"))
+    return scaled(Panel("sequence", "sequence number", "B", filled(layers), flow.name, of_flows=True))
+
+
+def _drops_in(packets: pl.DataFrame) -> list[tuple[str, Mark]]:
+    happened = set(packets["event"].unique())
+    return [(event, mark) for event, mark in marks.DROPS.items() if event in happened]
+
+
+def queue_panels(tables: TraceTables, place: int, cast: Cast) -> list[Panel]:
+    """Length of the router queue of a place in packets, RED's average, drops and marks.
+
+    A router with classes has a line for each class, in the colour of its flow if it has only one. An average
+    over bytes has a panel of its own.
+    """
+    queues = tables.facts.sides[place]["queues"]
+    events = tables.packets.filter(pl.col("place") == place)
+    if len(queues) > 1:
+        # A drop names no class; its flow's other packets do.
+        known = pl.col("queue_class").forward_fill().backward_fill().over("flow")
+        events = events.with_columns(queue_class=known, queue_packets="queue_class_packets")
+    layers, apart = [], []
+    for number, queue in enumerate(queues):
+        own = events.filter(pl.col("queue_class") == number) if len(queues) > 1 else events
+        own = own.with_columns(
+            pl.col("queue_packets").cast(pl.Float64).forward_fill().fill_null(0),
+            pl.col("queue_average").cast(pl.Float64).fill_nan(None),
+        )
+        length, average = marks.QUEUE, marks.RED_AVERAGE
+        if len(queues) > 1:
+            look = _look_of_class(queue["name"], number, own["flow"].unique(), cast)
+            length, average = length.of(look), average.of(look)
+        averages = own.drop_nulls("queue_average")
+        if queue["red_in_bytes"]:
+            apart.append(_layer(average, averages, "queue_average"))
+        else:
+            layers.append(_layer(average, averages, "queue_average"))
+        layers += [_layer(length, _lengths(own), "queue_packets"), *_queue_events(own)]
+    found = [Panel("queue", "router queue", "packets", filled(layers))]
+    if apart:
+        found.append(scaled(Panel("red-average", marks.RED_AVERAGE.name, "B", filled(apart))))
+    return found
+
+
+def _look_of_class(name: str, number: int, flows: pl.Series, cast: Cast) -> Look:
+    only = cast.looks.get(flows[0]) if len(flows) == 1 else None
+    color = only.color if only else marks.CLASS_COLORS[number % len(marks.CLASS_COLORS)]
+    return Look(f"class {name}", color)
+
+
+def _lengths(events: pl.DataFrame) -> pl.DataFrame:
+    lengths = events.filter(pl.col("event").is_in(["enqueued", "dequeued"]))
+    return lengths.unique("time_s", keep="last", maintain_order=True)
+
+
+def _queue_events(events: pl.DataFrame) -> list[Layer]:
+    """Return the marks and drops of a queue, at its length."""
+    layers = [_layer(marks.ECN_MARK, events.filter(_event("marked")), "queue_packets")]
+    for event, mark in _drops_in(events):
+        dropped = events.filter(_event(event))
+        if event in marks.LINK_DROPS:  # on the axis, because the queue is not the cause
+            dropped = dropped.with_columns(queue_packets=pl.lit(0.0))
+        layers.append(_layer(mark, dropped, "queue_packets"))
+    return layers
+
+
+def _transfers(cast: Cast) -> list[FlowOf]:
+    return [flow for flow in cast.flows if flow.protocol in TRANSFER_PROTOCOLS]
+
+
+def _windows(tables: TraceTables, cast: Cast) -> Iterator[Panel]:
+    """Congestion windows and slow-start thresholds, in segments; no line while a threshold is infinite.
+
+    Flows in grey show the window alone.
+    """
+    layers = []
+    for flow, look in cast.painted(transfers := _transfers(cast)):
+        events = tables.sender_events(flow)
+        states = events.filter(_event("window"))
+        if look is not cast.others:
+            layers.append(_layer(marks.SSTHRESH.of(look), states, "ssthresh", flow=flow.name))
+        layers.append(_layer(marks.CWND.of(look), states, "cwnd", flow=flow.name))
+        undone = events.with_columns(pl.col("cwnd").forward_fill()).filter(pl.col("event").is_in(marks.UNDOS))
+        layers.append(_layer(marks.UNDONE.tinted(look), undone, "cwnd", flow=flow.name))
+    if transfers:
+        yield Panel("cwnd", "window", "segments", filled(layers), of_flows=True)
+
+
+def _round_trips(tables: TraceTables, cast: Cast) -> Iterator[Panel]:
+    """Measured round-trip times, the timeout computed from them, and expiries of the timer.
+
+    The timeout is the one after the last sample: exponential back-off shows in the spacing of expiries. Flows
+    in grey show no timeout.
+    """
+    layers = []
+    for flow, look in cast.painted(transfers := _transfers(cast)):
+        events = tables.sender_events(flow)
+        samples = events.filter(_event("rtt-sample"))
+        if look is not cast.others:
+            layers.append(
+                _layer(marks.RTO.of(look), samples.drop_nulls("rto_ns"), "rto_ns", _NANO, flow.name)
+            )
+        layers.append(_layer(marks.RTT.of(look), samples, "rtt_ns", _NANO, flow.name))
+        expired = events.with_columns(pl.col("rto_ns").forward_fill()).filter(_event("timeout"))
+        layers.append(
+            _layer(marks.TIMER.tinted(look), expired.drop_nulls("rto_ns"), "rto_ns", _NANO, flow.name)
+        )
+    if transfers:
+        yield scaled(Panel("rtt", "round-trip time", "s", filled(layers), of_flows=True))
+
+
+def sliding_rate(arrivals: Iterable[tuple[float, int]], window: float) -> tuple[list[float], list[float]]:
+    """Return steps of the rate, sizes per second: at every time the sum over the last `window` seconds."""
+    some = [(time, size) for time, size in arrivals if size]
+    changes = sorted([*some, *((time + window, -size) for time, size in some)])
+    x: list[float] = []
+    y: list[float] = []
+    total = 0
+    for time, change in changes:
+        total += change
+        if x and x[-1] == time:
+            y[-1] = total / window
+        else:
+            x.append(time)
+            y.append(total / window)
+    return x, y
+
+
+def rate_window_s(duration: float) -> float:
+    """Return a round number of seconds, 1, 2 or 5 times a power of ten, about a thirtieth of `duration`."""
+    wanted = max(duration, 1e-3) / 30
+    power = 10.0 ** math.floor(math.log10(wanted))
+    return min((factor * power for factor in (1, 2, 5, 10)), key=lambda width: abs(math.log(width / wanted)))
+
+
+def _goodput(tables: TraceTables, cast: Cast) -> Iterator[Panel]:
+    """Goodput: payload that reached the receiver for the first time, over a window of time before.
+
+    Flows without a colour are shown as one, by their sum, unless the cast shows them one by one.
+    """
+    window = rate_window_s(tables.end_s())
+    together = replace(cast.others, name=f"{cast.others.name} together")
+    arrivals: dict[tuple[Look, str], list[tuple[float, int]]] = {}
+    for flow, look in cast.painted(cast.flows):
+        own = (together, "") if look is cast.others and not cast.one_by_one else (look, flow.name)
+        arrived = tables.packets_of(flow).filter(pl.col("fresh_bytes") > 0)
+        arrivals.setdefault(own, []).extend(arrived.select("time_s", "fresh_bytes").iter_rows())
+    layers = []
+    for (look, name), sizes in arrivals.items():
+        x, y = sliding_rate(sizes, window)
+        layers.append(Layer(marks.GOODPUT.of(look), x, y, flow=name))
+    yield scaled(Panel("goodput", f"goodput over {window:g} s", "B/s", filled(layers), of_flows=True))
+
+
+def _of_hop(tables: TraceTables, direction: str) -> pl.DataFrame:
+    return tables.series.filter(pl.col("flow") == "", pl.col("direction") == direction)
+
+
+def _stack(tables: TraceTables, cast: Cast, direction: str) -> Panel:
+    """Goodput of the flows of a direction on top of each other, and the capacity of the link.
+
+    Of several hops, the link is that of the bottleneck, and the flows are those that cross it. Flows
+    without a colour are one band, by their sum, unless the cast shows them one by one. So the top of the
+    stack is the goodput of all.
+    """
+    hop = _of_hop(tables, direction)
+    times = hop["time_s"].to_list()
+    bottleneck = tables.facts.bottlenecks[direction]
+    beside = [flow.name for flow in tables.flows if bottleneck not in flow.route]
+    own = tables.series.filter(
+        pl.col("flow") != "", pl.col("direction") == direction, pl.col("flow").is_in(beside).not_()
+    )
+    names = {flow.name: look for flow in cast.flows if (look := cast.looks.get(flow.number))}
+    others = [name for name in own["flow"].unique(maintain_order=True) if name not in names]
+    bands = [(look, [name]) for name, look in names.items()]
+    if cast.one_by_one:
+        bands += [(cast.others, [name]) for name in others]
+    elif others:
+        name = "1 other flow" if len(others) == 1 else f"{len(others)} other flows together"
+        bands.append((Look(name, marks.OTHERS_COLOR), others))
+    layers: list[Layer] = []
+    low = [0.0] * len(times)
+    for look, members in bands:
+        rates = own.filter(pl.col("flow").is_in(members)).group_by("time_s").agg(pl.col("goodput_Bps").sum())
+        if rates.is_empty():
+            continue
+        added = hop.select("time_s").join(rates, on="time_s", how="left", maintain_order="left")
+        high = [a + (b or 0.0) for a, b in zip(low, added["goodput_Bps"], strict=True)]
+        shown = members[0] if len(members) == 1 else ""
+        layers.append(_to_end(Layer(marks.STACKED.of(look), times, low, high, flow=shown), tables))
+        low = high
+    layers.append(_to_end(_layer(marks.CAPACITY, hop, "capacity_Bps"), tables))
+    return scaled(
+        Panel("stack", f"goodput over {_step(tables)}", "B/s", filled(layers), of_flows=True, is_whole=True)
+    )
+
+
+def _fairness(tables: TraceTables, _: Cast, direction: str) -> Panel:
+    """Jain's index over the goodput of flows that had data to send, in each step with several such flows."""
+    hop = _of_hop(tables, direction).with_columns(
+        pl.when(pl.col("sending_flows") > 1).then("fairness_jain").alias("fairness_jain")
+    )
+    layer = _to_end(_layer(marks.FAIRNESS, hop, "fairness_jain"), tables)
+    return Panel("fairness", "Jain's index", "", filled([layer]), top=1.05, is_whole=True)
+
+
+def _step(tables: TraceTables) -> str:
+    seconds = tables.series["step_s"][0]
+    by = scale("s", [seconds])
+    return f"{seconds * by.factor:g} {by.unit}"
+
+
+def _to_end(layer: Layer, tables: TraceTables) -> Layer:
+    """Make the last step as long as the others."""
+    end = layer.x[-1] + tables.series["step_s"][0]
+    far = None if layer.far is None else [*layer.far, layer.far[-1]]
+    return replace(layer, x=[*layer.x, end], y=[*layer.y, layer.y[-1]], far=far)
+
+
+def _delays(tables: TraceTables, cast: Cast) -> Iterator[Panel]:
+    """Distribution functions of the one-way delays of each flow's data: the share that took no longer.
+
+    If flows were chosen by name, the other flows of the run are grey.
+    """
+    if tables.delays.is_empty():
+        return
+    by = scale("s", [tables.delays["delay_s"].max()])  # type: ignore[list-item]
+    layers = []
+    beside = [flow for flow in tables.flows if flow not in cast.flows]
+    name = "1 other flow" if len(beside) == 1 else f"{len(beside)} other flows"
+    painted = [(flow, Look(name, marks.OTHERS_COLOR)) for flow in beside] + cast.painted(cast.flows)
+    for flow, look in painted:
+        own = tables.delays.filter(pl.col("flow") == flow.number).with_columns(pl.col("delay_s") * by.factor)
+        layers.append(Layer(marks.DELAY.of(look), own["delay_s"].to_list(), own["share"].to_list()))
+    panel = Panel("delay", "share of packets", "", filled(layers), of_flows=True, is_whole=True)
+    yield replace(panel, across=f"one-way delay ({by.unit})", top=1.02)
+
+
+def _waterfalls(tables: TraceTables, cast: Cast) -> list[Panel]:
+    numbers = [flow.number for flow in cast.flows]
+    chosen = pl.col("flow").is_in(numbers) & pl.col("page").is_in(cast.pages)
+    return waterfall_panels(tables.objects.filter(chosen))
+
+
+def _sequences(tables: TraceTables, cast: Cast) -> list[Panel]:
+    return [sequence_panel(tables, flow, look) for flow, look in cast.painted(cast.apart)]
+
+
+def _queues(tables: TraceTables, cast: Cast) -> list[Panel]:
+    shown = len(cast.places) > 1 or len(tables.facts.hops) > 1
+    return [
+        replace(panel, subject=tables.facts.title(place) if shown else "")
+        for place in cast.places
+        for panel in queue_panels(tables, place, cast)
+    ]
+
+
+def _of_bottlenecks(
+    panel_of: Callable[[TraceTables, Cast, str], Panel], tables: TraceTables, cast: Cast
+) -> Iterator[Panel]:
+    """Yield a panel for each direction in which data cross the bottleneck; of several hops, named."""
+    bottlenecks = tables.facts.bottlenecks
+    directions = dict.fromkeys(
+        flow.direction for flow in cast.flows if bottlenecks[flow.direction] in flow.route
+    )
+    shown = len(directions) > 1 or len(tables.facts.hops) > 1
+    for way in directions:
+        panel = panel_of(tables, cast, way)
+        if panel.layers:
+            yield replace(panel, subject=tables.facts.title(bottlenecks[way]) if shown else "")
+
+
+_PANELS: dict[str, Callable[[TraceTables, Cast], Iterable[Panel]]] = {
+    "waterfall": _waterfalls,
+    "sequence": _sequences,
+    "cwnd": _windows,
+    "rtt": _round_trips,
+    "queue": _queues,
+    "goodput": _goodput,
+    "stack": partial(_of_bottlenecks, _stack),
+    "fairness": partial(_of_bottlenecks, _fairness),
+    "delay": _delays,
+    LADDER: ladder_panels,
+    SIZES: size_panels,
+}
+
+KINDS = tuple(_PANELS)
+"""Kinds of pictures of a run, in the order in which they stand below each other."""
+_ON_REQUEST = ("stack", "fairness", "delay", LADDER, SIZES)
+USUAL_KINDS = tuple(kind for kind in KINDS if kind not in _ON_REQUEST)
+OF_EVERY_PACKET = (LADDER, SIZES)
+"""Kinds that need a recording of every event in the chosen part of the run. Each is drawn alone.
+
+The other kinds need only an overview.
+"""
+
+
+def panels(tables: TraceTables, kinds: Sequence[str] = USUAL_KINDS, cast: Cast | None = None) -> list[Panel]:
+    """Return the panels of the given kinds, with all flows by default; none if there is nothing to show.
+
+    There is a waterfall for each page that the flows load and a sequence panel for each TCP flow, if `cast`
+    gives it one, and a queue panel for each direction of a hop that carries data.
+    """
+    cast = cast or Cast.of(tables)
+    return [panel for kind in kinds for panel in _PANELS[kind](tables, cast)]

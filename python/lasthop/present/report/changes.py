@@ -1,0 +1,74 @@
+"""Comparisons of levels on the first screen of a report: a few sentences and one chart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from lasthop.common.html import style
+from lasthop.common.html.style import Figure, Part
+from lasthop.common.metrics import units
+from lasthop.present.answer.differences import Difference
+from lasthop.present.answer.words import sentences
+from lasthop.present.report.comparisons import first_place, place
+
+_SENTENCES = 4
+_CHART_PX = 330
+_JITTER = 0.5
+
+
+def in_sentences(found: Sequence[Difference]) -> list[str]:
+    """Tell the differences that matter most, and the number of further ones below."""
+    each = sentences(found)
+    more = len(each) - _SENTENCES
+    return each if more <= 0 else [*each[:_SENTENCES], f"{more} more: see the paired differences below."]
+
+
+def change_chart(found: Sequence[Difference]) -> Figure:
+    """Draw all comparisons as changes in per cent.
+
+    There is a panel per metric over the levels, coloured by the first factor.
+
+    Scores change by points, on axes of their own.
+    """
+    metrics = list(dict.fromkeys(one.metric for one in found))
+    groups = list(dict.fromkeys(first_place(one) for one in found))
+    in_percent = [metric for metric in metrics if metric not in units.SCORES]
+    gap = 0.03 if len(in_percent) == len(metrics) else 0.1
+    drawn = style.Panels(len(metrics), len(metrics), gap)
+    for index, metric in enumerate(metrics):
+        shown = [one for one in found if one.metric == metric and math.isfinite(_change(one))]
+        levels = list(dict.fromkeys(one.level for one in shown))
+        traces = []
+        for number, group in enumerate(groups):
+            own = [one for one in shown if first_place(one) == group]
+            lane = _JITTER * ((number + 0.5) / len(groups) - 0.5)
+            named = {"showlegend": index == 0 and len(groups) > 1}
+            traces.append(_changes(own, levels, group, lane, number) | named)
+        shared: Part = {}
+        title: str | None = "change (points)" if metric in units.SCORES else "change (%)"
+        if metric in in_percent[1:]:
+            first = style.axis_number(metrics.index(in_percent[0]))
+            title, shared = None, {"matches": f"y{first}", "showticklabels": False}
+        x = style.levels_axis(found[0].factor, levels, 0.6)
+        y = style.axis(title, zeroline=True, zerolinecolor=style.MUTED, **shared)
+        drawn.draw(index, traces, x, y, units.label(metric))
+    return drawn.figure(_CHART_PX, {"t": 70, "b": 50})
+
+
+def _change(one: Difference) -> float:
+    """Return a change as it is drawn: scores in points, everything else in per cent."""
+    if one.metric in units.SCORES:
+        return one.mean * units.scale_of(one.metric, [one.mean]).factor
+    return 100 * one.relative
+
+
+def _changes(own: Sequence[Difference], levels: Sequence[str], group: str, lane: float, look: int) -> Part:
+    unit = "points" if own and own[0].metric in units.SCORES else "%"
+    return style.marked(group, look, {"size": 8, "opacity": 0.8}) | {
+        "mode": "markers",
+        "x": [round(levels.index(one.level) + lane, 3) for one in own],
+        "y": style.rounded(map(_change, own), 2),
+        "text": [f"{one.factor} = {one.level}\n{place(one)}" for one in own],
+        "hovertemplate": f"%{{text}}\n%{{y:+.3~g}} {unit}<extra></extra>",
+    }
