@@ -326,9 +326,13 @@ fn partial_property(property: &mut Value, definitions: &mut Map<String, Value>) 
         return;
     }
     // TOML has no null: an option is a key that may be absent.
-    if let Some(Value::Array(choices)) = property.remove("anyOf") {
-        let stated = choices.into_iter().find(|choice| choice["type"] != "null");
-        property.extend(stated.and_then(|choice| choice.as_object().cloned()).unwrap_or_default());
+    if let Some(Value::Array(mut choices)) = property.remove("anyOf") {
+        choices.retain(|choice| choice["type"] != "null");
+        if let [only] = &mut choices[..] {
+            property.extend(object(only.take()));
+        } else {
+            property.insert("anyOf".into(), choices.into());
+        }
     }
     let reference = property.get("$ref").and_then(Value::as_str);
     let Some(name) = reference.and_then(|reference| reference.strip_prefix("#/$defs/")) else { return };

@@ -250,7 +250,22 @@ impl Serialize for QueueConfig {
         let (mut keys, defaults) = (self.discipline.keys(), self.discipline.defaults());
         keys.retain(|key, value| defaults.get(key) != Some(value) || self.ineffective.contains(key));
         table.extend(keys);
-        table.serialize(serializer)
+        Written(&table.into()).serialize(serializer)
+    }
+}
+
+/// A value whose nulls are none: TOML has no null, and leaves out what is none.
+struct Written<'a>(&'a Value);
+
+impl Serialize for Written<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::Null => serializer.serialize_none(),
+            Value::Object(table) => {
+                serializer.collect_map(table.iter().map(|(key, value)| (key, Written(value))))
+            }
+            value => value.serialize(serializer),
+        }
     }
 }
 
