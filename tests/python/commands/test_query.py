@@ -244,8 +244,7 @@ def test_nothing_is_said_beside_the_answer_without_pyarrow(ask: Ask) -> None:
 
 ANNOUNCED = """
 import sys
-from lasthop import cli
-from lasthop.commands import query
+from lasthop.commands import cli, query
 def announced(*arguments, answer=query._answer):
     print("asked", flush=True)
     return answer(*arguments)

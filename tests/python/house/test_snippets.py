@@ -41,7 +41,9 @@ def test_a_piece_of_a_scenario_is_valid(document: str, text: str, lasthop_main: 
     Path("examples").symlink_to(ROOT / "examples")
     for name, content in OF_THE_READER.items():
         Path(name).write_text(content, encoding="utf-8")
-    whole = "extends =" in text or ("[[flow]]" in text and ("[down" in text or "[hop." in text))
+    whole = "extends =" in text or (
+        "[[flow]]" in text and any(hop in text for hop in ("[down", "[hop.", "medium ="))
+    )
     base = "" if whole else f'extends = "examples/{BASES.get(document, "queue")}.toml"\n'
     Path("piece.toml").write_text(base + text, encoding="utf-8")
     engines = {'kind = "program"': "live", 'stack = "mptcp"': "kernel"}

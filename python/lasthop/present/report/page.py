@@ -21,7 +21,6 @@ from lasthop.common.html.figures import FigureView, PackedFigures
 from lasthop.common.html.packed import plotly_js
 from lasthop.common.html.style import Figure
 from lasthop.present.pictures.network_layout import network_svg
-from lasthop.present.report.claims import css
 from lasthop.present.report.distributions import box_sections
 from lasthop.present.report.illustrations import illustrated
 from lasthop.present.report.levels import Flat, level_views, short
@@ -265,7 +264,6 @@ def _context(findings: Findings) -> dict[str, object]:
         "nothing_sent": nothing_sent(findings),
         "badges": list(badges(findings)),
         "exceptions": exceptions(findings),
-        "css_of": css,
         "chart": chart,
         "network": network_svg(cells[0]),
         "levels": level_views(cells, findings.factors, recordings),
@@ -306,8 +304,9 @@ def _seldom(findings: Findings) -> dict[str, object]:
         ("claims", "precision", "agreement", "rules", "scatter", "engines")
     )
     if findings.claims:
-        from lasthop.present.report.claims import ClaimsView
+        from lasthop.present.report.claims import ClaimsView, css
 
+        found["css_of"] = css
         found["claims"] = ClaimsView(findings.claims, findings.answers)
     if findings.precision is not None:
         from lasthop.present.report.precision import precision_view
