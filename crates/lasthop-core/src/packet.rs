@@ -23,6 +23,12 @@ impl FlowId {
         Self(u32::MAX - application)
     }
 
+    /// The application of [`FlowId::stranger`].
+    #[must_use]
+    pub const fn application_of_stranger(self) -> u32 {
+        u32::MAX - self.0
+    }
+
     /// The side of a flow through a relay that has the flow's end at `host`. Both sides follow the flow.
     #[must_use]
     pub const fn side(self, host: Host) -> Self {

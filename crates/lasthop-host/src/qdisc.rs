@@ -3,8 +3,8 @@
 use crate::netlink::nested;
 use lasthop_core::{Bytes, Direction, Duration, Probability, Protocol, QueueSize, Rate};
 use lasthop_link::{
-    AckFilter, CakeConfig, ClassConfig, Framing, HtbConfig, Isolation, LinuxCoDel, LinuxDiscipline,
-    LinuxDualPi2, LinuxFlows, LinuxPie, LinuxQueue, LinuxQueues, LinuxRed, MatchConfig, Tins,
+    AckFilter, CakeConfig, ClassConfig, CoDelConfig, DualPi2Config, Framing, HtbConfig, Isolation,
+    LinuxDiscipline, LinuxFlows, LinuxQueue, LinuxQueues, LinuxRed, MatchConfig, PieConfig, Tins,
 };
 use netlink_packet_core::{DefaultNla, NLA_F_NESTED};
 use netlink_packet_route::RouteNetlinkMessage;
@@ -224,14 +224,14 @@ fn active(discipline: LinuxDiscipline, limit: u32) -> (&'static str, Vec<u8>) {
             let rounds = [(5, flows.flows), (6, quantum(flows))];
             ("fq_codel", numbers(&[&self::codel(codel, limit, 7)[..], &rounds].concat()))
         }
-        LinuxDiscipline::Pie(LinuxPie { target, tupdate, ecn }) => {
+        LinuxDiscipline::Pie(PieConfig { target, tupdate, ecn }) => {
             ("pie", numbers(&[(1, micros(target)), (2, limit), (3, period(tupdate)), (6, ecn.into())]))
         }
-        LinuxDiscipline::FqPie(LinuxPie { target, tupdate, ecn }, flows) => {
+        LinuxDiscipline::FqPie(PieConfig { target, tupdate, ecn }, flows) => {
             let pie = [(1, limit), (2, flows.flows), (3, micros(target)), (4, period(tupdate))];
             ("fq_pie", numbers(&[&pie[..], &[(7, quantum(flows)), (10, ecn.into())]].concat()))
         }
-        LinuxDiscipline::DualPi2(LinuxDualPi2 { target, tupdate, step_threshold, min_qlen_step }) => {
+        LinuxDiscipline::DualPi2(DualPi2Config { target, tupdate, step_threshold, min_qlen_step }) => {
             // The limit in bytes of memory would come first if packets are short.
             let limits = [(1, limit), (2, u32::MAX)];
             let times = [(3, micros(target)), (4, micros(tupdate)), (8, micros(step_threshold))];
@@ -286,8 +286,8 @@ fn cake(cake: CakeConfig, limit: u32) -> Vec<u8> {
 }
 
 /// The attributes of CoDel; the ECN threshold has this number.
-fn codel(codel: LinuxCoDel, limit: u32, ce_threshold: u16) -> Vec<(u16, u32)> {
-    let LinuxCoDel { target, interval, ecn, .. } = codel;
+fn codel(codel: CoDelConfig, limit: u32, ce_threshold: u16) -> Vec<(u16, u32)> {
+    let CoDelConfig { target, interval, ecn, .. } = codel;
     let mut attributes = vec![(1, micros(target)), (2, limit), (3, micros(interval)), (4, ecn.into())];
     attributes.extend(codel.ce_threshold.map(|threshold| (ce_threshold, micros(threshold))));
     attributes

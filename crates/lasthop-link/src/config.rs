@@ -43,9 +43,7 @@ pub use impairments::GilbertElliott;
 pub use link::{
     BufferRelease, HeaderCompression, LinkChange, LinkConfig, SlotsConfig, UserErrors, check_delay,
 };
-pub use linux::{
-    LinuxCoDel, LinuxDiscipline, LinuxDualPi2, LinuxFlows, LinuxPie, LinuxQueue, LinuxQueues, LinuxRed,
-};
+pub use linux::{LinuxDiscipline, LinuxFlows, LinuxQueue, LinuxQueues, LinuxRed};
 pub use medium::{MediumConfig, MediumSetup};
 pub use pie::{FqPieConfig, PieConfig};
 pub use policer::PolicerConfig;

@@ -64,11 +64,10 @@ pub use config::{
     AckFilter, ArqConfig, BufferRelease, CakeConfig, CellConfig, CellUp, CellUser, ClassConfig, CoDelConfig,
     CourseConfig, DisciplineConfig, DrawnCourse, DropTailConfig, DrxConfig, DualPi2Config, Epochs,
     ErrorConfig, FlowsConfig, FqCoDelConfig, FqPieConfig, Framing, GilbertElliott, GrantConfig, HarqConfig,
-    HeaderCompression, HtbConfig, Isolation, LinkChange, LinkConfig, LinuxCoDel, LinuxDiscipline,
-    LinuxDualPi2, LinuxFlows, LinuxPie, LinuxQueue, LinuxQueues, LinuxRed, MatchConfig, MediumConfig,
-    MediumSetup, PathConfig, PieConfig, PolicerConfig, QueueConfig, RedConfig, RequestKind, Scheduler,
-    SlotsConfig, Standard, Start, StateConfig, StateLookup, States, Tins, UserDiscipline, UserErrors, Walk,
-    WifiConfig, WifiQueue, WifiStation, check_delay,
+    HeaderCompression, HtbConfig, Isolation, LinkChange, LinkConfig, LinuxDiscipline, LinuxFlows, LinuxQueue,
+    LinuxQueues, LinuxRed, MatchConfig, MediumConfig, MediumSetup, PathConfig, PieConfig, PolicerConfig,
+    QueueConfig, RedConfig, RequestKind, Scheduler, SlotsConfig, Standard, Start, StateConfig, StateLookup,
+    States, Tins, UserDiscipline, UserErrors, Walk, WifiConfig, WifiQueue, WifiStation, check_delay,
 };
 pub use errors::{LinkState, Period, Periods, bad_periods};
 pub use htb::Classifier;

@@ -261,7 +261,7 @@ impl<W: Write> Capture<W> {
 
     fn application(&self, flow: FlowId) -> u32 {
         // Packets of no flow have the number of an application (`FlowId::stranger`).
-        self.applications.get(flow.0 as usize).copied().unwrap_or(u32::MAX - flow.0)
+        self.applications.get(flow.0 as usize).copied().unwrap_or(flow.application_of_stranger())
     }
 
     fn dropped(&mut self, now: Instant, packet: &Packet, cause: DropCause) -> io::Result<()> {

@@ -277,7 +277,7 @@ impl<'a> Workload<'a> {
 
     fn host_of(&self, flow: FlowId, end: Host) -> usize {
         let known = self.flows.get(flow.0 as usize).map(|flow| flow.pair);
-        self.host_pairs[known.unwrap_or((u32::MAX - flow.0) as usize)][end as usize].host
+        self.host_pairs[known.unwrap_or(flow.application_of_stranger() as usize)][end as usize].host
     }
 
     /// An application between whose hosts a packet of no flow is sent, by this end.

@@ -56,15 +56,15 @@ pub enum LinuxDiscipline {
     /// `sch_red`.
     Red(LinuxRed),
     /// `sch_codel`.
-    Codel(LinuxCoDel),
+    Codel(CoDelConfig),
     /// `sch_fq_codel`.
-    FqCodel(LinuxCoDel, LinuxFlows),
+    FqCodel(CoDelConfig, LinuxFlows),
     /// `sch_pie`.
-    Pie(LinuxPie),
+    Pie(PieConfig),
     /// `sch_fq_pie`.
-    FqPie(LinuxPie, LinuxFlows),
+    FqPie(PieConfig, LinuxFlows),
     /// `sch_dualpi2`, since 6.17.
-    DualPi2(LinuxDualPi2),
+    DualPi2(DualPi2Config),
     /// `sch_sfq`.
     Sfq(LinuxFlows),
     /// `sch_cake`.
@@ -85,13 +85,6 @@ pub struct LinuxRed {
     pub ecn: bool,
     pub adaptive: bool,
 }
-
-/// Parameters of CoDel.
-pub type LinuxCoDel = CoDelConfig;
-/// Parameters of PIE.
-pub type LinuxPie = PieConfig;
-/// Parameters of `DualPI2`.
-pub type LinuxDualPi2 = DualPi2Config;
 
 /// Parameters of a discipline with a queue for each flow.
 #[derive(Clone, Copy, Debug, PartialEq)]

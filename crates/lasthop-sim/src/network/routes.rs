@@ -111,10 +111,8 @@ impl Routes {
     }
 
     fn flow(&self, packet: &Packet) -> OfFlow {
-        let flow = packet.flow.0;
-        self.flows.get(flow as usize).copied().unwrap_or_else(|| {
-            // Packets of no flow have the number of an application (`FlowId::stranger`).
-            let application = u32::MAX - flow;
+        self.flows.get(packet.flow.0 as usize).copied().unwrap_or_else(|| {
+            let application = packet.flow.application_of_stranger();
             let route = self.applications[application as usize].start as u32;
             OfFlow { application, route, first: [0; 2] }
         })
