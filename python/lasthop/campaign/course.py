@@ -5,8 +5,8 @@ from pathlib import Path
 from lasthop.campaign.plan import ChosenRun
 from lasthop.common.errors import InputError
 from lasthop.common.files import write_text, writing
+from lasthop.scenario.facts import ONLY_HOP
 
-_ONLY_HOP = "last-hop"
 _DIRECTIONS = ("down", "up")
 
 
@@ -19,7 +19,7 @@ def write_course(run: ChosenRun, place: str, out: Path) -> int:
             "names: 'cable-down', say."
         )
     try:
-        text = run.cell.course(hop or _ONLY_HOP, direction, run.plan.seed, run.number)
+        text = run.cell.course(hop or ONLY_HOP, direction, run.plan.seed, run.number)
     except ValueError as error:
         raise InputError(f"--course {place}: {error}.") from error
     if text is None:

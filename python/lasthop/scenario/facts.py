@@ -13,6 +13,9 @@ from lasthop import _core
 
 DIRECTIONS = ("down", "up")
 
+ONLY_HOP = "last-hop"
+"""The hop of a scenario that names none."""
+
 
 class Voice(TypedDict):
     """How a call sounds, beside what the network does."""

@@ -12,6 +12,7 @@ from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import InlineTable
 
 from lasthop.common.errors import InputError
+from lasthop.scenario.facts import ONLY_HOP
 
 Key = str | int
 
@@ -27,7 +28,7 @@ def edited(text: str, path: str, value: str | float | bool, levels: Mapping[str,
         wanted: dict[str, object] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"The text is not valid TOML, so no control can change it: {error}.") from error
-    if keys[:2] == ["hop", "last-hop"] and "hop" not in wanted:
+    if keys[:2] == ["hop", ONLY_HOP] and "hop" not in wanted:
         # The keys of the only hop stand at the top, like those of `[down]`.
         keys = keys[2:]
     place = [*_owner(wanted, keys, levels), *keys]
