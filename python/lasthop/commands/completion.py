@@ -10,7 +10,6 @@ from pathlib import Path
 import click
 from click.shell_completion import BashComplete, CompletionItem, add_completion_class, split_arg_string
 
-from lasthop import _core
 from lasthop.common.errors import InputError
 from lasthop.engines.live.presets import find_link, presets
 
@@ -72,6 +71,7 @@ def complete_only(
 
 
 def _factors(context: click.Context) -> dict[str, list[str]]:
+    from lasthop import _core
     from lasthop.scenario.points import read_study
     from lasthop.studies.catalogue import find_scenario
 

@@ -37,6 +37,12 @@ def test_a_command_without_tables_loads_no_package_for_them(command: str) -> Non
     assert loaded(*command.split()) == set()
 
 
+def test_the_commands_of_the_guest_kernel_run_without_the_extension() -> None:
+    # `make kernel` builds the kernel while the extension is being compiled.
+    code = "import sys; sys.modules['lasthop._core'] = None; import lasthop.commands.kernel"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 @pytest.mark.parametrize(
     ("file", "replications", "more"),
     [
