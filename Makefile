@@ -81,7 +81,7 @@ demo: build ## run ten sets of the study kulve2003, say where their report is an
 	$(BIN)/lasthop study run kulve2003 --sets 10 --out $(STUDY)
 	@test -s $(STUDY)/report.html
 	@echo "Report: $(CURDIR)/$(STUDY)/report.html"
-	@$(BIN)/lasthop claims $(STUDY) | grep '^statements:'
+	@$(BIN)/lasthop check results $(STUDY) | grep '^statements:'
 
 kernel: build guest-kernel $(GUEST) ## set up the kernel engine: build a guest kernel and what runs in it
 

@@ -20,7 +20,7 @@ INTRODUCTION = """\
 Every key by its path, in the order of a scenario file. `down.queue.limit` may be written so, or as `limit`
 below `[down.queue]`. `[]` stands for each entry of a list: `flow[]` for a `[[flow]]`, `flow[voip]` for one of
 this kind. What is *needed* has no default. What is *assumed* if it is left out, `lasthop validate FILE`
-shows, with the rule. `lasthop schema` prints the JSON Schema, of which this page is made.
+shows, with the rule. `lasthop validate --schema` prints the JSON Schema, of which this page is made.
 """
 LATE = ("factor", "sample", "matrix")
 """Keys of a file that stand behind what they vary."""

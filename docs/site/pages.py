@@ -144,7 +144,7 @@ def _draw_thumbnails(app: Sphinx, exception: Exception | None) -> None:
 
 
 def _metrics() -> Iterator[str]:
-    yield from ("# Metrics", "", "Every column of every table of results, as `lasthop metrics` tells them.")
+    yield from ("# Metrics", "", "Every column of every table of results, as `lasthop results metrics` tells them.")
     for table, metrics in dictionary().items():
         yield from ("", f"## {table}", "", "| column | unit | meaning |", "| --- | --- | --- |")
         yield from (

@@ -172,7 +172,7 @@ kinds! {
     Video = "video" (VideoConfig) => Video;
     /// Your own traffic: code that the scenario names; on the model engine only.
     Own = "own" (OwnConfig) => OwnTraffic;
-    /// A real program on this machine, on engines with real hosts (`lasthop repeat`).
+    /// A real program on this machine, on engines with real hosts (`lasthop shell`).
     Program = "program" (ProgramConfig) => Elsewhere;
 }
 

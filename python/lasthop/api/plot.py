@@ -1,4 +1,4 @@
-"""Pictures of results and of single replications: those of `lasthop plot` and `lasthop compare --plot`."""
+"""Pictures of results and of single replications: those of `lasthop plot` and `lasthop results compare --plot`."""
 
 from __future__ import annotations
 

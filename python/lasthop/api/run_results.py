@@ -43,7 +43,7 @@ class Trace:
 class Results:
     """The measurements of a run.
 
-    Frames are from polars; convert them with `.to_pandas()` or `.to_arrow()`. `lasthop metrics NAME` says
+    Frames are from polars; convert them with `.to_pandas()` or `.to_arrow()`. `lasthop results metrics NAME` says
     what a column means. Replications count from 1 within each set. `only` chooses the cell, such as
     `"variant=eifel"`; you need it if there are several cells.
     """
@@ -61,7 +61,7 @@ class Results:
 
     @property
     def folder(self) -> Path:
-        """The results folder, as `lasthop summary` and all other commands take it."""
+        """The results folder, as `lasthop results show` and all other commands take it."""
         return self._campaign.out
 
     @functools.cached_property
@@ -114,7 +114,7 @@ class Results:
         role: str | None = None,
         correction: str = "holm",
     ) -> pl.DataFrame:
-        """Compare the levels of a factor with a reference in pairs, as `lasthop compare` does.
+        """Compare the levels of a factor with a reference in pairs, as `lasthop results compare` does.
 
         Args:
             reference: The level to compare with, such as `"variant=baseline"`.
@@ -151,7 +151,7 @@ class Results:
     ) -> pl.DataFrame:
         """Make one replication of each chosen cell again, and return what happened in each `step`.
 
-        The columns are those of `lasthop series`: for each step a row per active flow, and two rows for the
+        The columns are those of `lasthop export`: for each step a row per active flow, and two rows for the
         hop, in which `flow` is missing. With `over="replications"` all replications are made again, and each
         step has the median and the band of each metric.
         """
@@ -184,7 +184,7 @@ class Results:
         only: str | Sequence[str] = (),
         set_number: int = 1,
     ) -> list[Path]:
-        """Make one replication again, and write its packets into a new folder, as `lasthop trace` does."""
+        """Make one replication again, and write its packets into a new folder, as `lasthop export` does."""
         from lasthop.campaign.capture import write_captures
 
         return write_captures(self.one(replication, only, set_number), Path(folder))

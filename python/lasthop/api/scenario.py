@@ -34,7 +34,7 @@ class Scenario:
         """Build and check a scenario.
 
         Args:
-            keys: Tables, lists, texts and numbers, as `lasthop schema` describes them.
+            keys: Tables, lists, texts and numbers, as `lasthop validate --schema` describes them.
             more: Further keys.
         """
         if both := [key for key in more if key in (keys or {})]:

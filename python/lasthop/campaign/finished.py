@@ -83,7 +83,7 @@ class Finished:
                 f"The program failed in {len(failures)} of {len(every)} runs (exit code {told}). "
                 f"The end of its standard error in the first, {which}:",
                 *(f"  {line}" for line in last_lines(first[ERRORS])),
-                f"All of them: lasthop query {shlex.quote(str(self.out))} {shlex.quote(query)}",
+                f"All of them: lasthop results query {shlex.quote(str(self.out))} {shlex.quote(query)}",
             ]
         )
 

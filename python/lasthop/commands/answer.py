@@ -1,4 +1,4 @@
-"""The commands `lasthop summary` and `lasthop compare`."""
+"""The commands `lasthop results show` and `lasthop results compare`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 from lasthop.campaign.results.manifest import UNTIL, finished
 from lasthop.campaign.results.space import space_lines
 from lasthop.campaign.results.tables import Tables
-from lasthop.commands.basic import FOLDER, PATH, only_option
+from lasthop.commands.basic import FOLDER, PATH, list_option, only_option
 from lasthop.commands.options import quiet_option, table_out_option
 from lasthop.commands.table_file import check_output, write_output
 
@@ -24,22 +24,19 @@ _SENTENCES = 4
 """Number of lines of an answer that a run prints."""
 
 
-@click.command("summary")
+@click.command("show")
 @click.argument("folder", metavar="DIR", type=FOLDER)
-@click.option(
+@list_option(
     "--metric",
     "metrics",
-    multiple=True,
-    metavar="NAME",
-    help="Show this column, for example rtt_median_s. Repeat for more.  [default: the metrics that matter "
-    "most for the kind of traffic]",
+    "Show these columns, for example rtt_median_s,rtt_p95_s.  [default: the metrics that matter most for the "
+    "kind of traffic]",
 )
-@click.option(
+@list_option(
     "--by",
-    multiple=True,
-    metavar="FACTOR",
-    help="Show one row per level of this factor instead of one per cell. Repeat for more. A replication's "
-    "value is then its mean over the other factors.",
+    "factors",
+    "Show one row per level of these factors instead of one per cell. A replication's value is then its mean "
+    "over the other factors.",
 )
 @click.option(
     "--stat",
@@ -52,11 +49,11 @@ _SENTENCES = 4
 )
 @table_out_option
 @quiet_option
-def summary_command(
+def show_command(
     *,
     folder: Path,
     metrics: tuple[str, ...],
-    by: tuple[str, ...],
+    factors: tuple[str, ...],
     statistic: str,
     out: Path | None,
     quiet: bool,
@@ -69,12 +66,12 @@ def summary_command(
     --until', intervals hold over all looks, and a table shows how precise each cell is.
 
     Below the tables, lasthop says which levels of a factor differ significantly from the first one. The main
-    metric of a call comes first, if there is a call, then the largest differences. lasthop compares
+    metric of a call comes first, if there is a call, then the largest differences. lasthop results compares
     replications of the same number, because they met the same conditions: mean difference, Student's
     interval, paired t test (of logarithms for times and rates), p values corrected after Holm. Levels that
     are numbers are also tested for a trend. See docs/compare.md.
 
-    Example: lasthop summary results/queue --metric throughput_Bps --by queue --stat p95
+    Example: lasthop results show results/queue --metric throughput_Bps --by queue --stat p95
     """
     from lasthop.present.answer.folder import check_statistic, columns_of, read_sections, whole_table
     from lasthop.present.answer.show import Shown, answer_lines
@@ -83,7 +80,7 @@ def summary_command(
         check_output(out)
     check_statistic(statistic)
     sections = read_sections(folder, metrics)
-    shown = Shown(statistic, columns_of(by, sections) or None)
+    shown = Shown(statistic, columns_of(factors, sections) or None)
     if out is not None:
         write_output(whole_table(sections, shown), out)
     if not quiet:
@@ -163,7 +160,7 @@ def compare_command(
     --out writes more columns: p values before the correction, the matched-pairs rank-biserial correlation,
     and what was left out. They are in the units of the records.
 
-    Example: lasthop compare results/kulve2003 --reference variant=eifel --metric elapsed_s --plot forest.pdf
+    Example: lasthop results compare results/kulve2003 --reference variant=eifel --metric elapsed_s --plot forest.pdf
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
     from lasthop.present.answer.paired import Request, compare_results
     from lasthop.present.answer.paired_show import compare_lines
@@ -190,7 +187,7 @@ def short_answer(folder: Path, sections: Sequence[Section] | None) -> list[str]:
     """
     from lasthop.present.answer.show import Shown, answer_lines
 
-    command = f"lasthop summary {shlex.quote(str(folder))}"
+    command = f"lasthop results show {shlex.quote(str(folder))}"
     precision = _precision(folder, _ROWS, command)
     if sections is None:
         return [*precision, f"Medians of every cell, with intervals: {command}"]

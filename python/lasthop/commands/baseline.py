@@ -1,4 +1,4 @@
-"""The commands `lasthop baseline save`, `list` and `remove`."""
+"""The commands `lasthop check baseline save`, `list` and `remove`."""
 
 from pathlib import Path
 
@@ -40,7 +40,7 @@ def baseline_group() -> None:
 def save_command(*, name: str, results: Path | None, folder: Path, overwrite: bool, quiet: bool) -> None:
     """Save the records of finished results.
 
-    Example: lasthop baseline save upload
+    Example: lasthop check baseline save upload
     """
     place = baselines.save(name, results or Path("results") / name, folder, overwrite=overwrite)
     if not quiet:
@@ -53,7 +53,7 @@ def save_command(*, name: str, results: Path | None, folder: Path, overwrite: bo
 def list_command(*, folder: Path) -> None:
     """List the saved baselines.
 
-    Example: lasthop baseline list
+    Example: lasthop check baseline list
     """
     from rich.console import Console
     from rich.table import Table
@@ -78,7 +78,7 @@ def list_command(*, folder: Path) -> None:
 def remove_command(*, name: str, folder: Path, quiet: bool) -> None:
     """Remove a baseline.
 
-    Example: lasthop baseline remove upload
+    Example: lasthop check baseline remove upload
     """
     baselines.remove(name, folder)
     if not quiet:

@@ -1,6 +1,8 @@
-"""Kinds of paths, and options that commands share even if they load little."""
+"""What commands share even if they load little: kinds of paths, lists, groups that load commands when used."""
 
-from collections.abc import Callable
+import difflib
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,7 +15,7 @@ F = TypeVar("F", bound=Callable[..., object])
 PATH = click.Path(path_type=Path)
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
-"""A folder that is there."""
+"""An existing folder."""
 
 seed_option = click.option(
     "--seed",
@@ -28,3 +30,55 @@ def only_option(text: str) -> Callable[[F], F]:
     return click.option(
         "--only", multiple=True, metavar="FACTOR=LEVEL,...", shell_complete=complete_only, help=text
     )
+
+
+def list_option(name: str, parameter: str, text: str, choices: tuple[str, ...] = ()) -> Callable[[F], F]:
+    """Return an option for a list of values: separated by commas, or from several uses of the option."""
+
+    def separate(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+        parts = (part.strip() for value in values for part in value.split(","))
+        choice = click.Choice(choices)
+        return tuple(choice.convert(part, option, context) if choices else part for part in parts if part)
+
+    metavar = f"{parameter.removesuffix('s').upper()},..."
+    return click.option(name, parameter, multiple=True, callback=separate, metavar=metavar, help=text)
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are loaded when they are used.
+
+    `places` maps a command's name to its module in `lasthop.commands` and its attribute, `module:attribute`.
+    `default` chooses the command for arguments that begin with no command's name.
+    """
+
+    def __init__(
+        self,
+        *args: object,
+        places: Mapping[str, str],
+        default: Callable[[str], str] | None = None,
+        **settings: object,
+    ) -> None:
+        super().__init__(*args, **settings)  # type: ignore[arg-type]
+        self._places = places
+        self._default = default
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return list(self._places)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Load a command; `None` if there is no command of this name."""
+        del ctx
+        if cmd_name not in self._places:
+            return None
+        module, attribute = self._places[cmd_name].split(":")
+        command: click.Command = getattr(import_module(f"lasthop.commands.{module}"), attribute)
+        return command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Insert the default command, unless the first argument is a command's name or nearly one."""
+        if self._default is not None and args and args[0] not in {*self._places, "-h", "--help"}:
+            misspelt = not Path(args[0]).exists() and difflib.get_close_matches(args[0], self._places)
+            if not misspelt:
+                args = [self._default(args[0]), *args]
+        return super().parse_args(ctx, args)

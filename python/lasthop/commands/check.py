@@ -1,11 +1,11 @@
-"""The command `lasthop check`."""
+"""The commands `lasthop check` and `lasthop check run`."""
 
 from pathlib import Path
 
 import click
 
 from lasthop.analysis.claims import NOT_RUN, NOT_UPHELD, UNDECIDED
-from lasthop.commands.basic import PATH
+from lasthop.commands.basic import PATH, LazyGroup
 from lasthop.commands.completion import complete_files
 from lasthop.commands.judging import asked_of_judge, judging_options
 from lasthop.commands.options import COUNT, junit_option
@@ -15,13 +15,37 @@ _TOLD_QUIETLY = (NOT_UPHELD, UNDECIDED, NOT_RUN)
 _AT_MOST = 1000
 
 
-@click.command("check")
+def _command_for(source: str) -> str:
+    return "results" if Path(source).is_dir() else "run"
+
+
+@click.group(
+    "check",
+    cls=LazyGroup,
+    places={
+        "run": "check:check_command",
+        "results": "claims:claims_command",
+        "baseline": "baseline:baseline_group",
+    },
+    default=_command_for,
+)
+def check_group() -> None:
+    """Judge the claims of a scenario: run it, or use finished results.
+
+    'lasthop check FILE...' is short for 'lasthop check run FILE...', and 'lasthop check DIR' for 'lasthop
+    check results DIR'.
+
+    Example: lasthop check upload.toml --junit verdicts.xml
+    """
+
+
+@click.command("run")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=PATH, shell_complete=complete_files)
 @click.option(
     "--baseline",
     type=PATH,
     metavar="DIR",
-    help="Records that claims call 'baseline': a folder that 'lasthop baseline save' made, one with several "
+    help="Records that claims call 'baseline': a folder that 'lasthop check baseline save' made, one with several "
     "of them, or finished results.  [default: baselines/NAME, if it is there]",
 )
 @click.option(
@@ -79,7 +103,7 @@ def check_command(
     quiet: bool,
     **_: object,
 ) -> int:
-    """Run scenarios that can fail, and judge what they claim.
+    """Run scenarios and judge their claims.
 
     FILE is a scenario with claims: [[claim]] in the file itself, or in NAME.claims.toml beside it. A claim
     compares means, quantiles and other statistics of metrics, such as p95(elapsed_s) < 9. It may compare
@@ -98,7 +122,7 @@ def check_command(
       3    the live engine left runs that are too late to be valid
       125  a kernel that is to be tested cannot be built; 'git bisect run' skips it
 
-    Example: lasthop check upload.toml --baseline baselines/upload --junit verdicts.xml
+    Example: lasthop check run upload.toml --baseline baselines/upload --junit verdicts.xml
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
     from lasthop.analysis.checks import tell
     from lasthop.analysis.checks.judge import Ways, check_file, exit_code

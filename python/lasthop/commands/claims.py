@@ -1,16 +1,16 @@
-"""The command `lasthop claims`."""
+"""The command `lasthop check results`."""
 
 from pathlib import Path
 
 import click
 
 from lasthop.analysis.claims import VERDICTS
-from lasthop.commands.basic import FILE, FOLDER
+from lasthop.commands.basic import FILE, FOLDER, list_option
 from lasthop.commands.options import quiet_option, table_out_option
 from lasthop.commands.table_file import check_output, write_output
 
 
-@click.command("claims")
+@click.command("results")
 @click.argument("folder", metavar="DIR", type=FOLDER)
 @click.option(
     "--scenario",
@@ -18,17 +18,12 @@ from lasthop.commands.table_file import check_output, write_output
     metavar="FILE",
     help="The scenario file that was run, if it has another place now.",
 )
-@click.option(
-    "--only", multiple=True, metavar="ID,...", help="Show only these claims, for example --only SC03,SC04."
-)
-@click.option(
+@list_option("--only", "ids", "Show only the claims with these IDs, for example --only SC03,SC04.")
+@list_option(
     "--verdict",
     "verdicts",
-    multiple=True,
-    type=click.Choice(VERDICTS),
-    metavar="VERDICT",
-    help="Show only claims with this verdict, for example --verdict 'not upheld'. Repeat the option for "
-    "more.",
+    "Show only claims with these verdicts, for example --verdict 'not upheld'.",
+    VERDICTS,
 )
 @click.option("--reading", metavar="ID", help="Judge under this reading of readings.toml.")
 @click.option(
@@ -40,14 +35,14 @@ def claims_command(
     *,
     folder: Path,
     scenario: Path | None,
-    only: tuple[str, ...],
+    ids: tuple[str, ...],
     verdicts: tuple[str, ...],
     reading: str | None,
     readings: bool,
     out: Path | None,
     quiet: bool,
 ) -> None:
-    """Check the claims on a scenario with finished results.
+    """Judge the claims of a scenario by finished results.
 
     DIR is a results folder. A study has its claims in claims.toml next to its scenario, any other scenario in
     its file or next to it. 'run' and 'study run' check them too, and write claims.csv, for each cell
@@ -74,7 +69,7 @@ def claims_command(
     tolerance, not upheld if it lies outside, else undecided. With --out, it also writes a row for each
     statement under each reading.
 
-    Example: lasthop claims results/balekaki2012 --verdict 'not upheld' --out failed.csv
+    Example: lasthop check results results/balekaki2012 --verdict 'not upheld' --out failed.csv
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
     from lasthop.analysis.claims import check
     from lasthop.analysis.claims import verdicts as told
@@ -82,7 +77,7 @@ def claims_command(
     if out is not None:
         check_output(out)
     if readings:
-        if only or verdicts or reading is not None:
+        if ids or verdicts or reading is not None:
             raise click.UsageError("--readings counts all claims; leave --only, --verdict and --reading out.")
         judged = check.check_readings(folder, scenario)
         if out is not None:
@@ -91,7 +86,7 @@ def claims_command(
             check.show_readings(judged)
         return
     outcomes, answers = check.check(folder, scenario, reading)
-    chosen = check.choose(outcomes, only, verdicts)
+    chosen = check.choose(outcomes, ids, verdicts)
     if out is not None:
         write_output(told.claims_frame(chosen), out)
     if not quiet:

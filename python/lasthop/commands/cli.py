@@ -15,6 +15,7 @@ from importlib import import_module
 import click
 
 from lasthop import _core
+from lasthop.commands.basic import LazyGroup
 from lasthop.commands.output import guarded_output, plain_errors
 from lasthop.common.errors import BuildError, InputError, InterruptedCampaignError, OutputError
 from lasthop.common.version import version
@@ -31,126 +32,91 @@ EXIT_UNTESTABLE = 125
 """What is to be tested cannot be built; `git bisect run` skips such a commit."""
 EXIT_INTERRUPTED = 130
 
-# The list of `lasthop --help`: each command, its place in `lasthop.commands`, and the first sentence of its
-# help.
+# The list of `lasthop --help`: each command, its place in `lasthop.commands`, and a sentence.
 _SECTIONS = {
     "Run experiments": {
-        "run": ("run:run_command", "Run a scenario file, then print the answer and write a report."),
+        "run": ("run:run_command", "Run a scenario file, print the answer and write a report."),
         "study": ("study:study_group", "List, show and run published studies."),
-        "example": ("example:example_group", "List, show and copy the examples that come with lasthop."),
-        "check": ("check:check_command", "Run scenarios that can fail, and judge what they claim."),
-        "evaluate": (
-            "evaluate:evaluate_command",
-            "Evaluate a congestion control in the order of RFC 9743.",
-        ),
-        "baseline": ("baseline:baseline_group", "Keep records of a version, to check later ones against."),
+        "example": ("example:example_group", "List, show and copy example scenarios."),
         "validate": ("validate:validate_command", "Check scenario files without running them."),
-        "schema": ("schema:schema_command", "Print the JSON Schema of scenario files."),
+        "check": ("check:check_group", "Judge the claims of a scenario, for CI."),
+        "evaluate": ("evaluate:evaluate_command", "Evaluate a congestion control as RFC 9743 asks."),
     },
     "Read the answer": {
-        "summary": ("answer:summary_command", "Print the results of a finished run."),
-        "compare": ("answer:compare_command", "Compare the levels of a factor with a reference, in pairs."),
+        "results": ("results:results_group", "Show, compare and query finished results."),
         "plot": ("plot:plot_command", "Draw results, or one run over time, for a paper."),
-        "claims": ("claims:claims_command", "Check the claims on a scenario with finished results."),
-        "anova": ("anova:anova_command", "Say how much of a metric's variation each factor explains."),
-        "sensitivity": (
-            "sensitivity:sensitivity_command",
-            "Rank factors by how much of a metric's variance they explain.",
-        ),
-        "query": ("query:query_command", "Answer an SQL query from finished results."),
-        "metrics": ("metrics:metrics_command", "Say what the columns of the results mean."),
-        "results": ("results:results_group", "Show what a results folder holds, or shrink it."),
+        "explain": ("explain:explain_command", "Describe in words what happened in one run."),
+        "export": ("export:export_command", "Write packets or time series of a run to files."),
+        "lab": ("lab:lab_command", "Change a parameter in the browser and see what TCP does."),
     },
-    "Look at one run": {
-        "lab": ("lab:lab_command", "Turn a knob in the browser and see what TCP does."),
-        "explain": (
-            "one_run:explain_command",
-            "Tell in words what happened to the flows of one replication.",
-        ),
-        "series": ("series:series_command", "Write what happens over time as a table."),
-        "trace": ("one_run:trace_command", "Write the packets of one replication as pcapng files."),
+    "Use measurements": {
         "analyze": ("analyze:analyze_command", "Compute flow metrics from packet captures."),
-        "fit": ("fit:fit_command", "Make a scenario that behaves like a measured line."),
+        "fit": ("fit:fit_command", "Fit a scenario to a measured line."),
     },
-    "Use a real TCP": {
-        "shell": ("shell:shell_command", "Run a program behind an emulated last hop."),
-        "repeat": ("repeat:repeat_command", "Run a program many times behind an emulated last hop."),
+    "Use real TCP stacks and programs": {
+        "shell": ("shell:shell_command", "Run a program behind a last hop, once or many times."),
         "kernel": ("kernel:kernel_group", "Build and list the guest kernels of the kernel engine."),
-        "packetdrill": (
-            "packetdrill:packetdrill_command",
-            "Run scripts of packetdrill, which test a TCP packet by packet.",
-        ),
+        "packetdrill": ("packetdrill:packetdrill_command", "Run packetdrill scripts, which test TCP."),
         "crosscheck": ("crosscheck:crosscheck_command", "Compare engines on a scenario, ACK by ACK."),
     },
 }
 _PLACES = {name: place for commands in _SECTIONS.values() for name, (place, _) in commands.items()}
+# Names of the version before this one, and what replaces them.
+_RENAMED = {
+    "anova": "results factors",
+    "baseline": "check baseline",
+    "claims": "check results",
+    "compare": "results compare",
+    "metrics": "results metrics",
+    "query": "results query",
+    "repeat": "shell --repeated",
+    "schema": "validate --schema",
+    "sensitivity": "results factors",
+    "series": "export",
+    "summary": "results show",
+    "trace": "export --as pcapng",
+}
 
 
-class _Commands(click.Group):
-    """The commands in the order in which users need them.
+class _Commands(LazyGroup):
+    """The commands in the order in which users need them."""
 
-    Each is loaded when it is used, so an overview is fast.
-    """
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        del ctx
-        return list(_PLACES)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Load a command; `None` if there is no command of this name."""
-        del ctx
-        if cmd_name not in _PLACES:
-            return None
-        module, attribute = _PLACES[cmd_name].split(":")
-        command: click.Command = getattr(import_module(f"lasthop.commands.{module}"), attribute)
-        return command
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Replace an old name of a command by its new one, and print that."""
+        if args and args[0] in _RENAMED:
+            new = _RENAMED[args[0]]
+            if not ctx.resilient_parsing:
+                click.echo(
+                    f"Note: 'lasthop {args[0]}' is now 'lasthop {new.removesuffix(' --repeated')}'.", err=True
+                )
+            args = [*new.split(), *("--metric" if word == "--response" else word for word in args[1:])]
+        return super().parse_args(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx
         for title, commands in _SECTIONS.items():
             with formatter.section(title):
-                formatter.write_dl([(name, said) for name, (_, said) in commands.items()])
+                formatter.write_dl([(name, sentence) for name, (_, sentence) in commands.items()])
 
 
 @click.group(
     cls=_Commands,
+    places=_PLACES,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="""Exit codes:
-
+    epilog="""
     \b
-      0    done
-      1    standard output cannot be written
-      2    the request is wrong; the error says how to mend it
-      3    the live engine left runs that are too late to be valid
-      4    a claim of 'lasthop check' or a section of 'lasthop evaluate' is not upheld; a program of
-           'lasthop repeat --fail' or a script of 'lasthop packetdrill' failed
-      5    no claim of 'lasthop check' or 'lasthop evaluate' fails, but one is undecided
-      125  a kernel that is to be tested cannot be built; 'git bisect run' skips it
-      130  stopped by Ctrl-C or SIGTERM
-
-    'lasthop shell' returns the exit code of its program.
-
-    \b
-    Completion in bash: eval "$(_LASTHOP_COMPLETE=bash_source lasthop)"
-    Other shells: docs/completion.md
+    Exit codes: 0 done; 2 wrong request; 4 a claim, section, script or program failed; 5 undecided;
+    130 stopped. Completion in bash: eval "$(_LASTHOP_COMPLETE=bash_source lasthop)"
     """,
 )
 @click.version_option(version(), "--version", "-V", prog_name="lasthop")
 def cli() -> None:
-    """Run experiments with transport protocols over a slow, lossy last hop.
-
-    A scenario file describes link, queue, TCP variants and traffic. lasthop runs every combination, repeats
-    each one under the same link conditions, and answers with a table, a report and pictures.
-
-    Start with these:
+    """Run experiments with transport protocols over a slow, lossy or congested last hop.
 
     \b
       lasthop example copy two-flows     # an example: two-flows.toml
       lasthop run two-flows.toml         # a first experiment and its answer
-      lasthop summary results/two-flows  # the answer again, with more options
-      lasthop study run kulve2003        # a published study beside its printed numbers
-
-    Each command explains itself and has an example, as in 'lasthop run --help'.
+      lasthop results results/two-flows  # the answer again, with more options
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
 
 

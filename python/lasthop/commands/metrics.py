@@ -1,4 +1,4 @@
-"""The command `lasthop metrics`."""
+"""The command `lasthop results metrics`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +22,7 @@ def metrics_command(*, names: Sequence[str], out: Path | None) -> None:
     summary.csv and printed answers have. The Parquet files carry the same units and definitions as metadata
     of their columns.
 
-    Example: lasthop metrics elapsed_s runs
+    Example: lasthop results metrics elapsed_s runs
     """
     if out is not None:
         check_output(out)
@@ -45,7 +45,7 @@ def _chosen(names: Sequence[str]) -> list[Metric]:
             known = [*tables, *(column for metrics in tables.values() for column in metrics)]
             raise InputError(
                 f"There is no column and no table '{name}'; did you mean '{nearest(name, known)}'? "
-                "'lasthop metrics' lists them all."
+                "'lasthop results metrics' lists them all."
             )
         chosen += found
     return chosen

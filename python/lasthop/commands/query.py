@@ -1,4 +1,4 @@
-"""The command `lasthop query`: SQL over the records of finished results.
+"""The command `lasthop results query`: SQL over the records of finished results.
 
 The records are read into tables in memory; then DuckDB loses access to files and network. Views over the
 files would read less. But then the files must stay open to DuckDB, and a query may hold a COPY that writes
@@ -66,7 +66,7 @@ def query_command(*, folder: Path, others: tuple[str, ...], out: Path | None, qu
     other file and no network. Numbers keep the units that their column names state, such as _s and _Bps. The
     terminal shows six digits and up to 100 rows; --out writes everything.
 
-    Example: lasthop query results/queue
+    Example: lasthop results query results/queue
     "SELECT queue, median(elapsed_s) FROM flows GROUP BY queue ORDER BY queue"
     """
     if out is not None:
@@ -118,7 +118,7 @@ def _is_folder(word: str) -> bool:
 @contextmanager
 def _connected(folders: Sequence[Path]) -> Iterator[DuckDBPyConnection]:
     """Open a database in memory that holds the records of finished results, and can reach nothing else."""
-    with extra(SQL, "lasthop query"):
+    with extra(SQL, "lasthop results query"):
         import duckdb
 
     for folder in folders:
@@ -252,7 +252,7 @@ def _told(message: str, sql: str, tables: dict[str, dict[str, str]]) -> str:
         near = nearest(name, {column for columns in tables.values() for column in columns})
         quoted = f" Text takes single quotes: '{name}'." if f'"{name}"' in sql else ""
         return (
-            f"there is no column '{name}' here; did you mean '{near}'?{quoted} 'lasthop query DIR' lists all "
+            f"there is no column '{name}' here; did you mean '{near}'?{quoted} 'lasthop results query DIR' lists all "
             "columns."
         )
     return " ".join(text.split())

@@ -68,8 +68,18 @@ class RunOptions(Asked):
         return cls(**{field.name: context.params[field.name] for field in fields(cls)})
 
 
-def run_options(engine: Callable[..., object] = engine_option) -> Callable[[F], F]:
-    """Return a decorator that adds the options of `RunOptions`; `engine` is the option for the engine."""
+pcap_option = click.option(
+    "--pcap",
+    is_flag=True,
+    help="Also capture every run, to DIR/traces/CELL/set-S/replication-N: the files of 'lasthop export'. A run "
+    "of kulve2003 takes 2 to 5 MB, or a quarter of that with --snaplen 96.",
+)
+
+
+def run_options(
+    engine: Callable[..., object] = engine_option, pcap: Callable[..., object] = pcap_option
+) -> Callable[[F], F]:
+    """Return a decorator that adds the options of `RunOptions`, with these for the engine and captures."""
     return each_of(
         only_option(
             "Run only these cells, for example --only link=e0,workload=2tcp0udp. You may name several "
@@ -112,12 +122,7 @@ def run_options(engine: Callable[..., object] = engine_option) -> Callable[[F], 
             "touches other files there.  [default: results/NAME]",
         ),
         click.option("--overwrite", is_flag=True, help="First remove the results in the folder."),
-        click.option(
-            "--pcap",
-            is_flag=True,
-            help="Also capture every run, to DIR/traces/CELL/set-S/replication-N: the files of 'lasthop "
-            "trace'. A run of kulve2003 takes 2 to 5 MB, or a quarter of that with --snaplen 96.",
-        ),
+        pcap,
         snaplen_option,
         engine,
         kernel_option,

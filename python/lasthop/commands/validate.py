@@ -27,13 +27,20 @@ _ASSUMED_AT_MOST = 200
 
 
 @click.command("validate")
-@click.argument("names", metavar="FILE|STUDY...", nargs=-1, required=True, shell_complete=complete_scenarios)
+@click.argument("names", metavar="FILE|STUDY...", nargs=-1, shell_complete=complete_scenarios)
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of scenario files instead.")
 @points_option
 @engine_option
 @anyway_option
 @limit_memory_option
 def validate_command(
-    *, names: Sequence[str], points: int | None, engine: str, anyway: bool, limit_memory: float | None
+    *,
+    names: Sequence[str],
+    schema: bool,
+    points: int | None,
+    engine: str,
+    anyway: bool,
+    limit_memory: float | None,
 ) -> None:
     """Check scenario files without running them.
 
@@ -44,7 +51,14 @@ def validate_command(
     wrong.
 
     Example: lasthop validate kulve2003 two-flows.toml
+
+    Example: lasthop validate --schema > scenario.schema.json
     """
+    if schema:
+        click.echo(_core.schema())
+        return
+    if not names:
+        raise InputError("Missing FILE or STUDY: name the scenarios to check.")
     wrong = False
     for name in names:
         try:

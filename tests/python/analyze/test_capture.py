@@ -269,7 +269,7 @@ def test_udp_payloads_number_the_datagrams(tmp_path: Path) -> None:
 
 def test_the_command_makes_a_new_folder(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
     out = Path("some") / "r1"
-    assert lasthop_main("trace", "kulve2003", *ONE_CELL, "--replication", 2, "--set", 3, "--out", out) == 0
+    assert lasthop_main("export", "kulve2003", *ONE_CELL, "--replication", 2, "--set", 3, "--out", out) == 0
     said = capsys.readouterr().out
     assert "replication 2 of set 3" in said
     files = sorted(path.name for path in out.iterdir())
@@ -277,12 +277,12 @@ def test_the_command_makes_a_new_folder(lasthop_main: Main, capsys: pytest.Captu
     assert all(str(out / name) in said for name in files)
     assert b"replication 2 (number 42)" in (out / "server.pcapng").read_bytes()
     before = {path: path.read_bytes() for path in out.iterdir()}
-    assert lasthop_main("trace", "kulve2003", *ONE_CELL, "--replication", 1, "--out", out) == 2
+    assert lasthop_main("export", "kulve2003", *ONE_CELL, "--replication", 1, "--out", out) == 2
     assert "nothing is overwritten" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in out.iterdir()} == before
     key = "link=r1,workload=2tcp1udp,variant=eifel+ecn"
     again = ("--cell", key, "--replication", 42, "--replications", 60, "--out", "again", "--quiet")
-    assert lasthop_main("trace", STUDY / "study.toml", *again) == 0
+    assert lasthop_main("export", STUDY / "study.toml", *again) == 0
     assert capsys.readouterr().out == ""
     assert (Path("again") / DROPS).read_bytes() == before[out / DROPS]
 
@@ -304,7 +304,7 @@ def test_the_command_makes_a_new_folder(lasthop_main: Main, capsys: pytest.Captu
 def test_bad_requests_end_with_2_and_leave_nothing(
     lasthop_main: Main, capsys: pytest.CaptureFixture[str], *, arguments: list[str], expected: str
 ) -> None:
-    assert lasthop_main("trace", *arguments, "--out", "out") == 2
+    assert lasthop_main("export", *arguments, "--out", "out") == 2
     captured = capsys.readouterr()
     assert expected in captured.err
     assert captured.out == ""
@@ -328,7 +328,7 @@ def test_a_failure_leaves_nothing(
             raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("lasthop.commands.options.select_cell", lambda *_: FullDisk())
-    assert lasthop_main("trace", "kulve2003", "--replication", 1, "--out", "out") == 2
+    assert lasthop_main("export", "kulve2003", "--replication", 1, "--out", "out") == 2
     assert "No space left on device" in capsys.readouterr().err
     assert not Path("out").exists()
 
@@ -353,7 +353,7 @@ def test_a_campaign_leaves_what_trace_writes(lasthop_main: Main, capsys: pytest.
         "--out",
         "one",
     )
-    assert lasthop_main("trace", "kulve2003", *one) == 0
+    assert lasthop_main("export", "kulve2003", *one) == 0
     made = Path("out") / "traces" / cell / "set-2" / "replication-3"
     assert {path.name: path.read_bytes() for path in made.iterdir()} == {
         path.name: path.read_bytes() for path in Path("one").iterdir()

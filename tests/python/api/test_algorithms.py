@@ -269,7 +269,7 @@ def test_only_a_run_executes_the_code_of_a_scenario(
     assert lasthop_main("run", file, "--out", tmp_path / "results") == 0
     trap.unlink()
     monkeypatch.delitem(sys.modules, "trapped")
-    assert lasthop_main("claims", tmp_path / "results", "--scenario", file) == 0
+    assert lasthop_main("check", "results", tmp_path / "results", "--scenario", file) == 0
     assert not trap.exists()
 
 

@@ -332,4 +332,4 @@ def test_a_full_disk_and_a_read_only_folder_lose_nothing_that_was_done(
 
 
 def show(out: Path) -> tuple[int, str, str]:
-    return ended(Forked("lasthop", "results", out))
+    return ended(Forked("lasthop", "results", "size", out))

@@ -74,7 +74,7 @@ def written(folder: Path, text: str, name: str = "study.toml") -> Path:
         ["run", "FILE", "--cluster", "slurm:PIPE", "--dry-run"],
         ["run", "FILE", "--cluster", "slurm:/dev/zero", "--dry-run"],
         ["analyze", "PIPE"],
-        ["anova", "PIPE", "--response", "x", "--factors", "a,b"],
+        ["results", "factors", "PIPE", "--metric", "x", "--factors", "a,b"],
     ],
     ids=" ".join,
 )
@@ -125,20 +125,20 @@ def test_steps_that_are_too_many_are_refused_with_the_nearest_length(
     lasthop_main: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = written(tmp_path, 'time_limit = "60 s"\n' + DOWNLOAD)
-    assert lasthop_main("series", file, "--step", "1us", "--out", "series.csv") == 2
+    assert lasthop_main("export", file, "--step", "1us", "--out", "series.csv") == 2
     told = capsys.readouterr().err
     assert "there may be 6e+07 steps of 1 us, and at most 10000000 are written" in told
     assert "take 10us, or lower time_limit" in told
-    assert lasthop_main("series", file, "--step", "1us", "--out", "series.csv", "--over", "replications") == 2
+    assert lasthop_main("export", file, "--step", "1us", "--out", "series.csv", "--over", "replications") == 2
     assert "there may be 6e+07 steps of 1 us" in capsys.readouterr().err
-    assert lasthop_main("series", file, "--step", "10us", "--out", "series.csv") == 0
+    assert lasthop_main("export", file, "--step", "10us", "--out", "series.csv") == 0
 
 
-@pytest.mark.parametrize("command", ["run", "validate", "explain", "plot", "series", "trace", "crosscheck"])
+@pytest.mark.parametrize("command", ["run", "validate", "explain", "plot", "export", "crosscheck"])
 def test_every_command_refuses_a_run_that_takes_too_much(
     command: str, lasthop_main: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = {"series": ["--out", "x.csv"], "trace": ["--out", "x"], "crosscheck": ["--live", "--no-model"]}
+    out = {"export": ["--out", "x.csv"], "crosscheck": ["--live", "--no-model"]}
     assert lasthop_main(command, written(tmp_path, ENDLESS, "endless.toml"), *out.get(command, [])) == 2
     told = capsys.readouterr().err
     assert "Error: endless: a run may send " in told, told

@@ -336,7 +336,7 @@ def test_the_rule_is_in_every_record(precise: Path) -> None:
 
 
 def test_the_answer_says_how_precise_it_is(precise: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["summary", str(precise)]) == EXIT_OK
+    assert main(["results", "show", str(precise)]) == EXIT_OK
     text = " ".join(capsys.readouterr().out.split())
     least, most = sorted(pl.read_csv(precise / "precision.csv")["replications"].unique())
     assert (
@@ -361,6 +361,7 @@ def test_comparisons_and_analyses_of_variance_take_the_common_replications(
 ) -> None:
     least, most = sorted(pl.read_csv(precise / "precision.csv")["replications"].unique())
     compare = [
+        "results",
         "compare",
         str(precise),
         "--reference",
@@ -386,9 +387,10 @@ def test_comparisons_and_analyses_of_variance_take_the_common_replications(
     low, high = np.expm1(ends) * stats.gmean(pairs["short"])
     assert (row["mean_ci_low"], row["mean_ci_high"]) == pytest.approx((low, high))
     anova = [
-        "anova",
+        "results",
+        "factors",
         str(precise),
-        "--response",
+        "--metric",
         "throughput_Bps",
         "--role",
         "download",
@@ -502,7 +504,7 @@ def test_a_complete_campaign_runs_nothing_again(precise: Path, capsys: pytest.Ca
     runs = sum(json.loads((precise / "manifest.json").read_text(encoding="utf-8"))["until"]["replications"])
     assert f"{precise} is complete: {runs} runs. Only the report is written again." in capsys.readouterr().out
     assert (precise / "flows.parquet").stat().st_mtime_ns == before
-    assert main(["results", str(precise)]) == EXIT_OK
+    assert main(["results", "size", str(precise)]) == EXIT_OK
     shown = capsys.readouterr().out
     assert f"{runs} asked for, {runs} there, 0 missing" in shown
     assert f"until       {RULE[1]} at 95 %" in shown

@@ -89,7 +89,7 @@ def test_a_factor_may_be_called_like_a_measured_column(tmp_path: Path, lasthop_m
     shorts = pl.read_parquet("out/shorts.parquet")
     assert set(shorts["factor_flows"]) == {"half", "busy"}
     assert shorts["flows"].dtype == pl.Int64
-    assert lasthop_main("summary", "out", "--by", "flows") == 0
+    assert lasthop_main("results", "show", "out", "--by", "flows") == 0
 
 
 def test_run_leaves_all_files_and_says_where(
@@ -251,7 +251,7 @@ def test_validate_and_version(
 
 
 @pytest.mark.parametrize(
-    "command", [["run"], ["study", "run"], ["study", "list"], ["study", "show"], ["validate"], ["schema"]]
+    "command", [["run"], ["study", "run"], ["study", "list"], ["study", "show"], ["validate"], ["export"]]
 )
 def test_every_command_has_help_with_an_example(
     lasthop_main: Main, capsys: pytest.CaptureFixture[str], command: list[str]

@@ -21,24 +21,24 @@ Main = Callable[..., int]
 
 ONLY_READ = {
     r"study run |run studies/": "takes minutes; the test of the study runs it",
-    r".*--engine (live|kernel)|crosscheck |shell |repeat ": (
+    r".*--engine (live|kernel)|crosscheck |shell ": (
         "needs namespaces or a guest kernel; tests of the engines run it"
     ),
     r".*--cluster ": "needs a cluster; test_cluster.py runs it",
     r"kernel (build|remove|info)": "builds and removes guest kernels; test_kernel.py runs it",
-    r"(anova|claims|compare|summary|results) "
+    r"results (show|compare|factors|size|gc) |results results/|check results "
     r"|plot results/(kulve2003|saarto2003|iip2004|atmf1998|balekaki2012|coexistence) ": (
         "reads a whole study's results; other tests do"
     ),
-    r"(query results/(my|kulve2003|model|cell-neighbours)|sensitivity results/my) ": (
+    r"results query results/(my|kulve2003|model|cell-neighbours) ": (
         "reads results of the reader's; test_query.py and docs/data.md have others"
     ),
-    r"(check|baseline|evaluate) |(explain|plot) dossiers/": (
+    r"(check|evaluate) |(explain|plot) dossiers/": (
         "runs what the reader has, or takes half a minute; tests of checks and of evaluate run them"
     ),
     r"lab( |$)": "serves until Ctrl-C; test_lab.py runs it",
     r"packetdrill ": "reads scripts of others; tests of packetdrill run it, and the site runs ours",
-    r"fit |(run|compare) (my-line|what-if|results/what-if)": (
+    r"fit |run (my-line|what-if|results/what-if)": (
         "reads a measurement of the reader's, and takes half a minute; tests/python/fit and the site run it"
     ),
     r"analyze ": "reads a capture of the reader's; test_analyze.py runs it",

@@ -35,7 +35,7 @@ def offered(arguments: Sequence[str], incomplete: str) -> list[str]:
         (["study", "run", "kulve2003", "--only"], "li", ["link="]),
         (["study", "run", "kulve2003", "--only"], "link=r", ["link=r1", "link=r3", "link=r6"]),
         (["plot", "kulve2003", "--only"], "link=e0,var", ["link=e0,variant="]),
-        (["trace", "kulve2003", "--only"], "link=e0,variant=fr", ["link=e0,variant=frto"]),
+        (["export", "kulve2003", "--only"], "link=e0,variant=fr", ["link=e0,variant=frto"]),
         (["run", str(EXAMPLE), "--only"], "memory=", ["memory=none", "memory=cbi"]),
         (["shell", "--link", str(EXAMPLE), "--only"], "memory=c", ["memory=cbi"]),
         (["run", "no-such-file.toml", "--only"], "", []),
@@ -55,16 +55,16 @@ def test_scenario_files_of_the_folder_are_offered(tmp_path: Path, monkeypatch: p
     assert offered(["run"], "sub/f") == ["sub/f"]  # of type file: the shell goes on by itself
 
 
-@pytest.mark.parametrize("command", ["plot", "compare", "anova"])
+@pytest.mark.parametrize("command", ["plot", "results compare", "results factors"])
 def test_a_results_folder_offers_its_own_factors_and_levels(tmp_path: Path, command: str) -> None:
     write_manifest(tmp_path, ["link=r1,variant=frto", "link=r1,variant=eifel+red", "link=r3,variant=frto"])
-    assert offered([command, str(tmp_path), "--only"], "") == ["link=", "variant="]
-    assert offered([command, str(tmp_path), "--only"], "link=r1,variant=") == [
+    assert offered([*command.split(), str(tmp_path), "--only"], "") == ["link=", "variant="]
+    assert offered([*command.split(), str(tmp_path), "--only"], "link=r1,variant=") == [
         "link=r1,variant=frto",
         "link=r1,variant=eifel+red",
     ]
     (tmp_path / "manifest.json").unlink()
-    assert offered([command, str(tmp_path), "--only"], "") == []
+    assert offered([*command.split(), str(tmp_path), "--only"], "") == []
 
 
 @pytest.mark.parametrize(

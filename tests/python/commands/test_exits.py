@@ -36,37 +36,33 @@ ARGUMENTS: dict[str, list[str]] = {
     "study run": ["kulve2003", "--replications", "1", "--quiet"],
     "study show": ["kulve2003"],
     "example copy": ["queue", "new"],
-    "check": [str(CLAIMED), "--replications", "2", "--quiet"],
+    "check run": [str(CLAIMED), "--replications", "2", "--quiet"],
     "evaluate": ["reno", "--quiet"],
-    "baseline save": ["up", "--from", "finished"],
+    "check baseline save": ["up", "--from", "finished"],
     "validate": [str(EXAMPLE)],
-    "summary": ["finished"],
-    "compare": ["finished", "--reference", "memory=none", "--metric", "elapsed_s"],
-    "plot": [*TWO_FLOWS, "--out", "new.svg"],
-    "claims": ["finished"],
-    "anova": ["finished", "--response", "elapsed_s", "--factors", "memory"],
-    "sensitivity": ["finished", "--metric", "elapsed_s"],
-    "query": ["finished", "FROM flows"],
     "results show": ["finished"],
+    "results compare": ["finished", "--reference", "memory=none", "--metric", "elapsed_s"],
+    "plot": [*TWO_FLOWS, "--out", "new.svg"],
+    "check results": ["finished"],
+    "results factors": ["finished", "--metric", "elapsed_s", "--factors", "memory"],
+    "results query": ["finished", "FROM flows"],
+    "results size": ["finished"],
     "results gc": ["finished"],
     "lab": [str(EXAMPLE), "--export", "new.html"],
     "explain": TWO_FLOWS,
-    "series": [*TWO_FLOWS, "--out", "new.csv"],
-    "trace": [*TWO_FLOWS, "--out", "new"],
+    "export": [*TWO_FLOWS, "--out", "new.csv"],
     "analyze": ["finished/manifest.json"],
     "fit": ["finished/manifest.json", "--out", "new.toml"],
     "shell": ["--", "true"],
-    "repeat": ["--link", "umts", "--replications", "1", "--", "true"],
     "crosscheck": TWO_FLOWS,
     "packetdrill": [str(SCRIPT), "--stack", "linux-6"],
-    "metrics": [],
+    "results metrics": [],
     "kernel build": [],
 }
 """Further arguments of each command that takes a place from the user; `finished` are results of `EXAMPLE`."""
 NO_PLACES = {
-    "schema",
-    "baseline list",
-    "baseline remove",
+    "check baseline list",
+    "check baseline remove",
     "example list",
     "example show",
     "study list",
@@ -75,7 +71,7 @@ NO_PLACES = {
     "kernel remove",
 }
 COMMANDS = [
-    ["schema"],
+    ["validate", "--schema"],
     ["study", "list"],
     ["study", "show", "kulve2003"],
     ["validate", str(EXAMPLE)],
@@ -175,8 +171,8 @@ def test_a_place_that_cannot_be_used_is_an_error_in_a_line(
         (["plot", "--from", "1e30"], "is no time of a run"),
         (["plot", "--set", "9" * 30], "Invalid value for '--set'"),
         (["explain", "--set", "9" * 30], "Invalid value for '--set'"),
-        (["series", "--set", "9" * 30, "--out", "new.csv"], "Invalid value for '--set'"),
-        (["series", "--step", "1e400 s", "--out", "new.csv"], "Invalid value for '--step'"),
+        (["export", "--set", "9" * 30, "--out", "new.csv"], "Invalid value for '--set'"),
+        (["export", "--step", "1e400 s", "--out", "new.csv"], "Invalid value for '--step'"),
         (["run", "--seed", "9" * 5000], "Invalid value for '--seed'"),
         (["run", "--jobs", "nan"], "Invalid value for '--jobs'"),
         (["run", "--only", "memory=none=1"], "--only"),
@@ -216,7 +212,7 @@ def test_a_name_that_is_no_text_is_an_error(lasthop_main: Main, capsys: pytest.C
     Path(os.fsdecode(b"\xff")).mkdir()
     for command in (
         ["run", EXAMPLE, "--out", os.fsdecode(b"\xff")],
-        ["metrics", "--out", os.fsdecode(b"\xff.csv")],
+        ["results", "metrics", "--out", os.fsdecode(b"\xff.csv")],
     ):
         assert lasthop_main(*command) == 2
         assert "is no UTF-8" in capsys.readouterr().err
@@ -300,8 +296,8 @@ def test_control_characters_in_texts_of_others_do_not_reach_the_terminal(
     shown = capsys.readouterr().out
     assert name in shown
     assert r"out\u0007/report.html" in shown
-    assert lasthop_main("query", out, "SELECT flow FROM flows") == 0
-    assert lasthop_main("summary", out, "--metric", "no\x1b[2Jne") == 2
+    assert lasthop_main("results", "query", out, "SELECT flow FROM flows") == 0
+    assert lasthop_main("results", "show", out, "--metric", "no\x1b[2Jne") == 2
     assert lasthop_main("plot", file, "--flow", "no\u2066ne") == 2
     captured = capsys.readouterr()
     assert r"no\u2066ne" in captured.err

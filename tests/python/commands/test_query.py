@@ -1,4 +1,4 @@
-"""`lasthop query`: SQL over finished results, and the one-liners of docs/data.md."""
+"""`lasthop results query`: SQL over finished results, and the one-liners of docs/data.md."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def ask(made: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> A
     def ask(*arguments: object) -> tuple[int, str, str]:
         own_folders = bool(arguments) and isinstance(arguments[0], Path)
         capsys.readouterr()
-        code = lasthop_main("query", *(arguments if own_folders else (OUT, *arguments)))
+        code = lasthop_main("results", "query", *(arguments if own_folders else (OUT, *arguments)))
         out, err = capsys.readouterr()
         return code, out, err
 
@@ -67,7 +67,10 @@ def test_a_command_of_its_own_prints_the_answer_and_nothing_else(made: Path) -> 
     # DuckDB may have more to say when the interpreter ends.
     command = [sys.executable, "-c", "from lasthop.commands.cli import main; raise SystemExit(main())"]
     done = subprocess.run(
-        [*command, "query", str(made), "SELECT 1 AS one"], capture_output=True, text=True, check=True
+        [*command, "results", "query", str(made), "SELECT 1 AS one"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert (done.stdout.split(), done.stderr) == (["one", "1"], "")
 
@@ -236,7 +239,7 @@ def test_nothing_is_said_beside_the_answer_without_pyarrow(ask: Ask) -> None:
     )
     sql = "SELECT count(*) AS n FROM runs"
     done = subprocess.run(
-        [sys.executable, "-c", code, "query", OUT, sql], check=True, capture_output=True, text=True
+        [sys.executable, "-c", code, "results", "query", OUT, sql], check=True, capture_output=True, text=True
     )
     assert done.stderr == ""
     assert done.stdout.split() == ["n", "192"]
@@ -257,7 +260,7 @@ def test_a_query_can_be_stopped(ask: Ask) -> None:
     del ask
     # It would run for days.
     sql = "SELECT count(*) FROM range(1000000000) a, range(1000000) b WHERE a.range * b.range % 7 = 3"
-    command = [sys.executable, "-c", ANNOUNCED, "query", OUT, sql]
+    command = [sys.executable, "-c", ANNOUNCED, "results", "query", OUT, sql]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

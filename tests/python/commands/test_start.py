@@ -32,7 +32,9 @@ def loaded(*arguments: object) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("command", ["--help", "--version", "schema", "shell --list", "kernel --help"])
+@pytest.mark.parametrize(
+    "command", ["--help", "--version", "validate --schema", "shell --list", "kernel --help"]
+)
 def test_a_command_without_tables_loads_no_package_for_them(command: str) -> None:
     assert loaded(*command.split()) == set()
 

@@ -32,7 +32,7 @@ def test_a_scenario_that_names_what_was_drawn_has_the_same_run(lasthop_main: Mai
     """The export of a course, read back."""
     for place in ("down", "up"):
         out = tmp_path / f"{place}.csv"
-        assert lasthop_main("series", EXAMPLE, *ONE, "--course", place, "--out", out, "--quiet") == 0
+        assert lasthop_main("export", EXAMPLE, *ONE, "--course", place, "--out", out, "--quiet") == 0
     drawn = (tmp_path / "up.csv").read_text(encoding="utf-8").splitlines()
     assert drawn[0] == "time_s,rate_bps,delay_s"
     assert [line.split(",")[0] for line in drawn[2::2]][:4] == ["12", "27", "42", "57"]
@@ -67,6 +67,6 @@ def test_a_scenario_that_names_what_was_drawn_has_the_same_run(lasthop_main: Mai
 def test_what_cannot_be_written_is_said(
     arguments: list[str], part: str, lasthop_main: Main, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert lasthop_main("series", EXAMPLE, *arguments, "--out", tmp_path / "up.csv") != 0
+    assert lasthop_main("export", EXAMPLE, *arguments, "--out", tmp_path / "up.csv") != 0
     assert part in capsys.readouterr().err
     assert not (tmp_path / "up.csv").exists()

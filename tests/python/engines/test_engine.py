@@ -303,7 +303,7 @@ def test_the_sensitivity_study_starts_from_the_study(study: _core.Study) -> None
 
 
 def test_schema_is_json(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
-    assert lasthop_main("schema") == 0
+    assert lasthop_main("validate", "--schema") == 0
     assert "properties" in json.loads(capsys.readouterr().out)
 
 

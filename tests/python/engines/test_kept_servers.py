@@ -50,7 +50,7 @@ def command(tmp_path: Path) -> list[object]:
     for name, text in (("link.toml", LINK), ("count.py", COUNT)):
         (tmp_path / name).write_text(text, encoding="utf-8")
     server = f"python3 {tmp_path / 'count.py'}"
-    return ["repeat", "--link", tmp_path / "link.toml", "--quiet", "--json", "--server", server]
+    return ["shell", "--repeated", "--link", tmp_path / "link.toml", "--quiet", "--json", "--server", server]
 
 
 FETCHED = ["--", "sh", "-c", FETCH]
@@ -114,7 +114,7 @@ def test_one_replication_is_looked_at_behind_those_before_it(
     options = ["--keep-servers", 2, "--replications", 2, "--pcap", "--out", out]
     assert lasthop_main(*command, *options, *FETCHED) == 0
     (capture,) = (out / "traces").rglob("replication-2/client.pcapng")
-    look = ["trace", f"{out}.toml", "--engine", "kernel", "--replications", 2]
+    look = ["export", f"{out}.toml", "--engine", "kernel", "--replications", 2]
     assert lasthop_main(*look, "--replication", 2, "--out", traces) == 0
     looked_at = next(traces.rglob("client.pcapng"))
     assert all(b"Served: 3\r\n" in file.read_bytes() for file in (capture, looked_at))

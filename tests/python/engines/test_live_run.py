@@ -429,7 +429,7 @@ def test_a_live_run_is_explained_drawn_and_traced(
     picture, captures = tmp_path / "run.png", tmp_path / "captures"
     assert lasthop_main("plot", *options, "--out", picture) == 0
     assert picture.stat().st_size > 10_000
-    assert lasthop_main("trace", *options, "--out", captures) == 0
+    assert lasthop_main("export", *options, "--out", captures) == 0
     assert sorted(path.name for path in captures.iterdir()) == sorted(_core.CAPTURE_FILES)
 
 

@@ -105,7 +105,7 @@ def test_captures_show_the_kernels_own_options(lasthop_main: Main, tmp_path: Pat
     file = tmp_path / "two-ways.toml"
     file.write_text(TWO_WAYS + FLOW.format(name="up", direction="up"), encoding="utf-8")
     folder = tmp_path / "captures"
-    assert lasthop_main("trace", file, "--engine", "kernel", "--out", folder) == 0
+    assert lasthop_main("export", file, "--engine", "kernel", "--out", folder) == 0
 
     def shown(point: str, filter_: str) -> list[str]:
         return [source for (source,) in tshark(folder / f"{point}.pcapng", ("ip.src",), "-Y", filter_)]

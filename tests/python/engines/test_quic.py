@@ -129,7 +129,7 @@ def test_tshark_decrypts_a_request_that_rides_with_the_first_packet(
 def test_logs_have_the_packets_of_the_captures(lasthop_main: Main, tmp_path: Path) -> None:
     scenario = tmp_path / "transfer.toml"
     scenario.write_text(TRANSFER)
-    assert lasthop_main("trace", scenario, "--out", tmp_path / "out", "--quiet") == 0
+    assert lasthop_main("export", scenario, "--out", tmp_path / "out", "--quiet") == 0
     for end, address in (("server", "10.0.0.1"), ("client", "10.0.1.1")):
         header, *events = (
             json.loads(record)

@@ -84,7 +84,7 @@ def test_stories_captures_and_pictures_have_the_relay(
     assert "file: data from server to ship, through a relay." in story
     assert "file/peer-side: TCP, server to geo-relay" in story
     assert "file/host-side: TCP, geo-relay to ship" in story
-    assert lasthop_main("trace", split, "--out", tmp_path / "captures") == 0
+    assert lasthop_main("export", split, "--out", tmp_path / "captures") == 0
     assert list((tmp_path / "captures").rglob("geo-relay.pcapng"))
     cell = _core.load(str(split)).cells[0]
     drawn = network_of(Facts.of(cell), json.loads(cell.scenario)["flow"])
@@ -170,7 +170,7 @@ def test_a_whole_flow_is_part_of_nothing_for_sql_and_for_python(
     assert set(flows.filter(pl.col("part_of").is_null())["flow"]) == {"file", "other"}
     assert set(flows.filter(part_of="file")["flow"]) == {"file/peer-side", "file/host-side"}
     query = "SELECT DISTINCT flow FROM flows WHERE part_of IS NULL ORDER BY flow"
-    assert lasthop_main("query", halves, query) == 0
+    assert lasthop_main("results", "query", halves, query) == 0
     assert capsys.readouterr().out.split() == ["flow", "file", "other"]
 
 
@@ -182,13 +182,13 @@ def test_halves_of_a_flow_enter_no_average_and_no_comparison_unless_a_role_asks_
         return capsys.readouterr().out
 
     left_out = "Left out: connections that carry parts of flows (file/peer-side, file/host-side)."
-    comparison = ("compare", halves, "--reference", "size=small", "--metric")
-    for text in (said("summary", halves), said(*comparison, "elapsed_s")):
+    comparison = ("results", "compare", halves, "--reference", "size=small", "--metric")
+    for text in (said("results", "show", halves), said(*comparison, "elapsed_s")):
         assert left_out in text
         assert "-side" not in text.replace(left_out, "")
         assert "flow=file" in text
     assert "large" in said(*comparison, "rtt_median_s", "--role", "file/peer-side")
-    assert lasthop_main("compare", *comparison[1:], "rtt_median_s", "--role", "file") == 2
+    assert lasthop_main("results", "compare", *comparison[1:], "rtt_median_s", "--role", "file") == 2
     assert lasthop_main("plot", halves, "--y", "cwnd_max", "--role", "file/host-side", "--out", "p.svg") == 0
     # An analysis of variance and a claim take the mean over a run's flows: two, not four.
     flows = pl.read_parquet(halves / "flows.parquet")
@@ -216,12 +216,12 @@ def test_halves_of_a_flow_enter_no_average_and_no_comparison_unless_a_role_asks_
 def test_results_of_a_version_that_wrote_empty_texts_are_read_alike(
     halves: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert lasthop_main("summary", halves) == 0
+    assert lasthop_main("results", "show", halves) == 0
     before = capsys.readouterr().out
     old = pl.read_parquet(halves / "flows.parquet").with_columns(pl.col("part_of").fill_null(""))
     replace_table(halves / "flows.parquet", old)
-    assert lasthop_main("summary", halves) == 0
+    assert lasthop_main("results", "show", halves) == 0
     assert capsys.readouterr().out == before
     replace_table(halves / "flows.parquet", old.filter(part_of="").drop("part_of"))
-    assert lasthop_main("summary", halves) == 0
+    assert lasthop_main("results", "show", halves) == 0
     assert capsys.readouterr().out.replace(" ", "")[:200] == before.replace(" ", "")[:200]

@@ -1,4 +1,4 @@
-"""`lasthop repeat`: real programs behind the last hop, many times, as a normal results folder."""
+"""`lasthop shell`: real programs behind the last hop, many times, as a normal results folder."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ down.link.rate = "2 Mbit/s"
 
 [factor.rate.fast]
 """
-TWICE = ("repeat", "--engine", "live", "--only", "rate=fast", "--replications", 2)
+TWICE = ("shell", "--repeated", "--engine", "live", "--only", "rate=fast", "--replications", 2)
 BYTES = 100_000
 GET = """
 import sys, time, urllib.error, urllib.request
@@ -166,7 +166,7 @@ def test_programs_over_the_levels_of_factors_are_results_as_all_others(
     # Nothing is run again; another command reads the folder; the scenario is one that 'run' takes.
     assert lasthop_main(*repeat) in (0, 3)
     assert "is complete: 4 runs" in capsys.readouterr().out
-    assert lasthop_main("summary", out, "--metric", "program_s") == 0
+    assert lasthop_main("results", "show", out, "--metric", "program_s") == 0
     assert "whole" in capsys.readouterr().out
     assert lasthop_main("validate", f"{out}.toml", "--engine", "live") == 0
     assert lasthop_main("run", f"{out}.toml", "--out", tmp_path / "model") == 2
@@ -232,7 +232,18 @@ def test_an_edited_program_or_file_runs_anew_and_alone(
 def test_what_else_decides_results_is_said(
     link: Path, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    repeat = ["repeat", "--engine", "live", "--link", link, "--only", "rate=fast", "--out", tmp_path / "out"]
+    repeat = [
+        "shell",
+        "--repeated",
+        "--engine",
+        "live",
+        "--link",
+        link,
+        "--only",
+        "rate=fast",
+        "--out",
+        tmp_path / "out",
+    ]
     command = [*repeat, "--server", f"python3 -m http.server $PORT -d {tmp_path / 'www'}", "--", "true"]
     assert lasthop_main(*command) in (0, 3)
     assert (
@@ -259,7 +270,7 @@ def test_a_program_that_fails_has_its_own_words_and_may_give_an_exit_code(
     link: Path, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str], engine: str
 ) -> None:
     out = tmp_path / "out"
-    repeat = ["repeat", "--engine", engine, "--link", link, "--replications", 2, "--out", out]
+    repeat = ["shell", "--repeated", "--engine", engine, "--link", link, "--replications", 2, "--out", out]
     repeat += ["--server", "echo of the server; echo of the server >&2"]
     command = [*repeat, "--", "sh", "-c", SAYS]
     assert lasthop_main(*command) in (0, 3)
@@ -321,7 +332,7 @@ def test_a_server_that_fails_ends_the_runs_with_its_words(
 @pytest.mark.usefixtures("kernel")
 def test_a_server_that_never_listens_is_told(link: Path, tmp_path: Path, lasthop_main: Main) -> None:
     out = tmp_path / "out"
-    command = ["repeat", "--link", link, "--only", "rate=fast", "--out", out, "--quiet"]
+    command = ["shell", "--repeated", "--link", link, "--only", "rate=fast", "--out", out, "--quiet"]
     assert lasthop_main(*command, "--server", "sleep 999", "--", "sh", "-c", "echo words >&2") == 0
     (errors,) = pl.read_parquet(out / "runs.parquet")["stderr_end"].to_list()
     assert errors == "lasthop: server did not listen within 30 s\nwords"
@@ -336,7 +347,9 @@ def test_uploads_and_datagrams_are_flows_and_a_limit_ends_the_program(
     out = tmp_path / "out"
     options = ["--engine", "live", "--link", link, "--only", "rate=fast", "--out", out, "--quiet"]
     server = f"python3 {tmp_path / 'receive.py'}"
-    code = lasthop_main("repeat", *options, "--server", server, "--", "python3", tmp_path / "send.py")
+    code = lasthop_main(
+        "shell", "--repeated", *options, "--server", server, "--", "python3", tmp_path / "send.py"
+    )
     assert code in (0, 3)
     flows = {row["flow"]: row for row in pl.read_parquet(out / "flows.parquet").iter_rows(named=True)}
     assert set(flows) == {"tcp-1", "udp-1"}
@@ -362,7 +375,19 @@ def test_several_servers_have_names_and_what_they_say_to_each_other_is_no_flow(
     for name, source in sources.items():
         (tmp_path / f"{name}.py").write_text(source, encoding="utf-8")
     out = tmp_path / "out"
-    command = ["repeat", "--engine", "live", "--link", link, "--only", "rate=fast", "--out", out, "--quiet"]
+    command = [
+        "shell",
+        "--repeated",
+        "--engine",
+        "live",
+        "--link",
+        link,
+        "--only",
+        "rate=fast",
+        "--out",
+        out,
+        "--quiet",
+    ]
     for name in ("relay", "origin"):
         command += ["--server", f"{name}=exec python3 {tmp_path / name}.py"]
     # On the live engine programs write wherever they may: the option is there for the kernel engine.
@@ -402,7 +427,7 @@ def test_what_cannot_be_repeated_is_told(
     link: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str], arguments: list[str], told: str
 ) -> None:
     options = ["--engine", "live", "--link", link, "--only", "rate=fast", "--out", "out", "--quiet"]
-    assert lasthop_main("repeat", *options, *arguments) == 2
+    assert lasthop_main("shell", "--repeated", *options, *arguments) == 2
     assert told in capsys.readouterr().err
 
 
@@ -411,7 +436,7 @@ def test_commands_are_no_factor_where_the_scenario_has_one_of_that_name(
 ) -> None:
     link.write_text(LINK.replace("factor.rate", "factor.command"), encoding="utf-8")
     compared = ["--command", "a=true", "--command", "b=true"]
-    assert lasthop_main("repeat", "--engine", "live", "--link", link, *compared) == 2
+    assert lasthop_main("shell", "--repeated", "--engine", "live", "--link", link, *compared) == 2
     assert "has a factor 'command' itself" in capsys.readouterr().err
 
 
@@ -419,7 +444,10 @@ def test_a_link_needs_no_flow(link: Path, tmp_path: Path, lasthop_main: Main) ->
     link.write_text("down.link = { rate = '4 Mbit/s', delay = '1 ms' }\n", encoding="utf-8")
     out = tmp_path / "out"
     assert (
-        lasthop_main("repeat", "--engine", "live", "--link", link, "--out", out, "--quiet", "--", "true") == 0
+        lasthop_main(
+            "shell", "--repeated", "--engine", "live", "--link", link, "--out", out, "--quiet", "--", "true"
+        )
+        == 0
     )
     assert pl.read_parquet(out / "runs.parquet")["exit_code"].to_list() == [0]
 
@@ -428,10 +456,21 @@ def test_a_file_of_somebody_else_is_not_written_over(
     link: Path, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert (
-        lasthop_main("repeat", "--engine", "live", "--link", link, "--out", tmp_path / "link", "--", "true")
+        lasthop_main(
+            "shell",
+            "--repeated",
+            "--engine",
+            "live",
+            "--link",
+            link,
+            "--out",
+            tmp_path / "link",
+            "--",
+            "true",
+        )
         == 2
     )
-    assert "link.toml is not of 'lasthop repeat'" in capsys.readouterr().err
+    assert "link.toml exists and was not written by 'lasthop shell'" in capsys.readouterr().err
     assert link.read_text(encoding="utf-8") == LINK
 
 
@@ -490,7 +529,7 @@ def test_the_same_command_line_in_virtual_time_and_live_gives_the_same_tables(
 ) -> None:
     """In a guest the same seed gives the same rows; a capture has what the program sent."""
     page = tmp_path / "www" / "page"
-    command = ["repeat", "--link", link, "--only", "rate=fast", "--quiet", "--pcap", "--json"]
+    command = ["shell", "--repeated", "--link", link, "--only", "rate=fast", "--quiet", "--pcap", "--json"]
     command += ["--server", f"cd {page.parent}; exec python3 -m http.server 80"]
     fetch = [
         "curl",
@@ -536,7 +575,7 @@ def test_what_programs_write_stays_if_asked_for_and_computing_may_take_time_whic
         f"echo $$ > {kept}/own; echo $$ > {tmp_path}/lost; n=0; while [ $n -lt 20000 ]; do n=$((n + 1)); done"
     )
     options = ["--link", link, "--only", "rate=fast", "--out", out, "--write", kept, "--cpu-cost", 1]
-    assert lasthop_main("repeat", *options, "--", "sh", "-c", line) == 0
+    assert lasthop_main("shell", "--repeated", *options, "--", "sh", "-c", line) == 0
     assert (
         "computing takes time in these runs (cpu_cost), so no two of them are the same"
         in capsys.readouterr().out
@@ -547,7 +586,7 @@ def test_what_programs_write_stays_if_asked_for_and_computing_may_take_time_whic
     assert pl.read_parquet(out / "runs.parquet")["program_s"][0] > 0.005
     assert json.loads((out / "manifest.json").read_text(encoding="utf-8"))["repeatable"] is False
     assert "not repeatable, because computing took time" in (out / "report.html").read_text(encoding="utf-8")
-    assert lasthop_main("series", out, "--step", "100ms", "--out", "series.csv") == 2
+    assert lasthop_main("export", out, "--step", "100ms", "--out", "series.csv") == 2
     assert "ran with cpu_cost, so their runs cannot be made again" in capsys.readouterr().err
 
     kept.rename(tmp_path / "elsewhere")
@@ -560,7 +599,7 @@ def test_a_program_without_memory_is_the_programs_failure_in_its_own_words(
     link: Path, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
-    repeat = ["repeat", "--link", link, "--only", "rate=fast", "--out", out]
+    repeat = ["shell", "--repeated", "--link", link, "--only", "rate=fast", "--out", out]
     assert lasthop_main(*repeat, "--", "python3", "-c", "bytearray(10**11)") == 0
     said = capsys.readouterr()
     assert "The program failed in 1 of 1 runs (exit code 1)." in said.out
@@ -578,12 +617,14 @@ def test_a_killed_repeat_goes_on_to_the_same_rows_and_its_runs_are_made_again_un
     options = ["--link", link, "--only", "rate=fast", "--replications", 9, "--jobs", 1, "--quiet"]
     command = ["--", "bash", script]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    assert lasthop_main("repeat", *options, "--out", whole, *command) == 0
-    with Forked("lasthop", "repeat", *map(str, (*options, "--out", killed, *command))) as process:
+    assert lasthop_main("shell", "--repeated", *options, "--out", whole, *command) == 0
+    with Forked(
+        "lasthop", "shell", "--repeated", *map(str, (*options, "--out", killed, *command))
+    ) as process:
         wait_until(lambda: _stored(killed) > 0, "no run is kept")
         process.kill()
     assert 0 < _stored(killed) < 9
-    assert lasthop_main("repeat", *options, "--out", killed, *command) == 0
+    assert lasthop_main("shell", "--repeated", *options, "--out", killed, *command) == 0
     for table in ("flows", "runs"):
         ours, theirs = (pl.read_parquet(folder / f"{table}.parquet") for folder in (killed, whole))
         assert ours.drop("wall_s", strict=False).equals(theirs.drop("wall_s", strict=False))

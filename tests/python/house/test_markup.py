@@ -172,7 +172,9 @@ def test_the_report_of_programs_shows_them(
         "--out",
         tmp_path / "out",
     )
-    assert lasthop_main("repeat", *options, "--", "sh", "-c", 'cat "$0"', printed, a("word")) == 0
+    assert (
+        lasthop_main("shell", "--repeated", *options, "--", "sh", "-c", 'cat "$0"', printed, a("word")) == 0
+    )
     chrome.get((tmp_path / "out" / "report.html").as_uri())
     wait(chrome, "document.readyState === 'complete'")
     assert_shown(chrome, json.dumps(a("word"))[1:-1])  # the report has a program's words as JSON

@@ -175,7 +175,10 @@ def test_each_reading_is_of_a_level_of_the_sensitivity(
     sent = {level: rows["sent_packets"].sum() / rows["completed"].sum() for (level,), rows in assumed.items()}
     # 13 500 bytes are nine segments and 468 bytes.
     assert sent["bytes"] >= 10 > sent["default"] >= 9
-    assert lasthop_main("claims", "out", "--scenario", file, "--readings", "--out", "readings.csv") == 0
+    assert (
+        lasthop_main("check", "results", "out", "--scenario", file, "--readings", "--out", "readings.csv")
+        == 0
+    )
     readings = pl.read_csv("readings.csv")
     assert readings["reading"].n_unique() == 8
     assert readings.group_by("reading").len()["len"].to_list() == [156] * 8

@@ -80,7 +80,7 @@ def find(wanted: Path | None, scenario: str) -> Path | None:
             return place
     raise InputError(
         f"--baseline {wanted}: there are no records in it, nor in {wanted / scenario} or {FOLDER / wanted}. "
-        f"'lasthop baseline save {scenario}' keeps those of {Path('results') / scenario}."
+        f"'lasthop check baseline save {scenario}' keeps those of {Path('results') / scenario}."
     )
 
 

@@ -209,7 +209,7 @@ def _outcome(claim: Claim, records: Records, baseline: Records | None, *, by_mea
         return Outcome(claim, NOT_RUN, reason=f"{len(absent)} of its {len(needed)} cells were not run")
     of_baseline = frozenset[tuple[str, ...]]().union(*(laid.of_baseline for laid in claim.holds))
     if of_baseline and baseline is None:
-        reason = "there is no baseline; 'lasthop baseline save' keeps the records of an earlier version"
+        reason = "there is no baseline; 'lasthop check baseline save' keeps the records of an earlier version"
         return Outcome(claim, NOT_RUN, reason=reason)
     if baseline is not None and (absent := of_baseline - baseline.cells):
         reason = f"the baseline lacks {len(absent)} of its {len(of_baseline)} cells"

@@ -49,7 +49,7 @@ def timed(flows: pl.DataFrame, pages: pl.DataFrame | None) -> list[Timed]:
 
 
 def headlines(found: Sequence[Section]) -> list[Timed]:
-    """Return the metrics by which levels are compared by default, as `lasthop summary` does."""
+    """Return the metrics by which levels are compared by default, as `lasthop results show` does."""
     things = [
         Timed(
             section.title,

@@ -207,8 +207,8 @@ def balanced(table: Table) -> Table:
     return replace(table, frame=table.frame.filter(pl.len().over(keys) == cells))
 
 
-def from_folder(folder: Path, response: str, role: str | None, option: str = "--response") -> Table:
-    """Read a response from a results folder, named by `option`; in a space, every point is on its own."""
+def from_folder(folder: Path, response: str, role: str | None) -> Table:
+    """Read a response from a results folder; in a space, every point is on its own."""
     absent = [name for name in (RUNS, FLOWS) if not (folder / name).is_file()]
     if absent:
         raise InputError(
@@ -228,7 +228,7 @@ def from_folder(folder: Path, response: str, role: str | None, option: str = "--
     having = [name for name, table in tables.items() if response in _metrics(table, keys)]
     if not having:
         known = dict.fromkeys(metric for table in tables.values() for metric in _metrics(table, keys))
-        raise InputError(_no_response(folder, response, list(known), option))
+        raise InputError(_no_response(folder, response, list(known)))
     name = having[0] if role is None else _having_role(tables, having, response, role)
     if name == RUNS:
         return Table(runs.select(*keys, response), response, factors)
@@ -295,9 +295,9 @@ def _from_csv(file: Path, response: str) -> Table:
     )
 
 
-def _no_response(source: Path, response: str, known: Sequence[str], option: str = "--response") -> str:
+def _no_response(source: Path, response: str, known: Sequence[str]) -> str:
     return (
-        f"{option} {response}: {source} has no such column; did you mean '{nearest(response, known)}'? "
+        f"--metric {response}: {source} has no such column; did you mean '{nearest(response, known)}'? "
         f"Columns: {', '.join(known)}."
     )
 
@@ -331,6 +331,14 @@ def _cell(levels: Mapping[str, object]) -> str:
     return ",".join(f"{name}={level}" for name, level in levels.items())
 
 
+def varied(table: Table) -> list[str]:
+    """Return the factors with several levels; raise InputError if there are none."""
+    names = [name for name in table.candidates if table.frame[name].n_unique() > 1]
+    if not names:
+        raise InputError("No factor has several levels, so there is nothing to compare.")
+    return names
+
+
 def full_factorial(table: Table, factors: Sequence[str]) -> Design:
     """Return the design that the table forms in these factors.
 
@@ -358,8 +366,8 @@ def full_factorial(table: Table, factors: Sequence[str]) -> Design:
 def _factor(table: Table, factor: str) -> str:
     if factor in table.ranges:
         raise InputError(
-            f"--factors: '{factor}' is a range and has no levels to compare; 'lasthop sensitivity' tells how "
-            "much it matters."
+            f"--factors: '{factor}' is a range and has no levels to compare; without --factors, lasthop "
+            "computes how much it matters."
         )
     column = factor if factor in table.candidates else factor_column(factor)
     if column not in table.candidates:

@@ -61,12 +61,7 @@ def analyse(folder: Path, metric: str, only: Sequence[str] = (), role: str | Non
     """Compute the Sobol indices of a metric; raise InputError if the results do not suffice."""
     manifest = finished(folder)
     ranges = read_space(folder).ranges
-    if not ranges:
-        raise InputError(
-            f"{folder}: no factor is a range, so there is no space to explore; 'lasthop anova' is for named "
-            "levels, and docs/space.md tells how to write a range."
-        )
-    table = from_folder(folder, metric, role, "--metric")
+    table = from_folder(folder, metric, role)
     table = keep(replace(table, candidates=[name for name in table.candidates if name not in ranges]), only)
     inputs = [*ranges, *(name for name in table.candidates if table.frame[name].n_unique() > 1)]
     means, noise, replications = _means(table, inputs)

@@ -40,7 +40,7 @@ def check_cluster(
     if captures:
         raise InputError(
             "--pcap does not work with --cluster: captures are written where lasthop runs. Run without "
-            "--pcap; 'lasthop trace' captures single runs, and the same command without --cluster captures "
+            "--pcap; 'lasthop export' captures single runs, and the same command without --cluster captures "
             "all."
         )
     if jobs is not None:

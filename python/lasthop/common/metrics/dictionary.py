@@ -42,7 +42,7 @@ _ADDED = {
         )
     ],
     "runs": [
-        ("program", "program", "", "Name of the real program (`lasthop repeat`)."),
+        ("program", "program", "", "Name of the real program (`lasthop shell`)."),
         (
             "exit_code",
             "exit code",
@@ -186,7 +186,7 @@ def _printed(name: str) -> Metric:
     """Read a number's meaning off its key: `printed_end_sum_bits_per_second` is `end sum rate` in bit/s."""
     path, definition = (
         name.removeprefix(PRINTED),
-        "Number that the program printed (`lasthop repeat --json`).",
+        "Number that the program printed (`lasthop shell --json`).",
     )
     for ending, quantity, unit in _PRINTED_UNITS:
         if match := re.search(rf"(?:^|_)(?:{ending})$", path):

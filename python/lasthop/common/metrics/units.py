@@ -54,7 +54,7 @@ _SHARE = "share"
 
 
 def unit_of(metric: str) -> str:
-    """Return the unit of a metric, as `lasthop metrics` lists it; empty if it has none."""
+    """Return the unit of a metric, as `lasthop results metrics` lists it; empty if it has none."""
     known = find(metric)
     return "" if known is None else known.unit
 

@@ -1,4 +1,4 @@
-"""The levels of one factor against a reference level, in pairs: what `lasthop compare` computes.
+"""The levels of one factor against a reference level, in pairs: what `lasthop results compare` computes.
 
 Pairs, mean differences, their intervals and t tests come from `lasthop.present.answer.differences`. This
 module adds statistics that assume no distribution: the median of the pairs with a bootstrap interval, and the

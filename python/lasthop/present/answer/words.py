@@ -416,7 +416,7 @@ def _undecided(groups: Sequence[_Group]) -> str:
     if other == one.reference:
         test = f"{_tested(one)}{_needed(one)}"
         return f"{may}: {seen}, but the difference is not significant ({test}).{likewise}"
-    command = f"'lasthop compare' with --reference {one.factor}={other} tests them"
+    command = f"'lasthop results compare' with --reference {one.factor}={other} tests them"
     return f"{may}: {seen}. Only {_reference(one)} was compared with all others; {command}.{likewise}"
 
 

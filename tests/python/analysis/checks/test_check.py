@@ -96,7 +96,7 @@ def test_a_slower_version_fails_against_its_baseline_and_the_same_one_passes(
     write("up.toml", NO_WORSE)
     assert lasthop_main("check", "up.toml") == 5  # nothing to compare with
     assert "there is no baseline" in capsys.readouterr().out
-    assert lasthop_main("baseline", "save", "up") == 0
+    assert lasthop_main("check", "baseline", "save", "up") == 0
     assert lasthop_main("check", "up.toml") == 0
     assert lasthop_main("check", "up.toml", "--baseline", "baselines") == 0
     assert lasthop_main("check", "up.toml", "--baseline", "baselines/up") == 0
@@ -109,7 +109,7 @@ def test_a_slower_version_fails_against_its_baseline_and_the_same_one_passes(
 def test_a_version_is_never_worse_than_itself(lasthop_main: Main, seed: int) -> None:
     write("up.toml", NO_WORSE, loss=0.03)
     assert lasthop_main("run", "up.toml", "--seed", seed, "--quiet") == 0
-    assert lasthop_main("baseline", "save", "up", "--quiet") == 0
+    assert lasthop_main("check", "baseline", "save", "up", "--quiet") == 0
     assert lasthop_main("check", "up.toml", "--seed", seed, "--quiet") == 0
 
 
@@ -252,17 +252,17 @@ def test_services_get_the_verdicts_in_their_formats(
 def test_baselines_are_listed_and_removed(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
     write("up.toml", LIMIT.format(limit=5))
     assert lasthop_main("check", "up.toml", "--quiet") == 0
-    assert lasthop_main("baseline", "save", "up") == 0
-    assert lasthop_main("baseline", "save", "up") == 2
+    assert lasthop_main("check", "baseline", "save", "up") == 0
+    assert lasthop_main("check", "baseline", "save", "up") == 2
     assert "baselines/up exists: give --overwrite" in capsys.readouterr().err
-    assert lasthop_main("baseline", "save", "up", "--overwrite") == 0
-    assert lasthop_main("baseline", "list") == 0
+    assert lasthop_main("check", "baseline", "save", "up", "--overwrite") == 0
+    assert lasthop_main("check", "baseline", "list") == 0
     assert re.search(r"^up +model +1 +12 ", capsys.readouterr().out, re.MULTILINE)
-    assert lasthop_main("summary", "baselines/up") == 0
+    assert lasthop_main("results", "show", "baselines/up") == 0
     Path("baselines/up/notes.txt").write_text("mine", encoding="utf-8")
-    assert lasthop_main("baseline", "remove", "upp") == 2
+    assert lasthop_main("check", "baseline", "remove", "upp") == 2
     assert "did you mean 'up'?" in capsys.readouterr().err
-    assert lasthop_main("baseline", "remove", "up") == 0
+    assert lasthop_main("check", "baseline", "remove", "up") == 0
     assert [file.name for file in Path("baselines/up").iterdir()] == ["notes.txt"]
 
 
@@ -272,11 +272,11 @@ def test_a_baseline_of_another_scenario_is_refused(
     write("other.toml", LIMIT.format(limit=5))
     write("up.toml", NO_WORSE)
     assert lasthop_main("check", "other.toml", "--quiet") == 0
-    assert lasthop_main("baseline", "save", "other") == 0
+    assert lasthop_main("check", "baseline", "save", "other") == 0
     assert lasthop_main("check", "up.toml", "--baseline", "baselines/other") == 2
     assert "is one of the scenario 'other', not of up.toml" in capsys.readouterr().err
     assert lasthop_main("check", "up.toml", "--baseline", "nowhere") == 2
-    assert "'lasthop baseline save up' keeps those of results/up" in capsys.readouterr().err
+    assert "'lasthop check baseline save up' keeps those of results/up" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

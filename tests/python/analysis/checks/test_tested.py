@@ -164,7 +164,10 @@ def test_git_finds_the_commit_that_doubled_a_retry_timer(lasthop_main: Main) -> 
     planted = _history(Path("client.py"), ("else 1.5", "else 3.0"), at=5)
     _git("checkout", "-q", "HEAD~7")
     assert lasthop_main("check", "upload.toml", "--engine", "kernel", "--out", "../good", "--quiet") == 5
-    assert lasthop_main("baseline", "save", "upload", "--from", "../good", "--in", "../kept", "--quiet") == 0
+    assert (
+        lasthop_main("check", "baseline", "save", "upload", "--from", "../good", "--in", "../kept", "--quiet")
+        == 0
+    )
     _git("checkout", "-q", "-")
     _git("bisect", "start", "HEAD", "HEAD~7")
     options = ("--engine", "kernel", "--baseline", "../kept/upload", "--out", "../results", "--quiet")

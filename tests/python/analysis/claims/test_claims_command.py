@@ -1,4 +1,4 @@
-"""Claims beside a scenario: `run` and `study run` check them, `lasthop claims` checks them again."""
+"""Claims beside a scenario: `run` and `study run` check them, `lasthop check results` checks them again."""
 
 from __future__ import annotations
 
@@ -140,14 +140,14 @@ def test_other_scenarios_of_the_folder_have_no_claims(
     assert not (tmp_path / "other" / "claims.csv").exists()
 
 
-# ---- lasthop claims --------------------------------------------------------------------------------------
+# ---- lasthop check results --------------------------------------------------------------------------------------
 
 
 def test_the_command_shows_the_chosen_claims_and_counts_all(
     finished: Path, claimed: Path, lasthop_main: Command, capsys: pytest.CaptureFixture[str]
 ) -> None:
     capsys.readouterr()
-    assert lasthop_main("claims", finished, "--scenario", claimed, "--only", "order,opinion") == 0
+    assert lasthop_main("check", "results", finished, "--scenario", claimed, "--only", "order,opinion") == 0
     shown = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert [line[0] for line in shown] == ["claim", "order", "opinion", "claims:", "without"]
     assert shown[1][1] == "upheld"
@@ -161,7 +161,7 @@ def test_the_command_chooses_by_verdict_and_writes_a_table(
     capsys.readouterr()
     out = tmp_path / "failed.csv"
     options = ["--verdict", "not upheld", "--verdict", "not run", "--out", out, "--quiet"]
-    assert lasthop_main("claims", finished, "--scenario", claimed, *options) == 0
+    assert lasthop_main("check", "results", finished, "--scenario", claimed, *options) == 0
     assert capsys.readouterr().out == ""
     whole = pl.read_csv(finished / "claims.csv")
     assert pl.read_csv(out).rows() == whole.filter(pl.col("verdict").is_in(["not upheld", "not run"])).rows()
@@ -174,7 +174,7 @@ def test_a_claim_may_be_changed_after_the_run(
         CLAIMS.replace("tcp-slower') >", "tcp-slower') <"), encoding="utf-8"
     )
     capsys.readouterr()
-    assert lasthop_main("claims", finished, "--scenario", claimed, "--only", "order") == 0
+    assert lasthop_main("check", "results", finished, "--scenario", claimed, "--only", "order") == 0
     assert "not upheld" in capsys.readouterr().out.splitlines()[1]
 
 
@@ -186,13 +186,13 @@ def test_results_of_no_study_find_their_file_or_ask_for_it(
     file, moved = tmp_path / "mine.toml", tmp_path / "moved" / "mine.toml"
     file.write_text(f"{flow}{claim}", encoding="utf-8")
     assert lasthop_main("run", file, "--out", tmp_path / "out", "--quiet") == 0
-    assert lasthop_main("claims", tmp_path / "out") == 0
+    assert lasthop_main("check", "results", tmp_path / "out") == 0
     assert "lone   undecided" in capsys.readouterr().out
     moved.parent.mkdir()
     file.rename(moved)
-    assert lasthop_main("claims", tmp_path / "out") == 2
+    assert lasthop_main("check", "results", tmp_path / "out") == 2
     assert "'mine', whose file is gone: name it" in capsys.readouterr().err
-    assert lasthop_main("claims", tmp_path / "out", "--scenario", moved) == 0
+    assert lasthop_main("check", "results", tmp_path / "out", "--scenario", moved) == 0
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_wrong_options_are_explained(
     reasons: list[str],
 ) -> None:
     claimed = finished.parent / "kulve2003" / "study.toml"
-    assert lasthop_main("claims", finished, "--scenario", claimed, *options) == 2
+    assert lasthop_main("check", "results", finished, "--scenario", claimed, *options) == 2
     error = capsys.readouterr().err
     for reason in reasons:
         assert reason in error
@@ -221,14 +221,14 @@ def test_a_folder_without_results_is_refused(
     engine: fake_core.Engine, lasthop_main: Command, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert engine.ran == []
-    assert lasthop_main("claims", tmp_path) == 2
+    assert lasthop_main("check", "results", tmp_path) == 2
     assert "holds no manifest.json and no runs.parquet and no flows.parquet" in capsys.readouterr().err
 
 
 def test_results_of_another_scenario_are_refused(
     finished: Path, scenario_file: Path, lasthop_main: Command, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert lasthop_main("claims", finished, "--scenario", scenario_file) == 2
+    assert lasthop_main("check", "results", finished, "--scenario", scenario_file) == 2
     assert f"holds results of a different scenario than {scenario_file}" in capsys.readouterr().err
 
 
@@ -236,7 +236,7 @@ def test_a_scenario_without_claims_is_refused(
     finished: Path, claimed: Path, lasthop_main: Command, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (claimed.parent / "claims.toml").unlink()
-    assert lasthop_main("claims", finished, "--scenario", claimed) == 2
+    assert lasthop_main("check", "results", finished, "--scenario", claimed) == 2
     assert "its folder has neither study.claims.toml nor claims.toml" in capsys.readouterr().err
 
 
@@ -251,6 +251,6 @@ def test_the_scenario_is_by_default_that_of_the_study(
         )
         == 0
     )
-    assert main(["claims", str(out), "--verdict", "upheld"]) == 0
+    assert main(["check", "results", str(out), "--verdict", "upheld"]) == 0
     shown = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert shown == ["claim", "lock-out", "K060", "statements:"]

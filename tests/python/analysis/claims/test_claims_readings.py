@@ -165,7 +165,7 @@ def test_the_command_counts_verdicts_under_each_reading_and_shows_one(
     finished: Path, study_file: Path, lasthop_main: Command, capsys: pytest.CaptureFixture[str]
 ) -> None:
     capsys.readouterr()
-    claims = ("claims", finished, "--scenario", study_file)
+    claims = ("check", "results", finished, "--scenario", study_file)
     table = finished.parent / "readings.csv"
     assert lasthop_main(*claims, "--readings", "--out", table) == 0
     claimed, numbers = capsys.readouterr().out.split("\n\n")

@@ -183,7 +183,7 @@ def factorial(cells: int = 12, replications: int = 5) -> pl.DataFrame:
 
 
 def share(table: pl.DataFrame, factor: str) -> float:
-    """Return what `lasthop anova` gives for the means over the replications, as a share."""
+    """Return what `lasthop results factors` gives for the means over the replications, as a share."""
     means = table.group_by(list(DESIGN), maintain_order=True).agg(pl.col("time_s").mean())
     found = analyse(full_factorial(Table(means, "time_s", list(DESIGN)), list(DESIGN)))
     (percent,) = (one.percent for one in found.components if one.term == factor)

@@ -213,5 +213,5 @@ def test_a_run_answers_the_statements(
     ) in failing
     assert '</span> The slower flow takes &lt;longer&gt; <span class="note">S1' in upheld
     assert "One run tells of it: <code>lasthop explain study.toml --only link=e0</code>" in upheld
-    assert lasthop_main("claims", out, "--scenario", study_file) == 0
+    assert lasthop_main("check", "results", out, "--scenario", study_file) == 0
     assert COUNTED in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""`lasthop anova` against published tables, worked examples of the textbook, and laws of all designs."""
+"""`lasthop results factors` against published tables, worked examples of the textbook, and laws of all designs."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def t4(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Row]]:
         factors = ",".join(FACTORS.values())
         table = str(ATMF1998 / "published.csv")
         arguments = [
-            "--response",
+            "--metric",
             "value",
             "--factors",
             factors,
@@ -84,7 +84,7 @@ def t4(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Row]]:
             str(out),
             "--quiet",
         ]
-        assert main(["anova", table, *arguments]) == 0
+        assert main(["results", "factors", table, *arguments]) == 0
         found[metric] = json.loads(out.read_text(encoding="utf-8"))
     return found
 
@@ -418,7 +418,7 @@ FULL = "a b y\n1 x 1\n1 z 2\n2 x 3\n2 z 5"
         (FULL, ["--factors", "a,bb"], "there is no factor 'bb'; did you mean 'b'? Factors: a, b."),
         (FULL, ["--factors", "a,a"], "a factor is named twice"),
         (FULL, ["--factors", "a,y"], "there is no factor 'y'"),
-        (FULL, ["--response", "z"], "has no such column; did you mean"),
+        (FULL, ["--metric", "z"], "has no such column; did you mean"),
         (FULL, ["--only", "b=q"], "factor 'b' has no level 'q'"),
         (FULL, ["--role", "tcp"], "is not a results folder"),
         (FULL, ["--confidence", "90"], "90.0 is not in the range"),
@@ -437,9 +437,9 @@ def test_bad_requests_end_with_2_and_leave_nothing(
 ) -> None:
     file = csv(tmp_path, text)
     given_anew = arguments[0] if arguments else None
-    defaults = {"--response": "y", "--factors": "a,b", "--out": "anova.csv"}
+    defaults = {"--metric": "y", "--factors": "a,b", "--out": "anova.csv"}
     usual = [word for option, value in defaults.items() if option != given_anew for word in (option, value)]
-    assert lasthop_main("anova", file, *usual, *arguments) == 2
+    assert lasthop_main("results", "factors", file, *usual, *arguments) == 2
     captured = capsys.readouterr()
     assert expected in captured.err
     assert captured.err.count("\n") == 1 or captured.err.startswith("Usage:")
@@ -450,8 +450,8 @@ def test_bad_requests_end_with_2_and_leave_nothing(
 def test_a_file_that_is_there_is_not_overwritten(tmp_path: Path, lasthop_main: Main) -> None:
     out = tmp_path / "anova.csv"
     out.write_text("mine", encoding="utf-8")
-    arguments = ("--response", "y", "--factors", "a,b", "--out", out)
-    assert lasthop_main("anova", csv(tmp_path, FULL), *arguments) == 2
+    arguments = ("--metric", "y", "--factors", "a,b", "--out", out)
+    assert lasthop_main("results", "factors", csv(tmp_path, FULL), *arguments) == 2
     assert out.read_text(encoding="utf-8") == "mine"
 
 
@@ -459,8 +459,8 @@ def test_the_tables_show_what_the_file_holds(
     tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = csv(tmp_path, CHAPTER_18)
-    arguments = ("--response", "y", "--factors", "memory, cache", "--confidence", "0.95")
-    assert lasthop_main("anova", file, *arguments, "--out", tmp_path / "out.csv") == 0
+    arguments = ("--metric", "y", "--factors", "memory, cache", "--confidence", "0.95")
+    assert lasthop_main("results", "factors", file, *arguments, "--out", tmp_path / "out.csv") == 0
     shown = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert "Analysis of variance of y: memory (2) x cache (2), 4 cells, 3 replications" in shown
     assert "memory 5547 78.88 1 5547 435.1 <0.0001" in shown

@@ -170,15 +170,17 @@ def test_commands_work_on_a_space(
         assert code == 0, captured.err
         return captured.out
 
-    assert "8 points" in " ".join(said("summary", results).split())
-    assert "16 pairs" in said("compare", results, "--reference", "cc=cubic", "--metric", "elapsed_s").replace(
-        "\n", " "
-    )
-    assert "16 cells" in said("results", results)
+    assert "8 points" in " ".join(said("results", "show", results).split())
+    assert "16 pairs" in said(
+        "results", "compare", results, "--reference", "cc=cubic", "--metric", "elapsed_s"
+    ).replace("\n", " ")
+    assert "16 cells" in said("results", "size", results)
     assert "rate" in said(
         "query", results, "SELECT rate, median(elapsed_s) FROM flows GROUP BY rate ORDER BY rate"
     )
-    assert "16 replications" in said("anova", results, "--response", "elapsed_s", "--factors", "cc")
+    assert "16 replications" in said(
+        "results", "factors", results, "--metric", "elapsed_s", "--factors", "cc"
+    )
     validated = said("validate", file, "--points", 16)
     assert "32 cells x 1 replication" in validated
     assert (
@@ -205,7 +207,7 @@ def test_cells_of_a_space_run_until_they_are_precise(file: Path, tmp_path: Path,
     assert sorted(precision["rate"].unique()) == sorted(
         pl.read_parquet(out / "runs.parquet")["rate"].unique()
     )
-    assert lasthop_main("summary", out) == 0
+    assert lasthop_main("results", "show", out) == 0
 
 
 def test_a_band_shows_every_run_at_its_level(results: Path) -> None:
@@ -251,14 +253,13 @@ def test_what_is_wrong_is_told(
         (("run", file, "--only", "rate=1kbit/s"), "factor 'rate' has no level '1kbit/s'; did you mean"),
         (("run", file, "--points", 9000), "more than 10000 cells"),
         (
-            ("sensitivity", results, "--metric", "elapsed_s"),
+            ("results", "factors", results, "--metric", "elapsed_s"),
             "8 points, too few for Sobol indices: run it with --points",
         ),
-        (("sensitivity", results, "--metric", "elapsed"), "--metric elapsed: "),
-        (("sensitivity", without, "--metric", "elapsed_s"), "no factor is a range"),
+        (("results", "factors", results, "--metric", "elapsed"), "--metric elapsed: "),
         (
-            ("anova", results, "--response", "elapsed_s", "--factors", "rate"),
-            "'rate' is a range and has no levels to compare; 'lasthop sensitivity'",
+            ("results", "factors", results, "--metric", "elapsed_s", "--factors", "rate"),
+            "'rate' is a range and has no levels to compare; without --factors",
         ),
     ]:
         assert lasthop_main(*words) == 2, words
@@ -273,7 +274,7 @@ def test_the_example_finds_that_the_rate_matters_and_the_lan_does_not(
 ) -> None:
     out, indices = tmp_path / "space", tmp_path / "sobol.json"
     assert lasthop_main("run", EXAMPLE, "--out", out, "--quiet") == 0
-    assert lasthop_main("sensitivity", out, "--metric", "elapsed_s", "--out", indices, "--quiet") == 0
+    assert lasthop_main("results", "factors", out, "--metric", "elapsed_s", "--out", indices, "--quiet") == 0
     found = {row["factor"]: row for row in json.loads(indices.read_text())}
     assert set(found) == {"rate", "delay", "lan", "cc"}
     assert found["rate"]["predicted"] > 0.99

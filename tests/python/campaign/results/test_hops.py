@@ -69,7 +69,7 @@ def test_drops_of_flows_and_hops_are_the_same(out: Path) -> None:
 
 
 def test_terminal_summary_and_report_tell_of_hops(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["summary", str(out)]) == 0
+    assert main(["results", "show", str(out)]) == 0
     said = capsys.readouterr().out
     assert "Hops: median of 3 replications" in said
     assert all(place in said for place in PLACES)
@@ -100,7 +100,7 @@ def test_python_has_the_table(tmp_path: Path) -> None:
 
 def test_sql_has_the_table(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
     query = "SELECT hop, direction FROM hops WHERE replication = 1"
-    assert main(["query", str(out), query]) == 0
+    assert main(["results", "query", str(out), query]) == 0
     assert capsys.readouterr().out.count("wifi") == 2
 
 

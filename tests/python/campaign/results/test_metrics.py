@@ -1,4 +1,4 @@
-"""What the columns of the results mean: `lasthop metrics`, and the metadata of the Parquet files."""
+"""What the columns of the results mean: `lasthop results metrics`, and the metadata of the Parquet files."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_studies_and_comparisons_know_their_metrics() -> None:
 def test_metrics_are_listed_by_table_and_by_name(
     lasthop_main: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert lasthop_main("metrics") == 0
+    assert lasthop_main("results", "metrics") == 0
     everything = capsys.readouterr().out
     for name in (
         "elapsed_s",
@@ -95,11 +95,11 @@ def test_metrics_are_listed_by_table_and_by_name(
         "lost_per_packet",
     ):
         assert f"\n{name} " in everything
-    assert lasthop_main("metrics", "timeouts", "pages") == 0
+    assert lasthop_main("results", "metrics", "timeouts", "pages") == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if line in (*TABLES, COMPUTED)] == ["flows", "pages", "shorts"]
     out = tmp_path / "metrics.csv"
-    assert lasthop_main("metrics", "--out", out) == 0
+    assert lasthop_main("results", "metrics", "--out", out) == 0
     listed = pl.read_csv(out)
     assert listed.columns == ["table", "name", "label", "unit", "definition"]
     assert listed.height == sum(map(len, dictionary().values()))
@@ -108,5 +108,5 @@ def test_metrics_are_listed_by_table_and_by_name(
 def test_an_unknown_name_is_met_with_the_nearest(
     lasthop_main: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert lasthop_main("metrics", "elapsd_s") == 2
+    assert lasthop_main("results", "metrics", "elapsd_s") == 2
     assert "did you mean 'elapsed_s'?" in capsys.readouterr().err

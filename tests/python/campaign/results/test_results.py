@@ -25,13 +25,13 @@ Main = Callable[..., int]
 OUT = Path("results/kulve2003")
 EXAMPLE = Path(__file__).resolve().parents[4] / "examples" / "space.toml"
 READING = (
-    ("summary", "DIR"),
-    ("query", "DIR", "FROM flows"),
-    ("compare", "DIR", "--reference", "cc=reno", "--metric", "elapsed_s"),
+    ("results", "show", "DIR"),
+    ("results", "query", "DIR", "FROM flows"),
+    ("results", "compare", "DIR", "--reference", "cc=reno", "--metric", "elapsed_s"),
     ("plot", "DIR", "--y", "elapsed_s", "--x", "rate", "--out", "DIR/new.svg"),
-    ("results", "DIR"),
-    ("series", "DIR", "--only", "cc=reno", "--out", "DIR/new.csv"),
-    ("sensitivity", "DIR", "--metric", "elapsed_s"),
+    ("results", "size", "DIR"),
+    ("export", "DIR", "--only", "cc=reno", "--out", "DIR/new.csv"),
+    ("results", "factors", "DIR", "--metric", "elapsed_s"),
     ("run", str(EXAMPLE), "--points", "4", "--quiet", "--out", "DIR"),
 )
 NUMBERS = [-1, 0, 1, 10**30, 1.5, 1e308, float("nan"), float("inf")]
@@ -40,7 +40,7 @@ VALUES = st.sampled_from([None, True, *NUMBERS, *TEXTS, [], {}, [[]], {"a": 1}, 
 
 
 def shown(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
-    assert lasthop_main("results", OUT) == 0
+    assert lasthop_main("results", "size", OUT) == 0
     lines = capsys.readouterr().out.splitlines()
     return {line[:12].strip(): line[12:] for line in lines}
 
@@ -91,7 +91,7 @@ def test_missing_runs_are_named_by_cell(
 def test_another_folder_is_refused(
     lasthop_main: Main, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for command in (["results", tmp_path], ["results", "gc", tmp_path]):
+    for command in (["results", "size", tmp_path], ["results", "gc", tmp_path]):
         assert lasthop_main(*command) == 2
         assert "has no store.sqlite" in capsys.readouterr().err
 
@@ -210,5 +210,5 @@ def test_a_table_of_other_results_is_not_taken_for_one_of_these(
     out = tmp_path / "out"
     shutil.copytree(results, out)
     shutil.copy(out / FLOWS, out / PAGES)
-    assert lasthop_main("query", out, "FROM pages") == 2
+    assert lasthop_main("results", "query", out, "FROM pages") == 2
     assert f"{out / PAGES} is damaged" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Time series of a run: what they add up to, and the files that `lasthop series` writes."""
+"""Time series of a run: what they add up to, and the files that `lasthop export` writes."""
 
 from __future__ import annotations
 
@@ -181,10 +181,10 @@ def test_one_way_delays_are_those_of_the_trace(tmp_path: Path) -> None:
 
 def test_the_files_say_what_they_hold(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
     source = ROOT / "examples" / "queue.toml"
-    assert lasthop_main("series", source, "--step", "0.5 s", "--out", "a.parquet") == 0
-    assert lasthop_main("series", source, "--step", "500ms", "--out", "a.csv") == 0
+    assert lasthop_main("export", source, "--step", "0.5 s", "--out", "a.parquet") == 0
+    assert lasthop_main("export", source, "--step", "500ms", "--out", "a.csv") == 0
     assert (
-        lasthop_main("series", source, "--only", "queue=long", "--replication", "2", "--out", "b.parquet")
+        lasthop_main("export", source, "--only", "queue=long", "--replication", "2", "--out", "b.parquet")
         == 0
     )
     assert "replication 2 of set 1" in capsys.readouterr().out
@@ -209,7 +209,7 @@ def test_the_same_run_gives_the_same_bytes_and_steps_of_any_length_the_same_sums
 ) -> None:
     source = ROOT / "examples" / "queue.toml"
     for name in ("a.csv", "b.csv"):
-        assert lasthop_main("series", source, "--out", name) == 0
+        assert lasthop_main("export", source, "--out", name) == 0
     assert Path("a.csv").read_bytes() == Path("b.csv").read_bytes()
     cell = cells_of(tmp_path, "examples/queue.toml")[0]
     sums = set()
@@ -235,14 +235,14 @@ def test_wrong_requests_leave_nothing(
     lasthop_main: Main, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
 ) -> None:
     arguments = arguments if "--out" in arguments else [*arguments, "--out", "x.csv"]
-    assert lasthop_main("series", ROOT / "examples" / "queue.toml", *arguments) == 2
+    assert lasthop_main("export", ROOT / "examples" / "queue.toml", *arguments) == 2
     assert said in capsys.readouterr().err
     assert list(Path().iterdir()) == []
 
 
 def test_nothing_is_overwritten(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
     Path("x.csv").write_text("mine", encoding="utf-8")
-    assert lasthop_main("series", ROOT / "examples" / "queue.toml", "--out", "x.csv") == 2
+    assert lasthop_main("export", ROOT / "examples" / "queue.toml", "--out", "x.csv") == 2
     assert "nothing is overwritten" in capsys.readouterr().err
     assert Path("x.csv").read_text(encoding="utf-8") == "mine"
 
@@ -254,13 +254,13 @@ def test_a_folder_of_results_has_the_series_of_its_runs(
     file.write_text((ROOT / "examples" / "queue.toml").read_text(encoding="utf-8"), encoding="utf-8")
     some = ("--only", "queue=short", "--replications", "3", "--seed", "7")
     assert lasthop_main("run", file, *some, "--out", out, "--quiet") == 0
-    assert lasthop_main("series", out, "--replication", "2", "--out", "folder.csv") == 0
-    assert lasthop_main("series", file, *some, "--replication", "2", "--out", "file.csv") == 0
+    assert lasthop_main("export", out, "--replication", "2", "--out", "folder.csv") == 0
+    assert lasthop_main("export", file, *some, "--replication", "2", "--out", "file.csv") == 0
     assert Path("folder.csv").read_bytes() == Path("file.csv").read_bytes()
 
     def refused(*options: str) -> str:
         capsys.readouterr()
-        assert lasthop_main("series", out, *options, "--out", "other.csv") == 2
+        assert lasthop_main("export", out, *options, "--out", "other.csv") == 2
         return capsys.readouterr().err
 
     assert "which determines that already" in refused("--seed", "7")
@@ -300,7 +300,7 @@ def test_over_replications_the_median_and_the_band_are_those_of_all_of_them(
     """Each replication's series, read one by one: what has no row is 0, or missing if nobody knows it."""
     file = tmp_path / "uneven.toml"
     file.write_text(UNEVEN, encoding="utf-8")
-    asked = ("series", file, "--only", "queue=short", "--step", "200ms")
+    asked = ("export", file, "--only", "queue=short", "--step", "200ms")
     assert lasthop_main(*asked, "--over", "replications", "--out", "folded.parquet") == 0
     singles = []
     for number in range(1, 7):
@@ -339,7 +339,7 @@ def test_what_cannot_be_taken_over_replications_is_said(
     file = tmp_path / "uneven.toml"
 
     def refused(*options: object) -> str:
-        assert lasthop_main("series", *options, "--over", "replications", "--out", "out.csv") == 2
+        assert lasthop_main("export", *options, "--over", "replications", "--out", "out.csv") == 2
         assert not Path("out.csv").exists()
         return capsys.readouterr().err
 

@@ -132,12 +132,12 @@ def test_tables_that_are_damaged_are_made_again_without_a_run(
         "truncated": content[:middle],
         "foreign": b"mine",
     }[damage])  # fmt: skip
-    assert lasthop_main("results", out) == 0
+    assert lasthop_main("results", "size", out) == 0
     assert "not as they were written: the same command makes them again" in capsys.readouterr().out
     for reading in (
         ("plot", out, "--out", tmp_path / "picture.png"),
-        ("summary", out),
-        ("query", out, "FROM flows"),
+        ("results", "show", out),
+        ("results", "query", out, "FROM flows"),
     ):
         assert lasthop_main(*reading) == 2
         error = capsys.readouterr().err
@@ -179,7 +179,7 @@ def test_of_a_store_with_a_flipped_bit_the_rows_are_right_or_it_is_said_to_be_da
         flipped = bytearray(content)
         flipped[place] ^= 1 << random.randrange(8)
         (out / STORE).write_bytes(flipped)
-        code = lasthop_main("results", out)
+        code = lasthop_main("results", "size", out)
         told = capsys.readouterr().err
         assert (code, told) == (0, "") or (code == 2 and "store.sqlite is damaged" in told), place
         try:
@@ -207,7 +207,7 @@ def test_a_store_with_the_tables_of_another_version_is_refused_with_the_version(
     said = f"store.sqlite was written by lasthop {_core.VERSION} (commit older)"
     with pytest.raises(InputError, match=re.escape(said) + r".*never mixed\. .*--overwrite"):
         make(out)
-    assert lasthop_main("results", out) == 2
+    assert lasthop_main("results", "size", out) == 2
     assert said in capsys.readouterr().err
 
 
@@ -232,10 +232,10 @@ def test_folders_may_have_brackets_in_their_names(
     replace_table(outs[2] / FLOWS, frame.with_columns(pl.col("elapsed_s") * 2))
     answers = []
     for out in outs:
-        assert lasthop_main("anova", out, "--response", "elapsed_s", "--factors", "queue") == 0
+        assert lasthop_main("results", "factors", out, "--metric", "elapsed_s", "--factors", "queue") == 0
         assert lasthop_main("plot", out, "--out", tmp_path / f"{out.name}.svg") == 0
         capsys.readouterr()
-        assert lasthop_main("summary", out) == 0
+        assert lasthop_main("results", "show", out) == 0
         answers.append(capsys.readouterr().out)
     assert answers[0] == answers[1] != answers[2]
 
@@ -274,16 +274,16 @@ def test_results_that_a_kill_left_open_can_be_read(
 ) -> None:
     out = tmp_path / "out"
     make(out)
-    assert lasthop_main("results", out) == 0
+    assert lasthop_main("results", "size", out) == 0
     before = capsys.readouterr().out
     assert ", 0 missing" in before
-    compared = ("compare", out, "--reference", "queue=5 packets", "--metric", "elapsed_s")
+    compared = ("results", "compare", out, "--reference", "queue=5 packets", "--metric", "elapsed_s")
     for reading in (
-        ("summary", out),
-        ("query", out, "FROM flows"),
+        ("results", "show", out),
+        ("results", "query", out, "FROM flows"),
         ("plot", out, "--out", tmp_path / "picture.png"),
         compared,
-        ("results", out),
+        ("results", "size", out),
     ):
         leave_open(out, journal)
         assert lasthop_main(*reading) == 0
@@ -302,6 +302,6 @@ def test_results_can_be_read_while_someone_writes(
     with locked(out), Store(out) as store:
         store.note(news=1)
         assert list(out.glob(f"{STORE}-*"))
-        assert lasthop_main("results", out) == 0
+        assert lasthop_main("results", "size", out) == 0
         assert ", 0 missing" in capsys.readouterr().out
         store.note(news=2)

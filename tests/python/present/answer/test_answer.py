@@ -1,4 +1,4 @@
-"""The results that a run prints, and `lasthop summary`."""
+"""The results that a run prints, and `lasthop results show`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def shown(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    assert main(["summary", *map(str, arguments)]) == 0
+    assert main(["results", "show", *map(str, arguments)]) == 0
     return capsys.readouterr().out
 
 
@@ -145,7 +145,7 @@ def test_of_many_cells_a_run_prints_a_bounded_number(
     file.write_text(text[: text.index("[factor.")] + "".join(levels), encoding="utf-8")
     assert lasthop_main("run", file, "--replications", "2", "--out", "out") == 0
     out = capsys.readouterr().out
-    assert "  ... and 36 more rows: lasthop summary out\n" in out
+    assert "  ... and 36 more rows: lasthop results show out\n" in out
     assert len(out.splitlines()) < 80
     whole = shown(capsys, "out")
     assert "more rows" not in whole
@@ -222,7 +222,10 @@ def test_means_over_different_cells_are_marked(
 @pytest.mark.parametrize("suffix", ["csv", "json", "parquet"])
 def test_a_file_gets_every_column(results: dict[str, Path], tmp_path: Path, suffix: str) -> None:
     out = tmp_path / f"answer.{suffix}"
-    assert main(["summary", str(results["web-page"]), "--by", "protocol", "--out", str(out), "--quiet"]) == 0
+    assert (
+        main(["results", "show", str(results["web-page"]), "--by", "protocol", "--out", str(out), "--quiet"])
+        == 0
+    )
     table = {"csv": pl.read_csv, "json": pl.read_json, "parquet": pl.read_parquet}[suffix](out)
     numbers = ["metric", "statistic", "value", "replications", "unit", "ci_low", "ci_high"]
     assert table.columns == ["protocol", "flow", *numbers]
@@ -243,14 +246,14 @@ def test_a_file_gets_every_column(results: dict[str, Path], tmp_path: Path, suff
 def test_a_wrong_request_names_the_nearest(
     results: dict[str, Path], capsys: pytest.CaptureFixture[str], options: list[str], expected: str
 ) -> None:
-    assert main(["summary", str(results["diffserv"]), *options]) == 2
+    assert main(["results", "show", str(results["diffserv"]), *options]) == 2
     captured = capsys.readouterr()
     assert expected in captured.err
     assert captured.out == ""
 
 
 def test_a_folder_without_results_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["summary", str(tmp_path)]) == 2
+    assert main(["results", "show", str(tmp_path)]) == 2
     assert "holds no manifest.json" in capsys.readouterr().err
 
 
@@ -441,7 +444,7 @@ def test_seven_loss_rates_that_differ_by_far_are_not_said_to_be_alike(
     assert lasthop_main("run", file, *options) == 0
     text = shown(capsys, "out", "--metric", "throughput_Bps")
     assert "- Throughput falls with p: from 9.58 Mbit/s with p=0 to 178.0 kbit/s with p=1.25 (Page's" in text
-    assert lasthop_main("compare", "out", "--reference", "p=0", "--metric", "throughput_Bps") == 0
+    assert lasthop_main("results", "compare", "out", "--reference", "p=0", "--metric", "throughput_Bps") == 0
     out = capsys.readouterr().out
     assert "None of" not in out
     assert "-9.40 [-9.58..?]" in out  # two pairs do not bound each ratio
@@ -743,7 +746,9 @@ def test_commands_pair_whatever_they_are_called(tmp_path: Path, capsys: pytest.C
         "- command=old has 2.8 times the end sum rate of command=new: 7.96 Mbit/s against 2.84 Mbit/s" in out
     )
     assert "end sum rate (Mbit/s)" in out
-    assert main(["compare", str(folder), "--reference", "command=old", "--metric", "program_s"]) == 0
+    assert (
+        main(["results", "compare", str(folder), "--reference", "command=old", "--metric", "program_s"]) == 0
+    )
     assert "command=new takes 41 % longer" in capsys.readouterr().out
 
 

@@ -1,4 +1,4 @@
-"""`lasthop compare`: which replications are pairs, and whether the statistics are those of scipy and
+"""`lasthop results compare`: which replications are pairs, and whether the statistics are those of scipy and
 statsmodels.
 """
 
@@ -294,7 +294,15 @@ def test_filters_choose_cells_and_flows(results: Path) -> None:
 @pytest.mark.parametrize("suffix", ["csv", "json", "parquet"])
 def test_a_file_has_the_same_columns_always(results: Path, tmp_path: Path, suffix: str) -> None:
     out = tmp_path / f"found.{suffix}"
-    command = ["compare", str(results), "--reference", "router=classes", "--metric", "throughput_Bps"]
+    command = [
+        "results",
+        "compare",
+        str(results),
+        "--reference",
+        "router=classes",
+        "--metric",
+        "throughput_Bps",
+    ]
     assert main([*command, "--out", str(out), "--quiet"]) == 0
     table = {"csv": pl.read_csv, "json": pl.read_json, "parquet": pl.read_parquet}[suffix](out)
     assert dict(table.schema) == {"queue": pl.String, **SCHEMA}
@@ -382,7 +390,7 @@ def test_a_wrong_request_names_the_nearest(
     results: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str], options: list[str], expected: str
 ) -> None:
     right = ["--reference", "router=classes", "--metric", "throughput_Bps"]
-    assert lasthop_main("compare", results, *right, *options) == 2
+    assert lasthop_main("results", "compare", results, *right, *options) == 2
     captured = capsys.readouterr()
     assert expected in " ".join(captured.err.split())
     assert captured.out == ""
@@ -391,7 +399,7 @@ def test_a_wrong_request_names_the_nearest(
 
 def test_what_has_no_values_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = made(tmp_path / "out", levels_of({"a": [None, None], "b": [1.0, 2.0]}))
-    assert main(["compare", str(folder), "--reference", "variant=a", "--metric", "elapsed_s"]) == 2
+    assert main(["results", "compare", str(folder), "--reference", "variant=a", "--metric", "elapsed_s"]) == 2
     assert "--metric elapsed_s: no replication has a value both with variant=a and" in capsys.readouterr().err
 
 
@@ -454,7 +462,7 @@ def test_many_comparisons_are_drawn_by_the_first_other_factor(tmp_path: Path) ->
 
 
 def test_the_help_says_what_is_computed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", "--help"]) == 0
+    assert main(["results", "compare", "--help"]) == 0
     text = " ".join(textwrap.dedent(capsys.readouterr().out).split())
     for word in (
         "paired t test",

@@ -113,7 +113,7 @@ def test_every_flow_is_in_the_answer_the_summary_and_the_report(p: list[Flow], q
     with TemporaryDirectory() as folder:
         file, out = Path(folder) / "mix.toml", Path(folder) / "out"
         file.write_text(f"{HEAD}\n[factor.mix]\n{''.join(factor)}", encoding="utf-8")
-        answers = [said("run", file, "--out", out), said("summary", out)]
+        answers = [said("run", file, "--out", out), said("results", "show", out)]
         report = (out / "report.html").read_text(encoding="utf-8")
     relayed = any(map(is_relayed, p + q))
     for table, rows in rows_of(mixtures).items():
