@@ -1,4 +1,4 @@
-"""Pictures of results and of single replications: those of `lasthop plot` and `lasthop results compare --plot`."""
+"""Pictures of results and single replications, as `lasthop plot` and `lasthop results compare` draw them."""
 
 from __future__ import annotations
 

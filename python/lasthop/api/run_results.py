@@ -43,8 +43,8 @@ class Trace:
 class Results:
     """The measurements of a run.
 
-    Frames are from polars; convert them with `.to_pandas()` or `.to_arrow()`. `lasthop results metrics NAME` says
-    what a column means. Replications count from 1 within each set. `only` chooses the cell, such as
+    Frames are from polars; convert them with `.to_pandas()` or `.to_arrow()`. `lasthop results metrics NAME`
+    defines a column. Replications count from 1 within each set. `only` chooses the cell, such as
     `"variant=eifel"`; you need it if there are several cells.
     """
 

@@ -160,7 +160,8 @@ def compare_command(
     --out writes more columns: p values before the correction, the matched-pairs rank-biserial correlation,
     and what was left out. They are in the units of the records.
 
-    Example: lasthop results compare results/kulve2003 --reference variant=eifel --metric elapsed_s --plot forest.pdf
+    Example: lasthop results compare results/kulve2003 --reference variant=eifel --metric elapsed_s
+    --plot forest.pdf
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
     from lasthop.present.answer.paired import Request, compare_results
     from lasthop.present.answer.paired_show import compare_lines

@@ -1,4 +1,4 @@
-"""What commands share even if they load little: kinds of paths, lists, groups that load commands when used."""
+"""What all commands share: kinds of paths, options with lists, groups that load commands when used."""
 
 import difflib
 from collections.abc import Callable, Mapping

@@ -45,8 +45,8 @@ def check_group() -> None:
     "--baseline",
     type=PATH,
     metavar="DIR",
-    help="Records that claims call 'baseline': a folder that 'lasthop check baseline save' made, one with several "
-    "of them, or finished results.  [default: baselines/NAME, if it is there]",
+    help="Records that claims call 'baseline': a folder made by 'lasthop check baseline save', a folder with "
+    "several of them, or finished results.  [default: baselines/NAME, if it exists]",
 )
 @click.option(
     "--replications", type=COUNT, metavar="N", help="Replications per cell.  [default: the scenario's]"

@@ -46,8 +46,8 @@ class _Step(click.ParamType[int]):
     "--as",
     "style",
     type=click.Choice([_PACKETS, "csv", "parquet"]),
-    help="pcapng: the packets of one run. csv, parquet: what happens over time, as a table.  [default: by the "
-    "suffix of --out, else pcapng]",
+    help="pcapng: the packets of one run. csv, parquet: what happens over time, as a table.  [default: by "
+    "the suffix of --out, else pcapng]",
 )
 @click.option(
     "--out",
@@ -139,10 +139,8 @@ def _export_packets(context: click.Context, out: Path | None, *, quiet: bool) ->
         if is_given(context, parameter):
             raise InputError(f"{option} is for tables: choose --as csv or --as parquet, or leave it out.")
     options = OneRunOptions.of(context)
-    if is_results(Path(options.scenario)):
-        run = _only_run(runs_of_source(context))
-    else:
-        run = options.choose()
+    from_results = is_results(Path(options.scenario))
+    run = _only_run(runs_of_source(context)) if from_results else options.choose()
     files = write_captures(
         run, out or Path(f"{run.plan.study.name}-pcapng"), context.params["snaplen"] or _core.SNAP_LENGTH
     )

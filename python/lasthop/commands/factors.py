@@ -34,8 +34,8 @@ _DOUBTFUL = 0.8
 @list_option(
     "--factors",
     "factors",
-    "Analyse the variance by these factors. Every combination of their levels must be present.  [default: all "
-    "factors with several levels]",
+    "Analyse the variance by these factors. Every combination of their levels must be present.  [default: "
+    "all factors with several levels]",
 )
 @only_option(
     "Use only these rows. Choose one level of every factor that you do not analyse, for example --only "
@@ -135,7 +135,8 @@ def _lines(sensitivity: Sensitivity) -> Iterator[str]:
         if sensitivity.replications > 1
         else "one replication each"
     )
-    yield f"Sobol indices of {label(sensitivity.metric)}: {sensitivity.points} points, {sensitivity.cells} cells, {each}"
+    points, cells = sensitivity.points, sensitivity.cells
+    yield f"Sobol indices of {label(sensitivity.metric)}: {points} points, {cells} cells, {each}"
     yield ""
     heads = ["factor", "first order [95 %]", "total [95 %]"]
     order = sorted(range(len(sensitivity.factors)), key=lambda place: -indices.estimate.total[place])

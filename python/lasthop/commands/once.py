@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from lasthop.engines.kernel.store import Kernel
 
 _TIME_RULE = (
-    "Time is virtual: it jumps ahead while programs run, and is no faster than your clock while they wait for "
-    "a key."
+    "Time is virtual: it jumps ahead while programs run, and is no faster than your clock while they wait "
+    "for a key."
 )
 # A guest boots with less memory, but programs hardly run.
 _MEMORY_MIN = "128M"

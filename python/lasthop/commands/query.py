@@ -252,8 +252,8 @@ def _told(message: str, sql: str, tables: dict[str, dict[str, str]]) -> str:
         near = nearest(name, {column for columns in tables.values() for column in columns})
         quoted = f" Text takes single quotes: '{name}'." if f'"{name}"' in sql else ""
         return (
-            f"there is no column '{name}' here; did you mean '{near}'?{quoted} 'lasthop results query DIR' lists all "
-            "columns."
+            f"there is no column '{name}' here; did you mean '{near}'?{quoted} 'lasthop results "
+            "query DIR' lists all columns."
         )
     return " ".join(text.split())
 

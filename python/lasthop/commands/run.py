@@ -71,8 +71,8 @@ class RunOptions(Asked):
 pcap_option = click.option(
     "--pcap",
     is_flag=True,
-    help="Also capture every run, to DIR/traces/CELL/set-S/replication-N: the files of 'lasthop export'. A run "
-    "of kulve2003 takes 2 to 5 MB, or a quarter of that with --snaplen 96.",
+    help="Also capture every run, to DIR/traces/CELL/set-S/replication-N: the files of 'lasthop export'. A "
+    "run of kulve2003 takes 2 to 5 MB, or a quarter of that with --snaplen 96.",
 )
 
 

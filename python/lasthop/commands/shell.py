@@ -7,7 +7,7 @@ import click
 
 from lasthop.commands.basic import FILE
 from lasthop.commands.completion import complete_links
-from lasthop.commands.options import COUNT, is_given
+from lasthop.commands.options import is_given
 from lasthop.commands.programs import cpu_cost_option, hosts_option, servers_option, write_option
 from lasthop.commands.run import run_options
 from lasthop.common.errors import InputError
@@ -64,8 +64,8 @@ class _Command(click.Command):
 _engine_option = click.option(
     "--engine",
     type=click.Choice([name for name, engine in ENGINES.items() if engine.real_tcp]),
-    help="What runs the programs. live: this machine's kernel, in real time. kernel: a guest kernel in virtual "
-    "time; the same seed gives the same run.  [default: live for a single run, kernel for repeated runs]",
+    help="What runs the programs. live: this machine's kernel, in real time. kernel: a guest kernel in "
+    "virtual time; the same seed gives the same run.  [default: live for a single run, else kernel]",
 )
 
 _pcap_option = click.option(
@@ -83,8 +83,8 @@ _pcap_option = click.option(
     "--link",
     metavar="PRESET|FILE",
     shell_complete=complete_links,
-    help="The last hop: a preset (see --list) or a scenario file, which needs no flows. Repeated runs vary its "
-    "factors.",
+    help="The last hop: a preset (see --list) or a scenario file, which needs no flows. Repeated runs vary "
+    "its factors.",
 )
 @servers_option
 @hosts_option
@@ -102,8 +102,8 @@ _pcap_option = click.option(
 @click.option(
     "--memory",
     metavar="SIZE",
-    help="For --engine kernel: memory of the guest, such as 512M or 4G, half of which is for files. The guest "
-    "takes from this machine only what programs use.  [default: 2G]",
+    help="For --engine kernel: memory of the guest, such as 512M or 4G, half of which is for files. The "
+    "guest takes from this machine only what programs use.  [default: 2G]",
 )
 @click.option(
     "--spin",
@@ -145,7 +145,7 @@ _pcap_option = click.option(
     "--keep-servers",
     type=click.IntRange(min=1, max=1000),
     metavar="N",
-    help="For --engine kernel: start the servers once for N replications. It helps if they are slow to start.",
+    help="For --engine kernel: start the servers once for N replications, if they are slow to start.",
 )
 @click.option("--fail", is_flag=True, help="Return exit code 4 if the program failed in any run.")
 @click.option("--repeated", is_flag=True, hidden=True)
@@ -161,7 +161,7 @@ def shell_command(
     pcap: str | None,
     list_presets: bool,
     repeated: bool,
-    **options: object,
+    **_: object,
 ) -> None:
     """Run a program behind an emulated last hop, once or many times.
 
@@ -170,10 +170,10 @@ def shell_command(
     starts a program there. The client can reach nothing else. COMMAND begins at the first word that is not an
     option, or after --.
 
-    A single run ends when COMMAND ends, and lasthop returns its exit code. --replications, or any other option
-    listed under 'Repeated runs', repeats it with other random numbers. The TCP connections of the programs
-    are then flows of the results, and so are datagrams between two ports; runs.parquet has the program's exit
-    code and run time. Read them as those of 'lasthop run', with 'lasthop results', plot and explain.
+    A single run ends when COMMAND ends, and lasthop returns its exit code. --replications, or any other
+    option listed under 'Repeated runs', repeats it with other random numbers. The TCP connections of the
+    programs are then flows of the results, and so are datagrams between two ports; runs.parquet has the
+    program's exit code and run time. Read them with 'lasthop results', 'plot' and 'explain'.
 
     With --engine live, programs use this machine's own TCP in real time. This needs Linux, and either root or
     permission to create user namespaces. With --engine kernel, they run in a guest kernel whose clock stands

@@ -140,7 +140,7 @@ def test_other_scenarios_of_the_folder_have_no_claims(
     assert not (tmp_path / "other" / "claims.csv").exists()
 
 
-# ---- lasthop check results --------------------------------------------------------------------------------------
+# ---- lasthop check results -------------------------------------------------------------------------------
 
 
 def test_the_command_shows_the_chosen_claims_and_counts_all(

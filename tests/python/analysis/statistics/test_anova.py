@@ -1,4 +1,4 @@
-"""`lasthop results factors` against published tables, worked examples of the textbook, and laws of all designs."""
+"""Analysis of variance against published tables, examples of the textbook, and laws of all designs."""
 
 from __future__ import annotations
 
