@@ -10,15 +10,15 @@ from sphinx.application import Sphinx
 
 PAGES = (
     (r"(?:\.\./)*README\.md", "/index.md"),
-    (r"(?:\.\./)*LIMITATIONS\.md", "/limitations.md"),
-    (r"(?:\.\./)*ARCHITECTURE\.md", "/architecture.md"),
-    (r"(?:\.\./)*CONTRIBUTING\.md", "/contributing.md"),
-    (r"(?:\.\./)*CHANGELOG\.md", "/changelog.md"),
-    (r"(?:\.\./)*(?:studies/)?(\w+)/README\.md", r"/studies/\1.md"),
-    (r"(?:\.\./)*benches/README\.md", "/benchmarks.md"),
+    (r"(?:\.\./)*LIMITATIONS\.md", "/validation/limitations.md"),
+    (r"(?:\.\./)*ARCHITECTURE\.md", "/internals/architecture.md"),
+    (r"(?:\.\./)*CONTRIBUTING\.md", "/internals/contributing.md"),
+    (r"(?:\.\./)*CHANGELOG\.md", "/internals/changelog.md"),
+    (r"(?:\.\./)*(?:studies/)?(\w+)/README\.md", r"/validation/studies/\1.md"),
+    (r"(?:\.\./)*benches/README\.md", "/internals/benchmarks.md"),
     (r"(?:\.\./)*examples/(?:algorithms/)?([\w-]+)\.toml", r"/generated/gallery/\1.md"),
     (r"(?:\.\./)*examples/([\w-]+\.ipynb)", r"/generated/gallery/\1"),
-    (r"docs/([\w-]+)\.md", r"/\1.md"),
+    (r"(?:\.\./)*docs/([\w/-]+)\.md", r"/\1.md"),
 )
 """Regular expressions of a link's target, and the page that takes its place. A fragment stays."""
 

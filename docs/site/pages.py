@@ -21,7 +21,7 @@ from lasthop.scenario.examples import comment, list_examples, title
 
 ROOT = Path(__file__).resolve().parents[2]
 GENERATED = ROOT / "docs" / "generated"
-# Those in `check` are tests, without a picture; docs/check.md tells of them.
+# Those in `check` are tests, without a picture; docs/guides/ci.md tells of them.
 EXAMPLES = [
     file.resolve()
     for file in list_examples().values()
@@ -31,7 +31,7 @@ NOTEBOOKS = [file.resolve() for file in list_examples().values() if file.suffix 
 THUMBNAIL = (240, 125)
 """Width and height. The files have twice as many pixels, for fine screens."""
 # What the gallery runs. Other commands need real time.
-RUN = ("run", "plot", "explain", "sensitivity", "validate")
+RUN = ("run", "plot", "explain", "results factors", "validate")
 
 
 def _generate(app: Sphinx) -> None:
@@ -68,7 +68,7 @@ def _commands(file: Path) -> Iterator[list[str]]:
     """
     found = [match[1] for line in comment(file) if (match := re.match(r"(?:.*:)?\s+(lasthop .*)", line))]
     commands = [shlex.split(command) for command in found]
-    commands = [words for words in commands if words[1] in RUN and "live" not in words]
+    commands = [words for words in commands if " ".join(words[1:]).startswith(RUN) and "live" not in words]
     yield from commands
     run = next((words for words in commands if words[1] == "run"), None)
     if run is not None and not any(words[1] == "plot" for words in commands):
@@ -144,7 +144,11 @@ def _draw_thumbnails(app: Sphinx, exception: Exception | None) -> None:
 
 
 def _metrics() -> Iterator[str]:
-    yield from ("# Metrics", "", "Every column of every table of results, as `lasthop results metrics` tells them.")
+    yield from (
+        "# Metrics",
+        "",
+        "Every column of every table of results, as `lasthop results metrics` tells them.",
+    )
     for table, metrics in dictionary().items():
         yield from ("", f"## {table}", "", "| column | unit | meaning |", "| --- | --- | --- |")
         yield from (

@@ -5,7 +5,7 @@
     results = lasthop.run("examples/queue.toml", replications=20)
     results.compare("queue=short", "elapsed_s")
 
-`Scenario` says what an experiment is, `run` runs it, and `Results` answers. docs/python.md shows each of them
+`Scenario` says what an experiment is, `run` runs it, and `Results` answers. docs/guides/python.md shows each of them
 at work. Modules are loaded when they are used, so the import costs next to nothing.
 """
 

@@ -17,10 +17,10 @@ from lasthop.commands.cli import cli
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [
     "examples/*.toml",
-    "docs/*.toml",
+    "docs/reference/*.toml",
     "README.md",
     "CONTRIBUTING.md",
-    "docs/*.md",
+    *(f"docs/{folder}/*.md" for folder in ("start", "guides", "reference", "validation", "internals")),
     "studies/*/README.md",
 ]
 

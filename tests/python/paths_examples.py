@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "paths"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "guides" / "paths"
 HOME, PARKING_LOT = DOCS / "home.toml", DOCS / "parking-lot.toml"
 
 

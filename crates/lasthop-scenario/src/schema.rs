@@ -159,14 +159,14 @@ fn range_schema() -> Value {
     })
 }
 
-/// Python reads the claims (`docs/claims.md`).
+/// Python reads the claims (`docs/reference/claims.md`).
 fn claims_schema() -> Value {
     let text = |description: &str| json!({ "type": "string", "description": description });
     let list = json!({ "type": "array", "items": { "type": "string" } });
     json!({
         "type": "array",
         "description": "What must hold of the results: statements that `lasthop check` judges and `lasthop \
-                        run` shows, in the language of docs/claims.md. A file that extends another one does \
+                        run` shows, in the language of docs/reference/claims.md. A file that extends another one does \
                         not inherit them",
         "items": {
             "type": "object",

@@ -61,7 +61,7 @@ def claims_command(
 
     For a claim with several parts, the line shows the part nearest to failing. "cells upheld" counts the
     cells that uphold their part on their own. A statement of the source holds if all claims that name it do.
-    docs/claims.md describes the language.
+    docs/reference/claims.md describes the language.
 
     A study may have readings.toml beside its claims: other ways to read its source, or mechanisms that were
     looked into. --readings prints a line for each reading. If the source has published numbers, it also

@@ -76,7 +76,7 @@ def evaluate_command(
     A control of your own in C goes into a kernel with --module FILE, which is called tcp_NAME.c. NAME must be
     one that scenarios know; it is CONTROL if you leave that out.
 
-    Ctrl-C stops it; the same command goes on. docs/evaluate.md says what each section asks, and where its
+    Ctrl-C stops it; the same command goes on. docs/guides/evaluate.md says what each section asks, and where its
     limits come from. Exit codes are those of 'lasthop check': 4 if a section is not upheld, 5 if one is
     undecided.
 

@@ -92,7 +92,7 @@ cluster_option = click.option(
     "--cluster",
     metavar="WHERE",
     help="Run on a Dask cluster: tcp://HOST:8786 (a scheduler that runs), local:N (N processes here) "
-    "or slurm:FILE, pbs:FILE, sge:FILE, lsf:FILE (jobs of a batch system). docs/cluster.md tells "
+    "or slurm:FILE, pbs:FILE, sge:FILE, lsf:FILE (jobs of a batch system). docs/guides/cluster.md tells "
     "more.",
 )
 junit_option = click.option(

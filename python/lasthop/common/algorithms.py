@@ -268,7 +268,7 @@ def _check(key: str, name: str, folder: Path | None) -> str | None:
     already. Without one, it is imported.
     """
     if not name.startswith(PREFIX):
-        return f"{name} is code of a Rust program, which runs the scenario itself (docs/algorithms.md)."
+        return f"{name} is code of a Rust program, which runs the scenario itself (docs/guides/congestion-control.md)."
     try:
         if folder is not None and name.removeprefix(PREFIX).rpartition(".")[0] not in sys.modules:
             _look_up(name, str(folder.resolve()))

@@ -1,4 +1,4 @@
-"""The blocks of docs/python.md and docs/algorithms.md run, in one folder, from top to bottom."""
+"""The blocks of docs/guides/python.md and docs/guides/congestion-control.md run, in one folder, from top to bottom."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def test_the_page_on_python_runs_from_top_to_bottom(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path)
     session = ModuleType("__main__")
     monkeypatch.setitem(sys.modules, "__main__", session)
-    code = [text for _, text in blocks("docs/python.md")]
+    code = [text for _, text in blocks("docs/guides/python.md")]
     assert len(code) >= 8
     for text in code:
-        exec(compile(text, "docs/python.md", "exec"), vars(session))
+        exec(compile(text, "docs/guides/python.md", "exec"), vars(session))
     assert (tmp_path / "cubic.pdf").stat().st_size > 1000
     assert (tmp_path / "captures" / "server.pcapng").is_file()
 
@@ -43,7 +43,7 @@ def test_the_algorithm_of_the_readme_runs(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_the_examples_of_algorithms_run(tmp_path: Path) -> None:
     files = {}
-    for _, text in blocks("docs/algorithms.md"):
+    for _, text in blocks("docs/guides/congestion-control.md"):
         name = FILE.match(text)
         assert name is not None, text
         files[name[1]] = tmp_path / name[1]

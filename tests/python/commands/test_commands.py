@@ -31,7 +31,7 @@ ONLY_READ = {
         "reads a whole study's results; other tests do"
     ),
     r"results query results/(my|kulve2003|model|cell-neighbours) ": (
-        "reads results of the reader's; test_query.py and docs/data.md have others"
+        "reads results of the reader's; test_query.py and docs/guides/results.md have others"
     ),
     r"(check|evaluate) |(explain|plot) dossiers/": (
         "runs what the reader has, or takes half a minute; tests of checks and of evaluate run them"
@@ -54,7 +54,7 @@ MY_FILE = """extends = "examples/first.toml"
 OF_THE_READER = {
     **{
         file.name: file.read_text(encoding="utf-8")
-        for folder in ("tutorial", "paths", "fit")
+        for folder in ("start/tutorial", "guides/paths", "guides/fit")
         for file in (ROOT / "docs" / folder).glob("*.toml")
     },
     **{
@@ -156,7 +156,7 @@ def test_the_commands_of_a_document_work(
 
 def test_there_are_commands_everywhere_and_most_examples_are_run() -> None:
     found = documents()
-    assert {"README.md", "docs/live.md", "docs/kernel.md", "--help"} <= found.keys()
+    assert {"README.md", "docs/guides/live.md", "docs/reference/kernel.md", "--help"} <= found.keys()
     assert len(found["--help"]) > 15
     examples = [
         command for name, commands in found.items() if name.startswith("examples/") for command in commands

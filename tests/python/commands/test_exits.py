@@ -313,6 +313,6 @@ def test_colours_of_tables_stay(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_documentation_has_every_exit_code_of_the_help() -> None:
     helped = re.findall(r"^ {6}(\d+) ", cli.epilog or "", re.MULTILINE)
-    documented = (EXAMPLE.parents[1] / "docs" / "commands.md").read_text(encoding="utf-8")
+    documented = (EXAMPLE.parents[1] / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
     table = documented.partition("## Exit codes")[2]
     assert re.findall(r"^\| (\d+) \|", table, re.MULTILINE) == helped

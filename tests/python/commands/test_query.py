@@ -1,4 +1,4 @@
-"""`lasthop results query`: SQL over finished results, and the one-liners of docs/data.md."""
+"""`lasthop results query`: SQL over finished results, and the one-liners of docs/guides/results.md."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lasthop.commands.cli import main
 Main = Callable[..., int]
 Ask = Callable[..., tuple[int, str, str]]
 OUT = Path("results/kulve2003")
-DOCUMENT = ROOT / "docs" / "data.md"
+DOCUMENT = ROOT / "docs" / "guides" / "results.md"
 
 
 @pytest.fixture(scope="module")
@@ -313,5 +313,5 @@ def test_the_lines_of_r_name_files_and_columns_that_are_there(lasthop_main: Main
 
 
 def test_the_commands_of_the_document_are_run_by_the_test_of_commands() -> None:
-    words = [command.words[0] for command in documents()["docs/data.md"]]
+    words = [command.words[0] for command in documents()["docs/guides/results.md"]]
     assert words.count("query") >= 5

@@ -304,7 +304,12 @@ def test_three_flows_of_bbr_lose_as_much_in_the_kernel_as_in_the_model_over_thei
     kernel: Kernel, tmp_path: Path, lasthop_main: Main, link: str
 ) -> None:
     """Single runs of one engine differ several times over: only their distributions can be compared."""
-    run = ("run", ROOT / "docs" / "kernel-bbr.toml", "--only", f"count=3,control=bbr,link={link}")
+    run = (
+        "run",
+        ROOT / "docs" / "reference" / "kernel-bbr.toml",
+        "--only",
+        f"count=3,control=bbr,link={link}",
+    )
     assert lasthop_main(*run, "--out", tmp_path / "model") == 0
     options = ("--engine", "kernel", "--kernel", kernel.name, "--replications", 4)
     assert lasthop_main(*run, *options, "--out", tmp_path / "kernel") == 0
@@ -439,7 +444,7 @@ def test_timeouts_come_at_the_same_time_through_all_their_backoffs(tmp_path: Pat
 
 def test_a_receiver_of_the_model_acknowledges_as_seldom_as_one_of_the_kernel(kernel: Kernel) -> None:
     """Senders write long stretches, so every second segment is acknowledged, except behind a gap."""
-    (cell,) = _core.load(str(ROOT / "docs" / "kernel-acks.toml")).cells
+    (cell,) = _core.load(str(ROOT / "docs" / "reference" / "kernel-acks.toml")).cells
     acks = []
     for trace in (traced(cell, 1, 1, 1), traced(cell, 1, 1, 1, engine=KernelEngine(kernel))):
         sent = pl.DataFrame(trace.packets).filter(pl.col("event") == "sent")

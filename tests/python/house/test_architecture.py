@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md and docs/decisions.md are held to the source: rooms, files, libraries and counts."""
+"""ARCHITECTURE.md and docs/internals/decisions.md are held to the source: rooms, files, libraries and counts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lasthop.engines.registry import ENGINES
 
 ROOT = Path(__file__).parents[3]
 ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-DECISIONS = (ROOT / "docs" / "decisions.md").read_text(encoding="utf-8")
+DECISIONS = (ROOT / "docs" / "internals" / "decisions.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 LISTS = {"Rust": (ROOT / "crates", "src", ".rs"), "Python": (ROOT / "python" / "lasthop", "", ".py")}
@@ -25,7 +25,7 @@ NO_FILES = {"__init__", "lib", "main", "tests"}
 NAMES = r"`[\w/]+`(?:, `[\w/]+`)*"
 
 TOOLS = {"llvm-profdata"}
-"""What docs/decisions.md lists as a tool and no package manager brings."""
+"""What docs/internals/decisions.md lists as a tool and no package manager brings."""
 
 
 def section(text: str, title: str) -> str:
@@ -104,7 +104,7 @@ def _is_there(name: str) -> bool:
 
 
 def libraries(title: str) -> set[str]:
-    """Return the names in the first column of a table of docs/decisions.md, in lower case."""
+    """Return the names in the first column of a table of docs/internals/decisions.md, in lower case."""
     rows = re.findall(r"^\| (.*?) \|", section(DECISIONS, title), re.MULTILINE)
     names = ", ".join(rows[2:] if rows[1].startswith("-") else rows[1:])
     return {name.lower() for name in re.sub(r" \(.*?\)", "", names).split(", ")}

@@ -79,7 +79,7 @@ def test_documents_count_the_verdicts_of_the_readmes_table() -> None:
         f"Of {counts.total()} claims {upheld} are upheld, {failing} are not, and {undecided} are undecided."
         in (STUDY / "README.md").read_text(encoding="utf-8")
     )
-    for name in ("README.md", "docs/validation.md"):
+    for name in ("README.md", "docs/validation/index.md"):
         (line,) = re.findall(r"\| \[coexistence\].*", (ROOT / name).read_text(encoding="utf-8"))
         assert f"{upheld} are upheld and {failing} not" in line
 

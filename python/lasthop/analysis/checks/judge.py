@@ -69,7 +69,7 @@ def check_file(file: Path, asked: Asked, ways: Ways) -> Checked:
     if (claims := loaded.claims) is None:
         raise InputError(
             f"{file} claims nothing: write [[claim]] with id, text and holds into it, or into "
-            f"{file.with_suffix('.claims.toml').name} beside it. docs/check.md has examples."
+            f"{file.with_suffix('.claims.toml').name} beside it. docs/guides/ci.md has examples."
         )
     baseline = baselines.find(ways.baseline, loaded.study.name)
     if baseline is not None:

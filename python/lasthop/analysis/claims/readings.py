@@ -1,4 +1,4 @@
-"""Other readings of a source, from the `readings.toml` beside the claims. `docs/claims.md` describes it."""
+"""Other readings of a source, from the `readings.toml` beside the claims. `docs/reference/claims.md` describes it."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

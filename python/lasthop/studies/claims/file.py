@@ -1,4 +1,4 @@
-"""Reading `claims.toml`, which is in the folder of a study's scenario. `docs/claims.md` describes it."""
+"""Reading `claims.toml`, which is in the folder of a study's scenario. `docs/reference/claims.md` describes it."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""What docs/claims.md shows can be written in a claims.toml."""
+"""What docs/reference/claims.md shows can be written in a claims.toml."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from claims_tools import scenario
 from lasthop.studies.claims.file import load_claims
 
-TEXT = (Path(__file__).resolve().parents[4] / "docs" / "claims.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).resolve().parents[4] / "docs" / "reference" / "claims.md").read_text(encoding="utf-8")
 STUDY = scenario(
     {
         "link": ["64k", "1m"],

@@ -1,6 +1,6 @@
 """How often findings are false or missing: planted effects in the noise of a hundred random scenarios.
 
-`pytest -m long -s tests/python/present/answer/test_planted.py` prints the table of docs/compare.md.
+`pytest -m long -s tests/python/present/answer/test_planted.py` prints the table of docs/guides/compare.md.
 """
 
 from __future__ import annotations
