@@ -77,8 +77,10 @@ class LazyGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Insert the default command, unless the first argument is a command's name or nearly one."""
-        if self._default is not None and args and args[0] not in {*self._places, "-h", "--help"}:
-            misspelt = not Path(args[0]).exists() and difflib.get_close_matches(args[0], self._places)
-            if not misspelt:
+        if args and args[0] not in {*self._places, "-h", "--help"}:
+            near = [] if Path(args[0]).exists() else difflib.get_close_matches(args[0], self._places)
+            if near and not ctx.resilient_parsing:
+                ctx.fail(f"No such command '{args[0]}'; did you mean '{near[0]}'?")
+            if self._default is not None:
                 args = [self._default(args[0]), *args]
         return super().parse_args(ctx, args)

@@ -107,11 +107,11 @@ def check_command(
 
     FILE is a scenario with claims: [[claim]] in the file itself, or in NAME.claims.toml beside it. A claim
     compares means, quantiles and other statistics of metrics, such as p95(elapsed_s) < 9. It may compare
-    them with those of an earlier version: p95(elapsed_s) <= 1.1 * p95(elapsed_s, baseline). docs/reference/claims.md
-    has the language, docs/guides/ci.md tells how to use it in continuous integration and with git bisect.
+    them with those of an earlier version: p95(elapsed_s) <= 1.1 * p95(elapsed_s, baseline).
+    docs/reference/claims.md describes the language, docs/guides/ci.md its use in CI and with git bisect.
 
     lasthop runs what is missing, as 'lasthop run' does. For each claim it prints the verdict, the numbers,
-    and the command that tells the story of the run that speaks most against the claim. With --quiet it
+    and the command that explains the run that contradicts the claim most. With --quiet it
     prints only claims that are not upheld.
 
     \b

@@ -76,8 +76,8 @@ def evaluate_command(
     A control of your own in C goes into a kernel with --module FILE, which is called tcp_NAME.c. NAME must be
     one that scenarios know; it is CONTROL if you leave that out.
 
-    Ctrl-C stops it; the same command goes on. docs/guides/evaluate.md says what each section asks, and where its
-    limits come from. Exit codes are those of 'lasthop check': 4 if a section is not upheld, 5 if one is
+    After Ctrl-C, the same command continues. docs/reference/evaluate.md states what each section asks,
+    and the source of its limits. Exit codes are those of 'lasthop check': 4 if a section is not upheld, 5 if one is
     undecided.
 
     Example: lasthop evaluate my_control.py:Mine --set whole

@@ -101,7 +101,8 @@ def run_options(
             "form is STATISTIC(METRIC) [of FLOW] within NUMBER UNIT [at LEVEL %]. STATISTIC is median, mean, "
             "p25, p75, p95 or p99. UNIT is %, or a unit of the metric, as in 'within 5 ms'. Repeat the "
             "option for more conditions: a cell must meet them all. lasthop looks after 10, 16, 25, 40, 63, "
-            "100, ... replications. The confidence, 95 % by default, covers all looks: see docs/guides/precision.md.",
+            "100, ... replications. The confidence, 95 % by default, covers all looks: see "
+            "docs/guides/precision.md.",
         ),
         click.option(
             "--sets",

@@ -1,4 +1,4 @@
-"""The blocks of docs/guides/python.md and docs/guides/congestion-control.md run, in one folder, from top to bottom."""
+"""The blocks of the guides python.md and congestion-control.md run, in one folder, from top to bottom."""
 
 from __future__ import annotations
 

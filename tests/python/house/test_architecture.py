@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md and docs/internals/decisions.md are held to the source: rooms, files, libraries and counts."""
+"""ARCHITECTURE.md and decisions.md agree with the source: rooms, files, libraries and counts."""
 
 from __future__ import annotations
 
