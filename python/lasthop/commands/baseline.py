@@ -21,7 +21,7 @@ _folder_option = click.option(
 
 @click.group("baseline")
 def baseline_group() -> None:
-    """Keep records of a version, to check later ones against.
+    """Keep records of a version to compare later ones with.
 
     A baseline is a small folder with the tables of finished results and their manifest, without captures
     and report. Keep it in a repository, or in the cache of your continuous integration. Claims compare with

@@ -47,19 +47,21 @@ def list_option(name: str, parameter: str, text: str, choices: tuple[str, ...] =
 class LazyGroup(click.Group):
     """A group whose commands are loaded when they are used.
 
-    `places` maps a command's name to its module in `lasthop.commands` and its attribute, `module:attribute`.
-    `default` chooses the command for arguments that begin with no command's name.
+    `sections` has the titles of the group's help, and for each command its module in `lasthop.commands` with
+    its attribute, `module:attribute`, and the first sentence of its help. `default` chooses the command for
+    arguments that begin with no command's name.
     """
 
     def __init__(
         self,
         *args: object,
-        places: Mapping[str, str],
+        sections: Mapping[str, Mapping[str, tuple[str, str]]],
         default: Callable[[str], str] | None = None,
         **settings: object,
     ) -> None:
         super().__init__(*args, **settings)  # type: ignore[arg-type]
-        self._places = places
+        self._sections = sections
+        self._places = {name: place for section in sections.values() for name, (place, _) in section.items()}
         self._default = default
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -84,3 +86,9 @@ class LazyGroup(click.Group):
             if self._default is not None:
                 args = [self._default(args[0]), *args]
         return super().parse_args(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        del ctx
+        for title, commands in self._sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, sentence) for name, (_, sentence) in commands.items()])

@@ -22,15 +22,17 @@ def _command_for(source: str) -> str:
 @click.group(
     "check",
     cls=LazyGroup,
-    places={
-        "run": "check:check_command",
-        "results": "claims:claims_command",
-        "baseline": "baseline:baseline_group",
+    sections={
+        "Commands": {
+            "run": ("check:check_command", "Run scenarios and judge their claims."),
+            "results": ("claims:claims_command", "Judge the claims of a scenario by finished results."),
+            "baseline": ("baseline:baseline_group", "Keep records of a version to compare later ones with."),
+        }
     },
     default=_command_for,
 )
 def check_group() -> None:
-    """Judge the claims of a scenario: run it, or use finished results.
+    """Judge the claims of a scenario, for CI.
 
     'lasthop check FILE...' is short for 'lasthop check run FILE...', and 'lasthop check DIR' for 'lasthop
     check results DIR'.

@@ -60,7 +60,6 @@ _SECTIONS = {
         "crosscheck": ("crosscheck:crosscheck_command", "Compare engines on a scenario, ACK by ACK."),
     },
 }
-_PLACES = {name: place for commands in _SECTIONS.values() for name, (place, _) in commands.items()}
 # Names of the version before this one, and what replaces them.
 _RENAMED = {
     "anova": "results factors",
@@ -92,16 +91,10 @@ class _Commands(LazyGroup):
             args = [*new.split(), *("--metric" if word == "--response" else word for word in args[1:])]
         return super().parse_args(ctx, args)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        del ctx
-        for title, commands in _SECTIONS.items():
-            with formatter.section(title):
-                formatter.write_dl([(name, sentence) for name, (_, sentence) in commands.items()])
-
 
 @click.group(
     cls=_Commands,
-    places=_PLACES,
+    sections=_SECTIONS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="""
     \b

@@ -61,7 +61,7 @@ def evaluate_command(
     quiet: bool,
     **_: object,
 ) -> int:
-    """Evaluate a congestion control in the order of RFC 9743.
+    """Evaluate a congestion control as RFC 9743 asks.
 
     CONTROL is a name of tcp.congestion_control, such as bbr3, or a class of your own: FILE.py:CLASS. It runs
     through a fixed set of scenarios, and so do Reno and CUBIC. For each section of RFC 9743 the command
@@ -76,9 +76,9 @@ def evaluate_command(
     A control of your own in C goes into a kernel with --module FILE, which is called tcp_NAME.c. NAME must be
     one that scenarios know; it is CONTROL if you leave that out.
 
-    After Ctrl-C, the same command continues. docs/reference/evaluate.md states what each section asks,
-    and the source of its limits. Exit codes are those of 'lasthop check': 4 if a section is not upheld, 5 if one is
-    undecided.
+    After Ctrl-C, the same command continues. docs/reference/evaluate.md states what each section asks, and
+    the source of its limits. Exit codes are those of 'lasthop check': 4 if a section is not upheld, 5 if one
+    is undecided.
 
     Example: lasthop evaluate my_control.py:Mine --set whole
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace

@@ -12,7 +12,7 @@ from lasthop.scenario.examples import cells, comment, find_example, list_example
 
 @click.group("example")
 def example_group() -> None:
-    """List, show and copy the examples that come with lasthop.
+    """List, show and copy example scenarios.
 
     Most are scenario files, one is a notebook. Each asks a question.
 

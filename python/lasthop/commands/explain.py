@@ -2,7 +2,7 @@
 
 import click
 
-from lasthop.commands.options import OneRunOptions, one_run_options
+from lasthop.commands.one_run import OneRunOptions, one_run_options
 
 
 @click.command("explain")
@@ -10,7 +10,7 @@ from lasthop.commands.options import OneRunOptions, one_run_options
 @click.option("--flow", metavar="NAME", help="Explain only this flow.  [default: all]")
 @click.pass_context
 def explain_command(context: click.Context, /, *, flow: str | None, **_: object) -> None:
-    """Describe in words what happened to the flows of one replication.
+    """Describe in words what happened in one run.
 
     FILE is a scenario file or the name of a study. The story of a TCP flow follows time: connection set-up,
     slow start and what ended it, every loss with its cause, every fast recovery, and every timeout with its

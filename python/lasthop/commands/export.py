@@ -7,16 +7,8 @@ import click
 from lasthop import _core
 from lasthop.campaign.plan import ChosenRun
 from lasthop.commands.basic import PATH
-from lasthop.commands.options import (
-    OneRunOptions,
-    is_given,
-    list_files,
-    one_run_options,
-    over_option,
-    quiet_option,
-    runs_of_source,
-    snaplen_option,
-)
+from lasthop.commands.one_run import OneRunOptions, list_files, one_run_options, runs_of_source
+from lasthop.commands.options import is_given, over_option, quiet_option, snaplen_option
 from lasthop.common.errors import InputError
 
 _PACKETS = "pcapng"
@@ -85,7 +77,7 @@ def export_command(
     quiet: bool,
     **_: object,
 ) -> None:
-    """Write the packets or the time series of a run to files.
+    """Write packets or time series of a run to files.
 
     SOURCE is a scenario file, the name of a study, or a results folder, which determines seed and engine. The
     runs are simulated again.

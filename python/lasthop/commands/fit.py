@@ -46,7 +46,7 @@ def fit_command(
     jobs: int | None,
     quiet: bool,
 ) -> None:
-    """Make a scenario that behaves like a measured line.
+    """Fit a scenario to a measured line.
 
     FILE is a packet capture of a transfer, from either end, or what iperf3 -J, flent, irtt or ping wrote. The
     command estimates rate, delay, queue, loss and jitter, each with a 90 % interval, and names the congestion

@@ -22,7 +22,7 @@ from lasthop.common.extras import LAB, extra
 )
 @click.option("--no-browser", is_flag=True, help="Only print the address; do not open a browser.")
 def lab_command(source: str | None, *, file: Path | None, no_browser: bool) -> None:
-    """Turn a knob in the browser and see what TCP does.
+    """Change a parameter in the browser and see what TCP does.
 
     This starts a server on this machine, prints its address, and opens it in the browser. The page shows the
     scenario as controls and as text, and draws the run anew whenever one of them changes. Ctrl-C ends it.

@@ -15,7 +15,7 @@ from lasthop.common.metrics.dictionary import Metric, dictionary
 @click.argument("names", metavar="[NAME...]", nargs=-1)
 @table_out_option
 def metrics_command(*, names: Sequence[str], out: Path | None) -> None:
-    """Say what the columns of the results mean.
+    """Define the columns of the results.
 
     Without NAME, it lists every column of every table: its unit and its definition. NAME is a column, for
     example rtt_p95_s, or a table: flows, pages, shorts, hops, runs, or summary, which holds columns that only

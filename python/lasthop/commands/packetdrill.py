@@ -95,7 +95,7 @@ def packetdrill_command(
     quiet: bool,
     **of_kernel: Unpack[_OfKernel],
 ) -> int:
-    """Run scripts of packetdrill, which test a TCP packet by packet.
+    """Run packetdrill scripts, which test TCP.
 
     They run on a guest kernel or on the model's TCP, in virtual time. A script injects packets and makes
     system calls at stated times, and says what must follow. FILE is a script, and FOLDER stands for the

@@ -10,15 +10,8 @@ import click
 
 from lasthop.campaign.results.folder import is_results
 from lasthop.commands.basic import PATH
-from lasthop.commands.options import (
-    OneRunOptions,
-    is_given,
-    list_files,
-    one_run_options,
-    over_option,
-    quiet_option,
-    runs_of_source,
-)
+from lasthop.commands.one_run import OneRunOptions, list_files, one_run_options, runs_of_source
+from lasthop.commands.options import is_given, over_option, quiet_option
 from lasthop.common.errors import InputError
 
 if TYPE_CHECKING:

@@ -8,19 +8,27 @@ from lasthop.commands.basic import LazyGroup
 @click.group(
     "results",
     cls=LazyGroup,
-    places={
-        "show": "answer:show_command",
-        "compare": "answer:compare_command",
-        "factors": "factors:factors_command",
-        "query": "query:query_command",
-        "metrics": "metrics:metrics_command",
-        "size": "size:size_command",
-        "gc": "size:gc_command",
+    sections={
+        "Commands": {
+            "show": ("answer:show_command", "Print the results of a finished run."),
+            "compare": (
+                "answer:compare_command",
+                "Compare the levels of a factor with a reference, in pairs.",
+            ),
+            "factors": (
+                "factors:factors_command",
+                "Compute how much of a metric's variation each factor explains.",
+            ),
+            "query": ("query:query_command", "Answer an SQL query from finished results."),
+            "metrics": ("metrics:metrics_command", "Define the columns of the results."),
+            "size": ("size:size_command", "Show how many runs a results folder holds, and its size."),
+            "gc": ("size:gc_command", "Remove stored runs that the last command in DIR does not use."),
+        }
     },
     default=lambda _: "show",
 )
 def results_group() -> None:
-    """Read, compare and query finished results.
+    """Show, compare and query finished results.
 
     'lasthop results DIR' is short for 'lasthop results show DIR'. DIR is the folder that 'lasthop run' or
     'lasthop study run' wrote.

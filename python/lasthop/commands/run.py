@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,21 +15,9 @@ from lasthop.campaign.campaign import Campaign
 from lasthop.campaign.cluster import check_cluster, job_script
 from lasthop.campaign.results.folder import check_folder, empty, locked
 from lasthop.campaign.simulate import Asked, lateness, simulate
-from lasthop.commands.basic import FOLDER, PATH, only_option, seed_option
+from lasthop.commands.basic import PATH
 from lasthop.commands.completion import complete_files
-from lasthop.commands.options import (
-    COUNT,
-    anyway_option,
-    cluster_option,
-    each_of,
-    engine_option,
-    jobs_option,
-    kernel_option,
-    limit_memory_option,
-    points_option,
-    quiet_option,
-    snaplen_option,
-)
+from lasthop.commands.options import run_options
 from lasthop.common.errors import InputError
 from lasthop.common.extras import ANOVA, require
 from lasthop.common.metrics.units import listed
@@ -44,8 +32,6 @@ if TYPE_CHECKING:
 EXIT_INVALID = 3
 _LISTED = 6
 """Number of names that a line lists."""
-
-F = TypeVar("F", bound=Callable[..., object])
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,91 +54,12 @@ class RunOptions(Asked):
         return cls(**{field.name: context.params[field.name] for field in fields(cls)})
 
 
-pcap_option = click.option(
-    "--pcap",
-    is_flag=True,
-    help="Also capture every run, to DIR/traces/CELL/set-S/replication-N: the files of 'lasthop export'. A "
-    "run of kulve2003 takes 2 to 5 MB, or a quarter of that with --snaplen 96.",
-)
-
-
-def run_options(
-    engine: Callable[..., object] = engine_option, pcap: Callable[..., object] = pcap_option
-) -> Callable[[F], F]:
-    """Return a decorator that adds the options of `RunOptions`, with these for the engine and captures."""
-    return each_of(
-        only_option(
-            "Run only these cells, for example --only link=e0,workload=2tcp0udp. You may name several "
-            "levels of a factor. Repeat the option to add more cells."
-        ),
-        points_option,
-        click.option(
-            "--replications",
-            type=COUNT,
-            metavar="N",
-            help="Replications per cell and set; with --until the most per cell.  [default: the scenario's, "
-            "or 1000 with --until]",
-        ),
-        click.option(
-            "--until",
-            multiple=True,
-            metavar="CONDITION",
-            help="Run each cell until it is precise, for example --until 'median(elapsed_s) within 2 %'. The "
-            "form is STATISTIC(METRIC) [of FLOW] within NUMBER UNIT [at LEVEL %]. STATISTIC is median, mean, "
-            "p25, p75, p95 or p99. UNIT is %, or a unit of the metric, as in 'within 5 ms'. Repeat the "
-            "option for more conditions: a cell must meet them all. lasthop looks after 10, 16, 25, 40, 63, "
-            "100, ... replications. The confidence, 95 % by default, covers all looks: see "
-            "docs/guides/precision.md.",
-        ),
-        click.option(
-            "--sets",
-            type=COUNT,
-            default=1,
-            show_default=True,
-            metavar="N",
-            help="Independent sets of R replications. Summaries show the mean of the sets' statistics. Set s "
-            "has replications (s-1)*R+1 to s*R.",
-        ),
-        seed_option,
-        jobs_option,
-        click.option(
-            "--out",
-            type=PATH,
-            metavar="DIR",
-            help="Folder for the results. lasthop keeps the runs it holds and adds what is missing; it never "
-            "touches other files there.  [default: results/NAME]",
-        ),
-        click.option("--overwrite", is_flag=True, help="First remove the results in the folder."),
-        pcap,
-        snaplen_option,
-        engine,
-        kernel_option,
-        cluster_option,
-        click.option(
-            "--dry-run",
-            is_flag=True,
-            help="Show the job script that --cluster would submit, and run nothing.",
-        ),
-        click.option(
-            "--beside",
-            multiple=True,
-            type=FOLDER,
-            metavar="DIR",
-            help="Compare with finished results in DIR, of the same scenario on another engine: in the "
-            "report and in engines.csv. Repeat the option for more.",
-        ),
-        anyway_option,
-        limit_memory_option,
-        quiet_option,
-    )
-
-
 @click.command("run")
 @click.argument("file", type=PATH, shell_complete=complete_files)
 @run_options()
 @click.pass_context
 def run_command(context: click.Context, /, file: Path, **_: object) -> None:
-    """Run a scenario file, then print the answer and write a report.
+    """Run a scenario file, print the answer and write a report.
 
     lasthop runs every replication of every cell. The answer gives rates in kbit/s or Mbit/s. In the files,
     times are in seconds (_s) or milliseconds (_ms) and rates in bytes per second (_Bps).

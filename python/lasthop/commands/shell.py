@@ -7,13 +7,10 @@ import click
 
 from lasthop.commands.basic import FILE
 from lasthop.commands.completion import complete_links
-from lasthop.commands.options import is_given
+from lasthop.commands.options import is_given, run_options
 from lasthop.commands.programs import cpu_cost_option, hosts_option, servers_option, write_option
-from lasthop.commands.run import run_options
 from lasthop.common.errors import InputError
-from lasthop.engines.kernel.kernel_engine import KernelEngine
 from lasthop.engines.live.child import SPIN_US
-from lasthop.engines.registry import ENGINES
 
 _SPIN_MAX_US = 1000
 _ONCE = {
@@ -63,7 +60,7 @@ class _Command(click.Command):
 
 _engine_option = click.option(
     "--engine",
-    type=click.Choice([name for name, engine in ENGINES.items() if engine.real_tcp]),
+    type=click.Choice(["live", "kernel"]),
     help="What runs the programs. live: this machine's kernel, in real time. kernel: a guest kernel in "
     "virtual time; the same seed gives the same run.  [default: live for a single run, else kernel]",
 )
@@ -163,7 +160,7 @@ def shell_command(
     repeated: bool,
     **_: object,
 ) -> None:
-    """Run a program behind an emulated last hop, once or many times.
+    """Run a program behind a last hop, once or many times.
 
     COMMAND, or a shell if you give none, runs on the client, a network namespace whose only way out is the
     last hop. At the far end is the server, another namespace, called 'server' or 10.0.0.1 (fd00::1). --server
@@ -202,7 +199,7 @@ def shell_command(
             raise InputError(
                 f"--pcap {pcap}: captures of repeated runs are in the results; give --pcap alone."
             )
-        context.params.update(engine=engine or KernelEngine.name, pcap=pcap is not None)
+        context.params.update(engine=engine or "kernel", pcap=pcap is not None)
         from lasthop.commands.repeat import run_repeatedly
 
         run_repeatedly(context)

@@ -3,7 +3,8 @@
 import click
 
 from lasthop.commands.completion import complete_studies
-from lasthop.commands.run import RunOptions, run, run_options
+from lasthop.commands.options import run_options
+from lasthop.commands.run import RunOptions, run
 from lasthop.common.errors import InputError
 from lasthop.scenario.points import read_study
 from lasthop.studies.catalogue import SCENARIO_FILE, find_study, list_studies

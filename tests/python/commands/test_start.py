@@ -6,11 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from commands import commands_of
 from conftest import EXAMPLE
+from lasthop.commands.check import check_group
 from lasthop.commands.cli import cli, main
+from lasthop.commands.results import results_group
 
 HEAVY = (
     "duckdb matplotlib numpy pandas plotly polars pydantic rich scipy.special scipy.stats statsmodels "
@@ -33,7 +36,7 @@ def loaded(*arguments: object) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "command", ["--help", "--version", "validate --schema", "shell --list", "kernel --help"]
+    "command", ["--help", "--version", "results --help", "shell --list", "kernel --help"]
 )
 def test_a_command_without_tables_loads_no_package_for_them(command: str) -> None:
     assert loaded(*command.split()) == set()
@@ -100,14 +103,13 @@ def test_the_end_of_a_command_searches_nothing_for_garbage() -> None:
     assert int(done.stdout.splitlines()[-1]) < 100
 
 
-def test_the_overview_says_of_each_command_what_its_own_help_says_first(
-    capsys: pytest.CaptureFixture[str],
+@pytest.mark.parametrize("group", [cli, results_group, check_group], ids=lambda group: group.name)
+def test_the_overview_of_a_group_has_the_first_sentence_of_each_command(
+    group: click.Group, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["--help"]) == 0
-    shown = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
-    said = {words[0]: words[1] for words in shown if len(words) == 2}
-    commands = commands_of(cli)
-    assert len(commands) == 28
-    for name, command in commands.items():
-        assert said[name] == command.get_short_help_str(limit=80)
+    assert main(["--help"] if group is cli else [str(group.name), "--help"]) == 0
+    printed = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
+    sentences = {words[0]: words[1] for words in printed if len(words) == 2}
+    for name, command in commands_of(group).items():
+        assert sentences[name] == command.get_short_help_str(limit=80)
         assert command.name == name

@@ -1,0 +1,168 @@
+"""Options of commands that look at single runs of a scenario or of finished results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TypeVar
+
+import click
+
+from lasthop import _core
+from lasthop.campaign.limits import Limits
+from lasthop.campaign.plan import ChosenRun, Plan
+from lasthop.commands.basic import only_option, seed_option
+from lasthop.commands.completion import complete_scenarios
+from lasthop.commands.options import (
+    COUNT,
+    anyway_option,
+    each_of,
+    engine_option,
+    is_given,
+    kernel_option,
+    limit_memory_option,
+    points_option,
+)
+from lasthop.common.errors import InputError
+from lasthop.engines.registry import ENGINES
+from lasthop.scenario.points import read_study
+from lasthop.scenario.selection import all_levels, select_cell, select_cells
+from lasthop.studies.catalogue import find_scenario
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+@dataclass(frozen=True, slots=True)
+class OneRunOptions:
+    """The options of a command that looks at one run."""
+
+    scenario: str
+    key: str | None
+    only: tuple[str, ...]
+    points: int | None
+    replication: int
+    set_number: int
+    replications: int | None
+    seed: int | None
+    engine: str
+    kernel: str | None
+    anyway: bool
+    limit_memory: float | None
+
+    @classmethod
+    def of(cls, context: click.Context) -> OneRunOptions:
+        return cls(**{field.name: context.params[field.name] for field in fields(cls)})
+
+    def choose(self, otherwise: str = "") -> ChosenRun:
+        """Load the scenario and find the run in it; `otherwise` as in `select_cell`."""
+        study = read_study(find_scenario(self.scenario), self.points)
+        cell = select_cell(study.cells, all_levels(study), self.key, self.only, otherwise)
+        return self._runs(study, [cell])[0]
+
+    def choose_all(self) -> list[ChosenRun]:
+        """Load the scenario and find the run in each chosen cell, or in all cells."""
+        study = read_study(find_scenario(self.scenario), self.points)
+        if self.key is not None:
+            return self._runs(study, [select_cell(study.cells, all_levels(study), self.key, self.only)])
+        return self._runs(study, select_cells(study.cells, all_levels(study), self.only))
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(self.anyway, self.limit_memory)
+
+    def _runs(self, study: _core.Study, cells: Sequence[_core.Cell]) -> list[ChosenRun]:
+        plan = Plan(
+            study=study,
+            cells=cells,
+            seed=study.seed if self.seed is None else self.seed,
+            replications=self.replications or study.replications,
+            sets=self.set_number,
+            engine=ENGINES[self.engine].choose(self.kernel),
+            limits=self.limits,
+        )
+        return [ChosenRun(plan, cell, self.set_number, self.replication) for cell in cells]
+
+
+_ONE_CELL = "Choose the cell by enough of its levels to identify it. Not needed if the scenario has one cell."
+_CELLS = "Take only the cells with these levels. Repeat for more.  [default: all]"
+
+
+def one_run_options(source: str = "FILE", *, many: bool = False) -> Callable[[F], F]:
+    """Give a command the options of `OneRunOptions`; `source` is the name of the argument in its help.
+
+    `many` says whether the command takes the run of several cells.
+    """
+    return each_of(
+        click.argument("scenario", metavar=source, shell_complete=complete_scenarios),
+        click.option(
+            "--cell",
+            "key",
+            metavar="KEY",
+            help="Choose the cell by its full key, such as link=e0,variant=eifel.",
+        ),
+        only_option(_CELLS if many else _ONE_CELL),
+        points_option,
+        click.option(
+            "--replication",
+            type=COUNT,
+            default=1,
+            show_default=True,
+            metavar="N",
+            help="Choose the replication. Numbers start at 1 within each set.",
+        ),
+        click.option(
+            "--set",
+            "set_number",
+            type=COUNT,
+            default=1,
+            show_default=True,
+            metavar="S",
+            help="Choose the set.",
+        ),
+        click.option(
+            "--replications",
+            type=COUNT,
+            metavar="N",
+            help="Replications per set, if you ran it with this option.  [default: the scenario's]",
+        ),
+        seed_option,
+        engine_option,
+        kernel_option,
+        anyway_option,
+        limit_memory_option,
+    )
+
+
+def runs_of_source(context: click.Context) -> list[ChosenRun]:
+    """Return one run of each chosen cell, of a scenario or of a results folder, which knows how it was made.
+
+    With `--over replications`, each stands for all replications of its cell and set.
+    """
+    from lasthop.campaign.results.folder import is_results
+
+    options = OneRunOptions.of(context)
+    if context.params["over"] is not None and is_given(context, "replication"):
+        raise InputError(
+            "--replication chooses one run, and --over replications takes all: leave one of them out."
+        )
+    folder = Path(options.scenario)
+    if not is_results(folder):
+        return options.choose_all()
+    from lasthop.campaign.again import runs_of
+
+    for name in ("points", "replications", "seed", "engine", "kernel"):
+        if is_given(context, name):
+            raise InputError(
+                f"--{name}: {folder} is a results folder, which determines that already; leave it out."
+            )
+    if options.key is not None:
+        raise InputError(
+            "--cell names a cell of a scenario file; choose among the cells of results with --only."
+        )
+    return runs_of(folder, options.only, options.replication, options.set_number, options.limits)
+
+
+def list_files(title: str, files: Sequence[Path], notes: Sequence[str] = ()) -> None:
+    """Print the files that were made of a run, and remarks."""
+    click.echo("\n".join([f"{title}:", *(f"  {path}" for path in files), *notes]))
