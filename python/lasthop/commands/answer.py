@@ -69,7 +69,7 @@ def show_command(
     metric of a call comes first, if there is a call, then the largest differences. lasthop results compares
     replications of the same number, because they met the same conditions: mean difference, Student's
     interval, paired t test (of logarithms for times and rates), p values corrected after Holm. Levels that
-    are numbers are also tested for a trend. See docs/guides/compare.md.
+    are numbers are also tested for a trend. See docs/guides/results.md.
 
     Example: lasthop results show results/queue --metric throughput_Bps --by queue --stat p95
     """

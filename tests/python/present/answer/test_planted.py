@@ -1,6 +1,7 @@
 """How often findings are false or missing: planted effects in the noise of a hundred random scenarios.
 
-`pytest -m long -s tests/python/present/answer/test_planted.py` prints the table of docs/guides/compare.md.
+`pytest -m long -s tests/python/present/answer/test_planted.py` prints the numbers of
+docs/validation/statistics.md.
 """
 
 from __future__ import annotations
