@@ -34,13 +34,6 @@ def test_the_page_on_python_runs_from_top_to_bottom(tmp_path: Path, monkeypatch:
     assert (tmp_path / "captures" / "server.pcapng").is_file()
 
 
-def test_the_algorithm_of_the_readme_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    session = ModuleType("__main__")
-    monkeypatch.setitem(sys.modules, "__main__", session)
-    (code,) = [text for language, text in blocks("README.md") if language == "python"]
-    exec(compile(code, "README.md", "exec"), vars(session))
-
-
 def test_the_examples_of_algorithms_run(tmp_path: Path) -> None:
     files = {}
     for _, text in blocks("docs/guides/congestion-control.md"):

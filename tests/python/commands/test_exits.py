@@ -18,6 +18,7 @@ import pytest
 
 import fake_core
 from commands import commands_of
+from lasthop.commands import cli as cli_module
 from lasthop.commands.cli import cli, main
 from lasthop.commands.output import guarded_output
 from lasthop.common.version import version
@@ -256,7 +257,7 @@ def test_live_runs_that_are_too_late_have_an_exit_code(
     assert lasthop_main("run", scenario_file, "--engine", "live", "--quiet") == 3
     assert "INVALID: in 2 of 8 runs" in capsys.readouterr().err
     assert Path("results/small/report.html").is_file()
-    assert lasthop_main("--help") == 0
+    assert lasthop_main("check", "run", "--help") == 0
     assert "3 the live engine left runs" in " ".join(capsys.readouterr().out.split())
 
 
@@ -311,8 +312,13 @@ def test_colours_of_tables_stay(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "\x1b[1;31mhead\x1b[0m \\u001b[8mhidden\\u001b[2K"
 
 
-def test_the_documentation_has_every_exit_code_of_the_help() -> None:
-    helped = re.findall(r"^ {6}(\d+) ", cli.epilog or "", re.MULTILINE)
+def test_the_documentation_has_every_exit_code() -> None:
+    constants = {value for name, value in vars(cli_module).items() if name.startswith("EXIT_")}
+    brief = re.findall(r"\b(\d+) [a-z]", cli.epilog or "")
+    of_checks = re.findall(r"^ +(\d+) {2,}", dict(all_commands(cli))["check run"].help or "", re.MULTILINE)
+    assert len(brief) == 5
+    assert len(of_checks) == 5
     documented = (EXAMPLE.parents[1] / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
     table = documented.partition("## Exit codes")[2]
-    assert re.findall(r"^\| (\d+) \|", table, re.MULTILINE) == helped
+    listed = [int(code) for code in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)]
+    assert listed == sorted(constants | set(map(int, brief + of_checks)))

@@ -313,5 +313,5 @@ def test_the_lines_of_r_name_files_and_columns_that_are_there(lasthop_main: Main
 
 
 def test_the_commands_of_the_document_are_run_by_the_test_of_commands() -> None:
-    words = [command.words[0] for command in documents()["docs/guides/results.md"]]
-    assert words.count("query") >= 5
+    words = [command.words[:2] for command in documents()["docs/guides/results.md"]]
+    assert words.count(("results", "query")) >= 5

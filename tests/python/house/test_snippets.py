@@ -14,10 +14,10 @@ OTHER_FILES = {
     "docs/guides/congestion-control.md": "their modules stand beside them; test_python_docs.py runs them",
     "docs/reference/claims.md": "claims.toml of a study; test_claims_docs.py reads it",
     "docs/guides/cluster.md": "a cluster file; test_cluster.py has others",
-    "docs/guides/report.md": "report.toml of a study; test_study.py has others",
+    "docs/reference/report.md": "report.toml of a study; test_study.py has others",
 }
 """Documents whose pieces belong to other files than scenarios, and who tests those."""
-BASES = {"docs/guides/networks.md": "multipath", "docs/guides/space.md": "first"}
+BASES = {"docs/guides/networks.md": "multipath", "docs/guides/precision.md": "first"}
 """What a piece is laid over if it is no scenario by itself: an example, by default `queue`."""
 
 OF_THE_READER = {"gprs.toml": 'extends = "examples/first.toml"\n', "game.csv": "time_s,bytes\n0,200\n"}
@@ -52,6 +52,6 @@ def test_a_piece_of_a_scenario_is_valid(document: str, text: str, lasthop_main: 
 
 
 def test_there_are_pieces() -> None:
-    assert {"README.md", "docs/reference/tcp.md", "docs/guides/space.md"} <= {
+    assert {"README.md", "docs/reference/tcp.md", "docs/guides/precision.md"} <= {
         document for document, _ in pieces()
     }

@@ -1,4 +1,4 @@
-"""The contents of `report.toml`. Field names are the keys; `docs/guides/report.md` describes them."""
+"""The contents of `report.toml`. Field names are the keys; `docs/reference/report.md` describes them."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -22,7 +22,7 @@ STUDY = scenario(
     }
 )
 EXAMPLE = TEXT[TEXT.index("```toml") + 7 : TEXT.index("```\n\n| key")]
-KINDS = TEXT[TEXT.index("| what the source says") : TEXT.index('"Slightly"')]
+KINDS = TEXT[TEXT.index("| what the source says") : TEXT.index("## Verdicts")]
 STATEMENTS = [
     code
     for code in itertools.chain.from_iterable(
