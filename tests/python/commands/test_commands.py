@@ -51,15 +51,28 @@ MY_FILE = """extends = "examples/first.toml"
 [factor.variant.baseline]
 [factor.scenario.s007]
 """
+
+
+def _fence(document: str, contains: str) -> str:
+    """Return the TOML block of a document that has these words, which its reader saves as a file."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    return next(
+        block
+        for block in re.findall(r"^```toml\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+        if contains in block
+    )
+
+
 OF_THE_READER = {
     **{
         file.name: file.read_text(encoding="utf-8")
-        for folder in ("start/tutorial", "guides/paths", "guides/fit")
+        for folder in ("start/tutorial", "guides/fit")
         for file in (ROOT / "docs" / folder).glob("*.toml")
     },
     **{
         file.name: file.read_text(encoding="utf-8") for file in (ROOT / "tests" / "packetdrill").glob("*.pkt")
     },
+    "homes.toml": _fence("docs/guides/satellite.md", "factor.homes"),
     "my.toml": MY_FILE,
     "random.toml": MY_FILE,
     "linux.toml": MY_FILE,
