@@ -39,7 +39,7 @@ def test_iperf3_with_the_servers_counts_and_a_ping_tells_the_line() -> None:
     assert low <= RATE <= high
     assert rate == pytest.approx(RATE, rel=0.02)
     assert number(found, "delay")[1] == pytest.approx(DELAY_MS, rel=0.06)
-    # Eight smoothed round trips tell the queue badly: docs/guides/fit-my-line.md.
+    # Eight smoothed round trips tell the queue badly: docs/validation/fit.md.
     assert number(found, "buffer")[1] == pytest.approx(PACKETS, rel=0.25)
     control, queue = found.parameter("control"), found.parameter("queue")
     assert control is not None

@@ -20,7 +20,10 @@ OTHER_FILES = {
 BASES = {"docs/guides/networks.md": "multipath", "docs/guides/precision.md": "first"}
 """What a piece is laid over if it is no scenario by itself: an example, by default `queue`."""
 
-OF_THE_READER = {"gprs.toml": 'extends = "examples/first.toml"\n', "game.csv": "time_s,bytes\n0,200\n"}
+OF_THE_READER = {
+    "my-line.toml": 'extends = "examples/first.toml"\n[factor.line.best]\n',
+    "game.csv": "time_s,bytes\n0,200\n",
+}
 """Files that a piece supposes its reader to have."""
 
 
