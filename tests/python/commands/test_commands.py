@@ -74,6 +74,7 @@ OF_THE_READER = {
     },
     "homes.toml": _fence("docs/guides/satellite.md", "factor.homes"),
     "my.toml": MY_FILE,
+    "what-if.toml": MY_FILE,
     "random.toml": MY_FILE,
     "linux.toml": MY_FILE,
     "cellular.trace": "1\n",
@@ -121,7 +122,7 @@ def _once(words: list[str]) -> list[str]:
 
 
 def _scratch(folder: Path) -> None:
-    for name in ("examples", "docs", "studies"):
+    for name in ("examples", "docs", "studies", "tests"):
         (folder / name).symlink_to(ROOT / name)
     for name in FOLDERS_OF_THE_READER:
         (folder / name).mkdir(parents=True)
@@ -148,7 +149,7 @@ def test_the_commands_of_a_document_work(
         missing = [
             word
             for word in words
-            if word.startswith(("examples/", "docs/", "studies/")) and not Path(word).exists()
+            if word.startswith(("examples/", "docs/", "studies/", "tests/")) and not Path(word).exists()
         ]
         assert not missing, shown
         if _reason(command):
@@ -169,7 +170,7 @@ def test_the_commands_of_a_document_work(
 
 def test_there_are_commands_everywhere_and_most_examples_are_run() -> None:
     found = documents()
-    assert {"README.md", "docs/guides/live.md", "docs/reference/kernel.md", "--help"} <= found.keys()
+    assert {"README.md", "docs/guides/programs.md", "docs/reference/kernel.md", "--help"} <= found.keys()
     assert len(found["--help"]) > 15
     examples = [
         command for name, commands in found.items() if name.startswith("examples/") for command in commands
