@@ -107,7 +107,7 @@ test-long: build .venv/.tools long-tools kernel ## run what takes minutes: stati
 	$(LONG_RUST) lasthop-quic --package lasthop-sim -- --ignored
 endif
 
-lint: lint-rust lint-python ## formatting, strict lints, types, sans-IO, no circles of modules
+lint: lint-rust lint-python ## formatting, strict lints, types, sans-IO, no circles of modules, prose
 
 # Clippy takes the profile of the tests, which then need not compile build scripts and macros again.
 lint-rust: lint-tools
@@ -119,6 +119,7 @@ lint-rust: lint-tools
 lint-python: .venv/.tools
 	scripts/check-cycles --self-test
 	scripts/check-cycles
+	$(BIN)/python scripts/check-prose
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
