@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[3]
 ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
 DECISIONS = (ROOT / "docs" / "internals" / "decisions.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+VALIDATION = (ROOT / "docs" / "validation" / "index.md").read_text(encoding="utf-8")
 
 LISTS = {"Rust": (ROOT / "crates", "src", ".rs"), "Python": (ROOT / "python" / "lasthop", "", ".py")}
 """A section of ARCHITECTURE.md -> folder of its rooms, folder of a room's files, their suffix."""
@@ -191,6 +192,6 @@ def test_a_count_in_prose_is_that_of_the_source(sentence: str) -> None:
 @pytest.mark.parametrize(
     "file", sorted(ROOT.glob("studies/*/statements.csv")), ids=lambda file: file.parent.name
 )
-def test_readme_counts_the_statements_of_a_study(file: Path) -> None:
-    said = re.findall(rf"^\| \[{file.parent.name}\].* of (\d+) statements", README, re.MULTILINE)
+def test_validation_counts_the_statements_of_a_study(file: Path) -> None:
+    said = re.findall(rf"^\| \[{file.parent.name}\].* of (\d+) statements", VALIDATION, re.MULTILINE)
     assert said == [str(len(pl.read_csv(file)))]
