@@ -15,6 +15,8 @@ ROOT = Path(__file__).parents[3]
 ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
 DECISIONS = (ROOT / "docs" / "internals" / "decisions.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+CLASS = (ROOT / "docs" / "start" / "class.md").read_text(encoding="utf-8")
+PROFILES = (ROOT / "docs" / "reference" / "tcp.md").read_text(encoding="utf-8")
 VALIDATION = (ROOT / "docs" / "validation" / "index.md").read_text(encoding="utf-8")
 
 LISTS = {"Rust": (ROOT / "crates", "src", ".rs"), "Python": (ROOT / "python" / "lasthop", "", ".py")}
@@ -170,9 +172,9 @@ NUMBERS = [
 
 COUNTS = {
     "The same file runs on {} engines": (README, len(ENGINES)),
-    "has {} lessons": (README, len(list((ROOT / "python/lasthop/present/lab/lessons").glob("*.toml")))),
-    "The model knows {} TCP profiles": (
-        README,
+    "has {} lessons": (CLASS, len(list((ROOT / "python/lasthop/present/lab/lessons").glob("*.toml")))),
+    "The model knows {} profiles": (
+        PROFILES,
         len(list((ROOT / "crates/lasthop-tcp/profiles").glob("*.toml"))),
     ),
 }

@@ -35,14 +35,16 @@ pytestmark = pytest.mark.site
 SITE = Path(__file__).resolve().parents[3] / "results" / "site" / "html"
 PAGES = (
     "index",
-    "tutorial",
-    "concepts/pacing",
+    "start/tutorial",
+    "start/concepts/pacing",
+    "guides/queues",
+    "reference/links",
     "generated/gallery/index",
     "generated/gallery/bufferbloat",
     "generated/gallery/queue-length",
     "generated/keys",
-    "help",
-    "validation",
+    "reference/help",
+    "validation/index",
 )
 
 
